@@ -8,11 +8,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use chomp_kernel::{Evaluator, Isa, MissingSource, Source};
 use chomp_plan::{SubmissionId, Unit};
 use chomp_store::merge::{Cut, MergeError, Merger};
 use chomp_store::part::{PartBuilder, read_record};
-use chomp_store::{Journal, Merged, PartName, Place, Placed, Storage, StoreError, published};
+use chomp_store::{
+    Difference, Journal, Merged, PartName, Place, Placed, Storage, StoreError, published,
+};
 use chomp_table::format::FormatError;
 use chomp_table::manifest::folder_name;
 use chomp_table::range::{self, RangeSummary};
@@ -78,8 +81,11 @@ impl ArbiterError {
 pub(crate) enum Arbitrated {
     /// A range, whose record is in this part.
     Range { part: PartName, placed: Placed },
-    /// A shard.
-    Shard(Box<Merged>),
+    /// A shard, and whether the file that somebody spoke of had other words.
+    Shard {
+        merged: Box<Merged>,
+        is_forged: bool,
+    },
 }
 
 impl Arbitrated {
@@ -87,7 +93,7 @@ impl Arbitrated {
     pub(crate) fn range(&self) -> Option<RangeSummary> {
         match self {
             Arbitrated::Range { placed, .. } => Some(placed.summary),
-            Arbitrated::Shard(_) => None,
+            Arbitrated::Shard { .. } => None,
         }
     }
 
@@ -95,15 +101,20 @@ impl Arbitrated {
     pub(crate) fn digest(&self) -> Digest {
         match self {
             Arbitrated::Range { placed, .. } => placed.summary.digest,
-            Arbitrated::Shard(merged) => digest_of(merged),
+            Arbitrated::Shard { merged, .. } => merged.words_digest(),
         }
     }
-}
 
-/// The digest of the whole description of a shard.
-pub(crate) fn digest_of(merged: &Merged) -> Digest {
-    let json = serde_json::to_vec(merged).expect("numbers, texts and lists always become JSON");
-    Digest::of(&json)
+    /// Whether the file that somebody spoke of has other words.
+    pub(crate) fn is_forged(&self) -> bool {
+        matches!(
+            self,
+            Arbitrated::Shard {
+                is_forged: true,
+                ..
+            }
+        )
+    }
 }
 
 /// Decides what is in a unit that workers disagree about.
@@ -133,11 +144,12 @@ impl Arbiter {
     }
 
     /// Evaluates or merges `unit`, and puts it into the store. No two calls have the same
-    /// `submission`.
+    /// `submission`. Of a shard something may have been `said`.
     pub(crate) async fn decide(
         &self,
         submission: SubmissionId,
         unit: Unit,
+        said: Option<&Merged>,
     ) -> Result<Arbitrated, ArbiterError> {
         match unit {
             Unit::Range(head) => {
@@ -154,7 +166,7 @@ impl Arbiter {
                 let placed = placed[0];
                 Ok(Arbitrated::Range { part, placed })
             }
-            Unit::Shard(shard) => Ok(Arbitrated::Shard(Box::new(self.merge(shard).await?))),
+            Unit::Shard(shard) => self.merge(shard, said).await,
         }
     }
 
@@ -178,8 +190,12 @@ impl Arbiter {
         Ok(range::encode(&range, range_bits))
     }
 
-    /// Merges a shard and puts it where it belongs.
-    pub(crate) async fn merge(&self, shard: u32) -> Result<Merged, ArbiterError> {
+    /// Merges a shard and puts it where it belongs, after a look at the file there of which something was `said`.
+    pub(crate) async fn merge(
+        &self,
+        shard: u32,
+        said: Option<&Merged>,
+    ) -> Result<Arbitrated, ArbiterError> {
         let range_bits = self.range_bits();
         let cut = self.cut(shard)?;
         let mut filling = Merger::new(self.bits, range_bits, self.size, cut);
@@ -190,13 +206,30 @@ impl Arbiter {
             filling.push(contents.head, &contents.losing, contents.stored)?;
         }
         let (merged, bytes) = filling.finish()?;
+        let is_forged = match said {
+            Some(said) => self.is_forged(said, &merged).await?,
+            None => false,
+        };
         if let (Some(file), Some(bytes)) = (merged.file(), bytes) {
             let folder = folder_name(self.bits);
             let key = published::key(&folder, &file.name);
             let key = key.expect("the name of a shard can be part of a key");
             published::put(&*self.storage, &folder, &key, bytes.into()).await?;
         }
-        Ok(merged)
+        Ok(Arbitrated::Shard {
+            merged: Box::new(merged),
+            is_forged,
+        })
+    }
+
+    /// Whether the file of a shard is the one of which something was said, and has other words.
+    async fn is_forged(&self, said: &Merged, right: &Merged) -> Result<bool, ArbiterError> {
+        let file = match said.file() {
+            Some(file) => published::read(&*self.storage, self.bits, &file).await?,
+            None => Some(Bytes::new()),
+        };
+        let compare = |file: Bytes| right.compare(said.shard.as_ref(), &file);
+        Ok(file.map(compare) == Some(Err(Difference::Forged)))
     }
 
     /// Where a shard begins.

@@ -4,11 +4,9 @@
 use std::sync::Arc;
 
 use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
-use chomp_store::{
-    Entry, Journal, Key, Merged, Place, Problem, Storage, StoreError, part, published,
-};
+use chomp_store::{Entry, Journal, Key, Merged, Place, Storage, StoreError, part, published};
 use chomp_table::format::describe;
-use chomp_table::manifest::{Manifest, folder_name};
+use chomp_table::manifest::Manifest;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Head};
 
@@ -26,6 +24,8 @@ pub(crate) enum Effect {
     Arbitrate {
         submission: SubmissionId,
         unit: Unit,
+        /// What was said of the file, if it is a shard.
+        said: Option<Box<Merged>>,
     },
     /// Finds out whether the record of a range is lost, as a worker says.
     Audit {
@@ -33,10 +33,8 @@ pub(crate) enum Effect {
         head: Head,
         place: Place,
     },
-    /// Finds out whether a shard is what the journal says.
-    ReadBack { shard: u32 },
-    /// Publishes the table.
-    Publish,
+    /// Publishes the table, after a look at the files of these shards.
+    Publish { unread: Vec<u32> },
     /// Removes parts that nobody has use for.
     Remove { orphans: Vec<Key> },
 }
@@ -109,20 +107,45 @@ impl Effect {
     pub(crate) async fn perform(self, tools: &Tools) -> EffectResult {
         match self {
             Effect::Append(batch) => append(tools, batch).await,
-            Effect::Arbitrate { submission, unit } => arbitrate(tools, submission, unit).await,
+            Effect::Arbitrate {
+                submission,
+                unit,
+                said,
+            } => arbitrate(tools, submission, unit, said.as_deref()).await,
             Effect::Audit {
                 worker,
                 head,
                 place,
             } => audit(tools, worker, head, &place).await,
-            Effect::ReadBack { shard } => read_back(tools, shard).await,
-            Effect::Publish => publish_table(tools).await,
+            Effect::Publish { unread } => publish_table(tools, &unread).await,
             Effect::Remove { orphans } => remove(tools, &orphans).await,
         }
     }
 }
 
-async fn publish_table(tools: &Tools) -> EffectResult {
+async fn publish_table(tools: &Tools, unread: &[u32]) -> EffectResult {
+    match lost_shards(tools, unread).await {
+        Ok(shards) if shards.is_empty() => {}
+        Ok(shards) => {
+            tracing::warn!(
+                "the files of {} shards are not what was said of them: they are merged again",
+                shards.len()
+            );
+            return EffectResult {
+                events: vec![Event::ShardsLost { shards }],
+                ..EffectResult::default()
+            };
+        }
+        // Nothing is known of the shards, and the job ends.
+        Err(error) => {
+            let reason = describe(&error);
+            return EffectResult {
+                events: vec![Event::PublishFailed { reason }],
+                fault: Some(JobError::Store(error)),
+                ..EffectResult::default()
+            };
+        }
+    }
     let error = match publish(&*tools.storage, &tools.journal, tools.bits).await {
         Ok(published) => {
             return EffectResult {
@@ -197,14 +220,20 @@ async fn append(tools: &Tools, batch: Batch) -> EffectResult {
     }
 }
 
-async fn arbitrate(tools: &Tools, submission: SubmissionId, unit: Unit) -> EffectResult {
-    match tools.arbiter.decide(submission, unit).await {
+async fn arbitrate(
+    tools: &Tools,
+    submission: SubmissionId,
+    unit: Unit,
+    said: Option<&Merged>,
+) -> EffectResult {
+    match tools.arbiter.decide(submission, unit, said).await {
         Ok(arbitrated) => EffectResult {
             events: vec![Event::Arbitrated {
                 submission,
                 unit,
                 range: arbitrated.range(),
                 digest: arbitrated.digest(),
+                is_forged: arbitrated.is_forged(),
             }],
             arbitrated: Some((submission, arbitrated)),
             ..EffectResult::default()
@@ -232,32 +261,23 @@ async fn arbitrate(tools: &Tools, submission: SubmissionId, unit: Unit) -> Effec
     }
 }
 
-async fn read_back(tools: &Tools, shard: u32) -> EffectResult {
-    let (folder, file) = {
-        let ledger = tools.journal.ledger();
-        let merged = ledger.shard(tools.bits, shard);
-        let folder = folder_name(tools.bits);
-        (folder, merged.and_then(Merged::file))
-    };
-    let Some(file) = file else {
-        return is_read_back(shard, true);
-    };
-    let key = published::key(&folder, &file.name);
-    let key = key.expect("the name of a shard can be part of a key");
-    let end = file.bytes.saturating_add(1);
-    let error = match tools.storage.read_at(&key, 0..end).await {
-        Ok(read) => return is_read_back(shard, Digest::of(&read) == file.sha256),
-        Err(error) => error,
-    };
-    tracing::warn!("{}", describe(&error));
-    match error.problem {
-        Problem::NotFound | Problem::Damaged => is_read_back(shard, false),
-        // Nothing is known of the shard, and the job ends.
-        _ => EffectResult {
-            fault: Some(JobError::Store(error.into())),
-            ..EffectResult::default()
-        },
+/// The shards among these whose files are not what the journal says.
+async fn lost_shards(tools: &Tools, shards: &[u32]) -> Result<Vec<u32>, StoreError> {
+    let mut lost = Vec::new();
+    for &shard in shards {
+        let file = tools
+            .journal
+            .ledger()
+            .shard(tools.bits, shard)
+            .and_then(Merged::file);
+        if let Some(file) = file {
+            let read = published::read(&*tools.storage, tools.bits, &file).await?;
+            if read.is_none_or(|read| Digest::of(&read) != file.sha256) {
+                lost.push(shard);
+            }
+        }
     }
+    Ok(lost)
 }
 
 async fn remove(tools: &Tools, orphans: &[Key]) -> EffectResult {
@@ -266,16 +286,6 @@ async fn remove(tools: &Tools, orphans: &[Key]) -> EffectResult {
         tracing::warn!("parts of no use are not removed yet: {}", describe(&error));
     }
     EffectResult::default()
-}
-
-fn is_read_back(shard: u32, is_whole: bool) -> EffectResult {
-    if !is_whole {
-        tracing::warn!("shard {shard} is not what was said of it: it is merged again");
-    }
-    EffectResult {
-        events: vec![Event::ReadBack { shard, is_whole }],
-        ..EffectResult::default()
-    }
 }
 
 async fn audit(tools: &Tools, worker: WorkerId, head: Head, place: &Place) -> EffectResult {

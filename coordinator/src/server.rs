@@ -31,7 +31,6 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::arbiter::digest_of;
 use crate::auth::{CALLS, Gate};
 use crate::effects::Tools;
 use crate::http::job::JobPages;
@@ -390,7 +389,7 @@ pub(crate) fn begin(
         trace(&mut past, Unit::Range(head), finders, place.replicas.max(1));
     }
     for (merged, finders) in ledger.found_shards(settings.size) {
-        past.shards.push((merged.number, digest_of(merged)));
+        past.shards.push((merged.number, merged.words_digest()));
         trace(&mut past, Unit::Shard(merged.number), finders, 1);
     }
     // A participant whose credential was renewed since then is trusted again.

@@ -15,8 +15,8 @@ use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, lease_reply, task};
 use chomp_store::Journal;
+use chomp_store::Merged;
 use chomp_table::format::shown;
-use chomp_table::reader::ShardFileInfo;
 use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status};
@@ -122,10 +122,10 @@ impl Service {
             Some(Reply {
                 answer,
                 journal,
-                read_back,
+                written,
             }) => match answer {
                 LeaseAnswer::Task(task) => {
-                    lease_reply::Answer::Task(wire(task, journal, read_back))
+                    lease_reply::Answer::Task(wire(task, journal, written.as_deref()))
                 }
                 LeaseAnswer::Finished => lease_reply::Answer::Finished(v1::Finished {}),
                 LeaseAnswer::Stopped { reason } => lease_reply::Answer::Stopped(v1::Stopped {
@@ -373,25 +373,26 @@ fn excerpt(text: &str, chars: usize) -> String {
 }
 
 /// A task as it is sent.
-fn wire(task: Task, journal: u64, read_back: Option<ShardFileInfo>) -> v1::Task {
+fn wire(task: Task, journal: u64, said: Option<&Merged>) -> v1::Task {
     let work = match task.work {
         Work::Evaluate { layer, heads } => task::Work::Evaluate(v1::Evaluate {
             layer,
             heads: heads.into_iter().map(|head| head.0).collect(),
         }),
-        Work::Merge { shard, head, skip } => task::Work::Merge(v1::Merge {
+        Work::Merge {
+            shard,
+            head,
+            skip,
+            written,
+        } => task::Work::Merge(v1::Merge {
             shard,
             head: head.0,
             skip,
+            written: written.zip(said).map(|(written, said)| v1::Written {
+                json: said.to_json(),
+                is_own: written.is_own,
+            }),
         }),
-        Work::ReadBack { .. } => {
-            let file = read_back.map(|file| v1::File {
-                name: file.name,
-                bytes: file.bytes,
-                sha256: file.sha256.0.to_vec(),
-            });
-            task::Work::ReadBack(v1::ReadBack { file })
-        }
     };
     v1::Task {
         lease: task.lease.0,

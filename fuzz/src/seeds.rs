@@ -416,10 +416,9 @@ fn wire(placed: &part::Placed) -> v1::Summary {
 
 pub(crate) fn results() -> Vec<Vec<u8>> {
     let ranges: Vec<v1::Summary> = placed().iter().map(wire).collect();
-    let json = serde_json::to_vec(&merged(0)).expect("a shard becomes JSON");
+    let json = merged(0).to_json();
     [
         complete_request::Result::Evaluated(v1::Evaluated { ranges }),
-        complete_request::Result::Confirmed(v1::Confirmed {}),
         complete_request::Result::Merged(v1::Merged { json }),
     ]
     .map(|result| {
@@ -435,22 +434,25 @@ pub(crate) fn results() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn answers() -> Vec<Vec<u8>> {
-    let file = v1::File {
-        name: "shard-0000.zst".to_owned(),
-        bytes: 1000,
-        sha256: vec![1; 32],
+    let merge = |written| {
+        task::Work::Merge(v1::Merge {
+            shard: 0,
+            head: 5,
+            skip: 10,
+            written,
+        })
+    };
+    let written = v1::Written {
+        json: merged(0).to_json(),
+        is_own: true,
     };
     let works = [
         task::Work::Evaluate(v1::Evaluate {
             layer: 3,
             heads: vec![3, 4],
         }),
-        task::Work::Merge(v1::Merge {
-            shard: 1,
-            head: 5,
-            skip: 10,
-        }),
-        task::Work::ReadBack(v1::ReadBack { file: Some(file) }),
+        merge(None),
+        merge(Some(written)),
     ];
     let tasks = works.map(|work| {
         lease_reply::Answer::Task(v1::Task {

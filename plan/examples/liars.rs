@@ -162,11 +162,6 @@ impl Job {
                 shard,
                 digest: Digest([0; 32]),
             },
-            Work::ReadBack { .. } => Event::Confirmed {
-                submission,
-                worker,
-                lease,
-            },
         };
         self.tell(event);
     }
@@ -234,7 +229,7 @@ impl Job {
                     self.wrong.remove(&head);
                 }
             }
-            Action::Arbitrate { unit } => {
+            Action::Arbitrate { unit, .. } => {
                 let submission = SubmissionId(self.number());
                 let range = match unit {
                     Unit::Range(head) => Some(self.evaluate_one(head)),
@@ -247,11 +242,8 @@ impl Job {
                     unit,
                     range,
                     digest,
+                    is_forged: false,
                 });
-            }
-            Action::ReadBack { shard } => {
-                let is_whole = true;
-                return Some(Event::ReadBack { shard, is_whole });
             }
             Action::Quarantine { worker: of, .. } => {
                 assert_eq!(
@@ -262,7 +254,7 @@ impl Job {
                 self.outcome.found_after = Some(self.delivered);
                 self.busy.retain(|&(number, _)| number != LIAR);
             }
-            Action::Publish => {
+            Action::Publish { .. } => {
                 self.outcome.published_wrong = !self.wrong.is_empty();
                 return Some(Event::Published);
             }

@@ -127,7 +127,10 @@ impl Plan {
             let next = self.arbitrations.units().find(ready);
             if let Some(unit) = next {
                 self.arbitrations.under_way.insert(unit, false);
-                self.out.push(Action::Arbitrate { unit });
+                let is_shard = matches!(unit, Unit::Shard(_));
+                let vote = self.jury.votes(unit).first().filter(|_| is_shard);
+                let vote = vote.map(|vote| vote.submission);
+                self.out.push(Action::Arbitrate { unit, vote });
             } else if let Some(unit) = self.neglected() {
                 self.arbitrate(unit, Cause::Unsettled);
             } else {
@@ -143,13 +146,19 @@ impl Plan {
         unit: Unit,
         range: Option<RangeSummary>,
         digest: Digest,
+        is_forged: bool,
     ) {
         let truth = range.map_or_else(|| Content::of_shard(digest), Content::of_range);
         if self.arbitration_ended(unit).is_none() {
+            if let Unit::Shard(number) = unit
+                && self.units.contains(unit)
+            {
+                self.units.shards.count_writer(number);
+            }
             self.out.push(Action::Forget { submission });
             return;
         }
-        let liars = self.jury.liars(unit, truth);
+        let liars = self.jury.liars(unit, truth, is_forged);
         if self.jury.differs(unit, truth) {
             self.withdraw_content(unit);
         }
@@ -173,9 +182,6 @@ impl Plan {
             // It is computed again from other sources.
             State::Blocked | State::Committing(_) => self.jury.void(unit),
         };
-        if let Unit::Shard(number) = unit {
-            self.confirm(number);
-        }
         for liar in liars {
             let worker = match liar {
                 Doer::Worker(worker) => worker,
@@ -233,9 +239,16 @@ impl Plan {
         }
     }
 
-    /// Whether something has to be computed again before shards are merged and the table is published.
+    /// Whether something has to be computed again before the table is published.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.arbitrations.len() > 0 || self.jury.reopened().next().is_some()
+    }
+
+    /// Whether some range has to be computed again before shards are merged.
+    pub(super) fn are_ranges_in_doubt(&self) -> bool {
+        let is_range = |unit: Unit| matches!(unit, Unit::Range(_));
+        let arbitrated = self.arbitrations.units().next();
+        arbitrated.is_some_and(is_range) || self.jury.reopened().next().is_some_and(is_range)
     }
 
     /// How many ranges and shards have to be computed again before the table can be finished.

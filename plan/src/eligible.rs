@@ -57,6 +57,8 @@ impl Plan {
         if may_wait && !self.arbitrations.contains(unit) {
             self.await_votes(unit);
             self.reconsider(unit);
+        } else if let Unit::Shard(number) = unit {
+            self.rewrite(number);
         } else if !matches!(self.units.state(unit), State::Ready | State::Blocked) {
             self.arbitrate(unit, Cause::Unsettled);
         }

@@ -84,10 +84,7 @@ impl Plan {
 
     /// Forgets the attempts at a unit, and ends each lease on it as a whole.
     fn drop_copies(&mut self, unit: Unit) {
-        let attempts = self.ready.of(unit);
-        let leases = attempts.map(|attempts| attempts.leases.iter().map(|&(id, _)| id).collect());
-        let leases: Vec<LeaseId> = leases.unwrap_or_default();
-        for lease in leases {
+        for lease in self.leases_on(unit) {
             self.end_lease(lease, None);
         }
         self.ready.close(unit);
@@ -104,7 +101,6 @@ impl Plan {
             self.arbitrations.remove(unit);
             self.withdraw_known(unit);
         }
-        self.end_read_backs();
         self.units.shards.clear();
         self.oldest_merge = LeaseId(self.next_lease);
     }

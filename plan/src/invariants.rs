@@ -25,7 +25,6 @@ impl Plan {
         self.check_workers();
         self.check_pending();
         self.check_votes();
-        self.check_read_backs();
         self.check_requests();
         if self.publishing {
             assert!(self.units.shards.is_complete(), "published too early");
@@ -59,8 +58,6 @@ impl Plan {
             let idle = !self.workers[&worker].is_busy();
             let wanted = self.ready.wanted_by(worker, others, idle, self.below());
             assert!(wanted.is_none(), "request {request} waits in vain");
-            let read_back = self.wanted_read_back(self.offered_until, worker);
-            assert!(read_back.is_none(), "request {request} does not read back");
         }
     }
 
@@ -98,11 +95,9 @@ impl Plan {
                     .is_some_and(|attempts| attempts.leases.iter().any(|(lease, _)| lease == id))
             };
             let open_units = lease.work.units().filter(is_open).count();
-            match &lease.work {
-                Work::ReadBack { .. } => {}
-                _ => assert_eq!(lease.open_units, open_units),
-            }
+            assert_eq!(lease.open_units, open_units);
             assert!(lease.open_units > 0, "a lease on nothing");
+            self.check_merge(&lease.work);
         }
         let deadlines = self
             .leases
@@ -112,6 +107,17 @@ impl Plan {
         assert_eq!(self.deadlines, deadlines);
         for (speculate_at, id) in &self.unspeculated {
             assert_eq!(self.leases[id].speculate_at, *speculate_at);
+        }
+    }
+
+    /// A shard is written as long as nobody has, and then the first file is read.
+    fn check_merge(&self, work: &Work) {
+        if let Work::Merge { shard, written, .. } = work
+            && self.is_running()
+        {
+            let votes = self.jury.votes(Unit::Shard(*shard)).iter();
+            let first = votes.map(|vote| vote.submission).next();
+            assert_eq!(written.map(|written| written.submission), first);
         }
     }
 

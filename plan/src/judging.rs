@@ -6,7 +6,7 @@ use chomp_table::RangeSummary;
 
 use super::Plan;
 use super::ids::{LeaseId, Unit, WorkerId};
-use super::messages::Rejection;
+use super::messages::{Rejection, Work};
 use super::slots::State;
 
 impl Plan {
@@ -66,18 +66,24 @@ impl Plan {
         if !self.units.contains(unit) {
             return Err(Rejection::Unknown { unit });
         }
-        self.judge_unit(worker, lease, unit, self.oldest_merge)
+        let work = self.judge_unit(worker, lease, unit, self.oldest_merge)?;
+        // It may have written the file before somebody else did, or read the one before.
+        let first = self.jury.votes(unit).first().map(|vote| vote.submission);
+        if work.reads() != first {
+            return Err(Rejection::Stale);
+        }
+        Ok(())
     }
 
     /// Whether a result about this unit may be used: its worker was given this lease on the unit. The lease may have
-    /// ended, unless it is older than `oldest`.
+    /// ended, unless it is older than `oldest`. Returns the work of the lease.
     fn judge_unit(
         &self,
         worker: WorkerId,
         lease: LeaseId,
         unit: Unit,
         oldest: LeaseId,
-    ) -> Result<(), Rejection> {
+    ) -> Result<&Work, Rejection> {
         let work = match self.work_of(worker, lease) {
             Some(work) => work,
             None if lease < oldest => return Err(Rejection::Stale),
@@ -92,6 +98,6 @@ impl Plan {
         if self.units.state(unit) == State::Blocked {
             return Err(Rejection::NotReady { unit });
         }
-        Ok(())
+        Ok(work)
     }
 }

@@ -4,11 +4,11 @@
 //!
 //! **A unit counts when as many trusted participants as it needs have found the same.** What a participant found is its
 //! **vote**. A unit needs [`Settings::replicas`](crate::Settings::replicas) votes, and one more if it is **drawn**: by a
-//! hash of its number with a key that nobody knows but this process, or as one of the first results of a newcomer. What
-//! was settled stays **known**, with its finders and the votes that it needed then. If trusted votes differ from each
-//! other, or from what is known, the unit is **disputed**: the coordinator computes it, and whoever found something else
-//! is **struck out**. That removes votes, and does nothing else. A known unit that has fewer finders left than it needed
-//! is open again.
+//! hash of its number with a key that nobody knows but this process, or as one of the first results of a newcomer. A
+//! shard is drawn if one vote would be enough. What was settled stays **known**, with its finders and the votes that it
+//! needed then. If trusted votes differ from each other, or from what is known, the unit is **disputed**: the coordinator
+//! computes it, and whoever found something else is **struck out**. That removes votes, and does nothing else. A known
+//! unit that has fewer finders left than it needed is open again.
 //!
 //! While only one participant is there, and one vote is enough, its workers vote on drawn units: a machine may be faulty.
 //!
@@ -298,7 +298,13 @@ impl Jury {
         } else {
             self.rule.draw_one_in
         };
-        if one_in == 0 || matches!(unit, Unit::Shard(_)) || self.of(unit).is_some() {
+        if self.of(unit).is_some() {
+            return false;
+        }
+        if let Unit::Shard(_) = unit {
+            return self.rule.replicas <= 1;
+        }
+        if one_in == 0 {
             return false;
         }
         let case = self.cases.get(&unit);
@@ -415,11 +421,14 @@ impl Jury {
         (content, finders, votes)
     }
 
-    /// Those that found something else than the truth: a worker of each, if that is known.
-    pub(super) fn liars(&self, unit: Unit, truth: Content) -> Vec<Doer> {
-        let wrong = self.votes(unit).iter().filter(|vote| vote.content != truth);
+    /// Those that found something else than the truth: a worker of each, if that is known. If the file is forged that
+    /// the votes speak of, or the finders if there are no votes, all of these did: each has written or read it.
+    pub(super) fn liars(&self, unit: Unit, truth: Content, is_forged: bool) -> Vec<Doer> {
+        let is_wrong = |vote: &&Vote| is_forged || vote.content != truth;
+        let wrong = self.votes(unit).iter().filter(is_wrong);
         let mut liars: Vec<Doer> = wrong.map(|vote| Doer::Worker(vote.worker)).collect();
-        if self.differs(unit, truth) {
+        let is_of_finders = is_forged && self.votes(unit).is_empty();
+        if is_of_finders || self.differs(unit, truth) {
             let finders = self.finders(unit).iter().copied();
             liars.extend(finders.map(Doer::Participant));
         }

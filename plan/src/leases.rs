@@ -7,7 +7,7 @@ use chomp_table::Head;
 use super::Plan;
 use super::arbitration::Cause;
 use super::attempts::{Attempts, Wish};
-use super::ids::{LeaseId, Millis, ParticipantId, Unit, WorkerId};
+use super::ids::{LeaseId, Millis, ParticipantId, SubmissionId, Unit, WorkerId};
 use super::messages::{Action, Loss, Work};
 use super::slots::{FailedAttempt, State};
 use super::units::priority;
@@ -91,15 +91,22 @@ impl Ended {
 }
 
 impl Work {
-    /// The units that this work computes. Reading back computes none.
+    /// The units that this work computes.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
         let (heads, shard): (&[Head], _) = match self {
             Work::Evaluate { heads, .. } => (heads, None),
-            Work::ReadBack { .. } => (&[], None),
             Work::Merge { shard, .. } => (&[], Some(*shard)),
         };
         let ranges = heads.iter().map(|&head| Unit::Range(head));
         ranges.chain(shard.map(Unit::Shard))
+    }
+
+    /// The result whose shard this work reads, if it reads one.
+    pub(super) fn reads(&self) -> Option<SubmissionId> {
+        match self {
+            Work::Merge { written, .. } => written.map(|written| written.submission),
+            Work::Evaluate { .. } => None,
+        }
     }
 
     pub(super) fn contains(&self, unit: Unit) -> bool {
@@ -126,7 +133,7 @@ impl Plan {
         let straggler_ms = self.settings.straggler_ms;
         let slow_after = match work {
             Work::Evaluate { .. } => self.task_time.slow_after(straggler_ms),
-            Work::Merge { .. } | Work::ReadBack { .. } => straggler_ms,
+            Work::Merge { .. } => straggler_ms,
         };
         let lease = Lease {
             worker,
@@ -149,9 +156,23 @@ impl Plan {
         self.ended.note(lease, worker, work);
     }
 
+    /// Pretends that this worker was asked to write this shard. For tests.
+    #[cfg(any(test, feature = "pretence"))]
+    pub fn pretend_writing(&mut self, worker: WorkerId, lease: LeaseId, shard: u32) {
+        let write = |attempts: &mut Attempts| attempts.leases.push((lease, worker));
+        self.ready.update(Unit::Shard(shard), None, write);
+    }
+
     /// Takes no results any more under a lease that has ended.
     pub fn forget_ended(&mut self, lease: LeaseId) {
         self.ended.forget(lease);
+    }
+
+    /// Whether a worker may write the file of a shard: it has a lease for that, and nobody has handed one in.
+    pub fn may_write(&self, worker: WorkerId, shard: u32) -> bool {
+        let unit = Unit::Shard(shard);
+        let holds = |lease: LeaseId| self.holds(worker, lease);
+        self.jury.votes(unit).is_empty() && self.leases_on(unit).into_iter().any(holds)
     }
 
     /// Renews the leases of a heartbeat, and tells the worker which of them do not stand any more.
@@ -163,8 +184,6 @@ impl Plan {
         for id in leases {
             let lease = self.leases.get_mut(&id);
             match lease.filter(|lease| lease.worker == worker && !is_over) {
-                // This is short, and perhaps no other worker may do it.
-                Some(lease) if matches!(lease.work, Work::ReadBack { .. }) => {}
                 Some(lease) => {
                     self.deadlines.remove(&(lease.deadline, id));
                     self.deadlines.insert((deadline, id));
@@ -241,6 +260,12 @@ impl Plan {
         lease.map(|lease| &lease.work)
     }
 
+    /// The leases on a unit.
+    pub(super) fn leases_on(&self, unit: Unit) -> Vec<LeaseId> {
+        let leases = self.ready.of(unit).map(|attempts| &attempts.leases);
+        leases.into_iter().flatten().map(|&(id, _)| id).collect()
+    }
+
     /// Ends a lease that stands. Its units that are not finished are wanted again. With a `loss`, each of them counts
     /// one more failed attempt.
     pub(super) fn end_lease(&mut self, id: LeaseId, loss: Option<&Loss>) {
@@ -249,10 +274,6 @@ impl Plan {
             Loss::Expired { .. } => FailedAttempt::Expired,
             Loss::Failed { .. } | Loss::Rejected { .. } => FailedAttempt::Failed,
         });
-        // If the shard is something else than was said, that is no failure of its reader.
-        if let Work::ReadBack { shard } = lease.work {
-            return self.read_back_ended(shard, id, lease.worker);
-        }
         for unit in lease.work.units() {
             if !self.ready.is_at(id, unit) {
                 continue;
@@ -311,11 +332,6 @@ impl Plan {
         lease
     }
 
-    /// Ends the lease of a reading back that is of no more use.
-    pub(super) fn cancel(&mut self, id: LeaseId) -> Lease {
-        self.forget_lease(id)
-    }
-
     /// Ends all work on a unit whose content is settled, which these participants have found.
     pub(super) fn finish_unit(&mut self, unit: Unit, finders: &[ParticipantId]) {
         let attempts = self.ready.close(unit);
@@ -349,11 +365,16 @@ impl Plan {
         self.update_attempts(unit, |_| {});
     }
 
-    /// What the jury wants for a unit.
+    /// What the jury wants for a unit. A shard is written before others read it.
     pub(super) fn wish(&self, unit: Unit) -> Wish {
+        let voters = self.jury.doers(unit);
+        let need = self.jury.need(unit);
         Wish {
-            need: self.jury.need(unit),
-            voters: self.jury.doers(unit),
+            need: match unit {
+                Unit::Range(_) => need,
+                Unit::Shard(_) => need.min(voters.len() + 1),
+            },
+            voters,
             is_by_worker: self.jury.is_by_worker(),
         }
     }

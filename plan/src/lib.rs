@@ -12,7 +12,7 @@
 //! | `units`, `ranges`, `shards`, `slots` | the units and their states |
 //! | `offers`, `attempts`, `regions`, `leases`, `patience` | which worker gets which task, and for how long |
 //! | `jury`, `eligible` | what is believed of a unit, and how long it waits for votes |
-//! | `judging`, `submissions`, `read_backs` | what becomes of a result |
+//! | `judging`, `submissions` | what becomes of a result |
 //! | `arbitration`, `healing`, `workers`, `past` | what follows when something was wrong or is lost |
 //! | `publication`, [`forecast`] | the end of a job; the estimate of a job |
 //!
@@ -33,13 +33,13 @@
 //! * **Order.** A range is offered when all its sources are durable, and not before. All sources are of
 //!   lower layers, so the lowest layer that is not complete can always go on; ranges of higher
 //!   layers may be offered beside it, and low layers go first. Shards come when all ranges are
-//!   durable, and the publication when all shards are, and are read back.
+//!   durable, and the publication when all shards are.
 //! * **Leases decide who works, never what is right.** A result counts if its worker was given a lease on the unit,
 //!   whether that still stands or not. Each is a **vote** of its participant for a content. A unit is settled
 //!   when [`Settings::replicas`] participants found the same. Ranges that are **drawn**, nobody knows which, need one more
 //!   vote, and are offered to one participant more from the start. Nothing waits for a vote that nobody can give.
-//! * **Reading back.** Before the table is published, each shard is read by a participant that did not write it, if one
-//!   is there.
+//! * **Files are read.** One worker writes a shard, and the vote of another one is to read the file, if one is there.
+//!   What nobody else has read the coordinator reads before it publishes the table.
 //! * **The coordinator decides disputes.** It computes the unit itself: an **arbitration**. The participant that
 //!   said otherwise is **struck out**: it gets no more tasks, and its votes are gone, so units that it settled may be open
 //!   again, for others to find. Nothing is merged or published while that is so.
@@ -101,7 +101,6 @@ mod past;
 mod patience;
 mod publication;
 mod ranges;
-mod read_backs;
 mod reasons;
 mod regions;
 mod settings;
@@ -126,7 +125,7 @@ use chomp_table::{Digest, Head};
 pub use messages::{
     Action, AgreedUnit, Event, JobProgress, LeaseAnswer, LeaseId, Loss, Millis, ParticipantId,
     PlanError, QuarantineReason, Rejection, RequestId, Settings, StopReason, SubmissionId, Task,
-    Unit, Verdict, Work, WorkerId, WorkerProgress,
+    Unit, Verdict, Work, WorkerId, WorkerProgress, Written,
 };
 pub use past::{Found, Past};
 pub use settings::HEAD_BITS_MAX;
@@ -138,7 +137,6 @@ use jury::{Jury, Rule};
 use leases::{Ended, Lease, TypicalTaskTime};
 use patience::Patience;
 use ranges::Ranges;
-use read_backs::ReadBacks;
 use shards::Shards;
 use submissions::Pending;
 use units::Units;
@@ -205,7 +203,6 @@ pub struct Plan {
     pending: BTreeMap<SubmissionId, Pending>,
     /// Those that may go on when the present event is taken in.
     stirred: BTreeSet<SubmissionId>,
-    read_backs: ReadBacks,
     /// The ranges that are being written and turned out wrong meanwhile.
     condemned: BTreeSet<Head>,
     publishing: bool,
@@ -296,7 +293,6 @@ impl Plan {
             oldest_merge: LeaseId(next_lease),
             pending: BTreeMap::new(),
             stirred: BTreeSet::new(),
-            read_backs: ReadBacks::default(),
             condemned: BTreeSet::new(),
             publishing: false,
             shards_before: BTreeMap::new(),
@@ -334,7 +330,7 @@ impl Plan {
         if let Some(worker) = event.sender() {
             self.heard(now, worker);
         }
-        let was_in_doubt = self.is_in_doubt();
+        let was_in_doubt = self.are_ranges_in_doubt();
         self.dispatch(now, event);
         if !self.is_running() {
             self.end_votes();
@@ -342,7 +338,7 @@ impl Plan {
         self.review_for_debtors();
         self.advance_stirred();
         // Shards may be merged after the last doubt.
-        self.requests_dirty |= was_in_doubt && !self.is_in_doubt();
+        self.requests_dirty |= was_in_doubt && !self.are_ranges_in_doubt();
         self.advance_arbitrations();
         self.advance_publication();
         self.answer_requests(now);
@@ -374,11 +370,6 @@ impl Plan {
                 lease,
                 ranges,
             } => self.evaluated(submission, worker, lease, &ranges),
-            Event::Confirmed {
-                submission,
-                worker,
-                lease,
-            } => self.confirmed(submission, worker, lease),
             Event::Merged {
                 submission,
                 worker,
@@ -392,9 +383,9 @@ impl Plan {
                 unit,
                 range,
                 digest,
-            } => self.arbitrated(submission, unit, range, digest),
+                is_forged,
+            } => self.arbitrated(submission, unit, range, digest, is_forged),
             Event::ArbitrationFailed { unit, reason } => self.arbitration_failed(unit, reason),
-            Event::ReadBack { shard, is_whole } => self.read_back(shard, is_whole),
             Event::Committed { submission } => self.committed(submission),
             Event::CommitFailed { submission, reason } => {
                 self.commit_failed(submission, reason);
@@ -407,6 +398,10 @@ impl Plan {
             Event::Unpublished { head, lost, reason } => {
                 self.publishing_ended();
                 self.unpublished(head, lost, reason);
+            }
+            Event::ShardsLost { shards } => {
+                self.publishing_ended();
+                self.shards_lost(&shards);
             }
             Event::Tick => {
                 self.expire(now);
@@ -429,7 +424,6 @@ impl Plan {
             self.next_silence(),
             self.next_speculation(),
             self.next_review(),
-            self.next_read_back(),
             self.next_left_over(),
             self.next_patience(),
         ];
@@ -447,7 +441,6 @@ impl Plan {
         self.leases.is_empty()
             && self.pending.values().all(Pending::rests)
             && !self.arbitrations.is_busy()
-            && !self.read_backs.is_reading()
             && !self.publishing
     }
 

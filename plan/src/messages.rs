@@ -41,7 +41,7 @@ pub enum Event {
         worker: WorkerId,
         leases: Vec<LeaseId>,
     },
-    /// A worker hands a lease back undone. This is a failed attempt at reading back, and at nothing else.
+    /// A worker hands a lease back undone. This is no failed attempt.
     Returned { worker: WorkerId, lease: LeaseId },
     /// A worker could not do its task. This is a failed attempt.
     Failed {
@@ -58,15 +58,8 @@ pub enum Event {
         lease: LeaseId,
         ranges: Vec<RangeSummary>,
     },
-    /// A result of [`Work::ReadBack`]: the shard is what was said of it. Ends the lease. Answered by exactly one
-    /// [`Action::Settle`], at once.
-    Confirmed {
-        submission: SubmissionId,
-        worker: WorkerId,
-        lease: LeaseId,
-    },
-    /// A result of [`Work::Merge`], whose file is durable. `digest` is that of everything that is said
-    /// about the shard. Ends the lease. Answered by exactly one [`Action::Settle`], now or later.
+    /// A result of [`Work::Merge`], whose file is durable. `digest` is that of what is said about the words of the
+    /// shard. Ends the lease. Answered by exactly one [`Action::Settle`], now or later.
     Merged {
         submission: SubmissionId,
         worker: WorkerId,
@@ -82,18 +75,18 @@ pub enum Event {
         digest: Digest,
     },
     /// [`Action::Arbitrate`] is done: the coordinator has computed the unit itself. `range` is there if the
-    /// unit is one; `digest` is that of the record, or of everything that is said about the shard.
-    /// Keep the result as that of a submission, until [`Action::Settle`] or [`Action::Forget`] comes.
+    /// unit is one; `digest` is that of the record, or of what is said about the words of the shard. `is_forged` says
+    /// that the file which the votes speak of is what they said, and has other words. Keep the result as that of a
+    /// submission, until [`Action::Settle`] or [`Action::Forget`] comes.
     Arbitrated {
         submission: SubmissionId,
         unit: Unit,
         range: Option<RangeSummary>,
         digest: Digest,
+        is_forged: bool,
     },
     /// [`Action::Arbitrate`] failed. If a record was missing, [`Event::Lost`] has to come before.
     ArbitrationFailed { unit: Unit, reason: String },
-    /// [`Action::ReadBack`] is done: `is_whole` tells whether the shard is what was said of it.
-    ReadBack { shard: u32, is_whole: bool },
     /// [`Action::Commit`] is done, and durable.
     Committed { submission: SubmissionId },
     /// [`Action::Commit`] failed.
@@ -112,6 +105,8 @@ pub enum Event {
         lost: Option<Digest>,
         reason: String,
     },
+    /// [`Action::Publish`] failed, but the job can go on: the files of these shards are not what was said of them.
+    ShardsLost { shards: Vec<u32> },
     /// Time passed: leases that were not renewed end.
     Tick,
     /// The coordinator is asked to go: nothing more is offered or published, but results on their
@@ -128,7 +123,6 @@ impl Event {
             | Event::Returned { worker, .. }
             | Event::Failed { worker, .. }
             | Event::Evaluated { worker, .. }
-            | Event::Confirmed { worker, .. }
             | Event::Merged { worker, .. }
             | Event::Lost { worker, .. } => Some(*worker),
             _ => None,
@@ -176,11 +170,12 @@ pub enum Action {
     /// no answer, as for withdrawals.
     Lose { head: Head },
     /// Evaluate this range, or merge this shard, in the coordinator itself. All its sources are committed. A few at a
-    /// time. Answered by [`Event::Arbitrated`] or [`Event::ArbitrationFailed`].
-    Arbitrate { unit: Unit },
-    /// Read this shard, which is committed, and see whether it is what was said of it. One at a time. Answered by
-    /// [`Event::ReadBack`].
-    ReadBack { shard: u32 },
+    /// time. The votes on a shard speak of the file that `vote` does, or the journal. Answered by [`Event::Arbitrated`] or
+    /// [`Event::ArbitrationFailed`].
+    Arbitrate {
+        unit: Unit,
+        vote: Option<SubmissionId>,
+    },
     /// The result of an arbitration, or one that was [noted](Verdict::Noted), is not needed any more.
     Forget { submission: SubmissionId },
     /// The participant of this worker gets no more tasks, and its results are not taken any more. That has to outlive
@@ -190,8 +185,8 @@ pub enum Action {
         name: String,
         reason: QuarantineReason,
     },
-    /// Publish the table: all shards are committed.
-    Publish,
+    /// Publish the table: all shards are committed. Nobody but their writers has read the files of these.
+    Publish { unread: Vec<u32> },
     /// The job cannot go on. Comes once at most.
     Stop { reason: StopReason },
 }
@@ -241,9 +236,23 @@ pub enum Work {
     /// Evaluate these ranges of one layer, heads ascending.
     Evaluate { layer: u32, heads: Vec<Head> },
     /// Write a shard. It begins in the range `head`, after `skip` stored words of that.
-    Merge { shard: u32, head: Head, skip: u64 },
-    /// Read a committed shard, and see whether it is what was said of it.
-    ReadBack { shard: u32 },
+    Merge {
+        shard: u32,
+        head: Head,
+        skip: u64,
+        /// If a file of the shard was written: read that instead, and see whether it is what was said of it.
+        written: Option<Written>,
+    },
+}
+
+/// A file of a shard that somebody has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The result that tells of it.
+    pub submission: SubmissionId,
+    /// Whether it is of the same participant, whom it is enough to compare the file with what was said. Others merge the
+    /// shard too, and decode the file.
+    pub is_own: bool,
 }
 
 /// The answer to a result.

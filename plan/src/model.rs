@@ -24,6 +24,16 @@ fn run(seed: u64) {
     world.calm_down();
 }
 
+/// Runs a schedule that begins when all ranges are done.
+fn run_from_the_cut_on(seed: u64) {
+    let mut world = World::new(Rng(seed));
+    world.do_ranges();
+    for _ in 0..world.rng.below(200) {
+        world.step();
+    }
+    world.calm_down();
+}
+
 /// Runs a schedule in which the first content of some range is a lie.
 fn run_with_a_lie_told_first(seed: u64) {
     let mut world = World::new(Rng(seed));
@@ -37,6 +47,15 @@ fn run_with_a_lie_told_first(seed: u64) {
 fn every_schedule_ends_with_the_right_table() {
     let schedules = trials("schedules of the plan").seconds(3.0);
     schedules.at_least(500).on_all_cores().run(run);
+}
+
+#[test]
+fn every_schedule_of_shards_ends_with_the_right_table() {
+    let schedules = trials("schedules of shards").seconds(3.0);
+    schedules
+        .at_least(500)
+        .on_all_cores()
+        .run(run_from_the_cut_on);
 }
 
 #[test]

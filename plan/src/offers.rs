@@ -13,7 +13,7 @@ use chomp_table::Head;
 
 use super::attempts::below;
 use super::ids::{LeaseId, Millis, RequestId, Unit, WorkerId};
-use super::messages::{Action, LeaseAnswer, Task, Work};
+use super::messages::{Action, LeaseAnswer, Task, Work, Written};
 use super::units::{SHARDS, priority, unit_at};
 use super::workers::Worker;
 use super::{Phase, Plan};
@@ -76,8 +76,7 @@ impl Plan {
             self.requests_dirty = true;
         }
         let is_due = |at: Option<Millis>| at.is_some_and(|at| at <= now);
-        // Who may read a shard back depends on who asks for tasks.
-        self.requests_dirty |= self.read_backs.is_wanted() || is_due(self.next_patience());
+        self.requests_dirty |= is_due(self.next_patience());
         self.offered_until = now;
         while let Some(worker) = self.recheck_workers.pop_first() {
             while let Some(entry) = self.workers.get(&worker)
@@ -99,14 +98,12 @@ impl Plan {
 
     /// Whether there may be a task for workers that would `idle`, or for all. It may return true though there is none.
     fn has_offers(&self, now: Millis, idle: bool) -> bool {
-        self.ready.is_wanted(idle, self.below())
-            || self.read_backs.is_wanted()
-            || self.slow_leases(now).next().is_some()
+        self.ready.is_wanted(idle, self.below()) || self.slow_leases(now).next().is_some()
     }
 
-    /// The layer below which work may be given out: no shard is merged while something is in doubt.
+    /// The layer below which work may be given out: no shard is merged while some range is in doubt.
     pub(super) fn below(&self) -> u32 {
-        below(!self.is_in_doubt())
+        below(!self.are_ranges_in_doubt())
     }
 
     /// Answers a request if there is a task for its worker. Returns whether there is.
@@ -116,7 +113,6 @@ impl Plan {
         }
         let task = self
             .offer_units(now, worker)
-            .or_else(|| self.offer_read_back(now, worker))
             .or_else(|| self.speculate(now, worker));
         let is_served = task.is_some();
         if let Some(task) = task {
@@ -143,7 +139,15 @@ impl Plan {
     /// Leases units: ranges of one layer, or one shard.
     fn offer(&mut self, now: Millis, worker: WorkerId, units: &[Unit]) -> Task {
         let attempt = self.units.failed_attempts(units[0]).saturating_add(1);
-        let work = self.work(units);
+        let work = self.work(worker, units);
+        if let Work::Merge {
+            shard,
+            written: None,
+            ..
+        } = work
+        {
+            self.units.shards.count_writer(shard);
+        }
         let lease = self.lease(now, worker, work.clone(), units.len());
         for &unit in units {
             self.update_attempts(unit, |attempts| attempts.leases.push((lease, worker)));
@@ -156,10 +160,19 @@ impl Plan {
         }
     }
 
-    fn work(&self, units: &[Unit]) -> Work {
+    fn work(&self, worker: WorkerId, units: &[Unit]) -> Work {
         if let Unit::Shard(shard) = units[0] {
             let (head, skip) = self.units.shards.start(shard);
-            return Work::Merge { shard, head, skip };
+            let written = self.jury.votes(units[0]).first().map(|vote| Written {
+                submission: vote.submission,
+                is_own: vote.worker.participant == worker.participant,
+            });
+            return Work::Merge {
+                shard,
+                head,
+                skip,
+                written,
+            };
         }
         let head = |unit: &Unit| match unit {
             Unit::Range(head) => Some(*head),

@@ -1,27 +1,33 @@
-//! The end of a job: the table is cut into shards, and published when these are merged and read back.
+//! The end of a job: the table is cut into shards, and published when these are merged.
+//!
+//! One worker writes a shard, and another one reads the file, which is its vote. Before it publishes the table, the
+//! coordinator reads the files that nobody else has read since it began, or that several workers may have written.
 
 use chomp_table::{Digest, Head};
 
 use super::arbitration::Cause;
 use super::ids::Unit;
 use super::messages::{Action, StopReason};
-use super::slots::Content;
+use super::slots::{Content, State};
 use super::units::Units;
 use super::{Found, Phase, Plan};
 
 impl Plan {
     /// Cuts the table into shards, or begins the publication, when it is time for it.
     pub(super) fn advance_publication(&mut self) {
-        let is_time = self.is_running() && !self.publishing && !self.is_in_doubt();
+        // An arbitration that is of no more use may still write a shard.
+        let is_calm = !self.is_in_doubt() && !self.arbitrations.is_busy();
+        let is_time = self.is_running() && !self.publishing && is_calm;
         if !is_time || !self.units.ranges.is_complete() {
             return;
         }
         if !self.units.shards.is_cut() {
             self.cut_shards();
         }
-        if self.units.shards.is_complete() && self.are_read_back() {
+        if self.units.shards.is_complete() {
             self.publishing = true;
-            self.out.push(Action::Publish);
+            let unread = self.units.shards.unread().collect();
+            self.out.push(Action::Publish { unread });
         }
     }
 
@@ -50,8 +56,6 @@ impl Plan {
             if self.units.contains(unit) && last < missing {
                 self.ready.close(unit);
                 let Found { finders, needed } = found;
-                let writer = finders.first().map(|&finder| self.some_worker(finder));
-                self.units.shards.set_writer(number, writer);
                 let content = Content::of_shard(digest);
                 self.jury.recall(unit, content, finders, needed);
                 self.units.shards.commit(number);
@@ -72,6 +76,29 @@ impl Plan {
     pub(super) fn publishing_ended(&mut self) {
         assert!(self.publishing, "the table was not to be published");
         self.publishing = false;
+    }
+
+    /// Has the coordinator merge these shards, whose files are not what was said of them. If it did so too often, the job
+    /// stops.
+    pub(super) fn shards_lost(&mut self, shards: &[u32]) {
+        for &number in shards {
+            let losses = self.units.shards.count_loss(number);
+            if losses > self.settings.failures_max {
+                let unit = Unit::Shard(number);
+                let reason = format!("the file of {unit} was damaged {losses} times");
+                self.stop(StopReason::PublishFailed { reason });
+            }
+            self.rewrite(number);
+        }
+    }
+
+    /// Has the coordinator write a shard.
+    pub(super) fn rewrite(&mut self, number: u32) {
+        let unit = Unit::Shard(number);
+        if self.units.state(unit) == State::Committed {
+            self.units.shards.reopen(number);
+        }
+        self.arbitrate(unit, Cause::Unsettled);
     }
 
     /// Notes that the table is not published because of this range. The coordinator computes it again, or a worker does

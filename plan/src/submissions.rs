@@ -199,6 +199,7 @@ impl Plan {
         let is_counted = self.jury.vote(unit, vote, is_of_newcomer);
         if is_counted {
             self.pending_mut(vote.submission).votes += 1;
+            self.end_stale_merges(unit);
         } else if !is_missing && !self.jury.differs(unit, vote.content) {
             return;
         }
@@ -218,10 +219,24 @@ impl Plan {
         self.reconsider(unit);
     }
 
+    /// Ends the leases for writing a shard that is written, since the others read it; and those for reading what one
+    /// wrote that is struck out.
+    fn end_stale_merges(&mut self, unit: Unit) {
+        if let Unit::Shard(_) = unit {
+            let first = self.jury.votes(unit).first().map(|vote| vote.submission);
+            for lease in self.leases_on(unit) {
+                if self.leases[&lease].work.reads() != first {
+                    self.end_lease(lease, None);
+                }
+            }
+        }
+    }
+
     /// Takes the content on which all agree for right. If the unit has to be written, that is done next with the first
     /// result that has it. `current` is the vote that is just being taken.
     pub(super) fn settle(&mut self, unit: Unit, current: Option<Vote>) {
         let is_missing = self.units.state(unit) == State::Ready;
+        let doers = self.jury.doers(unit).len();
         let (content, finders, votes) = self.jury.settle(unit, current);
         self.end_wait(unit);
         self.finish_unit(unit, &finders);
@@ -230,6 +245,11 @@ impl Plan {
             if vote.content == content && counted.insert(vote.worker.participant) {
                 self.count_agreed(vote.worker);
             }
+        }
+        if let Unit::Shard(number) = unit
+            && doers > 1
+        {
+            self.units.shards.vouch(number);
         }
         let writer = votes.first().copied().or(current);
         if let Some(writer) = writer.filter(|_| is_missing) {
@@ -296,6 +316,7 @@ impl Plan {
         if !self.units.contains(unit) {
             return;
         }
+        self.end_stale_merges(unit);
         let standing = self.jury.standing(unit);
         let is_over = standing != Standing::Disputed && self.arbitrations.remove_dispute(unit);
         self.end_wait(unit);
@@ -327,20 +348,16 @@ impl Plan {
         };
         self.queue_write(&own, unit, Vec::new());
         if let Unit::Shard(number) = unit {
-            self.units.shards.set_writer(number, None);
+            self.units.shards.count_writer(number);
+            self.units.shards.vouch(number);
         }
         self.advance_submission(submission);
     }
 
     /// Has a unit written next, with the result of this vote.
     fn queue_write(&mut self, vote: &Vote, unit: Unit, finders: Vec<ParticipantId>) {
-        let Vote {
-            worker, submission, ..
-        } = *vote;
+        let submission = vote.submission;
         self.units.set_state(unit, State::Committing(submission));
-        if let Unit::Shard(number) = unit {
-            self.units.shards.set_writer(number, Some(worker));
-        }
         let agreed = AgreedUnit { unit, finders };
         let pending = self.pending_mut(submission);
         pending.is_of_use = true;
@@ -436,7 +453,12 @@ impl Plan {
                 Unit::Shard(_) if is_stale => {
                     self.pending_mut(submission).rejection = Some(Rejection::Stale);
                 }
-                Unit::Shard(number) => self.units.shards.commit(number),
+                Unit::Shard(number) => {
+                    self.units.shards.commit(number);
+                    if self.arbitrations.contains(unit) {
+                        self.units.shards.reopen(number);
+                    }
+                }
             }
         }
         self.arbitrations.reconsider();

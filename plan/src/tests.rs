@@ -12,7 +12,6 @@ mod healing;
 mod leases;
 mod participants;
 mod patience;
-mod read_backs;
 mod replicas;
 mod scheduling;
 mod settling;
@@ -287,8 +286,16 @@ impl Bench {
         digest: Digest,
     ) -> (SubmissionId, Vec<Action>) {
         let (head, skip) = (Head(0), 0);
-        let work = Work::Merge { shard, head, skip };
-        self.plan.pretend_leased(worker, lease, work);
+        if self.plan.work_of(worker, lease).is_none() {
+            let written = None;
+            let work = Work::Merge {
+                shard,
+                head,
+                skip,
+                written,
+            };
+            self.plan.pretend_leased(worker, lease, work);
+        }
         let submission = self.new_submission();
         let event = Event::Merged {
             submission,
@@ -296,17 +303,6 @@ impl Bench {
             lease,
             shard,
             digest,
-        };
-        (submission, self.tell(event))
-    }
-
-    /// A worker has read a shard back.
-    fn confirm(&mut self, worker: WorkerId, lease: LeaseId) -> (SubmissionId, Vec<Action>) {
-        let submission = self.new_submission();
-        let event = Event::Confirmed {
-            submission,
-            worker,
-            lease,
         };
         (submission, self.tell(event))
     }
@@ -322,19 +318,6 @@ impl Bench {
         })
     }
 
-    /// Each shard is read back by a worker that asks for it; returns what follows from the last.
-    fn read_back(&mut self, workers: &[WorkerId]) -> Vec<Action> {
-        let mut actions = Vec::new();
-        for &worker in workers {
-            let task = self.task(worker);
-            assert!(matches!(task.work, Work::ReadBack { .. }), "{task:?}");
-            let (checked, mut told) = self.confirm(worker, task.lease);
-            assert_eq!(told.remove(0), accepted(checked));
-            actions = told;
-        }
-        actions
-    }
-
     /// The coordinator has evaluated a range itself.
     fn arbitrate(&mut self, range: RangeSummary) -> (SubmissionId, Vec<Action>) {
         let submission = self.new_submission();
@@ -343,18 +326,20 @@ impl Bench {
             unit: Unit::Range(range.head),
             range: Some(range),
             digest: range.digest,
+            is_forged: false,
         };
         (submission, self.tell(event))
     }
 
     /// The coordinator has merged a shard itself.
-    fn arbitrate_shard(&mut self, shard: u32) -> (SubmissionId, Vec<Action>) {
+    fn arbitrate_shard(&mut self, shard: u32, is_forged: bool) -> (SubmissionId, Vec<Action>) {
         let submission = self.new_submission();
         let event = Event::Arbitrated {
             submission,
             unit: Unit::Shard(shard),
             range: None,
             digest: shard_digest(shard),
+            is_forged,
         };
         (submission, self.tell(event))
     }
@@ -397,7 +382,7 @@ impl Bench {
 fn heads(task: &Task) -> Vec<Head> {
     match &task.work {
         Work::Evaluate { heads, .. } => heads.clone(),
-        work => panic!("no evaluation: {work:?}"),
+        work @ Work::Merge { .. } => panic!("no evaluation: {work:?}"),
     }
 }
 

@@ -283,13 +283,6 @@ impl Plan {
         self.outcasts.get(&worker.participant)
     }
 
-    /// Whether `judge` may read back what `author` has written: it is of another participant. If no other participant asks
-    /// for tasks, another of its workers may, as its machine may be a sounder one.
-    pub(super) fn may_judge(&self, judge: WorkerId, author: WorkerId) -> bool {
-        let is_other = |worker: WorkerId| worker.participant != author.participant;
-        is_other(judge) || judge != author && !self.active().any(is_other)
-    }
-
     /// Whether this worker has joined and is not forgotten.
     pub fn is_there(&self, worker: WorkerId) -> bool {
         self.workers.contains_key(&worker)

@@ -92,7 +92,7 @@ pub struct Task {
     /// The worker must have read all segments of the journal below this number.
     #[prost(uint64, tag = "4")]
     pub journal: u64,
-    #[prost(oneof = "task::Work", tags = "5, 7, 8")]
+    #[prost(oneof = "task::Work", tags = "5, 7")]
     pub work: ::core::option::Option<task::Work>,
 }
 /// Nested message and enum types in `Task`.
@@ -103,8 +103,6 @@ pub mod task {
         Evaluate(super::Evaluate),
         #[prost(message, tag = "7")]
         Merge(super::Merge),
-        #[prost(message, tag = "8")]
-        ReadBack(super::ReadBack),
     }
 }
 /// Evaluate ranges, and put their records into the part that is named for the lease.
@@ -116,8 +114,8 @@ pub struct Evaluate {
     #[prost(uint64, repeated, tag = "2")]
     pub heads: ::prost::alloc::vec::Vec<u64>,
 }
-/// Write a shard of the table: the stored words number shard * 2^22 to (shard + 1) * 2^22.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+/// Write a shard of the table: the stored words number shard * 2^22 to (shard + 1) * 2^22. Or read one that was written.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Merge {
     #[prost(uint32, tag = "1")]
     pub shard: u32,
@@ -127,24 +125,20 @@ pub struct Merge {
     /// How many stored words of that range come before.
     #[prost(uint64, tag = "3")]
     pub skip: u64,
+    /// If it is there: write nothing, but see whether the file is what is said of it, and has the words of the ranges.
+    #[prost(message, optional, tag = "4")]
+    pub written: ::core::option::Option<Written>,
 }
-/// Read a shard that another worker has written, and compare it with its description. If they agree, the result is
-/// Confirmed; else the worker calls Return and says what is wrong.
+/// A shard that another worker has written. If its file is not what is said, the worker calls Return and says so. Else the
+/// result is Merged, with what the worker has found of the words, and the same file.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReadBack {
-    /// None if the shard has no words, and so no file.
-    #[prost(message, optional, tag = "1")]
-    pub file: ::core::option::Option<File>,
-}
-/// A file of a table.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct File {
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    #[prost(uint64, tag = "2")]
-    pub bytes: u64,
-    #[prost(bytes = "vec", tag = "3")]
-    pub sha256: ::prost::alloc::vec::Vec<u8>,
+pub struct Written {
+    /// As in Merged.
+    #[prost(bytes = "vec", tag = "1")]
+    pub json: ::prost::alloc::vec::Vec<u8>,
+    /// Whether the worker is of the same participant: it compares the file with what is said, and no more.
+    #[prost(bool, tag = "2")]
+    pub is_own: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Wait {}
@@ -203,7 +197,7 @@ pub struct CompleteRequest {
     /// Whether the worker also asks for a task, as by Lease.
     #[prost(bool, tag = "6")]
     pub next: bool,
-    #[prost(oneof = "complete_request::Result", tags = "3, 4, 5")]
+    #[prost(oneof = "complete_request::Result", tags = "3, 5")]
     pub result: ::core::option::Option<complete_request::Result>,
 }
 /// Nested message and enum types in `CompleteRequest`.
@@ -212,8 +206,6 @@ pub mod complete_request {
     pub enum Result {
         #[prost(message, tag = "3")]
         Evaluated(super::Evaluated),
-        #[prost(message, tag = "4")]
-        Confirmed(super::Confirmed),
         #[prost(message, tag = "5")]
         Merged(super::Merged),
     }
@@ -240,9 +232,6 @@ pub struct Evaluated {
     #[prost(message, repeated, tag = "1")]
     pub ranges: ::prost::alloc::vec::Vec<Summary>,
 }
-/// The shard that the worker has read is what was said of it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Confirmed {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Merged {
     /// The shard, and the digest and sums of its words, as JSON. docs/FORMAT.md describes it.

@@ -74,7 +74,7 @@ pub use finders::{DISTRUSTED, Finders};
 pub use journal::{Follower, Journal};
 pub use keys::PartName;
 pub use ledger::Ledger;
-pub use merged::{LengthSums, Merged};
+pub use merged::{Difference, LengthSums, Merged};
 pub use objects::{Key, KeyError, Problem, READS_MAX, Storage, StorageError};
 pub use part::{Place, Placed};
 

@@ -1,10 +1,11 @@
 //! What a worker says of a shard of a table that is being published, and the journal keeps.
 
-use chomp_table::fingerprint::Leaf;
+use chomp_table::Digest;
+use chomp_table::fingerprint::{Leaf, LeafBuilder};
 use chomp_table::format::{Damage, ensure};
 use chomp_table::manifest::SHARDS_MAX;
 use chomp_table::reader::ShardFileInfo;
-use chomp_table::shard::{ShardInfo, shard_name};
+use chomp_table::shard::{ShardInfo, decode_shard, shard_name};
 use serde::{Deserialize, Serialize};
 
 /// A shard of words, and what the words add up to that it [answers for](crate::merge).
@@ -33,6 +34,54 @@ impl Merged {
         let checked = merged.check(bits);
         checked.map_err(|damage| Damage::new(format!("shard {}: {damage}", merged.number)))?;
         Ok(merged)
+    }
+
+    /// The digest of what is said of the words, however they are packed into a file.
+    pub fn words_digest(&self) -> Digest {
+        let words = Merged {
+            shard: None,
+            ..self.clone()
+        };
+        Digest::of(&words.to_json())
+    }
+
+    /// It as JSON.
+    pub fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("numbers, texts and lists always become JSON")
+    }
+
+    /// Whether `file`, the content of the file of this shard, is what `said` says of it, and has the words that are here.
+    ///
+    /// # Errors
+    ///
+    /// [`Difference`].
+    pub fn compare(&self, said: Option<&ShardInfo>, file: &[u8]) -> Result<(), Difference> {
+        let (Some(own), Some(said)) = (&self.shard, said) else {
+            let is_same = self.shard.is_some() == said.is_some();
+            return if is_same {
+                Ok(())
+            } else {
+                Err(Difference::Forged)
+            };
+        };
+        if file.len() as u64 != said.bytes || Digest::of(file) != said.sha256 {
+            return Err(Difference::Lost);
+        }
+        if own == said {
+            return Ok(());
+        }
+        // It may be packed otherwise.
+        let words = decode_shard(file, said).map_err(|_| Difference::Forged)?;
+        let is_same = words.is_sorted_by(|one, next| one < next) && {
+            let mut leaf = LeafBuilder::new();
+            leaf.push(&words);
+            leaf.finish() == self.leaf
+        };
+        if is_same && said.words_sha256 == own.words_sha256 {
+            Ok(())
+        } else {
+            Err(Difference::Forged)
+        }
     }
 
     /// Its file, if it has one.
@@ -80,6 +129,17 @@ impl Merged {
             || "more losing words than there are",
         )
     }
+}
+
+/// How a file is not the shard that it is said to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Difference {
+    /// The file is not the one that was spoken of.
+    #[error("the file of the shard is not what was said of it")]
+    Lost,
+    /// The file is the one that was spoken of, and has other words.
+    #[error("the file of the shard has other words than the ranges")]
+    Forged,
 }
 
 /// Whether these are different numbers of bits, ascending, of a table of so many.

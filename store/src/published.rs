@@ -2,7 +2,8 @@
 //! without a manifest is no table.
 
 use bytes::Bytes;
-use chomp_table::manifest::MANIFEST_BYTES_MAX;
+use chomp_table::manifest::{MANIFEST_BYTES_MAX, folder_name};
+use chomp_table::reader::ShardFileInfo;
 
 use crate::StoreError;
 use crate::keys;
@@ -42,6 +43,29 @@ pub async fn put(
     }
     storage.delete(std::slice::from_ref(key)).await?;
     Ok(storage.create(key, bytes).await?)
+}
+
+/// The content of a file of the table of `bits` bits; nothing if there is none that can be read. Of a file that is too
+/// long, one byte more than it should have.
+///
+/// # Errors
+///
+/// [`StoreError::Storage`], if nobody knows what is there.
+///
+/// # Panics
+///
+/// If the name cannot be part of a key.
+pub async fn read(
+    storage: &dyn Storage,
+    bits: u32,
+    file: &ShardFileInfo,
+) -> Result<Option<Bytes>, StoreError> {
+    let key = key(&folder_name(bits), &file.name).expect("the name of a shard");
+    match storage.read_at(&key, 0..file.bytes.saturating_add(1)).await {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if matches!(error.problem, Problem::NotFound | Problem::Damaged) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The bytes of the manifest of the table in `folder`, if it is published.

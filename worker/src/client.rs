@@ -10,7 +10,7 @@ use chomp_proto::v1::{self, complete_reply, lease_reply};
 use chomp_store::Placed;
 use chomp_table::{Digest, Head};
 
-pub(crate) use task::{File, Task, Work};
+pub(crate) use task::{Task, Work, Written};
 
 use crate::error::ClientError;
 use crate::job::Job;
@@ -48,8 +48,6 @@ pub(crate) enum LeaseAnswer {
 pub(crate) enum TaskResult {
     /// The part is in the store, with these ranges.
     Evaluated(Vec<Placed>),
-    /// A file was read back, and is as it should be.
-    Confirmed,
     /// The shard is in the store; this is its description, as JSON.
     Merged(Vec<u8>),
 }
@@ -101,7 +99,6 @@ impl TaskResult {
             TaskResult::Evaluated(ranges) => WireResult::Evaluated(v1::Evaluated {
                 ranges: ranges.iter().map(task::summary).collect(),
             }),
-            TaskResult::Confirmed => WireResult::Confirmed(v1::Confirmed {}),
             TaskResult::Merged(json) => WireResult::Merged(v1::Merged { json: json.clone() }),
         }
     }

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_store::{PartName, Placed, StoreError};
+use chomp_table::Head;
 use chomp_table::format::describe;
 use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
-use chomp_table::{Digest, Head};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::Cache;
-use crate::client::{Client, File, LeaseAnswer, LeaseId, Task, TaskResult, Verdict, Work};
+use crate::client::{Client, LeaseAnswer, LeaseId, Task, TaskResult, Verdict, Work};
 use crate::error::ClientError;
 use crate::gather::{Gathered, Gatherer};
 use crate::merge::Merge;
@@ -161,7 +161,12 @@ impl Lane {
                 store.put_part(&name.key(), part).await?;
                 TaskResult::Evaluated(placed)
             }
-            Work::Merge { shard, head, skip } => {
+            Work::Merge {
+                shard,
+                head,
+                skip,
+                written,
+            } => {
                 let merge = Merge {
                     job: &self.client.job(),
                     store: &store,
@@ -170,13 +175,7 @@ impl Lane {
                     size: self.shard,
                     stop: &self.stop,
                 };
-                TaskResult::Merged(merge.run(shard, head, skip).await?)
-            }
-            Work::ReadBack { file } => {
-                if let Some(file) = file {
-                    self.unless_stopped(self.read_back(&store, file)).await?;
-                }
-                TaskResult::Confirmed
+                TaskResult::Merged(merge.run((shard, head, skip), written).await?)
             }
         };
         if !self.drain.is_cancelled() {
@@ -185,10 +184,6 @@ impl Lane {
                 // The worker stops: it waits for the verdict below, and wants no further task.
                 () = self.stop.cancelled() => {}
                 handed_in = self.client.complete_and_lease(task.lease, &outcome) => return Ok(handed_in?),
-            }
-            // The coordinator refuses this if it comes twice, and gives what has not arrived to another worker.
-            if matches!(outcome, TaskResult::Confirmed) {
-                return Err(Trouble::Stopped);
             }
         }
         let verdict = self.client.complete(task.lease, &outcome).await?;
@@ -213,20 +208,6 @@ impl Lane {
             self.cache.insert(placed.summary.digest, range);
         }
         Ok((evaluated.part, evaluated.placed))
-    }
-
-    /// Reads a file of the table, and compares its length and digest with what its writer said.
-    async fn read_back(&self, store: &Store, file: File) -> Result<(), Trouble> {
-        let _room = self.gatherer.memory.take(file.bytes).await;
-        let read = store.file(self.client.job().bits, &file).await?;
-        let expected = (file.bytes, file.sha256);
-        let compare = move |_: &mut _| (read.len() as u64, Digest::of(&read)) == expected;
-        if self.pool.run(false, compare).await? {
-            Ok(())
-        } else {
-            let reason = format!("{} is not what was said of it", file.name);
-            Err(Trouble::Failed(reason))
-        }
     }
 
     /// The result of `work`, unless the worker is told to stop before.

@@ -1,4 +1,4 @@
-//! Writes a shard from the ranges that its words are in.
+//! Writes a shard from the ranges that its words are in, or compares one that another worker has written with them.
 //!
 //! While some ranges are merged, on a thread of the pool, the next ones are read. The memory is that
 //! of the shard and of these ranges.
@@ -15,7 +15,7 @@ use chomp_table::shard::ShardSize;
 use chomp_table::{Head, RangeBits};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::LostRecord;
+use crate::client::{LostRecord, Written};
 use crate::gather::{Gatherer, MEMORY_PER_LENGTH};
 use crate::job::Job;
 use crate::pool::Pool;
@@ -52,12 +52,58 @@ enum MergeInput {
 }
 
 impl Merge<'_> {
-    /// Writes shard number `shard`, which begins after `skip` stored words of the range `head`; returns
-    /// what is to be said of it, as JSON.
-    pub(crate) async fn run(&self, shard: u32, head: Head, skip: u64) -> Result<Vec<u8>, Trouble> {
+    /// Writes the shard with this number, which begins in this range after so many of its stored words, or reads it if it
+    /// was written; returns what is to be said of it, as JSON.
+    pub(crate) async fn run(
+        &self,
+        start: (u32, Head, u64),
+        written: Option<Box<Written>>,
+    ) -> Result<Vec<u8>, Trouble> {
+        let merged = match written {
+            Some(written) if written.is_own => {
+                self.read_file(&written.said, None).await?;
+                written.said
+            }
+            Some(written) => {
+                let (own, _) = self.merge(start).await?;
+                self.read_file(&written.said, Some(own.clone())).await?;
+                Merged {
+                    shard: written.said.shard,
+                    ..own
+                }
+            }
+            None => {
+                let (merged, bytes) = self.merge(start).await?;
+                self.put(&merged, bytes).await?;
+                merged
+            }
+        };
+        self.pool.note_merge();
+        Ok(merged.to_json())
+    }
+
+    /// Compares the file of a shard with what is said of it; and with what this worker has merged, if it has.
+    async fn read_file(&self, said: &Merged, own: Option<Merged>) -> Result<(), Trouble> {
+        let bytes = said.file().map_or(0, |file| file.bytes);
+        let _room = self.gatherer.memory.take(bytes).await;
+        let read = match said.file() {
+            Some(file) => self.store.file(self.job.bits, &file).await?,
+            None => Bytes::new(),
+        };
+        let said = said.clone();
+        let compare = move |_: &mut _| {
+            let right = own.as_ref().unwrap_or(&said);
+            right.compare(said.shard.as_ref(), &read)
+        };
+        let compared = self.pool.run(false, compare).await?;
+        compared.map_err(|error| Trouble::failed(&error))
+    }
+
+    /// Merges the words of a shard; returns what is to be said of it, and its bytes.
+    async fn merge(&self, start: (u32, Head, u64)) -> Result<(Merged, Option<Vec<u8>>), Trouble> {
         let (bits, range_bits) = (self.job.bits, self.job.range_bits);
         let words = self.size.shard_words as u64;
-        let cut = self.store.cut(bits, words, (shard, head, skip)).await?;
+        let cut = self.store.cut(bits, words, start).await?;
         let _room = self.gatherer.memory.take(memory(self.size)).await;
 
         let mut filling = Merger::new(bits, range_bits, self.size, cut);
@@ -78,20 +124,18 @@ impl Merge<'_> {
             batch = read?;
         }
         let finished = self.pool.run(false, |_| filling.finish()).await?;
-        let (merged, bytes) = finished?;
-        self.put(&merged, bytes).await
+        Ok(finished?)
     }
 
-    /// Puts a shard where it belongs; returns what is to be said of it, as JSON.
-    async fn put(&self, merged: &Merged, bytes: Option<Vec<u8>>) -> Result<Vec<u8>, Trouble> {
+    /// Puts a shard where it belongs.
+    async fn put(&self, merged: &Merged, bytes: Option<Vec<u8>>) -> Result<(), Trouble> {
         if let (Some(file), Some(bytes)) = (merged.file(), bytes) {
             let folder = folder_name(self.job.bits);
             let key = published::key(&folder, &file.name);
             let key = key.map_err(|error| Trouble::failed(&error))?;
             self.store.put_shard(&folder, &key, bytes.into()).await?;
         }
-        self.pool.note_merge();
-        serde_json::to_vec(merged).map_err(|error| Trouble::failed(&error))
+        Ok(())
     }
 
     /// The records from `head` on, as many as are merged at a time; none at the end of the table.

@@ -13,12 +13,12 @@ use chomp_store::merge::{Cut, MergeError};
 use chomp_store::part::read_records;
 use chomp_store::{Follower, Key, Place, Problem, Storage, StorageError, StoreError, published};
 use chomp_table::format::describe;
-use chomp_table::manifest::folder_name;
 use chomp_table::range::max_record_len;
+use chomp_table::reader::ShardFileInfo;
 use chomp_table::{Head, RangeBits};
 use tokio::sync::{Mutex, RwLock};
 
-use crate::client::{Client, File, LostRecord};
+use crate::client::{Client, LostRecord};
 use crate::job::Job;
 use crate::proxy::ProxyStorage;
 use crate::trouble::Trouble;
@@ -317,13 +317,10 @@ impl Store {
         Ok(published::put(&*self.storage, folder, key, bytes).await?)
     }
 
-    /// The content of a file of the table of `bits` bits. Of a file that is too long, one byte more than it
-    /// should have.
-    pub(crate) async fn file(&self, bits: u32, file: &File) -> Result<Bytes, Trouble> {
-        let key = published::key(&folder_name(bits), &file.name);
-        let key = key.map_err(|error| Trouble::failed(&error))?;
-        let end = file.bytes.saturating_add(1);
-        Ok(self.storage.read_at(&key, 0..end).await?)
+    /// The content of a file of the table of `bits` bits.
+    pub(crate) async fn file(&self, bits: u32, file: &ShardFileInfo) -> Result<Bytes, Trouble> {
+        let read = published::read(&*self.storage, bits, file).await?;
+        read.ok_or_else(|| Trouble::Failed(format!("{} cannot be read", file.name)))
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use chomp_plan::{
     Action, Event, LeaseAnswer, LeaseId, Millis, ParticipantId, Phase, Plan, RequestId, StopReason,
-    SubmissionId, Verdict, Work, WorkerId,
+    SubmissionId, Task, Unit, Verdict, Work, WorkerId,
 };
 use chomp_store::{Entry, Finders, Journal, Merged};
 use chomp_table::format::describe;
@@ -29,7 +29,7 @@ use messages::Submission;
 use parts::Parts;
 use writes::{Write, Writes};
 
-use crate::arbiter::{Arbitrated, digest_of};
+use crate::arbiter::Arbitrated;
 use crate::effects::{Audited, Effect, EffectResult};
 use crate::error::{JobError, Refusal};
 use crate::list::List;
@@ -57,8 +57,6 @@ pub(crate) struct Desk {
     requests: HashMap<RequestId, (WorkerId, oneshot::Sender<Reply>)>,
     submissions: HashMap<SubmissionId, Submission>,
     submission_count: u64,
-    /// The leases of each shard's merge.
-    merging: HashMap<u32, Vec<(WorkerId, LeaseId)>>,
     writes: Writes,
     parts: Parts,
     audits: RecordAudits,
@@ -76,7 +74,6 @@ impl Desk {
             requests: HashMap::new(),
             submissions: HashMap::new(),
             submission_count: 0,
-            merging: HashMap::new(),
             writes: Writes::default(),
             parts: Parts::default(),
             audits: RecordAudits::default(),
@@ -165,17 +162,12 @@ impl Desk {
                 lease,
                 ranges: placed.iter().map(|placed| placed.summary).collect(),
             },
-            WorkerResult::Confirmed => Event::Confirmed {
-                submission,
-                worker,
-                lease,
-            },
             WorkerResult::Merged(merged) => Event::Merged {
                 submission,
                 worker,
                 lease,
                 shard: merged.number,
-                digest: digest_of(merged),
+                digest: merged.words_digest(),
             },
         };
         let pending = Submission {
@@ -240,7 +232,7 @@ impl Desk {
                 Arbitrated::Range { part, placed } => {
                     (part.lease, WorkerResult::Ranges(vec![placed]))
                 }
-                Arbitrated::Shard(merged) => (0, WorkerResult::Merged(merged)),
+                Arbitrated::Shard { merged, .. } => (0, WorkerResult::Merged(merged)),
             };
             let pending = Submission {
                 lease,
@@ -315,11 +307,15 @@ impl Desk {
                 finders: Finders::new(finders.into_iter().map(|ParticipantId(one)| one)),
                 heads: vec![head],
             }),
-            Action::Arbitrate { unit } => {
+            Action::Arbitrate { unit, vote } => {
+                let said = self.said(unit, vote);
                 let submission = self.next_submission();
-                self.effects.push(Effect::Arbitrate { submission, unit });
+                self.effects.push(Effect::Arbitrate {
+                    submission,
+                    unit,
+                    said,
+                });
             }
-            Action::ReadBack { shard } => self.effects.push(Effect::ReadBack { shard }),
             Action::Forget { submission } => {
                 self.submissions.remove(&submission);
             }
@@ -332,10 +328,28 @@ impl Desk {
                 tracing::warn!("worker {name}{of} gets no more tasks: {reason}");
                 self.note_found_out(worker.participant, &reason);
             }
-            Action::Publish => self.effects.push(Effect::Publish),
+            Action::Publish { unread } => self.effects.push(Effect::Publish { unread }),
             Action::Stop { reason } => tracing::warn!("the job stops: {reason}"),
         }
         None
+    }
+
+    /// What a result says of a shard, or the journal if no result is named.
+    pub(crate) fn said(&self, unit: Unit, result: Option<SubmissionId>) -> Option<Box<Merged>> {
+        let Unit::Shard(shard) = unit else {
+            return None;
+        };
+        if let Some(submission) = result {
+            return match &self.submissions.get(&submission)?.result {
+                WorkerResult::Merged(merged) => Some(merged.clone()),
+                WorkerResult::Ranges(_) => None,
+            };
+        }
+        let ledger = self.journal.ledger();
+        ledger
+            .shard(self.subject.bits, shard)
+            .cloned()
+            .map(Box::new)
     }
 
     /// Whose worker it is, for people.
@@ -360,27 +374,23 @@ impl Desk {
 
     fn answer(&mut self, request: RequestId, answer: LeaseAnswer) -> Option<Event> {
         let (worker, reply) = self.requests.remove(&request)?;
-        let mut read_back = None;
-        if let LeaseAnswer::Task(task) = &answer {
-            match &task.work {
-                Work::Evaluate { .. } => {}
-                Work::Merge { shard, .. } => {
-                    let leases = self.merging.entry(*shard).or_default();
-                    leases.retain(|&(worker, lease)| self.plan.holds(worker, lease));
-                    leases.push((worker, task.lease));
-                }
-                Work::ReadBack { shard } => {
-                    let ledger = self.journal.ledger();
-                    let merged = ledger.shard(self.subject.bits, *shard);
-                    read_back = merged.and_then(Merged::file);
-                }
-            }
-        }
+        let written = match &answer {
+            LeaseAnswer::Task(Task {
+                work:
+                    Work::Merge {
+                        shard,
+                        written: Some(written),
+                        ..
+                    },
+                ..
+            }) => self.said(Unit::Shard(*shard), Some(written.submission)),
+            _ => None,
+        };
         let journal = self.journal.ledger().next;
         let reply = reply.send(Reply {
             answer,
             journal,
-            read_back,
+            written,
         });
         match reply {
             // The call was dropped. Its `Waiting` saw no task, so it goes back from here.
@@ -417,11 +427,6 @@ impl Desk {
     /// How many requests wait.
     pub(crate) fn waiting(&self) -> usize {
         self.requests.len()
-    }
-
-    /// Has it so that a lease that stands is for the merge of this shard.
-    pub(crate) fn pretend_merging(&mut self, shard: u32, worker: WorkerId, lease: LeaseId) {
-        self.merging.entry(shard).or_default().push((worker, lease));
     }
 
     /// How many results are not settled.

@@ -225,7 +225,7 @@ fn what_is_settled_during_a_write_goes_into_the_next_one_together() {
 fn offered(tested: &mut Tested) -> Option<u64> {
     match tested.next_task(7)?.work {
         Work::Evaluate { heads, .. } => Some(heads[0].0),
-        other => panic!("{other:?}"),
+        other @ Work::Merge { .. } => panic!("{other:?}"),
     }
 }
 
@@ -372,7 +372,7 @@ pub(crate) fn job_with_lease(worker: WorkerId) -> (Handle, JoinSet<()>, PartName
     let LeaseAnswer::Task(task) = answer.try_recv().unwrap().answer else {
         panic!("the first worker gets a task");
     };
-    job.desk.pretend_merging(1, worker, task.lease);
+    job.desk.plan.pretend_writing(worker, task.lease, 1);
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         loop {

@@ -98,7 +98,7 @@ impl Coordinator {
             WorkerResult::Ranges(ranges) => {
                 ranges.iter().map(|placed| placed.summary.head).collect()
             }
-            _ => Vec::new(),
+            WorkerResult::Merged(_) => Vec::new(),
         };
         let (reply, verdict) = oneshot::channel();
         self.results.push((heads, verdict));

@@ -1,16 +1,15 @@
 //! What workers do with a task.
 
 use bytes::Bytes;
-use chomp_plan::{Work, WorkerId};
+use chomp_plan::{Unit, Work, WorkerId};
 use chomp_store::part::{PartBuilder, read_record};
-use chomp_store::{PartName, Problem, Storage, published};
-use chomp_table::manifest::folder_name;
+use chomp_store::{Merged, PartName, Problem, Storage, published};
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head};
 
 use super::expected::Record;
 use super::world::{Held, TaskResult, Trouble, World};
-use crate::arbiter::ArbiterError;
+use crate::arbiter::{ArbiterError, Arbitrated};
 use crate::job::{Target, WorkerResult};
 use crate::ready;
 use crate::testing::range_bits;
@@ -39,10 +38,12 @@ impl World {
                 self.put(name, bytes)?;
                 WorkerResult::Ranges(placed)
             }
-            Work::Merge { shard, .. } => {
-                let coordinator = self.coordinator.as_ref().ok_or(Trouble::Other)?;
-                let merged = ready(coordinator.tools.arbiter.merge(*shard));
-                let mut merged = merged.map_err(|error| trouble(&error))?;
+            Work::Merge {
+                shard,
+                written: None,
+                ..
+            } => {
+                let mut merged = self.merge(*shard)?;
                 if self.perils.lies
                     && self.replicas > 1
                     && self.rng.once_in(8)
@@ -56,9 +57,24 @@ impl World {
                 }
                 WorkerResult::Merged(Box::new(merged))
             }
-            Work::ReadBack { shard } => {
-                self.read_back(*shard)?;
-                WorkerResult::Confirmed
+            Work::Merge {
+                shard,
+                written: Some(written),
+                ..
+            } => {
+                let desk = &self.coordinator.as_ref().ok_or(Trouble::Other)?.desk;
+                let said = desk.said(Unit::Shard(*shard), Some(written.submission));
+                let said = said.ok_or(Trouble::Other)?;
+                self.read_shard(&said)?;
+                let own = if written.is_own {
+                    (*said).clone()
+                } else {
+                    self.merge(*shard)?
+                };
+                WorkerResult::Merged(Box::new(Merged {
+                    shard: said.shard,
+                    ..own
+                }))
             }
         };
         Ok(TaskResult {
@@ -68,16 +84,22 @@ impl World {
         })
     }
 
-    /// Reads a shard, which is to be what the journal says.
-    fn read_back(&mut self, shard: u32) -> Result<(), Trouble> {
+    /// Merges a shard, and puts it in place.
+    fn merge(&self, shard: u32) -> Result<Merged, Trouble> {
         let coordinator = self.coordinator.as_ref().ok_or(Trouble::Other)?;
-        let ledger = coordinator.tools.journal.ledger();
-        let merged = ledger.shard(self.bits, shard).ok_or(Trouble::Other)?;
-        if let Some(info) = merged.file() {
-            let key = published::key(&folder_name(self.bits), &info.name).unwrap();
-            let read = ready(self.storage.read(&key));
-            if !read.is_ok_and(|read| Digest::of(&read) == info.sha256) {
-                drop(ledger);
+        let merged = ready(coordinator.tools.arbiter.merge(shard, None));
+        match merged.map_err(|error| trouble(&error))? {
+            Arbitrated::Shard { merged, .. } => Ok(*merged),
+            Arbitrated::Range { .. } => unreachable!("a shard was merged"),
+        }
+    }
+
+    /// Reads a shard, which is to be what was said of it.
+    fn read_shard(&mut self, said: &Merged) -> Result<(), Trouble> {
+        if let Some(file) = said.file() {
+            let read = ready(published::read(&*self.storage, self.bits, &file));
+            let is_whole = |read: Bytes| Digest::of(&read) == file.sha256;
+            if !read.ok().flatten().is_some_and(is_whole) {
                 self.seen.lost_shards += 1;
                 return Err(Trouble::Other);
             }

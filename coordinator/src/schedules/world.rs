@@ -231,7 +231,7 @@ impl World {
         if let Some(coordinator) = &mut self.coordinator {
             let ranges = |coordinator: &Coordinator| coordinator.tools.journal.ledger().len();
             let before = ranges(coordinator);
-            let publishes = matches!(coordinator.under_way[index], Effect::Publish);
+            let publishes = matches!(coordinator.under_way[index], Effect::Publish { .. });
             let removes = matches!(coordinator.under_way[index], Effect::Remove { .. });
             self.seen.orphans += u64::from(removes);
             let (_, heard) = coordinator.end_effect(now, index);

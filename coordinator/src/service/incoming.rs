@@ -27,7 +27,6 @@ pub(super) fn result(
         Some(complete_request::Result::Evaluated(evaluated)) => {
             evaluated_ranges(evaluated.ranges, range_bits).map(WorkerResult::Ranges)
         }
-        Some(complete_request::Result::Confirmed(v1::Confirmed {})) => Ok(WorkerResult::Confirmed),
         Some(complete_request::Result::Merged(merged)) => {
             merged_shard(&merged.json, bits).map(|merged| WorkerResult::Merged(Box::new(merged)))
         }

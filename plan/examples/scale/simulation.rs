@@ -12,8 +12,9 @@
 //! 5. One of the coordinator's threads takes it in. All results that came while a segment of the journal was
 //!    written go into the next segment, and are done when that is durable.
 //!
-//! Merges and reading back are tasks like evaluations; a merge reads all its records from the store. The
-//! simulation has no heartbeats, faults or slow machines, and so no speculative leases.
+//! Merges, and reading the shards of others, are tasks like evaluations; a merge reads all its records from the
+//! store. What the coordinator reads before it publishes the table takes no time. The simulation has no heartbeats,
+//! faults or slow machines, and so no speculative leases.
 
 mod job;
 mod profile;
@@ -265,7 +266,7 @@ impl Simulation<'_> {
                     let lane = self.submissions.remove(&submission);
                     self.want(lane.expect("it was submitted"));
                 }
-                Action::Publish => {
+                Action::Publish { .. } => {
                     self.profile.outcome.seconds = seconds(self.now) + self.job.costs.commit;
                     self.tell(Event::Published);
                 }
@@ -301,6 +302,10 @@ impl Simulation<'_> {
                     });
                 }
             }
+            // All are of one participant, which compares its files with what was said.
+            Work::Merge {
+                written: Some(_), ..
+            } => (turns, reads, down) = (1.0, 1, self.job.shard_bytes),
             Work::Merge { shard, head, .. } => {
                 let heads = self.job.merged(*shard, *head);
                 reads = heads.len();
@@ -309,7 +314,6 @@ impl Simulation<'_> {
                     .sum();
                 turns = (down / BATCH_BYTES).max(as_f64(reads.div_ceil(READS_MAX) as u64));
             }
-            Work::ReadBack { .. } => (turns, reads, down) = (1.0, 1, self.job.shard_bytes),
         }
         let mut missing = Vec::new();
         let mut losing = 0.0;
@@ -426,11 +430,6 @@ impl Simulation<'_> {
                     .into_iter()
                     .map(|head| self.job.summary(head))
                     .collect(),
-            },
-            Work::ReadBack { .. } => Event::Confirmed {
-                submission,
-                worker,
-                lease,
             },
             Work::Merge { shard, .. } => Event::Merged {
                 submission,

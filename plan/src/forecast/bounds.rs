@@ -12,7 +12,7 @@ use crate::Settings;
 
 /// To restore a losing position takes as long as to encode so many: 17 ns and 2.5 ns, measured.
 const RESTORED_PER_ENCODED: f64 = 7.0;
-/// The CPU time for the SHA-256 of a byte of a shard that is read back, on a CPU with instructions for it.
+/// The CPU time for the SHA-256 of a byte of a shard that is read once more, on a CPU with instructions for it.
 pub const HASH: f64 = 1e-9;
 
 /// The ranges of a layer whose evaluation is estimated.
@@ -71,7 +71,7 @@ pub struct Bounds {
     pub evaluation: f64,
     /// Reading, decoding and encoding records, at most.
     pub coding: f64,
-    /// Writing shards, and reading them back.
+    /// Writing shards, and reading them once more.
     pub shards: f64,
     /// The coordinator's work.
     pub coordinator: f64,
@@ -162,13 +162,19 @@ impl Bounds {
         let merging = losing * (costs.decode + costs.shard) + as_f64(all) * costs.read;
         let shards = merging * share + shard_bytes * HASH;
 
-        let of_shards = 2.0 * (shard_count - kept).ceil();
+        // Another worker reads each of them, if there is one; else the coordinator does.
+        let (times, read_again) = if cluster.workers > 1 {
+            (2.0, shard_bytes)
+        } else {
+            (1.0, 0.0)
+        };
+        let of_shards = times * (shard_count - kept).ceil();
         let of_tasks = as_f64(of_ranges) * votes + of_shards;
         let coordinator = costs.control * (of_tasks + ranges + of_shards);
 
         Bounds {
             tasks: super::round(of_tasks),
-            fetched: read_bytes + all_bytes * share + shard_bytes,
+            fetched: read_bytes + all_bytes * share + read_again,
             put: votes * (all_bytes - bytes_before) + shard_bytes,
             evaluation: votes * evaluation,
             coding,

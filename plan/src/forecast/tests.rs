@@ -238,16 +238,13 @@ fn the_bounds_of_one_range_are_its_costs() {
     let found = bounds(12, cluster, None);
     let record = forecast.record_bytes(costs.record_bytes);
     let shard = forecast.shard_bytes(costs.shard_factor);
-    assert_eq!(
-        found.tasks, 3,
-        "the range, its shard, and reading that back"
-    );
+    assert_eq!(found.tasks, 2, "the range and its shard");
     near(found.evaluation, costs.position * 2048.0);
     near(found.coding, losing * costs.encode + costs.range);
     let merging = losing * (costs.decode + costs.shard) + costs.read;
     near(found.shards, merging + HASH * shard);
-    near(found.coordinator, 6.0 * costs.control);
-    near(found.fetched, record + shard);
+    near(found.coordinator, 4.0 * costs.control);
+    near(found.fetched, record);
     near(found.put, record + shard);
     let on_workers = found.evaluation + found.coding + found.shards;
     near(found.cpu(), on_workers + found.coordinator);
@@ -267,14 +264,16 @@ fn the_bounds_of_one_range_are_its_costs() {
 #[test]
 fn workers_read_each_record_once_if_they_keep_it() {
     let alone = bounds(20, ALONE, None);
-    let records = Forecast::new(20, range_bits(12)).record_bytes(costs().record_bytes);
+    let forecast = Forecast::new(20, range_bits(12));
+    let records = forecast.record_bytes(costs().record_bytes);
+    let shards = forecast.shard_bytes(costs().shard_factor);
     let three = Cluster {
         workers: 3,
         shared: false,
         ..ALONE
     };
     let found = bounds(20, three, None);
-    let read = (found.fetched - alone.fetched) / records;
+    let read = (found.fetched - alone.fetched - shards) / records;
     assert!((1.0..3.0001).contains(&read), "{read}");
     near(found.evaluation, alone.evaluation * 17.0 / 16.0);
     let forgetful = Cluster {

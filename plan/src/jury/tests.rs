@@ -177,7 +177,7 @@ fn replay(replicas: u32, key: u64, events: &[Happens]) -> Option<Rulebook> {
                 jury.settle(UNITS[unit], None);
             }
             Happens::Truth(unit, found) => {
-                let liars = jury.liars(UNITS[unit], content(found));
+                let liars = jury.liars(UNITS[unit], content(found), false);
                 let mut wrong: BTreeSet<usize> = BTreeSet::new();
                 for vote in &book.votes {
                     wrong.extend((vote.1 == unit && vote.2 != found).then_some(vote.0));
@@ -301,6 +301,46 @@ fn nobody_knows_which_ranges_are_drawn() {
         let both = same.filter(|(one, other)| **one && **other).count();
         assert!((180..340).contains(&both), "{both} of 256");
     }
+}
+
+/// Whoever writes a shard is not the only one to look at it.
+#[test]
+fn a_shard_needs_two_at_least() {
+    let needs = [1, 2, 3].map(|replicas| jury(replicas, key()).need(Unit::Shard(0)));
+    assert_eq!(needs, [2, 2, 3]);
+}
+
+/// Those who found a shard have nothing to do with a file that somebody speaks of later.
+#[test]
+fn whoever_speaks_of_a_forged_file_is_a_liar() {
+    let unit = Unit::Shard(0);
+    let mut jury = jury(2, key());
+    let vote = |worker: usize, found: u8| Vote {
+        worker: WORKERS[worker],
+        content: content(found),
+        submission: SubmissionId(worker as u64),
+    };
+    let liars = |jury: &Jury, is_forged| {
+        let liars = jury.liars(unit, content(1), is_forged).into_iter();
+        liars.map(Doer::participant).collect::<Vec<_>>()
+    };
+    let [a, b, c] = WORKERS.map(|worker| worker.participant);
+    jury.vote(unit, vote(0, 1), false);
+    jury.vote(unit, vote(1, 1), false);
+    assert_eq!(
+        [liars(&jury, false), liars(&jury, true)],
+        [vec![], vec![a, b]]
+    );
+    jury.settle(unit, None);
+    assert_eq!(
+        [liars(&jury, false), liars(&jury, true)],
+        [vec![], vec![a, b]]
+    );
+    jury.vote(unit, vote(2, 0), false);
+    assert_eq!(
+        [liars(&jury, false), liars(&jury, true)],
+        [vec![c], vec![c]]
+    );
 }
 
 /// One unit of each of the first results of a newcomer is drawn whatever the hash says.

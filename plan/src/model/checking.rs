@@ -1,11 +1,10 @@
 //! What the plan may say and ask for: the world checks it.
 
 use super::disk::Write;
-use super::world::{Submission, World};
+use super::world::{Merged, Submission, World};
 use crate::slots::Content;
 use crate::{
-    AgreedUnit, Event, LeaseId, Loss, Phase, Rejection, StopReason, SubmissionId, Unit, Work,
-    WorkerId,
+    AgreedUnit, Event, LeaseId, Loss, Phase, Rejection, StopReason, SubmissionId, Unit, WorkerId,
 };
 
 impl World {
@@ -16,8 +15,8 @@ impl World {
             return;
         };
         let unit = units[index];
-        let (found, _) = self.arbitrations.remove(&unit).unwrap();
-        let content = match found {
+        let arbitration = self.arbitrations.remove(&unit).unwrap();
+        let content = match arbitration.found {
             Ok(content) if !fails => content,
             found => {
                 let worker = WorkerId::only(u32::MAX);
@@ -34,25 +33,35 @@ impl World {
             }
         };
         let submission = SubmissionId(self.new_id());
-        let entry = Submission {
+        let mut entry = Submission {
             units: vec![(unit, content)],
             good: true,
             own: true,
             ..Submission::default()
         };
-        self.submissions.insert(submission, entry);
         let range = match unit {
             Unit::Range(head) => Some(content.summary(head)),
             Unit::Shard(number) => {
-                self.disk.confirmed.insert(number);
+                entry.merged = Some(Merged {
+                    number,
+                    content,
+                    file: content.digest,
+                    is_read: false,
+                });
+                if arbitration.is_of_use {
+                    self.disk.files.insert(number, content.digest);
+                    self.disk.read.insert(number);
+                }
                 None
             }
         };
+        self.submissions.insert(submission, entry);
         self.tell(Event::Arbitrated {
             submission,
             unit,
             range,
             digest: content.digest,
+            is_forged: arbitration.is_forged,
         });
     }
 
@@ -96,7 +105,8 @@ impl World {
             };
             self.lie_got_in |= is_wrong;
         }
-        self.disk.begin_commit(submission, chosen, found_by);
+        let file = entry.merged.map(|merged| merged.file);
+        self.disk.begin_commit(submission, chosen, found_by, file);
     }
 
     pub(super) fn check_may_begin(&self) {
@@ -121,6 +131,7 @@ impl World {
             StopReason::Lost { times, .. } => assert!(*times > self.settings.failures_max + 1),
             StopReason::ArbitrationFailed { reason, .. } => assert_eq!(reason, "no memory"),
             StopReason::Shutdown => panic!("a shutdown is no fault"),
+            StopReason::PublishFailed { reason } if reason.contains("damaged") => {}
             StopReason::CommitFailed { reason } | StopReason::PublishFailed { reason } => {
                 assert_eq!(reason, "disk full");
             }
@@ -134,10 +145,9 @@ impl World {
             .map(|(task, _)| task)
             .filter(|task| leases.contains(&task.lease) && !lost.contains(&task.lease));
         for task in standing {
-            let is_reading = matches!(task.work, Work::ReadBack { .. });
             let is_of_use = |unit| !self.disk.holds(unit) || self.disk.is_doubted(unit);
             let of_use = task.work.units().any(is_of_use);
-            assert!((is_reading || of_use) && self.stopped.is_none());
+            assert!(of_use && self.stopped.is_none());
         }
     }
 
@@ -157,8 +167,7 @@ impl World {
             Rejection::Stale => {
                 let withdrawn =
                     |write: &Write| matches!(write, Write::Withdraw { .. } | Write::Lose { .. });
-                settled.confirms.is_some()
-                    || !self.disk.withdrawn.is_empty()
+                !self.disk.withdrawn.is_empty()
                     || self.disk.under_way.iter().any(withdrawn)
                     || matches!(settled.units[0].0, Unit::Shard(_))
             }

@@ -18,6 +18,8 @@ pub(super) enum Write {
         submission: SubmissionId,
         units: Vec<(Unit, Content)>,
         finders: Vec<BTreeSet<ParticipantId>>,
+        /// What is said of the file, if it is of a shard.
+        file: Option<Digest>,
     },
     Confirm {
         head: Head,
@@ -33,13 +35,16 @@ pub(super) enum Write {
     Lose {
         head: Head,
     },
-    Publish,
+    /// Only the files of these shards are looked at.
+    Publish {
+        unread: Vec<u32>,
+    },
 }
 
 impl Write {
     /// Whether the plan is told what came of it.
     pub(super) fn is_answered(&self) -> bool {
-        matches!(self, Write::Commit { .. } | Write::Publish)
+        matches!(self, Write::Commit { .. } | Write::Publish { .. })
     }
 }
 
@@ -52,6 +57,9 @@ pub(super) struct Disk {
     /// What was in those whose loss was noted.
     expected: BTreeMap<Head, RangeSummary>,
     pub(super) shards: BTreeMap<u32, Digest>,
+    /// What is said of the file of each shard, and what is in it. The words in a file stand for the whole file.
+    pub(super) said: BTreeMap<u32, Digest>,
+    pub(super) files: BTreeMap<u32, Digest>,
     /// Who found what is done and is not found out, and how many had to find it.
     finders: BTreeMap<Unit, (BTreeSet<ParticipantId>, u32)>,
     replicas: u32,
@@ -60,8 +68,8 @@ pub(super) struct Disk {
     pub(super) lost: BTreeSet<Head>,
     /// Those that were withdrawn some time.
     pub(super) withdrawn: BTreeSet<Head>,
-    /// The shards that were read back, or written by the coordinator, since it started.
-    pub(super) confirmed: BTreeSet<u32>,
+    /// The shards that another worker than the writer has read, or that the coordinator has written, since it started.
+    pub(super) read: BTreeSet<u32>,
     pub(super) published: bool,
     /// In the order in which they were asked for; they take effect in that order.
     pub(super) under_way: VecDeque<Write>,
@@ -76,12 +84,14 @@ impl Disk {
             ranges: BTreeMap::new(),
             expected: BTreeMap::new(),
             shards: BTreeMap::new(),
+            said: BTreeMap::new(),
+            files: BTreeMap::new(),
             finders: BTreeMap::new(),
             replicas: settings.replicas,
             outcasts: BTreeMap::new(),
             lost: BTreeSet::new(),
             withdrawn: BTreeSet::new(),
-            confirmed: BTreeSet::new(),
+            read: BTreeSet::new(),
             published: false,
             under_way: VecDeque::new(),
         }
@@ -250,11 +260,12 @@ impl Disk {
         submission: SubmissionId,
         units: Vec<(Unit, Content)>,
         finders: Vec<BTreeSet<ParticipantId>>,
+        file: Option<Digest>,
     ) {
         assert!(!units.is_empty());
-        for &(unit, content) in &units {
-            // A wrong shard is written over.
-            let is_other = self.content(unit) != Some(content);
+        for (&(unit, content), finders) in units.iter().zip(&finders) {
+            // A wrong shard is written over, and each that the coordinator merges.
+            let is_other = self.content(unit) != Some(content) || finders.is_empty();
             if !(matches!(unit, Unit::Shard(_)) && is_other) {
                 self.check_is_missing(unit);
             }
@@ -267,6 +278,7 @@ impl Disk {
             submission,
             units,
             finders,
+            file,
         });
     }
 
@@ -274,22 +286,28 @@ impl Disk {
         self.withdrawn.contains(&head) || self.is_being_withdrawn(head)
     }
 
-    pub(super) fn begin_publish(&mut self) {
+    pub(super) fn begin_publish(&mut self, unread: Vec<u32>) {
         assert!(self.is_complete());
         let shards = self.shard_count();
         assert!((0..u32::try_from(shards).unwrap()).all(|number| self.holds(Unit::Shard(number))));
         assert_eq!(self.shards.len() as u64, shards);
-        let read = |number| self.confirmed.contains(number);
-        assert!(self.shards.keys().all(read), "published unread");
-        let publishes = |write: &Write| *write == Write::Publish;
+        assert!(unread.iter().all(|number| self.shards.contains_key(number)));
+        let is_read = |number: &u32| self.read.contains(number) || unread.contains(number);
+        assert!(self.shards.keys().all(is_read), "published unread");
+        let publishes = |write: &Write| matches!(write, Write::Publish { .. });
         assert!(!self.under_way.iter().any(publishes));
-        self.under_way.push_back(Write::Publish);
+        self.under_way.push_back(Write::Publish { unread });
     }
 
     /// A write takes effect.
     pub(super) fn perform(&mut self, write: &Write) {
         match write {
-            Write::Commit { units, finders, .. } => {
+            Write::Commit {
+                units,
+                finders,
+                file,
+                ..
+            } => {
                 for (&(unit, content), finders) in units.iter().zip(finders) {
                     self.note_finders(unit, finders);
                     match unit {
@@ -300,6 +318,7 @@ impl Disk {
                         }
                         Unit::Shard(number) => {
                             self.shards.insert(number, content.digest);
+                            self.said.extend(file.map(|file| (number, file)));
                         }
                     }
                 }
@@ -332,12 +351,13 @@ impl Disk {
                     self.ranges.remove(head);
                 }
             }
-            Write::Publish => self.published = true,
+            Write::Publish { .. } => self.published = true,
         }
     }
 
     fn forget_shards(&mut self) {
         self.shards.clear();
+        self.said.clear();
         let is_range = |unit: &Unit| matches!(unit, Unit::Range(_));
         self.finders.retain(|unit, _| is_range(unit));
     }
@@ -348,6 +368,11 @@ impl Disk {
         let needed = before.unwrap_or(self.replicas);
         let needed = if finders.is_empty() { 0 } else { needed };
         self.finders.insert(unit, (finders.clone(), needed));
+    }
+
+    /// Whether the file of a shard is what is said of it.
+    pub(super) fn is_whole(&self, number: u32) -> bool {
+        self.files.get(&number) == self.said.get(&number)
     }
 
     /// What the next coordinator is told.

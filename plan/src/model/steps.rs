@@ -1,7 +1,7 @@
 //! What may happen in the world.
 
 use super::disk::Write;
-use super::world::{Finding, Process, Submission, TaskResult, World};
+use super::world::{Finding, Merged, Process, Submission, TaskResult, World};
 use crate::slots::Content;
 use crate::tests::{shard_digest, summary, wrong};
 use crate::{Event, LeaseId, Phase, RequestId, SubmissionId, Task, Unit, WorkerId};
@@ -14,7 +14,7 @@ impl World {
             self.end_and_restart();
             return;
         }
-        match self.rng.below(42) {
+        match self.rng.below(45) {
             0..=2 => self.join(),
             3..=10 => self.want(),
             11..=18 => self.hand_in(),
@@ -24,7 +24,8 @@ impl World {
                 self.arbitrated(fails);
             }
             26 => self.time_passes(),
-            41 => self.read(),
+            41..=43 => self.file_comes(),
+            44 => self.lose_file(),
             27 => self.renew(),
             28 => self.give_back(),
             29 => self.fail(),
@@ -121,7 +122,9 @@ impl World {
             }
         }
         // The answer may be lost, or the worker may just be slow: it stays in `outcomes`.
-        if !self.rng.once_in(6) {
+        if self.rng.once_in(6) {
+            self.begin_put(&outcome);
+        } else {
             self.submit(outcome, true);
         }
     }
@@ -135,6 +138,7 @@ impl World {
         let submission = SubmissionId(self.new_id());
         let mut entry = Submission {
             good,
+            participant: Some(worker.participant),
             leased: self.given.get(&lease) == Some(&worker),
             ..Submission::default()
         };
@@ -149,7 +153,8 @@ impl World {
                 }
                 return self.tell(Event::Returned { worker, lease });
             }
-            Finding::ReadBack { refuted: true, .. } => {
+            Finding::Unreadable => {
+                self.losses += 1;
                 let reason = "something else".to_owned();
                 return self.tell(Event::Failed {
                     worker,
@@ -157,49 +162,68 @@ impl World {
                     reason,
                 });
             }
-            Finding::ReadBack { shard, .. } => {
-                entry.confirms = Some(shard);
-                Event::Confirmed {
+            Finding::Shard(merged) => {
+                let (shard, digest) = (merged.number, merged.content.digest);
+                // It has written what it speaks of.
+                let is_other = |late: &(_, u32, _)| (late.0, late.1) != (worker, shard);
+                self.late_files.retain(is_other);
+                if !merged.is_read && self.plan.may_write(worker, shard) {
+                    self.disk.files.insert(shard, merged.file);
+                }
+                entry.units = vec![(Unit::Shard(shard), merged.content)];
+                entry.merged = Some(merged);
+                Event::Merged {
                     submission,
                     worker,
                     lease,
+                    shard,
+                    digest,
                 }
             }
             Finding::Units(units) => {
-                entry.units.clone_from(&units);
-                Self::units_event(submission, worker, lease, &units)
+                let range = |&(unit, content): &(Unit, Content)| match unit {
+                    Unit::Range(head) => content.summary(head),
+                    Unit::Shard(_) => panic!("a shard is another finding"),
+                };
+                let ranges = units.iter().map(range).collect();
+                entry.units = units;
+                Event::Evaluated {
+                    submission,
+                    worker,
+                    lease,
+                    ranges,
+                }
             }
         };
         self.submissions.insert(submission, entry);
         self.tell(event);
     }
 
-    fn units_event(
-        submission: SubmissionId,
-        worker: WorkerId,
-        lease: LeaseId,
-        units: &[(Unit, Content)],
-    ) -> Event {
-        if let [(Unit::Shard(shard), content)] = *units {
-            let digest = content.digest;
-            return Event::Merged {
-                submission,
-                worker,
-                lease,
-                shard,
-                digest,
-            };
+    /// A worker begins to write a file, if that is what it has to do.
+    fn begin_put(&mut self, outcome: &TaskResult) {
+        if let Finding::Shard(merged) = outcome.finding
+            && !merged.is_read
+            && self.plan.may_write(outcome.worker, merged.number)
+        {
+            self.late_files
+                .push((outcome.worker, merged.number, merged.file));
         }
-        let range = |&(unit, content): &(Unit, Content)| match unit {
-            Unit::Range(head) => content.summary(head),
-            Unit::Shard(_) => panic!("one shard a task"),
-        };
-        let ranges = units.iter().map(range).collect();
-        Event::Evaluated {
-            submission,
-            worker,
-            lease,
-            ranges,
+    }
+
+    /// A file of a shard is written at last.
+    fn file_comes(&mut self) {
+        let next = self.rng.index(self.late_files.len());
+        let file = next.map(|next| self.late_files.swap_remove(next));
+        self.disk
+            .files
+            .extend(file.map(|(_, number, file)| (number, file)));
+    }
+
+    /// The disk loses the file of a shard.
+    fn lose_file(&mut self) {
+        let numbers: Vec<u32> = self.disk.files.keys().copied().collect();
+        if let Some(index) = self.rng.index(numbers.len()) {
+            self.disk.files.remove(&numbers[index]);
         }
     }
 
@@ -316,17 +340,21 @@ impl World {
             _ => vec![1, 1],
         };
         let unit = |&head: &u64| (Unit::Range(Head(head)), Content::of_range(summary(head)));
-        let mut units: Vec<_> = ranges.iter().map(unit).collect();
+        let mut finding = Finding::Units(ranges.iter().map(unit).collect());
         if self.rng.once_in(5) {
-            let digest = shard_digest(1 << 30);
-            units = vec![(Unit::Shard(1 << 30), Content::of_shard(digest))];
+            let file = shard_digest(1 << 30);
+            finding = Finding::Shard(Merged {
+                number: 1 << 30,
+                content: Content::of_shard(file),
+                file,
+                is_read: false,
+            });
         }
         self.losses += 1;
         let (worker, lease) = match held {
             Some((worker, task, _)) => (worker, task.lease),
             None => (WorkerId::only(u32::MAX), LeaseId(0)),
         };
-        let finding = Finding::Units(units);
         self.submit(
             TaskResult {
                 worker,
@@ -337,26 +365,40 @@ impl World {
         );
     }
 
-    /// A worker hands in a task with one wrong unit, about which nobody has lied before. Or it calls wrong
-    /// what is right.
+    /// A worker hands in a task with one wrong unit, about which nobody has lied before. Or it calls a file wrong
+    /// that is right, or writes a wrong one.
     fn lie(&mut self) {
         let Some((worker, task, mut finding)) = self.any_task(true) else {
             return;
         };
         match &mut finding {
-            Finding::ReadBack { refuted, .. } => *refuted = !*refuted,
+            Finding::Shard(merged) if merged.is_read && self.rng.once_in(3) => {
+                finding = Finding::Unreadable;
+            }
+            Finding::Shard(merged) => {
+                if self.lies.insert(Unit::Shard(merged.number)) {
+                    self.liars.insert(worker.participant);
+                    let wrong = shard_digest(1 << 31);
+                    let what = self.rng.below(3);
+                    if what > 0 && !merged.is_read {
+                        merged.file = wrong;
+                    }
+                    if what < 2 || merged.is_read {
+                        merged.content = Content::of_shard(wrong);
+                    }
+                }
+            }
             Finding::Units(units) => {
                 let index = self.rng.index(units.len()).unwrap();
                 let (unit, content) = &mut units[index];
-                if self.lies.insert(*unit) {
+                if let Unit::Range(head) = *unit
+                    && self.lies.insert(*unit)
+                {
                     self.liars.insert(worker.participant);
-                    *content = match unit {
-                        Unit::Range(head) => Content::of_range(wrong(head.0)),
-                        Unit::Shard(_) => Content::of_shard(shard_digest(1 << 31)),
-                    };
+                    *content = Content::of_range(wrong(head.0));
                 }
             }
-            Finding::Lost(_) => {}
+            Finding::Lost(_) | Finding::Unreadable => {}
         }
         let lease = task.lease;
         let outcome = TaskResult {
@@ -364,7 +406,12 @@ impl World {
             lease,
             finding,
         };
-        self.submit(outcome, true);
+        if self.rng.once_in(3) {
+            self.begin_put(&outcome);
+            self.outcomes.push(outcome);
+        } else {
+            self.submit(outcome, true);
+        }
     }
 
     /// The disk loses a record; or somebody says so of one that was never there.
@@ -389,31 +436,31 @@ impl World {
         }
     }
 
-    /// The coordinator has read a shard.
-    pub(super) fn read(&mut self) {
-        if let Some(shard) = self.reading.take() {
-            let is_whole = !self.rng.once_in(4);
-            if is_whole {
-                self.disk.confirmed.insert(shard);
-            }
-            self.tell(Event::ReadBack { shard, is_whole });
-        }
-    }
-
     /// The first write ends well: it takes effect, and the plan is told.
     pub(super) fn write_ends(&mut self) {
         let Some(write) = self.disk.under_way.pop_front() else {
             return;
         };
-        if write == Write::Publish
-            && let Some(contradiction) = self.contradiction()
-        {
-            return self.tell(contradiction);
+        if let Write::Publish { unread } = &write {
+            while !self.late_files.is_empty() {
+                self.file_comes();
+            }
+            if self.rng.once_in(4) {
+                self.lose_file();
+            }
+            let lost = |number: &u32| !self.disk.is_whole(*number);
+            let shards: Vec<u32> = unread.iter().copied().filter(lost).collect();
+            if !shards.is_empty() {
+                return self.tell(Event::ShardsLost { shards });
+            }
+            if let Some(contradiction) = self.contradiction() {
+                return self.tell(contradiction);
+            }
         }
         self.disk.perform(&write);
         match write {
             Write::Commit { submission, .. } => self.tell(Event::Committed { submission }),
-            Write::Publish => self.tell(Event::Published),
+            Write::Publish { .. } => self.tell(Event::Published),
             _ => {}
         }
     }
@@ -450,7 +497,7 @@ impl World {
             Write::Commit { submission, .. } => {
                 self.tell(Event::CommitFailed { submission, reason });
             }
-            Write::Publish => self.tell(Event::PublishFailed { reason }),
+            Write::Publish { .. } => self.tell(Event::PublishFailed { reason }),
             // What fails is told with the next commit.
             _ => return,
         }

@@ -9,19 +9,29 @@ use super::disk::{Disk, Write};
 use crate::slots::Content;
 use crate::{
     Action, Event, LeaseAnswer, LeaseId, Millis, ParticipantId, Past, Phase, Plan, Rejection,
-    RequestId, Settings, StopReason, SubmissionId, Task, Unit, Verdict, Work, WorkerId,
+    RequestId, Settings, StopReason, SubmissionId, Task, Unit, Verdict, Work, WorkerId, Written,
 };
 
 /// What a worker says at the end of a task.
 #[derive(Clone, Debug)]
 pub(super) enum Finding {
+    /// It has evaluated these ranges.
     Units(Vec<(Unit, Content)>),
-    ReadBack {
-        shard: u32,
-        refuted: bool,
-    },
+    Shard(Merged),
+    /// It could not read the file of a shard, or found other words there.
+    Unreadable,
     /// It could not read these records.
     Lost(Vec<(Head, Digest)>),
+}
+
+/// What a worker says of a shard.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Merged {
+    pub(super) number: u32,
+    pub(super) content: Content,
+    pub(super) file: Digest,
+    /// Whether it has read the file that another one has written.
+    pub(super) is_read: bool,
 }
 
 /// A process that computes tasks. Its id is never used again.
@@ -52,8 +62,9 @@ pub(super) struct Submission {
     pub(super) good: bool,
     /// Whether the coordinator computed it itself.
     pub(super) own: bool,
-    /// The shard that it confirms.
-    pub(super) confirms: Option<u32>,
+    /// What it says of the file, if it is of a shard.
+    pub(super) merged: Option<Merged>,
+    pub(super) participant: Option<ParticipantId>,
     /// Whether its worker was given its lease by this coordinator.
     pub(super) leased: bool,
     /// What the plan asked to write of it.
@@ -62,8 +73,15 @@ pub(super) struct Submission {
     pub(super) noted: bool,
 }
 
-/// What the coordinator finds, or the records that it misses.
-pub(super) type Arbitrated = Result<Content, Vec<(Head, Digest)>>;
+/// What the coordinator computes itself.
+#[derive(Debug)]
+pub(super) struct Arbitration {
+    /// What it finds, or the records that it misses.
+    pub(super) found: Result<Content, Vec<(Head, Digest)>>,
+    pub(super) is_forged: bool,
+    /// Whether nothing was lost or withdrawn since it began.
+    pub(super) is_of_use: bool,
+}
 
 #[derive(Debug)]
 pub(super) struct World {
@@ -88,11 +106,10 @@ pub(super) struct World {
     pub(super) lost_answers: Vec<(WorkerId, LeaseId)>,
     /// How many attempts this plan was made to lose, at least.
     pub(super) losses: u32,
-    /// What the coordinator computes itself just now, what it finds, and whether nothing was lost or withdrawn since that
-    /// began, which may make it useless.
-    pub(super) arbitrations: BTreeMap<Unit, (Arbitrated, bool)>,
-    /// The shard that it reads just now.
-    pub(super) reading: Option<u32>,
+    /// What the coordinator computes itself just now.
+    pub(super) arbitrations: BTreeMap<Unit, Arbitration>,
+    /// Files of shards on their way to the disk.
+    pub(super) late_files: Vec<(WorkerId, u32, Digest)>,
     /// The units about which somebody lied, and with one worker each those whose lie nobody can trace
     /// any more.
     pub(super) lies: BTreeSet<Unit>,
@@ -145,7 +162,7 @@ impl World {
             lost_answers: Vec::new(),
             losses: 0,
             arbitrations: BTreeMap::new(),
-            reading: None,
+            late_files: Vec::new(),
             lies: BTreeSet::new(),
             liars: BTreeSet::new(),
             given: BTreeMap::new(),
@@ -153,12 +170,20 @@ impl World {
         }
     }
 
+    /// All ranges are done, and a coordinator begins with that.
+    pub(super) fn do_ranges(&mut self) {
+        for &head in self.disk.layers.iter().flatten() {
+            self.disk.ranges.insert(head, crate::tests::summary(head.0));
+        }
+        self.restart();
+    }
+
     /// The coordinator is gone, and another one starts from what is on the disk.
     pub(super) fn restart(&mut self) {
         self.disk.crash(&mut self.rng);
-        self.disk.confirmed.clear();
+        self.disk.read.clear();
         self.arbitrations.clear();
-        self.reading = None;
+        self.late_files.clear();
         self.requests.clear();
         self.submissions.clear();
         self.lost_answers.clear();
@@ -192,7 +217,9 @@ impl World {
             past.ranges.len() as u64
         );
         if self.disk.is_complete() {
-            assert_eq!(self.plan.progress().shards_done, past.shards.len() as u64);
+            let is_done = |number: &&u32| !self.disk.is_doubted(Unit::Shard(**number));
+            let done = self.disk.shards.keys().filter(is_done).count();
+            assert_eq!(self.plan.progress().shards_done, done as u64);
         }
     }
 
@@ -264,30 +291,30 @@ impl World {
                         .push_back(Write::Confirm { head, finders });
                 }
                 Action::Lose { head } => {
-                    self.spoil_arbitrations();
-                    self.disk.confirmed.clear();
+                    self.uncut();
                     self.disk.under_way.push_back(Write::Lose { head });
                 }
                 Action::Withdraw { heads } => {
-                    self.spoil_arbitrations();
-                    self.disk.confirmed.clear();
+                    self.uncut();
                     self.disk.under_way.push_back(Write::Withdraw { heads });
                 }
                 Action::Forget { submission } => {
                     let forgotten = self.submissions.remove(&submission).unwrap();
                     assert!(forgotten.noted || forgotten.own && forgotten.written.is_empty());
                 }
-                Action::Arbitrate { unit } => {
+                Action::Arbitrate { unit, vote } => {
                     self.check_may_begin();
                     self.disk.check_may_be_computed(unit);
                     let found = self.disk.compute(unit);
-                    let before = self.arbitrations.insert(unit, (found, true));
+                    let is_forged = matches!((unit, &found), (Unit::Shard(number), Ok(right))
+                        if self.is_forged(number, vote, *right));
+                    let arbitration = Arbitration {
+                        found,
+                        is_forged,
+                        is_of_use: true,
+                    };
+                    let before = self.arbitrations.insert(unit, arbitration);
                     assert!(before.is_none(), "{unit} is computed twice");
-                }
-                Action::ReadBack { shard } => {
-                    self.check_may_begin();
-                    assert!(self.disk.holds(Unit::Shard(shard)), "read too early");
-                    assert!(self.reading.replace(shard).is_none(), "one at a time");
                 }
                 Action::Quarantine { worker, reason, .. } => {
                     assert!(
@@ -304,10 +331,10 @@ impl World {
                         self.evict(id);
                     }
                 }
-                Action::Publish => {
-                    assert!(!self.is_in_doubt(), "published in doubt");
+                Action::Publish { unread } => {
+                    assert_eq!(self.in_doubt().next(), None, "published in doubt");
                     self.check_may_begin();
-                    self.disk.begin_publish();
+                    self.disk.begin_publish(unread);
                 }
                 Action::Stop { reason } => {
                     assert_eq!(self.stopped, None, "stopped twice");
@@ -318,15 +345,29 @@ impl World {
         }
     }
 
-    fn spoil_arbitrations(&mut self) {
-        for (_, is_of_use) in self.arbitrations.values_mut() {
-            *is_of_use = false;
+    /// The table is not cut any more. No file of a shard comes later than that.
+    fn uncut(&mut self) {
+        self.disk.read.clear();
+        self.late_files.clear();
+        for arbitration in self.arbitrations.values_mut() {
+            arbitration.is_of_use = false;
         }
     }
 
-    /// Whether the coordinator computes something that has to be known before anything is merged.
-    fn is_in_doubt(&self) -> bool {
-        self.arbitrations.values().any(|(_, of_use)| *of_use)
+    /// Whether the file of a shard that this vote speaks of, or the journal, is there and has other words.
+    fn is_forged(&self, number: u32, vote: Option<SubmissionId>, right: Content) -> bool {
+        let of_journal = self.disk.said.get(&number).copied();
+        let said = vote.map_or(of_journal, |vote| {
+            Some(self.submissions[&vote].merged?.file)
+        });
+        let file = self.disk.files.get(&number).copied();
+        file.is_some() && file == said && file != Some(right.digest)
+    }
+
+    /// What the coordinator computes, and has to be known before the table is published.
+    fn in_doubt(&self) -> impl Iterator<Item = Unit> {
+        let of_use = self.arbitrations.iter().filter(|(_, one)| one.is_of_use);
+        of_use.map(|(unit, _)| *unit)
     }
 
     fn answered(&mut self, request: RequestId, answer: LeaseAnswer) {
@@ -337,7 +378,7 @@ impl World {
         match answer {
             LeaseAnswer::Task(task) => {
                 self.check_may_begin();
-                let finding = self.find(&task);
+                let finding = self.find(worker, &task);
                 assert!(task.attempt >= 1);
                 self.given.insert(task.lease, worker);
                 if self.rng.once_in(12) {
@@ -360,16 +401,14 @@ impl World {
     }
 
     /// What comes of a task, which has to be one that may be given.
-    fn find(&mut self, task: &Task) -> Finding {
-        if let Work::ReadBack { shard } = task.work {
-            assert!(self.disk.holds(Unit::Shard(shard)), "read too early");
-            let refuted = self.rng.once_in(4);
-            return Finding::ReadBack { shard, refuted };
-        }
+    fn find(&mut self, worker: WorkerId, task: &Task) -> Finding {
         let units: Vec<Unit> = task.work.units().collect();
         match &task.work {
-            Work::Merge { shard, head, skip } => {
-                assert!(!self.is_in_doubt(), "merged in doubt");
+            Work::Merge {
+                shard, head, skip, ..
+            } => {
+                let is_range = |unit| matches!(unit, Unit::Range(_));
+                assert!(!self.in_doubt().any(is_range), "merged in doubt");
                 self.disk.check_shard(*shard, *head, *skip);
             }
             Work::Evaluate { layer, heads } => {
@@ -379,7 +418,6 @@ impl World {
                 let too_large = positions > self.settings.task_positions_max;
                 assert!(!too_large || heads.len() == 1);
             }
-            Work::ReadBack { .. } => {}
         }
         let mut found = Vec::new();
         for unit in units {
@@ -392,7 +430,42 @@ impl World {
                 Err(lost) => return Finding::Lost(lost),
             }
         }
-        Finding::Units(found)
+        match task.work {
+            Work::Merge { shard, written, .. } => self.merge(worker, shard, found[0].1, written),
+            Work::Evaluate { .. } => Finding::Units(found),
+        }
+    }
+
+    /// What comes of a merge, whose right content is this.
+    fn merge(
+        &self,
+        worker: WorkerId,
+        number: u32,
+        right: Content,
+        written: Option<Written>,
+    ) -> Finding {
+        let Some(Written { submission, is_own }) = written else {
+            return Finding::Shard(Merged {
+                number,
+                content: right,
+                file: right.digest,
+                is_read: false,
+            });
+        };
+        let first = &self.submissions[&submission];
+        assert_eq!(is_own, first.participant == Some(worker.participant));
+        let said = first.merged.expect("it is about a shard");
+        assert_eq!(said.number, number);
+        let is_there = self.disk.files.get(&number) == Some(&said.file);
+        if !is_there || !is_own && said.file != right.digest {
+            return Finding::Unreadable;
+        }
+        let content = if is_own { said.content } else { right };
+        Finding::Shard(Merged {
+            content,
+            is_read: true,
+            ..said
+        })
     }
 
     fn settled(&mut self, submission: SubmissionId, verdict: Verdict) {
@@ -401,11 +474,11 @@ impl World {
             .remove(&submission)
             .expect("each is settled once");
         assert!(!settled.noted, "each is settled once");
+        if !matches!(verdict, Verdict::Rejected { .. }) {
+            let read = settled.merged.filter(|merged| merged.is_read);
+            self.disk.read.extend(read.map(|merged| merged.number));
+        }
         match verdict {
-            Verdict::Accepted if settled.confirms.is_some() => {
-                assert!(settled.good);
-                self.disk.confirmed.extend(settled.confirms);
-            }
             Verdict::Accepted | Verdict::Duplicate => {
                 let is_written = !settled.written.is_empty();
                 assert!(!is_written || verdict == Verdict::Accepted);
@@ -420,7 +493,7 @@ impl World {
                 // What was lost the coordinator may be at.
                 let is_lost = self.losses > 0;
                 let doubt = is_lost || self.settings.replicas > 1 || !self.lies.is_empty();
-                assert!(settled.good && (doubt || self.are_drawn()));
+                assert!(settled.good && (doubt || self.are_drawn() || settled.merged.is_some()));
                 settled.noted = true;
                 self.submissions.insert(submission, settled);
             }

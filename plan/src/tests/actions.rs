@@ -3,7 +3,20 @@
 use super::*;
 
 pub(super) fn arbitrate(head: u64) -> Action {
-    Action::Arbitrate { unit: range(head) }
+    let (unit, vote) = (range(head), None);
+    Action::Arbitrate { unit, vote }
+}
+
+/// The coordinator merges a shard, of whose file this result speaks.
+pub(super) fn arbitrate_shard(shard: u32, vote: Option<SubmissionId>) -> Action {
+    let unit = Unit::Shard(shard);
+    Action::Arbitrate { unit, vote }
+}
+
+/// The table is published after a look at these shards.
+pub(super) fn publish(unread: &[u32]) -> Action {
+    let unread = unread.to_vec();
+    Action::Publish { unread }
 }
 
 pub(super) fn forget(submission: SubmissionId) -> Action {

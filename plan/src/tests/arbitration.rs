@@ -120,8 +120,8 @@ fn a_wrong_shard_is_merged_by_the_coordinator_and_written_over() {
     bench.join(A, 1);
     let (bad, actions) = bench.merge(A, LeaseId(9), 0, shard_digest(0));
     let unit = Unit::Shard(0);
-    assert_eq!(actions, [noted(bad), Action::Arbitrate { unit }]);
-    let (submission, actions) = bench.arbitrate_shard(0);
+    assert_eq!(actions, [noted(bad), arbitrate_shard(0, Some(bad))]);
+    let (submission, actions) = bench.arbitrate_shard(0, false);
     assert_eq!(actions[0], commit_units(submission, &[unit], &[]));
     assert_eq!(bench.plan.quarantine_reason(A), None);
 }
@@ -240,13 +240,13 @@ fn what_is_computed_from_a_lost_range_says_nothing() {
 #[test]
 fn a_shard_that_is_none_any_more_is_not_decided() {
     let shards = [(0, shard_digest(0))];
-    let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &shards);
+    let (mut bench, _) = Bench::with(shards_of(4, 14), &summaries(0..4), &shards);
     bench.join(A, 1);
     let unit = Unit::Shard(0);
     bench.merge(A, LeaseId(9), 0, Digest([1; 32]));
     assert_eq!(bench.lose(3)[0], lose(3));
     assert_eq!(bench.plan.progress().arbitrations, 0);
-    let (submission, actions) = bench.arbitrate_shard(0);
+    let (submission, actions) = bench.arbitrate_shard(0, false);
     assert_eq!(actions, [forget(submission)]);
     assert_eq!(bench.plan.quarantine_reason(A), None);
     // The coordinator merges one of the new cut as any other.
@@ -256,7 +256,7 @@ fn a_shard_that_is_none_any_more_is_not_decided() {
     let (merged, _) = bench.merge(A, lease, 0, Digest([1; 32]));
     bench.committed(merged);
     bench.merge(A, lease, 0, shard_digest(0));
-    let (submission, actions) = bench.arbitrate_shard(0);
+    let (submission, actions) = bench.arbitrate_shard(0, false);
     assert!(actions.contains(&commit_units(submission, &[unit], &[])));
     assert_eq!(bench.committed(submission)[0], accepted(submission));
     assert_eq!(bench.plan.progress().shards_done, 1);
@@ -298,14 +298,14 @@ fn a_liar_is_not_trusted_in_shards_either() {
         found: by_a.chain([found(range(3), &[B], 1)]).collect(),
         ..Past::default()
     };
-    let (mut bench, _) = Bench::resumed(shards_of(5, 14), &past);
+    let (mut bench, _) = Bench::resumed(shards_of(2, 14), &past);
     bench.join(C, 1);
     bench.merge(C, LeaseId(9), 0, shard_digest(0));
     let mut told = Vec::new();
     for shard in [0, 1] {
-        (_, told) = bench.arbitrate_shard(shard);
+        (_, told) = bench.arbitrate_shard(shard, false);
         if shard == 0 {
-            assert!(told.contains(&Action::Arbitrate { unit: shards[1] }));
+            assert!(told.contains(&arbitrate_shard(1, None)));
         }
     }
     assert!(bench.plan.quarantine_reason(A).is_some(), "{told:?}");

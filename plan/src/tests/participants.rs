@@ -1,6 +1,5 @@
 //! Whoever has a credential may be many workers, and counts as one.
 
-use super::read_backs::{merged, reads};
 use super::*;
 
 /// Another worker of the participant of [`A`].
@@ -137,13 +136,22 @@ fn one_that_fails_a_range_does_not_stop_the_job() {
 }
 
 #[test]
-fn nobody_reads_back_what_its_own_participant_wrote_while_another_is_there() {
-    let mut bench = merged();
-    bench.join(A2, 1);
-    let task = bench.task(A2);
-    reads(&task, 1);
-    assert_eq!(bench.want(A2), [], "A has written the other one");
-    reads(&bench.task(B), 0);
+fn nobody_reads_what_its_own_participant_wrote_while_another_is_there() {
+    for is_alone in [true, false] {
+        let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
+        bench.join_all(&[A, A2]);
+        let lease = bench.task(A).lease;
+        bench.want(A2);
+        if !is_alone {
+            bench.join(B, 1);
+            bench.want(B);
+        }
+        let (submission, actions) = bench.merge(A, lease, 0, shard_digest(0));
+        let read = &given(&actions[1]).work;
+        let is_own = is_alone;
+        let written = Written { submission, is_own };
+        assert!(matches!(read, Work::Merge { written: Some(of), .. } if *of == written));
+    }
 }
 
 /// What one holds, however many workers it is, another computes meanwhile.

@@ -78,24 +78,18 @@ fn the_votes_of_a_liar_do_not_count() {
 fn shards_need_as_many_voices() {
     let (mut bench, _) = Bench::with(two_replicas(14), &summaries(0..4), &[]);
     bench.join_all(&[A, B, C]);
-    let (a, b) = (bench.task(A), bench.task(B));
-    assert_eq!(a.work, b.work);
+    let written = bench.task(A);
+    assert_eq!(bench.want(B), [], "one writes it");
+    let (one, actions) = bench.merge(A, written.lease, 0, shard_digest(0));
+    assert_eq!(actions[0], noted(one));
+    let read = given(&actions[1]);
+    assert_eq!(read.work.reads(), Some(one));
     assert_eq!(bench.want(C), [], "two are enough");
-    let (one, actions) = bench.merge(A, a.lease, 0, shard_digest(0));
-    assert_eq!(actions, [noted(one)]);
-    let (two, actions) = bench.merge(B, b.lease, 0, shard_digest(0));
+    let (two, actions) = bench.merge(B, read.lease, 0, shard_digest(0));
     let shard = Unit::Shard(0);
     assert_eq!(actions, [commit_units(one, &[shard], &[A, B])]);
-    // The one who waits did not write it.
-    let actions = bench.committed(one);
-    let [forgotten, settled, action] = &actions[..] else {
-        panic!("{actions:?}");
-    };
-    assert_eq!((forgotten, settled), (&forget(one), &accepted(two)));
-    let task = given(action);
-    assert_eq!(task.work, Work::ReadBack { shard: 0 });
-    let (checked, actions) = bench.confirm(C, task.lease);
-    assert_eq!(actions, [accepted(checked), Action::Publish]);
+    let told = [forget(one), accepted(two), publish(&[])];
+    assert_eq!(bench.committed(one), told);
 }
 
 #[test]

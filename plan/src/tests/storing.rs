@@ -34,30 +34,17 @@ fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are()
     assert_eq!(actions, [commit(one, 0)]);
     let (same, actions) = bench.merge(A, first.lease, 0, shard_digest(0));
     assert_eq!(actions, []);
-    // The request that waits is for reading them back: nobody else is there.
-    let actions = bench.committed(one);
-    assert_eq!(actions[..2], [accepted(one), duplicate(same)]);
-    let [action] = &actions[2..] else {
-        panic!("{actions:?}");
-    };
-    let task = given(action);
-    assert_eq!(task.work, Work::ReadBack { shard: 0 });
-    let lease = task.lease;
-    let second = bench.task(A);
-    assert_eq!(second.work, Work::ReadBack { shard: 1 });
-    assert_eq!(bench.want(A), []);
-    let (checked, actions) = bench.confirm(A, second.lease);
-    assert_eq!(actions, [accepted(checked)]);
-    let (checked, actions) = bench.confirm(A, lease);
-    assert_eq!(actions, [accepted(checked), Action::Publish]);
+    // Nobody else is there to read them.
+    let told = [accepted(one), duplicate(same), publish(&[0, 1])];
+    assert_eq!(bench.committed(one), told);
     assert_eq!(*bench.plan.phase(), Phase::Running);
     assert!(!bench.plan.is_quiet());
     let finished = |request| Action::Answer {
         request: RequestId(request),
         answer: LeaseAnswer::Finished,
     };
-    assert_eq!(bench.tell(Event::Published), [finished(9)]);
-    assert_eq!(bench.want(A), [finished(10)]);
+    assert_eq!(bench.tell(Event::Published), [finished(7)]);
+    assert_eq!(bench.want(A), [finished(8)]);
     assert_eq!(*bench.plan.phase(), Phase::Finished);
     assert!(bench.plan.is_quiet());
     // A result that comes even later is still compared.
@@ -70,8 +57,13 @@ fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are()
 }
 
 fn merge(shard: u32, head: u64, skip: u64) -> Work {
-    let head = Head(head);
-    Work::Merge { shard, head, skip }
+    let (head, written) = (Head(head), None);
+    Work::Merge {
+        shard,
+        head,
+        skip,
+        written,
+    }
 }
 
 /// Word by word: the slow twin of the cut.
@@ -109,8 +101,7 @@ fn a_table_of_one_range_has_one_shard() {
         let task = bench.task(A);
         assert_eq!(task.work, merge(0, 0, 0));
         let (merged, _) = bench.merge(A, task.lease, 0, shard_digest(0));
-        assert_eq!(bench.committed(merged), [accepted(merged)]);
-        assert_eq!(bench.read_back(&[A]), [Action::Publish]);
+        assert_eq!(bench.committed(merged), [accepted(merged), publish(&[0])]);
     }
 }
 
@@ -118,11 +109,9 @@ fn a_table_of_one_range_has_one_shard() {
 fn what_was_done_before_is_not_done_again() {
     let all = summaries(0..4);
     let shards = [(0, shard_digest(0)), (7, shard_digest(7))];
-    let (mut bench, actions) = Bench::with(settings(14), &all, &shards);
-    assert_eq!(actions, []);
+    let (bench, actions) = Bench::with(settings(14), &all, &shards);
+    assert_eq!(actions, [publish(&[0])]);
     assert_eq!(bench.plan.progress().ranges_resumed, 4);
-    bench.join(A, 1);
-    assert_eq!(bench.read_back(&[A]), [Action::Publish]);
     // A shard is of no use if one of its ranges is missing: it may have come out otherwise.
     let (mut bench, actions) = Bench::with(settings(14), &all[..3], &shards);
     assert_eq!(actions, []);
@@ -272,9 +261,9 @@ fn a_failed_write_stops_the_job_and_acknowledges_nothing() {
 /// A table of which everything is done but the publication.
 fn publishing() -> Bench {
     let shards = [(0, shard_digest(0))];
-    let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &shards);
+    let (mut bench, actions) = Bench::with(settings(14), &summaries(0..4), &shards);
+    assert_eq!(actions, [publish(&[0])]);
     bench.join(A, 1);
-    assert_eq!(bench.read_back(&[A]), [Action::Publish]);
     bench
 }
 
@@ -288,6 +277,32 @@ fn a_failed_publication_stops_the_job() {
         },
     };
     assert_eq!(bench.tell(Event::PublishFailed { reason }), [stop]);
+    assert!(bench.plan.is_quiet());
+}
+
+/// The store loses what the coordinator has written, too.
+#[test]
+fn a_shard_whose_file_is_lost_is_merged_by_the_coordinator() {
+    let settings = Settings {
+        failures_max: 2,
+        ..settings(14)
+    };
+    let (mut bench, _) = Bench::with(settings, &summaries(0..4), &[]);
+    bench.join(A, 1);
+    let lease = bench.task(A).lease;
+    let (one, _) = bench.merge(A, lease, 0, shard_digest(0));
+    assert_eq!(bench.committed(one), [accepted(one), publish(&[0])]);
+    let lost = || Event::ShardsLost { shards: vec![0] };
+    for _ in 0..2 {
+        assert_eq!(bench.tell(lost()), [arbitrate_shard(0, None)]);
+        let (own, actions) = bench.arbitrate_shard(0, false);
+        assert_eq!(actions, [commit_units(own, &[Unit::Shard(0)], &[])]);
+        assert_eq!(bench.committed(own), [accepted(own), publish(&[0])]);
+    }
+    assert_eq!(bench.plan.quarantine_reason(A), None);
+    let reason = "the file of shard 0 was damaged 3 times".to_owned();
+    let reason = StopReason::PublishFailed { reason };
+    assert_eq!(bench.tell(lost()), [Action::Stop { reason }]);
     assert!(bench.plan.is_quiet());
 }
 

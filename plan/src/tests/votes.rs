@@ -297,6 +297,172 @@ fn nothing_is_merged_while_a_range_is_open_again() {
     assert!(matches!(bench.task(B).work, Work::Merge { .. }));
 }
 
+/// All ranges are done, and there is one shard. A has it to write.
+fn cut(settings: Settings, workers: &[WorkerId]) -> (Bench, LeaseId) {
+    let (mut bench, _) = Bench::with(settings, &summaries(0..4), &[]);
+    bench.join_all(workers);
+    let lease = bench.task(A).lease;
+    (bench, lease)
+}
+
+/// A has written the only shard. Returns its result.
+fn written(settings: Settings, workers: &[WorkerId]) -> (Bench, SubmissionId) {
+    let (mut bench, lease) = cut(settings, workers);
+    for &worker in workers {
+        bench.want(worker);
+    }
+    for request in 2..=bench.requests {
+        let request = RequestId(request);
+        bench.tell(Event::Withdrawn { request });
+    }
+    let (one, actions) = bench.merge(A, lease, 0, shard_digest(0));
+    assert_eq!(actions, [noted(one)]);
+    (bench, one)
+}
+
+/// B is the only one that is asked to read what A has written.
+fn read_by_b(settings: Settings) -> (Bench, SubmissionId, LeaseId) {
+    let (mut bench, one) = written(settings, &[A, B, C]);
+    let task = bench.task(B);
+    assert_eq!(task.work.reads(), Some(one));
+    for worker in [A, C] {
+        assert_eq!(bench.want(worker), []);
+    }
+    (bench, one, task.lease)
+}
+
+#[test]
+fn another_one_reads_a_shard() {
+    let (mut bench, one, lease) = read_by_b(settings(14));
+    let (two, actions) = bench.merge(B, lease, 0, shard_digest(0));
+    assert_eq!(actions, [commit_units(one, &[Unit::Shard(0)], &[A, B])]);
+    let told = [forget(one), accepted(two), publish(&[])];
+    assert_eq!(bench.committed(one), told);
+}
+
+/// If nobody asks to read a shard, or does any more, it is left to the coordinator.
+#[test]
+fn a_shard_does_not_wait_for_one_that_idles() {
+    let (mut bench, lease) = cut(settings(14), &[A, B]);
+    let (one, actions) = bench.merge(A, lease, 0, shard_digest(0));
+    let commit = |one| commit_units(one, &[Unit::Shard(0)], &[A]);
+    assert_eq!(actions, [commit(one)]);
+    assert_eq!(bench.committed(one), [accepted(one), publish(&[0])]);
+
+    let (mut bench, one) = written(settings(14), &[A, B]);
+    bench.now = 100;
+    bench.renew(B, LeaseId(0));
+    assert_eq!(bench.tell(Event::Tick), [commit(one)]);
+    assert_eq!(bench.committed(one), [forget(one), publish(&[0])]);
+}
+
+#[test]
+fn what_its_reader_gives_back_or_cannot_read_the_coordinator_merges() {
+    for lose in [Bench::give_back, Bench::fail] {
+        let (mut bench, one) = written(settings(14), &[A, B]);
+        let lease = bench.task(B).lease;
+        assert_eq!(lose(&mut bench, B, lease), []);
+        bench.now = 50;
+        bench.want(B);
+        bench.now = 100;
+        let actions = bench.tell(Event::Tick);
+        assert_eq!(actions, [arbitrate_shard(0, Some(one))]);
+        let (own, actions) = bench.arbitrate_shard(0, false);
+        let shard = commit_units(own, &[Unit::Shard(0)], &[]);
+        assert_eq!(actions, [shard, forget(one)]);
+        // The first file may come late.
+        assert_eq!(bench.committed(own), [accepted(own), publish(&[0])]);
+    }
+}
+
+#[test]
+fn what_is_written_is_not_written_by_another() {
+    let (mut bench, late) = cut(settings(14), &[A, B]);
+    bench.now = 100;
+    bench.tell(Event::Tick);
+    let lease = bench.task(B).lease;
+    assert!(bench.plan.may_write(B, 0) && !bench.plan.may_write(A, 0));
+    let (one, actions) = bench.merge(A, late, 0, shard_digest(0));
+    assert_eq!(actions, [noted(one)]);
+    assert!(!bench.plan.may_write(B, 0));
+    assert_eq!(bench.renew(B, lease), renewal(B, &[lease]));
+    let (two, actions) = bench.merge(B, lease, 0, shard_digest(0));
+    assert_eq!(actions, [rejected(two, Rejection::Stale)]);
+    // B reads it, and so does the coordinator, as B may have begun to write.
+    let lease = bench.task(B).lease;
+    bench.merge(B, lease, 0, shard_digest(0));
+    assert_eq!(bench.committed(one)[2..], [publish(&[0])]);
+}
+
+/// What it wrote does not count either.
+#[test]
+fn nobody_reads_what_one_wrote_that_is_not_trusted() {
+    let (mut bench, _, lease) = read_by_b(settings(14));
+    let actions = bench.revoke(A.participant);
+    assert!(!bench.plan.holds(B, lease));
+    let again = actions.iter().find_map(|action| match action {
+        Action::Answer {
+            answer: LeaseAnswer::Task(task),
+            ..
+        } => Some(&task.work),
+        _ => None,
+    });
+    assert!(
+        again.is_some_and(|work| work.reads().is_none()),
+        "{actions:?}"
+    );
+}
+
+#[test]
+fn whoever_forges_a_file_or_vouches_for_it_is_out() {
+    let settings = || Settings {
+        replicas: 3,
+        ..settings(14)
+    };
+    let (mut bench, one, lease) = read_by_b(settings());
+    let (_, actions) = bench.merge(B, lease, 0, shard_digest(0));
+    let lease = given(&actions[1]).lease;
+    bench.fail(C, lease);
+    bench.now = 100;
+    let actions = bench.tell(Event::Tick);
+    assert_eq!(actions, [arbitrate_shard(0, Some(one))]);
+    bench.arbitrate_shard(0, true);
+    let is_out = |worker| bench.plan.quarantine_reason(worker).is_some();
+    assert_eq!([A, B, C].map(is_out), [true, true, false]);
+
+    // The journal says who did so before.
+    let past = Past {
+        ranges: summaries(0..4),
+        shards: vec![(0, shard_digest(0))],
+        found: [found(Unit::Shard(0), &[A, B], 2)].into(),
+        ..Past::default()
+    };
+    let (mut bench, actions) = Bench::resumed(settings(), &past);
+    assert_eq!(actions, [publish(&[0])]);
+    let shards = vec![0];
+    let actions = bench.tell(Event::ShardsLost { shards });
+    assert_eq!(actions, [arbitrate_shard(0, None)]);
+    bench.arbitrate_shard(0, true);
+    let is_out = |worker| bench.plan.quarantine_reason(worker).is_some();
+    assert_eq!([A, B, C].map(is_out), [true, true, false]);
+}
+
+/// C had the shard to write, too, and its file comes when the right one is read.
+#[test]
+fn whoever_forges_a_file_late_is_alone() {
+    let (mut bench, one, lease) = read_by_b(shards_of(4, 14));
+    bench.merge(B, lease, 0, shard_digest(0));
+    bench.committed(one);
+    let (bad, actions) = bench.merge(C, LeaseId(9), 0, Digest([1; 32]));
+    assert!(
+        actions.contains(&arbitrate_shard(0, Some(bad))),
+        "{actions:?}"
+    );
+    bench.arbitrate_shard(0, true);
+    let is_out = |worker| bench.plan.quarantine_reason(worker).is_some();
+    assert_eq!([A, B, C].map(is_out), [false, false, true]);
+}
+
 /// A participant may have found many ranges. Most of them are for the workers that come.
 #[test]
 fn the_coordinator_takes_a_few_and_leaves_the_rest_to_others() {

@@ -227,12 +227,12 @@ impl Client {
 
     /// The truth about a shard of the table of `bits` bits.
     pub(crate) async fn merge(&mut self, task: &v1::Task, bits: u32) -> (Merged, Bytes) {
-        let Some(Work::Merge(v1::Merge { shard, head, skip })) = task.work else {
+        let Some(Work::Merge(merge)) = &task.work else {
             panic!("{task:?} is no merge");
         };
         self.journal.catch_up(task.journal).await.unwrap();
         let (ledger, size) = (self.journal.ledger(), ShardSize::PUBLISHED);
-        let from = (shard, Head(head), skip);
+        let from = (merge.shard, Head(merge.head), merge.skip);
         let cut = Cut::new(ledger, bits, size.shard_words as u64, from).unwrap();
         let mut filling = Merger::new(bits, self.range_bits, size, cut);
         while let Some(head) = filling.next() {

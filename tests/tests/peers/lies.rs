@@ -72,7 +72,7 @@ pub(crate) async fn work(
     deeds
 }
 
-/// Says something about one task. It tells the truth of what it is to read back, and leaves merging to others.
+/// Says something about one task. It leaves merging to others.
 pub(crate) async fn say(
     client: &mut Client,
     task: &v1::Task,
@@ -81,12 +81,6 @@ pub(crate) async fn say(
 ) {
     let evaluate = match task.work.as_ref().unwrap() {
         Work::Evaluate(evaluate) => evaluate,
-        Work::ReadBack(_) => {
-            let whole = Said::Confirmed(v1::Confirmed {});
-            // What it is told to that is of no interest here.
-            let _ = client.say(task, None, Some(whole)).await;
-            return;
-        }
         Work::Merge(_) => return leave(client, task).await,
     };
     let Some(truth) = client.evaluate(&evaluate.heads, task.journal).await else {
@@ -127,7 +121,7 @@ pub(crate) fn flip(range: &mut Range, positions: u64, random: &mut Rng) {
 }
 
 /// The ways to hand in what is no result, by their names. The last ones look like results.
-pub(crate) const MISSHAPEN: [&str; 25] = [
+pub(crate) const MISSHAPEN: [&str; 24] = [
     "nothing",
     "no ranges",
     "a range twice",
@@ -139,7 +133,6 @@ pub(crate) const MISSHAPEN: [&str; 25] = [
     "more losing than there are",
     "a record of no bytes",
     "a record of 4 GiB",
-    "an answer to a reading back",
     "a shard that is no JSON",
     "a shard that was not asked for",
     "a hundred thousand ranges",
@@ -187,7 +180,6 @@ pub(crate) fn misshapen(name: &str, client: &Client, truth: &[Range], bits: u32)
         "more losing than there are" => ranges[0].count = u64::MAX,
         "a record of no bytes" => ranges[0].length = 0,
         "a record of 4 GiB" => (ranges[0].offset, ranges[0].length) = (u32::MAX, u32::MAX),
-        "an answer to a reading back" => return other(Said::Confirmed(v1::Confirmed {})),
         "a shard that is no JSON" => return merged(&b"{".repeat(100_000)),
         "a shard that was not asked for" => {
             return merged(

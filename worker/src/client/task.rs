@@ -1,8 +1,9 @@
 //! Tasks, as they are leased.
 
 use chomp_proto::v1::{self, task};
+use chomp_store::Merged;
 use chomp_store::part::{self, Placed};
-use chomp_table::{Digest, Head};
+use chomp_table::Head;
 
 use super::LeaseId;
 use crate::job::Job;
@@ -22,18 +23,23 @@ pub(crate) struct Task {
 pub(crate) enum Work {
     /// Ranges of one layer are to be evaluated, heads ascending.
     Evaluate { layer: u32, heads: Vec<Head> },
-    /// A shard is to be written, which begins after `skip` stored words of the range `head`.
-    Merge { shard: u32, head: Head, skip: u64 },
-    /// A file of the table is to be read and compared, if there is one.
-    ReadBack { file: Option<File> },
+    /// A shard is to be written, which begins after `skip` stored words of the range `head`. Or it is to be read, if it
+    /// was written.
+    Merge {
+        shard: u32,
+        head: Head,
+        skip: u64,
+        written: Option<Box<Written>>,
+    },
 }
 
-/// What a file of the table should be.
+/// A shard that another worker has written.
 #[derive(Clone, Debug)]
-pub(crate) struct File {
-    pub(crate) name: String,
-    pub(crate) bytes: u64,
-    pub(crate) sha256: Digest,
+pub(crate) struct Written {
+    /// What that worker said of it.
+    pub(crate) said: Merged,
+    /// Whether it is one of the same participant.
+    pub(crate) is_own: bool,
 }
 
 impl Task {
@@ -44,16 +50,24 @@ impl Task {
                 layer,
                 heads: of_layer(layer, heads, job)?,
             },
-            Some(task::Work::Merge(v1::Merge { shard, head, skip })) => {
+            Some(task::Work::Merge(v1::Merge {
+                shard,
+                head,
+                skip,
+                written,
+            })) => {
                 let head = Head(head);
                 if !is_of(head, job) {
                     return Err(wrong("a shard that begins beyond the table"));
                 }
-                Work::Merge { shard, head, skip }
+                let written = written.map(|written| Written::read(&written, shard, job));
+                Work::Merge {
+                    shard,
+                    head,
+                    skip,
+                    written: written.transpose()?.map(Box::new),
+                }
             }
-            Some(task::Work::ReadBack(v1::ReadBack { file })) => Work::ReadBack {
-                file: file.map(File::read).transpose()?,
-            },
             None => return Err(wrong("a task without content")),
         };
         Ok(Task {
@@ -64,16 +78,16 @@ impl Task {
     }
 }
 
-impl File {
-    fn read(file: v1::File) -> Result<File, Failure> {
-        if file.bytes > part::BYTES_MAX {
-            return Err(wrong(&format!("a file to read with {} bytes", file.bytes)));
+impl Written {
+    fn read(message: &v1::Written, shard: u32, job: &Job) -> Result<Written, Failure> {
+        let said = Merged::parse(&message.json, job.bits);
+        let said = said.map_err(|error| wrong(&format!("a shard to read, and says: {error}")))?;
+        if said.number != shard {
+            return Err(wrong("a shard to read, and speaks of another one"));
         }
-        let sha256 = file.sha256.as_slice().try_into();
-        Ok(File {
-            name: file.name,
-            bytes: file.bytes,
-            sha256: Digest(sha256.map_err(|_| wrong("a file to read without its digest"))?),
+        Ok(Written {
+            said,
+            is_own: message.is_own,
         })
     }
 }
@@ -176,20 +190,27 @@ mod tests {
     }
 
     #[test]
-    fn files_have_digests_and_lengths_that_can_be() {
-        let file = |bytes, digest| {
-            let name = "shard-0000.zst".to_owned();
-            let sha256 = vec![0; digest];
-            let file = Some(v1::File {
-                name,
-                bytes,
-                sha256,
-            });
-            read(task::Work::ReadBack(v1::ReadBack { file }))
+    fn a_shard_to_read_is_the_one_that_is_spoken_of() {
+        let of_none = |number| Merged {
+            number,
+            shard: None,
+            leaf: chomp_table::fingerprint::Leaf::default(),
+            sums: Vec::new(),
         };
-        assert!(file(part::BYTES_MAX, 32).is_ok());
-        assert!(file(part::BYTES_MAX + 1, 32).is_err());
-        assert!(file(1, 31).is_err());
-        assert!(file(1, 0).is_err());
+        let merge = |json: Vec<u8>| {
+            let written = v1::Written {
+                json,
+                is_own: false,
+            };
+            read(task::Work::Merge(v1::Merge {
+                shard: 3,
+                head: 0,
+                skip: 0,
+                written: Some(written),
+            }))
+        };
+        assert!(merge(of_none(3).to_json()).is_ok());
+        assert!(merge(of_none(4).to_json()).is_err());
+        assert!(merge(b"{}".to_vec()).is_err());
     }
 }

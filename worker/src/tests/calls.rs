@@ -196,16 +196,17 @@ impl State {
                 }
                 done(part, ranges)
             }
-            complete_request::Result::Confirmed(v1::Confirmed {}) => {
-                let Some(Leased::File(shard)) = leased else {
-                    let reason = "the lease has ended".to_owned();
-                    return complete_reply::Verdict::Rejected(v1::Rejected { reason });
-                };
-                self.read.insert(shard);
-                return complete_reply::Verdict::Accepted(v1::Accepted {});
-            }
             complete_request::Result::Merged(v1::Merged { json }) => {
                 let merged: chomp_store::Merged = serde_json::from_slice(json).unwrap();
+                let known = self.journal.ledger().shard(BITS, merged.number).cloned();
+                if let Some(known) = known {
+                    assert_eq!(merged, known);
+                    let Some(Leased::File(shard)) = leased else {
+                        return duplicate;
+                    };
+                    self.read.insert(shard);
+                    return complete_reply::Verdict::Accepted(v1::Accepted {});
+                }
                 let info = merged.shard.as_ref().unwrap();
                 let key = published::key(&folder_name(BITS), &info.name).unwrap();
                 let stands = now(self.storage.read(&key))

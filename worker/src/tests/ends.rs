@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
-use super::fake::{Act, Fake, Leased, SECRET, State, config};
+use super::fake::{Act, Fake, SECRET, State, config};
 use crate::error::ClientError;
 use crate::link::{Hello, Link};
 use crate::{Config, End, Report, WorkerError, run_with};
@@ -204,40 +204,6 @@ async fn it_stops_within_the_grace() {
                 assert!(!state.is_done() && state.returned.iter().all(String::is_empty));
             }
         }
-    }
-}
-
-/// The second time it would be refused, for its lease is gone. What did not arrive is read by another worker.
-#[tokio::test(start_paused = true)]
-async fn a_shard_that_was_read_back_is_not_handed_in_again_at_the_end() {
-    for arrives in [true, false] {
-        let fake = Fake::new(move |call, state| match call {
-            "complete" if !arrives && state.leases.contains_key(&901) => Act::Hang,
-            _ => Act::Go,
-        });
-        run(&fake, config(1)).await.unwrap();
-        {
-            let mut state = fake.state();
-            state.read.clear();
-            state.log.clear();
-            // Others read the other shards, so nothing is left to do.
-            state.leases = (1..5)
-                .map(|shard| (900 + u64::from(shard), Leased::File(shard)))
-                .collect();
-        }
-        let stop = CancellationToken::new();
-        let worker = run_with(config(2), Arc::new(fake.clone()), stop.clone());
-        let stopper = async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            stop.cancel();
-        };
-        let (report, ()) = tokio::join!(worker, stopper);
-        assert_eq!(report.unwrap().end, End::Stopped);
-        let state = fake.state();
-        assert_eq!(state.read.contains(&0), arrives);
-        assert_eq!(state.count("complete"), 1);
-        assert_eq!(state.returned, [""], "the lease is given back");
-        assert_eq!(state.leases.len(), 4);
     }
 }
 

@@ -76,7 +76,7 @@ pub(super) struct State {
     pub(super) range_bits: RangeBits,
     pub(super) lease_ms: u64,
     pub(super) task_heads: usize,
-    /// The shards that were read back.
+    /// The shards that were read once they were written.
     pub(super) read: BTreeSet<u32>,
     pub(super) known: BTreeSet<u64>,
     pub(super) storage: Arc<SimulatedStorage>,
@@ -163,24 +163,18 @@ impl State {
     }
 
     /// Something that is not done and not leased: ranges of the first layer that is not done, or a shard
-    /// once all ranges are done, which is read back once all are.
+    /// once all ranges are done, which is read once all are: every other one as that of another participant.
     pub(super) fn task(&mut self) -> Option<v1::Task> {
         let leased: Vec<Leased> = self.leases.values().cloned().collect();
         let (leased_as, work) = if self.are_shards_done() {
             let is_open =
                 |shard: &u32| !self.read.contains(shard) && !leased.contains(&Leased::File(*shard));
             let shard = (0..self.shards()).find(is_open)?;
-            let ledger = self.journal.ledger();
-            let merged = ledger.shard(BITS, shard).unwrap();
-            let file = merged.file().map(|file| v1::File {
-                name: file.name,
-                bytes: file.bytes,
-                sha256: file.sha256.0.to_vec(),
-            });
-            (
-                Leased::File(shard),
-                task::Work::ReadBack(v1::ReadBack { file }),
-            )
+            let written = v1::Written {
+                json: self.journal.ledger().shard(BITS, shard).unwrap().to_json(),
+                is_own: shard.is_multiple_of(2),
+            };
+            (Leased::File(shard), self.merge(shard, Some(written)))
         } else if self.are_ranges_done() {
             let done: BTreeSet<u32> = {
                 let ledger = self.journal.ledger();
@@ -189,10 +183,7 @@ impl State {
             let is_open =
                 |shard: &u32| !done.contains(shard) && !leased.contains(&Leased::Shard(*shard));
             let shard = (0..self.shards()).find(is_open)?;
-            let (head, skip) = self.start(shard);
-            let head = head.0;
-            let merge = task::Work::Merge(v1::Merge { shard, head, skip });
-            (Leased::Shard(shard), merge)
+            (Leased::Shard(shard), self.merge(shard, None))
         } else {
             self.evaluation(&leased)?
         };
@@ -205,6 +196,16 @@ impl State {
             lease_ms: self.lease_ms,
             journal: self.journal.ledger().next,
             work: Some(work),
+        })
+    }
+
+    fn merge(&self, shard: u32, written: Option<v1::Written>) -> task::Work {
+        let (head, skip) = self.start(shard);
+        task::Work::Merge(v1::Merge {
+            shard,
+            head: head.0,
+            skip,
+            written,
         })
     }
 

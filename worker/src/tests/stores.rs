@@ -48,7 +48,8 @@ async fn a_store_that_is_reached_is_used() {
     fake.assert_done();
     let state = fake.state();
     assert_eq!((state.count("get"), state.count("put")), (0, 0));
-    assert_eq!((report.ranges, report.merges), (16, 5));
+    // Five shards, each of which is written and then read.
+    assert_eq!((report.ranges, report.merges), (16, 10));
     assert_eq!(state.returned, Vec::<String>::new());
 }
 
@@ -151,8 +152,8 @@ async fn a_shard_that_is_not_what_was_said_of_it_is_told() {
                 panic!("{:?}", state.returned);
             };
             let expected = match case {
-                3 => "shard-0004.zst: it does not exist",
-                _ => "shard-0004.zst is not what was said of it",
+                3 => "shard-0004.zst cannot be read",
+                _ => "the file of the shard is not what was said of it",
             };
             assert!(told.contains(expected), "{told}");
         }

@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use chomp_proto::v1;
 use chomp_proto::v1::task::Work;
+use chomp_store::{Entry, Finders, Storage, published};
+use chomp_table::manifest::folder_name;
+use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter, decode_shard};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::fake::{Act, Fake, State, config};
+use super::fake::{Act, BITS, Fake, SHARD, State, config, now};
 use super::lies::{LieAboutJob, LieAboutTask, Lies};
-use crate::{Report, WorkerError, run_with};
+use crate::{End, Report, WorkerError, run_with};
 
 /// So many failed tasks are enough to see.
 const FAILURES: usize = 3;
@@ -93,24 +96,22 @@ async fn tasks_that_cannot_be_end_the_worker() {
         ),
         (
             |task| {
-                let head = 1 << 4;
-                let (shard, skip) = (0, 0);
-                task.work = Some(Work::Merge(v1::Merge { shard, head, skip }));
+                task.work = Some(Work::Merge(v1::Merge {
+                    head: 1 << 4,
+                    ..v1::Merge::default()
+                }));
             },
             "a shard that begins beyond the table",
         ),
         (
             |task| {
-                let bytes = 1 << 40;
-                let (name, sha256) = ("shard-0000.zst".to_owned(), vec![0; 32]);
-                let file = Some(v1::File {
-                    name,
-                    bytes,
-                    sha256,
-                });
-                task.work = Some(Work::ReadBack(v1::ReadBack { file }));
+                let written = Some(v1::Written::default());
+                task.work = Some(Work::Merge(v1::Merge {
+                    written,
+                    ..v1::Merge::default()
+                }));
             },
-            "a file to read with 1099511627776 bytes",
+            "a shard to read, and says",
         ),
         // More than any answer may have.
         (
@@ -136,27 +137,10 @@ async fn tasks_that_cannot_be_end_the_worker() {
 /// What is only found out when the task is done fails it, and reaches nothing else.
 #[tokio::test(start_paused = true)]
 async fn tasks_that_make_no_sense_fail() {
-    let cases: [(LieAboutTask, &str); 3] = [
-        // Another file than one of the table.
-        (
-            |task| {
-                let name = "../secrets.json".to_owned();
-                let (bytes, sha256) = (9, vec![0; 32]);
-                let file = Some(v1::File {
-                    name,
-                    bytes,
-                    sha256,
-                });
-                task.work = Some(Work::ReadBack(v1::ReadBack { file }));
-            },
-            "secrets.json",
-        ),
+    let cases: [(LieAboutTask, &str); 2] = [
         // Nothing is merged before all is done.
         (
-            |task| {
-                let (shard, head, skip) = (0, 0, 0);
-                task.work = Some(Work::Merge(v1::Merge { shard, head, skip }));
-            },
+            |task| task.work = Some(Work::Merge(v1::Merge::default())),
             "is not done",
         ),
         // A source that is not done.
@@ -199,4 +183,70 @@ async fn a_journal_that_is_not_there_is_not_waited_for_for_ever() {
             .into_iter()
             .all(|reason| reason.contains("work/journal/"))
     );
+}
+
+/// Puts another file in the place of the one of a shard, says so, and says of the words what was said.
+fn replace(state: &State, number: u32, frame_words: usize, change: fn(&mut [u64])) {
+    let mut merged = state.journal.ledger().shard(BITS, number).unwrap().clone();
+    let info = merged.shard.as_mut().unwrap();
+    let key = published::key(&folder_name(BITS), &info.name).unwrap();
+    let mut words = decode_shard(&now(state.storage.read(&key)).unwrap(), info).unwrap();
+    change(&mut words);
+    let size = ShardSize {
+        frame_words,
+        ..SHARD
+    };
+    let mut writer = ShardWriter::new(number as usize, size);
+    writer.push(&words);
+    let (other, bytes) = writer.finish();
+    *info = ShardInfo {
+        words_sha256: info.words_sha256,
+        ..other
+    };
+    state.storage.overwrite(&key, bytes);
+    let entry = Entry::Shard {
+        bits: BITS,
+        finders: Finders::default(),
+        merged,
+    };
+    now(state.journal.append(vec![entry])).unwrap();
+}
+
+/// A coordinator whose shard number 3 is replaced as soon as all are written. Workers read it as that of another
+/// participant.
+fn replacing(frame_words: usize, change: fn(&mut [u64])) -> Fake {
+    let mut is_replaced = false;
+    Fake::new(move |call, state| {
+        if state.are_shards_done() && !std::mem::replace(&mut is_replaced, true) {
+            replace(state, 3, frame_words, change);
+        }
+        until_enough(call, state)
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_with_other_words_is_told_and_not_handed_in() {
+    for frame_words in [SHARD.frame_words, SHARD.frame_words / 2] {
+        let fake = replacing(frame_words, |words| {
+            let gap = words.windows(2).position(|pair| pair[1] - pair[0] > 2);
+            words[gap.unwrap()] += 2;
+        });
+        let error = run(&fake).await.expect_err("it is lied to").to_string();
+        assert!(error.ends_with(ENOUGH), "{error}");
+        let state = fake.state();
+        assert!(!state.read.contains(&3));
+        let told = state.returned.iter().filter(|reason| !reason.is_empty());
+        for reason in told.clone() {
+            assert!(reason.contains("has other words"), "{reason}");
+        }
+        assert!(told.count() > 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_may_be_packed_otherwise() {
+    let fake = replacing(SHARD.frame_words / 2, |_| {});
+    assert_eq!(run(&fake).await.unwrap().end, End::Finished);
+    let state = fake.state();
+    assert!(state.read.contains(&3) && state.returned.is_empty());
 }

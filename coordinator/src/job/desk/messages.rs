@@ -5,7 +5,6 @@ use std::sync::Arc;
 use chomp_plan::{LeaseAnswer, Verdict};
 use chomp_store::{Merged, PartName, Placed};
 use chomp_table::Head;
-use chomp_table::reader::ShardFileInfo;
 use tokio::sync::oneshot;
 
 /// A result of a task.
@@ -13,8 +12,6 @@ use tokio::sync::oneshot;
 pub(crate) enum WorkerResult {
     /// The ranges in the part of the lease, heads ascending.
     Ranges(Vec<Placed>),
-    /// A shard that was read back is what was said of it.
-    Confirmed,
     /// A shard.
     Merged(Box<Merged>),
 }
@@ -25,8 +22,8 @@ pub(crate) struct Reply {
     pub(crate) answer: LeaseAnswer,
     /// The segments of the journal below this number say where the sources of the task are.
     pub(crate) journal: u64,
-    /// The file of the shard to be read back, if it has one.
-    pub(crate) read_back: Option<ShardFileInfo>,
+    /// What was said of the shard that is to be read, if one is.
+    pub(crate) written: Option<Box<Merged>>,
 }
 
 /// An object that a worker asks to write.

@@ -75,11 +75,8 @@ impl Desk {
         let name = match target {
             Target::Part(name) => name,
             Target::Shard(shard) => {
-                let leases = self.merging.get(&shard);
-                let mut leases = leases.into_iter().flatten();
-                let held =
-                    leases.any(|&(to, lease)| to == worker && self.plan.holds(worker, lease));
-                return held.then(Transfer::default).ok_or(PutRefused::NoLease);
+                let may = self.plan.may_write(worker, shard);
+                return may.then(Transfer::default).ok_or(PutRefused::NoLease);
             }
         };
         let lease = LeaseId(name.lease);

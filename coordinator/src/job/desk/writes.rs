@@ -177,7 +177,6 @@ impl Desk {
                         ranges,
                     })
                 }
-                WorkerResult::Confirmed => None,
             }
         };
         groups.filter_map(entry).collect()

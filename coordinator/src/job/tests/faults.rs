@@ -65,7 +65,7 @@ fn what_a_coordinator_decides_is_named_by_its_epoch() {
     let epoch = second.tools.journal.epoch();
     assert!(epoch > 0);
     let unit = Unit::Range(Head(0));
-    let decided = ready(second.tools.arbiter.decide(SubmissionId(5), unit)).unwrap();
+    let decided = ready(second.tools.arbiter.decide(SubmissionId(5), unit, None)).unwrap();
     let Arbitrated::Range { part, .. } = decided else {
         panic!("a range is none");
     };
@@ -99,12 +99,18 @@ fn false_alarms_are_not_heard_for_a_while() {
 #[test]
 fn why_an_effect_failed_is_told() {
     let tested = complete();
-    let done = ready(Effect::Publish.perform(&tested.tools));
+    let unread = Vec::new();
+    let done = ready(Effect::Publish { unread }.perform(&tested.tools));
     let fault = done.fault;
     assert!(matches!(fault, Some(JobError::Publish(_))), "{fault:?}");
     let none = self::tested(|_| ());
     let (submission, unit) = (SubmissionId(1), Unit::Range(Head(5)));
-    let effect = Effect::Arbitrate { submission, unit };
+    let said = None;
+    let effect = Effect::Arbitrate {
+        submission,
+        unit,
+        said,
+    };
     let fault = ready(effect.perform(&none.tools)).fault;
     assert!(matches!(fault, Some(JobError::Arbiter(_))), "{fault:?}");
 }

@@ -55,7 +55,7 @@ fn what_the_coordinator_finds_too_is_nobodys_any_more() {
     let right = tested
         .tools
         .arbiter
-        .decide(SubmissionId(99), Unit::Range(head));
+        .decide(SubmissionId(99), Unit::Range(head), None);
     let Arbitrated::Range { placed, .. } = ready(right).unwrap() else {
         panic!("a range is none");
     };

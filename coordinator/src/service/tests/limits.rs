@@ -54,13 +54,13 @@ async fn only_failures_are_attempts() {
 }
 
 #[test]
-fn the_digest_of_a_shard_is_that_of_all_that_is_said_of_it() {
+fn the_digest_of_a_shard_is_that_of_what_is_said_of_its_words() {
     let merged = |number| {
         let digest = "0".repeat(64);
         let leaf = serde_json::json!({"words": 0, "digest": digest, "lengths": []});
         let json = serde_json::json!({"number": number, "shard": null, "sums": [], "leaf": leaf});
         let merged: Merged = serde_json::from_value(json).unwrap();
-        crate::arbiter::digest_of(&merged)
+        merged.words_digest()
     };
     assert_eq!(merged(3), merged(3));
     assert_ne!(merged(3), merged(4));

@@ -26,7 +26,7 @@ pub(crate) struct Prediction {
     pub(crate) evaluation_seconds: f64,
     /// Reading, decoding and encoding records.
     pub(crate) coding_seconds: f64,
-    /// Writing shards, and reading them back.
+    /// Writing shards, and reading those of others.
     pub(crate) shard_seconds: f64,
     /// The coordinator's work.
     pub(crate) coordinator_seconds: f64,
@@ -83,17 +83,19 @@ impl Profile {
                 let put = heads.iter().map(|&head| job.record_bytes(head)).sum();
                 (evaluation + coding, put)
             }
+            Work::Merge {
+                written: Some(_), ..
+            } => {
+                let hashing = bytes * HASH;
+                outcome.shard_seconds += hashing;
+                (hashing, 0.0)
+            }
             Work::Merge { shard, head, .. } => {
                 let heads = job.merged(*shard, *head);
                 let merged: f64 = heads.map(|head| job.losing(Head(head as u64))).sum();
                 let merging = reading + merged * (costs.decode + costs.shard);
                 outcome.shard_seconds += merging;
                 (merging, job.shard_bytes)
-            }
-            Work::ReadBack { .. } => {
-                let hashing = bytes * HASH;
-                outcome.shard_seconds += hashing;
-                (hashing, 0.0)
             }
         };
         outcome.put += put;
@@ -111,10 +113,15 @@ mod tests {
             shard,
             head: Head(0),
             skip: 0,
+            written: None,
+        };
+        let evaluate = Work::Evaluate {
+            layer: 0,
+            heads: vec![Head(0)],
         };
         let mut profile = Profile::default();
         for (work, at, until) in [
-            (Work::ReadBack { shard: 0 }, 1, 0.0_f64),
+            (evaluate, 1, 0.0_f64),
             (merge(0), 2, 2.0),
             (merge(1), 3, 2.0),
         ] {

@@ -20,8 +20,7 @@ pub(crate) enum Fact {
 
 impl Fact {
     pub(crate) fn of_shard(merged: &Merged) -> Fact {
-        let text = serde_json::to_vec(merged).expect("a summary always becomes JSON");
-        Fact::Shard(merged.number, Digest::of(&text))
+        Fact::Shard(merged.number, merged.words_digest())
     }
 }
 

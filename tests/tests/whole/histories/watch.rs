@@ -197,7 +197,6 @@ fn completion(request: &[u8]) -> (u64, Vec<Fact>) {
                 serde_json::from_slice(&merged.json).expect("a summary of a shard");
             vec![Fact::of_shard(&merged)]
         }
-        complete_request::Result::Confirmed(v1::Confirmed {}) => Vec::new(),
     };
     (request.worker, facts)
 }
