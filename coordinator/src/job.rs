@@ -213,13 +213,14 @@ impl Job {
         Millis(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Makes the caller a worker of the job, or one again.
-    fn join(&mut self, worker: WorkerId, name: String, threads: u32) -> Result<(), Refusal> {
+    /// Makes the caller a worker of the job, or one again. Returns whether it was one.
+    fn join(&mut self, worker: WorkerId, name: String, threads: u32) -> Result<bool, Refusal> {
         let plan = &self.desk.plan;
         if let Some(quarantine) = plan.quarantine_reason(worker) {
             return Err(Refusal::Quarantined(quarantine.clone()));
         }
-        if !plan.is_there(worker) {
+        let was_there = plan.is_there(worker);
+        if !was_there {
             if plan.workers_of(worker.participant) >= WORKERS_MAX {
                 return Err(Refusal::TooMany);
             }
@@ -236,7 +237,7 @@ impl Job {
             name,
             threads: believed,
         });
-        Ok(())
+        Ok(was_there)
     }
 
     /// Takes a heartbeat in; returns the leases that do not stand any more.

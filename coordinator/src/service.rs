@@ -14,9 +14,8 @@ use chomp_plan::{Event, LeaseAnswer, LeaseId, Rejection, Task, Verdict, Work, Wo
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, lease_reply, task};
-use chomp_store::Journal;
-use chomp_store::Merged;
-use chomp_table::format::shown;
+use chomp_store::{Journal, Merged};
+use chomp_table::format::{describe, shown};
 use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status};
@@ -172,7 +171,12 @@ impl Coordinator for Service {
             return Err(status);
         }
         let joined = self.handle.join(worker, request.name, request.threads);
-        joined.await?.map_err(|refusal| refused(&refusal))?;
+        let was_there = joined.await?.map_err(|refusal| refused(&refusal))?;
+        if was_there {
+            // It may have found a segment of the journal missing or damaged.
+            let renewed = self.journal.renew_checkpoint().await;
+            renewed.map_err(|error| Status::unavailable(describe(&error)))?;
+        }
         let (range_bits, table) = {
             let ledger = self.journal.ledger();
             (ledger.range_bits, ledger.table)

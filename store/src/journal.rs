@@ -74,6 +74,8 @@ const CHECKPOINT_SEGMENTS: u64 = 1024;
 /// It comes after so many segments if these have one byte for each [`CHECKPOINT_SHARE`] bytes of the last checkpoint.
 const CHECKPOINT_SEGMENTS_MIN: u64 = if cfg!(test) { 4 } else { 64 };
 const CHECKPOINT_SHARE: u64 = 8;
+/// No reader gets a checkpoint of its own sooner than so long after another.
+const RENEW_EVERY: Duration = Duration::from_secs(10);
 /// So many checkpoints are kept.
 const CHECKPOINTS: usize = 2;
 
@@ -97,6 +99,8 @@ pub struct Journal {
 struct Since {
     /// When the time that was worked was noted last.
     noted: Instant,
+    /// When a reader asked for a checkpoint last.
+    renewed: Option<Instant>,
     segments: u64,
     bytes: u64,
     checkpoint_bytes: u64,
@@ -108,6 +112,7 @@ impl Default for Since {
     fn default() -> Since {
         Since {
             noted: Instant::now(),
+            renewed: None,
             segments: 0,
             bytes: 0,
             checkpoint_bytes: 0,
@@ -247,6 +252,20 @@ impl Journal {
             self.write_checkpoint(&mut since, CHECKPOINTS).await?;
         }
         Ok(())
+    }
+
+    /// Writes a checkpoint, for a reader who cannot read a segment. At most once in [`RENEW_EVERY`].
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Storage`].
+    pub async fn renew_checkpoint(&self) -> Result<(), StoreError> {
+        let mut since = self.since.lock().await;
+        if since.renewed.is_some_and(|at| at.elapsed() < RENEW_EVERY) {
+            return Ok(());
+        }
+        since.renewed = Some(Instant::now());
+        self.write_checkpoint(&mut since, CHECKPOINTS).await
     }
 
     /// Writes a checkpoint, unless nothing was written since the last one, and removes all but the last `keep`.

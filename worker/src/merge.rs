@@ -78,7 +78,6 @@ impl Merge<'_> {
                 merged
             }
         };
-        self.pool.note_merge();
         Ok(merged.to_json())
     }
 
@@ -135,6 +134,7 @@ impl Merge<'_> {
             let key = key.map_err(|error| Trouble::failed(&error))?;
             self.store.put_shard(&folder, &key, bytes.into()).await?;
         }
+        self.pool.note_merge();
         Ok(())
     }
 

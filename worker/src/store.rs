@@ -77,7 +77,14 @@ impl Stores {
 
     /// The store, of whose journal all segments below `journal` are read.
     pub(crate) async fn at(&self, journal: u64) -> Result<Arc<Store>, Trouble> {
-        let store = self.present(None).await?;
+        let store = match self.present(None).await {
+            Err(Trouble::Failed(reason)) => {
+                tracing::warn!("{reason}; joining again");
+                self.client.link().join_again().await?;
+                self.present(None).await?
+            }
+            present => present?,
+        };
         let error = match store.follow(journal).await {
             Ok(()) => return Ok(store),
             Err(error) => error,

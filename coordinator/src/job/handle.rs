@@ -98,7 +98,7 @@ impl Handle {
         worker: WorkerId,
         name: String,
         threads: u32,
-    ) -> Result<Result<(), Refusal>, CallRefused> {
+    ) -> Result<Result<bool, Refusal>, CallRefused> {
         let join = move |job: &mut Job| job.join(worker, name, threads);
         self.ask(Some(worker.participant), join).await
     }

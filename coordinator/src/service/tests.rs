@@ -11,7 +11,7 @@ use chomp_proto::v1::{complete_reply::Verdict as Told, complete_request::Result 
 use chomp_store::PartName;
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::{self, PartBuilder};
-use chomp_store::{Merged, Storage};
+use chomp_store::{Follower, Merged, Storage};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
@@ -281,6 +281,34 @@ async fn what_is_lost_is_looked_at_and_computed_again() {
         .await
         .unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
+}
+
+/// What was written of it since the last checkpoint is damaged or gone while the job runs.
+#[tokio::test]
+async fn who_cannot_read_the_journal_joins_again_and_can() {
+    let served = serve().await;
+    let join = async || {
+        served
+            .client
+            .clone()
+            .join(hello())
+            .await
+            .unwrap()
+            .into_inner()
+    };
+    let follow = async |reply: v1::JoinReply| {
+        let from = Some(reply.checkpoint).filter(|&number| number > 0);
+        let mut follower = Follower::open(served.storage.clone(), from).await?;
+        let next = served.journal.ledger().next;
+        follower.catch_up(next).await
+    };
+    follow(join().await).await.unwrap();
+    let segments = served.storage.objects().into_keys();
+    let segments = segments.filter(|key| key.as_str().starts_with("work/journal/"));
+    for key in segments {
+        served.storage.overwrite(&key, &b"damage"[..]);
+    }
+    follow(join().await).await.unwrap();
 }
 
 #[tokio::test]
