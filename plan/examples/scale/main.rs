@@ -81,40 +81,24 @@ fn read(mut arguments: impl Iterator<Item = String>) -> Result<Question, String>
         let whole = chomp_plan::forecast::round(number);
         let small = u32::try_from(whole).unwrap_or(u32::MAX);
         let Question { costs, cluster, .. } = &mut question;
-        let cost = match name {
-            "range_bits" => {
-                question.range_bits = small;
-                continue;
-            }
-            "threads" => {
-                cluster.threads = small;
-                continue;
-            }
-            "coordinator_threads" => {
-                cluster.coordinator_threads = small;
-                continue;
-            }
-            "cache_bytes" => {
-                cluster.cache_bytes = whole;
-                continue;
-            }
-            "bandwidth" => {
-                cluster.bandwidth = Some(number);
-                continue;
-            }
-            "position" => &mut costs.position,
-            "scattered" => &mut costs.scattered,
-            "encode" => &mut costs.encode,
-            "decode" => &mut costs.decode,
-            "shard" => &mut costs.shard,
-            "range" => &mut costs.range,
-            "read" => &mut costs.read,
-            "control" => &mut costs.control,
-            "commit" => &mut costs.commit,
-            "fetch" => &mut costs.fetch,
+        match name {
+            "range_bits" => question.range_bits = small,
+            "threads" => cluster.threads = small,
+            "coordinator_threads" => cluster.coordinator_threads = small,
+            "cache_bytes" => cluster.cache_bytes = whole,
+            "bandwidth" => cluster.bandwidth = Some(number),
+            "position" => costs.position = number,
+            "scattered" => costs.scattered = number,
+            "encode" => costs.encode = number,
+            "decode" => costs.decode = number,
+            "shard" => costs.shard = number,
+            "range" => costs.range = number,
+            "read" => costs.read = number,
+            "control" => costs.control = number,
+            "commit" => costs.commit = number,
+            "fetch" => costs.fetch = number,
             _ => return Err(wrong()),
-        };
-        *cost = number;
+        }
     }
     Ok(question)
 }
