@@ -43,9 +43,9 @@ mutants-since COMMIT:
 kills EFFORT="1000":
     CHOMP_TEST_EFFORT={{EFFORT}} cargo test --release -p chomp-tests --test whole kills:: -- --nocapture
 
-# The plan under so many random schedules, from a seed on
+# So many whole jobs under random faults and lies, from a seed on
 schedules COUNT="1000000" FIRST="0":
-    CHOMP_TEST_CASES={{COUNT}} CHOMP_TEST_SEED={{FIRST}} cargo test --release -p chomp-plan every_schedule -- --nocapture
+    CHOMP_TEST_CASES={{COUNT}} CHOMP_TEST_SEED={{FIRST}} cargo test --release -p chomp-coordinator every_schedule -- --nocapture
 
 # So many simulated histories of a cluster, from a seed on
 histories COUNT="1000000" FIRST="0":

@@ -126,16 +126,7 @@ impl Effect {
 async fn publish_table(tools: &Tools, unread: &[u32]) -> EffectResult {
     match lost_shards(tools, unread).await {
         Ok(shards) if shards.is_empty() => {}
-        Ok(shards) => {
-            tracing::warn!(
-                "the files of {} shards are not what was said of them: they are merged again",
-                shards.len()
-            );
-            return EffectResult {
-                events: vec![Event::ShardsLost { shards }],
-                ..EffectResult::default()
-            };
-        }
+        Ok(shards) => return merge_again(shards, "files are not what was said of them"),
         // Nothing is known of the shards, and the job ends.
         Err(error) => {
             let reason = describe(&error);
@@ -171,7 +162,13 @@ async fn publish_table(tools: &Tools, unread: &[u32]) -> EffectResult {
             lost: None,
             reason,
         },
-        Ok(None) => Event::PublishFailed { reason },
+        Ok(None) => {
+            let shards = found_by_one(tools);
+            if error.is_contradiction() && !shards.is_empty() {
+                return merge_again(shards, &reason);
+            }
+            Event::PublishFailed { reason }
+        }
         Err(fault) => {
             let found = describe(&fault);
             tracing::warn!("{found}");
@@ -192,6 +189,23 @@ async fn publish_table(tools: &Tools, unread: &[u32]) -> EffectResult {
         fault: Some(error.into()),
         ..EffectResult::default()
     }
+}
+
+/// The coordinator is to merge these shards.
+fn merge_again(shards: Vec<u32>, reason: &str) -> EffectResult {
+    tracing::warn!("{} shards are merged again: {reason}", shards.len());
+    EffectResult {
+        events: vec![Event::ShardsLost { shards }],
+        ..EffectResult::default()
+    }
+}
+
+/// The shards that one participant alone has found.
+fn found_by_one(tools: &Tools) -> Vec<u32> {
+    let ledger = tools.journal.ledger();
+    let found = ledger.found_shards(tools.bits);
+    let of_one = found.filter(|(_, finders)| finders.iter().len() == 1);
+    of_one.map(|(merged, _)| merged.number).collect()
 }
 
 async fn append(tools: &Tools, batch: Batch) -> EffectResult {

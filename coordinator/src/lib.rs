@@ -57,9 +57,9 @@ mod teller;
 mod turns;
 
 #[cfg(test)]
-mod schedules;
-#[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod world;
 
 /// The outcome of a future that is complete when first polled, as those of a simulation are.
 #[cfg(test)]

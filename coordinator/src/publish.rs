@@ -77,6 +77,17 @@ pub enum PublishError {
     },
 }
 
+impl PublishError {
+    /// Whether what is said of some shard may be wrong.
+    pub(crate) fn is_contradiction(&self) -> bool {
+        use PublishError::{Asymmetric, Contradiction, DiffersFromKnown, Manifest, Shards, Store};
+        match self {
+            Shards(_) | Asymmetric { .. } | Contradiction { .. } | DiffersFromKnown { .. } => true,
+            Store(_) | Manifest { .. } => false,
+        }
+    }
+}
+
 /// Publishes the table of `bits` bits whose shards the journal has.
 ///
 /// # Errors

@@ -264,7 +264,7 @@ impl ReadyQueue {
         is_of_use && may
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(super) fn check(
         &self,
         all: impl Iterator<Item = Unit>,

@@ -38,7 +38,7 @@ impl Plan {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(super) fn awaited_units(&self) -> impl Iterator<Item = Unit> + '_ {
         self.awaited.since.keys().copied()
     }

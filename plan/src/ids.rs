@@ -35,6 +35,11 @@ ids! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ParticipantId(pub u32);
 
+impl ParticipantId {
+    /// The owner of the table, who is believed when alone.
+    pub const OWNER: ParticipantId = ParticipantId(0);
+}
+
 /// A worker, for as long as its process lives. Given by the caller; a worker that lost contact
 /// comes back with the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -486,7 +486,7 @@ impl Jury {
     }
 
     /// Panics if a unit is a case without votes.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(super) fn check(&self) {
         assert!(self.cases.values().all(|case| !case.votes.is_empty()));
     }

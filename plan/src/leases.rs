@@ -92,7 +92,7 @@ impl Ended {
 
 impl Work {
     /// The units that this work computes.
-    pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
+    pub fn units(&self) -> impl Iterator<Item = Unit> + '_ {
         let (heads, shard): (&[Head], _) = match self {
             Work::Evaluate { heads, .. } => (heads, None),
             Work::Merge { shard, .. } => (&[], Some(*shard)),
@@ -151,13 +151,13 @@ impl Plan {
     }
 
     /// Pretends that this worker held this lease, which has ended unless it stands. For tests.
-    #[cfg(any(test, feature = "pretence"))]
+    #[cfg(any(test, feature = "testing"))]
     pub fn pretend_leased(&mut self, worker: WorkerId, lease: LeaseId, work: Work) {
         self.ended.note(lease, worker, work);
     }
 
     /// Pretends that this worker was asked to write this shard. For tests.
-    #[cfg(any(test, feature = "pretence"))]
+    #[cfg(any(test, feature = "testing"))]
     pub fn pretend_writing(&mut self, worker: WorkerId, lease: LeaseId, shard: u32) {
         let write = |attempts: &mut Attempts| attempts.leases.push((lease, worker));
         self.ready.update(Unit::Shard(shard), None, write);

@@ -111,10 +111,8 @@ mod units;
 mod waiting;
 mod workers;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 mod invariants;
-#[cfg(test)]
-mod model;
 #[cfg(test)]
 mod tests;
 

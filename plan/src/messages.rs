@@ -105,7 +105,8 @@ pub enum Event {
         lost: Option<Digest>,
         reason: String,
     },
-    /// [`Action::Publish`] failed, but the job can go on: the files of these shards are not what was said of them.
+    /// [`Action::Publish`] failed, but the job can go on: the files of these shards are not what was said of them. Or the
+    /// shards contradict each other, and one participant alone has found these.
     ShardsLost { shards: Vec<u32> },
     /// Time passed: leases that were not renewed end.
     Tick,

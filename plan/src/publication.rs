@@ -1,12 +1,13 @@
 //! The end of a job: the table is cut into shards, and published when these are merged.
 //!
-//! One worker writes a shard, and another one reads the file, which is its vote. Before it publishes the table, the
-//! coordinator reads the files that nobody else has read since it began, or that several workers may have written.
+//! One worker writes a shard, and another one reads the file, which is its vote. What only one participant has found, the
+//! coordinator merges too, unless that is the owner of the table. Before it publishes the table, the coordinator reads
+//! the files that nobody else has read since it began, or that several workers may have written.
 
 use chomp_table::{Digest, Head};
 
 use super::arbitration::Cause;
-use super::ids::Unit;
+use super::ids::{ParticipantId, Unit};
 use super::messages::{Action, StopReason};
 use super::slots::{Content, State};
 use super::units::Units;
@@ -25,10 +26,25 @@ impl Plan {
             self.cut_shards();
         }
         if self.units.shards.is_complete() {
+            let found_by_one = self.found_by_one();
+            for &number in &found_by_one {
+                self.rewrite(number);
+            }
+            if !found_by_one.is_empty() {
+                return self.advance_arbitrations();
+            }
             self.publishing = true;
             let unread = self.units.shards.unread().collect();
             self.out.push(Action::Publish { unread });
         }
+    }
+
+    /// The shards that a participant alone has found who is not the owner of the table.
+    fn found_by_one(&self) -> Vec<u32> {
+        let finders = |number: u32| self.jury.finders(Unit::Shard(number));
+        let is_of_one =
+            |number: &u32| matches!(finders(*number), [one] if *one != ParticipantId::OWNER);
+        self.units.shards.numbers().filter(is_of_one).collect()
     }
 
     /// Cuts the table. Shards that are durable already are committed.
@@ -78,8 +94,7 @@ impl Plan {
         self.publishing = false;
     }
 
-    /// Has the coordinator merge these shards, whose files are not what was said of them. If it did so too often, the job
-    /// stops.
+    /// Has the coordinator merge these shards. If it did so too often, the job stops.
     pub(super) fn shards_lost(&mut self, shards: &[u32]) {
         for &number in shards {
             let losses = self.units.shards.count_loss(number);

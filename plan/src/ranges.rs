@@ -283,7 +283,7 @@ impl Ranges {
     }
 
     /// Recounts everything that is kept more than once.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(super) fn check(&self, content: impl Fn(Head) -> Option<Content>) {
         let heads = || (0..self.count()).map(Head);
         let mut watching = Vec::new();

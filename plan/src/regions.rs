@@ -133,7 +133,7 @@ impl Fresh {
         self.all.iter().copied()
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(super) fn check(&self, is_there: impl Fn(WorkerId) -> bool) {
         assert!(self.owners.values().all(|&owner| is_there(owner)));
         let mut filed = 0;

@@ -146,7 +146,7 @@ impl Shards {
         self.done -= 1;
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(super) fn check(&self) {
         let is_done = |shard: &&Shard| shard.slot.state == State::Committed;
         assert_eq!(self.done, self.all.iter().filter(is_done).count() as u64);

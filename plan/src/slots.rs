@@ -28,16 +28,6 @@ impl Content {
             digest,
         }
     }
-
-    #[cfg(test)]
-    pub(super) fn summary(self, head: chomp_table::Head) -> RangeSummary {
-        RangeSummary {
-            head,
-            count: self.count,
-            stored: self.stored,
-            digest: self.digest,
-        }
-    }
 }
 
 /// How far a unit is.

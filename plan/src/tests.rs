@@ -20,6 +20,10 @@ mod votes;
 
 use actions::*;
 
+const OWNER: WorkerId = WorkerId {
+    participant: ParticipantId::OWNER,
+    number: 0,
+};
 const A: WorkerId = WorkerId::only(1);
 const B: WorkerId = WorkerId::only(2);
 const C: WorkerId = WorkerId::only(3);

@@ -60,6 +60,9 @@ pub(crate) struct Desk {
     writes: Writes,
     parts: Parts,
     audits: RecordAudits,
+    /// What the plan was told, and what it asked for.
+    #[cfg(test)]
+    pub(crate) told: Vec<(Event, Vec<Action>)>,
 }
 
 impl Desk {
@@ -77,7 +80,19 @@ impl Desk {
             writes: Writes::default(),
             parts: Parts::default(),
             audits: RecordAudits::default(),
+            #[cfg(test)]
+            told: Vec::new(),
         }
+    }
+
+    /// Tells the plan what happened; returns what it asks for.
+    fn tell(&mut self, now: Millis, event: Event) -> Vec<Action> {
+        #[cfg(test)]
+        let told = event.clone();
+        let actions = self.plan.handle(now, event);
+        #[cfg(test)]
+        self.told.push((told, actions.clone()));
+        actions
     }
 
     /// Tells the plan what happened, and does what follows from that.
@@ -85,7 +100,7 @@ impl Desk {
         if let Event::Withdrawn { request } = event {
             self.requests.remove(&request);
         }
-        let actions = self.plan.handle(now, event);
+        let actions = self.tell(now, event);
         self.perform(now, actions);
     }
 
@@ -98,7 +113,7 @@ impl Desk {
             let Some(event) = events.pop_front() else {
                 break;
             };
-            actions = self.plan.handle(now, event);
+            actions = self.tell(now, event);
         }
         self.write(now);
         self.remove_orphans(now);
@@ -123,7 +138,7 @@ impl Desk {
         worker: WorkerId,
         leases: Vec<LeaseId>,
     ) -> Vec<LeaseId> {
-        let mut actions = self.plan.handle(now, Event::Renewed { worker, leases });
+        let mut actions = self.tell(now, Event::Renewed { worker, leases });
         let lost = actions.iter_mut().find_map(|action| match action {
             Action::Renewal { lost, .. } => Some(take(lost)),
             _ => None,

@@ -81,22 +81,22 @@ fn a_store_that_keeps_losing_a_range_stops_the_job() {
 #[test]
 fn a_loss_uncuts_the_table() {
     let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
-    bench.join(A, 1);
-    let task = bench.task(A);
+    bench.join(OWNER, 1);
+    let task = bench.task(OWNER);
     assert_eq!(bench.plan.progress().shards, 1);
     assert_eq!(bench.lose(3), [lose(3)]);
     assert_eq!(bench.plan.progress().shards, 0);
-    assert!(!bench.plan.holds(A, task.lease));
-    let (late, actions) = bench.merge(A, task.lease, 0, shard_digest(0));
+    assert!(!bench.plan.holds(OWNER, task.lease));
+    let (late, actions) = bench.merge(OWNER, task.lease, 0, shard_digest(0));
     let unit = Unit::Shard(0);
     assert_eq!(actions, [rejected(late, Rejection::NotReady { unit })]);
-    let again = bench.task(A);
-    bench.finish(A, &again);
+    let again = bench.task(OWNER);
+    bench.finish(OWNER, &again);
     // The cut may be another one now.
-    let (late, actions) = bench.merge(A, task.lease, 0, shard_digest(0));
+    let (late, actions) = bench.merge(OWNER, task.lease, 0, shard_digest(0));
     assert_eq!(actions, [rejected(late, Rejection::Stale)]);
-    let task = bench.task(A);
-    let (merged, _) = bench.merge(A, task.lease, 0, shard_digest(0));
+    let task = bench.task(OWNER);
+    let (merged, _) = bench.merge(OWNER, task.lease, 0, shard_digest(0));
     assert_eq!(bench.committed(merged), [accepted(merged), publish(&[0])]);
     // From now on records are not needed.
     assert_eq!(bench.lose(2), []);

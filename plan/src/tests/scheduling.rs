@@ -294,7 +294,7 @@ fn what_a_leaving_worker_held_goes_back() {
 /// Runs a job to its end, without the checks that look at every range, and counts tasks and events.
 fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u64) {
     let mut bench = Bench::new(settings, &[]);
-    for worker in (0..workers).map(|number| WorkerId::new(1, number)) {
+    for worker in (0..workers).map(|number| WorkerId::new(0, number)) {
         let name = String::new();
         let joined = Event::Joined {
             worker,
@@ -305,7 +305,7 @@ fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u
     }
     let (mut tasks, mut id) = (0, 0);
     let mut events = VecDeque::new();
-    for worker in (0..workers).map(|number| WorkerId::new(1, number)) {
+    for worker in (0..workers).map(|number| WorkerId::new(0, number)) {
         for _ in 0..2 {
             id += 1;
             let request = RequestId(id);

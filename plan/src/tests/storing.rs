@@ -12,27 +12,27 @@ fn stopped(request: u64, reason: StopReason) -> Action {
 #[test]
 fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are() {
     let mut bench = Bench::new(shards_of(4, 14), &[]);
-    bench.join(A, 1);
+    bench.join(OWNER, 1);
     for layer in 0..4 {
         assert_eq!(bench.plan.progress().shards, 0);
-        let task = bench.task(A);
+        let task = bench.task(OWNER);
         assert_eq!(heads(&task), to_heads(&[layer]));
-        bench.finish(A, &task);
+        bench.finish(OWNER, &task);
     }
     // Ranges 0 to 3 store 0, 1, 2 and 3 words: 6 in all.
     assert_eq!(bench.plan.progress().shards, 2);
-    let (first, second) = (bench.task(A), bench.task(A));
+    let (first, second) = (bench.task(OWNER), bench.task(OWNER));
     assert_eq!(first.work, merge(0, 0, 0));
     assert_eq!(second.work, merge(1, 3, 1));
-    assert_eq!(bench.want(A), []);
-    let commit = |submission, shard| commit_units(submission, &[Unit::Shard(shard)], &[A]);
-    let (two, actions) = bench.merge(A, second.lease, 1, shard_digest(1));
+    assert_eq!(bench.want(OWNER), []);
+    let commit = |submission, shard| commit_units(submission, &[Unit::Shard(shard)], &[OWNER]);
+    let (two, actions) = bench.merge(OWNER, second.lease, 1, shard_digest(1));
     assert_eq!(actions, [commit(two, 1)]);
     assert_eq!(bench.committed(two), [accepted(two)]);
     assert_eq!(bench.plan.progress().shards_done, 1);
-    let (one, actions) = bench.merge(A, first.lease, 0, shard_digest(0));
+    let (one, actions) = bench.merge(OWNER, first.lease, 0, shard_digest(0));
     assert_eq!(actions, [commit(one, 0)]);
-    let (same, actions) = bench.merge(A, first.lease, 0, shard_digest(0));
+    let (same, actions) = bench.merge(OWNER, first.lease, 0, shard_digest(0));
     assert_eq!(actions, []);
     // Nobody else is there to read them.
     let told = [accepted(one), duplicate(same), publish(&[0, 1])];
@@ -44,11 +44,11 @@ fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are()
         answer: LeaseAnswer::Finished,
     };
     assert_eq!(bench.tell(Event::Published), [finished(7)]);
-    assert_eq!(bench.want(A), [finished(8)]);
+    assert_eq!(bench.want(OWNER), [finished(8)]);
     assert_eq!(*bench.plan.phase(), Phase::Finished);
     assert!(bench.plan.is_quiet());
-    // A result that comes even later is still compared.
-    let (late, actions) = bench.submit(A, LeaseId(0), summaries([2]));
+    // OWNER result that comes even later is still compared.
+    let (late, actions) = bench.submit(OWNER, LeaseId(0), summaries([2]));
     assert_eq!(actions, [duplicate(late)]);
     assert_eq!(bench.lose(2), []);
     // Who is asked to go after the end has not stopped early.
@@ -94,13 +94,13 @@ fn every_shard_begins_at_its_word() {
 fn a_table_of_one_range_has_one_shard() {
     for bits in [0, 5, 12] {
         let mut bench = Bench::new(settings(bits), &[]);
-        bench.join(A, 3);
-        let task = bench.task(A);
+        bench.join(OWNER, 3);
+        let task = bench.task(OWNER);
         assert_eq!(heads(&task), to_heads(&[0]));
-        bench.finish(A, &task);
-        let task = bench.task(A);
+        bench.finish(OWNER, &task);
+        let task = bench.task(OWNER);
         assert_eq!(task.work, merge(0, 0, 0));
-        let (merged, _) = bench.merge(A, task.lease, 0, shard_digest(0));
+        let (merged, _) = bench.merge(OWNER, task.lease, 0, shard_digest(0));
         assert_eq!(bench.committed(merged), [accepted(merged), publish(&[0])]);
     }
 }
@@ -288,9 +288,9 @@ fn a_shard_whose_file_is_lost_is_merged_by_the_coordinator() {
         ..settings(14)
     };
     let (mut bench, _) = Bench::with(settings, &summaries(0..4), &[]);
-    bench.join(A, 1);
-    let lease = bench.task(A).lease;
-    let (one, _) = bench.merge(A, lease, 0, shard_digest(0));
+    bench.join(OWNER, 1);
+    let lease = bench.task(OWNER).lease;
+    let (one, _) = bench.merge(OWNER, lease, 0, shard_digest(0));
     assert_eq!(bench.committed(one), [accepted(one), publish(&[0])]);
     let lost = || Event::ShardsLost { shards: vec![0] };
     for _ in 0..2 {
@@ -299,7 +299,7 @@ fn a_shard_whose_file_is_lost_is_merged_by_the_coordinator() {
         assert_eq!(actions, [commit_units(own, &[Unit::Shard(0)], &[])]);
         assert_eq!(bench.committed(own), [accepted(own), publish(&[0])]);
     }
-    assert_eq!(bench.plan.quarantine_reason(A), None);
+    assert_eq!(bench.plan.quarantine_reason(OWNER), None);
     let reason = "the file of shard 0 was damaged 3 times".to_owned();
     let reason = StopReason::PublishFailed { reason };
     assert_eq!(bench.tell(lost()), [Action::Stop { reason }]);

@@ -301,11 +301,11 @@ fn nothing_is_merged_while_a_range_is_open_again() {
 fn cut(settings: Settings, workers: &[WorkerId]) -> (Bench, LeaseId) {
     let (mut bench, _) = Bench::with(settings, &summaries(0..4), &[]);
     bench.join_all(workers);
-    let lease = bench.task(A).lease;
+    let lease = bench.task(workers[0]).lease;
     (bench, lease)
 }
 
-/// A has written the only shard. Returns its result.
+/// The first worker has written the only shard. Returns its result.
 fn written(settings: Settings, workers: &[WorkerId]) -> (Bench, SubmissionId) {
     let (mut bench, lease) = cut(settings, workers);
     for &worker in workers {
@@ -315,7 +315,7 @@ fn written(settings: Settings, workers: &[WorkerId]) -> (Bench, SubmissionId) {
         let request = RequestId(request);
         bench.tell(Event::Withdrawn { request });
     }
-    let (one, actions) = bench.merge(A, lease, 0, shard_digest(0));
+    let (one, actions) = bench.merge(workers[0], lease, 0, shard_digest(0));
     assert_eq!(actions, [noted(one)]);
     (bench, one)
 }
@@ -340,16 +340,32 @@ fn another_one_reads_a_shard() {
     assert_eq!(bench.committed(one), told);
 }
 
+/// A stranger who is alone may have written anything.
+#[test]
+fn what_one_stranger_alone_has_merged_the_coordinator_merges_too() {
+    for is_forged in [false, true] {
+        let (mut bench, lease) = cut(settings(14), &[A]);
+        let (one, _) = bench.merge(A, lease, 0, shard_digest(0));
+        let arbitrates = arbitrate_shard(0, None);
+        assert_eq!(bench.committed(one), [accepted(one), arbitrates]);
+        let (own, actions) = bench.arbitrate_shard(0, is_forged);
+        let commit = commit_units(own, &[Unit::Shard(0)], &[]);
+        assert_eq!(actions.last(), Some(&commit));
+        assert_eq!(bench.plan.quarantine_reason(A).is_some(), is_forged);
+        assert_eq!(bench.committed(own), [accepted(own), publish(&[0])]);
+    }
+}
+
 /// If nobody asks to read a shard, or does any more, it is left to the coordinator.
 #[test]
 fn a_shard_does_not_wait_for_one_that_idles() {
-    let (mut bench, lease) = cut(settings(14), &[A, B]);
-    let (one, actions) = bench.merge(A, lease, 0, shard_digest(0));
-    let commit = |one| commit_units(one, &[Unit::Shard(0)], &[A]);
+    let (mut bench, lease) = cut(settings(14), &[OWNER, B]);
+    let (one, actions) = bench.merge(OWNER, lease, 0, shard_digest(0));
+    let commit = |one| commit_units(one, &[Unit::Shard(0)], &[OWNER]);
     assert_eq!(actions, [commit(one)]);
     assert_eq!(bench.committed(one), [accepted(one), publish(&[0])]);
 
-    let (mut bench, one) = written(settings(14), &[A, B]);
+    let (mut bench, one) = written(settings(14), &[OWNER, B]);
     bench.now = 100;
     bench.renew(B, LeaseId(0));
     assert_eq!(bench.tell(Event::Tick), [commit(one)]);

@@ -1,74 +1,58 @@
-//! The right tables: of an undisturbed run, and checked against the definition of W. What is published is compared with
+//! The right tables: those of an undisturbed run, checked against the definition of W. What is published is compared with
 //! them at each start, and at the end.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use chomp_plan::Settings;
-use chomp_store::{Finders, Key};
-use chomp_table::definition;
+use chomp_store::Key;
 use chomp_table::manifest::{MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name};
 use chomp_table::rng::Rng;
 use chomp_table::shard::decode_shard;
-use chomp_table::{Head, Word};
+use chomp_table::{Head, Word, definition};
 
 use super::coordinator::Coordinator;
 use super::ending::End;
-use super::expected::{BITS_MAX, BITS_MIN, SHARD_WORDS};
-use super::world::World;
+use super::expected::{BITS_MAX, BITS_MIN};
+use super::state::World;
 use crate::server::StartError;
-use crate::testing::range_bits;
+use crate::testing::{journal_of_ranges, range_bits};
 
 type Objects = BTreeMap<Key, Bytes>;
 
 impl World {
     /// Starts a coordinator; whoever coordinated before must be gone, or have been overtaken.
     pub(super) fn start(&mut self) -> Result<(), StartError> {
-        let mut settings = Settings::new(self.bits, range_bits());
-        settings.lease_ms = 100;
-        settings.silence_ms = 500;
-        settings.straggler_ms = 40;
-        settings.failures_max = 50;
-        settings.expiries_max = 50;
-        settings.replicas = self.replicas;
-        settings.shard_words = SHARD_WORDS;
-        settings.draw_one_in = self.draw_one_in;
-        settings.draw_own_one_in = self.draw_one_in;
-        if self.perils.chaos {
-            settings.newcomer_results = u32::try_from(self.rng.below(2)).unwrap();
-            settings.task_positions_max = self.rng.below(5) * range_bits().positions();
-            settings.task_positions_min = self.rng.below(4) * range_bits().positions();
-            settings.tasks_per_thread = u32::try_from(self.rng.below(2)).unwrap();
-        }
         let random = self.rng.below(u64::MAX);
-        settings.key = random;
-        let coordinator = Coordinator::start(&self.storage, settings, random)?;
-        self.seen.starts += 1;
+        self.settings.key = random;
+        let coordinator = Coordinator::start(&self.storage, self.settings.clone(), random)?;
+        self.count("starts");
+        self.has_read = false;
+        self.late_files.clear();
         let ledger = coordinator.tools.journal.ledger();
-        self.seen.shards += u64::from(ledger.shards(self.bits).next().is_some());
-        let end = Head(range_bits().heads(self.bits));
-        let is_of_one_more = |finders: &Finders| finders.iter().len() > self.replicas as usize;
-        let found = ledger.found(end.0);
-        let drawn = found.filter(|(_, _, finders)| is_of_one_more(finders));
-        self.seen.votes += drawn.count() as u64;
+        let bits = self.settings.size;
+        if ledger.shards(bits).next().is_some() {
+            self.count("starts with shards");
+        }
+        let end = Head(range_bits().heads(bits));
         let is_lost = |head: &Head| ledger.place(*head).is_none();
         let lost = self.acknowledged.range(..end).copied().find(is_lost);
         assert_eq!(lost, None, "an acknowledged range is lost");
         drop(ledger);
         self.coordinator = Some(coordinator);
-        assert!(
-            !self.is_poisoned() || !self.liars.is_empty(),
-            "a wrong content that nobody sent"
-        );
-        assert!(
-            self.replicas == 1 || !self.is_poisoned(),
-            "one worker alone got a wrong content in"
-        );
-        if !self.damaged {
+        self.hear();
+        self.check_ledger();
+        if !self.harm.damaged {
             self.check_published();
         }
         Ok(())
+    }
+
+    /// All ranges are done before somebody starts a coordinator.
+    pub(super) fn do_ranges(&mut self) {
+        self.count("starts at the cut");
+        self.settings.size = self.last_bits;
+        journal_of_ranges(&self.storage, self.last_bits, |_| ());
     }
 
     /// A table that is there is whole and right.
@@ -91,33 +75,29 @@ impl World {
 
     /// The table is the one of an undisturbed run.
     pub(super) fn check_table(&self) {
-        let objects = self.storage.objects();
-        let mut found: Objects = published_objects(&objects, self.bits);
-        let right = published(self.bits);
-        if !self.liars.is_empty() {
+        let bits = self.settings.size;
+        let mut found: Objects = published_objects(&self.storage.objects(), bits);
+        let mut right = published(bits).clone();
+        if !self.harm.liars.is_empty() {
             // An attempt at a larger, wrong table may have left a shard beyond the last one.
             found.retain(|key, _| right.contains_key(key));
         }
-        // How many workers agreed is told in the manifest, and is another matter.
-        let content = |objects: &Objects| -> Objects {
-            let shards = objects
-                .iter()
-                .filter(|(key, _)| key.as_str().contains("/shard-"));
-            shards
-                .map(|(key, bytes)| (key.clone(), bytes.clone()))
-                .collect()
-        };
-        if self.replicas == 1 {
-            assert!(found == *right, "the published table is not the right one");
+        assert!(found.keys().eq(right.keys()), "other files");
+        for objects in [&mut found, &mut right] {
+            // How many participants agreed is told in the manifest.
+            let manifest = Key::new(&format!("{}/{MANIFEST_NAME}", folder_name(bits))).unwrap();
+            let manifest = Manifest::parse(&objects[&manifest]).unwrap();
+            let is_of_others = self.seen.contains_key("starts at the cut");
+            let replicas = [1, self.settings.replicas];
+            assert!(is_of_others || replicas.contains(&manifest.replicas));
+            objects.retain(|key, _| key.as_str().contains("/shard-"));
         }
-        assert!(
-            content(&found) == content(right),
-            "the published shards are not the right ones"
-        );
-        assert_eq!(found.len(), right.len());
+        for (key, bytes) in &right {
+            assert!(found[key] == *bytes, "{key} is not the right one");
+        }
         let coordinator = self.coordinator.as_ref().expect("it has just finished");
         let progress = coordinator.desk.plan.progress();
-        assert_eq!(progress.ranges_done, range_bits().heads(self.bits));
+        assert_eq!(progress.ranges_done, range_bits().heads(bits));
     }
 }
 

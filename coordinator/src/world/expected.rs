@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use chomp_kernel::{Isa, evaluate_table};
 use chomp_table::range::{self, RangeSummary};
-use chomp_table::{Head, Range};
+use chomp_table::{Digest, Head, Range};
 
 use crate::testing::range_bits;
 
@@ -44,6 +44,10 @@ impl Expected {
             records: heads.clone().map(|head| record(&ranges[&head])).collect(),
             lies: heads.map(|head| record(&lie(&ranges[&head]))).collect(),
         }
+    }
+
+    pub(super) fn digest(&self, head: Head) -> Digest {
+        self.record(head).0.digest
     }
 
     pub(super) fn record(&self, head: Head) -> &Record {

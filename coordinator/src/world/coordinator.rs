@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use chomp_plan::{Event, LeaseId, Millis, Phase, RequestId, Settings, Verdict, WorkerId};
+use chomp_plan::{Action, Event, LeaseId, Millis, Phase, RequestId, Settings, Verdict, WorkerId};
 use chomp_store::Journal;
 use chomp_store::objects::SimulatedStorage;
 use chomp_table::Head;
 use chomp_table::shard::ShardSize;
 use tokio::sync::oneshot;
 
+use super::watch::Watch;
 use crate::effects::{Effect, Tools};
 use crate::job::{Desk, Reply, Subject, WorkerResult};
 use crate::list::List;
@@ -28,9 +29,11 @@ pub(super) enum Heard {
 pub(super) struct Coordinator {
     pub(super) desk: Desk,
     pub(super) tools: Arc<Tools>,
+    pub(super) watch: Watch,
     /// The effects that were begun; they end in any order.
     pub(super) under_way: Vec<Effect>,
-    requests: Vec<(WorkerId, oneshot::Receiver<Reply>)>,
+    /// Those whose answer has not come.
+    pub(super) requests: Vec<(RequestId, WorkerId, oneshot::Receiver<Reply>)>,
     results: Vec<(Vec<Head>, oneshot::Receiver<Verdict>)>,
     request_count: u64,
 }
@@ -45,25 +48,25 @@ impl Coordinator {
         let bits = settings.size;
         let opening = Journal::open(storage.clone(), range_bits(), bits, random, 0x7ab1e);
         let journal = Arc::new(ready(opening)?);
-        let size = ShardSize {
-            shard_words: usize::try_from(settings.shard_words).unwrap(),
-            ..ShardSize::PUBLISHED
-        };
+        let size = shard_size(&settings);
         let subject = Subject {
             list: List::default(),
             bits,
             replicas: settings.replicas,
         };
-        let (plan, first) = begin(settings, &journal, &List::default())?;
+        let (plan, first) = begin(settings.clone(), &journal, &List::default())?;
         let tools = Tools::new(storage.clone(), &journal, bits, size);
+        let watch = Watch::new(settings, &journal, &plan);
         let mut coordinator = Coordinator {
             desk: Desk::new(plan, journal, subject),
             tools,
+            watch,
             under_way: Vec::new(),
             requests: Vec::new(),
             results: Vec::new(),
             request_count: 0,
         };
+        coordinator.desk.told.push((Event::Tick, first.clone()));
         coordinator.desk.perform(Millis(0), first);
         assert!(coordinator.heard().is_empty(), "nobody has asked");
         Ok(coordinator)
@@ -73,18 +76,16 @@ impl Coordinator {
         *self.desk.plan.phase() == Phase::Running
     }
 
-    pub(super) fn handle(&mut self, now: u64, event: Event) -> Vec<Heard> {
+    pub(super) fn handle(&mut self, now: u64, event: Event) {
         self.desk.handle(Millis(now), event);
-        self.heard()
     }
 
-    pub(super) fn want(&mut self, now: u64, worker: WorkerId) -> Vec<Heard> {
+    pub(super) fn want(&mut self, now: u64, worker: WorkerId) {
         self.request_count += 1;
         let (reply, answer) = oneshot::channel();
-        self.requests.push((worker, answer));
         let request = RequestId(self.request_count);
+        self.requests.push((request, worker, answer));
         self.desk.lease(Millis(now), request, worker, reply);
-        self.heard()
     }
 
     pub(super) fn complete(
@@ -93,7 +94,7 @@ impl Coordinator {
         worker: WorkerId,
         lease: LeaseId,
         result: WorkerResult,
-    ) -> Vec<Heard> {
+    ) {
         let heads = match &result {
             WorkerResult::Ranges(ranges) => {
                 ranges.iter().map(|placed| placed.summary.head).collect()
@@ -104,17 +105,21 @@ impl Coordinator {
         self.results.push((heads, verdict));
         let now = Millis(now);
         self.desk.complete(now, worker, lease, result, reply);
-        self.heard()
     }
 
     /// One of the effects under way is done, well or not; tells whether it was a segment of the
     /// journal that was written.
-    pub(super) fn end_effect(&mut self, now: u64, index: usize) -> (bool, Vec<Heard>) {
+    pub(super) fn end_effect(&mut self, now: u64, index: usize) -> bool {
         let effect = self.under_way.remove(index);
         let done = ready(effect.perform(&self.tools));
         let well = done.appended && done.fault.is_none();
         self.desk.end_effect(Millis(now), done);
-        (well, self.heard())
+        well
+    }
+
+    /// What the plan was told since the last time, and what it asked for.
+    pub(super) fn told(&mut self) -> Vec<(Event, Vec<Action>)> {
+        std::mem::take(&mut self.desk.told)
     }
 
     /// What workers hear since they heard last.
@@ -122,7 +127,7 @@ impl Coordinator {
         self.under_way.append(&mut self.desk.effects);
         let mut heard = Vec::new();
         self.requests
-            .retain_mut(|(worker, answer)| match answer.try_recv() {
+            .retain_mut(|(_, worker, answer)| match answer.try_recv() {
                 Ok(reply) => {
                     heard.push(Heard::Answer(*worker, reply));
                     false
@@ -141,5 +146,12 @@ impl Coordinator {
                 Err(oneshot::error::TryRecvError::Closed) => panic!("a result without a verdict"),
             });
         heard
+    }
+}
+
+pub(super) fn shard_size(settings: &Settings) -> ShardSize {
+    ShardSize {
+        shard_words: usize::try_from(settings.shard_words).unwrap(),
+        ..ShardSize::PUBLISHED
     }
 }

@@ -1,7 +1,7 @@
 //! Every storage call of a job fails or crashes, and so do those of the recovery.
 
 use super::ending::End;
-use super::world::World;
+use super::state::World;
 use chomp_store::objects::{Fault, Moment};
 use chomp_table::rng::Rng;
 use chomp_trials::effort;
@@ -40,6 +40,7 @@ impl World {
     fn run_with(&mut self, call: u64, trouble: Trouble) -> (End, u64) {
         let start = self.storage.calls();
         let call = start + call;
+        self.harm.troubled = true;
         match trouble {
             Trouble::Fails { sticky, moment } => self.storage.set_fault(Some(Fault {
                 call,
