@@ -74,15 +74,12 @@ impl First {
 /// a proxy for everybody.
 fn limits(rate: u32) -> Limits {
     let all = machine::limits();
+    let strangers = all.strangers + all.participants;
     Limits {
-        strangers: all.connections,
+        strangers,
         strangers_per_address: match rate {
-            0 => all.connections,
+            0 => strangers,
             _ => all.strangers_per_address,
-        },
-        connections_per_address: match rate {
-            0 => all.connections,
-            _ => all.connections_per_address,
         },
         ..all
     }

@@ -225,6 +225,9 @@ async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) 
             return busy(too_much, is_grpc);
         }
         request.extensions_mut().insert(Bearer(participant));
+        if is_grpc {
+            request = request.map(|body| gate.quota.message(participant, body));
+        }
         next.run(request).await
     };
     let mut revocation: Revocation = Box::pin(gate.roster.revocation(holder));

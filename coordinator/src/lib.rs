@@ -18,7 +18,6 @@
 //! | `list` | the participants of the job |
 //! | `roster` | keeps the list as the file of participants has it now, and finds the participant of a token |
 //! | `quota` | how much of the coordinator a participant gets |
-//! | `turns` | a queue in which participants take turns |
 //! | `http` | the pages of the job: health, status and metrics |
 //! | [`status`] | the status of a job, as JSON |
 //! | `teller` | makes the status when somebody asks for it, and sends it to those that follow the job |
@@ -49,12 +48,12 @@ mod quota;
 mod roster;
 pub mod server;
 mod service;
+mod shares;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use service::is_result;
 pub mod status;
 mod teller;
-mod turns;
 
 #[cfg(test)]
 mod testing;

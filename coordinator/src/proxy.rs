@@ -16,7 +16,6 @@
 
 mod answers;
 mod outgoing;
-mod shares;
 #[cfg(test)]
 mod tests;
 
@@ -47,9 +46,9 @@ use tokio::time::timeout;
 use crate::http::metrics::Traffic;
 use crate::job::{Handle, PutRefused, Target, Transfer};
 use crate::roster::Bearer;
+use crate::shares::{Share, Shares};
 use answers::{Asked, busy, empty, failed, partial, whole};
 use outgoing::outgoing;
-use shares::{Share, Shares};
 
 /// The transfers at a time. More would only share the same network. Each that reads an object has a
 /// chunk of it in memory, and two pieces.

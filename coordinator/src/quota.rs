@@ -5,13 +5,21 @@
 //! flood of calls is only as fast as its quota, and calls of others find the coordinator free.
 
 use std::num::NonZeroU32;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
 
 use chomp_access::Holder;
 use chomp_plan::ParticipantId;
 use chomp_serve::net::Rates;
+use hyper::body::{Frame, SizeHint};
 use tokio::time::Instant;
+
+use crate::shares::{Share, Shares};
 
 /// The calls of a participant in a second, for each CPU of the coordinator's machine, and twice as many at
 /// once. A worker makes one for each task, which takes up to a second, and one every 7.5 s besides; one that
@@ -26,6 +34,10 @@ const ITEMS_OF_A_CALL: usize = 64;
 /// What joining costs, in calls: others hear of each worker.
 pub(crate) const JOIN_COST: u32 = 8;
 
+/// The bytes of messages that have not come to their end, in all and of one participant. A worker has a few of some KiB.
+const MESSAGES_BYTES: u32 = 48 << 20;
+const MESSAGES_BYTES_EACH: u32 = 16 << 20;
+
 /// The owner of the table: no quota binds it.
 const OWNER: ParticipantId = ParticipantId(Holder::OWNER.number);
 
@@ -33,6 +45,7 @@ const OWNER: ParticipantId = ParticipantId(Holder::OWNER.number);
 #[derive(Clone, Debug)]
 pub(crate) struct Quota {
     calls: Arc<Rates<ParticipantId>>,
+    messages: Shares,
 }
 
 /// A participant asks for more than its part.
@@ -75,7 +88,18 @@ impl Quota {
     pub(crate) fn new(a_second: NonZeroU32) -> Quota {
         Quota {
             calls: Arc::new(Rates::new(a_second)),
+            messages: Shares::new(MESSAGES_BYTES, MESSAGES_BYTES_EACH),
         }
+    }
+
+    /// The message of a call, within what a participant may have under way.
+    pub(crate) fn message(&self, participant: ParticipantId, body: Body) -> Body {
+        Body::new(Message {
+            body,
+            participant,
+            messages: self.messages.clone(),
+            held: Vec::new(),
+        })
     }
 
     /// Waits for the turn of a call.
@@ -110,9 +134,53 @@ impl Quota {
     }
 }
 
+/// The message of a call on its way. It fails when too many bytes of messages are kept that have no end.
+struct Message {
+    body: Body,
+    participant: ParticipantId,
+    messages: Shares,
+    held: Vec<Share>,
+}
+
+impl hyper::body::Body for Message {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let frame = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+            Some(Ok(frame)) => frame,
+            other => return Poll::Ready(other.map(|frame| frame.map_err(Into::into))),
+        };
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        let count = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let Some(share) = self.messages.try_take(self.participant, count) else {
+            let what = "too much of too many calls is on its way: come back in 1 s";
+            let refusal = tonic::Status::resource_exhausted(what);
+            return Poll::Ready(Some(Err(refusal.into())));
+        };
+        self.held.push(share);
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt;
+
     use super::*;
+
+    type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
     const ANN: ParticipantId = ParticipantId(1);
     const BOB: ParticipantId = ParticipantId(2);
@@ -151,5 +219,29 @@ mod tests {
         for _ in 0..1000 {
             quota.turn(OWNER).await.unwrap();
         }
+    }
+
+    /// Messages of which the end never comes.
+    #[tokio::test]
+    async fn messages_on_their_way_take_bounded_memory() {
+        let quota = Quota::default();
+        let endless = |participant| {
+            let pieces =
+                std::iter::repeat_with(|| Ok::<_, BoxError>(Bytes::from(vec![0; 1 << 20])));
+            let body = Body::from_stream(tokio_stream::iter(pieces));
+            quota.message(participant, body)
+        };
+        let mut held: Vec<Body> = (0..40).map(|_| endless(ANN)).collect();
+        let mut taken = 0;
+        for body in &mut held {
+            while let Some(Ok(_)) = body.frame().await {
+                taken += 1 << 20;
+            }
+        }
+        assert_eq!(taken, MESSAGES_BYTES_EACH);
+        let honest = quota.message(BOB, Body::from(vec![0; 1 << 20]));
+        assert_eq!(honest.collect().await.unwrap().to_bytes().len(), 1 << 20);
+        drop(held);
+        assert!(endless(ANN).frame().await.unwrap().is_ok());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
-use crate::net::{Pace, Slot};
+use crate::net::{Pace, Place};
 
 /// What is read of a file at a time.
 const CHUNK_BYTES: u64 = 256 << 10;
@@ -89,11 +90,13 @@ impl Body for ChunkBody {
 
 /// The bytes `part` of `file`. A read that fails ends the body with an error, as does a peer that takes too long. `place` is
 /// kept for as long as the bytes are under way.
-pub(crate) fn of_file(file: File, part: Range<u64>, place: Slot) -> ChunkBody {
+pub(crate) fn of_file(file: File, part: Range<u64>, place: Place<IpAddr>) -> ChunkBody {
     let length = part.end - part.start;
     ChunkBody::new(Some(length), async move |chunks| {
-        send(Arc::new(file), part, &chunks).await;
-        drop(place);
+        tokio::select! {
+            () = send(Arc::new(file), part, &chunks) => {}
+            () = place.is_lost() => {}
+        }
     })
 }
 
@@ -135,7 +138,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
-    use crate::net::Slots;
+    use crate::net::Places;
 
     fn file(bytes: &[u8]) -> File {
         let mut file = tempfile::tempfile().unwrap();
@@ -143,14 +146,14 @@ mod tests {
         file
     }
 
-    fn body(file: File, part: Range<u64>) -> (ChunkBody, Slots) {
-        let places = Slots::new(1, 1);
-        let place = places.take(Ipv4Addr::LOCALHOST.into()).unwrap();
+    fn body(file: File, part: Range<u64>) -> (ChunkBody, Places<IpAddr>) {
+        let places = Places::new(1, 1);
+        let place = places.take(IpAddr::from(Ipv4Addr::LOCALHOST)).unwrap();
         (of_file(file, part, place), places)
     }
 
     /// Waits until the place is free again.
-    async fn is_free(places: &Slots) {
+    async fn is_free(places: &Places<IpAddr>) {
         while places.open() > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

@@ -15,6 +15,7 @@
 //! | `values` | the table of Grundy values that answers |
 //! | `games` | the small games beside Chomp |
 //! | `lookups` | the threads that work answers out, and the queues for them |
+//! | [`turns`] | a fair queue |
 //! | [`status`] | how a job gets on, once or as events |
 //! | `pages` | the pages for people, and their files |
 //! | [`answer`] | answers that are short texts |
@@ -58,6 +59,7 @@ pub mod status;
 mod tables;
 #[cfg(test)]
 mod tests;
+pub mod turns;
 mod values;
 
 pub use body::{Chunk, ChunkBody};

@@ -1,12 +1,14 @@
 //! Work that takes time, as reading a table: beside the threads that serve calls, and not too much of it at once.
+//! Addresses take turns.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 
-use crate::net::Slots;
+use crate::net::{Places, network};
+use crate::turns::Turns;
 
 /// The requests that may wait for a thread. A warm lookup takes a tenth of a millisecond, so the
 /// last of them waits a fraction of a second.
@@ -20,9 +22,20 @@ const THREADS_EACH: usize = 4;
 /// The threads and the queue for them. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Lookups {
-    queue: Slots,
-    threads: Arc<Semaphore>,
+    /// For those that wait.
+    places: Places<IpAddr>,
+    threads: Arc<Mutex<Threads>>,
 }
+
+#[derive(Debug)]
+struct Threads {
+    free: usize,
+    waiting: Turns<IpAddr, oneshot::Sender<Thread>>,
+}
+
+/// The right to use a thread. When it is dropped, the next who waits has it.
+#[derive(Debug)]
+struct Thread(Arc<Mutex<Threads>>);
 
 /// Why work is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,30 +63,38 @@ impl Lookups {
         waiting_per_address: usize,
         shared: bool,
     ) -> Lookups {
-        let queue = Slots::shared(threads + waiting, waiting_per_address, shared);
-        Lookups::with_limits(threads, queue)
+        let places = Places::shared(waiting, waiting_per_address, shared);
+        Lookups::with_limits(threads, places)
     }
 
-    fn with_limits(threads: usize, queue: Slots) -> Lookups {
+    fn with_limits(threads: usize, places: Places<IpAddr>) -> Lookups {
+        let threads = Threads {
+            free: threads,
+            waiting: Turns::default(),
+        };
         Lookups {
-            queue,
-            threads: Arc::new(Semaphore::new(threads)),
+            places,
+            threads: Arc::new(Mutex::new(threads)),
         }
     }
 
-    /// Does `work` for somebody at an address, when a thread is free.
+    /// Does `work` for somebody at an address, when a thread is free and it is the turn of that address.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         address: IpAddr,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, NotDone> {
-        let place = self.queue.take(address).ok_or(NotDone::Full)?;
-        let thread = Arc::clone(&self.threads).acquire_owned().await;
-        let thread = thread.map_err(|_| NotDone::Lost)?;
+        let address = network(address);
+        let place = self.places.take(address).ok_or(NotDone::Full)?;
+        let thread = tokio::select! {
+            thread = self.thread(address) => thread?,
+            () = place.is_lost() => return Err(NotDone::Full),
+        };
+        drop(place);
         let done = tokio::task::spawn_blocking(move || {
             let done = work();
-            // They are taken for as long as it works, even if nobody waits for that any more.
-            drop((thread, place));
+            // It is taken for as long as it works, even if nobody waits for that any more.
+            drop(thread);
             done
         });
         done.await.map_err(|error| {
@@ -81,66 +102,92 @@ impl Lookups {
             NotDone::Lost
         })
     }
+
+    async fn thread(&self, address: IpAddr) -> Result<Thread, NotDone> {
+        let turn = {
+            let mut threads = now(&self.threads);
+            if threads.free > 0 {
+                threads.free -= 1;
+                return Ok(Thread(Arc::clone(&self.threads)));
+            }
+            let (sender, turn) = oneshot::channel();
+            threads.waiting.push(address, sender);
+            turn
+        };
+        turn.await.map_err(|_| NotDone::Lost)
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        let next = {
+            let mut threads = now(&self.0);
+            let next = threads.waiting.pop();
+            threads.free += usize::from(next.is_none());
+            next
+        };
+        if let Some(next) = next {
+            // If that one is gone, the right comes back, and goes to another.
+            drop(next.send(Thread(Arc::clone(&self.0))));
+        }
+    }
+}
+
+fn now(threads: &Mutex<Threads>) -> MutexGuard<'_, Threads> {
+    // They are changed in one step, whoever panicked.
+    threads.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
     use std::sync::mpsc;
-    use std::time::Duration;
 
     use super::*;
 
     const ONE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
     const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
+    /// An address that asks for all it can delays another by the work under way, and no more.
     #[tokio::test]
-    async fn work_beyond_the_limits_is_refused() {
-        full(&Lookups::with_limits(2, Slots::new(5, 4)), 4, 1).await;
-    }
-
-    #[tokio::test]
-    async fn who_may_come_as_often_as_it_likes_leaves_others_half() {
-        full(&Lookups::beside(2, 6, 1, false), 4, 4).await;
-    }
-
-    /// The first address has so many places, and then there are so many left for the other one.
-    async fn full(lookups: &Lookups, first: usize, left: usize) {
+    #[expect(clippy::disallowed_methods, reason = "the test waits for the tasks")]
+    async fn addresses_take_turns_and_none_has_the_whole_queue() {
+        let lookups = Lookups::with_limits(1, Places::new(5, 4));
         let (release, wait) = mpsc::sync_channel::<()>(0);
-        let wait = Arc::new(std::sync::Mutex::new(wait));
-        let mut under_way = tokio::task::JoinSet::new();
-        let ask = async |address| {
-            let asked = lookups.run(address, || 1);
-            let asked = tokio::time::timeout(Duration::from_secs(10), asked).await;
-            asked.unwrap()
+        let (tell, told) = mpsc::sync_channel(10);
+        let wait = Arc::new(Mutex::new(wait));
+        let ask = |address, name| {
+            let (lookups, wait, tell) = (lookups.clone(), Arc::clone(&wait), tell.clone());
+            let work = move || {
+                wait.lock().unwrap().recv().unwrap();
+                tell.send(name).unwrap();
+            };
+            tokio::spawn(async move { lookups.run(address, work).await })
         };
-        for (address, count) in [(ONE, first), (OTHER, left)] {
-            let before = lookups.queue.open();
-            for _ in 0..count {
-                let (lookups, wait) = (lookups.clone(), Arc::clone(&wait));
-                under_way.spawn(async move {
-                    let work = move || wait.lock().unwrap().recv().unwrap();
-                    lookups.run(address, work).await
-                });
-            }
-            while lookups.queue.open() < before + count {
-                tokio::task::yield_now().await;
-            }
-            // The first has its part, and there are places left for the other one.
-            assert_eq!(ask(address).await, Err(NotDone::Full));
+        let mut asked = Vec::new();
+        for name in 0..5 {
+            asked.push(ask(ONE, name));
+            tokio::task::yield_now().await;
         }
-        let all = first + left;
-        let sender = std::thread::spawn(move || (0..all).for_each(|_| release.send(()).unwrap()));
-        while let Some(done) = under_way.join_next().await {
-            assert_eq!(done.unwrap(), Ok(()));
+        // One works and four wait.
+        assert_eq!(ask(ONE, 9).await.unwrap(), Err(NotDone::Full));
+        asked.push(ask(OTHER, 10));
+        tokio::task::yield_now().await;
+        // It has fewer than the first, whose oldest question makes room.
+        asked.push(ask(OTHER, 11));
+        assert_eq!(asked.remove(1).await.unwrap(), Err(NotDone::Full));
+        let all = asked.len();
+        std::thread::spawn(move || (0..all).for_each(|_| release.send(()).unwrap()));
+        for asked in asked {
+            assert_eq!(asked.await.unwrap(), Ok(()));
         }
-        sender.join().unwrap();
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [0, 10, 2, 11, 3, 4]);
         assert_eq!(lookups.run(ONE, || 1).await, Ok(1));
     }
 
     #[tokio::test]
     async fn a_panic_gives_its_thread_back() {
-        let lookups = Lookups::with_limits(1, Slots::new(1, 1));
+        let lookups = Lookups::with_limits(1, Places::new(1, 1));
         for _ in 0..3 {
             let lost = lookups.run(ONE, || panic!("as the test wants it")).await;
             assert_eq!(lost, Err::<(), _>(NotDone::Lost));

@@ -4,6 +4,7 @@
 //! so a slow reader misses those between, and one that does not read is dropped with its connection.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::answer::{busy, text};
-use crate::net::{Caller, Slot, Slots};
+use crate::net::{Caller, Place, Places};
 
 /// The listeners at a time. Each has one status in memory, which its connection has not sent yet.
 const LISTENERS_MAX: usize = 256;
@@ -74,7 +75,7 @@ impl StatusText {
 #[derive(Clone, Debug)]
 pub(crate) struct StatusPage {
     told: watch::Receiver<StatusText>,
-    listeners: Slots,
+    listeners: Places<IpAddr>,
 }
 
 impl StatusPage {
@@ -82,7 +83,7 @@ impl StatusPage {
     pub(crate) fn new(told: watch::Receiver<StatusText>, shared: bool) -> StatusPage {
         StatusPage {
             told,
-            listeners: Slots::shared(LISTENERS_MAX, LISTENERS_PER_ADDRESS, shared),
+            listeners: Places::shared(LISTENERS_MAX, LISTENERS_PER_ADDRESS, shared),
         }
     }
 
@@ -110,13 +111,13 @@ impl StatusPage {
         let body = if request.method == Method::HEAD {
             Body::empty()
         } else {
-            let Some(slot) = self.listeners.take(caller.address) else {
+            let Some(place) = self.listeners.take(caller.network()) else {
                 return busy(
                     "too many listen: ask without text/event-stream, or try again later",
                     10,
                 );
             };
-            Body::from_stream(Listener::new(self.told.clone(), caller, slot).hear())
+            Body::from_stream(Listener::new(self.told.clone(), caller, place).hear())
         };
         let mut response = Response::new(body);
         let headers = response.headers_mut();
@@ -142,18 +143,22 @@ struct Listener {
     /// How long it has to wait for more.
     pause: Duration,
     goes_on: bool,
-    _slot: Slot,
+    place: Place<IpAddr>,
 }
 
 impl Listener {
-    fn new(told: watch::Receiver<StatusText>, caller: Arc<Caller>, slot: Slot) -> Listener {
+    fn new(
+        told: watch::Receiver<StatusText>,
+        caller: Arc<Caller>,
+        place: Place<IpAddr>,
+    ) -> Listener {
         Listener {
             told,
             caller,
             last: Bytes::new(),
             pause: Duration::ZERO,
             goes_on: true,
-            _slot: slot,
+            place,
         }
     }
 
@@ -172,6 +177,7 @@ impl Listener {
             let goes_on = tokio::select! {
                 () = sleep(std::mem::take(&mut self.pause)) => true,
                 () = stop.cancelled() => false,
+                () = self.place.is_lost() => return None,
             };
             self.goes_on &= goes_on;
             let event = self.told.borrow_and_update().event();
@@ -185,6 +191,7 @@ impl Listener {
             }
             self.goes_on = tokio::select! {
                 () = stop.cancelled() => false,
+                () = self.place.is_lost() => return None,
                 changed = tokio::time::timeout(SIGN_EVERY, self.told.changed()) => match changed {
                     Ok(changed) => changed.is_ok(),
                     Err(_) => return Some(Bytes::from_static(SIGN)),
@@ -202,12 +209,12 @@ mod tests {
 
     use super::*;
 
-    fn listener(told: &StatusText) -> (Listener, watch::Sender<StatusText>, Slots) {
-        let slots = Slots::new(1, 1);
+    fn listener(told: &StatusText) -> (Listener, watch::Sender<StatusText>, Places<IpAddr>) {
+        let places = Places::new(1, 1);
         let caller = Caller::at(Ipv4Addr::LOCALHOST.into());
-        let slot = slots.take(caller.address).unwrap();
+        let place = places.take(caller.address).unwrap();
         let (teller, told) = watch::channel(told.clone());
-        (Listener::new(told, caller, slot), teller, slots)
+        (Listener::new(told, caller, place), teller, places)
     }
 
     #[tokio::test(start_paused = true)]

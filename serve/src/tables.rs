@@ -9,6 +9,7 @@
 //! Files come with their SHA-256 as entity tag, whole or in part, and never compressed: they are.
 
 use std::io;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use crate::answer::{HTML, JSON, TEXT, busy, json, problem, text};
 use crate::body::of_file;
 use crate::conditions::{Wanted, wanted};
 use crate::damage_log::{DamageLog, damaged};
-use crate::net::{Caller, Slots};
+use crate::net::{Caller, Places};
 use crate::published::{Published, Shard, TableFile, Whole};
 
 /// The shards that are sent at a time. Each is an open file and two chunks of memory.
@@ -53,7 +54,7 @@ const NO_FRAMES: HeaderValue = HeaderValue::from_static("DENY");
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
     published: Arc<Published>,
-    places: Slots,
+    places: Places<IpAddr>,
     damage_log: DamageLog,
 }
 
@@ -68,14 +69,14 @@ struct Line {
 impl Tables {
     /// An address has half of the places unless they are `shared`.
     pub(crate) fn new(published: Arc<Published>, damage_log: DamageLog, shared: bool) -> Tables {
-        let places = Slots::shared(DOWNLOADS_MAX, DOWNLOADS_PER_ADDRESS, shared);
+        let places = Places::shared(DOWNLOADS_MAX, DOWNLOADS_PER_ADDRESS, shared);
         Tables::with_places(published, damage_log, places)
     }
 
     pub(crate) fn with_places(
         published: Arc<Published>,
         damage_log: DamageLog,
-        places: Slots,
+        places: Places<IpAddr>,
     ) -> Tables {
         Tables {
             published,

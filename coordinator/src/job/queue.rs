@@ -3,9 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chomp_plan::ParticipantId;
+use chomp_serve::turns::Turns;
 use tokio::sync::Notify;
-
-use crate::turns::Turns;
 
 /// The commands of a participant that wait at a time: a few of each of its workers.
 pub(super) const WAITING_MAX: usize = 1 << 14;

@@ -11,9 +11,9 @@ use chomp_serve::{Chunk, ChunkBody};
 use chomp_store::{Key, Storage};
 use tokio::sync::mpsc;
 
-use super::shares::Share;
 use super::{Proxy, chunk};
 use crate::http::metrics::Traffic;
+use crate::shares::Share;
 
 /// What is sent at a time.
 const PIECE_BYTES: usize = 128 << 10;

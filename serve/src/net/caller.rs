@@ -10,7 +10,7 @@ use http::request::Parts;
 use tokio_util::sync::CancellationToken;
 
 use super::permits::Permit;
-use super::slots::network;
+use super::places::network;
 
 /// The other end of the connection that a request came over.
 #[derive(Clone, Debug)]
@@ -44,11 +44,11 @@ impl Caller {
         network(self.address)
     }
 
-    /// Notes that a call had a valid token of this holder: the limits of strangers do not bind the connection any more.
-    /// False if the holder has as many connections as it may have.
-    pub fn admit(&self, holder: u64) -> bool {
+    /// Notes that a call had a valid token of this participant: the limits of strangers do not bind the connection any
+    /// more. False if the participant has as many connections as it may have.
+    pub fn admit(&self, participant: u64) -> bool {
         let permit = self.permit.upgrade();
-        permit.is_none_or(|permit| permit.admit(holder))
+        permit.is_none_or(|permit| permit.admit(participant))
     }
 }
 

@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rustls::ServerConfig;
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -24,13 +24,12 @@ use tower::Service;
 
 use super::caller::Caller;
 use super::limits::{
-    CONNECTION_WINDOW_BYTES, ERROR_RESETS, FRAME_BYTES, HEADERS, LOOKS, Limits, PENDING_RESETS,
-    SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES, TURN_EVERY, UNSENT_BYTES,
+    CONNECTION_WINDOW_BYTES, ERROR_RESETS, FRAME_BYTES, GONE_TIME, HEADERS, LOOKS, Limits,
+    PENDING_RESETS, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES, UNSENT_BYTES,
 };
-use super::patience::Patience;
 use super::permits::Permit;
+use super::places::network;
 use super::rate::Rates;
-use super::slots::{Slot, Slots, network};
 use super::standing::{Call, Standing, Verdict};
 use super::traffic::{Given, Sent};
 use crate::answer::problem;
@@ -74,7 +73,6 @@ impl Http {
 pub(super) struct Shared {
     pub(super) limits: Limits,
     http: Http,
-    handshakes: Slots,
     handshake_rates: Rates<IpAddr>,
     refusal_rates: Rates<IpAddr>,
 }
@@ -83,25 +81,21 @@ impl Shared {
     pub(super) fn new(limits: Limits) -> Shared {
         Shared {
             http: Http::new(&limits),
-            handshakes: Slots::new(limits.handshakes, limits.handshakes_per_address),
             handshake_rates: Rates::new(limits.handshake_rate),
             refusal_rates: Rates::new(limits.refusal_rate),
             limits,
         }
     }
 
-    /// The turn of a peer to make a handshake.
-    pub(super) async fn turn(&self, peer: IpAddr) -> Slot {
-        let address = network(peer);
-        while self.handshake_rates.take(address, Instant::now()).is_err() {
-            tokio::time::sleep(TURN_EVERY).await;
-        }
-        loop {
-            if let Some(slot) = self.handshakes.take(peer) {
-                return slot;
-            }
-            tokio::time::sleep(TURN_EVERY).await;
-        }
+    /// Waits for the turn of a peer to make a handshake.
+    pub(super) async fn turn(&self, peer: IpAddr) -> Result<(), Closed> {
+        let (address, patience) = (network(peer), self.limits.tls_time);
+        let turn = self
+            .handshake_rates
+            .reserve(address, patience, Instant::now());
+        let wait = turn.map_err(|_| Closed::TooOften)?;
+        tokio::time::sleep(wait).await;
+        Ok(())
     }
 }
 
@@ -117,8 +111,10 @@ pub(super) struct Connection {
 }
 
 /// Why a connection was closed from here.
-#[derive(Debug, thiserror::Error)]
-enum Closed {
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Closed {
+    #[error("its address makes too many handshakes")]
+    TooOften,
     #[error("it makes room for another, or had too many calls refused")]
     Ended,
     #[error("nothing was asked for too long")]
@@ -135,7 +131,7 @@ impl Connection {
         let standing = Arc::clone(self.permit.standing());
         let ended = tokio::select! {
             ended = self.try_serve(stream) => ended,
-            () = standing.ended() => Err(Closed::Ended.into()),
+            () = standing.over().cancelled() => Err(Closed::Ended.into()),
         };
         match ended {
             Ok(()) => {}
@@ -151,16 +147,16 @@ impl Connection {
         socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
         #[cfg(not(target_os = "linux"))]
         socket.set_send_buffer_size(UNSENT_BYTES as usize)?;
+        // A peer that is gone without a word is noticed by the kernel.
+        #[cfg(target_os = "linux")]
+        socket.set_tcp_user_timeout(Some(GONE_TIME))?;
+        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(GONE_TIME / 2))?;
 
         match self.tls.clone() {
             None => Box::pin(self.speak(stream)).await,
             Some(tls) => {
-                let handshake = async {
-                    let turn = self.shared.turn(self.peer.ip()).await;
-                    let stream = TlsAcceptor::from(tls).accept(stream).await;
-                    drop(turn);
-                    stream
-                };
+                self.shared.turn(self.peer.ip()).await?;
+                let handshake = TlsAcceptor::from(tls).accept(stream);
                 let handshake = tokio::time::timeout(self.shared.limits.tls_time, handshake);
                 let stream = Box::pin(handshake).await??;
                 Box::pin(self.speak(stream)).await
@@ -174,8 +170,6 @@ impl Connection {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> impl Future<Output = Ended> + Send {
         let limits = self.shared.limits;
-        let pace = limits.pace();
-        let patience = Patience::new(stream, limits.greeting_time, limits.still_time, pace);
         async move {
             let standing = Arc::clone(self.permit.standing());
             let calls = Arc::new(Calls {
@@ -190,7 +184,7 @@ impl Connection {
             });
             let service = service_fn(move |request| Arc::clone(&calls).answer(request));
             let http = &self.shared.http.0;
-            let mut connection = pin!(http.serve_connection(TokioIo::new(patience), service));
+            let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
             let mut look = tokio::time::interval(limits.idle_time.min(limits.rate_time) / LOOKS);
             loop {
                 tokio::select! {

@@ -6,25 +6,17 @@ use std::time::Duration;
 /// What bounds connections. The defaults are what a coordinator should have; tests use shorter times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time. Each is a file descriptor and some tens of KiB; a thousand workers with
-    /// two connections each and as many downloads fit.
-    pub connections: usize,
-    /// Connections from one address, or one IPv6 network of 64 bits. A thousand workers on one
-    /// machine, or behind one, fit.
-    pub connections_per_address: usize,
-    /// Connections over which a token of the same holder was shown, wherever they come from: the other half is for
-    /// all others.
-    pub connections_per_holder: usize,
-    /// Connections of strangers, who have not shown a token: the other half is for those who have. If
-    /// there are more, the one that has been idle the longest makes room.
+    /// Connections at a time over which no token was shown. Each is a file descriptor and some tens of KiB. If there are
+    /// more, one makes room of the address that has the most.
     pub strangers: usize,
-    /// The same from one address. A browser has six.
+    /// The same from one address, or one IPv6 network of 64 bits. A browser has six; of the workers behind one address
+    /// each is a stranger for a moment.
     pub strangers_per_address: usize,
-    /// TLS handshakes at a time, and from one address. They are a few ms of CPU and some KiB each;
-    /// more wait, for [`Limits::tls_time`] at the most.
-    pub handshakes: usize,
-    /// The same from one address.
-    pub handshakes_per_address: usize,
+    /// Connections at a time over which a token was shown. If there are more, one makes room of the participant that
+    /// has the most.
+    pub participants: usize,
+    /// The same of one participant, wherever they come from. A thousand workers with two connections each fit.
+    pub connections_per_participant: usize,
     /// TLS handshakes from one address in a second, and twice as many at once: all workers of one
     /// address come back within half a minute.
     pub handshake_rate: NonZeroU32,
@@ -36,13 +28,8 @@ pub struct Limits {
     pub calls_per_connection: u32,
     /// How long the TLS handshake may take: a few round trips on a bad line.
     pub tls_time: Duration,
-    /// How long a peer may take from there to the first bytes that tell HTTP/1 from HTTP/2.
-    pub greeting_time: Duration,
     /// How long the head of an HTTP/1 request may take, and how long until the next one comes.
     pub header_time: Duration,
-    /// How long a connection may stand still, without a byte in either direction. More than two
-    /// keepalives, so that workers which wait are not dropped.
-    pub still_time: Duration,
     /// How long a connection may have no call under way, whatever else it sends: workers are heard
     /// of every few seconds. Calls of strangers that are refused do not count.
     pub idle_time: Duration,
@@ -68,20 +55,15 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            connections: 4096,
-            connections_per_address: 2200,
-            connections_per_holder: 2048,
-            strangers: 2048,
+            strangers: 1536,
             strangers_per_address: 256,
-            handshakes: 512,
-            handshakes_per_address: 128,
+            participants: 2560,
+            connections_per_participant: 2048,
             handshake_rate: HANDSHAKE_RATE,
             refusal_rate: REFUSAL_RATE,
             calls_per_connection: 64,
             tls_time: Duration::from_secs(10),
-            greeting_time: Duration::from_secs(10),
             header_time: Duration::from_secs(10),
-            still_time: Duration::from_mins(1),
             idle_time: Duration::from_mins(1),
             answer_time: Duration::from_mins(1),
             rate_min: RATE_MIN,
@@ -101,14 +83,13 @@ impl Limits {
     pub fn within(self, files: u64) -> Limits {
         let files = usize::try_from(files).unwrap_or(usize::MAX);
         let room = (files.saturating_sub(OWN_FILES) / 2).max(CONNECTIONS_MIN);
-        let connections = self.connections.min(room);
-        let share = |of: usize| of * connections / self.connections;
+        let all = self.strangers + self.participants;
+        let share = |of: usize| of * room.min(all) / all;
         Limits {
-            connections,
-            connections_per_address: share(self.connections_per_address),
-            connections_per_holder: share(self.connections_per_holder),
             strangers: share(self.strangers),
             strangers_per_address: self.strangers_per_address.min(share(self.strangers)),
+            participants: share(self.participants),
+            connections_per_participant: share(self.connections_per_participant),
             ..self
         }
     }
@@ -118,9 +99,7 @@ impl Limits {
     pub fn hastened(self, haste: u32) -> Limits {
         Limits {
             tls_time: self.tls_time / haste,
-            greeting_time: self.greeting_time / haste,
             header_time: self.header_time / haste,
-            still_time: self.still_time / haste,
             idle_time: self.idle_time / haste,
             answer_time: self.answer_time / haste,
             rate_time: self.rate_time / haste,
@@ -142,12 +121,8 @@ pub(super) const LOOKS: u32 = 8;
 const OWN_FILES: usize = 192;
 /// So many connections are few enough for any process.
 const CONNECTIONS_MIN: usize = 32;
-/// The addresses that are known for a token that was shown, of some 50 bytes each.
-pub(super) const KNOWN_MAX: usize = 1 << 16;
-/// How long they are.
-pub(super) const KNOWN_TIME: Duration = Duration::from_hours(1);
-/// How often somebody who waits for the turn of a handshake asks.
-pub(super) const TURN_EVERY: Duration = Duration::from_millis(50);
+/// A peer that acknowledges nothing for so long is gone.
+pub(super) const GONE_TIME: Duration = Duration::from_mins(1);
 /// What a peer may send to one call before it is read: a message of pieces in flight.
 pub(super) const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 /// The same for all calls of a connection.
@@ -183,14 +158,14 @@ mod tests {
         assert_eq!(all.within(u64::MAX), all);
         for files in [0, 64, 256, 512, 1024, 4096] {
             let few = all.within(files);
-            assert!(few.connections < all.connections && few.connections >= CONNECTIONS_MIN);
+            let connections = few.strangers + few.participants;
+            assert!(connections < all.strangers + all.participants);
+            assert!(connections + 2 >= CONNECTIONS_MIN);
             let least = (OWN_FILES + 2 * CONNECTIONS_MIN) as u64;
-            let taken = (OWN_FILES + 2 * few.connections) as u64;
+            let taken = (OWN_FILES + 2 * connections) as u64;
             assert!(taken <= files.max(least), "{files}: {few:?}");
             assert!(few.strangers_per_address <= few.strangers && few.strangers > 0);
-            assert!(
-                few.strangers < few.connections && few.connections_per_holder < few.connections
-            );
+            assert!(few.connections_per_participant < few.participants);
         }
     }
 }

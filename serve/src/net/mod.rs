@@ -5,13 +5,12 @@
 //! | `limits` | every bound, with its reason |
 //! | `accept` | takes connections in, and lets them go at the end |
 //! | `connection` | serves one |
-//! | `patience` | ends streams in which nothing moves |
 //! | `caller` | who makes a request |
-//! | `permits` | who has how many connections, and who makes room for whom |
+//! | `permits` | the places for connections: strangers' and participants' |
 //! | `standing` | what a connection is used for |
 //! | `traffic`, `pace` | calls and answers on their way, and how slow they may be |
 //! | `rate` | how often somebody may come |
-//! | `slots` | counts what peers hold, in all and by address |
+//! | `places` | what peers hold of what is limited in number, and who makes room for whom |
 //!
 //! What is served is a [`Router`], for calls and pages alike: HTTP/2 and HTTP/1 are told apart by
 //! their first bytes.
@@ -21,10 +20,9 @@ mod caller;
 mod connection;
 mod limits;
 mod pace;
-mod patience;
 mod permits;
+mod places;
 mod rate;
-mod slots;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -44,7 +42,7 @@ pub use pace::Pace;
 pub use permits::Permits;
 pub use rate::Rates;
 
-pub(crate) use slots::{Slot, Slots};
+pub(crate) use places::{Place, Places, network};
 
 use accept::Acceptor;
 use connection::Shared;
@@ -102,7 +100,7 @@ impl Server {
 impl Limits {
     /// The places for connections.
     pub fn permits(&self) -> Permits {
-        Permits::new(*self)
+        Permits::new(self)
     }
 
     /// The least rate of peers.

@@ -19,7 +19,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// The longest debt: an address may be that of many people.
 const DEBT_MAX: Duration = Duration::from_mins(1);
 
-/// The buckets of all, each by whose it is. Addresses are those of [networks](super::slots::network).
+/// The buckets of all, each by whose it is. Addresses are those of [networks](super::places::network).
 #[derive(Debug)]
 pub struct Rates<K> {
     /// The time in which a bucket gets a token.
@@ -122,7 +122,7 @@ impl<K: Copy + Eq + Hash> Buckets<K> {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use super::super::slots::network;
+    use super::super::places::network;
     use super::*;
 
     fn rates(a_second: u32) -> Rates<IpAddr> {

@@ -80,14 +80,9 @@ impl Standing {
         self.over.cancel();
     }
 
-    /// Waits until it is to end at once.
-    pub(super) async fn ended(&self) {
-        self.over.cancelled().await;
-    }
-
-    #[cfg(test)]
-    pub(super) fn has_ended(&self) -> bool {
-        self.over.is_cancelled()
+    /// Cancelled when it has to end at once.
+    pub(super) fn over(&self) -> &CancellationToken {
+        &self.over
     }
 
     /// Whether the connection may stay, with so much time between calls.

@@ -21,13 +21,14 @@ use tonic::{Code, Status};
 
 const PEAK_BYTES_MAX: u64 = 300 << 20;
 /// Connections of one peer that send nothing. Fewer than one address may have.
-const SILENT: usize = 1000;
+const SILENT: usize = 150;
 /// The limits of the coordinator are so many times as short as in `serve/src/net/limits.rs`.
 const HASTE: u32 = 10;
 /// What a busy machine may add to any time: less than what ends every connection that stands still.
 const SLACK: Duration = Duration::from_secs(4);
 /// The named limits.
-const GREETING: Duration = Duration::from_secs(1);
+const HANDSHAKE: Duration = Duration::from_secs(1);
+const IDLE: Duration = Duration::from_secs(6);
 const HEADER: Duration = Duration::from_secs(1);
 const KEEPALIVE: Duration = Duration::from_secs(2);
 /// How long the next bytes of an object may take.
@@ -49,12 +50,12 @@ fn raw_peers() -> Vec<Peer> {
     let tls = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
     let post = b"POST /chomp.v1.Coordinator/Join HTTP/1.1\r\nhost: a\r\ncontent-type: text/html\r\ncontent-length: 100\r\n\r\nhalf";
     vec![
-        peer("half a preface", &PREFACE[..12], Then::Silence, GREETING),
+        peer("half a preface", &PREFACE[..12], Then::Silence, IDLE),
         peer(
             "a preface in drops",
             b"",
             Then::Drip(PREFACE.to_vec()),
-            GREETING,
+            IDLE,
         ),
         peer("a silent caller", PREFACE, Then::Silence, 2 * KEEPALIVE),
         // It does not answer when it is asked whether it is there.
@@ -83,7 +84,7 @@ fn raw_peers() -> Vec<Peer> {
         ),
         peer("resets", &greeting(), Then::Flood(reset_call), soon),
         peer("noise", b"", Then::Flood(noise), soon),
-        peer("TLS", &tls, Then::Silence, GREETING),
+        peer("TLS", &tls, Then::Silence, HANDSHAKE),
     ]
 }
 
@@ -280,7 +281,6 @@ async fn thousands_of_calls(access: Access) {
 async fn a_job_goes_on_among_hostile_peers() {
     let mut cluster = Job::start_in_haste(HASTE, 24, 12, &["--keep-parts"]);
     let (address, access) = (cluster.address(), cluster.access_of("hostile"));
-    // Where somebody has shown a token, peers are no strangers, who would have fewer places.
     assert_eq!(cluster.status()["phase"], "running");
     let mut stays = JoinSet::new();
     for peer in raw_peers() {
@@ -291,7 +291,7 @@ async fn a_job_goes_on_among_hostile_peers() {
             name: "a silent connection",
             opening: Vec::new(),
             then: Then::Silence,
-            within: GREETING + SLACK,
+            within: IDLE + SLACK,
         };
         stays.spawn(async move { (silent.name, silent.stay(address).await) });
     }
@@ -313,7 +313,7 @@ async fn a_job_goes_on_among_hostile_peers() {
         let (name, time) = stay.unwrap();
         // What is dropped only for its silence is given the time that others need.
         if name == "a silent connection" || name == "half a request" {
-            assert!(time > GREETING / 2, "{name}: {time:?}");
+            assert!(time > HANDSHAKE / 2, "{name}: {time:?}");
         }
     }
     while let Some(call) = calls.join_next().await {

@@ -4,9 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chomp_plan::{Millis, ParticipantId, WorkerId};
+use chomp_serve::turns::Turns;
 use chomp_table::Head;
-
-use crate::turns::Turns;
 
 /// The audits that are under way at a time.
 const AUDITS_AT_ONCE: usize = 4;

@@ -1,5 +1,5 @@
-//! Shares of what transfers need: places, or memory. There is a limit for all transfers and a smaller one for those of
-//! one participant, so no participant has everything. Transfers wait for their shares in the order in which they come.
+//! Shares of what calls and transfers need: places, or memory. There is a limit for all and a smaller one for those of one
+//! participant, so no participant has everything. Who waits for a share gets it in the order of coming.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 /// A limited quantity of places or memory. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Shares {
+pub(crate) struct Shares {
     all: Arc<Semaphore>,
     each: u32,
     participants: Arc<Mutex<HashMap<ParticipantId, Weak<Semaphore>>>>,
@@ -19,7 +19,7 @@ pub(super) struct Shares {
 
 /// A part of the quantity, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(crate) struct Share {
     _all: OwnedSemaphorePermit,
     _own: OwnedSemaphorePermit,
     /// Keeps the participant's entry for as long as the participant has a share.
@@ -28,7 +28,7 @@ pub(super) struct Share {
 
 impl Shares {
     /// So much in total, of which a participant gets `each`.
-    pub(super) fn new(total: u32, each: u32) -> Shares {
+    pub(crate) fn new(total: u32, each: u32) -> Shares {
         Shares {
             all: semaphore(total),
             each,
@@ -38,7 +38,7 @@ impl Shares {
 
     /// A share of `count`, once that is free; none if it takes longer than `time`. `count` is no more than one
     /// participant gets.
-    pub(super) async fn take(
+    pub(crate) async fn take(
         &self,
         participant: ParticipantId,
         count: u32,
@@ -52,6 +52,18 @@ impl Shares {
             (all.await.expect("it is never closed"), part)
         };
         let (all, part) = timeout(time, taken).await.ok()?;
+        Some(Share {
+            _all: all,
+            _own: part,
+            _participant: own,
+        })
+    }
+
+    /// A share of `count` if that is free now.
+    pub(crate) fn try_take(&self, participant: ParticipantId, count: u32) -> Option<Share> {
+        let own = self.of(participant);
+        let part = Arc::clone(&own).try_acquire_many_owned(count).ok()?;
+        let all = Arc::clone(&self.all).try_acquire_many_owned(count).ok()?;
         Some(Share {
             _all: all,
             _own: part,
@@ -73,7 +85,7 @@ impl Shares {
     }
 
     #[cfg(test)]
-    pub(super) fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         self.all.available_permits()
     }
 }

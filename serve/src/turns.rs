@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The items that wait, by owner. Those of one owner come out in order.
 #[derive(Debug)]
-pub(crate) struct Turns<K, T> {
+pub struct Turns<K, T> {
     waiting: BTreeMap<K, VecDeque<T>>,
     /// The owners that have items, the next one first.
     turns: VecDeque<K>,
@@ -12,11 +12,12 @@ pub(crate) struct Turns<K, T> {
 
 impl<K: Ord + Copy, T> Turns<K, T> {
     /// How many items of this owner wait.
-    pub(crate) fn count(&self, key: K) -> usize {
+    pub fn count(&self, key: K) -> usize {
         self.waiting.get(&key).map_or(0, VecDeque::len)
     }
 
-    pub(crate) fn push(&mut self, key: K, item: T) {
+    /// Puts an item behind those of its owner.
+    pub fn push(&mut self, key: K, item: T) {
         let own = self.waiting.entry(key).or_default();
         if own.is_empty() {
             self.turns.push_back(key);
@@ -24,7 +25,8 @@ impl<K: Ord + Copy, T> Turns<K, T> {
         own.push_back(item);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<T> {
+    /// Takes out the item whose turn it is.
+    pub fn pop(&mut self) -> Option<T> {
         let key = self.turns.pop_front()?;
         let own = self.waiting.get_mut(&key)?;
         let item = own.pop_front();
@@ -37,7 +39,7 @@ impl<K: Ord + Copy, T> Turns<K, T> {
     }
 
     /// Takes out all items of this owner.
-    pub(crate) fn take(&mut self, key: K) -> VecDeque<T> {
+    pub fn take(&mut self, key: K) -> VecDeque<T> {
         self.turns.retain(|other| *other != key);
         self.waiting.remove(&key).unwrap_or_default()
     }

@@ -1,0 +1,271 @@
+//! Places for what is limited in number, shared among peers.
+//!
+//! A peer has so many at the most. When none is left, a newcomer gets one of the peer that has the most, if that has more
+//! than the newcomer will have: first one that has had nothing under way for the longest time, else the oldest. If all
+//! have as many as the newcomer will have, it gets one that has nothing under way. So whatever others do with their
+//! places, a peer finds as many as they have.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::standing::Standing;
+
+/// The places that peers hold. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Places<P> {
+    shared: Arc<Shared<P>>,
+}
+
+#[derive(Debug)]
+struct Shared<P> {
+    most: usize,
+    most_each: usize,
+    held: Mutex<Held<P>>,
+}
+
+#[derive(Debug)]
+struct Held<P> {
+    next: u64,
+    total: usize,
+    /// The places of each peer that has some, by number.
+    by_peer: HashMap<P, BTreeMap<u64, Holding>>,
+}
+
+/// What is known of a place that is held.
+#[derive(Debug)]
+struct Holding {
+    over: CancellationToken,
+    /// What tells whether anything is under way; something always is where there is none.
+    standing: Option<Weak<Standing>>,
+}
+
+/// The right to one of them, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Place<P: Copy + Eq + Hash> {
+    peer: P,
+    number: u64,
+    places: Places<P>,
+    over: CancellationToken,
+}
+
+impl<P: Copy + Eq + Hash> Places<P> {
+    /// So many, of which a peer has at most `most_each`.
+    pub(crate) fn new(most: usize, most_each: usize) -> Places<P> {
+        let held = Held {
+            next: 0,
+            total: 0,
+            by_peer: HashMap::new(),
+        };
+        Places {
+            shared: Arc::new(Shared {
+                most,
+                most_each,
+                held: Mutex::new(held),
+            }),
+        }
+    }
+
+    /// So many, of which a peer has at most `most_each` if they are `shared`, and else half: even a proxy of everybody
+    /// leaves others some.
+    pub(crate) fn shared(most: usize, most_each: usize, shared: bool) -> Places<P> {
+        Places::new(most, if shared { most_each } else { most / 2 })
+    }
+
+    /// A place in which something is under way until it is dropped; none if that is too many.
+    pub(crate) fn take(&self, peer: P) -> Option<Place<P>> {
+        self.take_with(peer, CancellationToken::new(), None)
+    }
+
+    /// A place for a connection.
+    pub(super) fn take_for(&self, peer: P, standing: &Arc<Standing>) -> Option<Place<P>> {
+        let over = standing.over().clone();
+        self.take_with(peer, over, Some(Arc::downgrade(standing)))
+    }
+
+    fn take_with(
+        &self,
+        peer: P,
+        over: CancellationToken,
+        standing: Option<Weak<Standing>>,
+    ) -> Option<Place<P>> {
+        let mut held = self.now();
+        let own = held.by_peer.get(&peer).map_or(0, BTreeMap::len);
+        if own >= self.shared.most_each {
+            return None;
+        }
+        if held.total >= self.shared.most {
+            held.make_room(own + 1)?;
+        }
+        held.next += 1;
+        held.total += 1;
+        let number = held.next;
+        let holding = Holding {
+            over: over.clone(),
+            standing,
+        };
+        let all = held.by_peer.entry(peer).or_default();
+        all.insert(number, holding);
+        Some(Place {
+            peer,
+            number,
+            places: self.clone(),
+            over,
+        })
+    }
+
+    /// How many are held.
+    pub(crate) fn open(&self) -> usize {
+        self.now().total
+    }
+
+    fn now(&self) -> MutexGuard<'_, Held<P>> {
+        // The counts are right at every moment, whoever panicked.
+        let lock = self.shared.held.lock();
+        lock.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<P: Copy + Eq + Hash> Held<P> {
+    /// Takes a place from somebody for a peer that will have `least`; none if nobody has one to give away.
+    fn make_room(&mut self, least: usize) -> Option<()> {
+        let most = self.by_peer.values().map(BTreeMap::len).max()?;
+        let of_most = self.by_peer.iter().filter(|(_, all)| all.len() == most);
+        let places = of_most.flat_map(|(&peer, all)| {
+            let all = all.iter();
+            all.map(move |(&number, holding)| (holding.rank(number), peer))
+        });
+        let ((is_busy, _, number), peer) = places.min_by_key(|(rank, _)| *rank)?;
+        if most < least || most == least && is_busy {
+            return None;
+        }
+        self.remove(peer, number)?.over.cancel();
+        Some(())
+    }
+
+    fn remove(&mut self, peer: P, number: u64) -> Option<Holding> {
+        let all = self.by_peer.get_mut(&peer)?;
+        let removed = all.remove(&number)?;
+        self.total -= 1;
+        if all.is_empty() {
+            self.by_peer.remove(&peer);
+        }
+        Some(removed)
+    }
+}
+
+impl Holding {
+    /// The least goes first: whether anything is under way, since when nothing is, and the number.
+    fn rank(&self, number: u64) -> (bool, Option<Instant>, u64) {
+        let standing = self.standing.as_ref().and_then(Weak::upgrade);
+        let idle = standing.and_then(|standing| standing.idle_since());
+        (idle.is_none(), idle, number)
+    }
+}
+
+impl<P: Copy + Eq + Hash> Place<P> {
+    /// Waits until another peer gets it.
+    pub(crate) async fn is_lost(&self) {
+        self.over.cancelled().await;
+    }
+}
+
+impl<P: Copy + Eq + Hash> Drop for Place<P> {
+    fn drop(&mut self) {
+        self.places.now().remove(self.peer, self.number);
+    }
+}
+
+/// Who an address is counted as: anybody has 2^64 addresses of IPv6.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(
+            address.to_bits() & !u128::from(u64::MAX),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::standing::Call;
+    use super::*;
+
+    #[test]
+    fn a_network_is_one_peer() {
+        let of = |address: &str| network(address.parse().unwrap());
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+        assert_eq!(of("fe80::1:1"), of("fe80::2:1"));
+        assert_ne!(of("fe80::1"), of("fe80:0:0:1::1"));
+    }
+
+    #[test]
+    fn they_are_counted_in_all_and_by_peer() {
+        let places = Places::new(4, 2);
+        let first = places.take('a').unwrap();
+        let second = places.take('a').unwrap();
+        assert!(places.take('a').is_none());
+        drop(first);
+        let third = places.take('a').unwrap();
+        assert_eq!(places.open(), 2);
+        drop((second, third));
+        assert_eq!(places.open(), 0);
+        assert!(places.now().by_peer.is_empty());
+    }
+
+    /// Few that take all there is leave every newcomer as many as they keep.
+    #[test]
+    fn who_has_the_most_makes_room() {
+        let places = Places::new(12, 6);
+        let greedy: Vec<_> = "aaaaaabbbbbb"
+            .chars()
+            .map(|peer| places.take(peer))
+            .collect();
+        assert!(greedy.iter().all(Option::is_some));
+        let newcomers: Vec<_> = (0..4).filter_map(|_| places.take('c')).collect();
+        assert_eq!(newcomers.len(), 4);
+        assert!(places.take('c').is_none(), "all have the same now");
+        assert!(places.take('a').is_none());
+        assert_eq!(places.open(), 12);
+        let is_lost = |place: &Option<Place<char>>| place.as_ref().unwrap().over.is_cancelled();
+        let lost: Vec<_> = (0..12).filter(|&at| is_lost(&greedy[at])).collect();
+        assert_eq!(lost.len(), 4);
+        assert!(
+            lost.contains(&0) && lost.contains(&6),
+            "the oldest go: {lost:?}"
+        );
+        // What is dropped after it was lost frees nothing.
+        drop(greedy);
+        assert_eq!(places.open(), 4);
+        drop(newcomers);
+        assert!(places.now().by_peer.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_nothing_under_way_goes_first() {
+        let places = Places::new(3, 3);
+        let standings = [(); 3].map(|()| Arc::new(Standing::new()));
+        let held = standings
+            .each_ref()
+            .map(|it| places.take_for('a', it).unwrap());
+        let calls = [0, 2].map(|at| Call::begin(&standings[at]));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let other = places.take('b').unwrap();
+        assert!(standings[1].over().is_cancelled());
+        drop(calls);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // Of those who have as many, only one with nothing under way.
+        let second = places.take_for('c', &standings[1]).unwrap();
+        assert!(standings[0].over().is_cancelled());
+        let _calls = [1, 2].map(|at| Call::begin(&standings[at]));
+        let third = places.take('d');
+        assert!(third.is_none() && places.open() == 3);
+        drop((other, second, held));
+    }
+}
