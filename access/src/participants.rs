@@ -200,7 +200,8 @@ impl Participants {
         Ok(holder)
     }
 
-    /// Takes the credential of a participant back. The coordinator computes again what the participant helped to settle.
+    /// Takes the credential of a participant back. What has too few finders without
+    /// the participant is computed again.
     ///
     /// # Errors
     ///

@@ -7,6 +7,7 @@ use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
 use chomp_store::{Entry, Journal, Key, Merged, Place, Storage, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
+use chomp_table::reader::ShardFileInfo;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Head};
 
@@ -33,8 +34,8 @@ pub(crate) enum Effect {
         head: Head,
         place: Place,
     },
-    /// Publishes the table, after a look at the files of these shards.
-    Publish { unread: Vec<u32> },
+    /// Publishes the table, after a look at the files of its shards.
+    Publish,
     /// Removes parts that nobody has use for.
     Remove { orphans: Vec<Key> },
 }
@@ -117,14 +118,14 @@ impl Effect {
                 head,
                 place,
             } => audit(tools, worker, head, &place).await,
-            Effect::Publish { unread } => publish_table(tools, &unread).await,
+            Effect::Publish => publish_table(tools).await,
             Effect::Remove { orphans } => remove(tools, &orphans).await,
         }
     }
 }
 
-async fn publish_table(tools: &Tools, unread: &[u32]) -> EffectResult {
-    match lost_shards(tools, unread).await {
+async fn publish_table(tools: &Tools) -> EffectResult {
+    match lost_shards(tools).await {
         Ok(shards) if shards.is_empty() => {}
         Ok(shards) => return merge_again(shards, "files are not what was said of them"),
         // Nothing is known of the shards, and the job ends.
@@ -275,20 +276,19 @@ async fn arbitrate(
     }
 }
 
-/// The shards among these whose files are not what the journal says.
-async fn lost_shards(tools: &Tools, shards: &[u32]) -> Result<Vec<u32>, StoreError> {
+/// The shards whose files are not what the journal says.
+async fn lost_shards(tools: &Tools) -> Result<Vec<u32>, StoreError> {
+    let files: Vec<(u32, ShardFileInfo)> = {
+        let ledger = tools.journal.ledger();
+        let shards = ledger.shards(tools.bits);
+        let files = shards.filter_map(|merged| Some((merged.number, merged.file()?)));
+        files.collect()
+    };
     let mut lost = Vec::new();
-    for &shard in shards {
-        let file = tools
-            .journal
-            .ledger()
-            .shard(tools.bits, shard)
-            .and_then(Merged::file);
-        if let Some(file) = file {
-            let read = published::read(&*tools.storage, tools.bits, &file).await?;
-            if read.is_none_or(|read| Digest::of(&read) != file.sha256) {
-                lost.push(shard);
-            }
+    for (shard, file) in files {
+        let read = published::read(&*tools.storage, tools.bits, &file).await?;
+        if read.is_none_or(|read| Digest::of(&read) != file.sha256) {
+            lost.push(shard);
         }
     }
     Ok(lost)

@@ -198,7 +198,7 @@ impl Job {
     /// Begins an effect. Work for a CPU is kept off the threads that serve calls.
     fn begin(&mut self, effect: Effect) {
         let tools = Arc::clone(&self.tools);
-        let computes = matches!(effect, Effect::Arbitrate { .. } | Effect::Publish { .. });
+        let computes = matches!(effect, Effect::Arbitrate { .. } | Effect::Publish);
         let threads = background::threads().filter(|_| computes);
         if let Some(runtime) = threads {
             let work = move || runtime.block_on(effect.perform(&tools));

@@ -80,7 +80,7 @@ pub struct Options {
     pub range_bits: RangeBits,
     /// The bits of the table.
     pub size: u32,
-    /// How many workers have to compute each range alike.
+    /// How many participants have to compute each range alike.
     pub replicas: u32,
     /// One in so many ranges has to be found by one participant more before it counts; 0: none. If it is not said, as
     /// [`Settings`] has it.

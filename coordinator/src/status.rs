@@ -70,7 +70,7 @@ pub struct Status {
     pub submissions: u64,
     /// The ranges and shards that are computed again, because workers disagreed or one of them is not trusted any more.
     pub arbitrations: u64,
-    /// How many workers have to agree on a range.
+    /// How many participants have to agree on a range.
     pub replicas: u32,
     /// The number of this owner of the table: larger than that of every other before.
     pub epoch: u64,

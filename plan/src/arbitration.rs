@@ -1,8 +1,8 @@
 //! Arbitrations: units that the coordinator computes itself, because votes differ, because all attempts fail, or because
 //! nobody gives the votes that are missing.
 //!
-//! Those of low layers go first, and a few are under way at a time. Until all are done no shard is merged and nothing is
-//! published.
+//! Those of low layers go first, and a few are under way at a time. Until those of ranges are done no shard is merged, and
+//! until all are, nothing is published.
 
 use std::collections::BTreeMap;
 
@@ -150,11 +150,6 @@ impl Plan {
     ) {
         let truth = range.map_or_else(|| Content::of_shard(digest), Content::of_range);
         if self.arbitration_ended(unit).is_none() {
-            if let Unit::Shard(number) = unit
-                && self.units.contains(unit)
-            {
-                self.units.shards.count_writer(number);
-            }
             self.out.push(Action::Forget { submission });
             return;
         }

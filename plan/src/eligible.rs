@@ -43,7 +43,7 @@ impl Plan {
         self.awaited.since.keys().copied()
     }
 
-    /// How many units wait for one more vote, though enough agree.
+    /// How many units wait for votes: drawn ones on which enough agree, and those that are open again.
     pub(super) fn awaited(&self) -> usize {
         self.awaited.since.len()
     }

@@ -7,7 +7,7 @@
 //! hash of its number with a key that nobody knows but this process, or as one of the first results of a newcomer. A
 //! shard is drawn if one vote would be enough. What was settled stays **known**, with its finders and the votes that it
 //! needed then. If trusted votes differ from each other, or from what is known, the unit is **disputed**: the coordinator
-//! computes it, and whoever found something else is **struck out**. That removes votes, and does nothing else. A known
+//! computes it, and whoever found something else is **struck out**. For the jury that removes its votes, and does nothing else. A known
 //! unit that has fewer finders left than it needed is open again.
 //!
 //! While only one participant is there, and one vote is enough, its workers vote on drawn units: a machine may be faulty.

@@ -38,11 +38,12 @@
 //!   whether that still stands or not. Each is a **vote** of its participant for a content. A unit is settled
 //!   when [`Settings::replicas`] participants found the same. Ranges that are **drawn**, nobody knows which, need one more
 //!   vote, and are offered to one participant more from the start. Nothing waits for a vote that nobody can give.
-//! * **Files are read.** One worker writes a shard, and the vote of another one is to read the file, if one is there.
-//!   What nobody else has read the coordinator reads before it publishes the table.
+//! * **Files are read.** The writer of a shard gives the first vote. Another participant merges the ranges itself and
+//!   compares the file: the second. Before it publishes the table, the coordinator compares the digest of each file.
 //! * **The coordinator decides disputes.** It computes the unit itself: an **arbitration**. The participant that
 //!   said otherwise is **struck out**: it gets no more tasks, and its votes are gone, so units that it settled may be open
-//!   again, for others to find. Nothing is merged or published while that is so.
+//!   again, for others to find. While a range is in doubt no shard task is given out; while any unit is, nothing is
+//!   published.
 //! * **The job heals itself.** A range whose record is lost is computed again, and has to come out the same. A range
 //!   that turns out wrong is withdrawn with all that follows from it, and results from before that are not taken any
 //!   more. The same happens to a range because of which the finished table contradicts itself. The job stops only if

@@ -23,7 +23,8 @@ pub enum Event {
     /// worker that just fell silent must be left to lose its leases first, or a range that kills
     /// every worker would be offered for ever.
     Left { worker: WorkerId },
-    /// A participant is not trusted any more: its workers get no more tasks, and what it found is computed again.
+    /// A participant is not trusted any more: its workers get no more tasks, and what has too few finders
+    /// without it is computed again.
     Revoked { participant: ParticipantId },
     /// A participant that was not trusted is trusted again, for its work from now on.
     Readmitted { participant: ParticipantId },
@@ -186,8 +187,8 @@ pub enum Action {
         name: String,
         reason: QuarantineReason,
     },
-    /// Publish the table: all shards are committed. Nobody but their writers has read the files of these.
-    Publish { unread: Vec<u32> },
+    /// Publish the table, after a look at the file of each shard: all of them are committed.
+    Publish,
     /// The job cannot go on. Comes once at most.
     Stop { reason: StopReason },
 }

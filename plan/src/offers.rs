@@ -140,14 +140,6 @@ impl Plan {
     fn offer(&mut self, now: Millis, worker: WorkerId, units: &[Unit]) -> Task {
         let attempt = self.units.failed_attempts(units[0]).saturating_add(1);
         let work = self.work(worker, units);
-        if let Work::Merge {
-            shard,
-            written: None,
-            ..
-        } = work
-        {
-            self.units.shards.count_writer(shard);
-        }
         let lease = self.lease(now, worker, work.clone(), units.len());
         for &unit in units {
             self.update_attempts(unit, |attempts| attempts.leases.push((lease, worker)));

@@ -12,22 +12,16 @@ struct Shard {
     head: Head,
     /// The stored words of that range that come before.
     skip: u64,
-    /// How many were asked to write its file. The coordinator counts if it has.
-    writers: u32,
-    /// Whether somebody else has read it, or the coordinator has written it.
-    is_vouched_for: bool,
     /// How often its file was found to be something else than was said.
     losses: u32,
 }
 
 impl Shard {
-    fn new(head: Head, skip: u64, writers: u32) -> Shard {
+    fn new(head: Head, skip: u64) -> Shard {
         Shard {
             slot: Slot::new(State::Ready),
             head,
             skip,
-            writers,
-            is_vouched_for: false,
             losses: 0,
         }
     }
@@ -48,15 +42,13 @@ impl Shards {
     pub(super) fn cut(&mut self, ranges: &Ranges, stored: impl Fn(Head) -> u64, words: u64) {
         self.done = 0;
         let words = words.max(1);
-        // A file that was begun before the last cut may still come.
-        let writers = u32::from(self.generation > 0);
-        self.all = vec![Shard::new(Head(0), 0, writers)];
+        self.all = vec![Shard::new(Head(0), 0)];
         let (mut before, mut next) = (0u64, words);
         for head in (0..ranges.count()).map(Head) {
             let after = before.saturating_add(stored(head));
             while next < after {
                 let skip = next - before;
-                self.all.push(Shard::new(head, skip, writers));
+                self.all.push(Shard::new(head, skip));
                 next = next.saturating_add(words);
             }
             before = after;
@@ -101,29 +93,11 @@ impl Shards {
         (shard.head, shard.skip)
     }
 
-    /// Notes that a worker is asked to write the file of a shard, or that the coordinator has.
-    pub(super) fn count_writer(&mut self, number: u32) {
-        self.all[number as usize].writers += 1;
-    }
-
-    /// Notes that another one than the writer has read the file, or that the coordinator has written it.
-    pub(super) fn vouch(&mut self, number: u32) {
-        self.all[number as usize].is_vouched_for = true;
-    }
-
     /// Counts that the file of a shard is something else than was said. Returns how often it was.
     pub(super) fn count_loss(&mut self, number: u32) -> u32 {
         let losses = &mut self.all[number as usize].losses;
         *losses += 1;
         *losses
-    }
-
-    /// The shards that nobody has read, or that another one may have written since.
-    pub(super) fn unread(&self) -> impl Iterator<Item = u32> + '_ {
-        let is_unread = |shard: &Shard| !shard.is_vouched_for || shard.writers > 1;
-        let all = (0..).zip(&self.all);
-        all.filter(move |(_, shard)| is_unread(shard))
-            .map(|(number, _)| number)
     }
 
     pub(super) fn slot(&self, number: u32) -> &Slot {

@@ -236,7 +236,6 @@ impl Plan {
     /// result that has it. `current` is the vote that is just being taken.
     pub(super) fn settle(&mut self, unit: Unit, current: Option<Vote>) {
         let is_missing = self.units.state(unit) == State::Ready;
-        let doers = self.jury.doers(unit).len();
         let (content, finders, votes) = self.jury.settle(unit, current);
         self.end_wait(unit);
         self.finish_unit(unit, &finders);
@@ -245,11 +244,6 @@ impl Plan {
             if vote.content == content && counted.insert(vote.worker.participant) {
                 self.count_agreed(vote.worker);
             }
-        }
-        if let Unit::Shard(number) = unit
-            && doers > 1
-        {
-            self.units.shards.vouch(number);
         }
         let writer = votes.first().copied().or(current);
         if let Some(writer) = writer.filter(|_| is_missing) {
@@ -347,10 +341,6 @@ impl Plan {
             submission,
         };
         self.queue_write(&own, unit, Vec::new());
-        if let Unit::Shard(number) = unit {
-            self.units.shards.count_writer(number);
-            self.units.shards.vouch(number);
-        }
         self.advance_submission(submission);
     }
 

@@ -25,7 +25,7 @@ pub enum Entry {
     Done {
         /// The part.
         part: PartName,
-        /// The number of participants that computed each of them alike.
+        /// The number of participants that had to compute each of them alike.
         replicas: u32,
         /// These participants.
         finders: Finders,
@@ -59,7 +59,7 @@ pub enum Entry {
         /// The ranges.
         heads: Vec<Head>,
     },
-    /// A participant is not trusted any more: what it found is to be computed again.
+    /// A participant is not trusted any more: what has too few finders without it is to be computed again.
     FoundOut {
         /// Its number.
         participant: u32,

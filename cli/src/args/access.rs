@@ -23,7 +23,7 @@ pub(crate) enum AccessCommand {
     Add(IssueArgs),
     /// List who has a credential, and who had one
     List(ListArgs),
-    /// Revoke a credential at once; the coordinator computes again what its holder helped to settle
+    /// Revoke a credential at once; what too few others have found is computed again
     Revoke(RevokeArgs),
     /// Give a participant another credential instead of those that it had, and trust it from now on
     Renew(IssueArgs),

@@ -343,7 +343,7 @@ impl Desk {
                 tracing::warn!("worker {name}{of} gets no more tasks: {reason}");
                 self.note_found_out(worker.participant, &reason);
             }
-            Action::Publish { unread } => self.effects.push(Effect::Publish { unread }),
+            Action::Publish => self.effects.push(Effect::Publish),
             Action::Stop { reason } => tracing::warn!("the job stops: {reason}"),
         }
         None

@@ -81,8 +81,6 @@ pub(super) struct World {
     pub(super) late_files: Vec<(Key, Bytes)>,
     /// The ranges that workers were told are safe.
     pub(super) acknowledged: BTreeSet<Head>,
-    /// Whether shards were read, or written by the arbiter, since this coordinator began.
-    pub(super) has_read: bool,
     /// How many tasks in a row could not be done.
     pub(super) troubles: u32,
     /// Whether the plan recounts all that it keeps twice after each event, which takes most of the time.
@@ -157,7 +155,6 @@ impl World {
             outcomes: Vec::new(),
             late_files: Vec::new(),
             acknowledged: BTreeSet::new(),
-            has_read: false,
             troubles: 0,
             recounts: false,
             is_told: std::env::var("CHOMP_TEST_CASES").is_ok_and(|cases| cases == "1"),
@@ -242,15 +239,8 @@ impl World {
             return;
         };
         let effect = &coordinator.under_way[index];
-        let publishes = matches!(effect, Effect::Publish { .. });
+        let publishes = matches!(effect, Effect::Publish);
         let removes = matches!(effect, Effect::Remove { .. });
-        self.has_read |= matches!(
-            effect,
-            Effect::Arbitrate {
-                unit: Unit::Shard(_),
-                ..
-            }
-        );
         if publishes {
             // What comes later than that comes too late.
             while !self.late_files.is_empty() {

@@ -27,7 +27,6 @@ impl World {
         self.settings.key = random;
         let coordinator = Coordinator::start(&self.storage, self.settings.clone(), random)?;
         self.count("starts");
-        self.has_read = false;
         self.late_files.clear();
         let ledger = coordinator.tools.journal.ledger();
         let bits = self.settings.size;

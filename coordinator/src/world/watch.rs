@@ -71,8 +71,6 @@ pub(super) struct Watch {
     given: BTreeMap<LeaseId, (WorkerId, Work)>,
     /// What the arbiter is at, and whether nothing was lost or withdrawn since it began.
     arbitrations: BTreeMap<Unit, bool>,
-    /// The shards that another worker than the writer has read, or that the arbiter has written.
-    read: BTreeSet<u32>,
     struck_out: BTreeSet<ParticipantId>,
     /// How many attempts came to nothing, at least.
     losses: u32,
@@ -119,7 +117,6 @@ impl Watch {
             requests: BTreeMap::new(),
             given: BTreeMap::new(),
             arbitrations: BTreeMap::new(),
-            read: BTreeSet::new(),
             struck_out: outcasts.collect(),
             losses: 0,
             has_undone: ledger.withdrawn,
@@ -206,11 +203,8 @@ impl Watch {
                 digest,
                 ..
             } => {
-                let is_of_use = self.arbitrations.remove(unit);
+                self.arbitrations.remove(unit).expect("it was asked for");
                 self.arbitrated.insert((*unit, *digest));
-                if let (Unit::Shard(number), Some(true)) = (*unit, is_of_use) {
-                    self.read.insert(number);
-                }
                 let outcome = Outcome {
                     units: vec![(*unit, *digest)],
                     participant: None,
@@ -299,7 +293,7 @@ impl Watch {
                 assert!(has_reason, "{worker} was slandered");
                 self.struck_out.insert(one);
             }
-            Action::Publish { unread } => self.check_publication(unread),
+            Action::Publish => self.check_publication(),
             Action::Stop { reason } => {
                 assert_eq!(self.stopped, None, "stopped twice");
                 self.check_stop(reason, harm);
@@ -318,7 +312,6 @@ impl Watch {
         for is_of_use in self.arbitrations.values_mut() {
             *is_of_use = false;
         }
-        self.read.clear();
         self.has_undone = true;
     }
 
@@ -488,15 +481,6 @@ impl Watch {
     ) {
         let mut outcome = self.outcomes.remove(&submission).expect("settled once");
         assert!(!outcome.is_noted, "settled once");
-        if let Some(Work::Merge {
-            shard,
-            written: Some(_),
-            ..
-        }) = outcome.work
-            && !matches!(verdict, Verdict::Rejected { .. })
-        {
-            self.read.insert(shard);
-        }
         match verdict {
             Verdict::Accepted | Verdict::Duplicate => {
                 assert!(!outcome.is_rubbish, "rubbish was taken");
@@ -563,17 +547,13 @@ impl Watch {
         }
     }
 
-    fn check_publication(&self, unread: &[u32]) {
+    fn check_publication(&self) {
         assert_eq!(self.stopped, None);
         assert!(self.arbitrations.values().all(|is_of_use| !is_of_use));
-        assert!(
-            self.heads()
-                .all(|head| self.held.contains(&Unit::Range(head)))
-        );
-        for number in 0..u32::try_from(self.shard_count()).unwrap() {
-            assert!(self.held.contains(&Unit::Shard(number)));
-            let is_read = self.read.contains(&number) || unread.contains(&number);
-            assert!(is_read, "shard {number} is published unread");
+        let ranges = self.heads().map(Unit::Range);
+        let shards = (0..u32::try_from(self.shard_count()).unwrap()).map(Unit::Shard);
+        for unit in ranges.chain(shards) {
+            assert!(self.held.contains(&unit), "published without {unit}");
         }
     }
 

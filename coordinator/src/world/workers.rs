@@ -226,7 +226,6 @@ impl World {
             self.count("lost shards");
             return Err(Trouble::Unreadable);
         }
-        self.has_read = true;
         let mut merged = Merged {
             shard: said.shard.clone(),
             ..own

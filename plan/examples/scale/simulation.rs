@@ -266,7 +266,7 @@ impl Simulation<'_> {
                     let lane = self.submissions.remove(&submission);
                     self.want(lane.expect("it was submitted"));
                 }
-                Action::Publish { .. } => {
+                Action::Publish => {
                     self.profile.outcome.seconds = seconds(self.now) + self.job.costs.commit;
                     self.tell(Event::Published);
                 }

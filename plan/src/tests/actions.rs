@@ -14,9 +14,8 @@ pub(super) fn arbitrate_shard(shard: u32, vote: Option<SubmissionId>) -> Action 
 }
 
 /// The table is published after a look at these shards.
-pub(super) fn publish(unread: &[u32]) -> Action {
-    let unread = unread.to_vec();
-    Action::Publish { unread }
+pub(super) fn publish() -> Action {
+    Action::Publish
 }
 
 pub(super) fn forget(submission: SubmissionId) -> Action {

@@ -97,7 +97,7 @@ fn a_loss_uncuts_the_table() {
     assert_eq!(actions, [rejected(late, Rejection::Stale)]);
     let task = bench.task(OWNER);
     let (merged, _) = bench.merge(OWNER, task.lease, 0, shard_digest(0));
-    assert_eq!(bench.committed(merged), [accepted(merged), publish(&[0])]);
+    assert_eq!(bench.committed(merged), [accepted(merged), publish()]);
     // From now on records are not needed.
     assert_eq!(bench.lose(2), []);
 }
@@ -242,7 +242,7 @@ fn contradicted() -> Bench {
         ..Past::default()
     };
     let (mut bench, actions) = Bench::resumed(settings(14), &past);
-    assert_eq!(actions, [publish(&[0])]);
+    assert_eq!(actions, [publish()]);
     bench.join(C, 1);
     bench
 }
@@ -274,7 +274,7 @@ fn a_contradiction_that_nothing_explains_stops_the_job() {
     let mut bench = contradicted();
     bench.tell(unpublished(1, None));
     let (own, actions) = bench.arbitrate(summary(1));
-    assert_eq!(actions, [confirmed(1), forget(own), publish(&[0])]);
+    assert_eq!(actions, [confirmed(1), forget(own), publish()]);
     let reason = StopReason::PublishFailed {
         reason: "it does not add up".to_owned(),
     };

@@ -88,7 +88,7 @@ fn shards_need_as_many_voices() {
     let (two, actions) = bench.merge(B, read.lease, 0, shard_digest(0));
     let shard = Unit::Shard(0);
     assert_eq!(actions, [commit_units(one, &[shard], &[A, B])]);
-    let told = [forget(one), accepted(two), publish(&[])];
+    let told = [forget(one), accepted(two), publish()];
     assert_eq!(bench.committed(one), told);
 }
 

@@ -349,7 +349,7 @@ fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u
                 Action::Commit { submission, .. } => {
                     events.push_back(Event::Committed { submission });
                 }
-                Action::Publish { .. } => events.push_back(Event::Published),
+                Action::Publish => events.push_back(Event::Published),
                 Action::Settle { .. } | Action::Forget { .. } => {}
                 Action::Answer { answer, .. } => assert_eq!(answer, LeaseAnswer::Finished),
                 other => panic!("{other:?}"),

@@ -35,7 +35,7 @@ fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are()
     let (same, actions) = bench.merge(OWNER, first.lease, 0, shard_digest(0));
     assert_eq!(actions, []);
     // Nobody else is there to read them.
-    let told = [accepted(one), duplicate(same), publish(&[0, 1])];
+    let told = [accepted(one), duplicate(same), publish()];
     assert_eq!(bench.committed(one), told);
     assert_eq!(*bench.plan.phase(), Phase::Running);
     assert!(!bench.plan.is_quiet());
@@ -101,7 +101,7 @@ fn a_table_of_one_range_has_one_shard() {
         let task = bench.task(OWNER);
         assert_eq!(task.work, merge(0, 0, 0));
         let (merged, _) = bench.merge(OWNER, task.lease, 0, shard_digest(0));
-        assert_eq!(bench.committed(merged), [accepted(merged), publish(&[0])]);
+        assert_eq!(bench.committed(merged), [accepted(merged), publish()]);
     }
 }
 
@@ -110,7 +110,7 @@ fn what_was_done_before_is_not_done_again() {
     let all = summaries(0..4);
     let shards = [(0, shard_digest(0)), (7, shard_digest(7))];
     let (bench, actions) = Bench::with(settings(14), &all, &shards);
-    assert_eq!(actions, [publish(&[0])]);
+    assert_eq!(actions, [publish()]);
     assert_eq!(bench.plan.progress().ranges_resumed, 4);
     // A shard is of no use if one of its ranges is missing: it may have come out otherwise.
     let (mut bench, actions) = Bench::with(settings(14), &all[..3], &shards);
@@ -262,7 +262,7 @@ fn a_failed_write_stops_the_job_and_acknowledges_nothing() {
 fn publishing() -> Bench {
     let shards = [(0, shard_digest(0))];
     let (mut bench, actions) = Bench::with(settings(14), &summaries(0..4), &shards);
-    assert_eq!(actions, [publish(&[0])]);
+    assert_eq!(actions, [publish()]);
     bench.join(A, 1);
     bench
 }
@@ -291,13 +291,13 @@ fn a_shard_whose_file_is_lost_is_merged_by_the_coordinator() {
     bench.join(OWNER, 1);
     let lease = bench.task(OWNER).lease;
     let (one, _) = bench.merge(OWNER, lease, 0, shard_digest(0));
-    assert_eq!(bench.committed(one), [accepted(one), publish(&[0])]);
+    assert_eq!(bench.committed(one), [accepted(one), publish()]);
     let lost = || Event::ShardsLost { shards: vec![0] };
     for _ in 0..2 {
         assert_eq!(bench.tell(lost()), [arbitrate_shard(0, None)]);
         let (own, actions) = bench.arbitrate_shard(0, false);
         assert_eq!(actions, [commit_units(own, &[Unit::Shard(0)], &[])]);
-        assert_eq!(bench.committed(own), [accepted(own), publish(&[0])]);
+        assert_eq!(bench.committed(own), [accepted(own), publish()]);
     }
     assert_eq!(bench.plan.quarantine_reason(OWNER), None);
     let reason = "the file of shard 0 was damaged 3 times".to_owned();

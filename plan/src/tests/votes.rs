@@ -336,7 +336,7 @@ fn another_one_reads_a_shard() {
     let (mut bench, one, lease) = read_by_b(settings(14));
     let (two, actions) = bench.merge(B, lease, 0, shard_digest(0));
     assert_eq!(actions, [commit_units(one, &[Unit::Shard(0)], &[A, B])]);
-    let told = [forget(one), accepted(two), publish(&[])];
+    let told = [forget(one), accepted(two), publish()];
     assert_eq!(bench.committed(one), told);
 }
 
@@ -352,7 +352,7 @@ fn what_one_stranger_alone_has_merged_the_coordinator_merges_too() {
         let commit = commit_units(own, &[Unit::Shard(0)], &[]);
         assert_eq!(actions.last(), Some(&commit));
         assert_eq!(bench.plan.quarantine_reason(A).is_some(), is_forged);
-        assert_eq!(bench.committed(own), [accepted(own), publish(&[0])]);
+        assert_eq!(bench.committed(own), [accepted(own), publish()]);
     }
 }
 
@@ -363,13 +363,13 @@ fn a_shard_does_not_wait_for_one_that_idles() {
     let (one, actions) = bench.merge(OWNER, lease, 0, shard_digest(0));
     let commit = |one| commit_units(one, &[Unit::Shard(0)], &[OWNER]);
     assert_eq!(actions, [commit(one)]);
-    assert_eq!(bench.committed(one), [accepted(one), publish(&[0])]);
+    assert_eq!(bench.committed(one), [accepted(one), publish()]);
 
     let (mut bench, one) = written(settings(14), &[OWNER, B]);
     bench.now = 100;
     bench.renew(B, LeaseId(0));
     assert_eq!(bench.tell(Event::Tick), [commit(one)]);
-    assert_eq!(bench.committed(one), [forget(one), publish(&[0])]);
+    assert_eq!(bench.committed(one), [forget(one), publish()]);
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn what_its_reader_gives_back_or_cannot_read_the_coordinator_merges() {
         let shard = commit_units(own, &[Unit::Shard(0)], &[]);
         assert_eq!(actions, [shard, forget(one)]);
         // The first file may come late.
-        assert_eq!(bench.committed(own), [accepted(own), publish(&[0])]);
+        assert_eq!(bench.committed(own), [accepted(own), publish()]);
     }
 }
 
@@ -407,7 +407,7 @@ fn what_is_written_is_not_written_by_another() {
     // B reads it, and so does the coordinator, as B may have begun to write.
     let lease = bench.task(B).lease;
     bench.merge(B, lease, 0, shard_digest(0));
-    assert_eq!(bench.committed(one)[2..], [publish(&[0])]);
+    assert_eq!(bench.committed(one)[2..], [publish()]);
 }
 
 /// What it wrote does not count either.
@@ -454,7 +454,7 @@ fn whoever_forges_a_file_or_vouches_for_it_is_out() {
         ..Past::default()
     };
     let (mut bench, actions) = Bench::resumed(settings(), &past);
-    assert_eq!(actions, [publish(&[0])]);
+    assert_eq!(actions, [publish()]);
     let shards = vec![0];
     let actions = bench.tell(Event::ShardsLost { shards });
     assert_eq!(actions, [arbitrate_shard(0, None)]);

@@ -99,8 +99,7 @@ fn false_alarms_are_not_heard_for_a_while() {
 #[test]
 fn why_an_effect_failed_is_told() {
     let tested = complete();
-    let unread = Vec::new();
-    let done = ready(Effect::Publish { unread }.perform(&tested.tools));
+    let done = ready(Effect::Publish.perform(&tested.tools));
     let fault = done.fault;
     assert!(matches!(fault, Some(JobError::Publish(_))), "{fault:?}");
     let none = self::tested(|_| ());
