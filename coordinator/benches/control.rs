@@ -19,10 +19,12 @@ use chomp_store::objects::{Action, Key, Problem, Storage, StorageError};
 use chomp_table::{Digest, RangeBits, range};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tonic::metadata::MetadataValue;
 
 /// A job of a million ranges of the smallest size.
 const BITS: u32 = 32;
 const WORKERS: u64 = 10_000;
+const PARTICIPANTS: u64 = 10;
 /// When so many completions were counted, it is enough: those of almost all ranges.
 const COMPLETIONS_MAX: u64 = 1_000_000;
 
@@ -114,12 +116,24 @@ async fn run() {
     let done = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let started = Instant::now();
     for worker in 0..WORKERS {
-        let client = CoordinatorClient::new(coordinator.calls());
+        // A participant has at most 4,096 workers.
+        let token = format!("Bearer {}", worker % PARTICIPANTS);
+        let token: MetadataValue<_> = token.parse().expect("a number");
+        let names_caller = move |mut request: tonic::Request<()>| {
+            request
+                .metadata_mut()
+                .insert("authorization", token.clone());
+            Ok(request)
+        };
+        let calls = coordinator.calls();
+        let client = CoordinatorClient::with_interceptor(calls, names_caller);
         let kernel = kernel.clone();
         let done = Arc::clone(&done);
         workers.spawn(async move { work(client, worker + 1, kernel, &done).await });
     }
-    while workers.join_next().await.is_some() {}
+    while let Some(ended) = workers.join_next().await {
+        ended.expect("a worker ends well");
+    }
     let seconds = started.elapsed().as_secs_f64();
     let completions = done.load(std::sync::atomic::Ordering::Relaxed);
     let (now, most) = memory();
