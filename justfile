@@ -58,7 +58,7 @@ proto:
 
 # What one liar can do, in so many simulated jobs of each kind: the table in docs/SECURITY.md
 liars JOBS="100":
-    cargo run --release -p chomp-plan --example liars {{JOBS}}
+    cargo run --release -p chomp-plan --example cluster -- liars {{JOBS}}
 
 # The Python package and its notebook
 wheel:

@@ -1,23 +1,15 @@
-//! How many threads help: the true plan with more and more workers, in virtual time.
+//! How many threads help: more and more workers do the same job.
 //!
-//! `cargo run --release -p chomp-plan --example scale -- 48 range_bits=28 bandwidth=1.25e9` doubles the workers until the
-//! job takes more than twice its CPU time divided by the threads, then looks between the last two numbers, and says
-//! what each job was limited by. `chomp plan --json` prints the costs of a machine; each may be given here.
+//! `scale 48 range_bits=28 bandwidth=1.25e9 workers=16` begins with so many workers, or with one, and doubles them
+//! until the job takes more than twice its CPU time divided by the threads. It then looks between the last two numbers,
+//! and says what each job was limited by. Few workers may have too little memory for a large job: begin with more then.
+//! `chomp plan --json` prints the costs of a machine; each may be given here.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "the table is what it is for"
-)]
-
-mod simulation;
-
-use std::process::ExitCode;
-
-use chomp_plan::forecast::{Bounds, Cluster, Costs, Forecast};
+use chomp_plan::forecast::{Bounds, Cluster, Costs, Forecast, round};
 use chomp_table::RangeBits;
 
-use simulation::{Job, Prediction};
+use crate::job::{Job, Outcome};
+use crate::simulation::{ALONE, run};
 
 /// Threads help as long as the wall time is at most so many times the CPU time divided by the threads.
 const STILL_HELPS: f64 = 2.0;
@@ -46,18 +38,6 @@ struct Question {
     cluster: Cluster,
 }
 
-fn main() -> ExitCode {
-    let question = match read(std::env::args().skip(1)) {
-        Ok(question) => question,
-        Err(wrong) => {
-            eprintln!("{wrong}: give BITS and any of name=number, as threads=16 bandwidth=1.25e9");
-            return ExitCode::from(2);
-        }
-    };
-    answer(&question);
-    ExitCode::SUCCESS
-}
-
 fn read(mut arguments: impl Iterator<Item = String>) -> Result<Question, String> {
     let bits = arguments.next().ok_or("no bits")?;
     let bits: u32 = bits.parse().map_err(|_| format!("{bits} are no bits"))?;
@@ -66,24 +46,23 @@ fn read(mut arguments: impl Iterator<Item = String>) -> Result<Question, String>
         range_bits: 26,
         costs: COSTS,
         cluster: Cluster {
-            workers: 1,
             threads: 16,
             cache_bytes: 56 << 30,
             coordinator_threads: 8,
-            shared: false,
-            bandwidth: None,
+            ..ALONE
         },
     };
     for argument in arguments {
         let wrong = || format!("{argument} is not known");
         let (name, number) = argument.split_once('=').ok_or_else(wrong)?;
         let number: f64 = number.parse().map_err(|_| wrong())?;
-        let whole = chomp_plan::forecast::round(number);
+        let whole = round(number);
         let small = u32::try_from(whole).unwrap_or(u32::MAX);
         let Question { costs, cluster, .. } = &mut question;
         match name {
             "range_bits" => question.range_bits = small,
-            "threads" => cluster.threads = small,
+            "workers" => cluster.workers = small.max(1),
+            "threads" => cluster.threads = small.max(1),
             "coordinator_threads" => cluster.coordinator_threads = small,
             "cache_bytes" => cluster.cache_bytes = whole,
             "bandwidth" => cluster.bandwidth = Some(number),
@@ -103,10 +82,18 @@ fn read(mut arguments: impl Iterator<Item = String>) -> Result<Question, String>
     Ok(question)
 }
 
-fn answer(question: &Question) {
-    let range_bits = RangeBits::new(question.range_bits).expect("from 12 to 32 range bits");
+/// Prints the table, and how many threads help.
+///
+/// # Errors
+///
+/// If the arguments are not what can be asked.
+pub(crate) fn answer(arguments: impl Iterator<Item = String>) -> Result<(), String> {
+    let question = read(arguments).map_err(|wrong| {
+        format!("{wrong}: give BITS and any of name=number, as threads=16 bandwidth=1.25e9")
+    })?;
+    let range_bits = RangeBits::new(question.range_bits).ok_or("from 12 to 32 range bits")?;
     let forecast = Forecast::new(question.bits, range_bits);
-    let job = Job::new(&forecast, &question.costs).expect("few enough ranges");
+    let job = Job::new(forecast, question.costs).map_err(|wrong| wrong.to_string())?;
     println!(
         "| workers | threads | CPU, s | wall, s | times CPU / threads | read by each, GB | most of it |"
     );
@@ -116,16 +103,15 @@ fn answer(question: &Question) {
             workers,
             ..question.cluster
         };
-        let found = job.run(cluster).expect("few enough ranges");
-        let bounds = Bounds::new(&forecast, &question.costs, cluster, None);
+        let found = run(&job, cluster, None);
+        let bounds = Bounds::new(&job.forecast, &question.costs, cluster, None);
         tell(&found, &bounds, cluster)
     };
-    let (mut enough, mut workers) = (0, 1);
-    while helps(workers) {
-        enough = workers;
-        workers *= 2;
+    let (mut enough, mut too_many) = (0, question.cluster.workers);
+    while helps(too_many) {
+        enough = too_many;
+        too_many *= 2;
     }
-    let mut too_many = workers;
     while too_many - enough > enough.div_ceil(8).max(1) {
         let middle = enough.midpoint(too_many);
         if helps(middle) {
@@ -135,18 +121,19 @@ fn answer(question: &Question) {
         }
     }
     println!("\n{} threads help", enough * question.cluster.threads);
+    Ok(())
 }
 
 /// Prints what came out. Returns whether all threads helped.
-fn tell(found: &Prediction, bounds: &Bounds, cluster: Cluster) -> bool {
+fn tell(found: &Outcome, bounds: &Bounds, cluster: Cluster) -> bool {
     let workers = f64::from(cluster.workers);
     let threads = workers * f64::from(cluster.threads);
     let share = found.cpu_seconds() / threads;
-    let of_each = found.fetched / workers;
+    let of_each = found.load.down / workers;
     let links = cluster
         .bandwidth
         .map_or(0.0, |bandwidth| of_each / bandwidth);
-    let coordinator = found.coordinator_seconds / f64::from(cluster.coordinator_threads);
+    let coordinator = found.coordinator / f64::from(cluster.coordinator_threads);
     let limits = [
         ("threads", share),
         ("critical path", bounds.path.seconds()),

@@ -3,19 +3,19 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{Nanos, nanos, seconds};
+use crate::simulation::{Nanos, nanos, seconds};
 
 /// The threads of a machine. Each does one piece of work after the other.
 #[derive(Debug)]
-pub(super) struct Servers(BinaryHeap<Reverse<Nanos>>);
+pub(crate) struct Servers(BinaryHeap<Reverse<Nanos>>);
 
 impl Servers {
-    pub(super) fn new(count: u32) -> Servers {
+    pub(crate) fn new(count: u32) -> Servers {
         Servers((0..count.max(1)).map(|_| Reverse(0)).collect())
     }
 
     /// The time when work that comes at `now` and takes `seconds` is done.
-    pub(super) fn serve(&mut self, now: Nanos, seconds: f64) -> Nanos {
+    pub(crate) fn serve(&mut self, now: Nanos, seconds: f64) -> Nanos {
         let Reverse(free) = self.0.pop().expect("there is a server");
         let done = free.max(now) + nanos(seconds);
         self.0.push(Reverse(done));
@@ -25,7 +25,7 @@ impl Servers {
 
 /// One direction of a link. All transfers that are under way share it equally.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(crate) struct Link {
     /// Bytes a second.
     bandwidth: f64,
     /// The bytes that a transfer would have got that was under way all the time.
@@ -39,7 +39,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(bandwidth: f64) -> Link {
+    pub(crate) fn new(bandwidth: f64) -> Link {
         Link {
             bandwidth,
             served: 0.0,
@@ -50,7 +50,7 @@ impl Link {
     }
 
     /// Begins a transfer.
-    pub(super) fn begin(&mut self, now: Nanos, bytes: f64, whose: u32) {
+    pub(crate) fn begin(&mut self, now: Nanos, bytes: f64, whose: u32) {
         self.advance(now);
         let end = self.served + bytes.max(0.0);
         self.transfers.push(Reverse((end.to_bits(), whose)));
@@ -58,7 +58,7 @@ impl Link {
     }
 
     /// The time when the next transfer ends, if none begins before, and the number of the last change.
-    pub(super) fn next(&self) -> Option<(Nanos, u64)> {
+    pub(crate) fn next(&self) -> Option<(Nanos, u64)> {
         let &Reverse((end, _)) = self.transfers.peek()?;
         let left = (f64::from_bits(end) - self.served).max(0.0);
         // At least until the clock has moved as far as it can.
@@ -67,7 +67,7 @@ impl Link {
     }
 
     /// Ends a transfer whose bytes have all gone, if nothing has changed since `changes`.
-    pub(super) fn end(&mut self, now: Nanos, changes: u64) -> Option<u32> {
+    pub(crate) fn end(&mut self, now: Nanos, changes: u64) -> Option<u32> {
         if changes != self.changes {
             return None;
         }

@@ -1,0 +1,217 @@
+//! The simulation beside what can be said without it.
+
+use chomp_plan::forecast::{Bounds, Cluster, Costs, Forecast, as_f64, losing_total};
+use chomp_table::{Head, RangeBits, head};
+
+use crate::job::{Job, Outcome};
+use crate::liars;
+use crate::simulation::{ALONE, Strangers, run};
+
+const COSTS: Costs = Costs {
+    position: 1e-6,
+    scattered: 1e-6,
+    encode: 1e-6,
+    decode: 1e-6,
+    record_bytes: 1.2,
+    shard: 1e-6,
+    shard_factor: 0.9,
+    range: 1e-4,
+    read: 1e-5,
+    control: 1e-4,
+    commit: 1e-3,
+    fetch: 1e-4,
+};
+
+fn forecast(bits: u32) -> Forecast {
+    Forecast::new(bits, RangeBits::new(12).unwrap())
+}
+
+/// What a job of so many bits takes a cluster with this bandwidth.
+fn at(bits: u32, costs: Costs, cluster: Cluster, bandwidth: impl Into<Option<f64>>) -> Outcome {
+    let mut cluster = cluster;
+    cluster.bandwidth = bandwidth.into();
+    let job = Job::new(forecast(bits), costs).unwrap();
+    run(&job, cluster, None)
+}
+
+fn workers(workers: u32, threads: u32) -> Cluster {
+    Cluster {
+        workers,
+        threads,
+        ..ALONE
+    }
+}
+
+/// Seconds, tasks, records and bytes read, bytes written; and the CPU time of evaluation, coding, shards and
+/// coordinator. They may differ by a few nanoseconds.
+fn check(found: &Outcome, totals: [f64; 5], times: [f64; 4]) {
+    let load = &found.load;
+    let (tasks, records) = (as_f64(found.tasks), as_f64(load.records));
+    let found_totals = [found.seconds, tasks, records, load.down, load.up];
+    let found_times = [load.evaluation, load.coding, load.shards, found.coordinator];
+    let expected = totals.into_iter().chain(times);
+    for (part, expected) in found_totals.into_iter().chain(found_times).zip(expected) {
+        let is_near = (part - expected).abs() <= 1e-6 * expected;
+        assert!(is_near, "{part} instead of {expected}: {found:?}");
+    }
+}
+
+/// One thread does everything one after the other: its time is the sum of all work. All of what it made it reads once
+/// more for the shards.
+#[test]
+fn one_thread_takes_as_long_as_all_work() {
+    let costs = Costs {
+        range: 0.0,
+        control: 0.0,
+        commit: 0.0,
+        fetch: 0.0,
+        read: 0.0,
+        ..COSTS
+    };
+    let forecast = forecast(20);
+    let outcome = at(20, costs, ALONE, None);
+    let heads = (0..forecast.ranges()).map(Head);
+    let evaluation: f64 = heads.map(|head| costs.evaluation(&forecast, head)).sum();
+    let coding = losing_total(20) * costs.encode;
+    let shards = losing_total(20) * (costs.decode + costs.shard);
+    let record_bytes = forecast.record_bytes(costs.record_bytes);
+    let written = record_bytes + forecast.shard_bytes(costs.shard_factor);
+    let seconds = evaluation + coding + shards;
+    let (tasks, records) = (as_f64(outcome.tasks), as_f64(forecast.ranges()));
+    let totals = [seconds, tasks, records, record_bytes, written];
+    check(&outcome, totals, [evaluation, coding, shards, 0.0]);
+    assert!((outcome.cpu_seconds() / seconds - 1.0).abs() < 1e-6);
+}
+
+/// One range, step by step.
+#[test]
+fn the_time_of_a_table_of_one_range_is_the_sum_of_its_steps() {
+    let (costs, bandwidth) = (COSTS, 1e5);
+    let losing = losing_total(12);
+    let record = forecast(12).record_bytes(costs.record_bytes);
+    let shard = forecast(12).shard_bytes(costs.shard_factor);
+    let (evaluation, control) = (costs.position * 2048.0, costs.control(1));
+    let coding = losing * costs.encode + costs.range;
+    let merging = costs.read + losing * (costs.decode + costs.shard);
+    let written = |bytes: f64| bytes / bandwidth + costs.commit + control + costs.commit;
+    // The journal is read, and then the record.
+    let read = 2.0 * costs.fetch + record / bandwidth;
+    let of_range = evaluation + coding + written(record);
+    // And the manifest.
+    let seconds = of_range + read + merging + written(shard) + costs.commit;
+    let totals = [seconds, 2.0, 1.0, record, record + shard];
+    let outcome = at(12, costs, workers(1, 4), bandwidth);
+    check(
+        &outcome,
+        totals,
+        [evaluation, coding, merging, 2.0 * control],
+    );
+}
+
+#[test]
+fn more_threads_take_less_time_until_layers_are_too_narrow() {
+    let of = |threads| at(22, COSTS, workers(1, threads), None).seconds;
+    let times = [1, 2, 4, 1000, 2000].map(of);
+    let [one, two, four, many, more] = times;
+    assert!(two < 0.65 * one && four < 0.75 * two, "{times:?}");
+    assert!((more / many - 1.0).abs() < 0.01, "{times:?}");
+}
+
+#[test]
+fn workers_read_what_others_made_and_again_what_they_forgot() {
+    let all = forecast(20).record_bytes(COSTS.record_bytes);
+    let two = at(20, COSTS, workers(2, 1), None);
+    // Some ranges are found, and written, by two workers.
+    let put = two.load.up / (all + forecast(20).shard_bytes(COSTS.shard_factor));
+    assert!((1.0..1.2).contains(&put), "{put}: {two:?}");
+    assert!(two.load.evaluation > 1.01 * at(20, COSTS, ALONE, None).load.evaluation);
+    // Once for the shards, and what the other one made at the most twice.
+    assert!((1.1 * all..3.0 * all).contains(&two.load.down), "{two:?}");
+    let cache_bytes = Bounds::new(&forecast(20), &COSTS, ALONE, None).useful_bytes / 10;
+    let forgetful = Cluster {
+        cache_bytes,
+        ..workers(2, 1)
+    };
+    let forgetful = at(20, COSTS, forgetful, None);
+    assert!(forgetful.load.down > 1.5 * two.load.down, "{forgetful:?}");
+    let read = as_f64(forgetful.load.records - two.load.records);
+    let more = forgetful.load.coding - two.load.coding;
+    assert!(more > read * COSTS.read, "{more} {read}");
+    // Both links carry half of it each.
+    let slow = at(20, COSTS, workers(2, 1), two.load.down / 1e4);
+    assert!((3e3..2e4).contains(&slow.seconds), "{slow:?}");
+}
+
+/// A journal that is slow is written less often, with more in each segment.
+#[test]
+fn commits_are_grouped() {
+    let costs = Costs {
+        commit: 1.0,
+        ..COSTS
+    };
+    let outcome = at(20, costs, workers(4, 8), None);
+    // Every layer takes about two writes of a part and two of the journal, checks included.
+    let layers = as_f64(head::layer_count(20, RangeBits::new(12).unwrap()) as u64);
+    assert!(outcome.seconds < layers * 7.0, "{outcome:?}");
+    assert!(as_f64(outcome.tasks) > outcome.seconds, "{outcome:?}");
+}
+
+/// What a few jobs took when their steps were looked at one by one. Whoever changes what is simulated changes them.
+#[test]
+fn jobs_take_as_long_as_they_did() {
+    let three = |threads| Cluster {
+        cache_bytes: 40_000,
+        ..workers(3, threads)
+    };
+    let outcome = at(20, COSTS, three(4), 1e6);
+    let totals = [0.375_325_828, 264.0, 965.0, 123_523.267_082, 41_507.185_143];
+    let times = [0.743_620_772, 0.073_379_247, 0.021_438_741, 0.055_9];
+    check(&outcome, totals, times);
+    assert_eq!(outcome, at(20, COSTS, three(4), 1e6), "the same each time");
+
+    let totals = [0.565_502_935, 169.0, 922.0, 118_315.553_275, 41_566.788_769];
+    let times = [0.746_270_991, 0.071_559_155, 0.021_438_741, 0.046_5];
+    check(&at(20, COSTS, three(1), 1e6), totals, times);
+
+    // Many lanes wait for their turn to read.
+    let totals = [
+        6.244_664_274,
+        1111.0,
+        9567.0,
+        1_158_687.133_259,
+        144_919.572_953,
+    ];
+    let times = [2.947_369_421, 0.514_894_939, 0.072_649_545, 0.222_2];
+    check(&at(22, COSTS, three(16), 1e5), totals, times);
+}
+
+/// A wrong table comes of lies that nobody sees, and only of those.
+#[test]
+fn a_liar_is_found_out_if_it_lies_often() {
+    let job = liars::job(20);
+    let of = |one_in, is_late, replicas| {
+        let kind = Strangers {
+            one_in,
+            is_late,
+            replicas,
+            seed: 0,
+        };
+        liars::outcomes(&job, 5, kind, 8)
+    };
+    let wrong = |found: &[Outcome]| found.iter().filter(|one| one.is_wrong).count();
+    let unseen = |found: &[Outcome]| found.iter().filter(|one| one.found_after.is_none()).count();
+    for is_late in [false, true] {
+        let often = of(2, is_late, 1);
+        assert_eq!((wrong(&often), unseen(&often)), (0, 0), "{often:?}");
+        let soon = |one: &Outcome| one.found_after.is_some_and(|after| after < 30);
+        assert!(often.iter().all(soon), "{often:?}");
+    }
+    let mut seldom = of(40, true, 1);
+    assert!(wrong(&seldom) > 0, "{seldom:?}");
+    assert_eq!(wrong(&of(40, true, 2)), 0);
+    seldom.retain(|one| one.found_after.is_some());
+    assert_eq!(wrong(&seldom), 0, "what it said is computed again");
+    let honest = of(u64::MAX, false, 1);
+    assert_eq!((wrong(&honest), unseen(&honest)), (0, honest.len()));
+    assert!(honest.iter().all(|one| one.delivered > 30), "{honest:?}");
+}
