@@ -17,8 +17,8 @@ const SILENT: usize = 800;
 const SLOW: usize = 800;
 /// The limits of the server are so many times as short as in `serve/src/net/limits.rs`.
 const HASTE: u32 = 4;
-/// When they must be gone: two and a half seconds are the limit of a greeting, and of a request's head.
-const GONE: Duration = Duration::from_secs(10);
+/// When they must be gone: fifteen seconds are the limit of a connection without a call.
+const GONE: Duration = Duration::from_secs(30);
 /// So long, and for so many questions, honest ones are asked. The others stay for longer, so one that is answered
 /// within this time did not wait for them to go.
 const AMONG_THEM: Duration = Duration::from_secs(2);
