@@ -392,9 +392,8 @@ fn wire(task: Task, journal: u64, said: Option<&Merged>) -> v1::Task {
             shard,
             head: head.0,
             skip,
-            written: written.zip(said).map(|(written, said)| v1::Written {
+            written: written.and(said).map(|said| v1::Written {
                 json: said.to_json(),
-                is_own: written.is_own,
             }),
         }),
     };

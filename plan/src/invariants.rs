@@ -123,7 +123,7 @@ impl Plan {
         {
             let votes = self.jury.votes(Unit::Shard(*shard)).iter();
             let first = votes.map(|vote| vote.submission).next();
-            assert_eq!(written.map(|written| written.submission), first);
+            assert_eq!(*written, first);
         }
     }
 

@@ -5,7 +5,7 @@
 //! **A unit counts when as many trusted participants as it needs have found the same.** What a participant found is its
 //! **vote**. A unit needs [`Settings::replicas`](crate::Settings::replicas) votes, and one more if it is **drawn**: by a
 //! hash of its number with a key that nobody knows but this process, or as one of the first results of a newcomer. A
-//! shard is drawn if one vote would be enough. What was settled stays **known**, with its finders and the votes that it
+//! shard is drawn if one vote would be enough and several participants are there. What was settled stays **known**, with its finders and the votes that it
 //! needed then. If trusted votes differ from each other, or from what is known, the unit is **disputed**: the coordinator
 //! computes it, and whoever found something else is **struck out**. For the jury that removes its votes, and does nothing else. A known
 //! unit that has fewer finders left than it needed is open again.
@@ -302,7 +302,7 @@ impl Jury {
             return false;
         }
         if let Unit::Shard(_) = unit {
-            return self.rule.replicas <= 1;
+            return self.rule.replicas <= 1 && !self.is_by_worker;
         }
         if one_in == 0 {
             return false;

@@ -104,7 +104,7 @@ impl Work {
     /// The result whose shard this work reads, if it reads one.
     pub(super) fn reads(&self) -> Option<SubmissionId> {
         match self {
-            Work::Merge { written, .. } => written.map(|written| written.submission),
+            Work::Merge { written, .. } => *written,
             Work::Evaluate { .. } => None,
         }
     }

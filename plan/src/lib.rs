@@ -124,7 +124,7 @@ use chomp_table::{Digest, Head};
 pub use messages::{
     Action, AgreedUnit, Event, JobProgress, LeaseAnswer, LeaseId, Loss, Millis, ParticipantId,
     PlanError, QuarantineReason, Rejection, RequestId, Settings, StopReason, SubmissionId, Task,
-    Unit, Verdict, Work, WorkerId, WorkerProgress, Written,
+    Unit, Verdict, Work, WorkerId, WorkerProgress,
 };
 pub use past::{Found, Past};
 pub use settings::HEAD_BITS_MAX;

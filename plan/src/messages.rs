@@ -242,19 +242,10 @@ pub enum Work {
         shard: u32,
         head: Head,
         skip: u64,
-        /// If a file of the shard was written: read that instead, and see whether it is what was said of it.
-        written: Option<Written>,
+        /// If another participant has written the file, the result that tells of it: read the file instead, and see
+        /// whether it is what was said of it and has the words of the ranges.
+        written: Option<SubmissionId>,
     },
-}
-
-/// A file of a shard that somebody has written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// The result that tells of it.
-    pub submission: SubmissionId,
-    /// Whether it is of the same participant, whom it is enough to compare the file with what was said. Others merge the
-    /// shard too, and decode the file.
-    pub is_own: bool,
 }
 
 /// The answer to a result.

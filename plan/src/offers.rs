@@ -13,7 +13,7 @@ use chomp_table::Head;
 
 use super::attempts::below;
 use super::ids::{LeaseId, Millis, RequestId, Unit, WorkerId};
-use super::messages::{Action, LeaseAnswer, Task, Work, Written};
+use super::messages::{Action, LeaseAnswer, Task, Work};
 use super::units::{SHARDS, priority, unit_at};
 use super::workers::Worker;
 use super::{Phase, Plan};
@@ -139,7 +139,7 @@ impl Plan {
     /// Leases units: ranges of one layer, or one shard.
     fn offer(&mut self, now: Millis, worker: WorkerId, units: &[Unit]) -> Task {
         let attempt = self.units.failed_attempts(units[0]).saturating_add(1);
-        let work = self.work(worker, units);
+        let work = self.work(units);
         let lease = self.lease(now, worker, work.clone(), units.len());
         for &unit in units {
             self.update_attempts(unit, |attempts| attempts.leases.push((lease, worker)));
@@ -152,13 +152,14 @@ impl Plan {
         }
     }
 
-    fn work(&self, worker: WorkerId, units: &[Unit]) -> Work {
+    fn work(&self, units: &[Unit]) -> Work {
         if let Unit::Shard(shard) = units[0] {
             let (head, skip) = self.units.shards.start(shard);
-            let written = self.jury.votes(units[0]).first().map(|vote| Written {
-                submission: vote.submission,
-                is_own: vote.worker.participant == worker.participant,
-            });
+            let written = self
+                .jury
+                .votes(units[0])
+                .first()
+                .map(|vote| vote.submission);
             return Work::Merge {
                 shard,
                 head,

@@ -129,16 +129,13 @@ pub struct Merge {
     #[prost(message, optional, tag = "4")]
     pub written: ::core::option::Option<Written>,
 }
-/// A shard that another worker has written. If its file is not what is said, the worker calls Return and says so. Else the
+/// A shard that a worker of another participant has written. If its file is not what is said, the worker calls Return and says so. Else the
 /// result is Merged, with what the worker has found of the words, and the same file.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Written {
     /// As in Merged.
     #[prost(bytes = "vec", tag = "1")]
     pub json: ::prost::alloc::vec::Vec<u8>,
-    /// Whether the worker is of the same participant: it compares the file with what is said, and no more.
-    #[prost(bool, tag = "2")]
-    pub is_own: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Wait {}

@@ -60,13 +60,9 @@ impl Merge<'_> {
         written: Option<Box<Written>>,
     ) -> Result<Vec<u8>, Trouble> {
         let merged = match written {
-            Some(written) if written.is_own => {
-                self.read_file(&written.said, None).await?;
-                written.said
-            }
             Some(written) => {
                 let (own, _) = self.merge(start).await?;
-                self.read_file(&written.said, Some(own.clone())).await?;
+                self.read_file(&written.said, own.clone()).await?;
                 Merged {
                     shard: written.said.shard,
                     ..own
@@ -81,19 +77,16 @@ impl Merge<'_> {
         Ok(merged.to_json())
     }
 
-    /// Compares the file of a shard with what is said of it; and with what this worker has merged, if it has.
-    async fn read_file(&self, said: &Merged, own: Option<Merged>) -> Result<(), Trouble> {
+    /// Compares the file of a shard with what is said of it, and with what this worker has merged.
+    async fn read_file(&self, said: &Merged, own: Merged) -> Result<(), Trouble> {
         let bytes = said.file().map_or(0, |file| file.bytes);
         let _room = self.gatherer.memory.take(bytes).await;
         let read = match said.file() {
             Some(file) => self.store.file(self.job.bits, &file).await?,
             None => Bytes::new(),
         };
-        let said = said.clone();
-        let compare = move |_: &mut _| {
-            let right = own.as_ref().unwrap_or(&said);
-            right.compare(said.shard.as_ref(), &read)
-        };
+        let said = said.shard.clone();
+        let compare = move |_: &mut _| own.compare(said.as_ref(), &read);
         let compared = self.pool.run(false, compare).await?;
         compared.map_err(|error| Trouble::failed(&error))
     }

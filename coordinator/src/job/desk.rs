@@ -398,7 +398,7 @@ impl Desk {
                         ..
                     },
                 ..
-            }) => self.said(Unit::Shard(*shard), Some(written.submission)),
+            }) => self.said(Unit::Shard(*shard), Some(*written)),
             _ => None,
         };
         let journal = self.journal.ledger().next;

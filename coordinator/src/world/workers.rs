@@ -1,7 +1,7 @@
 //! What workers do with a task, honest ones and liars.
 
 use bytes::Bytes;
-use chomp_plan::{ParticipantId, Task, Unit, Work, WorkerId, Written};
+use chomp_plan::{ParticipantId, SubmissionId, Task, Unit, Work, WorkerId};
 use chomp_store::merge::{Cut, Merger};
 use chomp_store::part::{PartBuilder, read_record};
 use chomp_store::{Key, Merged, PartName, Problem, Storage, StoreError, published};
@@ -196,23 +196,18 @@ impl World {
         put.map_err(|_| Trouble::Other)
     }
 
-    /// Reads a shard and compares it with what was said of it; that of another participant with the records too. A liar
-    /// says of a shard in order that it is not, or has other words.
+    /// Reads a shard and compares it with what was said of it, and with the records. A liar says of a shard in order that it is not, or has other words.
     fn read_shard(
         &mut self,
         worker: WorkerId,
         place: (u32, Head, u64),
-        written: Written,
+        written: SubmissionId,
     ) -> Result<Merged, Trouble> {
         let unit = Unit::Shard(place.0);
         let desk = &self.coordinator()?.desk;
-        let said = desk.said(unit, Some(written.submission));
+        let said = desk.said(unit, Some(written));
         let said = said.ok_or(Trouble::Other)?;
-        let own = if written.is_own {
-            (*said).clone()
-        } else {
-            self.merge(place)?.0
-        };
+        let (own, _) = self.merge(place)?;
         let mut file = Bytes::new();
         if let Some(info) = said.file() {
             let read = ready(published::read(&*self.storage, self.settings.size, &info));
@@ -222,7 +217,7 @@ impl World {
         let is_whole = said
             .file()
             .is_none_or(|info| Digest::of(&file) == info.sha256);
-        if !is_whole || !written.is_own && own.compare(said.shard.as_ref(), &file).is_err() {
+        if !is_whole || own.compare(said.shard.as_ref(), &file).is_err() {
             self.count("lost shards");
             return Err(Trouble::Unreadable);
         }

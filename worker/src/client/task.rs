@@ -33,13 +33,11 @@ pub(crate) enum Work {
     },
 }
 
-/// A shard that another worker has written.
+/// A shard that another participant has written.
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
     /// What that worker said of it.
     pub(crate) said: Merged,
-    /// Whether it is one of the same participant.
-    pub(crate) is_own: bool,
 }
 
 impl Task {
@@ -85,10 +83,7 @@ impl Written {
         if said.number != shard {
             return Err(wrong("a shard to read, and speaks of another one"));
         }
-        Ok(Written {
-            said,
-            is_own: message.is_own,
-        })
+        Ok(Written { said })
     }
 }
 
@@ -198,10 +193,7 @@ mod tests {
             sums: Vec::new(),
         };
         let merge = |json: Vec<u8>| {
-            let written = v1::Written {
-                json,
-                is_own: false,
-            };
+            let written = v1::Written { json };
             read(task::Work::Merge(v1::Merge {
                 shard: 3,
                 head: 0,

@@ -163,7 +163,7 @@ impl State {
     }
 
     /// Something that is not done and not leased: ranges of the first layer that is not done, or a shard
-    /// once all ranges are done, which is read once all are: every other one as that of another participant.
+    /// once all ranges are done, which is read once all are.
     pub(super) fn task(&mut self) -> Option<v1::Task> {
         let leased: Vec<Leased> = self.leases.values().cloned().collect();
         let (leased_as, work) = if self.are_shards_done() {
@@ -172,7 +172,6 @@ impl State {
             let shard = (0..self.shards()).find(is_open)?;
             let written = v1::Written {
                 json: self.journal.ledger().shard(BITS, shard).unwrap().to_json(),
-                is_own: shard.is_multiple_of(2),
             };
             (Leased::File(shard), self.merge(shard, Some(written)))
         } else if self.are_ranges_done() {
