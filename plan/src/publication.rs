@@ -24,6 +24,8 @@ impl Plan {
         }
         if !self.units.shards.is_cut() {
             self.cut_shards();
+            // Nobody who is trusted may have found one of them.
+            self.advance_arbitrations();
         }
         if self.units.shards.is_complete() {
             let found_by_one = self.found_by_one();

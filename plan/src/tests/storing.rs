@@ -139,6 +139,31 @@ fn shards_of_a_smaller_table_are_not_merged_again() {
     assert_eq!(works, [merge(1, 2, 1), merge(2, 3, 1)]);
 }
 
+/// Nor are they of use if nobody who found them is trusted, or if a range was lost since.
+#[test]
+fn shards_of_a_smaller_table_may_be_wrong() {
+    let all = summaries(0..4);
+    let past = Past {
+        ranges: all[..3].to_vec(),
+        shards: vec![(0, shard_digest(0))],
+        found: [found(Unit::Shard(0), &[], 1)].into(),
+        ..Past::default()
+    };
+    for is_lost in [false, true] {
+        let (mut bench, actions) = Bench::resumed(shards_of(2, 14), &past);
+        assert_eq!(actions, []);
+        if is_lost {
+            bench.lose(0);
+            let submission = bench.begin_commit(A, LeaseId(9), &[0]);
+            bench.committed(submission);
+        }
+        let submission = bench.begin_commit(A, LeaseId(9), &[3]);
+        let actions = bench.committed(submission);
+        assert_eq!(actions.contains(&arbitrate_shard(0, None)), !is_lost);
+        assert_eq!(bench.plan.progress().shards_done, 0);
+    }
+}
+
 #[test]
 fn ranges_that_are_missing_below_done_ones_are_computed_before_all_else() {
     let all = summaries(0..4);
