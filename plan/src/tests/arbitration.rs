@@ -246,12 +246,14 @@ fn a_shard_that_is_none_any_more_is_not_decided() {
     bench.merge(A, LeaseId(9), 0, Digest([1; 32]));
     assert_eq!(bench.lose(3)[0], lose(3));
     assert_eq!(bench.plan.progress().arbitrations, 0);
+    // The table is not cut again as long as the coordinator may write that one.
+    let task = bench.task(A);
+    bench.finish(A, &task);
+    assert_eq!(bench.plan.progress().shards, 0);
     let (submission, actions) = bench.arbitrate_shard(0, false);
     assert_eq!(actions, [forget(submission)]);
     assert_eq!(bench.plan.quarantine_reason(A), None);
     // The coordinator merges one of the new cut as any other.
-    let task = bench.task(A);
-    bench.finish(A, &task);
     let lease = bench.task(A).lease;
     let (merged, _) = bench.merge(A, lease, 0, Digest([1; 32]));
     bench.committed(merged);
@@ -284,6 +286,11 @@ fn what_follows_from_a_lie_is_nobodys_fault() {
     bench.committed(three);
     bench.revoke(B.participant);
     assert_eq!(bench.plan.progress().arbitrations, 0);
+    // If it is disputed again, what the coordinator began before the withdrawal is still of no use.
+    let liar = WorkerId::only(4);
+    bench.submit(liar, LeaseId(10), vec![wrong(3)]);
+    let (old, actions) = bench.arbitrate(wrong(3));
+    assert_eq!(actions, [forget(old), arbitrate(3)]);
 }
 
 /// Shards of whoever is not trusted any more are merged again; what others found stands.

@@ -117,6 +117,13 @@ fn a_shard_on_its_way_when_a_range_is_lost_is_none() {
         [rejected(merged, Rejection::Stale)]
     );
     assert_eq!(bench.plan.progress().shards_done, 0);
+    // The same if it could not be written.
+    let lease = bench.task(A).lease;
+    let (merged, _) = bench.merge(A, lease, 0, shard_digest(0));
+    bench.lose(3);
+    let (submission, reason) = (merged, "disk full".to_owned());
+    let actions = bench.tell(Event::CommitFailed { submission, reason });
+    assert_eq!(actions[0], rejected(merged, Rejection::Stopped));
 }
 
 /// Range 2 is a lie of A, from which B has computed 3 and 4, and is at 8; C finds out.
@@ -227,9 +234,14 @@ fn what_the_coordinator_finds_again_is_nobody_elses() {
     bench.join(B, 1);
     let task = bench.task(B);
     bench.submit(B, task.lease, vec![wrong(2)]);
-    bench.arbitrate(summary(2));
+    let (own, _) = bench.arbitrate(summary(2));
     let finders = |head| bench.plan.jury.finders(range(head));
     assert_eq!([finders(1), finders(2)], [&[A.participant][..], &[]]);
+    // Nor is it of one that finds it once more.
+    bench.committed(own);
+    bench.lose(2);
+    let (again, actions) = bench.submit(C, LeaseId(9), summaries([2]));
+    assert_eq!(actions, [commit_by(again, &[2], &[])]);
 }
 
 /// All is committed and merged, and the table contradicts itself: A has lied about range 2.

@@ -286,3 +286,18 @@ fn who_waits_goes_on_when_its_other_task_has_ended() {
     let (_, actions) = bench.submit(B, LeaseId(9), summaries([head]));
     assert!(some_task(&actions).is_some(), "{actions:?}");
 }
+
+/// Its other worker has waited for that.
+#[test]
+fn who_owes_nothing_any_more_goes_on_at_once() {
+    let mut bench = busy(1_000_000);
+    let kept = bench.task(A);
+    for _ in 0..4 {
+        let lease = bench.task(A).lease;
+        bench.give_back(A, lease);
+    }
+    assert_eq!(bench.want(A2), []);
+    let head = heads(&kept)[0].0;
+    let (_, actions) = bench.submit(A, kept.lease, summaries([head]));
+    assert!(some_task(&actions).is_some(), "{actions:?}");
+}

@@ -166,6 +166,24 @@ fn a_dispute_ends_with_its_liar() {
     assert_eq!(actions[0], commit_by(honest, &[heads[4]], &[B, C]));
 }
 
+/// Its finder is not trusted any more when the dispute about it ends.
+#[test]
+fn what_is_not_disputed_any_more_may_be_open() {
+    let mut bench = Bench::at_layer(settings(20), 12);
+    bench.join_all(&[A, B, C]);
+    let layers = head::layers(20, bench.plan.settings.range_bits);
+    let heads: Vec<u64> = layers[12][..5].iter().map(|head| head.0).collect();
+    let submission = bench.begin_commit(A, LeaseId(99), &heads);
+    bench.committed(submission);
+    bench.submit(B, LeaseId(99), heads.iter().copied().map(wrong).collect());
+    bench.task(C);
+    bench.revoke(A.participant);
+    bench.revoke(B.participant);
+    let (_, actions) = bench.submit(C, LeaseId(99), summaries([heads[4]]));
+    let (head, finders) = (Head(heads[4]), vec![C.participant]);
+    assert_eq!(actions[0], Action::Confirmed { head, finders });
+}
+
 /// A and B have found 3 and 4, where two had to; C has found nothing.
 fn found_by_two() -> Bench {
     let mut bench = Bench::at_layer(two_replicas(16), 3);
@@ -284,7 +302,7 @@ fn nothing_is_merged_while_a_range_is_open_again() {
         found: [found(range(3), &[A], 1)].into(),
         ..Past::default()
     };
-    let (mut bench, _) = Bench::resumed(settings(14), &past);
+    let (mut bench, _) = Bench::resumed(shards_of(4, 14), &past);
     bench.join_all(&[A, B, C]);
     assert!(matches!(bench.task(C).work, Work::Merge { .. }));
     bench.revoke(A.participant);
@@ -295,6 +313,24 @@ fn nothing_is_merged_while_a_range_is_open_again() {
     let (_, actions) = bench.submit(B, task.lease, summaries([3]));
     assert_eq!(actions[1], accepted(SubmissionId(1)), "{actions:?}");
     assert!(matches!(bench.task(B).work, Work::Merge { .. }));
+}
+
+/// The last shard is being written when a range becomes open again.
+#[test]
+fn nothing_is_published_while_a_range_is_open_again() {
+    let past = Past {
+        ranges: summaries(0..4),
+        found: [found(range(3), &[A], 1)].into(),
+        ..Past::default()
+    };
+    let (mut bench, _) = Bench::resumed(settings(14), &past);
+    bench.join_all(&[OWNER, A]);
+    let lease = bench.task(OWNER).lease;
+    let (one, _) = bench.merge(OWNER, lease, 0, shard_digest(0));
+    bench.revoke(A.participant);
+    assert_eq!(bench.committed(one), [accepted(one)]);
+    let (_, actions) = bench.submit(OWNER, LeaseId(9), summaries([3]));
+    assert_eq!(actions.last(), Some(&publish(&[0])));
 }
 
 /// All ranges are done, and there is one shard. A has it to write.
@@ -406,6 +442,7 @@ fn what_is_written_is_not_written_by_another() {
     assert_eq!(actions, [rejected(two, Rejection::Stale)]);
     // B reads it, and so does the coordinator, as B may have begun to write.
     let lease = bench.task(B).lease;
+    assert!(!bench.plan.may_write(B, 0));
     bench.merge(B, lease, 0, shard_digest(0));
     assert_eq!(bench.committed(one)[2..], [publish()]);
 }
@@ -463,6 +500,21 @@ fn whoever_forges_a_file_or_vouches_for_it_is_out() {
     assert_eq!([A, B, C].map(is_out), [true, true, false]);
 }
 
+/// A file that was begun before the last cut may come when the one of this cut is read.
+#[test]
+fn what_was_to_be_written_before_a_loss_may_come_late() {
+    let (mut bench, _) = cut(settings(14), &[A, B]);
+    bench.lose(3);
+    let task = bench.task(A);
+    bench.finish(A, &task);
+    let lease = bench.task(A).lease;
+    assert_eq!(bench.want(B), []);
+    let (one, actions) = bench.merge(A, lease, 0, shard_digest(0));
+    let lease = given(&actions[1]).lease;
+    bench.merge(B, lease, 0, shard_digest(0));
+    assert_eq!(bench.committed(one)[2..], [publish(&[0])]);
+}
+
 /// C had the shard to write, too, and its file comes when the right one is read.
 #[test]
 fn whoever_forges_a_file_late_is_alone() {
@@ -477,6 +529,23 @@ fn whoever_forges_a_file_late_is_alone() {
     bench.arbitrate_shard(0, true);
     let is_out = |worker| bench.plan.quarantine_reason(worker).is_some();
     assert_eq!([A, B, C].map(is_out), [false, false, true]);
+}
+
+/// C says something else while the shard is written. The file of the coordinator is the one that counts.
+#[test]
+fn what_is_disputed_while_it_is_written_is_not_done() {
+    let (mut bench, one, lease) = read_by_b(settings(14));
+    bench.merge(B, lease, 0, shard_digest(0));
+    let (bad, _) = bench.merge(C, LeaseId(9), 0, Digest([1; 32]));
+    let actions = bench.committed(one);
+    assert!(
+        actions.contains(&arbitrate_shard(0, Some(bad))),
+        "{actions:?}"
+    );
+    let (own, actions) = bench.arbitrate_shard(0, false);
+    let commit = commit_units(own, &[Unit::Shard(0)], &[]);
+    assert!(actions.contains(&commit), "{actions:?}");
+    assert!(bench.committed(own).contains(&publish(&[0])));
 }
 
 /// A participant may have found many ranges. Most of them are for the workers that come.
