@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chomp_plan::Event;
+use chomp_plan::{Event, SubmissionId, Unit};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
 use chomp_store::{Entry, Finders};
 use chomp_table::fingerprint::FingerprintBuilder;
@@ -324,4 +324,73 @@ fn a_shard_that_changed_is_not_published() {
     }
     tested.storage.overwrite(&key, bytes);
     assert!(lost().is_empty());
+}
+
+/// What one participant alone has found is merged again if it may be the reason, and only then.
+#[test]
+fn what_one_has_found_may_be_why_a_table_is_not_published() {
+    let told = |storage: &Arc<SimulatedStorage>, change: fn(&mut Merged), finders: &[u32]| {
+        let tested = merged(storage, BITS, |_| ());
+        let mut merged = tested.shards[1].clone();
+        change(&mut merged);
+        let entry = Entry::Shard {
+            finders: Finders::new(finders.iter().copied()),
+            bits: BITS,
+            merged,
+        };
+        ready(tested.journal.append(vec![entry])).unwrap();
+        let tools = Tools::new(storage.clone(), &tested.journal, BITS, SIZE);
+        match &ready(Effect::Publish.perform(&tools)).events[..] {
+            [Event::ShardsLost { shards }] => shards.clone(),
+            [Event::PublishFailed { .. }] => Vec::new(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let change: fn(&mut Merged) = |merged| merged.sums[0].unpaired ^= 1;
+    assert_eq!(told(&new(), change, &[1]), [1]);
+    for finders in [&[][..], &[1, 2]] {
+        assert!(told(&new(), change, finders).is_empty());
+    }
+    // A smaller table says something else, and then nothing at all.
+    let storage = new();
+    merged(&storage, 14, |_| ()).publish(14).unwrap();
+    let key = published::key(&folder_name(14), MANIFEST_NAME).unwrap();
+    let mut smaller = Manifest::parse(&storage.objects()[&key]).unwrap();
+    smaller.losing_by_bits[8] -= 1;
+    storage.overwrite(&key, smaller.to_bytes());
+    assert_eq!(told(&storage, |_| (), &[1]), [1]);
+    storage.overwrite(&key, "{}");
+    assert!(told(&storage, |_| (), &[1]).is_empty());
+}
+
+/// A file is forged if it is the one of which something was said, and has other words.
+#[test]
+fn a_forged_file_is_told_from_one_that_is_lost() {
+    let tested = merged(&new(), BITS, |_| ());
+    let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
+    let is_forged = |said: Option<&Merged>| {
+        let effect = Effect::Arbitrate {
+            submission: SubmissionId(1),
+            unit: Unit::Shard(1),
+            said: said.cloned().map(Box::new),
+        };
+        match ready(effect.perform(&tools)).events[..] {
+            [Event::Arbitrated { is_forged, .. }] => is_forged,
+            ref other => panic!("{other:?}"),
+        }
+    };
+    let mut said = tested.shards[1].clone();
+    assert!(!is_forged(None) && !is_forged(Some(&said)));
+    let no_file = Merged {
+        shard: None,
+        ..said.clone()
+    };
+    assert!(is_forged(Some(&no_file)));
+    let info = said.shard.as_mut().unwrap();
+    let key = published::key(&folder_name(BITS), &info.name).unwrap();
+    let bytes = vec![0; tested.storage.objects()[&key].len()];
+    info.sha256 = Digest::of(&bytes);
+    assert!(!is_forged(Some(&said)));
+    tested.storage.overwrite(&key, bytes);
+    assert!(is_forged(Some(&said)));
 }

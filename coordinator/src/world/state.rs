@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chomp_plan::{
-    Action, Event, LeaseAnswer, LeaseId, Phase, Settings, Task, Unit, Verdict, WorkerId,
+    Action, Event, LeaseAnswer, LeaseId, Phase, Settings, Task, Unit, Verdict, Work, WorkerId,
 };
 use chomp_store::Key;
 use chomp_store::objects::SimulatedStorage;
@@ -284,7 +284,10 @@ impl World {
         }
         for heard in heard {
             match heard {
-                Heard::Answer(worker, reply) => self.answered(worker, reply.answer),
+                Heard::Answer(worker, reply) => {
+                    assert_eq!(reply.written.is_some(), reads(&reply.answer));
+                    self.answered(worker, reply.answer);
+                }
                 Heard::Settled(heads, Verdict::Accepted | Verdict::Duplicate)
                     if !self.harm.damaged && self.harm.liars.is_empty() =>
                 {
@@ -324,8 +327,6 @@ impl World {
                 Action::Withdraw { .. } | Action::Lose { .. } => {
                     self.count("withdrawn");
                     self.acknowledged.clear();
-                    // The table is not cut any more. No file of a shard comes later than that.
-                    self.late_files.clear();
                 }
                 _ => {}
             }
@@ -359,4 +360,12 @@ impl World {
         let coordinator = self.coordinator.as_ref()?;
         Some(coordinator.desk.plan.phase().clone())
     }
+}
+
+/// Whether a worker is to read a shard: then it is told what was said of that.
+fn reads(answer: &LeaseAnswer) -> bool {
+    let LeaseAnswer::Task(task) = answer else {
+        return false;
+    };
+    matches!(task.work, Work::Merge { written, .. } if written.is_some())
 }

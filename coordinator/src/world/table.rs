@@ -82,15 +82,18 @@ impl World {
             found.retain(|key, _| right.contains_key(key));
         }
         assert!(found.keys().eq(right.keys()), "other files");
-        for objects in [&mut found, &mut right] {
-            // How many participants agreed is told in the manifest.
+        let mut manifests = [&mut found, &mut right].map(|objects| {
             let manifest = Key::new(&format!("{}/{MANIFEST_NAME}", folder_name(bits))).unwrap();
             let manifest = Manifest::parse(&objects[&manifest]).unwrap();
-            let is_of_others = self.seen.contains_key("starts at the cut");
-            let replicas = [1, self.settings.replicas];
-            assert!(is_of_others || replicas.contains(&manifest.replicas));
             objects.retain(|key, _| key.as_str().contains("/shard-"));
-        }
+            manifest
+        });
+        // How many participants agreed is told in the manifest.
+        let is_of_others = self.seen.contains_key("starts at the cut");
+        let replicas = [1, self.settings.replicas];
+        assert!(is_of_others || replicas.contains(&manifests[0].replicas));
+        manifests[1].replicas = manifests[0].replicas;
+        assert_eq!(manifests[0], manifests[1]);
         for (key, bytes) in &right {
             assert!(found[key] == *bytes, "{key} is not the right one");
         }

@@ -169,7 +169,10 @@ impl World {
                 }
             }
             if what < 2 {
-                merged.leaf.digest = Digest::of(b"a lie");
+                match merged.sums.last_mut().filter(|_| self.rng.once_in(2)) {
+                    Some(sums) => sums.unpaired ^= 1,
+                    None => merged.leaf.digest = Digest::of(b"a lie"),
+                }
             }
         }
         let length = bytes.len() as u64;
