@@ -176,6 +176,49 @@ impl LengthSums {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chomp_table::shard::{ShardSize, ShardWriter};
+
+    /// What is to be said of these words, and their file with frames of so many.
+    fn written(words: &[u64], frame_words: usize) -> (Merged, Vec<u8>) {
+        let size = ShardSize {
+            frame_words,
+            ..ShardSize::PUBLISHED
+        };
+        let mut writer = ShardWriter::new(0, size);
+        writer.push(words);
+        let (info, bytes) = writer.finish();
+        let mut leaf = LeafBuilder::new();
+        leaf.push(words);
+        let merged = Merged {
+            number: 0,
+            shard: Some(info),
+            leaf: leaf.finish(),
+            sums: Vec::new(),
+        };
+        (merged, bytes)
+    }
+
+    #[test]
+    fn a_file_is_what_is_said_of_it_and_has_the_right_words() {
+        let mut words: Vec<u64> = (1..100).map(|half| 2 * half).collect();
+        let (own, mut file) = written(&words, 10);
+        let compare = |said: &Merged, file: &[u8]| own.compare(said.shard.as_ref(), file);
+        assert_eq!(compare(&own, &file), Ok(()));
+        file[20] ^= 1;
+        assert_eq!(compare(&own, &file), Err(Difference::Lost));
+        // It may be packed otherwise, if all that is said of it is right.
+        let (mut said, file) = written(&words, 7);
+        assert_eq!(compare(&said, &file), Ok(()));
+        said.shard.as_mut().unwrap().words_sha256 = None;
+        assert_eq!(compare(&said, &file), Err(Difference::Forged));
+        let before = own.shard.as_ref().unwrap().words_sha256;
+        words[98] += 2;
+        let (mut said, file) = written(&words, 7);
+        said.shard.as_mut().unwrap().words_sha256 = before;
+        assert_eq!(compare(&said, &file), Err(Difference::Forged));
+        said.shard = None;
+        assert_eq!(compare(&said, &[]), Err(Difference::Forged));
+    }
 
     #[test]
     fn numbers_of_bits_ascend_up_to_those_of_the_table() {

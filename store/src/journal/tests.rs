@@ -123,7 +123,12 @@ fn script() -> Vec<Vec<Entry>> {
         }
         if layer % 6 == 5 {
             let heads = heads[..1].to_vec();
-            script.push(vec![Entry::Lost { heads }]);
+            let lost = heads.clone();
+            script.push(vec![Entry::Lost { heads: lost }]);
+            if layer == 5 {
+                // It was wrong, too.
+                script.push(vec![Entry::Withdrawn { heads }]);
+            }
         }
         if layer % 3 == 1 {
             let (bits, seconds) = (BITS - u32::from(layer < 10), u64::from(layer) * 1000);
