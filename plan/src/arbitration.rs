@@ -172,11 +172,8 @@ impl Plan {
                 self.count_agreed(vote.worker);
             }
         }
-        let votes = match state {
-            State::Ready | State::Committed => self.jury.truth(unit, truth),
-            // It is computed again from other sources.
-            State::Blocked | State::Committing(_) => self.jury.void(unit),
-        };
+        // Whatever blocks it meanwhile makes the result useless.
+        let votes = self.jury.truth(unit, truth);
         for liar in liars {
             let worker = match liar {
                 Doer::Worker(worker) => worker,

@@ -119,7 +119,6 @@ impl Plan {
         for head in condemned {
             self.condemn_one(head);
         }
-        self.block_reopened();
     }
 
     fn condemn_one(&mut self, head: Head) {

@@ -330,7 +330,7 @@ fn nothing_is_published_while_a_range_is_open_again() {
     bench.revoke(A.participant);
     assert_eq!(bench.committed(one), [accepted(one)]);
     let (_, actions) = bench.submit(OWNER, LeaseId(9), summaries([3]));
-    assert_eq!(actions.last(), Some(&publish(&[0])));
+    assert_eq!(actions.last(), Some(&publish()));
 }
 
 /// All ranges are done, and there is one shard. A has it to write.
@@ -500,21 +500,6 @@ fn whoever_forges_a_file_or_vouches_for_it_is_out() {
     assert_eq!([A, B, C].map(is_out), [true, true, false]);
 }
 
-/// A file that was begun before the last cut may come when the one of this cut is read.
-#[test]
-fn what_was_to_be_written_before_a_loss_may_come_late() {
-    let (mut bench, _) = cut(settings(14), &[A, B]);
-    bench.lose(3);
-    let task = bench.task(A);
-    bench.finish(A, &task);
-    let lease = bench.task(A).lease;
-    assert_eq!(bench.want(B), []);
-    let (one, actions) = bench.merge(A, lease, 0, shard_digest(0));
-    let lease = given(&actions[1]).lease;
-    bench.merge(B, lease, 0, shard_digest(0));
-    assert_eq!(bench.committed(one)[2..], [publish(&[0])]);
-}
-
 /// C had the shard to write, too, and its file comes when the right one is read.
 #[test]
 fn whoever_forges_a_file_late_is_alone() {
@@ -545,7 +530,7 @@ fn what_is_disputed_while_it_is_written_is_not_done() {
     let (own, actions) = bench.arbitrate_shard(0, false);
     let commit = commit_units(own, &[Unit::Shard(0)], &[]);
     assert!(actions.contains(&commit), "{actions:?}");
-    assert!(bench.committed(own).contains(&publish(&[0])));
+    assert!(bench.committed(own).contains(&publish()));
 }
 
 /// A participant may have found many ranges. Most of them are for the workers that come.
