@@ -444,7 +444,6 @@ pub(crate) fn answers() -> Vec<Vec<u8>> {
     };
     let written = v1::Written {
         json: merged(0).to_json(),
-        is_own: true,
     };
     let works = [
         task::Work::Evaluate(v1::Evaluate {

@@ -59,20 +59,16 @@ impl Merge<'_> {
         start: (u32, Head, u64),
         written: Option<Box<Written>>,
     ) -> Result<Vec<u8>, Trouble> {
-        let merged = match written {
-            Some(written) => {
-                let (own, _) = self.merge(start).await?;
-                self.read_file(&written.said, own.clone()).await?;
-                Merged {
-                    shard: written.said.shard,
-                    ..own
-                }
-            }
-            None => {
-                let (merged, bytes) = self.merge(start).await?;
-                self.put(&merged, bytes).await?;
-                merged
-            }
+        let (own, bytes) = self.merge(start).await?;
+        let Some(Written { said }) = written.map(|written| *written) else {
+            self.put(&own, bytes).await?;
+            return Ok(own.to_json());
+        };
+        drop(bytes);
+        self.read_file(&said, own.clone()).await?;
+        let merged = Merged {
+            shard: said.shard,
+            ..own
         };
         Ok(merged.to_json())
     }
