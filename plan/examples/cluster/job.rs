@@ -142,26 +142,28 @@ impl Job {
                 shards: 0.0,
                 up: bytes(heads),
             },
-            // The worker compares the file with what was said, as others of its participant wrote it.
             Work::Merge {
-                written: Some(_), ..
-            } => Load {
-                records: 1,
-                turns: 1.0,
-                down: self.shard_bytes,
-                shards: self.shard_bytes * HASH,
-                ..Load::default()
-            },
-            Work::Merge { shard, head, .. } => {
+                shard,
+                head,
+                written,
+                ..
+            } => {
                 let heads = self.merged(*shard, *head);
                 let down = bytes(&heads);
+                // Who reads a shard merges it too, and compares the file.
+                let read = if written.is_some() {
+                    self.shard_bytes
+                } else {
+                    0.0
+                };
                 Load {
                     records: heads.len() as u64,
                     turns: turns(&heads).max(down / BATCH_BYTES),
-                    down,
+                    down: down + read,
                     shards: count(&heads) * costs.read
-                        + losing(&heads) * (costs.decode + costs.shard),
-                    up: self.shard_bytes,
+                        + losing(&heads) * (costs.decode + costs.shard)
+                        + read * HASH,
+                    up: self.shard_bytes - read,
                     ..Load::default()
                 }
             }
