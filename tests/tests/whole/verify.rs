@@ -315,9 +315,11 @@ fn marking_goes_on_where_it_was_stopped_or_killed() {
     // Another process at the same report is refused.
     let mut child = start(&mut verify(table, "full"));
     wait_until(&mut child, || windows_done(table) > before);
+    send(child.id(), Signal::SIGSTOP);
     let ended = end(&mut verify(table, "full"));
     ended.refuses(5, &["verify-30-full.json is in use"]);
     send(child.id(), Signal::SIGINT);
+    send(child.id(), Signal::SIGCONT);
     assert_eq!(wait(child).code, Some(75));
 
     // A flipped bit in what is kept: it is said and not believed.
