@@ -56,9 +56,10 @@ histories COUNT="1000000" FIRST="0":
 proto:
     CHOMP_WRITE=1 cargo test -p chomp-proto
 
-# What one liar can do, in so many simulated jobs of each kind: the table in docs/SECURITY.md
-liars JOBS="100":
-    cargo run --release -p chomp-plan --example cluster -- liars {{JOBS}}
+# What one liar can do, in so many simulated jobs of each kind, and among so many participants: the table in
+# docs/SECURITY.md
+liars JOBS="100" PARTICIPANTS="":
+    cargo run --release -p chomp-plan --example cluster -- liars {{JOBS}} {{PARTICIPANTS}}
 
 # The Python package and its notebook
 wheel:
