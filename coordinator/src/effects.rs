@@ -201,7 +201,7 @@ fn merge_again(shards: Vec<u32>, reason: &str) -> EffectResult {
     }
 }
 
-/// The shards that one participant alone has found.
+/// The shards that one participant alone has found: also the owner, whose machine may be faulty.
 fn found_by_one(tools: &Tools) -> Vec<u32> {
     let ledger = tools.journal.ledger();
     let found = ledger.found_shards(tools.bits);
@@ -284,6 +284,10 @@ async fn lost_shards(tools: &Tools) -> Result<Vec<u32>, StoreError> {
         let files = shards.filter_map(|merged| Some((merged.number, merged.file()?)));
         files.collect()
     };
+    tracing::info!(
+        "comparing the files of {} shards with what was said of them",
+        files.len()
+    );
     let mut lost = Vec::new();
     for (shard, file) in files {
         let read = published::read(&*tools.storage, tools.bits, &file).await?;

@@ -17,7 +17,7 @@
 //! | [`auth`] | the rule of each call and route: who may use it |
 //! | `list` | the participants of the job |
 //! | `roster` | keeps the list as the file of participants has it now, and finds the participant of a token |
-//! | `quota` | how much of the coordinator a participant gets |
+//! | `quota`, `shares` | how much of the coordinator a participant gets |
 //! | `http` | the pages of the job: health, status and metrics |
 //! | [`status`] | the status of a job, as JSON |
 //! | `teller` | makes the status when somebody asks for it, and sends it to those that follow the job |

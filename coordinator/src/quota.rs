@@ -5,21 +5,18 @@
 //! flood of calls is only as fast as its quota, and calls of others find the coordinator free.
 
 use std::num::NonZeroU32;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::Body;
-use bytes::Bytes;
 
 use chomp_access::Holder;
 use chomp_plan::ParticipantId;
 use chomp_serve::net::Rates;
-use hyper::body::{Frame, SizeHint};
 use tokio::time::Instant;
+use tokio_stream::StreamExt;
 
-use crate::shares::{Share, Shares};
+use crate::shares::Shares;
 
 /// The calls of a participant in a second, for each CPU of the coordinator's machine, and twice as many at
 /// once. A worker makes one for each task, which takes up to a second, and one every 7.5 s besides; one that
@@ -39,7 +36,8 @@ const MESSAGES_BYTES: u32 = 48 << 20;
 const MESSAGES_BYTES_EACH: u32 = 16 << 20;
 
 /// The owner of the table: no quota binds it.
-const OWNER: ParticipantId = ParticipantId(Holder::OWNER.number);
+const OWNER: ParticipantId = ParticipantId::OWNER;
+const _: () = assert!(OWNER.0 == Holder::OWNER.number);
 
 /// The quotas of all participants. Clones share them.
 #[derive(Clone, Debug)]
@@ -92,14 +90,19 @@ impl Quota {
         }
     }
 
-    /// The message of a call, within what a participant may have under way.
+    /// The message of a call on its way. It fails when too many bytes of messages are kept that have no end.
     pub(crate) fn message(&self, participant: ParticipantId, body: Body) -> Body {
-        Body::new(Message {
-            body,
-            participant,
-            messages: self.messages.clone(),
-            held: Vec::new(),
-        })
+        let (messages, mut held) = (self.messages.clone(), Vec::new());
+        Body::from_stream(body.into_data_stream().map(move |bytes| {
+            let bytes = bytes?;
+            let count = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            let share = messages.try_take(participant, count).ok_or_else(|| {
+                let what = "too much of too many calls is on its way: come back in 1 s";
+                axum::Error::new(tonic::Status::resource_exhausted(what))
+            })?;
+            held.push(share);
+            Ok::<_, axum::Error>(bytes)
+        }))
     }
 
     /// Waits for the turn of a call.
@@ -134,48 +137,9 @@ impl Quota {
     }
 }
 
-/// The message of a call on its way. It fails when too many bytes of messages are kept that have no end.
-struct Message {
-    body: Body,
-    participant: ParticipantId,
-    messages: Shares,
-    held: Vec<Share>,
-}
-
-impl hyper::body::Body for Message {
-    type Data = Bytes;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let frame = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
-            Some(Ok(frame)) => frame,
-            other => return Poll::Ready(other.map(|frame| frame.map_err(Into::into))),
-        };
-        let bytes = frame.data_ref().map_or(0, Bytes::len);
-        let count = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let Some(share) = self.messages.try_take(self.participant, count) else {
-            let what = "too much of too many calls is on its way: come back in 1 s";
-            let refusal = tonic::Status::resource_exhausted(what);
-            return Poll::Ready(Some(Err(refusal.into())));
-        };
-        self.held.push(share);
-        Poll::Ready(Some(Ok(frame)))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use http_body_util::BodyExt;
 
     use super::*;
@@ -234,9 +198,13 @@ mod tests {
         let mut held: Vec<Body> = (0..40).map(|_| endless(ANN)).collect();
         let mut taken = 0;
         for body in &mut held {
-            while let Some(Ok(_)) = body.frame().await {
-                taken += 1 << 20;
-            }
+            let refusal = loop {
+                match body.frame().await.expect("it has no end") {
+                    Ok(_) => taken += 1 << 20,
+                    Err(error) => break tonic::Status::from_error(error.into()),
+                }
+            };
+            assert_eq!(refusal.code(), tonic::Code::ResourceExhausted);
         }
         assert_eq!(taken, MESSAGES_BYTES_EACH);
         let honest = quota.message(BOB, Body::from(vec![0; 1 << 20]));

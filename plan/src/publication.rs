@@ -28,11 +28,11 @@ impl Plan {
             self.advance_arbitrations();
         }
         if self.units.shards.is_complete() {
-            let found_by_one = self.found_by_one();
-            for &number in &found_by_one {
+            let of_strangers = self.found_by_a_stranger();
+            for &number in &of_strangers {
                 self.rewrite(number);
             }
-            if !found_by_one.is_empty() {
+            if !of_strangers.is_empty() {
                 return self.advance_arbitrations();
             }
             self.publishing = true;
@@ -40,8 +40,8 @@ impl Plan {
         }
     }
 
-    /// The shards that a participant alone has found who is not the owner of the table.
-    fn found_by_one(&self) -> Vec<u32> {
+    /// The shards that one participant alone has found, who is not the owner of the table.
+    fn found_by_a_stranger(&self) -> Vec<u32> {
         let finders = |number: u32| self.jury.finders(Unit::Shard(number));
         let is_of_one =
             |number: &u32| matches!(finders(*number), [one] if *one != ParticipantId::OWNER);

@@ -122,6 +122,7 @@ impl World {
             perils,
             last_bits,
             recounts,
+            is_told: std::env::var("CHOMP_TEST_CASES").is_ok_and(|cases| cases == "1"),
             ..world
         }
     }
@@ -157,7 +158,7 @@ impl World {
             acknowledged: BTreeSet::new(),
             troubles: 0,
             recounts: false,
-            is_told: std::env::var("CHOMP_TEST_CASES").is_ok_and(|cases| cases == "1"),
+            is_told: false,
             seen: Seen::new(),
         }
     }
