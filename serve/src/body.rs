@@ -180,6 +180,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_download_ends_when_another_gets_its_place() {
+        let places = Places::new(2, 2);
+        let [one, other] = [1, 2].map(|number| IpAddr::from(Ipv4Addr::new(10, 0, 0, number)));
+        let bytes = vec![1; usize::try_from(64 * CHUNK_BYTES).unwrap()];
+        let length = bytes.len() as u64;
+        let body = of_file(file(&bytes), 0..length, places.take(one).unwrap());
+        let second = places.take(one);
+        assert!(second.is_some() && places.take(other).is_some());
+        assert!(body.collect().await.is_err());
+    }
+
+    #[tokio::test]
     async fn a_file_that_is_too_short_ends_with_an_error() {
         for length in [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1] {
             let file = file(&vec![1; usize::try_from(length).unwrap()]);

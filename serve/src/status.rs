@@ -236,6 +236,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn who_loses_the_place_hears_no_more() {
+        let told = StatusText::new(&json!({"a": 1}));
+        let places = Places::new(2, 2);
+        let caller = Caller::at(Ipv4Addr::LOCALHOST.into());
+        let [first, second] = [(); 2].map(|()| places.take(caller.address).unwrap());
+        let (teller, told) = watch::channel(told);
+        let mut listener = Listener::new(told, caller, first);
+        assert!(listener.next().await.is_some());
+        let more = listener.next();
+        let take = async {
+            sleep(EVENT_EVERY + SIGN_EVERY / 2).await;
+            places.take(Ipv4Addr::new(10, 0, 0, 1).into()).unwrap()
+        };
+        let (more, other) = tokio::join!(more, take);
+        assert_eq!(more, None);
+        drop((second, other, teller));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn who_does_not_read_has_one_event_and_then_the_newest() {
         let texts: Vec<StatusText> = (0..100)
             .map(|number| StatusText::new(&json!({"a": number})))

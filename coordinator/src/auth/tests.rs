@@ -474,6 +474,28 @@ async fn a_route_without_a_rule_is_for_nobody() {
     }
 }
 
+#[tokio::test]
+async fn messages_of_calls_are_counted() {
+    use axum::routing::post;
+    use tower::ServiceExt;
+
+    let issuer = Arc::new(Issuer::in_memory().unwrap());
+    let roster = Roster::new(List::default(), None);
+    let gate = Gate::new(Arc::clone(&issuer), roster, Quota::default(), false);
+    let read = async |body: Body| body.collect().await.map_or(0, |_| 1).to_string();
+    let path = CALLS[0].0;
+    let calls = gate.router(vec![(path, post(read))]);
+    let token = format!("Bearer {}", issuer.issue(Holder::OWNER, None).secret());
+    for (bytes, is_read) in [(1 << 20, "1"), (17 << 20, "0")] {
+        let request = Request::post(path).header(AUTHORIZATION, &token);
+        let request = request.header(CONTENT_TYPE, "application/grpc");
+        let request = request.body(Body::from(vec![0; bytes])).unwrap();
+        let response = calls.clone().oneshot(request).await.unwrap();
+        let read = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(read, is_read);
+    }
+}
+
 /// A body that goes on for as long as the sender is kept.
 fn growing() -> (mpsc::Sender<&'static str>, Body) {
     let (sender, pieces) = mpsc::channel(1);

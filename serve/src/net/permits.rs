@@ -120,7 +120,10 @@ mod tests {
         assert_eq!(permits.open(), 5);
         assert!(silent.iter().chain(&others).any(|permit| has_ended(permit)));
         assert!(others[2].admit(8) && !has_ended(&worker));
-        drop((silent, others, worker));
+        // Anybody has 2^64 addresses of IPv6.
+        let one = ["fe80::1", "fe80::2", "fe80::3"].map(|it| take(&permits, it));
+        assert!(one[1].is_some() && one[2].is_none());
+        drop((silent, others, worker, one));
         assert_eq!(permits.open(), 0);
     }
 

@@ -247,6 +247,19 @@ mod tests {
         assert!(places.now().by_peer.is_empty());
     }
 
+    /// Many peers with one place each keep no other out, unless all are at something.
+    #[tokio::test(start_paused = true)]
+    async fn where_all_have_as_many_an_idle_one_goes() {
+        let places = Places::new(2, 2);
+        let standings = [(); 2].map(|()| Arc::new(Standing::new()));
+        let held = [0, 1].map(|at| places.take_for(at, &standings[at]).unwrap());
+        let calls = standings.each_ref().map(Call::begin);
+        assert!(places.take(2).is_none());
+        drop(calls);
+        assert!(places.take(2).is_some());
+        drop(held);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn who_has_nothing_under_way_goes_first() {
         let places = Places::new(3, 3);
