@@ -235,23 +235,32 @@ mod tests {
         drop(teller);
     }
 
+    /// While it has to wait, though there is more to tell, and while there is nothing.
     #[tokio::test(start_paused = true)]
     async fn who_loses_the_place_hears_no_more() {
-        let told = StatusText::new(&json!({"a": 1}));
-        let places = Places::new(2, 2);
-        let caller = Caller::at(Ipv4Addr::LOCALHOST.into());
-        let [first, second] = [(); 2].map(|()| places.take(caller.address).unwrap());
-        let (teller, told) = watch::channel(told);
-        let mut listener = Listener::new(told, caller, first);
-        assert!(listener.next().await.is_some());
-        let more = listener.next();
-        let take = async {
-            sleep(EVENT_EVERY + SIGN_EVERY / 2).await;
-            places.take(Ipv4Addr::new(10, 0, 0, 1).into()).unwrap()
-        };
-        let (more, other) = tokio::join!(more, take);
-        assert_eq!(more, None);
-        drop((second, other, teller));
+        let [first, next] = [1, 2].map(|number| StatusText::new(&json!({ "a": number })));
+        for (wait, next) in [
+            (EVENT_EVERY / 2, next),
+            (EVENT_EVERY + SIGN_EVERY / 2, first.clone()),
+        ] {
+            let places = Places::new(2, 2);
+            let caller = Caller::at(Ipv4Addr::LOCALHOST.into());
+            let held = [(); 2].map(|()| places.take(caller.address).unwrap());
+            let (teller, told) = watch::channel(first.clone());
+            let [place, _second] = held;
+            let mut listener = Listener::new(told, caller, place);
+            assert!(listener.next().await.is_some());
+            let take = async {
+                sleep(wait).await;
+                teller.send_if_modified(|told| {
+                    *told = next;
+                    false
+                });
+                places.take(Ipv4Addr::new(10, 0, 0, 1).into()).unwrap()
+            };
+            let (more, _other) = tokio::join!(listener.next(), take);
+            assert_eq!(more, None);
+        }
     }
 
     #[tokio::test(start_paused = true)]
