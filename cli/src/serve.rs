@@ -70,17 +70,18 @@ impl First {
     }
 }
 
-/// The limits of connections where nobody has a token. If `rate` is 0, one address may have all connections: it may be
-/// a proxy for everybody.
-fn limits(rate: u32) -> Limits {
+/// The limits of connections where nobody has a token. A proxy may have all of them.
+fn limits(behind_proxy: bool) -> Limits {
     let all = machine::limits();
     let strangers = all.strangers + all.participants;
+    let strangers_per_address = if behind_proxy {
+        strangers
+    } else {
+        all.strangers_per_address
+    };
     Limits {
         strangers,
-        strangers_per_address: match rate {
-            0 => strangers,
-            _ => all.strangers_per_address,
-        },
+        strangers_per_address,
         ..all
     }
 }
@@ -113,13 +114,15 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
         },
         |first| format!("{}, a {}", first.table.display(), first.name),
     );
+    let limits = limits(!args.trust_proxy.is_empty());
     let site = Site::open(Options {
         directory: table,
         rate: NonZeroU32::new(args.rate),
+        proxies: args.trust_proxy,
         cache_bytes: args.cache.as_u64(),
     })
     .await;
-    let limits = limits(args.rate).hastened(display.haste());
+    let limits = limits.hastened(display.haste());
     let router = site.router();
     let endpoints = vec![Endpoint { listener, router }];
     let server = Server::start(endpoints, None, limits, &limits.permits());
@@ -142,6 +145,7 @@ pub(crate) fn usual(directory: PathBuf) -> Options {
     Options {
         directory,
         rate: NonZeroU32::new(RATE),
+        proxies: Vec::new(),
         cache_bytes: CACHE_BYTES,
     }
 }

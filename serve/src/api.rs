@@ -87,17 +87,11 @@ enum Refusal {
 }
 
 impl Api {
-    /// An address has half of the places in the queue unless they are `shared`.
-    pub(crate) fn new(
-        current: Current,
-        values: CurrentValues,
-        damage_log: DamageLog,
-        shared: bool,
-    ) -> Api {
+    pub(crate) fn new(current: Current, values: CurrentValues, damage_log: DamageLog) -> Api {
         Api {
             current,
             values,
-            lookups: Lookups::new(shared),
+            lookups: Lookups::new(),
             damage_log,
         }
     }

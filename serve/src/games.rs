@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use crate::answer::{busy, json as told, problem};
 use crate::door::Cost;
 use crate::lookups::{Lookups, NotDone};
-use crate::net::Caller;
+use crate::net::{Caller, Places};
 
 /// The threads that work questions out, and the questions that may wait for them, in all and of one address.
 const THREADS: usize = 1;
@@ -108,10 +108,9 @@ enum Refusal {
 }
 
 impl Games {
-    /// An address has half of the places in the queue unless they are `shared`.
-    pub(crate) fn new(shared: bool) -> Games {
+    pub(crate) fn new() -> Games {
         Games {
-            lookups: Lookups::beside(THREADS, WAITING_MAX, WAITING_PER_ADDRESS, shared),
+            lookups: Lookups::beside(THREADS, Places::new(WAITING_MAX, WAITING_PER_ADDRESS)),
         }
     }
 

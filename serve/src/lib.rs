@@ -48,6 +48,7 @@ mod counts;
 mod current;
 mod door;
 mod facts;
+mod forwarded;
 mod games;
 mod lookups;
 pub mod net;

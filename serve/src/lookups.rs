@@ -49,25 +49,14 @@ pub(crate) enum NotDone {
 }
 
 impl Lookups {
-    /// An address has half of the places in the queue unless they are `shared`.
-    pub(crate) fn new(shared: bool) -> Lookups {
+    pub(crate) fn new() -> Lookups {
         let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = THREADS_EACH * cpus;
-        Lookups::beside(threads, WAITING_MAX, WAITING_PER_ADDRESS, shared)
+        Lookups::beside(threads, Places::new(WAITING_MAX, WAITING_PER_ADDRESS))
     }
 
     /// For work that is not to delay any other: threads of its own, a queue of its own.
-    pub(crate) fn beside(
-        threads: usize,
-        waiting: usize,
-        waiting_per_address: usize,
-        shared: bool,
-    ) -> Lookups {
-        let places = Places::shared(waiting, waiting_per_address, shared);
-        Lookups::with_limits(threads, places)
-    }
-
-    fn with_limits(threads: usize, places: Places<IpAddr>) -> Lookups {
+    pub(crate) fn beside(threads: usize, places: Places<IpAddr>) -> Lookups {
         let threads = Threads {
             free: threads,
             waiting: Turns::default(),
@@ -152,7 +141,7 @@ mod tests {
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "the test waits for the tasks")]
     async fn addresses_take_turns_and_none_has_the_whole_queue() {
-        let lookups = Lookups::with_limits(1, Places::new(5, 4));
+        let lookups = Lookups::beside(1, Places::new(5, 4));
         let (release, wait) = mpsc::sync_channel::<()>(0);
         let (tell, told) = mpsc::sync_channel(10);
         let wait = Arc::new(Mutex::new(wait));
@@ -187,7 +176,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_gives_its_thread_back() {
-        let lookups = Lookups::with_limits(1, Places::new(1, 1));
+        let lookups = Lookups::beside(1, Places::new(1, 1));
         for _ in 0..3 {
             let lost = lookups.run(ONE, || panic!("as the test wants it")).await;
             assert_eq!(lost, Err::<(), _>(NotDone::Lost));

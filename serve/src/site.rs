@@ -1,11 +1,13 @@
 //! All that is open to everybody, put together: tables and their files, the API, the pages.
 
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
+use axum::middleware::map_request;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use http::header::{HeaderValue, VARY};
@@ -19,6 +21,7 @@ use crate::current::{Current, Keeper};
 use crate::damage_log::DamageLog;
 use crate::door::Door;
 use crate::door::Readers::{self, All, Own};
+use crate::forwarded::of_client;
 use crate::games::{self, Games};
 use crate::pages::{Pages, wants_page};
 use crate::published::Published;
@@ -35,8 +38,10 @@ pub struct Options {
     /// The directory with the finished tables, also those that come later.
     pub directory: PathBuf,
     /// How many requests each address may make a second, and twice as many at once; none if as
-    /// many as it likes, and may hold half of what all may together: it may be a proxy of everybody.
+    /// many as it likes.
     pub rate: Option<NonZeroU32>,
+    /// The reverse proxies that are believed when they say whose a request is.
+    pub proxies: Vec<IpAddr>,
     /// How many bytes of the table that answers stay in memory.
     pub cache_bytes: u64,
 }
@@ -64,8 +69,7 @@ pub struct Site {
     games: Games,
     pages: Pages,
     door: Door,
-    /// Whether an address has less than half.
-    shared: bool,
+    proxies: Arc<[IpAddr]>,
 }
 
 impl Site {
@@ -79,20 +83,18 @@ impl Site {
             damage_log.clone(),
         );
         let current = Current::new(keeper).await;
-        let shared = options.rate.is_some();
         Site {
             api: Api::new(
                 current.clone(),
                 CurrentValues::new(Arc::clone(&published)),
                 damage_log.clone(),
-                shared,
             ),
-            tables: Tables::new(published, damage_log, shared),
-            games: Games::new(shared),
-            shared,
+            tables: Tables::new(published, damage_log),
+            games: Games::new(),
             current,
             pages: Pages::new(),
             door: Door::new(options.rate),
+            proxies: options.proxies.into(),
         }
     }
 
@@ -104,7 +106,7 @@ impl Site {
             Source::Job { told, open: false } => (told, Own),
         };
         let tables_and_pages = (self.tables.clone(), self.pages.clone());
-        let status_page = StatusPage::new(told, self.shared);
+        let status_page = StatusPage::new(told);
         let status = async |State(page): State<StatusPage>, request: Parts| page.answer(&request);
         let api = [
             (
@@ -189,7 +191,10 @@ impl Site {
             all = all.route(path, route);
         }
         let elsewhere = self.door.before(get(async || nothing()), Own);
+        let proxies = Arc::clone(&self.proxies);
+        let of_client = move |request| std::future::ready(of_client(&proxies, request));
         all.fallback_service(elsewhere)
+            .layer(map_request(of_client))
     }
 }
 

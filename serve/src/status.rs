@@ -79,11 +79,10 @@ pub(crate) struct StatusPage {
 }
 
 impl StatusPage {
-    /// An address has half of the places unless they are `shared`.
-    pub(crate) fn new(told: watch::Receiver<StatusText>, shared: bool) -> StatusPage {
+    pub(crate) fn new(told: watch::Receiver<StatusText>) -> StatusPage {
         StatusPage {
             told,
-            listeners: Places::shared(LISTENERS_MAX, LISTENERS_PER_ADDRESS, shared),
+            listeners: Places::new(LISTENERS_MAX, LISTENERS_PER_ADDRESS),
         }
     }
 

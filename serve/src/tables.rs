@@ -67,9 +67,8 @@ struct Line {
 }
 
 impl Tables {
-    /// An address has half of the places unless they are `shared`.
-    pub(crate) fn new(published: Arc<Published>, damage_log: DamageLog, shared: bool) -> Tables {
-        let places = Places::shared(DOWNLOADS_MAX, DOWNLOADS_PER_ADDRESS, shared);
+    pub(crate) fn new(published: Arc<Published>, damage_log: DamageLog) -> Tables {
+        let places = Places::new(DOWNLOADS_MAX, DOWNLOADS_PER_ADDRESS);
         Tables::with_places(published, damage_log, places)
     }
 

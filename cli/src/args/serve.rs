@@ -1,6 +1,6 @@
 //! `chomp serve`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bytesize::ByteSize;
 
@@ -17,7 +17,8 @@ Examples:
 
 The table of the most bits answers questions about losing positions, that of the most tiles those about
 Grundy values. A table on a server or in a bucket is downloaded to chomp-table first.
-All of it is open and in plain HTTP: for TLS put a reverse proxy before it.
+All of it is open and in plain HTTP: for TLS and the open internet put a reverse proxy before it, as those in
+deploy/proxy/.
 docs/SERVING.md has the routes and the limits.")]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
@@ -30,6 +31,11 @@ pub(crate) struct ServeArgs {
     /// Answer this many requests a second from each address, and bursts of twice as many; 0: no limit
     #[arg(long, value_name = "N", default_value_t = RATE)]
     pub(crate) rate: u32,
+
+    /// The address of a reverse proxy: its X-Forwarded-For says which client asks, and the limits hold for that
+    /// client. Several: repeat it, or separate them with commas
+    #[arg(long, value_delimiter = ',', value_name = "IP")]
+    pub(crate) trust_proxy: Vec<IpAddr>,
 
     /// Keep this much of the table in memory; less is slower
     #[arg(long, value_parser = size, value_name = "SIZE", default_value = "64MiB")]

@@ -101,6 +101,7 @@ fn nowhere() -> chomp_serve::Options {
     chomp_serve::Options {
         directory: "/nowhere".into(),
         rate: None,
+        proxies: Vec::new(),
         cache_bytes: 0,
     }
 }

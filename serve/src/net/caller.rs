@@ -39,6 +39,14 @@ impl Caller {
         })
     }
 
+    /// The same connection, for a call that is another's.
+    pub(crate) fn on_behalf_of(&self, address: IpAddr) -> Arc<Caller> {
+        Arc::new(Caller {
+            address,
+            ..self.clone()
+        })
+    }
+
     /// What its address is counted as: a network of IPv6 is one.
     pub fn network(&self) -> IpAddr {
         network(self.address)

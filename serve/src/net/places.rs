@@ -70,12 +70,6 @@ impl<P: Copy + Eq + Hash> Places<P> {
         }
     }
 
-    /// So many, of which a peer has at most `most_each` if they are `shared`, and else half: even a proxy of everybody
-    /// leaves others some.
-    pub(crate) fn shared(most: usize, most_each: usize, shared: bool) -> Places<P> {
-        Places::new(most, if shared { most_each } else { most / 2 })
-    }
-
     /// A place in which something is under way until it is dropped; none if that is too many.
     pub(crate) fn take(&self, peer: P) -> Option<Place<P>> {
         self.take_with(peer, CancellationToken::new(), None)

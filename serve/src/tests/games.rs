@@ -13,6 +13,7 @@ async fn without_a_table(rate: u32) -> (Tested, tempfile::TempDir) {
     let site = Site::open(Options {
         directory: directory.path().to_owned(),
         rate: NonZeroU32::new(rate),
+        proxies: Vec::new(),
         cache_bytes: 0,
     });
     (start(site.await.router()).await, directory)

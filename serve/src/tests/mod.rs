@@ -143,6 +143,7 @@ async fn site(directory: &Path) -> Site {
     Site::open(Options {
         directory: directory.to_owned(),
         rate: NonZeroU32::new(1_000_000),
+        proxies: Vec::new(),
         cache_bytes: 16 << 20,
     })
     .await

@@ -1,6 +1,7 @@
 //! What all open routes have in common, and the pages.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -205,10 +206,14 @@ async fn pages_find_their_files() {
     assert_eq!(seen.len(), FILES.len() + PAGES.len(), "{seen:?}");
 }
 
+/// Whom `limited` believes for whom it asks.
+const PROXY: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
+
 async fn limited(directory: &Path, a_second: u32) -> Tested {
     let site = Site::open(Options {
         directory: directory.to_owned(),
         rate: NonZeroU32::new(a_second),
+        proxies: vec![PROXY],
         cache_bytes: 0,
     });
     start(site.await.router()).await
@@ -465,24 +470,44 @@ fn fits(description: &Value, schema: &Value, value: &Value, place: &str) {
     }
 }
 
-/// Of listeners, whom anybody can be many of at once.
+/// Clients of a proxy have their own places and rates, and so has the proxy; others cannot say that they are somebody else.
 #[tokio::test]
-async fn one_address_never_has_all_places_whatever_its_rate() {
+async fn the_limits_hold_for_each_client_of_a_proxy() {
     let directory = tempfile::tempdir().unwrap();
     publish(directory.path(), 12);
-    let tested = limited(directory.path(), 0).await;
-    let listen = async |number| {
-        let mut stream = tested.connect_from(number).await;
-        let request = b"GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\r\n";
-        stream.write_all(request).await.unwrap();
+    let tested = limited(directory.path(), 40).await;
+    let listen = async |from: u8, client: &str| {
+        let mut stream = tested.connect_from(from).await;
+        let request = format!(
+            "GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\
+             x-forwarded-for: 192.0.2.99, {client}\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
         let mut head = [0; 12];
         stream.read_exact(&mut head).await.unwrap();
-        (head.ends_with(b"200"), stream)
+        let status: u16 = str::from_utf8(&head[9..]).unwrap().parse().unwrap();
+        (status, stream)
     };
     let mut held = Vec::new();
-    while let (true, stream) = listen(2).await {
-        held.push(stream);
+    for (from, client) in [(9, "192.0.2.7"), (2, "192.0.2.8")] {
+        for _ in 0..32 {
+            let (status, stream) = listen(from, client).await;
+            assert_eq!(status, 200);
+            held.push(stream);
+        }
+        // However many places there are, these are all of one client.
+        assert_eq!(listen(from, client).await.0, 503);
+        let one_more = listen(from, "192.0.2.9").await.0;
+        assert_eq!(one_more, if from == 9 { 200 } else { 503 });
     }
-    assert_eq!(held.len(), 128);
-    assert!(listen(3).await.0, "others have places of their own");
+    let asks = async |from, client: &str| {
+        let headers = [("x-forwarded-for", client)];
+        tested
+            .ask_from(from, "GET", "/api/table", &headers)
+            .await
+            .status
+    };
+    while asks(9, "192.0.2.7").await == 200 {}
+    assert_eq!(asks(9, "192.0.2.7").await, 429);
+    assert_eq!(asks(9, "192.0.2.9").await, 200);
 }
