@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use chomp_serve::net::{Endpoint, Limits, Server};
+use chomp_serve::net::{Endpoint, Limit, Limits, Server};
 use chomp_serve::{Options, Site};
 use chomp_table::reader::{AnyTable, CACHE_BYTES, TableName, locate};
 use chomp_table::{Digest, TableError};
@@ -73,17 +73,17 @@ impl First {
 /// The limits of connections where nobody has a token. A proxy may have all of them.
 fn limits(behind_proxy: bool) -> Limits {
     let all = machine::limits();
-    let strangers = all.strangers + all.participants;
-    let strangers_per_address = if behind_proxy {
-        strangers
+    let connections = all.strangers.all + all.participants.all;
+    let each = if behind_proxy {
+        connections
     } else {
-        all.strangers_per_address
+        all.strangers.each
     };
-    Limits {
-        strangers,
-        strangers_per_address,
-        ..all
-    }
+    let strangers = Limit {
+        all: connections,
+        each,
+    };
+    Limits { strangers, ..all }
 }
 
 pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Exit> {

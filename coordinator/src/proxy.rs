@@ -43,6 +43,8 @@ use http::{HeaderMap, Request, StatusCode};
 use hyper::body::Body as _;
 use tokio::time::timeout;
 
+use chomp_serve::net::Limit;
+
 use crate::http::metrics::Traffic;
 use crate::job::{Handle, PutRefused, Target, Transfer};
 use crate::roster::Bearer;
@@ -52,19 +54,19 @@ use outgoing::outgoing;
 
 /// The transfers at a time. More would only share the same network. Each that reads an object has a
 /// chunk of it in memory, and two pieces.
-const TRANSFERS: u32 = 64;
-/// The same for one participant.
-const TRANSFERS_EACH: u32 = 24;
+pub(crate) const TRANSFERS: Limit = Limit { all: 64, each: 24 };
 /// The requests that wait for their turn.
-const WAITING: u32 = 4096;
-/// The same of one participant.
-const WAITING_EACH: u32 = 1024;
-/// The bytes of all bodies that are being put, but for one large one.
-const BYTES_IN_FLIGHT: u64 = 128 << 20;
-/// The same of one participant. A larger body than this is large: one is put at a time, and others do not wait for it.
-const BYTES_EACH: u64 = 48 << 20;
-/// The unit in which the bytes of bodies are counted.
-const UNIT: u64 = 1 << 10;
+pub(crate) const WAITING: Limit = Limit {
+    all: 4096,
+    each: 1024,
+};
+/// The bytes of all bodies that are being put, in KiB. A body larger than what one participant gets is large: one of
+/// these is put at a time, and others do not wait for it.
+pub(crate) const BODIES_KIB: Limit = Limit {
+    all: 128 << 10,
+    each: 48 << 10,
+};
+const KIB: u64 = 1 << 10;
 /// The bytes of an object that are read at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
 /// How long a request waits for its turn.
@@ -115,10 +117,10 @@ impl Proxy {
             names: Names(Arc::new(names)),
             folder: folder.into(),
             traffic: Arc::default(),
-            waiting: Shares::new(WAITING, WAITING_EACH),
-            transfers: Shares::new(TRANSFERS, TRANSFERS_EACH),
-            memory: Shares::new(units(BYTES_IN_FLIGHT), units(BYTES_EACH)),
-            large: Shares::new(1, 1),
+            waiting: Shares::new(WAITING),
+            transfers: Shares::new(TRANSFERS),
+            memory: Shares::new(BODIES_KIB),
+            large: Shares::new(Limit { all: 1, each: 1 }),
         }
     }
 
@@ -188,19 +190,13 @@ impl Proxy {
 
     /// The memory for a body of so many bytes, once it is free.
     async fn memory(&self, participant: ParticipantId, bytes: u64) -> Option<Share> {
-        let (shares, count) = if bytes > BYTES_EACH {
-            (&self.large, 1)
-        } else {
-            (&self.memory, units(bytes))
+        let kib = bytes.div_ceil(KIB).max(1);
+        let (shares, count) = match u32::try_from(kib) {
+            Ok(kib) if kib <= BODIES_KIB.each => (&self.memory, kib),
+            _ => (&self.large, 1),
         };
         shares.take(participant, count, TURN_TIME).await
     }
-}
-
-/// So many bytes, in units.
-fn units(bytes: u64) -> u32 {
-    let units = bytes.div_ceil(UNIT).max(1);
-    u32::try_from(units).expect("a small number")
 }
 
 /// The key that a request names.

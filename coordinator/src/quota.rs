@@ -12,7 +12,7 @@ use axum::body::Body;
 
 use chomp_access::Holder;
 use chomp_plan::ParticipantId;
-use chomp_serve::net::Rates;
+use chomp_serve::net::{Limit, Rates};
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
 
@@ -31,9 +31,11 @@ const ITEMS_OF_A_CALL: usize = 64;
 /// What joining costs, in calls: others hear of each worker.
 pub(crate) const JOIN_COST: u32 = 8;
 
-/// The bytes of messages that have not come to their end, in all and of one participant. A worker has a few of some KiB.
-const MESSAGES_BYTES: u32 = 48 << 20;
-const MESSAGES_BYTES_EACH: u32 = 16 << 20;
+/// The bytes of messages that have not come to their end. A worker has a few of some KiB.
+pub(crate) const MESSAGES_BYTES: Limit = Limit {
+    all: 48 << 20,
+    each: 16 << 20,
+};
 
 /// The owner of the table: no quota binds it.
 const OWNER: ParticipantId = ParticipantId::OWNER;
@@ -86,7 +88,7 @@ impl Quota {
     pub(crate) fn new(a_second: NonZeroU32) -> Quota {
         Quota {
             calls: Arc::new(Rates::new(a_second)),
-            messages: Shares::new(MESSAGES_BYTES, MESSAGES_BYTES_EACH),
+            messages: Shares::new(MESSAGES_BYTES),
         }
     }
 
@@ -206,7 +208,7 @@ mod tests {
             };
             assert_eq!(refusal.code(), tonic::Code::ResourceExhausted);
         }
-        assert_eq!(taken, MESSAGES_BYTES_EACH);
+        assert_eq!(taken, MESSAGES_BYTES.each);
         let honest = quota.message(BOB, Body::from(vec![0; 1 << 20]));
         assert_eq!(honest.collect().await.unwrap().to_bytes().len(), 1 << 20);
         drop(held);

@@ -27,11 +27,11 @@ pub(crate) struct Share {
 }
 
 impl Shares {
-    /// So much in total, of which a participant gets `each`.
-    pub(crate) fn new(total: u32, each: u32) -> Shares {
+    /// As much as this says.
+    pub(crate) fn new(limit: chomp_serve::net::Limit) -> Shares {
         Shares {
-            all: semaphore(total),
-            each,
+            all: semaphore(limit.all),
+            each: limit.each,
             participants: Arc::default(),
         }
     }
@@ -103,7 +103,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nobody_has_it_all() {
-        let shares = Shares::new(8, 6);
+        let shares = Shares::new(chomp_serve::net::Limit { all: 8, each: 6 });
         let take = |number, count| shares.take(ParticipantId(number), count, TIME);
         let hostile = [take(1, 4).await.unwrap(), take(1, 2).await.unwrap()];
         assert!(take(1, 1).await.is_none());

@@ -138,6 +138,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
+    use crate::net::Limit;
     use crate::net::Places;
 
     fn file(bytes: &[u8]) -> File {
@@ -147,7 +148,7 @@ mod tests {
     }
 
     fn body(file: File, part: Range<u64>) -> (ChunkBody, Places<IpAddr>) {
-        let places = Places::new(1, 1);
+        let places = Places::new(Limit { all: 1, each: 1 });
         let place = places.take(IpAddr::from(Ipv4Addr::LOCALHOST)).unwrap();
         (of_file(file, part, place), places)
     }
@@ -181,7 +182,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_download_ends_when_another_gets_its_place() {
-        let places = Places::new(2, 2);
+        let places = Places::new(Limit { all: 2, each: 2 });
         let [one, other] = [1, 2].map(|number| IpAddr::from(Ipv4Addr::new(10, 0, 0, number)));
         let bytes = vec![1; usize::try_from(64 * CHUNK_BYTES).unwrap()];
         let length = bytes.len() as u64;

@@ -23,8 +23,8 @@ pub(crate) fn of_client(proxies: &[IpAddr], mut request: Request) -> Request {
 }
 
 fn client(headers: &HeaderMap) -> Option<IpAddr> {
-    let list = headers.get_all(FORWARDED_FOR).into_iter().next_back()?;
-    let last = list.to_str().ok()?.rsplit(',').next()?;
+    let addresses = headers.get_all(FORWARDED_FOR).into_iter().next_back()?;
+    let last = addresses.to_str().ok()?.rsplit(',').next()?;
     last.trim().parse().ok()
 }
 

@@ -22,12 +22,11 @@ use tokio::time::Instant;
 use crate::answer::{busy, json as told, problem};
 use crate::door::Cost;
 use crate::lookups::{Lookups, NotDone};
+use crate::net::limits::GAME_QUESTIONS;
 use crate::net::{Caller, Places};
 
-/// The threads that work questions out, and the questions that may wait for them, in all and of one address.
+/// The threads that work questions out.
 const THREADS: usize = 1;
-const WAITING_MAX: usize = 64;
-const WAITING_PER_ADDRESS: usize = 16;
 /// The longest text of a position: 32 heaps of four digits and commas, and rules.
 const TEXT_BYTES_MAX: usize = 256;
 /// The most moves that a search follows: boards of 8x8 are in, in 10 MiB.
@@ -110,7 +109,7 @@ enum Refusal {
 impl Games {
     pub(crate) fn new() -> Games {
         Games {
-            lookups: Lookups::beside(THREADS, Places::new(WAITING_MAX, WAITING_PER_ADDRESS)),
+            lookups: Lookups::beside(THREADS, Places::new(GAME_QUESTIONS)),
         }
     }
 

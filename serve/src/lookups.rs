@@ -7,15 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use crate::net::limits::QUESTIONS;
 use crate::net::{Places, network};
 use crate::turns::Turns;
 
-/// The requests that may wait for a thread. A warm lookup takes a tenth of a millisecond, so the
-/// last of them waits a fraction of a second.
-const WAITING_MAX: usize = 1024;
-/// The same from one address, or one IPv6 network of 64 bits: nobody keeps all others out, or asks
-/// much more than its rate before it is known what that costs.
-const WAITING_PER_ADDRESS: usize = 128;
 /// The threads that read a table, for each CPU: some wait for the disk.
 const THREADS_EACH: usize = 4;
 
@@ -52,7 +47,7 @@ impl Lookups {
     pub(crate) fn new() -> Lookups {
         let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = THREADS_EACH * cpus;
-        Lookups::beside(threads, Places::new(WAITING_MAX, WAITING_PER_ADDRESS))
+        Lookups::beside(threads, Places::new(QUESTIONS))
     }
 
     /// For work that is not to delay any other: threads of its own, a queue of its own.
@@ -133,6 +128,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::net::Limit;
 
     const ONE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
     const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
@@ -141,7 +137,7 @@ mod tests {
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "the test waits for the tasks")]
     async fn addresses_take_turns_and_none_has_the_whole_queue() {
-        let lookups = Lookups::beside(1, Places::new(5, 4));
+        let lookups = Lookups::beside(1, Places::new(Limit { all: 5, each: 4 }));
         let (release, wait) = mpsc::sync_channel::<()>(0);
         let (tell, told) = mpsc::sync_channel(10);
         let wait = Arc::new(Mutex::new(wait));
@@ -176,7 +172,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_gives_its_thread_back() {
-        let lookups = Lookups::beside(1, Places::new(1, 1));
+        let lookups = Lookups::beside(1, Places::new(Limit { all: 1, each: 1 }));
         for _ in 0..3 {
             let lost = lookups.run(ONE, || panic!("as the test wants it")).await;
             assert_eq!(lost, Err::<(), _>(NotDone::Lost));

@@ -21,12 +21,9 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::answer::{busy, text};
+use crate::net::limits::LISTENERS;
 use crate::net::{Caller, Place, Places};
 
-/// The listeners at a time. Each has one status in memory, which its connection has not sent yet.
-const LISTENERS_MAX: usize = 256;
-/// The same from one address, or one IPv6 network of 64 bits: nobody keeps all others out.
-const LISTENERS_PER_ADDRESS: usize = 32;
 /// How often an event comes at the most.
 const EVENT_EVERY: Duration = Duration::from_millis(500);
 /// How often something comes at the least, so that everybody on the way knows that both ends live.
@@ -82,7 +79,7 @@ impl StatusPage {
     pub(crate) fn new(told: watch::Receiver<StatusText>) -> StatusPage {
         StatusPage {
             told,
-            listeners: Places::new(LISTENERS_MAX, LISTENERS_PER_ADDRESS),
+            listeners: Places::new(LISTENERS),
         }
     }
 
@@ -207,9 +204,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::net::Limit;
 
     fn listener(told: &StatusText) -> (Listener, watch::Sender<StatusText>, Places<IpAddr>) {
-        let places = Places::new(1, 1);
+        let places = Places::new(Limit { all: 1, each: 1 });
         let caller = Caller::at(Ipv4Addr::LOCALHOST.into());
         let place = places.take(caller.address).unwrap();
         let (teller, told) = watch::channel(told.clone());
@@ -242,7 +240,7 @@ mod tests {
             (EVENT_EVERY / 2, next),
             (EVENT_EVERY + SIGN_EVERY / 2, first.clone()),
         ] {
-            let places = Places::new(2, 2);
+            let places = Places::new(Limit { all: 2, each: 2 });
             let caller = Caller::at(Ipv4Addr::LOCALHOST.into());
             let held = [(); 2].map(|()| places.take(caller.address).unwrap());
             let (teller, told) = watch::channel(first.clone());

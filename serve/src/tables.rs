@@ -29,13 +29,9 @@ use crate::answer::{HTML, JSON, TEXT, busy, json, problem, text};
 use crate::body::of_file;
 use crate::conditions::{Wanted, wanted};
 use crate::damage_log::{DamageLog, damaged};
+use crate::net::limits::DOWNLOADS;
 use crate::net::{Caller, Places};
 use crate::published::{Published, Shard, TableFile, Whole};
-
-/// The shards that are sent at a time. Each is an open file and two chunks of memory.
-const DOWNLOADS_MAX: usize = 256;
-/// The same to one address, or one IPv6 network of 64 bits: nobody keeps all others out.
-const DOWNLOADS_PER_ADDRESS: usize = 32;
 
 /// Names do not tell versions: a file of the same name may be another one day, a shard too. Who has
 /// it asks with its tag, and is told in a few bytes that it is the same.
@@ -68,8 +64,7 @@ struct Line {
 
 impl Tables {
     pub(crate) fn new(published: Arc<Published>, damage_log: DamageLog) -> Tables {
-        let places = Places::new(DOWNLOADS_MAX, DOWNLOADS_PER_ADDRESS);
-        Tables::with_places(published, damage_log, places)
+        Tables::with_places(published, damage_log, Places::new(DOWNLOADS))
     }
 
     pub(crate) fn with_places(

@@ -474,7 +474,7 @@ async fn bodies_together_take_bounded_memory() {
 
     // Who waits too long is told to come back.
     served.storage.delete(&[key(PART)]).await.unwrap();
-    let (one, mut call) = open_put(&served, SHARD, BYTES_EACH);
+    let (one, mut call) = open_put(&served, SHARD, u64::from(BODIES_KIB.each) * KIB);
     settle().await;
     let start = Instant::now();
     let piece = Bytes::from(vec![1; 64 << 10]);

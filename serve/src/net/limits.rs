@@ -3,20 +3,39 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
+/// How much there is of something for all peers of a kind, and how much of it one peer gets: an address of strangers, or
+/// one IPv6 network of 64 bits; or a participant, wherever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// For all together.
+    pub all: u32,
+    /// For each.
+    pub each: u32,
+}
+
+/// Shards that are sent to strangers at a time. Each is an open file and two chunks of memory.
+pub const DOWNLOADS: Limit = Limit { all: 256, each: 32 };
+/// Strangers that listen at a time. Each has one status in memory, which its connection has not sent yet.
+pub const LISTENERS: Limit = Limit { all: 256, each: 32 };
+/// Questions of strangers that wait for a thread. A warm lookup takes a tenth of a millisecond, so the last of them waits
+/// a fraction of a second. Nobody asks much more than its rate before it is known what that costs.
+pub const QUESTIONS: Limit = Limit {
+    all: 1024,
+    each: 128,
+};
+/// The same about small games, which have a thread of their own. One takes a tenth of a second at the most.
+pub const GAME_QUESTIONS: Limit = Limit { all: 64, each: 16 };
+
 /// What bounds connections. The defaults are what a coordinator should have; tests use shorter times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time over which no token was shown. Each is a file descriptor and some tens of KiB. If there are
     /// more, one makes room of the address that has the most.
-    pub strangers: usize,
-    /// The same from one address, or one IPv6 network of 64 bits. A browser has six; of the workers behind one address
-    /// each is a stranger for a moment.
-    pub strangers_per_address: usize,
+    /// A browser has six; of the workers behind one address each is a stranger for a moment.
+    pub strangers: Limit,
     /// Connections at a time over which a token was shown. If there are more, one makes room of the participant that
-    /// has the most.
-    pub participants: usize,
-    /// The same of one participant, wherever they come from. A thousand workers with two connections each fit.
-    pub connections_per_participant: usize,
+    /// has the most. A thousand workers of one with two connections each fit.
+    pub participants: Limit,
     /// TLS handshakes from one address in a second, and twice as many at once: all workers of one
     /// address come back within half a minute.
     pub handshake_rate: NonZeroU32,
@@ -55,10 +74,14 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            strangers: 1536,
-            strangers_per_address: 256,
-            participants: 2560,
-            connections_per_participant: 2048,
+            strangers: Limit {
+                all: 1536,
+                each: 256,
+            },
+            participants: Limit {
+                all: 2560,
+                each: 2048,
+            },
             handshake_rate: HANDSHAKE_RATE,
             refusal_rate: REFUSAL_RATE,
             calls_per_connection: 64,
@@ -81,15 +104,20 @@ impl Limits {
     /// own work. Of the rest, each connection has two, as it may read a file.
     #[must_use]
     pub fn within(self, files: u64) -> Limits {
-        let files = usize::try_from(files).unwrap_or(usize::MAX);
+        let files = u32::try_from(files).unwrap_or(u32::MAX);
         let room = (files.saturating_sub(OWN_FILES) / 2).max(CONNECTIONS_MIN);
-        let all = self.strangers + self.participants;
-        let share = |of: usize| of * room.min(all) / all;
+        let all = self.strangers.all + self.participants.all;
+        let part = |of: u32| of * room.min(all) / all;
+        let strangers = part(self.strangers.all);
         Limits {
-            strangers: share(self.strangers),
-            strangers_per_address: self.strangers_per_address.min(share(self.strangers)),
-            participants: share(self.participants),
-            connections_per_participant: share(self.connections_per_participant),
+            strangers: Limit {
+                all: strangers,
+                each: self.strangers.each.min(strangers),
+            },
+            participants: Limit {
+                all: part(self.participants.all),
+                each: part(self.participants.each),
+            },
             ..self
         }
     }
@@ -118,9 +146,9 @@ pub(super) const RATE_TIME: Duration = Duration::from_secs(30);
 /// How often connections are looked at, in parts of the shortest time that they have.
 pub(super) const LOOKS: u32 = 8;
 /// The files that a process has open besides connections and what they read: a job has a few for each of its threads.
-const OWN_FILES: usize = 192;
+const OWN_FILES: u32 = 192;
 /// So many connections are few enough for any process.
-const CONNECTIONS_MIN: usize = 32;
+const CONNECTIONS_MIN: u32 = 32;
 /// A peer that acknowledges nothing for so long is gone.
 pub(super) const GONE_TIME: Duration = Duration::from_mins(1);
 /// What a peer may send to one call before it is read: a message of pieces in flight.
@@ -158,14 +186,14 @@ mod tests {
         assert_eq!(all.within(u64::MAX), all);
         for files in [0, 64, 256, 512, 1024, 4096] {
             let few = all.within(files);
-            let connections = few.strangers + few.participants;
-            assert!(connections < all.strangers + all.participants);
+            let connections = few.strangers.all + few.participants.all;
+            assert!(connections < all.strangers.all + all.participants.all);
             assert!(connections + 2 >= CONNECTIONS_MIN);
-            let least = (OWN_FILES + 2 * CONNECTIONS_MIN) as u64;
-            let taken = (OWN_FILES + 2 * connections) as u64;
+            let least = u64::from(OWN_FILES + 2 * CONNECTIONS_MIN);
+            let taken = u64::from(OWN_FILES + 2 * connections);
             assert!(taken <= files.max(least), "{files}: {few:?}");
-            assert!(few.strangers_per_address <= few.strangers && few.strangers > 0);
-            assert!(few.connections_per_participant < few.participants);
+            assert!(few.strangers.each <= few.strangers.all && few.strangers.all > 0);
+            assert!(few.participants.each < few.participants.all);
         }
     }
 }

@@ -18,7 +18,7 @@
 mod accept;
 mod caller;
 mod connection;
-mod limits;
+pub mod limits;
 mod pace;
 mod permits;
 mod places;
@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use caller::Caller;
-pub use limits::Limits;
+pub use limits::{Limit, Limits};
 pub use pace::Pace;
 pub use permits::Permits;
 pub use rate::Rates;

@@ -30,8 +30,8 @@ pub(super) struct Permit {
 impl Permits {
     pub(super) fn new(limits: &Limits) -> Permits {
         Permits {
-            strangers: Places::new(limits.strangers, limits.strangers_per_address),
-            participants: Places::new(limits.participants, limits.connections_per_participant),
+            strangers: Places::new(limits.strangers),
+            participants: Places::new(limits.participants),
             refused: Arc::default(),
         }
     }
@@ -88,14 +88,13 @@ impl Permit {
 
 #[cfg(test)]
 mod tests {
+    use super::super::limits::Limit;
     use super::*;
 
     fn permits() -> Permits {
         Permits::new(&Limits {
-            strangers: 4,
-            strangers_per_address: 2,
-            participants: 6,
-            connections_per_participant: 4,
+            strangers: Limit { all: 4, each: 2 },
+            participants: Limit { all: 6, each: 4 },
             ..Limits::default()
         })
     }

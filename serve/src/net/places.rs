@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::limits::Limit;
 use super::standing::Standing;
 
 /// The places that peers hold. Clones share them.
@@ -23,8 +24,7 @@ pub(crate) struct Places<P> {
 
 #[derive(Debug)]
 struct Shared<P> {
-    most: usize,
-    most_each: usize,
+    most: Limit,
     held: Mutex<Held<P>>,
 }
 
@@ -54,8 +54,8 @@ pub(crate) struct Place<P: Copy + Eq + Hash> {
 }
 
 impl<P: Copy + Eq + Hash> Places<P> {
-    /// So many, of which a peer has at most `most_each`.
-    pub(crate) fn new(most: usize, most_each: usize) -> Places<P> {
+    /// As many as this says.
+    pub(crate) fn new(most: Limit) -> Places<P> {
         let held = Held {
             next: 0,
             total: 0,
@@ -64,7 +64,6 @@ impl<P: Copy + Eq + Hash> Places<P> {
         Places {
             shared: Arc::new(Shared {
                 most,
-                most_each,
                 held: Mutex::new(held),
             }),
         }
@@ -89,10 +88,10 @@ impl<P: Copy + Eq + Hash> Places<P> {
     ) -> Option<Place<P>> {
         let mut held = self.now();
         let own = held.by_peer.get(&peer).map_or(0, BTreeMap::len);
-        if own >= self.shared.most_each {
+        if own >= self.shared.most.each as usize {
             return None;
         }
-        if held.total >= self.shared.most {
+        if held.total >= self.shared.most.all as usize {
             held.make_room(own + 1)?;
         }
         held.next += 1;
@@ -201,7 +200,7 @@ mod tests {
 
     #[test]
     fn they_are_counted_in_all_and_by_peer() {
-        let places = Places::new(4, 2);
+        let places = Places::new(Limit { all: 4, each: 2 });
         let first = places.take('a').unwrap();
         let second = places.take('a').unwrap();
         assert!(places.take('a').is_none());
@@ -216,7 +215,7 @@ mod tests {
     /// Few that take all there is leave every newcomer as many as they keep.
     #[test]
     fn who_has_the_most_makes_room() {
-        let places = Places::new(12, 6);
+        let places = Places::new(Limit { all: 12, each: 6 });
         let greedy: Vec<_> = "aaaaaabbbbbb"
             .chars()
             .map(|peer| places.take(peer))
@@ -244,7 +243,7 @@ mod tests {
     /// Many peers with one place each keep no other out, unless all are at something.
     #[tokio::test(start_paused = true)]
     async fn where_all_have_as_many_an_idle_one_goes() {
-        let places = Places::new(2, 2);
+        let places = Places::new(Limit { all: 2, each: 2 });
         let standings = [(); 2].map(|()| Arc::new(Standing::new()));
         let held = [0, 1].map(|at| places.take_for(at, &standings[at]).unwrap());
         let calls = standings.each_ref().map(Call::begin);
@@ -256,7 +255,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_has_nothing_under_way_goes_first() {
-        let places = Places::new(3, 3);
+        let places = Places::new(Limit { all: 3, each: 3 });
         let standings = [(); 3].map(|()| Arc::new(Standing::new()));
         let held = standings
             .each_ref()

@@ -305,7 +305,7 @@ async fn a_slow_download_goes_on_and_one_that_stands_still_ends() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_connections_are_refused_and_counted() {
     let limits = Limits {
-        strangers_per_address: 3,
+        strangers: Limit { all: 9, each: 3 },
         ..patient()
     };
     let server = start(limits, None).await;

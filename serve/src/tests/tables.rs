@@ -17,7 +17,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::{Tested, publish, publish_words, put, site, start, words_of};
 use crate::damage_log::DamageLog;
-use crate::net::Places;
+use crate::net::{Limit, Places};
 use crate::published::Published;
 use crate::tables::Tables;
 
@@ -437,7 +437,11 @@ async fn too_many_downloads_are_told_to_come_back() {
     let damage_log = DamageLog::default();
     let published = Published::new(directory.path().to_owned(), damage_log.clone());
     let mut site = site(directory.path()).await;
-    site.tables = Tables::with_places(Arc::new(published), damage_log, Places::new(6, 4));
+    site.tables = Tables::with_places(
+        Arc::new(published),
+        damage_log,
+        Places::new(Limit { all: 6, each: 4 }),
+    );
     let tested = start(site.router()).await;
     let mut hostile = Vec::new();
     for _ in 0..4 {

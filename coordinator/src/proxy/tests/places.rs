@@ -12,7 +12,7 @@ async fn transfers_take_turns_and_one_that_nobody_reads_ends() {
     };
     let start = Instant::now();
     let mut unread = Vec::new();
-    for _ in 0..TRANSFERS_EACH {
+    for _ in 0..TRANSFERS.each {
         let response = ask(1).await;
         assert_eq!(response.status(), StatusCode::OK);
         unread.push(response);
@@ -33,14 +33,14 @@ async fn transfers_take_turns_and_one_that_nobody_reads_ends() {
     for response in unread.drain(..) {
         assert!(response.into_body().collect().await.is_err());
     }
-    for number in 0..TRANSFERS {
-        let response = ask(number / TRANSFERS_EACH).await;
+    for number in 0..TRANSFERS.all {
+        let response = ask(number / TRANSFERS.each).await;
         assert_eq!(response.status(), StatusCode::OK);
         unread.push(response);
     }
     let read = served.proxy.traffic().fetched.load(Ordering::Relaxed);
     sleep(Duration::from_millis(1)).await;
-    let most = (TRANSFERS_EACH + TRANSFERS) << 20;
+    let most = (TRANSFERS.each + TRANSFERS.all) << 20;
     assert!(
         read <= u64::from(most) + (40 << 20),
         "{read} bytes are read ahead"

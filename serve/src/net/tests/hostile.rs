@@ -125,9 +125,8 @@ async fn pings_alone_keep_no_connection() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_keep_nobody_out_who_has_a_token() {
     let limits = Limits {
-        participants: 8,
-        strangers: 8,
-        strangers_per_address: 4,
+        participants: Limit { all: 8, each: 8 },
+        strangers: Limit { all: 8, each: 4 },
         ..patient()
     };
     let server = start(limits, None).await;
