@@ -22,7 +22,7 @@ pub(crate) use game::GameArgs;
 pub(crate) use job::{CoordinatorArgs, GrundyArgs, PlanArgs, RunArgs, StatusArgs, Way, WorkerArgs};
 pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use query::{Numbers, OpeningsArgs, QueryArgs};
-pub(crate) use serve::{RATE, ServeArgs};
+pub(crate) use serve::ServeArgs;
 pub(crate) use shared::{Place, ReachArgs, SourceArgs, TABLE, TableArgs, Wanted};
 pub(crate) use verify::VerifyArgs;
 

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use chomp_serve::net::limits::REQUESTS_A_SECOND;
 use chomp_serve::net::{Endpoint, Limit, Limits, Server};
 use chomp_serve::{Options, Site};
 use chomp_table::reader::{AnyTable, CACHE_BYTES, TableName, locate};
@@ -12,7 +13,7 @@ use chomp_table::{Digest, TableError};
 use serde::Serialize;
 use tokio::net::TcpListener;
 
-use crate::args::{Place, RATE, ServeArgs};
+use crate::args::{Place, ServeArgs};
 use crate::download;
 use crate::exit::{Exit, usage};
 use crate::machine;
@@ -144,7 +145,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
 pub(crate) fn usual(directory: PathBuf) -> Options {
     Options {
         directory,
-        rate: NonZeroU32::new(RATE),
+        rate: NonZeroU32::new(REQUESTS_A_SECOND),
         proxies: Vec::new(),
         cache_bytes: CACHE_BYTES,
     }

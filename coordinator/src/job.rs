@@ -33,6 +33,8 @@ pub(crate) use desk::{Desk, PutRefused, Reply, Subject, Target, Transfer, Worker
 pub(crate) use handle::Handle;
 pub use handle::{Snapshot, WorkerSnapshot, WorkerStats};
 pub(crate) use queue::CallRefused;
+#[cfg(test)]
+pub(crate) use queue::WAITING_MAX;
 
 use handle::Command;
 use pace::Pace;

@@ -56,6 +56,8 @@ pub mod status;
 mod teller;
 
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod world;

@@ -21,9 +21,9 @@ use crate::shares::Shares;
 /// The calls of a participant in a second, for each CPU of the coordinator's machine, and twice as many at
 /// once. A worker makes one for each task, which takes up to a second, and one every 7.5 s besides; one that
 /// goes through the coordinator some ten for each task. So this is a thousand threads.
-const CALLS_EACH_CPU: u32 = 1000;
+pub(crate) const CALLS_EACH_CPU: u32 = 1000;
 /// The least of it.
-const CALLS_MIN: u32 = 2000;
+pub(crate) const CALLS_MIN: u32 = 2000;
 /// How long a call waits for its turn, and how long a refusal is held back.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// So many leases of a heartbeat, ranges of a result, or records of a report cost as much as a call.

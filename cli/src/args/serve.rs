@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use bytesize::ByteSize;
+use chomp_serve::net::limits::REQUESTS_A_SECOND;
 
 use super::shared::{SourceArgs, address, flag, size};
 
@@ -29,7 +30,7 @@ pub(crate) struct ServeArgs {
     pub(crate) http: SocketAddr,
 
     /// Answer this many requests a second from each address, and bursts of twice as many; 0: no limit
-    #[arg(long, value_name = "N", default_value_t = RATE)]
+    #[arg(long, value_name = "N", default_value_t = REQUESTS_A_SECOND)]
     pub(crate) rate: u32,
 
     /// The address of a reverse proxy: its X-Forwarded-For says which client asks, and the limits hold for that
@@ -46,7 +47,3 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }
-
-/// The default limit of requests a second from one address. A page makes a few. A program that asks one after the other
-/// makes some thousands at most.
-pub(crate) const RATE: u32 = 1000;

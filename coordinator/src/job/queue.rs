@@ -7,7 +7,7 @@ use chomp_serve::turns::Turns;
 use tokio::sync::Notify;
 
 /// The commands of a participant that wait at a time: a few of each of its workers.
-pub(super) const WAITING_MAX: usize = 1 << 14;
+pub(crate) const WAITING_MAX: usize = 1 << 14;
 
 /// Why the job does not take a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -13,6 +13,9 @@ pub struct Limit {
     pub each: u32,
 }
 
+/// Requests of an address in a second, and twice as many at once. A page makes a few. A program that asks one after the
+/// other makes some thousands at most.
+pub const REQUESTS_A_SECOND: u32 = 1000;
 /// Shards that are sent to strangers at a time. Each is an open file and two chunks of memory.
 pub const DOWNLOADS: Limit = Limit { all: 256, each: 32 };
 /// Strangers that listen at a time. Each has one status in memory, which its connection has not sent yet.

@@ -93,7 +93,7 @@ fn absurd() -> Vec<Vec<u8>> {
 async fn honest_questions_are_answered_among_hostile_ones() {
     let home = tempfile::tempdir().unwrap();
     end(&mut run(&home.path().join("table"), 16)).summary();
-    let served = Served::in_haste(HASTE, home, &["--rate", "0"]);
+    let served = Served::in_haste(HASTE, home, &["--rate", "0", "--trust-proxy", "127.0.0.1"]);
     let port = served.port;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut stays = JoinSet::new();

@@ -4,6 +4,7 @@
 mod hostile;
 mod job;
 mod life;
+mod proxied;
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};

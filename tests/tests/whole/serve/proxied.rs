@@ -1,0 +1,126 @@
+//! A served table behind nginx, as `deploy/proxy/nginx.conf` sets it up.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
+
+use super::Served;
+use crate::common::cluster::{Process, free_port, wait_for};
+use crate::common::{end, needs, run};
+
+/// So many connections of each of seven addresses say nothing: more than a server has places for.
+const SILENT: usize = 700;
+/// How long a visitor waits for an answer.
+const HANG: Duration = Duration::from_secs(10);
+
+/// nginx on `port` before a server on another, with all its files in a folder of its own. None if there is no nginx.
+fn nginx(home: &Path, port: u16, behind: u16) -> Option<Process> {
+    let there = needs::can("nginx", Command::new("nginx").arg("-v"));
+    needs::found("NGINX", there)?;
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let shipped = fs::read_to_string(tests.join("../deploy/proxy/nginx.conf")).unwrap();
+    let site = shipped
+        .replace("127.0.0.1:7172", &format!("127.0.0.1:{behind}"))
+        .replace("listen 80;", &format!("listen 127.0.0.1:{port};"))
+        .replace("    listen [::]:80;\n", "");
+    assert!(!site.contains("7172") && !site.contains("80;"), "{site}");
+    fs::write(home.join("site.conf"), site).unwrap();
+    let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let folders = folders.map(|name| format!("{name}_temp_path nginx-{name};"));
+    let main = format!(
+        "daemon off; master_process off; pid nginx.pid; error_log stderr; \
+         events {{ worker_connections 4096; }} \
+         http {{ access_log off; {} include site.conf; }}",
+        folders.join(" ")
+    );
+    fs::write(home.join("nginx.conf"), main).unwrap();
+    let mut command = Command::new("nginx");
+    command
+        .args(["-e", "stderr", "-c", "nginx.conf", "-p"])
+        .arg(home);
+    Some(Process::start(&mut command, home))
+}
+
+async fn connect(from: u8, port: u16) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket
+        .bind((Ipv4Addr::new(127, 0, 2, from), 0).into())
+        .unwrap();
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    timeout(HANG, socket.connect(server))
+        .await
+        .unwrap()
+        .unwrap()
+}
+
+/// The status of an answer to a visitor at 127.0.2.`from`, who says that it is somebody else.
+async fn ask(from: u8, port: u16, path: &str) -> u16 {
+    let mut stream = connect(from, port).await;
+    let other = "x-forwarded-for: 192.0.2.1\r\n";
+    let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n{other}connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let read = timeout(HANG, stream.read_to_end(&mut answer)).await;
+    read.expect("an answer").unwrap();
+    let status = answer
+        .get(9..12)
+        .and_then(|status| str::from_utf8(status).ok());
+    status
+        .and_then(|status| status.parse().ok())
+        .expect("a status")
+}
+
+#[tokio::test]
+async fn nginx_tells_who_asks_and_keeps_the_silent_from_the_others() {
+    let home = tempfile::tempdir().unwrap();
+    end(&mut run(&home.path().join("table"), 14)).summary();
+    let served = Served::of(home, &["--rate", "20", "--trust-proxy", "127.0.0.1"]);
+    let port = free_port();
+    let Some(proxy) = nginx(served.home.path(), port, served.port) else {
+        return served.stop();
+    };
+    wait_for("nginx", || {
+        std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+
+    // One that asks too often has to wait, and no other.
+    let mut refused = 0;
+    for _ in 0..100 {
+        refused += usize::from(ask(2, port, "/api/position/3,1").await == 429);
+    }
+    assert!(refused > 10, "{refused}");
+    assert_eq!(ask(3, port, "/api/position/3,1").await, 200);
+
+    // An event comes when there is one, though the answer has no end.
+    let mut listener = connect(3, port).await;
+    let request = b"GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\r\n";
+    listener.write_all(request).await.unwrap();
+    let mut said = String::new();
+    while !said.contains("event: status") {
+        let mut bytes = [0; 1024];
+        let read = timeout(HANG, listener.read(&mut bytes)).await;
+        let count = read.expect("an event").unwrap();
+        assert_ne!(count, 0, "{said}");
+        said += str::from_utf8(&bytes[..count]).unwrap();
+    }
+
+    // Many that say nothing keep nobody out.
+    let mut silent = Vec::new();
+    for number in 0..7 * SILENT {
+        let from = u8::try_from(10 + number % 7).unwrap();
+        silent.push(connect(from, port).await);
+    }
+    for visitor in 30..40 {
+        assert_eq!(ask(visitor, port, "/api/position/3,1").await, 200);
+    }
+    drop(silent);
+    proxy.send(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(proxy.wait().code, Some(0));
+    served.stop();
+}
