@@ -1,4 +1,4 @@
-//! The limits that pages name are those of the code.
+//! The limits that pages name are those of the code. The table of docs/SERVING.md is made of them.
 
 use std::fs;
 
@@ -10,17 +10,10 @@ OPERATIONS.md :: 1,000 a second for each CPU :: coordinator/src/quota.rs :: cons
 OPERATIONS.md :: at least 2,000 :: coordinator/src/quota.rs :: const CALLS_MIN: u32 = 2000;
 OPERATIONS.md :: A join counts as 8 more :: coordinator/src/quota.rs :: const JOIN_COST: u32 = 8;
 OPERATIONS.md :: Each 64 leases :: coordinator/src/quota.rs :: const ITEMS_OF_A_CALL: usize = 64;
-OPERATIONS.md :: calls that wait for the job | 16,384 :: coordinator/src/job/queue.rs :: const WAITING_MAX: usize = 1 << 14;
 OPERATIONS.md :: | workers | 4,096; :: coordinator/src/error.rs :: const WORKERS_MAX: usize = 4096;
 OPERATIONS.md :: leases in a heartbeat 8,192 :: coordinator/src/service.rs :: const LEASES_MAX: usize = 1 << 13;
 OPERATIONS.md :: | a call | 2 MiB; :: coordinator/src/server.rs :: const MESSAGE_BYTES_MAX: usize = 2 << 20;
 OPERATIONS.md :: | participants | 4,096, :: access/src/participants.rs :: const PARTICIPANTS_MAX: usize = 4096;
-OPERATIONS.md :: 24 of 64 transfers :: coordinator/src/proxy.rs :: const TRANSFERS: u32 = 64;
-OPERATIONS.md :: 24 of 64 transfers :: coordinator/src/proxy.rs :: const TRANSFERS_EACH: u32 = 24;
-OPERATIONS.md :: 48 of the 128 MiB :: coordinator/src/proxy.rs :: const BYTES_IN_FLIGHT: u64 = 128 << 20;
-OPERATIONS.md :: 48 of the 128 MiB :: coordinator/src/proxy.rs :: const BYTES_EACH: u64 = 48 << 20;
-OPERATIONS.md :: 1,024 of 4,096 waiting requests :: coordinator/src/proxy.rs :: const WAITING: u32 = 4096;
-OPERATIONS.md :: 1,024 of 4,096 waiting requests :: coordinator/src/proxy.rs :: const WAITING_EACH: u32 = 1024;
 OPERATIONS.md :: | a part | 256 MiB, 4,096 ranges :: store/src/part.rs :: const RANGES_MAX: usize = 1 << 12;
 OPERATIONS.md :: | a part | 256 MiB, 4,096 ranges :: store/src/part.rs :: const BYTES_MAX: u64 = 1 << 28;
 OPERATIONS.md :: ended leases for 131,072 ranges :: plan/src/leases.rs :: const ENDED_UNITS_MAX: usize = 1 << 17;
@@ -32,15 +25,6 @@ OPERATIONS.md :: gives up after 10 s :: worker/src/link.rs :: const PATIENCE_FIR
 OPERATIONS.md :: else after 30 minutes :: worker/src/link.rs :: const PATIENCE_LATER: Duration = Duration::from_mins(30);
 OPERATIONS.md :: also minus 128 MiB :: cli/src/local.rs :: const COORDINATOR_BYTES: u64 = 128 << 20;
 OPERATIONS.md :: some 250 bytes for each range :: cli/src/local.rs :: const COORDINATOR_RANGE_BYTES: u64 = 250;
-SERVING.md :: | 1,000, and twice as many :: cli/src/args/serve.rs :: const RATE: u32 = 1000;
-SERVING.md :: | 256 each | 32 each | :: serve/src/tables.rs :: const DOWNLOADS_MAX: usize = 256;
-SERVING.md :: | 256 each | 32 each | :: serve/src/tables.rs :: const DOWNLOADS_PER_ADDRESS: usize = 32;
-SERVING.md :: | 256 each | 32 each | :: serve/src/status.rs :: const LISTENERS_MAX: usize = 256;
-SERVING.md :: | 256 each | 32 each | :: serve/src/status.rs :: const LISTENERS_PER_ADDRESS: usize = 32;
-SERVING.md :: | 1,024; 64 about small games | :: serve/src/lookups.rs :: const WAITING_MAX: usize = 1024;
-SERVING.md :: | 128; 16 about small games | :: serve/src/lookups.rs :: const WAITING_PER_ADDRESS: usize = 128;
-SERVING.md :: | 1,024; 64 about small games | :: serve/src/games.rs :: const WAITING_MAX: usize = 64;
-SERVING.md :: | 128; 16 about small games | :: serve/src/games.rs :: const WAITING_PER_ADDRESS: usize = 16;
 SERVING.md :: 32 KiB/s on average over 30 s :: serve/src/net/limits.rs :: const RATE_MIN: NonZeroU64 = NonZeroU64::new(32 << 10)
 SERVING.md :: 32 KiB/s on average over 30 s :: serve/src/net/limits.rs :: const RATE_TIME: Duration = Duration::from_secs(30);
 OPERATIONS.md :: | a lease | 30 s unless renewed :: plan/src/settings.rs :: lease_ms: 30_000,
