@@ -4,7 +4,7 @@
 use std::fs;
 
 use chomp_serve::net::limits::{
-    DOWNLOADS, GAME_QUESTIONS, LISTENERS, QUESTIONS, REQUESTS_A_SECOND,
+    ANSWER_UNIT, ANSWERS, GAME_QUESTIONS, LISTENERS, QUESTIONS, REQUESTS_A_SECOND,
 };
 use chomp_serve::net::{Limit, Limits};
 
@@ -61,13 +61,17 @@ fn table() -> String {
     ] {
         table += &line(what, [&each.to_string(), ""], NONE, beyond);
     }
-    for (what, limit) in [
-        ("downloads of shards", DOWNLOADS),
-        ("listeners", LISTENERS),
-        ("waiting questions", QUESTIONS),
-        ("waiting questions about small games", GAME_QUESTIONS),
+    for (what, limit, unit) in [
+        ("listeners", LISTENERS, 1),
+        ("waiting questions", QUESTIONS, 1),
+        ("waiting questions about small games", GAME_QUESTIONS, 1),
+        (
+            "MiB of answers that are not taken yet",
+            ANSWERS,
+            (1 << 20) / ANSWER_UNIT,
+        ),
     ] {
-        let limit = both(limit, 1);
+        let limit = both(limit, unit);
         table += &line(what, limit.each_ref().map(String::as_str), NONE, full);
     }
     let rate = format!("{CALLS_EACH_CPU} for each CPU, at least {CALLS_MIN}");

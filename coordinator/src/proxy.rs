@@ -33,7 +33,7 @@ use bytes::{Bytes, BytesMut};
 use chomp_plan::{ParticipantId, WorkerId};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_serve::answer::problem;
-use chomp_serve::net::Pace;
+use chomp_serve::net::Limit;
 use chomp_store::{FaultKind, Key, PartName, Storage, StorageError, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::MANIFEST_NAME;
@@ -42,8 +42,7 @@ use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::Body as _;
 use tokio::time::timeout;
-
-use chomp_serve::net::Limit;
+use tokio_stream::StreamExt;
 
 use crate::http::metrics::Traffic;
 use crate::job::{Handle, PutRefused, Target, Transfer};
@@ -369,25 +368,11 @@ async fn read(proxy: &Proxy, body: Body, length: u64) -> Result<Bytes, Refused> 
         StatusCode::BAD_REQUEST,
         "the body is not as long as was said",
     );
-    let mut pace = Pace::default();
     let mut bytes = BytesMut::with_capacity(usize::try_from(length).map_err(|_| wrong)?);
-    let mut body = std::pin::pin!(body);
-    loop {
-        let frame = std::future::poll_fn(|context| body.as_mut().poll_frame(context));
-        let frame = pace.wait(frame, |frame| {
-            let data = frame
-                .as_ref()
-                .and_then(|frame| frame.as_ref().ok()?.data_ref());
-            data.map_or(0, |data| data.len() as u64)
-        });
-        let slow = (StatusCode::REQUEST_TIMEOUT, "the body comes too slowly");
-        let Some(frame) = frame.await.ok_or(slow)? else {
-            break;
-        };
-        let broken = (StatusCode::BAD_REQUEST, "the body was broken off");
-        let Ok(data) = frame.map_err(|_| broken)?.into_data() else {
-            continue;
-        };
+    let mut body = body.into_data_stream();
+    while let Some(data) = body.next().await {
+        let broken = "the body was broken off, or came too slowly";
+        let data = data.map_err(|_| (StatusCode::BAD_REQUEST, broken))?;
         if (bytes.len() + data.len()) as u64 > length {
             return Err(wrong);
         }

@@ -1,11 +1,12 @@
-//! What every open route has in common: how often an address may come, whose pages may read the
-//! answers, and which methods there are.
+//! What every open route has in common: how often an address may come, how much it may leave untaken, whose pages may
+//! read the answers, and which methods there are.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
@@ -16,10 +17,13 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Method, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Body as _;
 use tokio::time::Instant;
 
-use crate::answer::problem;
-use crate::net::{Caller, Rates};
+use crate::answer::{busy, problem};
+use crate::net::limits::{ANSWER_BYTES_MAX, ANSWER_UNIT, ANSWERS};
+use crate::net::{Caller, Places, Rates};
 
 /// The methods of every open route.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
@@ -42,6 +46,8 @@ pub(crate) enum Readers {
 pub(crate) struct Door {
     /// None if everybody may come as often as they like.
     rates: Option<Arc<Rates<IpAddr>>>,
+    /// For answers that are not taken yet.
+    pub(crate) answers: Places<IpAddr>,
     readers: Readers,
 }
 
@@ -50,6 +56,7 @@ impl Door {
     pub(crate) fn new(rate: Option<NonZeroU32>) -> Door {
         Door {
             rates: rate.map(|rate| Arc::new(Rates::new(rate))),
+            answers: Places::new(ANSWERS),
             readers: Readers::Own,
         }
     }
@@ -70,12 +77,13 @@ impl Door {
 pub(crate) struct Cost(pub(crate) u32);
 
 async fn pass(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let address = Caller::of(request.extensions()).network();
+    let caller = Caller::of(request.extensions());
+    let address = caller.network();
     let wait = door
         .rates
         .as_ref()
         .and_then(|rates| rates.take(address, Instant::now()).err());
-    let mut response = match wait {
+    let response = match wait {
         Some(wait) => too_often(wait),
         None => next.run(request).await,
     };
@@ -83,6 +91,7 @@ async fn pass(State(door): State<Door>, request: Request, next: Next) -> Respons
     if let (Some(rates), Some(Cost(cost))) = (&door.rates, cost) {
         rates.charge(address, *cost, Instant::now());
     }
+    let mut response = held(response, &caller, &door.answers);
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if door.readers == Readers::All {
@@ -90,6 +99,28 @@ async fn pass(State(door): State<Door>, request: Request, next: Next) -> Respons
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, MAY_READ);
     }
     response
+}
+
+/// The answer, which has places of the caller until it is taken.
+fn held(response: Response, caller: &Caller, places: &Places<IpAddr>) -> Response {
+    let bytes = response.body().size_hint().exact().unwrap_or_default();
+    let size = u32::try_from(bytes.min(ANSWER_BYTES_MAX))
+        .map(|bytes| bytes / ANSWER_UNIT)
+        .expect("a small number");
+    if size == 0 {
+        return response;
+    }
+    let Some(place) = caller.take(places, size) else {
+        return busy(
+            "you have not taken all that you asked for: take it, then ask again",
+            1,
+        );
+    };
+    let keep = move |error| {
+        let _ = &place;
+        error
+    };
+    response.map(|body| Body::new(body.map_err(keep)))
 }
 
 fn too_often(wait: Duration) -> Response {

@@ -68,7 +68,7 @@ pub struct Site {
     api: Api,
     games: Games,
     pages: Pages,
-    door: Door,
+    pub(crate) door: Door,
     proxies: Arc<[IpAddr]>,
 }
 

@@ -9,7 +9,6 @@
 //! Files come with their SHA-256 as entity tag, whole or in part, and never compressed: they are.
 
 use std::io;
-use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -29,8 +28,6 @@ use crate::answer::{HTML, JSON, TEXT, busy, json, problem, text};
 use crate::body::of_file;
 use crate::conditions::{Wanted, wanted};
 use crate::damage_log::{DamageLog, damaged};
-use crate::net::limits::DOWNLOADS;
-use crate::net::{Caller, Places};
 use crate::published::{Published, Shard, TableFile, Whole};
 
 /// Names do not tell versions: a file of the same name may be another one day, a shard too. Who has
@@ -50,7 +47,6 @@ const NO_FRAMES: HeaderValue = HeaderValue::from_static("DENY");
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
     published: Arc<Published>,
-    places: Places<IpAddr>,
     damage_log: DamageLog,
 }
 
@@ -64,17 +60,8 @@ struct Line {
 
 impl Tables {
     pub(crate) fn new(published: Arc<Published>, damage_log: DamageLog) -> Tables {
-        Tables::with_places(published, damage_log, Places::new(DOWNLOADS))
-    }
-
-    pub(crate) fn with_places(
-        published: Arc<Published>,
-        damage_log: DamageLog,
-        places: Places<IpAddr>,
-    ) -> Tables {
         Tables {
             published,
-            places,
             damage_log,
         }
     }
@@ -137,15 +124,11 @@ impl Tables {
         let Some(part) = part.filter(|_| request.method != Method::HEAD) else {
             return response;
         };
-        let address = Caller::of(&request.extensions).address;
-        let Some(place) = self.places.take(address) else {
-            return busy("too many downloads at once: try again later", 10);
-        };
         let path = shard.path.clone();
         let opened = tokio::task::spawn_blocking(move || shard.open()).await;
         match opened.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
             Ok(file) => {
-                *response.body_mut() = Body::new(of_file(file, part, place));
+                *response.body_mut() = Body::new(of_file(file, part));
                 response
             }
             Err(error) => {

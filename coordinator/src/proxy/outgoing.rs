@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use chomp_serve::net::Pace;
 use chomp_serve::{Chunk, ChunkBody};
 use chomp_store::{Key, Storage};
 use tokio::sync::mpsc;
@@ -15,7 +14,7 @@ use super::{Proxy, chunk};
 use crate::http::metrics::Traffic;
 use crate::shares::Share;
 
-/// What is sent at a time.
+/// What is sent at a time: so the next chunk is read when most of one is taken.
 const PIECE_BYTES: usize = 128 << 10;
 
 /// Where the chunks come from.
@@ -27,8 +26,8 @@ struct Origin {
 }
 
 /// A body of the bytes `first` of an object and then those in `rest`, as far as they are there; `exact` of them if that is
-/// known. `turn` is kept for as long as they are under way. What cannot be read ends the body with an error, as does a
-/// worker that takes too long, or an object that is shorter than it was a moment ago.
+/// known. `turn` is kept for as long as they are under way. What cannot be read ends the body with an error, as does
+/// an object that is shorter than it was a moment ago.
 pub(super) fn outgoing(
     proxy: &Proxy,
     key: Key,
@@ -52,8 +51,7 @@ pub(super) fn outgoing(
 
 impl Origin {
     async fn send(self, first: Bytes, mut rest: Range<u64>) {
-        let mut pace = Pace::default();
-        let mut goes_on = self.pass(Ok(first), &mut pace).await;
+        let mut goes_on = self.pass(Ok(first)).await;
         while goes_on && !rest.is_empty() {
             let range = chunk(&rest);
             let read = self.storage.read_at(&self.key, range.clone()).await;
@@ -65,44 +63,32 @@ impl Origin {
                 Ok(bytes) if (bytes.len() as u64) < range.end - range.start => rest.end,
                 _ => range.end,
             };
-            goes_on = self.pass(read, &mut pace).await;
+            goes_on = self.pass(read).await;
         }
         // The end of an object is not that of a transfer that was given up.
         if goes_on {
-            pace.wait(self.chunks.send(Ok(Bytes::new())), |_| 0).await;
+            drop(self.chunks.send(Ok(Bytes::new())).await);
         }
     }
 
     /// Whether the worker has taken what was read, and there may be more.
-    async fn pass(&self, chunk: Chunk, pace: &mut Pace) -> bool {
-        let bytes = |chunk: &Chunk| chunk.as_ref().map_or(0, |bytes| bytes.len() as u64);
+    async fn pass(&self, chunk: Chunk) -> bool {
+        let mut bytes = match chunk {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                drop(self.chunks.send(Err(error)).await);
+                return false;
+            }
+        };
         let fetched = &self.traffic.fetched;
-        fetched.fetch_add(bytes(&chunk), Ordering::Relaxed);
-        let failed = chunk.is_err();
-        for piece in pieces(chunk) {
-            let length = bytes(&piece);
-            let sent = pace.wait(self.chunks.send(piece), |_| length).await;
-            // A worker that is gone, or as good as gone, gets no more.
-            if !matches!(sent, Some(Ok(()))) {
+        fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        while !bytes.is_empty() {
+            let piece = bytes.split_to(bytes.len().min(PIECE_BYTES));
+            if self.chunks.send(Ok(piece)).await.is_err() {
                 tracing::debug!("a worker takes no more of {}", self.key);
                 return false;
             }
         }
-        !failed
+        true
     }
-}
-
-/// A chunk in the pieces in which it is sent: a slow worker is seen to take some of it.
-fn pieces(chunk: Chunk) -> impl Iterator<Item = Chunk> {
-    let (mut bytes, mut error) = match chunk {
-        Ok(bytes) => (bytes, None),
-        Err(error) => (Bytes::new(), Some(error)),
-    };
-    std::iter::from_fn(move || {
-        if let Some(error) = error.take() {
-            return Some(Err(error));
-        }
-        let piece = bytes.split_to(bytes.len().min(PIECE_BYTES));
-        (!piece.is_empty()).then_some(Ok(piece))
-    })
 }

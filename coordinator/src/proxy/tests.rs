@@ -370,11 +370,6 @@ fn stalled() -> (mpsc::Sender<Bytes>, Body) {
     (sender, Body::new(StreamBody::new(frames)))
 }
 
-/// How long somebody may take who does nothing.
-fn patience() -> Duration {
-    Pace::default().left()
-}
-
 /// A put of so many bytes, of which none come.
 fn open_put(served: &Served, key: &str, length: u64) -> (mpsc::Sender<Bytes>, JoinSet<u16>) {
     let (sender, body) = stalled();
@@ -393,37 +388,13 @@ fn open_put(served: &Served, key: &str, length: u64) -> (mpsc::Sender<Bytes>, Jo
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_that_come_too_slowly_end() {
+async fn a_body_that_takes_too_long_or_is_broken_off_leaves_nothing() {
     let served = serve();
     let start = Instant::now();
     let (still, mut call) = open_put(&served, SHARD, 1 << 20);
     assert_eq!(call.join_next().await.unwrap().unwrap(), 408);
-    assert_eq!(start.elapsed(), patience());
+    assert_eq!(start.elapsed(), BODY_TIME);
     drop(still);
-    // So many bytes every ten seconds: too few, too few for a body as large as that, and enough.
-    for (bytes, length, status) in [
-        (300_000, 16 << 20, 408),
-        (330_000, 64 << 20, 408),
-        (330_000, 3_300_000, 201),
-    ] {
-        let start = Instant::now();
-        let (slow, mut call) = open_put(&served, SHARD, length);
-        let piece = Bytes::from(vec![1; bytes]);
-        let drip = async {
-            for _ in 0..length / bytes as u64 {
-                if slow.send(piece.clone()).await.is_err() {
-                    break;
-                }
-                sleep(Duration::from_secs(10)).await;
-            }
-            drop(slow);
-        };
-        let (found, ()) = tokio::join!(call.join_next(), drip);
-        assert_eq!(found.unwrap().unwrap(), status, "{bytes}");
-        assert!(start.elapsed() <= BODY_TIME + Duration::from_secs(10));
-    }
-    served.storage.delete(&[key(SHARD)]).await.unwrap();
-    // One that is broken off leaves nothing.
     let (cut, mut call) = open_put(&served, SHARD, 1 << 20);
     drop(cut);
     assert_eq!(call.join_next().await.unwrap().unwrap(), 400);

@@ -10,7 +10,7 @@ use http::request::Parts;
 use tokio_util::sync::CancellationToken;
 
 use super::permits::Permit;
-use super::places::network;
+use super::places::{Place, Places, network};
 
 /// The other end of the connection that a request came over.
 #[derive(Clone, Debug)]
@@ -50,6 +50,13 @@ impl Caller {
     /// What its address is counted as: a network of IPv6 is one.
     pub fn network(&self) -> IpAddr {
         network(self.address)
+    }
+
+    /// Places of this size for something that the call holds. When another gets them, the connection ends.
+    pub(crate) fn take(&self, places: &Places<IpAddr>, size: u32) -> Option<Place<IpAddr>> {
+        let permit = self.permit.upgrade();
+        let standing = permit.map_or_else(Arc::default, |permit| Arc::clone(permit.standing()));
+        places.take_for(self.network(), size, &standing)
     }
 
     /// Notes that a call had a valid token of this participant: the limits of strangers do not bind the connection any

@@ -27,6 +27,7 @@ use super::limits::{
     CONNECTION_WINDOW_BYTES, ERROR_RESETS, FRAME_BYTES, GONE_TIME, HEADERS, LOOKS, Limits,
     PENDING_RESETS, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES, UNSENT_BYTES,
 };
+use super::pace::Pace;
 use super::permits::Permit;
 use super::places::network;
 use super::rate::Rates;
@@ -221,9 +222,10 @@ impl Calls {
     async fn answer(self: Arc<Calls>, request: Request<Incoming>) -> Result<Response, Infallible> {
         let limits = &self.shared.limits;
         let mut call = Call::begin(&self.standing);
+        let pace = Pace::new(limits.rate_min, limits.rate_time);
         let (mut head, body) = request.into_parts();
         head.extensions.insert(Arc::clone(&self.caller));
-        let request = Request::from_parts(head, Body::new(Sent::new(body, limits.pace())));
+        let request = Request::from_parts(head, Body::new(Sent::new(body, pace)));
         // A router is always ready.
         let mut answer = pin!(self.router.clone().call(request));
         let response = match tokio::time::timeout(limits.answer_time, answer.as_mut()).await {
@@ -243,7 +245,7 @@ impl Calls {
         } else if response.status().as_u16() < StatusCode::BAD_REQUEST.as_u16() {
             call.is_useful();
         }
-        Ok(response.map(|body| Body::new(Given::new(body, call, limits.pace()))))
+        Ok(response.map(|body| Body::new(Given::new(body, call, pace))))
     }
 }
 

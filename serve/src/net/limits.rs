@@ -16,8 +16,16 @@ pub struct Limit {
 /// Requests of an address in a second, and twice as many at once. A page makes a few. A program that asks one after the
 /// other makes some thousands at most.
 pub const REQUESTS_A_SECOND: u32 = 1000;
-/// Shards that are sent to strangers at a time. Each is an open file and two chunks of memory.
-pub const DOWNLOADS: Limit = Limit { all: 256, each: 32 };
+/// Memory for answers that strangers have not taken yet, in units of [`ANSWER_UNIT`]. Smaller ones are not counted: no
+/// more of them are under way than calls.
+pub const ANSWERS: Limit = Limit {
+    all: 128 << 8,
+    each: 16 << 8,
+};
+/// 4 KiB.
+pub const ANSWER_UNIT: u32 = 4 << 10;
+/// What an answer is counted as at the most: a file is read as it is taken, and never whole in memory.
+pub const ANSWER_BYTES_MAX: u64 = 512 << 10;
 /// Strangers that listen at a time. Each has one status in memory, which its connection has not sent yet.
 pub const LISTENERS: Limit = Limit { all: 256, each: 32 };
 /// Questions of strangers that wait for a thread. A warm lookup takes a tenth of a millisecond, so the last of them waits
@@ -144,8 +152,8 @@ impl Limits {
 
 const HANDSHAKE_RATE: NonZeroU32 = NonZeroU32::new(100).unwrap();
 const REFUSAL_RATE: NonZeroU32 = NonZeroU32::new(10).unwrap();
-pub(super) const RATE_MIN: NonZeroU64 = NonZeroU64::new(32 << 10).unwrap();
-pub(super) const RATE_TIME: Duration = Duration::from_secs(30);
+const RATE_MIN: NonZeroU64 = NonZeroU64::new(32 << 10).unwrap();
+const RATE_TIME: Duration = Duration::from_secs(30);
 /// How often connections are looked at, in parts of the shortest time that they have.
 pub(super) const LOOKS: u32 = 8;
 /// The files that a process has open besides connections and what they read: a job has a few for each of its threads.

@@ -38,7 +38,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use caller::Caller;
 pub use limits::{Limit, Limits};
-pub use pace::Pace;
 pub use permits::Permits;
 pub use rate::Rates;
 
@@ -101,10 +100,5 @@ impl Limits {
     /// The places for connections.
     pub fn permits(&self) -> Permits {
         Permits::new(self)
-    }
-
-    /// The least rate of peers.
-    pub(super) fn pace(&self) -> Pace {
-        Pace::new(self.rate_min, self.rate_time)
     }
 }

@@ -38,8 +38,8 @@ impl Permits {
 
     /// A place for a peer, unless that is too many.
     pub(super) fn take(&self, peer: IpAddr) -> Option<Arc<Permit>> {
-        let standing = Arc::new(Standing::new());
-        let Some(place) = self.strangers.take_for(network(peer), &standing) else {
+        let standing = Arc::<Standing>::default();
+        let Some(place) = self.strangers.take_for(network(peer), 1, &standing) else {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         };
@@ -53,7 +53,7 @@ impl Permits {
 
     /// The connections that are open.
     pub fn open(&self) -> u64 {
-        (self.strangers.open() + self.participants.open()) as u64
+        u64::from(self.strangers.open() + self.participants.open())
     }
 
     /// The connections that were refused as too many.
@@ -73,7 +73,7 @@ impl Permit {
             return true;
         }
         let places = &self.permits.participants;
-        let Some(place) = places.take_for(participant, &self.standing) else {
+        let Some(place) = places.take_for(participant, 1, &self.standing) else {
             return false;
         };
         // Two calls may come at once.

@@ -3,7 +3,7 @@
 //! A peer has so many at the most. When none is left, a newcomer gets one of the peer that has the most, if that has more
 //! than the newcomer will have: first one that has had nothing under way for the longest time, else the oldest. If all
 //! have as many as the newcomer will have, it gets one that has nothing under way. So whatever others do with their
-//! places, a peer finds as many as they have.
+//! places, a peer finds as many as they have. What takes more than another, as a large answer, counts as several.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -31,14 +31,21 @@ struct Shared<P> {
 #[derive(Debug)]
 struct Held<P> {
     next: u64,
-    total: usize,
-    /// The places of each peer that has some, by number.
-    by_peer: HashMap<P, BTreeMap<u64, Holding>>,
+    total: u32,
+    by_peer: HashMap<P, Own>,
+}
+
+/// What a peer has.
+#[derive(Debug, Default)]
+struct Own {
+    total: u32,
+    by_number: BTreeMap<u64, Holding>,
 }
 
 /// What is known of a place that is held.
 #[derive(Debug)]
 struct Holding {
+    size: u32,
     over: CancellationToken,
     /// What tells whether anything is under way; something always is where there is none.
     standing: Option<Weak<Standing>>,
@@ -71,38 +78,47 @@ impl<P: Copy + Eq + Hash> Places<P> {
 
     /// A place in which something is under way until it is dropped; none if that is too many.
     pub(crate) fn take(&self, peer: P) -> Option<Place<P>> {
-        self.take_with(peer, CancellationToken::new(), None)
+        let over = CancellationToken::new();
+        let holding = Holding {
+            size: 1,
+            over: over.clone(),
+            standing: None,
+        };
+        self.take_with(peer, holding, over)
     }
 
-    /// A place for a connection.
-    pub(super) fn take_for(&self, peer: P, standing: &Arc<Standing>) -> Option<Place<P>> {
-        let over = standing.over().clone();
-        self.take_with(peer, over, Some(Arc::downgrade(standing)))
-    }
-
-    fn take_with(
+    /// Places for what a connection has or is, which ends with it.
+    pub(super) fn take_for(
         &self,
         peer: P,
-        over: CancellationToken,
-        standing: Option<Weak<Standing>>,
+        size: u32,
+        standing: &Arc<Standing>,
     ) -> Option<Place<P>> {
+        let over = standing.over().clone();
+        let holding = Holding {
+            size,
+            over: over.clone(),
+            standing: Some(Arc::downgrade(standing)),
+        };
+        self.take_with(peer, holding, over)
+    }
+
+    fn take_with(&self, peer: P, holding: Holding, over: CancellationToken) -> Option<Place<P>> {
         let mut held = self.now();
-        let own = held.by_peer.get(&peer).map_or(0, BTreeMap::len);
-        if own >= self.shared.most.each as usize {
+        let most = self.shared.most;
+        let own = held.by_peer.get(&peer).map_or(0, |own| own.total) + holding.size;
+        if own > most.each {
             return None;
         }
-        if held.total >= self.shared.most.all as usize {
-            held.make_room(own + 1)?;
+        while held.total + holding.size > most.all {
+            held.make_room(own)?;
         }
         held.next += 1;
-        held.total += 1;
+        held.total += holding.size;
         let number = held.next;
-        let holding = Holding {
-            over: over.clone(),
-            standing,
-        };
         let all = held.by_peer.entry(peer).or_default();
-        all.insert(number, holding);
+        all.total += holding.size;
+        all.by_number.insert(number, holding);
         Some(Place {
             peer,
             number,
@@ -112,7 +128,7 @@ impl<P: Copy + Eq + Hash> Places<P> {
     }
 
     /// How many are held.
-    pub(crate) fn open(&self) -> usize {
+    pub(crate) fn open(&self) -> u32 {
         self.now().total
     }
 
@@ -125,11 +141,11 @@ impl<P: Copy + Eq + Hash> Places<P> {
 
 impl<P: Copy + Eq + Hash> Held<P> {
     /// Takes a place from somebody for a peer that will have `least`; none if nobody has one to give away.
-    fn make_room(&mut self, least: usize) -> Option<()> {
-        let most = self.by_peer.values().map(BTreeMap::len).max()?;
-        let of_most = self.by_peer.iter().filter(|(_, all)| all.len() == most);
-        let places = of_most.flat_map(|(&peer, all)| {
-            let all = all.iter();
+    fn make_room(&mut self, least: u32) -> Option<()> {
+        let most = self.by_peer.values().map(|own| own.total).max()?;
+        let of_most = self.by_peer.iter().filter(|(_, own)| own.total == most);
+        let places = of_most.flat_map(|(&peer, own)| {
+            let all = own.by_number.iter();
             all.map(move |(&number, holding)| (holding.rank(number), peer))
         });
         let ((is_busy, _, number), peer) = places.min_by_key(|(rank, _)| *rank)?;
@@ -141,10 +157,11 @@ impl<P: Copy + Eq + Hash> Held<P> {
     }
 
     fn remove(&mut self, peer: P, number: u64) -> Option<Holding> {
-        let all = self.by_peer.get_mut(&peer)?;
-        let removed = all.remove(&number)?;
-        self.total -= 1;
-        if all.is_empty() {
+        let own = self.by_peer.get_mut(&peer)?;
+        let removed = own.by_number.remove(&number)?;
+        own.total -= removed.size;
+        self.total -= removed.size;
+        if own.by_number.is_empty() {
             self.by_peer.remove(&peer);
         }
         Some(removed)
@@ -244,8 +261,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn where_all_have_as_many_an_idle_one_goes() {
         let places = Places::new(Limit { all: 2, each: 2 });
-        let standings = [(); 2].map(|()| Arc::new(Standing::new()));
-        let held = [0, 1].map(|at| places.take_for(at, &standings[at]).unwrap());
+        let standings = [(); 2].map(|()| Arc::<Standing>::default());
+        let held = [0, 1].map(|at| places.take_for(at, 1, &standings[at]).unwrap());
         let calls = standings.each_ref().map(Call::begin);
         assert!(places.take(2).is_none());
         drop(calls);
@@ -256,10 +273,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_nothing_under_way_goes_first() {
         let places = Places::new(Limit { all: 3, each: 3 });
-        let standings = [(); 3].map(|()| Arc::new(Standing::new()));
+        let standings = [(); 3].map(|()| Arc::<Standing>::default());
         let held = standings
             .each_ref()
-            .map(|it| places.take_for('a', it).unwrap());
+            .map(|it| places.take_for('a', 1, it).unwrap());
         let calls = [0, 2].map(|at| Call::begin(&standings[at]));
         tokio::time::sleep(Duration::from_secs(1)).await;
         let other = places.take('b').unwrap();
@@ -267,11 +284,29 @@ mod tests {
         drop(calls);
         tokio::time::sleep(Duration::from_secs(1)).await;
         // Of those who have as many, only one with nothing under way.
-        let second = places.take_for('c', &standings[1]).unwrap();
+        let second = places.take_for('c', 1, &standings[1]).unwrap();
         assert!(standings[0].over().is_cancelled());
         let _calls = [1, 2].map(|at| Call::begin(&standings[at]));
         let third = places.take('d');
         assert!(third.is_none() && places.open() == 3);
         drop((other, second, held));
+    }
+
+    /// Large things, of a peer with many, make room for those of one with few.
+    #[tokio::test]
+    async fn what_is_large_counts_as_several() {
+        let places = Places::new(Limit { all: 12, each: 8 });
+        let standings = [(); 4].map(|()| Arc::<Standing>::default());
+        let take = |at: usize, peer, size| places.take_for(peer, size, &standings[at]);
+        let first = take(0, 'a', 5);
+        assert!(first.is_some() && take(0, 'a', 4).is_none());
+        let second = take(1, 'a', 3);
+        let third = take(2, 'b', 6);
+        assert_eq!(places.open(), 9);
+        let ended = standings.each_ref().map(|it| it.over().is_cancelled());
+        assert_eq!(ended, [true, false, false, false]);
+        assert!(take(3, 'c', 7).is_none(), "nobody has more than that");
+        drop((first, second, third));
+        assert_eq!(places.open(), 0);
     }
 }

@@ -46,8 +46,8 @@ pub(super) struct Call {
     useful: bool,
 }
 
-impl Standing {
-    pub(super) fn new() -> Standing {
+impl Default for Standing {
+    fn default() -> Standing {
         Standing {
             state: Mutex::new(State {
                 admitted: false,
@@ -59,7 +59,9 @@ impl Standing {
             over: CancellationToken::new(),
         }
     }
+}
 
+impl Standing {
     /// A token was shown; whether that is new.
     pub(super) fn admit(&self) -> bool {
         !std::mem::replace(&mut self.now().admitted, true)
@@ -153,7 +155,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_stays_while_it_is_of_use() {
-        let standing = Arc::new(Standing::new());
+        let standing = Arc::new(Standing::default());
         let wait = async |time: Duration| {
             tokio::time::sleep(time).await;
             standing.judge(IDLE)
@@ -185,7 +187,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_answer_that_is_not_taken_is_too_many() {
-        let standing = Arc::new(Standing::new());
+        let standing = Arc::new(Standing::default());
         let calls: Vec<Call> = (0..3).map(|_| Call::begin(&standing)).collect();
         for call in &calls {
             call.offers(SECOND);

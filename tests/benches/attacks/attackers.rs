@@ -35,22 +35,25 @@ pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     /// The directory of the table: what one may read over the network is found there faster.
     pub(crate) table: std::path::PathBuf,
+    /// The addresses that attack.
+    pub(crate) addresses: usize,
 }
 
 impl Target {
-    /// The address that a lane comes from. A participant may have machines in many places; of strangers each has one.
+    /// The address that a lane comes from.
     fn from(&self, lane: usize) -> IpAddr {
-        let lane = if self.access.token.is_some() { lane } else { 0 };
-        address(lane)
+        address(lane % self.addresses)
     }
 }
 
-/// An attack: its name, whether it takes a token, and whether it needs TLS.
+/// An attack: its name, whether it takes a token, whether it needs TLS, and from how many addresses it comes: a
+/// participant may have machines in many places, a stranger has one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) token: bool,
     pub(crate) tls: bool,
+    pub(crate) addresses: usize,
 }
 
 const fn attack(name: &'static str, token: bool) -> Attack {
@@ -58,11 +61,28 @@ const fn attack(name: &'static str, token: bool) -> Attack {
         name,
         token,
         tls: false,
+        addresses: if token { 8 } else { 1 },
     }
 }
 
-/// All attacks. The first two have no contact with the coordinator.
-pub(crate) const ALL: [Attack; 18] = [
+const fn handshakes(name: &'static str, addresses: usize) -> Attack {
+    Attack {
+        tls: true,
+        addresses,
+        ..attack(name, false)
+    }
+}
+
+/// One of several strangers.
+const fn together(name: &'static str, addresses: usize) -> Attack {
+    Attack {
+        addresses,
+        ..attack(name, false)
+    }
+}
+
+/// All attacks. The first two have no contact with the coordinator; the last three come from many addresses.
+pub(crate) const ALL: [Attack; 25] = [
     attack("nothing", false),
     attack("busy loops", false),
     attack("uploads never sent", true),
@@ -80,11 +100,17 @@ pub(crate) const ALL: [Attack; 18] = [
     attack("listeners", true),
     attack("refused calls", false),
     attack("questions", false),
+    attack("games", false),
+    attack("messages without end", true),
     Attack {
-        name: "handshakes",
-        token: false,
-        tls: true,
+        addresses: 2,
+        ..attack("silence after a token", true)
     },
+    handshakes("handshakes", 1),
+    handshakes("begun handshakes", 1),
+    handshakes("begun handshakes of seven", 7),
+    together("games of six", 6),
+    together("slow downloads of eight", 8),
 ];
 
 /// Attacks until the process is killed.
@@ -98,12 +124,22 @@ pub(crate) async fn run(name: &str, target: Target) {
         "uploads never sent" => 64,
         "unread streams" => 640,
         "pings" => 4094,
-        "unread downloads" | "listeners" => 256,
+        "silence after a token" => 4095,
+        "begun handshakes" => 1622,
+        "begun handshakes of seven" => 7 * 1622,
+        "messages without end" => 6 * 64,
+        "unread downloads" | "listeners" | "slow downloads of eight" => 256,
         _ => 128,
     };
     // A few connections share the calls, as those of a worker do.
-    let peers: Vec<Arc<tokio::sync::Mutex<Option<Peer>>>> =
-        (0..16).map(|_| Arc::default()).collect();
+    let peers: Vec<Arc<tokio::sync::Mutex<Option<Peer>>>> = (0
+        ..if name == "messages without end" {
+            6
+        } else {
+            16
+        })
+        .map(|_| Arc::default())
+        .collect();
     for lane in 0..many {
         let (name, target) = (name.to_owned(), Arc::clone(&target));
         let shared = Arc::clone(&peers[lane % peers.len()]);
@@ -112,8 +148,19 @@ pub(crate) async fn run(name: &str, target: Target) {
                 let done = match &*name {
                     "busy loops" => burn().await,
                     "pings" => ping(&target, lane).await,
-                    "unread downloads" => download(&target, lane).await,
+                    "unread downloads" => download(&target, lane, Duration::MAX).await,
+                    "slow downloads of eight" => download(&target, lane, SIP_EVERY).await,
                     "handshakes" => handshake(&target, lane).await,
+                    "begun handshakes" | "begun handshakes of seven" => {
+                        silence(&target, lane, &[22, 3, 1]).await
+                    }
+                    "silence after a token" => {
+                        if lane < target.addresses {
+                            show_token(&target, lane).await
+                        } else {
+                            silence(&target, lane, &[]).await
+                        }
+                    }
                     _ => with_peer(&name, &target, lane, &shared).await,
                 };
                 if done.is_err() {
@@ -165,7 +212,16 @@ async fn with_peer(
 /// One thing after the other over a connection, until it fails.
 async fn over(name: &str, target: &Target, lane: usize, mut peer: Peer) -> Result<(), BoxError> {
     let worker = number();
-    let joins = ["joins", "refused calls", "status", "listeners", "questions"];
+    let joins = [
+        "joins",
+        "refused calls",
+        "status",
+        "listeners",
+        "questions",
+        "games",
+        "games of six",
+        "messages without end",
+    ];
     if target.access.token.is_some() && !joins.contains(&name) {
         peer.rpc.join(hello(worker, "attacker")).await?;
     }
@@ -215,24 +271,7 @@ async fn over(name: &str, target: &Target, lane: usize, mut peer: Peer) -> Resul
                 };
                 patient(peer.rpc.r#return(back).await)?;
             }
-            "completions" => {
-                let range = v1::Summary {
-                    head: 1,
-                    count: 1,
-                    stored: 1,
-                    digest: vec![7; 32],
-                    offset: 16,
-                    length: 16,
-                };
-                let ranges = vec![range];
-                let said = v1::CompleteRequest {
-                    worker,
-                    lease: number(),
-                    result: Some(Said::Evaluated(v1::Evaluated { ranges })),
-                    next: false,
-                };
-                patient(peer.rpc.complete(said).await)?;
-            }
+            "completions" => patient(peer.rpc.complete(completion(worker)).await)?,
             "lost records" => {
                 let records = all_records(&target.table).await?;
                 for records in records.chunks(4096).cycle().take(1000) {
@@ -249,8 +288,33 @@ async fn over(name: &str, target: &Target, lane: usize, mut peer: Peer) -> Resul
             // Whoever shows no token is refused, and asks again.
             "refused calls" => drop(peer.rpc.join(hello(worker, "stranger")).await),
             "questions" => drop(peer.get(&question(number()), &[]).await),
+            // A large one: it takes its time.
+            "games" | "games of six" => {
+                let path = format!("/api/games/poisons/losing/{}", 200 + number() % 100);
+                drop(peer.get(&path, &[]).await);
+            }
+            "messages without end" => endless(&peer).await?,
             other => return Err(format!("{other} is no attack").into()),
         }
+    }
+}
+
+/// A result under a lease that nobody has.
+fn completion(worker: u64) -> v1::CompleteRequest {
+    let range = v1::Summary {
+        head: 1,
+        count: 1,
+        stored: 1,
+        digest: vec![7; 32],
+        offset: 16,
+        length: 16,
+    };
+    let ranges = vec![range];
+    v1::CompleteRequest {
+        worker,
+        lease: number(),
+        result: Some(Said::Evaluated(v1::Evaluated { ranges })),
+        next: false,
     }
 }
 
@@ -365,12 +429,52 @@ async fn ping(target: &Target, lane: usize) -> Result<(), BoxError> {
     }
 }
 
-/// A download of the table of which nothing is read.
-async fn download(target: &Target, lane: usize) -> Result<(), BoxError> {
+/// A call whose message is as large as one may be, and never comes to its end.
+async fn endless(peer: &Peer) -> Result<(), BoxError> {
+    let mut message = vec![0; 2 << 20];
+    // It says that it has 2 MiB, of which the head of five bytes is not a part.
+    message[2] = 0x20;
+    let message = tokio_stream::once(Ok::<_, tonic::Status>(Frame::data(message.into())));
+    let body = tokio_stream::StreamExt::chain(message, tokio_stream::pending());
+    let body = Body::new(http_body_util::StreamBody::new(body));
+    let headers = [("content-type", "application/grpc"), ("te", "trailers")];
+    drop(peer.ask(Method::POST, COMPLETE, &headers, body).await?);
+    Ok(())
+}
+
+/// One call with the token, and no more over this connection.
+async fn show_token(target: &Target, lane: usize) -> Result<(), BoxError> {
+    let peer = Peer::connect(&target.access, Some(target.from(lane))).await?;
+    peer.get("/status", &[]).await?;
+    std::future::pending().await
+}
+
+/// A connection over which no more than this is said.
+async fn silence(target: &Target, lane: usize, said: &[u8]) -> Result<(), BoxError> {
+    let mut stream = raw(target, lane).await?;
+    stream.write_all(said).await?;
+    let mut byte = [0];
+    while stream.read(&mut byte).await? != 0 {}
+    Ok(())
+}
+
+/// How often some 64 KiB of a download are taken: a little more than a server asks of who downloads.
+const SIP_EVERY: Duration = Duration::from_millis(1500);
+const COMPLETE: &str = "/chomp.v1.Coordinator/Complete";
+
+/// A download of the table of which nothing is read, or as much as a server asks for.
+async fn download(target: &Target, lane: usize, every: Duration) -> Result<(), BoxError> {
     let mut stream = raw(target, lane).await?;
     let path = crate::shard_path();
     let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
+    if every < Duration::MAX {
+        let mut sip = vec![0; 64 << 10];
+        loop {
+            tokio::time::sleep(every).await;
+            stream.read_exact(&mut sip).await?;
+        }
+    }
     // It is seen that the connection is closed, and nothing of what was sent is taken.
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -15,14 +15,15 @@
 //! take CPU of the same machine. So the workers have the first CPU and the coordinator the last; attackers share
 //! the last, and have the lowest priority there (`nice -n 19`), so that they get what the coordinator leaves. The
 //! attack "busy loops" is the control: it takes as much CPU as it gets, and has no contact. An attacker has one
-//! participant's token and eight addresses, or none and one address; honest peers have another.
+//! participant's token and eight addresses, or none and one address, or several where its name says so; honest peers
+//! have another.
 //!
 //! Where others use the machine too, `nice -n -15` as root keeps them from its CPUs, and `TMPDIR=/dev/shm` from its disk:
 //! else the rates say how busy that is.
 //!
 //! * **rate**: ranges a second, in parts of what they are undisturbed.
-//! * **p50, p99**: of the answers to honest questions (over a connection that stays, over new ones, parts of
-//!   a file), heartbeats and joins.
+//! * **p50, p99**: of the answers to honest questions (over a connection that stays, over new ones, about a
+//!   game, parts of a file), heartbeats and joins.
 //! * **failed**: those of them without the right answer within ten seconds. **told to wait**: refused as too many.
 //! * **leases lost**: tasks of the honest workers that were lost.
 
@@ -191,13 +192,15 @@ fn attack(args: &[String]) {
     };
     let mut access = Access::read(Path::new(access)).expect("an access file");
     let known = ALL.iter().find(|known| known.name == name);
-    if !known.expect("an attack").token {
+    let known = known.expect("an attack");
+    if !known.token {
         access.token = None;
     }
     let target = Target {
         access,
         address: address.parse().expect("an address"),
         table: PathBuf::from(table),
+        addresses: known.addresses,
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(attackers::run(name, target));

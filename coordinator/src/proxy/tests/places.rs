@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn transfers_take_turns_and_one_that_nobody_reads_ends() {
+async fn transfers_take_turns_and_read_little_ahead() {
     let served = serve();
     served.storage.overwrite(&key(PART), vec![1; 4 << 20]);
     let ask = |participant| {
@@ -28,11 +28,9 @@ async fn transfers_take_turns_and_one_that_nobody_reads_ends() {
     });
     assert_eq!(beyond.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!((start.elapsed(), honest), (TURN_TIME, Duration::ZERO));
+    unread.clear();
     sleep(Duration::from_millis(1)).await;
-    assert_eq!(served.proxy.transfers.left(), 64, "those did not take it");
-    for response in unread.drain(..) {
-        assert!(response.into_body().collect().await.is_err());
-    }
+    assert_eq!(served.proxy.transfers.left(), 64);
     for number in 0..TRANSFERS.all {
         let response = ask(number / TRANSFERS.each).await;
         assert_eq!(response.status(), StatusCode::OK);
@@ -45,11 +43,9 @@ async fn transfers_take_turns_and_one_that_nobody_reads_ends() {
         read <= u64::from(most) + (40 << 20),
         "{read} bytes are read ahead"
     );
-    // One that is dropped leaves its place at once, the others when they have stood still.
+    // One that is dropped leaves its place at once.
     assert_eq!(served.proxy.transfers.left(), 0);
     unread.pop();
     let again = ask(4).await;
     assert!(again.into_body().collect().await.is_ok());
-    sleep(patience()).await;
-    assert_eq!(served.proxy.transfers.left(), 64);
 }
