@@ -19,6 +19,12 @@ const FAILING: Duration = Duration::from_secs(1);
 const WAITING: Duration = Duration::from_secs(3);
 /// The least time from one line about an outage to the next.
 const LINE_EVERY: Duration = Duration::from_mins(1);
+/// A server that sends fewer bytes a second gives nothing.
+const BYTES_PER_SECOND: u128 = 1 << 10;
+/// The part of the patience over which that is averaged: 10 s of five minutes.
+const WINDOW: u32 = 30;
+/// The part of that time which one pause counts at most: who sends enough may pause now and then.
+const PAUSE: u32 = 4;
 
 /// How long a server may give nothing, however often it is asked.
 #[derive(Clone, Copy, Debug)]
@@ -43,12 +49,26 @@ pub(crate) struct Contact {
 struct State {
     /// Whether it has ever answered.
     answered: bool,
+    pace: Pace,
     /// Since when it gives nothing; none if it gave something last.
     silent_since: Option<Instant>,
     /// Whether that was said.
     is_said: bool,
     /// When an outage was last said, this one or an earlier one.
     said: Option<Instant>,
+}
+
+/// How fast bytes come, to whichever requests.
+#[derive(Debug, Default)]
+struct Pace {
+    /// What came since an answer began or this was judged.
+    bytes: u128,
+    /// How long that took, with a part of each pause.
+    taken: Duration,
+    /// When something came last.
+    last: Option<Instant>,
+    /// When it was last fast enough.
+    kept: Option<Instant>,
 }
 
 /// The tries of one request.
@@ -97,10 +117,22 @@ impl Contact {
         }
     }
 
-    /// Something came.
-    pub(crate) fn came(&self) {
+    /// An answer began.
+    pub(crate) fn answered(&self) {
         let mut state = self.state();
         state.answered = true;
+        state.pace.restart();
+    }
+
+    /// So many bytes of an answer came, or its end. Fails if too few have come for a while.
+    pub(crate) fn came(&self, bytes: Option<usize>) -> Result<(), Outage> {
+        let mut state = self.state();
+        let judge = |bytes| state.pace.judge(bytes, self.patience.later / WINDOW);
+        match bytes.map_or(Some(true), judge) {
+            Some(true) => {}
+            Some(false) => return Err(Outage::Slow),
+            None => return Ok(()),
+        }
         let since = state.silent_since.take();
         if std::mem::take(&mut state.is_said)
             && let Some(since) = since
@@ -108,6 +140,7 @@ impl Contact {
             let seconds = since.elapsed().as_secs();
             tracing::warn!("{} answers again, after {seconds} s", self.place);
         }
+        Ok(())
     }
 
     /// Waits for `work`, and says so if that takes long. Ends when the patience does.
@@ -160,11 +193,39 @@ impl Contact {
     }
 }
 
+impl Pace {
+    fn restart(&mut self) {
+        (self.bytes, self.taken) = (0, Duration::ZERO);
+        self.last = Some(Instant::now());
+    }
+
+    /// Whether it is fast enough, with so many bytes more; none if that is not known yet. It is known after a `window`, or
+    /// as soon as there are enough bytes for it.
+    fn judge(&mut self, bytes: usize, window: Duration) -> Option<bool> {
+        let now = Instant::now();
+        let last = self.last.replace(now).unwrap_or(now);
+        self.taken += (now - last).min(window / PAUSE);
+        self.bytes += bytes as u128;
+        let due = BYTES_PER_SECOND * self.taken.max(window).as_millis();
+        let is_enough = self.bytes * 1000 >= due;
+        if !is_enough && self.taken < window {
+            return None;
+        }
+        self.restart();
+        if is_enough {
+            self.kept = Some(now);
+        }
+        Some(is_enough)
+    }
+}
+
 impl Tries<'_> {
-    /// Something came.
+    /// The request has got further, which counts if it was fast enough.
     pub(crate) fn renew(&mut self) {
-        self.since = Instant::now();
-        self.pause = PAUSES.0;
+        if self.contact.state().pace.kept > Some(self.since) {
+            self.since = Instant::now();
+            self.pause = PAUSES.0;
+        }
     }
 
     /// Waits before a request is repeated, or gives up.

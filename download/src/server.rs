@@ -270,7 +270,7 @@ impl Server {
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
             return Ok(Err(Outage::Status(status.as_u16())));
         }
-        self.contact.came();
+        self.contact.answered();
         if status.is_redirection() {
             let target = header(&response, LOCATION).unwrap_or("elsewhere");
             let status = status.as_u16();
@@ -293,7 +293,7 @@ impl Server {
     pub(crate) async fn chunk(&self, response: &mut Response) -> Result<Option<Bytes>, Outage> {
         let chunk = async { response.chunk().await.map_err(|error| failed(&error)) };
         let chunk = self.contact.heed(chunk).await?;
-        self.contact.came();
+        self.contact.came(chunk.as_ref().map(Bytes::len))?;
         Ok(chunk)
     }
 

@@ -216,6 +216,28 @@ async fn connections_that_break_off_are_made_again() {
     }
 }
 
+/// Also if every try gets some bytes.
+#[tokio::test]
+async fn a_server_that_drips_is_given_up_and_a_slow_one_is_not() {
+    for what in ["manifest.json", "shards"] {
+        let (_out, server, error) = fails(Peril::Drip(what, 1)).await;
+        let said = chomp_table::format::describe(&error);
+        let place = server.url();
+        let expected = format!("{place} cannot be reached: it sends less than 1 KiB/s");
+        assert_eq!(said, expected, "{what}");
+
+        server.set(Peril::Drip(what, 16));
+        let out = tempfile::tempdir().unwrap();
+        let config = Config {
+            parallel: NonZeroUsize::MIN,
+            ..config(&place, out.path())
+        };
+        let began = tokio::time::Instant::now();
+        get(config.clone()).await.unwrap();
+        assert!(began.elapsed() > config.patience.later, "{what}");
+    }
+}
+
 #[tokio::test]
 async fn refusals_end_it_at_once() {
     for (status, token) in [(401, true), (403, false), (410, false), (404, false)] {

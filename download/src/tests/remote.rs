@@ -113,6 +113,7 @@ async fn no_answer_is_wrong() {
         Peril::RangeEndless,
         Peril::NoSuchRange,
         Peril::Flip,
+        Peril::Drip("shards", 1),
         Peril::OtherVersion,
         Peril::NoTable,
     ] {
@@ -124,7 +125,7 @@ async fn no_answer_is_wrong() {
         assert!(text.contains(&server.url()), "{peril:?}: {text}");
         refused += 1;
     }
-    assert_eq!(refused, 17);
+    assert_eq!(refused, 18);
 
     for peril in [
         Peril::OtherSums,

@@ -26,6 +26,9 @@ const SIZE: ShardSize = ShardSize {
     shard_words: 50,
 };
 
+/// A pause that makes 100 bytes a second of one at a time.
+const DRIP: Duration = Duration::from_millis(10);
+
 /// What a server does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peril {
@@ -75,8 +78,10 @@ pub(super) enum Peril {
     OtherTag,
     /// All digests are right, and a shard is none.
     NoTable,
-    /// A few bytes at a time.
+    /// Shards come a few bytes at a time.
     Slow,
+    /// The manifest, or the shards, come so many bytes at a time, each after [`DRIP`].
+    Drip(&'static str, usize),
 }
 
 #[derive(Debug)]
@@ -229,6 +234,16 @@ fn endless() -> Response<Body> {
     Response::new(Body::from_stream(tokio_stream::iter(bytes)))
 }
 
+/// So many bytes at a time, each after a pause.
+fn slowly(bytes: &[u8], size: usize, pause: Duration) -> Body {
+    let pieces: Vec<Bytes> = bytes.chunks(size).map(|it| it.to_vec().into()).collect();
+    let pieces = tokio_stream::iter(pieces).then(move |piece| async move {
+        tokio::time::sleep(pause).await;
+        Ok::<_, io::Error>(piece)
+    });
+    Body::from_stream(pieces)
+}
+
 async fn answer(
     State(world): State<Arc<Mutex<World>>>,
     uri: Uri,
@@ -268,6 +283,9 @@ async fn answer(
             let mut flipped = bytes.to_vec();
             flipped[at] ^= 1 << (at % 8);
             bytes = flipped.into();
+        }
+        (Peril::Drip("manifest.json", size), "manifest.json") => {
+            return Response::new(slowly(&bytes, size, DRIP));
         }
         (Peril::OtherSums, "SHA256SUMS") => bytes = bytes.to_ascii_uppercase().into(),
         _ => {}
@@ -361,14 +379,8 @@ fn answer_shard(
             let body = Body::from_stream(body);
             response.header("content-length", bytes.len()).body(body)
         }
-        Peril::Slow => {
-            let pieces: Vec<Bytes> = bytes.chunks(32).map(|it| it.to_vec().into()).collect();
-            let slowly = tokio_stream::iter(pieces).then(|piece| async {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-                Ok::<_, io::Error>(piece)
-            });
-            response.body(Body::from_stream(slowly))
-        }
+        Peril::Slow => response.body(slowly(&bytes, 32, Duration::from_millis(2))),
+        Peril::Drip("shards", size) => response.body(slowly(&bytes, size, DRIP)),
         Peril::RangeTooLong => {
             let pieces = [Ok::<_, io::Error>(Bytes::from(bytes))];
             response.body(Body::from_stream(tokio_stream::iter(pieces)))
