@@ -1,16 +1,16 @@
 //! The files of finished tables that are for everybody: those that a manifest lists, and no others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 use chomp_files::{open_within, read_within};
 use chomp_table::digest::{Digest, DigestBuilder};
-use chomp_table::format::{FormatError, describe};
+use chomp_table::format::describe;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, SHA256SUMS_NAME};
 use chomp_table::reader::{AnyManifest, TableName};
 use http::header::HeaderValue;
@@ -20,8 +20,11 @@ use crate::damage_log::DamageLog;
 /// What is read at a time to check a shard.
 const CHECK_BYTES: usize = 256 << 10;
 
-/// The finished tables in a directory. What their manifests say is kept in memory, and read
-/// again when they change. One that is damaged is read, and told of in the log, once.
+/// The most bytes of the manifests of the tables that are kept: one of the largest, or many usual ones.
+const KEPT_BYTES_MAX: u64 = MANIFEST_BYTES_MAX;
+
+/// The finished tables in a directory. Their manifests are read one at a time, and again when they change. What the ones
+/// say whose files were asked for last is kept in memory. One that is damaged is read, and told of in the log, once.
 #[derive(Debug)]
 pub(crate) struct Published {
     directory: PathBuf,
@@ -29,17 +32,34 @@ pub(crate) struct Published {
     known: Mutex<Known>,
 }
 
-/// What came of the manifests: none of one that is damaged.
-type Known = HashMap<TableName, (Stamp, Option<Arc<Table>>)>;
+#[derive(Debug, Default)]
+struct Known {
+    /// What came of the manifests: none of one that is damaged. What is still being sent is found, and not read twice.
+    all: HashMap<TableName, (Stamp, Option<Weak<Table>>)>,
+    /// The tables that are kept, the one that was asked for last at the end.
+    kept: VecDeque<(TableName, Arc<Table>)>,
+}
+
+/// What tells a finished table from another, and what its manifest says if that is known.
+type Finished = (Stamp, Option<Arc<Table>>);
 
 /// A finished table.
 #[derive(Debug)]
-pub(crate) struct Table {
+struct Table {
+    folder: PathBuf,
     index: Whole,
     manifest: Whole,
     sums: Whole,
-    shards: HashMap<String, Shard>,
+    /// The lengths and digests of the shards.
+    shards: HashMap<String, (u64, Digest)>,
+    good: Good,
 }
+
+/// The files that were found to have these digests.
+type Good = Arc<Mutex<HashMap<Digest, Stamp>>>;
+
+/// A text of a table, which stays known while the text is sent.
+struct Text(Arc<Table>, fn(&Table) -> &Whole);
 
 /// A file that is kept in memory.
 #[derive(Clone, Debug)]
@@ -55,8 +75,7 @@ pub(crate) struct Shard {
     pub(crate) bytes: u64,
     pub(crate) etag: HeaderValue,
     sha256: Digest,
-    /// The file that was found to have this digest.
-    good: Arc<Mutex<Option<Stamp>>>,
+    good: Good,
 }
 
 /// A file of a table.
@@ -100,8 +119,17 @@ impl Published {
 
     /// The tables that are there, ascending.
     pub(crate) fn list(&self) -> Vec<TableName> {
-        let good = |name: &TableName| match self.table(*name) {
-            Ok(table) => table.is_some(),
+        self.finished().collect()
+    }
+
+    /// Whether there is any: no more manifests are read than this takes.
+    pub(crate) fn has_any(&self) -> bool {
+        self.finished().next_back().is_some()
+    }
+
+    fn finished(&self) -> impl DoubleEndedIterator<Item = TableName> {
+        let good = |name: &TableName| match self.stamp(*name) {
+            Ok(stamp) => stamp.is_some(),
             Err(error) => {
                 self.log(&error);
                 false
@@ -111,7 +139,7 @@ impl Published {
             self.log(&error);
             Vec::new()
         });
-        folders.into_iter().filter(good).collect()
+        folders.into_iter().filter(good)
     }
 
     /// The tables that have a folder, finished or not, ascending.
@@ -151,7 +179,7 @@ impl Published {
 
     /// What tells a finished table from another in its place, if there is one.
     pub(crate) fn stamp(&self, name: TableName) -> Result<Option<Stamp>, PublishedError> {
-        Ok(self.look(name)?.map(|(stamp, _)| stamp))
+        Ok(self.look(name, false)?.map(|(stamp, _)| stamp))
     }
 
     /// The file `name` of the table in the folder `folder`, both as they stand in the address.
@@ -163,15 +191,12 @@ impl Published {
         let Some(table) = TableName::of(folder) else {
             return Ok(None);
         };
-        Ok(self.table(table)?.and_then(|table| table.file(name)))
+        let table = self.look(table, true)?.and_then(|(_, table)| table);
+        Ok(table.and_then(|table| table.file(name)))
     }
 
-    /// A table, if it is finished.
-    fn table(&self, name: TableName) -> Result<Option<Arc<Table>>, PublishedError> {
-        Ok(self.look(name)?.map(|(_, table)| table))
-    }
-
-    fn look(&self, name: TableName) -> Result<Option<(Stamp, Arc<Table>)>, PublishedError> {
+    /// Looks at a table, if it is finished. What its manifest says is read again if it is `needed`.
+    fn look(&self, name: TableName, needed: bool) -> Result<Option<Finished>, PublishedError> {
         let folder = self.directory.join(name.folder());
         let path = folder.join(MANIFEST_NAME);
         let failed = |source| PublishedError::Read {
@@ -185,30 +210,66 @@ impl Published {
             Err(error) => return Err(failed(error)),
         };
         // It is read by one at a time: so nobody tells of the same damage twice.
-        let mut all = self.known_now();
-        if let Some((at, table)) = all.get(&name)
+        let mut known = self.known_now();
+        if let Some((at, table)) = known.all.get(&name)
             && *at == stamp
         {
-            let table = table.clone().ok_or_else(damaged)?;
-            return Ok(Some((stamp, table)));
+            let table = table.as_ref().ok_or_else(damaged)?.upgrade();
+            if !needed {
+                return Ok(Some((stamp, table)));
+            }
+            if let Some(table) = table {
+                known.keep(name, &table);
+                return Ok(Some((stamp, Some(table))));
+            }
+        }
+        known.forget(name);
+        if needed {
+            known.make_room(stamp.bytes);
         }
         // If it is replaced just now, the next one to ask reads it again.
         let bytes = read_within(&path, MANIFEST_BYTES_MAX).map_err(failed)?;
-        let table = match Table::new(&folder, bytes) {
-            Ok(table) => Some(Arc::new(table)),
-            Err(error) => {
-                let (path, what) = (path.display(), describe(&error));
-                tracing::error!("a table is not offered: {path} is damaged: {what}");
-                None
-            }
-        };
-        all.insert(name, (stamp, table.clone()));
-        Ok(Some((stamp, table.ok_or_else(damaged)?)))
+        let manifest = AnyManifest::parse(&bytes).map_err(|error| {
+            let (path, what) = (path.display(), describe(&error));
+            tracing::error!("a table is not offered: {path} is damaged: {what}");
+            known.all.insert(name, (stamp, None));
+            damaged()
+        })?;
+        if !needed {
+            known.all.insert(name, (stamp, Some(Weak::new())));
+            return Ok(Some((stamp, None)));
+        }
+        let table = Arc::new(Table::new(folder, bytes, &manifest));
+        let weak = Arc::downgrade(&table);
+        known.all.insert(name, (stamp, Some(weak)));
+        known.keep(name, &table);
+        Ok(Some((stamp, Some(table))))
     }
 
     fn known_now(&self) -> MutexGuard<'_, Known> {
         // Entries are put in whole, whoever panicked.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// Keeps a table as the one that was asked for last.
+    fn keep(&mut self, name: TableName, table: &Arc<Table>) {
+        self.forget(name);
+        self.make_room(table.manifest.bytes.len() as u64);
+        self.kept.push_back((name, Arc::clone(table)));
+    }
+
+    fn forget(&mut self, name: TableName) {
+        self.kept.retain(|(kept, _)| *kept != name);
+    }
+
+    /// Forgets tables until there is room for a manifest of so many bytes.
+    fn make_room(&mut self, bytes: u64) {
+        let lengths = |(_, table): &(_, Arc<Table>)| table.manifest.bytes.len() as u64;
+        while self.kept.iter().map(lengths).sum::<u64>() + bytes > KEPT_BYTES_MAX
+            && self.kept.pop_front().is_some()
+        {}
     }
 }
 
@@ -239,9 +300,7 @@ impl Shard {
             )));
         }
         let stamp = Stamp::of(&metadata);
-        // It is read by one at a time.
-        let mut good = self.good_now();
-        if *good != Some(stamp) {
+        if self.good_now().get(&self.sha256) != Some(&stamp) {
             let found = digest(&file, bytes)?;
             if found != self.sha256 {
                 let expected = self.sha256;
@@ -250,14 +309,13 @@ impl Shard {
                 )));
             }
             if Stamp::of(&file.metadata()?) == stamp {
-                *good = Some(stamp);
+                self.good_now().insert(self.sha256, stamp);
             }
         }
-        drop(good);
         Ok(file)
     }
 
-    fn good_now(&self) -> MutexGuard<'_, Option<Stamp>> {
+    fn good_now(&self) -> MutexGuard<'_, HashMap<Digest, Stamp>> {
         // A stamp is put in whole, whoever panicked.
         self.good.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -272,34 +330,48 @@ fn digest(file: &File, bytes: u64) -> io::Result<Digest> {
 }
 
 impl Table {
-    fn new(folder: &Path, bytes: Vec<u8>) -> Result<Table, FormatError> {
-        let manifest = AnyManifest::parse(&bytes)?;
+    /// The table with this `manifest`, which was in `bytes`.
+    fn new(folder: PathBuf, bytes: Vec<u8>, manifest: &AnyManifest) -> Table {
         let sums = manifest.sha256sums(&bytes);
-        let shards = manifest.shards().into_iter().map(|shard| {
-            let file = Shard {
-                path: folder.join(&shard.name),
-                bytes: shard.bytes,
-                etag: etag(shard.sha256),
-                sha256: shard.sha256,
-                good: Arc::default(),
-            };
-            (shard.name, file)
-        });
-        Ok(Table {
-            shards: shards.collect(),
-            index: Whole::new(index(&manifest, bytes.len(), sums.len()).into()),
+        let shards = manifest.shards().into_iter();
+        Table {
+            folder,
+            shards: shards
+                .map(|shard| (shard.name, (shard.bytes, shard.sha256)))
+                .collect(),
+            good: Good::default(),
+            index: Whole::new(index(manifest, bytes.len(), sums.len()).into()),
             manifest: Whole::new(bytes.into()),
             sums: Whole::new(sums.into()),
-        })
+        }
     }
 
-    fn file(&self, name: &str) -> Option<TableFile> {
-        match name {
-            "" => Some(TableFile::Index(self.index.clone())),
-            MANIFEST_NAME => Some(TableFile::Manifest(self.manifest.clone())),
-            SHA256SUMS_NAME => Some(TableFile::Sums(self.sums.clone())),
-            _ => self.shards.get(name).cloned().map(TableFile::Shard),
-        }
+    fn file(self: &Arc<Table>, name: &str) -> Option<TableFile> {
+        let text = |of: fn(&Table) -> &Whole| Whole {
+            bytes: Bytes::from_owner(Text(Arc::clone(self), of)),
+            etag: of(self).etag.clone(),
+        };
+        Some(match name {
+            "" => TableFile::Index(text(|table| &table.index)),
+            MANIFEST_NAME => TableFile::Manifest(text(|table| &table.manifest)),
+            SHA256SUMS_NAME => TableFile::Sums(text(|table| &table.sums)),
+            _ => {
+                let &(bytes, sha256) = self.shards.get(name)?;
+                TableFile::Shard(Shard {
+                    path: self.folder.join(name),
+                    bytes,
+                    etag: etag(sha256),
+                    sha256,
+                    good: Arc::clone(&self.good),
+                })
+            }
+        })
+    }
+}
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        &self.1(&self.0).bytes
     }
 }
 
@@ -396,5 +468,40 @@ mod tests {
         }
         fs::write(&manifest, &good).unwrap();
         assert_eq!(published.list(), [losing(8), losing(10)]);
+    }
+
+    /// Two manifests that do not fit into memory together.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "long manifests for a test")]
+    fn a_table_that_was_forgotten_is_read_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let manifests = [8, 10].map(|bits| {
+            let path = crate::tests::publish(directory.path(), bits).join(MANIFEST_NAME);
+            let mut bytes = fs::read(&path).unwrap();
+            bytes.resize(usize::try_from(KEPT_BYTES_MAX).unwrap() / 2 + 1, b' ');
+            fs::write(&path, &bytes).unwrap();
+            (TableName::Losing(bits).folder(), bytes)
+        });
+        let published = Published::new(directory.path().to_owned(), DamageLog::default());
+        let manifest = |folder| match published.file(folder, MANIFEST_NAME).unwrap() {
+            Some(TableFile::Manifest(file)) => file.bytes,
+            other => panic!("{other:?}"),
+        };
+        let kept = || published.known_now().kept.len();
+        assert!(published.has_any());
+        assert_eq!(published.known_now().all.len(), 1, "one is enough");
+        assert_eq!((published.list().len(), kept()), (2, 0));
+        for _ in 0..2 {
+            for (folder, bytes) in &manifests {
+                assert!(manifest(folder) == bytes);
+                let shard = published.file(folder, "shard-0001.zst").unwrap();
+                assert!(matches!(shard, Some(TableFile::Shard(_))), "{shard:?}");
+                assert_eq!((published.list().len(), kept()), (2, 1));
+            }
+        }
+        // One that is still being sent is not read a second time.
+        let sent = manifest(&manifests[0].0);
+        drop(manifest(&manifests[1].0));
+        assert_eq!(manifest(&manifests[0].0).as_ptr(), sent.as_ptr());
     }
 }

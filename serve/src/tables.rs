@@ -69,9 +69,9 @@ impl Tables {
     /// Whether there is a table to serve.
     pub(crate) async fn ready(State(tables): State<Tables>) -> Response {
         let published = Arc::clone(&tables.published);
-        match tokio::task::spawn_blocking(move || published.list()).await {
-            Ok(list) if list.is_empty() => busy("there is no finished table yet", 1),
-            Ok(_) => text(StatusCode::OK, TEXT, "ready\n"),
+        match tokio::task::spawn_blocking(move || published.has_any()).await {
+            Ok(false) => busy("there is no finished table yet", 1),
+            Ok(true) => text(StatusCode::OK, TEXT, "ready\n"),
             Err(panic) => tables.damage_log.broken(&panic.to_string()),
         }
     }
