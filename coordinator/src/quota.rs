@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use bytes::Buf;
 
 use chomp_access::Holder;
 use chomp_plan::ParticipantId;
@@ -31,6 +32,8 @@ const ITEMS_OF_A_CALL: usize = 64;
 /// What joining costs, in calls: others hear of each worker.
 pub(crate) const JOIN_COST: u32 = 8;
 
+/// The largest message that is read: a heartbeat of the largest worker, or a shard.
+pub(crate) const MESSAGE_BYTES_MAX: u32 = 2 << 20;
 /// The bytes of messages that have not come to their end. A worker has a few of some KiB.
 pub(crate) const MESSAGES_BYTES: Limit = Limit {
     all: 48 << 20,
@@ -92,17 +95,22 @@ impl Quota {
         }
     }
 
-    /// The message of a call on its way. It fails when too many bytes of messages are kept that have no end.
+    /// The message of a call on its way, which has the memory that it announces, and more if more comes. It fails when
+    /// messages that have not come to their end take too much.
     pub(crate) fn message(&self, participant: ParticipantId, body: Body) -> Body {
         let (messages, mut held) = (self.messages.clone(), Vec::new());
+        let (mut come, mut taken) = (0, 0);
         Body::from_stream(body.into_data_stream().map(move |bytes| {
             let bytes = bytes?;
-            let count = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-            let share = messages.try_take(participant, count).ok_or_else(|| {
+            come += u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            let announced = if taken == 0 { announced(&bytes) } else { 0 };
+            let more = come.max(announced).saturating_sub(taken);
+            let share = messages.try_take(participant, more).ok_or_else(|| {
                 let what = "too much of too many calls is on its way: come back in 1 s";
                 axum::Error::new(tonic::Status::resource_exhausted(what))
             })?;
             held.push(share);
+            taken += more;
             Ok::<_, axum::Error>(bytes)
         }))
     }
@@ -137,6 +145,15 @@ impl Quota {
         let calls = u32::try_from(items / ITEMS_OF_A_CALL).unwrap_or(u32::MAX);
         self.charge(participant, calls);
     }
+}
+
+/// The bytes of a message that begins so, as gRPC announces them, of which not more than a message may have are kept.
+fn announced(mut start: &[u8]) -> u32 {
+    const HEAD_BYTES: u32 = 5;
+    let bytes = start.try_get_u8().and_then(|_| start.try_get_u32());
+    bytes.map_or(0, |bytes| {
+        bytes.saturating_add(HEAD_BYTES).min(MESSAGE_BYTES_MAX)
+    })
 }
 
 #[cfg(test)]
@@ -213,5 +230,22 @@ mod tests {
         assert_eq!(honest.collect().await.unwrap().to_bytes().len(), 1 << 20);
         drop(held);
         assert!(endless(ANN).frame().await.unwrap().is_ok());
+        // What is announced counts before it comes.
+        let announces = |bytes: u8| {
+            let head = Bytes::from(vec![0, 0, bytes, 0, 0]);
+            let no_more = tokio_stream::pending::<Result<Bytes, BoxError>>();
+            let body = tokio_stream::iter([Ok(head)]).chain(no_more);
+            quota.message(ANN, Body::from_stream(body))
+        };
+        let mut all: Vec<Body> = (0..7).map(|_| announces(0x20)).collect();
+        for body in &mut all {
+            assert!(body.frame().await.unwrap().is_ok());
+        }
+        let mut last = [announces(0x10), announces(0x70), announces(0x7)];
+        let mut taken = Vec::new();
+        for body in &mut last {
+            taken.push(body.frame().await.unwrap().is_ok());
+        }
+        assert_eq!(taken, [true, false, true]);
     }
 }

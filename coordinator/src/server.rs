@@ -37,7 +37,7 @@ use crate::http::job::JobPages;
 use crate::job::{Handle, Job, JobOutcome, Subject};
 use crate::list::List;
 use crate::proxy::Proxy;
-use crate::quota::Quota;
+use crate::quota::{MESSAGE_BYTES_MAX, Quota};
 use crate::roster::Roster;
 use crate::service::{Hello, Service};
 use crate::status::{JobInfo, JobPhase, Status};
@@ -48,8 +48,6 @@ pub use simulated::SimulatedCoordinator;
 
 /// How the paths of the calls of workers begin.
 const CALLS_PATH: &str = "/chomp.v1.Coordinator/";
-/// The largest message that is read: a heartbeat of the largest worker, or a shard.
-const MESSAGE_BYTES_MAX: usize = 2 << 20;
 /// The same where everybody may ask: the name of a service.
 const HEALTH_BYTES_MAX: usize = 1 << 10;
 
@@ -340,8 +338,8 @@ impl Opened {
         let quota = Quota::default();
         let service = Service::new(handle.clone(), Arc::clone(&journal), hello, quota.clone());
         let service = CoordinatorServer::new(service)
-            .max_decoding_message_size(MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+            .max_decoding_message_size(MESSAGE_BYTES_MAX as usize)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX as usize);
         Ok(Opened {
             job,
             first,

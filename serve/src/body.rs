@@ -13,7 +13,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
 /// What is read of a file at a time.
-const CHUNK_BYTES: u64 = 128 << 10;
+const CHUNK_BYTES: u64 = 64 << 10;
 /// The chunks that are read ahead of the network.
 const CHUNKS_AHEAD: usize = 1;
 

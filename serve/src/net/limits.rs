@@ -19,13 +19,13 @@ pub const REQUESTS_A_SECOND: u32 = 1000;
 /// Memory for answers that strangers have not taken yet, in units of [`ANSWER_UNIT`]. Smaller ones are not counted: no
 /// more of them are under way than calls.
 pub const ANSWERS: Limit = Limit {
-    all: 128 << 8,
-    each: 16 << 8,
+    all: 64 << 8,
+    each: 8 << 8,
 };
 /// 4 KiB.
 pub const ANSWER_UNIT: u32 = 4 << 10;
 /// What an answer is counted as at the most: a file is read as it is taken, and never whole in memory.
-pub const ANSWER_BYTES_MAX: u64 = 512 << 10;
+pub const ANSWER_BYTES_MAX: u64 = 256 << 10;
 /// Strangers that listen at a time. Each has one status in memory, which its connection has not sent yet.
 pub const LISTENERS: Limit = Limit { all: 256, each: 32 };
 /// Questions of strangers that wait for a thread. A warm lookup takes a tenth of a millisecond, so the last of them waits

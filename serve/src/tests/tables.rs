@@ -431,10 +431,10 @@ async fn too_many_downloads_are_told_to_come_back() {
     assert!(fs::metadata(shard).unwrap().len() > 8 << 20);
 
     let mut site = site(directory.path()).await;
-    // A file that is longer counts as 128.
+    // A file that is longer counts as 64.
     site.door.answers = Places::new(Limit {
-        all: 6 * 128,
-        each: 4 * 128,
+        all: 6 * 64,
+        each: 4 * 64,
     });
     let tested = start(site.router()).await;
     let mut hostile = Vec::new();

@@ -124,7 +124,7 @@ pub(crate) async fn run(name: &str, target: Target) {
         "uploads never sent" => 64,
         "unread streams" => 640,
         "pings" => 4094,
-        "silence after a token" => 4095,
+        "silence after a token" => 5000,
         "begun handshakes" => 1622,
         "begun handshakes of seven" => 7 * 1622,
         "messages without end" => 6 * 64,

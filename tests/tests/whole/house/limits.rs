@@ -12,7 +12,7 @@ OPERATIONS.md :: A join counts as 8 more :: coordinator/src/quota.rs :: const JO
 OPERATIONS.md :: Each 64 leases :: coordinator/src/quota.rs :: const ITEMS_OF_A_CALL: usize = 64;
 OPERATIONS.md :: | workers | 4,096; :: coordinator/src/error.rs :: const WORKERS_MAX: usize = 4096;
 OPERATIONS.md :: leases in a heartbeat 8,192 :: coordinator/src/service.rs :: const LEASES_MAX: usize = 1 << 13;
-OPERATIONS.md :: | a call | 2 MiB; :: coordinator/src/server.rs :: const MESSAGE_BYTES_MAX: usize = 2 << 20;
+OPERATIONS.md :: | a call | 2 MiB; :: coordinator/src/quota.rs :: const MESSAGE_BYTES_MAX: u32 = 2 << 20;
 OPERATIONS.md :: | participants | 4,096, :: access/src/participants.rs :: const PARTICIPANTS_MAX: usize = 4096;
 OPERATIONS.md :: | a part | 256 MiB, 4,096 ranges :: store/src/part.rs :: const RANGES_MAX: usize = 1 << 12;
 OPERATIONS.md :: | a part | 256 MiB, 4,096 ranges :: store/src/part.rs :: const BYTES_MAX: u64 = 1 << 28;
