@@ -40,6 +40,9 @@ pub(crate) const MESSAGES_BYTES: Limit = Limit {
     each: 16 << 20,
 };
 
+/// What comes before a message: whether it is compressed, and its length.
+const HEAD_BYTES: u32 = 5;
+
 /// The owner of the table: no quota binds it.
 const OWNER: ParticipantId = ParticipantId::OWNER;
 const _: () = assert!(OWNER.0 == Holder::OWNER.number);
@@ -99,12 +102,12 @@ impl Quota {
     /// messages that have not come to their end take too much.
     pub(crate) fn message(&self, participant: ParticipantId, body: Body) -> Body {
         let (messages, mut held) = (self.messages.clone(), Vec::new());
-        let (mut come, mut taken) = (0, 0);
+        let (mut start, mut come, mut taken) = (Vec::new(), 0, 0);
         Body::from_stream(body.into_data_stream().map(move |bytes| {
             let bytes = bytes?;
             come += u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-            let announced = if taken == 0 { announced(&bytes) } else { 0 };
-            let more = come.max(announced).saturating_sub(taken);
+            start.extend(bytes.iter().take(HEAD_BYTES as usize - start.len()));
+            let more = come.max(announced(&start)).saturating_sub(taken);
             let share = messages.try_take(participant, more).ok_or_else(|| {
                 let what = "too much of too many calls is on its way: come back in 1 s";
                 axum::Error::new(tonic::Status::resource_exhausted(what))
@@ -147,9 +150,8 @@ impl Quota {
     }
 }
 
-/// The bytes of a message that begins so, as gRPC announces them, of which not more than a message may have are kept.
+/// The bytes of a message that begins so, as gRPC announces them. Of more than a message may have none are kept.
 fn announced(mut start: &[u8]) -> u32 {
-    const HEAD_BYTES: u32 = 5;
     let bytes = start.try_get_u8().and_then(|_| start.try_get_u32());
     bytes.map_or(0, |bytes| {
         bytes.saturating_add(HEAD_BYTES).min(MESSAGE_BYTES_MAX)
@@ -232,20 +234,22 @@ mod tests {
         assert!(endless(ANN).frame().await.unwrap().is_ok());
         // What is announced counts before it comes.
         let announces = |bytes: u8| {
-            let head = Bytes::from(vec![0, 0, bytes, 0, 0]);
-            let no_more = tokio_stream::pending::<Result<Bytes, BoxError>>();
-            let body = tokio_stream::iter([Ok(head)]).chain(no_more);
+            let [start, rest] = [vec![0], vec![0, bytes, 0, 0]].map(Bytes::from);
+            let silence = tokio_stream::pending::<Result<Bytes, BoxError>>();
+            let body = tokio_stream::iter([Ok(start), Ok(rest)]).chain(silence);
             quota.message(ANN, Body::from_stream(body))
         };
-        let mut all: Vec<Body> = (0..7).map(|_| announces(0x20)).collect();
-        for body in &mut all {
+        let mut large: Vec<Body> = (0..7).map(|_| announces(0x20)).collect();
+        for body in &mut large {
+            assert!(body.frame().await.unwrap().is_ok());
             assert!(body.frame().await.unwrap().is_ok());
         }
         let mut last = [announces(0x10), announces(0x70), announces(0x7)];
-        let mut taken = Vec::new();
+        let mut fits = Vec::new();
         for body in &mut last {
-            taken.push(body.frame().await.unwrap().is_ok());
+            assert!(body.frame().await.unwrap().is_ok());
+            fits.push(body.frame().await.unwrap().is_ok());
         }
-        assert_eq!(taken, [true, false, true]);
+        assert_eq!(fits, [true, false, true]);
     }
 }
