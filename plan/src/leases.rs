@@ -26,6 +26,8 @@ pub(super) struct Lease {
     pub(super) deadline: Millis,
     /// When another worker that has nothing to do may get a speculative lease on the same work.
     pub(super) speculate_at: Millis,
+    /// The slow lease of which this is the speculative one.
+    pub(super) speculates: Option<LeaseId>,
 }
 
 /// An estimate of the time within which nine of ten tasks of ranges get from lease to result, in units of 1/64 ms. Each
@@ -142,6 +144,7 @@ impl Plan {
             given: now,
             deadline,
             speculate_at: now.plus(slow_after),
+            speculates: None,
         };
         self.leases.insert(id, lease);
         self.deadlines.insert((deadline, id));
@@ -323,6 +326,13 @@ impl Plan {
         self.ended.note(id, lease.worker, lease.work.clone());
         self.deadlines.remove(&(lease.deadline, id));
         self.unspeculated.remove(&(lease.speculate_at, id));
+        // What is open of it still, as it needs one more vote, is for another.
+        if let Some(slow) = lease.speculates
+            && let Some(speculate_at) = self.leases.get(&slow).map(|slow| slow.speculate_at)
+        {
+            self.unspeculated.insert((speculate_at, slow));
+            self.requests_dirty = true;
+        }
         // A worker that goes is gone before its leases.
         if let Some(worker) = self.workers.get_mut(&lease.worker) {
             worker.leases.remove(&id);

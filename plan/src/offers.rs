@@ -229,9 +229,12 @@ impl Plan {
                 .collect();
             (!units.is_empty()).then_some(((speculate_at, id), units))
         })?;
-        // Neither of the two leases gets another speculative one.
+        // While that stands neither of the two leases gets another speculative one.
         self.unspeculated.remove(&lease);
-        Some(self.offer(now, worker, &units))
+        let task = self.offer(now, worker, &units);
+        let speculative = self.leases.get_mut(&task.lease).expect("it was just given");
+        speculative.speculates = Some(lease.1);
+        Some(task)
     }
 
     /// The slow leases that have no speculative second one, the slowest first.

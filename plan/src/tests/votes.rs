@@ -43,6 +43,30 @@ fn nobody_sees_in_a_task_what_is_computed_twice() {
     assert!(!second.is_empty(), "{first:?}");
 }
 
+/// A range that turns out to need two, when one has found it in the place of one that holds it.
+#[test]
+fn what_one_holds_gets_its_votes_from_others() {
+    let settings = Settings {
+        draw_one_in: 1000,
+        newcomer_results: 1,
+        straggler_ms: 50,
+        ..settings(16)
+    };
+    let mut bench = Bench::at_layer(settings, 3);
+    bench.join_all(&[A, B, C]);
+    let held = [bench.task(C), bench.task(C)].map(|task| heads(&task));
+    assert_eq!(held.concat(), to_heads(&[3, 4]));
+    bench.now += 50;
+    let task = bench.task(A);
+    assert_eq!(heads(&task), held[0]);
+    let (first, actions) = bench.submit(A, task.lease, summaries([3]));
+    assert_eq!(actions, [noted(first)], "another has to find it");
+    let task = bench.task(B);
+    assert_eq!(heads(&task), held[0]);
+    let (_, actions) = bench.submit(B, task.lease, summaries([3]));
+    assert_eq!(actions, [commit_by(first, &[3], &[A, B])]);
+}
+
 #[test]
 fn only_what_is_drawn_of_a_result_waits() {
     let settings = Settings {
