@@ -38,6 +38,9 @@ use crate::answer::problem;
 /// The least that hyper takes for the head of an HTTP/1 request.
 const HTTP1_BUFFER_BYTES_MIN: usize = 8 << 10;
 
+/// A peer that resets calls, and begins others in their place, has so many times as many at the most.
+const RESET_FACTOR: usize = 2;
+
 /// HTTP/1 and HTTP/2, within the limits.
 #[derive(Debug)]
 pub(super) struct Http(auto::Builder<TokioExecutor>);
@@ -116,7 +119,7 @@ pub(super) struct Connection {
 pub(super) enum Closed {
     #[error("its address makes too many handshakes")]
     TooOften,
-    #[error("it makes room for another, or had too many calls refused")]
+    #[error("it makes room for another, or had too many calls refused or reset")]
     Ended,
     #[error("nothing was asked for too long")]
     Idle,
@@ -183,7 +186,10 @@ impl Connection {
                 shared: Arc::clone(&self.shared),
                 router: self.router,
             });
-            let service = service_fn(move |request| Arc::clone(&calls).answer(request));
+            let service = service_fn(move |request| {
+                let call = calls.begin();
+                Arc::clone(&calls).answer(request, call)
+            });
             let http = &self.shared.http.0;
             let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
             let mut look = tokio::time::interval(limits.idle_time.min(limits.rate_time) / LOOKS);
@@ -219,9 +225,22 @@ struct Calls {
 }
 
 impl Calls {
-    async fn answer(self: Arc<Calls>, request: Request<Incoming>) -> Result<Response, Infallible> {
+    /// A call is under way from its head on, and one that the peer resets until somebody has noticed. So who resets calls
+    /// and begins others in their place, faster than a busy machine notices, has more of them than a connection may have.
+    fn begin(&self) -> Call {
         let limits = &self.shared.limits;
-        let mut call = Call::begin(&self.standing);
+        if self.standing.calls() >= RESET_FACTOR * limits.calls_per_connection as usize {
+            self.standing.end();
+        }
+        Call::begin(&self.standing)
+    }
+
+    async fn answer(
+        self: Arc<Calls>,
+        request: Request<Incoming>,
+        mut call: Call,
+    ) -> Result<Response, Infallible> {
+        let limits = &self.shared.limits;
         let pace = Pace::new(limits.rate_min, limits.rate_time);
         let (mut head, body) = request.into_parts();
         head.extensions.insert(Arc::clone(&self.caller));
@@ -256,4 +275,33 @@ fn is_refused(response: &Response) -> bool {
     let grpc = response.headers().get(GRPC_STATUS);
     let refuses = |status: &http::HeaderValue| REFUSALS.iter().any(|refusal| *status == **refusal);
     response.status() == StatusCode::UNAUTHORIZED || grpc.is_some_and(refuses)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    /// On a busy machine calls that were reset wait until somebody looks at them.
+    #[tokio::test]
+    async fn who_resets_calls_and_begins_others_has_to_go() {
+        let limits = Limits {
+            calls_per_connection: 4,
+            ..Limits::default()
+        };
+        let calls = Calls {
+            caller: Caller::at(Ipv4Addr::LOCALHOST.into()),
+            standing: Arc::default(),
+            shared: Arc::new(Shared::new(limits)),
+            router: Router::new(),
+        };
+        let held: Vec<Call> = (0..8).map(|_| calls.begin()).collect();
+        drop(held);
+        let held: Vec<Call> = (0..8).map(|_| calls.begin()).collect();
+        assert!(!calls.standing.over().is_cancelled());
+        drop(calls.begin());
+        assert!(calls.standing.over().is_cancelled());
+        drop(held);
+    }
 }

@@ -71,6 +71,11 @@ impl Standing {
         self.now().admitted
     }
 
+    /// How many calls are under way.
+    pub(super) fn calls(&self) -> usize {
+        self.now().calls
+    }
+
     /// Since when nothing is under way; none if something is.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.now();

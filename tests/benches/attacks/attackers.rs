@@ -82,7 +82,7 @@ const fn together(name: &'static str, addresses: usize) -> Attack {
 }
 
 /// All attacks. The first two have no contact with the coordinator; the last three come from many addresses.
-pub(crate) const ALL: [Attack; 25] = [
+pub(crate) const ALL: [Attack; 26] = [
     attack("nothing", false),
     attack("busy loops", false),
     attack("uploads never sent", true),
@@ -101,6 +101,7 @@ pub(crate) const ALL: [Attack; 25] = [
     attack("refused calls", false),
     attack("questions", false),
     attack("games", false),
+    attack("unread answers", false),
     attack("messages without end", true),
     Attack {
         addresses: 2,
@@ -123,6 +124,7 @@ pub(crate) async fn run(name: &str, target: Target) {
         "busy loops" => 2,
         "uploads never sent" => 64,
         "unread streams" => 640,
+        "unread answers" => 1024,
         "pings" => 4094,
         "silence after a token" => 5000,
         "begun handshakes" => 1622,
@@ -220,6 +222,7 @@ async fn over(name: &str, target: &Target, lane: usize, mut peer: Peer) -> Resul
         "questions",
         "games",
         "games of six",
+        "unread answers",
         "messages without end",
     ];
     if target.access.token.is_some() && !joins.contains(&name) {
@@ -292,6 +295,10 @@ async fn over(name: &str, target: &Target, lane: usize, mut peer: Peer) -> Resul
             "games" | "games of six" => {
                 let path = format!("/api/games/poisons/losing/{}", 200 + number() % 100);
                 drop(peer.get(&path, &[]).await);
+            }
+            "unread answers" => {
+                let path = "/api/games/poisons/losing/300";
+                unread(peer.ask(Method::GET, path, &[], Body::empty()).await?).await;
             }
             "messages without end" => endless(&peer).await?,
             other => return Err(format!("{other} is no attack").into()),
