@@ -109,6 +109,7 @@ fn what_nobody_can_vote_on_any_more_is_committed() {
     for case in 0..4 {
         let mut bench = drawn(&[A, B]);
         bench.task(B);
+        bench.now = 10;
         let (submission, actions) = bench.submit(A, LeaseId(9), summaries([3, 4]));
         assert_eq!(actions, [noted(submission)]);
         let actions = match case {
@@ -127,6 +128,23 @@ fn what_nobody_can_vote_on_any_more_is_committed() {
         let commit = commit(submission, &[3, 4]);
         assert!(actions.contains(&commit), "{actions:?}");
     }
+}
+
+/// Each of them is looked at once when it does not count any more.
+#[test]
+fn who_falls_silent_is_not_looked_at_again() {
+    let mut bench = drawn(&[A, B, C]);
+    let first = bench.task(C).lease;
+    bench.now = 50;
+    let second = bench.task(B).lease;
+    bench.submit(A, LeaseId(9), summaries([3, 4]));
+    bench.now = 99;
+    bench.renew(C, first);
+    bench.renew(B, second);
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(100)));
+    bench.now = 100;
+    assert_eq!(bench.tell(Event::Tick), []);
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(150)));
 }
 
 /// It asks again and again, and votes on other ranges.
