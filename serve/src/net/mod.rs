@@ -12,6 +12,10 @@
 //! | `rate` | how often somebody may come |
 //! | `places` | what peers hold of what is limited in number, and who makes room for whom |
 //!
+//! hyper has the timers and limits of HTTP: heads, windows, streams, resets, pings. What is here no library has: tower
+//! and governor count all calls or those of a key, and neither knows who makes room, a debt that is known after the
+//! answer, or the least rate of a peer.
+//!
 //! What is served is a [`Router`], for calls and pages alike: HTTP/2 and HTTP/1 are told apart by
 //! their first bytes.
 
