@@ -104,7 +104,7 @@ impl Authority {
         self.key.serialize_pem()
     }
 
-    /// What a server with these names needs for TLS. `clock` tells the seconds since 1970.
+    /// The TLS configuration of a server with these names. `clock` tells the seconds since 1970.
     pub(crate) fn server_config(
         self: Arc<Self>,
         names: &[String],

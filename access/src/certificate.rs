@@ -8,7 +8,7 @@ use rustls::pki_types::UnixTime;
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
-/// What is wrong with the certificate of a server, if that is why a request failed.
+/// Why the certificate of a server was refused, if a request failed for that.
 pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
     let mut cause = Some(error);
     while let Some(error) = cause {

@@ -11,7 +11,7 @@ pub enum FileError {
     Missing {
         /// The file.
         path: PathBuf,
-        /// What it should be.
+        /// The kind of file that it should be.
         kind: &'static str,
     },
     /// Others can read it, so it is a secret no more.
@@ -29,9 +29,9 @@ pub enum FileError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What it should be.
+        /// The kind of file that it should be.
         kind: &'static str,
-        /// What is wrong.
+        /// The defect.
         what: String,
     },
     /// It says more than this version understands.
@@ -59,9 +59,9 @@ pub enum FileError {
     Planted {
         /// The file.
         path: PathBuf,
-        /// What it should be.
+        /// The kind of file that it should be.
         kind: &'static str,
-        /// What is wrong with it.
+        /// Why it is refused.
         source: io::Error,
     },
     /// It is a copy: the inode that it names is another one.

@@ -42,7 +42,7 @@ pub fn participants(bytes: &[u8]) -> Result<Participants, FileError> {
     Participants::from_content(content, path())
 }
 
-/// What errors call the file.
+/// The name of the file in errors.
 fn path() -> &'static Path {
     Path::new("file")
 }

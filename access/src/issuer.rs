@@ -78,7 +78,7 @@ pub enum IssuerError {
     Random,
 }
 
-/// What the file of the secrets holds.
+/// The content of the secrets file, in JSON.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Secrets {
@@ -265,8 +265,8 @@ impl Issuer {
         self.authority.pem()
     }
 
-    /// What a server needs for TLS that clients reach by these DNS names and IP addresses. Its certificate is renewed in
-    /// time by `clock`, which tells the seconds since 1970.
+    /// The TLS configuration of a server that clients reach by these DNS names and IP addresses. Its certificate is
+    /// renewed in time by `clock`, which tells the seconds since 1970.
     ///
     /// # Errors
     ///
@@ -295,7 +295,7 @@ fn hex(bytes: &[u8]) -> String {
     digits.map(digit).collect()
 }
 
-/// The bytes of exactly so many lower case hex digits.
+/// The `N` bytes that exactly 2 `N` lower case hex digits stand for.
 fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |digit: u8| match digit {
         b'0'..=b'9' => Some(digit - b'0'),

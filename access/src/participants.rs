@@ -22,7 +22,7 @@ use crate::issuer::Denied;
 use crate::private::{self, Kind};
 use crate::token::Holder;
 
-/// What the owner of the table is called.
+/// The name of the table's owner among the participants.
 pub const OWNER: &str = "owner";
 /// The most participants of a table.
 pub const PARTICIPANTS_MAX: usize = 4096;
@@ -41,7 +41,7 @@ pub(crate) const KIND: Kind = Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Participant {
-    /// What people call it: letters, digits, `.`, `_` and `-`.
+    /// The name for people: 1 to [`NAME_BYTES_MAX`] letters, digits, `.`, `_` and `-`.
     pub name: String,
     /// The number by which tokens and journals know it.
     pub number: u32,
@@ -132,7 +132,7 @@ impl Participants {
         }
         let list = content.participants;
         let owner = list.first().is_some_and(|first| first.name == OWNER);
-        // Nobody ever leaves the list, and nobody has renewed so often.
+        // Nobody ever leaves the list, and nobody renews a credential 2^32 times.
         let mut numbered = list.iter().zip(0..);
         let numbered = numbered.all(|(one, number)| one.number == number && one.serial < u32::MAX);
         let distinct: HashSet<&str> = list.iter().map(|one| one.name.as_str()).collect();

@@ -10,15 +10,15 @@ use serde_json::{Map, Value};
 
 use crate::error::FileError;
 
-/// An access file or a file of secrets has at most so many bytes.
+/// The most bytes of an access file or a file of secrets.
 pub(crate) const BYTES_MAX: usize = 64 << 10;
 /// The bits of a mode that let in the group and others.
 pub(crate) const OF_OTHERS: u32 = 0o077;
 
-/// What a private file of some kind holds.
+/// The rules for one kind of private file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
-    /// What it is called, as in "an access file".
+    /// The name that errors use, as in "an access file".
     pub(crate) name: &'static str,
     /// The fields it may have.
     pub(crate) fields: &'static [&'static str],

@@ -31,7 +31,7 @@ pub struct Below {
     path: PathBuf,
 }
 
-/// What a name in a folder stands for.
+/// The kind of file that a name in a folder stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -60,7 +60,7 @@ impl Below {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The operating system's error.
     pub fn open(path: &Path) -> io::Result<Below> {
         let folder = File::open(path)?;
         if !folder.metadata()?.is_dir() {
@@ -106,7 +106,7 @@ impl Below {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// [`LinkedFolder`]; or the operating system's error.
     pub fn make(&self, name: &str) -> io::Result<Below> {
         match mkdirat(&self.folder, name, Mode::from_bits_truncate(0o777)) {
             Ok(()) => {
@@ -175,7 +175,7 @@ impl Below {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The operating system's error.
     pub fn create(&self, name: &str) -> io::Result<File> {
         let flags =
             OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -189,7 +189,7 @@ impl Below {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The operating system's error.
     pub fn link(&self, from: &str, to: &str) -> io::Result<()> {
         let folder = self.folder.as_fd();
         Ok(linkat(folder, from, folder, to, AtFlags::empty())?)
@@ -199,16 +199,16 @@ impl Below {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The operating system's error.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         Ok(unlinkat(&self.folder, name, UnlinkatFlags::NoRemoveDir)?)
     }
 
-    /// What a name stands for, and its size.
+    /// The kind of file that a name stands for, and its size in bytes.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The operating system's error.
     pub fn look(&self, name: &str) -> io::Result<(Kind, u64)> {
         let found = self.stat(name)?;
         let size = u64::try_from(found.st_size).unwrap_or(0);
@@ -229,7 +229,7 @@ impl Below {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The operating system's error.
     pub fn names(&self, most: usize) -> io::Result<Vec<String>> {
         // A copy of the descriptor would share the place up to which was read.
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -253,7 +253,7 @@ impl Below {
     ///
     /// # Errors
     ///
-    /// What the system says: then it is not known whether they are.
+    /// The operating system's error: then it is not known whether they are.
     pub fn sync(&self) -> io::Result<()> {
         self.folder.sync_all()
     }

@@ -15,7 +15,7 @@ use nix::errno::Errno;
 
 use crate::Unfit;
 
-/// What kind of fault an error is.
+/// The kind of a fault, which decides what follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// It may be gone in a moment: no answer, a server that starts anew, a disk that does not respond.

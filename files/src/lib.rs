@@ -58,7 +58,7 @@ pub enum FileError {
     /// A file or folder cannot be worked with.
     #[error("cannot {action} {path}")]
     Failed {
-        /// What was tried.
+        /// The action that failed, as a verb.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,

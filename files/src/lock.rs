@@ -116,8 +116,8 @@ fn holder(inode: u64) -> Option<String> {
     })
 }
 
-/// What the system tells of all locks. It counts through them anew with each reading, and small ones miss some while others
-/// come and go.
+/// The operating system's list of all locks. It counts through them anew at each read, so small reads miss some while
+/// others come and go.
 fn locks() -> io::Result<String> {
     let mut file = BufReader::with_capacity(1 << 16, File::open("/proc/locks")?);
     let mut text = String::new();

@@ -117,8 +117,8 @@ pub fn put(path: &Path, content: &[u8]) -> Result<(), FileError> {
     fill(NewFile::create(path, true)?, content)
 }
 
-/// The same for secrets: nobody but its owner can read the file, not even for a moment. The content may say which
-/// inode the file has, so that a copy of it can be told from the file.
+/// Writes a file of secrets as [`put`] does, but nobody except its owner can read it, not even for a moment. The
+/// content may say which inode the file has, so that a copy of it can be told from the file.
 ///
 /// # Errors
 ///
@@ -162,7 +162,7 @@ pub fn folder(path: &Path) -> &Path {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The operating system's error.
 pub fn make_folders(path: &Path) -> io::Result<()> {
     let path = std::path::absolute(path)?;
     let Some(above) = path.parent() else {
@@ -183,7 +183,7 @@ pub fn make_folders(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The operating system's error.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
@@ -195,7 +195,7 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The operating system's error.
 pub fn free(path: &Path) -> io::Result<u64> {
     let found = statvfs(path)?;
     let bytes = found
@@ -208,7 +208,7 @@ pub fn free(path: &Path) -> io::Result<u64> {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The operating system's error.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }

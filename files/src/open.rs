@@ -57,7 +57,7 @@ impl From<Unfit> for io::Error {
 }
 
 impl Unfit {
-    /// What makes a file unfit, if `error` was made of that.
+    /// The [`Unfit`] that `error` was made of, if it was made of one.
     pub fn of(error: &io::Error) -> Option<Unfit> {
         error.get_ref()?.downcast_ref().copied()
     }
@@ -74,7 +74,7 @@ impl Unfit {
     }
 }
 
-/// What a symbolic link under a file's own name means.
+/// Whether a symbolic link under a file's own name is followed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Links {
     Followed,

@@ -240,7 +240,7 @@ fn a_file_is_claimed_by_one() {
     drop(Claim::begin(&path).unwrap());
     assert_eq!(names(&folder), ["report.json"]);
     assert_eq!(read_within(&path, 9).unwrap(), b"first");
-    // What a killed process left is taken over.
+    // A lock file that a killed process left is taken over.
     leave(&folder.join("report.json.lock"), b"");
     Claim::begin(&path).unwrap().finish(b"2").unwrap();
     assert_eq!(read_within(&path, 0).unwrap(), b"2");

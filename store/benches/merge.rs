@@ -1,4 +1,4 @@
-//! What it takes to merge a range into a shard: `cargo bench -p chomp-store --bench merge`.
+//! The time to merge a range into a shard: `cargo bench -p chomp-store --bench merge`.
 //!
 //! The positions are made up, as many as in the middle of a table of 36 bits.
 
@@ -11,7 +11,7 @@ use chomp_table::shard::ShardSize;
 use chomp_table::{Head, RangeBits};
 use chomp_trials::ns_each;
 
-/// One in so many positions is losing.
+/// The number of positions for each losing one, on average.
 const RARITY: u64 = 180;
 const RANGE_BITS: u32 = 24;
 const BITS: u32 = 36;

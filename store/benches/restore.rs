@@ -1,4 +1,4 @@
-//! What it takes to restore the ranges of a table, without keeping them, by one thread:
+//! The time to restore the ranges of a table, without keeping them, by one thread:
 //! `cargo bench -p chomp-store --bench restore -- TABLE`.
 
 #![expect(clippy::print_stdout, reason = "it prints what it measures")]

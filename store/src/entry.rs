@@ -1,4 +1,4 @@
-//! What a journal says, entry by entry.
+//! The entries of a journal.
 
 use chomp_table::Head;
 
@@ -63,7 +63,7 @@ pub enum Entry {
     FoundOut {
         /// Its number.
         participant: u32,
-        /// What it did, and when.
+        /// Why, and the serial of its credential then.
         outcast: Outcast,
     },
     /// How long coordinators have worked on the job, all runs together.
@@ -82,6 +82,6 @@ pub enum Entry {
 pub struct Outcast {
     /// The serial of its credential then. With a later one its owner trusts it again.
     pub serial: u32,
-    /// What it did.
+    /// Why it was found out, for people.
     pub reason: String,
 }

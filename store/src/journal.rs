@@ -29,7 +29,7 @@
 //! | 9 | a participant was found out | its number (4), the serial of its credential (4), length (4), the reason as UTF-8 |
 //! | 10 | ranges that are done were found to be the same: these are their finders now | finders, number of ranges (4), heads (8 each) |
 //! | 11 | the records of ranges are lost: they are not done any more, but have to come out the same | number of ranges (4), heads (8 each) |
-//! | 12 | so long coordinators have worked on the job, all runs together | bits of the job (4), seconds (8) |
+//! | 12 | the time that coordinators have worked on the job, all runs together | bits of the job (4), seconds (8) |
 //!
 //! Finders are their number (4) and the participants (4 each), ascending; an empty list stands for the coordinator
 //! itself. Kinds 2 and 4 of version 2 are 6 and 7 without the finders, and kind 8 of version 3 is 10 without them. Kind
@@ -69,14 +69,15 @@ use crate::keys::{self, PartName};
 use crate::ledger::Ledger;
 use crate::objects::{Key, Problem, Storage};
 
-/// A checkpoint comes after so many segments at the latest.
+/// The most segments from one checkpoint to the next.
 const CHECKPOINT_SEGMENTS: u64 = 1024;
-/// It comes after so many segments if these have one byte for each [`CHECKPOINT_SHARE`] bytes of the last checkpoint.
+/// The fewest segments after which a checkpoint is due: if they have one byte for each [`CHECKPOINT_SHARE`] bytes of
+/// the last checkpoint.
 const CHECKPOINT_SEGMENTS_MIN: u64 = if cfg!(test) { 4 } else { 64 };
 const CHECKPOINT_SHARE: u64 = 8;
-/// No reader gets a checkpoint of its own sooner than so long after another.
+/// The least time between two checkpoints that are written for readers.
 const RENEW_EVERY: Duration = Duration::from_secs(10);
-/// So many checkpoints are kept.
+/// The number of checkpoints that are kept, the newest ones.
 const CHECKPOINTS: usize = 2;
 
 /// A journal, and the right to write it.
@@ -91,7 +92,7 @@ pub struct Journal {
     parts: RwLock<HashSet<PartName>>,
     /// The newest checkpoint.
     checkpoint: RwLock<Option<u64>>,
-    /// What was written since the last checkpoint. Held while a segment is written.
+    /// Counts the segments since the last checkpoint. Locked while a segment is written.
     since: tokio::sync::Mutex<Since>,
 }
 
@@ -192,7 +193,7 @@ impl Journal {
         }
     }
 
-    /// What the journal adds up to now.
+    /// The ledger after the last segment that was written.
     pub fn ledger(&self) -> RwLockReadGuard<'_, Ledger> {
         // Changed by single calls that do not panic half way.
         self.ledger.read().unwrap_or_else(PoisonError::into_inner)
@@ -316,7 +317,7 @@ impl Journal {
         let mut since = self.since.lock().await;
         self.write_checkpoint(&mut since, 1).await?;
         let parts = self.storage.list(&keys::parts()).await?;
-        // What else is there, somebody else has put there.
+        // Objects with other names were put there by somebody else.
         let parts = parts.into_iter().map(|(key, _)| key);
         let parts: Vec<Key> = parts.filter(|key| PartName::of(key).is_some()).collect();
         self.storage.delete(&parts).await?;
@@ -347,7 +348,7 @@ impl Follower {
         Ok(Follower { storage, ledger })
     }
 
-    /// What the journal adds up to, as far as it was read.
+    /// The ledger after the last segment that was read.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }

@@ -14,7 +14,7 @@ use crate::part::{Place, Placed};
 
 pub(crate) use ranges::Ranges;
 
-/// What a journal adds up to.
+/// The state that the entries of a journal add up to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
     /// The number of the next segment.
@@ -50,7 +50,7 @@ impl Ledger {
         self.found(heads).map(|(head, place, _)| (head, place))
     }
 
-    /// The same, and who found each.
+    /// The done ranges among the first `heads`, ascending, with the finders of each.
     pub fn found(&self, heads: u64) -> impl Iterator<Item = (Head, &Place, &Finders)> {
         self.ranges.below(Head(heads))
     }
@@ -88,7 +88,7 @@ impl Ledger {
         self.found_shards(bits).map(|(merged, _)| merged)
     }
 
-    /// The same, and who found each.
+    /// The shards of the table of `bits` bits that are there, ascending, with the finders of each.
     pub fn found_shards(&self, bits: u32) -> impl Iterator<Item = (&Merged, &Finders)> {
         let shards = self.shards.range((bits, 0)..=(bits, u32::MAX));
         shards.map(|(_, (merged, finders))| (merged, finders))
@@ -134,7 +134,7 @@ impl Ledger {
                     self.lost.remove(*head);
                 }
                 self.withdrawn = true;
-                // What was merged of them is not known to be right either.
+                // The shards may have been merged from these ranges.
                 self.shards.clear();
             }
             Entry::Shard {

@@ -78,7 +78,7 @@ pub use merged::{Difference, LengthSums, Merged};
 pub use objects::{Key, KeyError, Problem, READS_MAX, Storage, StorageError};
 pub use part::{Place, Placed};
 
-/// What can be wrong with a store, by what a caller can do about it.
+/// A failure of a store, by how a caller can react to it.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A newer version of the program wrote an object.
@@ -107,7 +107,7 @@ pub enum StoreError {
     Damaged {
         /// The object.
         key: Key,
-        /// What is wrong with it.
+        /// The damage, for people.
         what: String,
     },
     /// A segment of the journal that is to be removed need not be.
@@ -154,7 +154,7 @@ pub enum StoreError {
         head: Head,
         /// The part.
         key: Key,
-        /// What is wrong with it.
+        /// The damage, for people.
         what: String,
     },
     /// The storage failed.

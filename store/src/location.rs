@@ -107,7 +107,7 @@ impl Location {
             .any(|service| text.starts_with(service.scheme()))
     }
 
-    /// The same place for whoever has another working directory.
+    /// This location with an absolute path, which does not depend on the working directory.
     ///
     /// # Errors
     ///

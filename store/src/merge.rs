@@ -20,7 +20,7 @@ use chomp_table::{Head, RangeBits, Word};
 use crate::ledger::Ledger;
 use crate::merged::{LengthSums, Merged};
 
-/// The lows of so many positions are turned at a time.
+/// The number of lows whose bits are reversed at a time.
 const CHUNK: usize = 256;
 
 /// Where a shard begins and whether it is the last.
@@ -30,7 +30,7 @@ pub struct Cut {
     pub number: u32,
     /// The range to begin with.
     pub head: Head,
-    /// So many stored words of that range are in the shard before.
+    /// The number of stored words of that range that earlier shards have.
     pub skip: u64,
     /// Whether no stored words are left for another shard.
     pub last: bool,
@@ -56,7 +56,7 @@ pub enum MergeError {
     Stored {
         /// The range.
         head: Head,
-        /// What the record says.
+        /// The number of stored words that the record states.
         said: u64,
         /// How many there are.
         found: u64,
@@ -90,7 +90,7 @@ impl Cut {
         }
         let last = left - skip.min(left) <= shard_words;
         let (mut head, mut skip) = (head, skip);
-        // What follows the last stored word before, and is not stored, belongs to this shard.
+        // The unstored words after the last stored word of the shard before belong to this shard.
         while number > 0 && skip == 0 {
             let before = head.0.checked_sub(1).ok_or(MergeError::Beyond { number })?;
             head = Head(before);
@@ -278,7 +278,7 @@ impl Merger {
     }
 }
 
-/// Gives `take` each word of a bucket, which begins with `base` and whose words have so many bits, with its mirror image.
+/// Gives `take` each word of a bucket with its mirror image. The bucket begins with `base`; its words have `bits` bits.
 #[inline]
 pub(crate) fn each_pair(base: u64, bits: u32, lows: &[u16], mut take: impl FnMut(u64, u64)) {
     let shift = u64::BITS - bits;
@@ -298,7 +298,7 @@ pub(crate) fn each_pair(base: u64, bits: u32, lows: &[u16], mut take: impl FnMut
     }
 }
 
-/// What a word adds to the check sum.
+/// The term of a word in the check sum.
 #[inline]
 pub(crate) fn unpaired(word: u64, mirror: u64) -> u64 {
     let hash = mix(word.min(mirror));

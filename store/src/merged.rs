@@ -1,4 +1,4 @@
-//! What a worker says of a shard of a table that is being published, and the journal keeps.
+//! The summary of a shard of a table that is being published: a worker sends it, and the journal keeps it.
 
 use chomp_table::Digest;
 use chomp_table::fingerprint::{Leaf, LeafBuilder};
@@ -18,12 +18,12 @@ pub struct Merged {
     pub shard: Option<ShardInfo>,
     /// The leaf of the fingerprint that its words are.
     pub leaf: Leaf,
-    /// What all words that were read add up to, by number of bits, ascending.
+    /// The sums of all words that the shard answers for, by number of bits, ascending.
     pub sums: Vec<LengthSums>,
 }
 
 impl Merged {
-    /// What is said as `json` of a shard of a table of so many bits.
+    /// Parses the summary of a shard of a table of `bits` bits, and checks it.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Merged {
         self.shard.as_ref().map(Into::into)
     }
 
-    /// Whether a table of so many bits can have this shard.
+    /// Checks that a table of `bits` bits can have this shard.
     fn check(&self, bits: u32) -> Result<(), Damage> {
         let Merged { leaf, sums, .. } = self;
         ensure(bits <= u64::BITS, || format!("a table of {bits} bits"))?;
@@ -142,13 +142,13 @@ pub enum Difference {
     Forged,
 }
 
-/// Whether these are different numbers of bits, ascending, of a table of so many.
+/// Whether `numbers` are distinct, ascending, and at most `bits`.
 fn ascend(numbers: impl Iterator<Item = u32> + Clone, bits: u32) -> bool {
     let mut all = numbers.clone();
     numbers.is_sorted_by(|one, next| one < next) && all.all(|number| number <= bits)
 }
 
-/// What the words of one number of bits add up to.
+/// The sums of words of the same number of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LengthSums {
@@ -156,7 +156,7 @@ pub struct LengthSums {
     pub bits: u32,
     /// The number of losing words, mirror images too.
     pub losing: u64,
-    /// The check sum of mirror pairs: 0 once all words of so many bits are in it.
+    /// The check sum of mirror pairs: 0 over all words of this number of bits.
     pub unpaired: u64,
 }
 
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use chomp_table::shard::{ShardSize, ShardWriter};
 
-    /// What is to be said of these words, and their file with frames of so many.
+    /// The summary of a shard of these words, and its file with frames of `frame_words` words.
     fn written(words: &[u64], frame_words: usize) -> (Merged, Vec<u8>) {
         let size = ShardSize {
             frame_words,

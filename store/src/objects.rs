@@ -3,7 +3,7 @@
 //! An object is created once, whole, and never overwritten. When [`Storage::create`] returns, the object survives a
 //! crash of the process and of the machine; when it fails, the object may be there or not, but never in part.
 //!
-//! What passes is tried again by the storage itself, for some minutes. So each [`Problem`] that a caller meets is an
+//! The storage itself retries for some minutes if a failure can pass. So each [`Problem`] that a caller meets is an
 //! answer, or a [`Fault`] to which the caller has to react.
 
 mod address;
@@ -114,13 +114,13 @@ pub trait Storage: Send + Sync + Debug + 'static {
         true
     }
 
-    /// What requests wait for at present, for people.
+    /// A text for people if requests wait for the storage at present.
     fn waits_for(&self) -> Option<String> {
         None
     }
 }
 
-/// What was being done when the storage failed.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// [`Storage::create`].
@@ -151,13 +151,13 @@ pub type Cause = Box<dyn Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {key}{problem}")]
 pub struct StorageError {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub problem: Problem,
-    /// What was being done.
+    /// The operation.
     pub action: Action,
     /// The object.
     pub key: Key,
-    /// What the implementation says.
+    /// The implementation's error.
     pub source: Cause,
 }
 
@@ -174,7 +174,7 @@ pub enum Problem {
     Full,
     /// Anything else that only a person mends.
     Failed,
-    /// What has the name of the object cannot be read, though other objects can, or is no file: the object is lost.
+    /// The object is lost: it cannot be read though others can be, or something that is no file has its name.
     Damaged,
     /// It is not known what the disk holds: whoever writes ends, and finds out at its next start.
     Unsure,

@@ -28,14 +28,14 @@ pub const RANGES_MAX: usize = 1 << 12;
 /// The most bytes that a part may have: putting one takes this much memory.
 pub const BYTES_MAX: u64 = 1 << 28;
 
-/// The most bytes that a part of so many ranges with `range_bits` has.
+/// The most bytes that a part of `ranges` ranges of `range_bits` bits has.
 pub fn bytes_max(ranges: usize, range_bits: RangeBits) -> u64 {
     let records = max_record_len(range_bits).saturating_mul(ranges as u64);
     BYTES_MAX.min(HEADER_BYTES.saturating_add(records))
 }
 
 const HEADER: [u8; 16] = *b"chomppar\x02\0\0\0\0\0\0\0";
-/// What a part has before the first record.
+/// The bytes of a part before its first record.
 pub const HEADER_BYTES: u64 = HEADER.len() as u64;
 
 /// A range, and where its record is in a part: what a worker says of its part, and an entry of the journal.
@@ -83,7 +83,7 @@ impl Placed {
     }
 }
 
-/// What a ledger keeps of a done range: which part has its record, where in the part it is, and what is in it.
+/// The entry of a ledger for a done range: which part has its record, where in the part it is, and what is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The lease that names the part.

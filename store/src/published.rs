@@ -20,8 +20,8 @@ pub fn key(folder: &str, name: &str) -> Result<Key, KeyError> {
 
 /// Creates an object of a table that is being published.
 ///
-/// What an interrupted publication left under the key stays if it has the same bytes, and is
-/// replaced if not: nobody reads a table before its manifest is there.
+/// An object that an interrupted publication left under the key stays if it has the same bytes,
+/// and is replaced if not: nobody reads a table before its manifest is there.
 ///
 /// # Errors
 ///
@@ -98,7 +98,7 @@ mod tests {
         let storage = SimulatedStorage::new(0);
         let shard = key(FOLDER, "00").unwrap();
         let put = |bytes: &'static [u8]| ready(put(&storage, FOLDER, &shard, bytes.into()));
-        // What is there may begin with all that is put.
+        // The object there may begin with all bytes of the new one.
         for bytes in [
             &b"torn"[..],
             b"right",

@@ -11,7 +11,7 @@
 //!
 //! **Edges.** Bit x of the edges of a range says whether the path head · 0^x · 1^(b-x) is losing, of whose word the last 1s
 //! are dropped. So a losing word w tells it of the heads w / 2^x, for each x up to its number of last 0s; and, for x = 0, of
-//! those that are w with 1s behind. Few words have so many last 0s that these are heads: they are kept in the first pass.
+//! those that are w with 1s behind. Few words have enough last 0s for these to be heads: the first pass keeps them.
 
 mod common;
 mod spill;
@@ -30,16 +30,16 @@ use crate::merged::Merged;
 use common::Common;
 use spill::{Region, Spill};
 
-/// Regions have about so many losing positions on average, as a power of two, if they are not smaller than a range.
+/// The base-2 logarithm of the losing positions in an average region, roughly. No region is smaller than a range.
 const REGION_LOSING_BITS: u32 = 21;
 /// The most bits of a region: its positions are counted by 31 bits.
 const REGION_BITS_MAX: u32 = 32;
-/// A word that waits for its region takes so many bytes at the most, in a list that grows, and sorted.
+/// The most bytes that a word takes while it waits for its region, in a list that grows, and sorted.
 const WAITING_BYTES: u64 = 12;
-/// A losing position of a region that is put together takes so many, if the region has twice as many as others.
+/// The bytes of a region that is put together, for each losing position of an average one: it may have twice as many.
 const TOGETHER_BYTES: u64 = 32;
 
-/// What is restored, and with what.
+/// A restoration of the ranges of a published table.
 #[derive(Debug)]
 pub struct Restorer<'a> {
     /// The published table.
@@ -262,7 +262,7 @@ fn is_short(word: u64, heads: u64) -> bool {
     word.checked_shr(zeros).is_some_and(|head| head < heads)
 }
 
-/// Whether a range can have so many losing positions: a table that somebody made up may have more.
+/// Whether a range can have these losing positions: a table that somebody made up may have too many.
 fn are_possible(losing: &[u32], range_bits: RangeBits) -> bool {
     let all = (1 << BUCKET_BITS) - 1;
     let ends = losing.iter().skip(all as usize);

@@ -1,4 +1,4 @@
-//! What tokens open, what the secrets file keeps, and what the certificates are good for.
+//! Tests of tokens, the secrets file and certificates.
 
 use std::fs;
 use std::fs::Permissions;
@@ -34,7 +34,7 @@ fn a_token_is_good_until_it_expires() {
     let ever = issuer.issue(Holder::OWNER, None);
     assert_eq!(check(&ever, u64::MAX), Ok(Holder::OWNER));
     assert_eq!(issuer.check(None, 0), Err(Denied::Missing));
-    // What it may be made of: it goes into a header.
+    // A token goes into a header, so all of it is visible ASCII.
     assert!(ever.secret().bytes().all(|byte| byte.is_ascii_graphic()));
 }
 
@@ -174,7 +174,7 @@ fn planted_secrets_are_refused() {
         fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
         refused("Exposed");
     }
-    // What a folder brings that was packed elsewhere: a private file of this user's own, with a right content.
+    // A folder that was packed elsewhere brings a private file of this user's own, with a right content.
     private::write(&path, &fs::read(&strangers).unwrap()).unwrap();
     refused("Copied");
     let old = fs::read_to_string(&strangers).unwrap();

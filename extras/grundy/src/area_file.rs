@@ -37,7 +37,7 @@ pub(crate) struct AreaFiles {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The operating system's error.
 pub fn areas_done(directory: &Path) -> io::Result<usize> {
     match Below::open(directory).and_then(|below| below.folder(FOLDER)) {
         Ok(folder) => {
@@ -97,7 +97,7 @@ impl AreaFiles {
     }
 }
 
-/// Removes the files of the areas up to so many tiles from the directory of a table that has them, and their folder if
+/// Removes the files of the areas up to `tiles` tiles from the directory of a table that has them, and their folder if
 /// nothing else is in it.
 ///
 /// # Errors

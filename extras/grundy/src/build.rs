@@ -20,20 +20,20 @@ use chomp_table::values::{Values, ValuesManifest};
 
 use crate::area_file::{AreaFiles, FOLDER};
 
-/// A thread takes so many positions of an area at a time.
+/// The positions of an area that a thread takes at a time.
 const PIECE: usize = 1 << 16;
 /// The memory that a thread takes beside the values: the sets of a window, and a shard that it writes.
 const THREAD_BYTES: u64 = 32 << 20;
 /// The part of the work that evaluation is; the rest is writing shards.
 const EVALUATION: f64 = 0.8;
 
-/// The bytes of memory that a table of at most `tiles` tiles takes by so many threads.
+/// The bytes of memory that `threads` threads take for a table of at most `tiles` tiles.
 pub fn memory_bytes(tiles: u32, threads: NonZeroUsize) -> u64 {
     let values: u64 = (1..=tiles).map(count).sum();
     values + threads.get() as u64 * THREAD_BYTES
 }
 
-/// What is built, and with what.
+/// A table to build, and the resources for it.
 #[derive(Debug)]
 pub struct Builder<'a> {
     /// The directory of the table, which nobody else writes to.
@@ -48,7 +48,7 @@ pub struct Builder<'a> {
     pub software: String,
 }
 
-/// What is told while a table is built.
+/// Receives the progress of a build, and may end it.
 pub trait Watch: Sync {
     /// The part that is done, from 0 to 1. May end it.
     fn done(&self, part: f64) -> ControlFlow<()>;
@@ -80,7 +80,7 @@ pub enum BuildError {
     /// The shards are none of such a table, which is a bug.
     #[error(transparent)]
     Shards(#[from] Damage),
-    /// The number of losing positions of so many tiles is known, and another was found.
+    /// The number of losing positions of an area is not the known one.
     #[error(
         "of the positions of {tiles} tiles {found} are losing, where {known} are known to be: this machine or this program \
          computes wrongly, do not use the files in {FOLDER}"
@@ -88,9 +88,9 @@ pub enum BuildError {
     OtherCount {
         /// The number of tiles.
         tiles: u32,
-        /// What was counted.
+        /// The number of losing positions that were counted.
         found: u64,
-        /// What is known.
+        /// The known number of losing positions.
         known: u64,
     },
     /// A smaller table is there that says something else.
@@ -329,7 +329,7 @@ impl Progress<'_> {
     }
 }
 
-/// What is shared is whole at any time.
+/// Locks shared data. A panic elsewhere does not spoil it: it is whole at any time.
 fn take<T, R>(shared: &Mutex<T>, take: impl FnOnce(&mut T) -> R) -> R {
     take(&mut shared.lock().unwrap_or_else(PoisonError::into_inner))
 }

@@ -1,4 +1,4 @@
-//! Builds tables of Grundy values: the value of every position of at most so many tiles, in one process.
+//! Builds tables of Grundy values: the value of every position up to a number of tiles, in one process.
 //!
 //! All values are in memory, a byte for each position. Areas follow each other, as a move leads to fewer tiles; the threads
 //! of the process share the [evaluation](chomp_kernel::grundy) of one. While they evaluate an area, one of them writes the file of the area before.

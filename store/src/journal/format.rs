@@ -30,7 +30,7 @@ pub(super) const CHECKPOINT: Kind = Kind {
 const RANGE: usize = 8 + 8 + 8 + 32 + 4 + 4;
 /// The bytes of an entry with one range, and the finders of two.
 pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 2 * 4) + 4 + RANGE;
-/// What earlier versions wrote for jobs of Grundy values, instead of the range bits.
+/// The codes of jobs of Grundy values, which earlier versions wrote instead of the range bits.
 const VALUES: RangeInclusive<u32> = 264..=280;
 /// The longest reason why somebody was found out, in bytes; what is longer is cut.
 const REASON_BYTES_MAX: usize = 1 << 10;
@@ -73,7 +73,7 @@ pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), Wron
     Ok(())
 }
 
-/// What segments and checkpoints begin with.
+/// The first fields of a segment or a checkpoint.
 struct Heading {
     number: u64,
     previous: Digest,
@@ -122,7 +122,7 @@ pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
         if let Some((bits, seconds)) = ledger.worked {
             write(writer, &Entry::Worked { bits, seconds });
         }
-        // What they found before has them as distrusted already; what comes after this may be trusted again.
+        // Earlier results of these participants are marked as distrusted; later ones may be trusted again.
         for (&participant, outcast) in &ledger.outcasts {
             write_found_out(writer, participant, outcast);
         }

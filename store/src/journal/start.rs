@@ -19,7 +19,7 @@ use crate::objects::{Key, Problem, Storage, StorageError};
 const BYTES_MAX: u64 = ((RANGE_ENTRY as u64) << HEAD_BITS_MAX) + SHARDS_MAX as u64 * SHARD_BYTES;
 /// A missing segment is noticed by segments that are at most two to the power of this further.
 const LOOKS_AHEAD: u32 = 20;
-/// What a shard takes in it: those of real tables have half of it.
+/// The bytes reserved in it for the entry of a shard: those of real tables take half of that.
 const SHARD_BYTES: u64 = 2 << 10;
 
 /// Reads the last checkpoint that can be read, and the segments after it.

@@ -83,7 +83,7 @@ fn merged(number: u32) -> Merged {
     }
 }
 
-/// What the coordinator appends, segment by segment: all ranges layer by layer, some of them lost on
+/// The segments that the coordinator appends: all ranges layer by layer, some of them lost on
 /// the way and computed again, then the shards.
 fn script() -> Vec<Vec<Entry>> {
     let mut script = Vec::new();
@@ -177,7 +177,7 @@ fn found_out(participant: u32) -> Entry {
     }
 }
 
-/// What entries add up to, said plainly.
+/// A simple model of the ledger, to compare it with.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Plain {
     ranges: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
@@ -265,7 +265,7 @@ impl Plain {
         plain
     }
 
-    /// What is left when the table of the script is published.
+    /// The model after the table of the script is published.
     fn pruned() -> Plain {
         let Plain {
             outcasts, worked, ..
@@ -334,7 +334,7 @@ fn finished() -> Arc<SimulatedStorage> {
     storage
 }
 
-/// The same objects in a storage that has failed in nothing yet.
+/// A new storage with these objects and without faults.
 fn restored(objects: &BTreeMap<Key, Bytes>) -> Arc<SimulatedStorage> {
     let storage = SimulatedStorage::new(1);
     for (key, bytes) in objects {

@@ -9,9 +9,9 @@ use chomp_table::Head;
 use crate::finders::Finders;
 use crate::part::Place;
 
-/// The heads that differ in so many low bits only stand together.
+/// The number of low bits in which the heads of a group may differ.
 const GROUP_BITS: u32 = 8;
-/// A group grows by room for so many ranges.
+/// The number of ranges by which the capacity of a full group grows.
 const ROOM: usize = 16;
 
 type Done = (Head, Place, Finders);

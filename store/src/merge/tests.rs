@@ -17,7 +17,7 @@ fn range_bits() -> RangeBits {
     RangeBits::new(12).unwrap()
 }
 
-/// The ranges of a table of so many bits, with these losing words.
+/// A table of `bits` bits whose losing words are `words`, with its ranges.
 #[derive(Debug)]
 struct Table {
     bits: u32,
@@ -58,7 +58,7 @@ impl Table {
         Table::new(bits, words.map(|index| index as u64 * 2).collect())
     }
 
-    /// A table of which one in so many words is losing, in runs of the same kind.
+    /// A table in runs: none, the stored, the others or all words of a run may be losing, and one in `one_in` is.
     fn made_up(bits: u32, one_in: u64, seed: u64) -> Table {
         let mut rng = chomp_table::rng::Rng(seed);
         let mut kind = 0;
@@ -216,7 +216,7 @@ fn is_stored(word: u64) -> bool {
     Word::new(word) <= Word::new(word).mirror()
 }
 
-/// What a word adds to the check sum, by the description.
+/// The term of a word in the check sum, as the module describes it.
 fn check_sum(word: u64) -> u64 {
     let mirror = Word::new(word).mirror().get();
     match word.cmp(&mirror) {
@@ -376,7 +376,7 @@ fn what_does_not_fit_is_refused() {
             found
         })
     );
-    // What comes after the last word that is needed is looked at too.
+    // The words after the last one that is needed are checked too.
     assert!(matches!(
         push(&mut merger(1), &wrong),
         Err(MergeError::Stored { .. })

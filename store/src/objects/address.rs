@@ -11,7 +11,7 @@ pub struct Bucket {
     pub service: Service,
     /// The name of the bucket; of Azure, of the container.
     pub name: String,
-    /// What the keys of all objects begin with, before a slash.
+    /// The start of all keys in the bucket, without the slash that follows it.
     pub prefix: Option<Key>,
 }
 
@@ -29,7 +29,7 @@ pub enum Service {
 impl Service {
     pub(crate) const ALL: [Service; 3] = [Service::S3, Service::Google, Service::Azure];
 
-    /// What the addresses of its buckets begin with.
+    /// The scheme of its buckets' addresses, with `://`.
     pub(crate) fn scheme(self) -> &'static str {
         match self {
             Service::S3 => "s3://",

@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(2);
 /// The most bytes of an object that is read as a whole: no part has more.
 const WHOLE_BYTES_MAX: u64 = 1 << 28;
-/// So many objects are removed at a time.
+/// The most removals that run at the same time.
 const REMOVALS_MAX: usize = 16;
 
 /// A bucket, or a folder in it, as a storage.
@@ -173,7 +173,7 @@ impl BucketStorage {
         })
     }
 
-    /// The same storage, whose requests are repeated for `patience` instead of ten minutes.
+    /// Has requests retried for `patience`, instead of ten minutes.
     pub(crate) fn with_patience(self, patience: Duration) -> BucketStorage {
         let patience = Arc::new(Patience::new(self.bucket.to_string(), patience));
         BucketStorage { patience, ..self }

@@ -1,4 +1,4 @@
-//! What every storage does, shown for each implementation.
+//! The contract of every storage, tested for each implementation.
 
 use std::fs;
 use std::path::Path;
@@ -150,7 +150,7 @@ async fn one_of_many_creates(storage: Arc<dyn Storage>) {
     assert_eq!(storage.list(&key("work/race")).await.unwrap().len(), 17);
 }
 
-/// What every storage does. Needs an empty one.
+/// Tests what every storage promises. Needs an empty one.
 pub(super) async fn contract(storage: Arc<dyn Storage>) {
     creates_once(&*storage).await;
     reads_ranges(&*storage).await;

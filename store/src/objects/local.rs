@@ -44,7 +44,7 @@ use super::{Action, Key, LISTED_MAX, Problem, READS_MAX, Storage, StorageError};
 
 /// How long the directory is waited for: as long as a file server takes to start again, and to check its disks.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// An object that cannot be read for so long is lost, if others can be read.
+/// How long an unreadable object is waited for; after that it is lost, if others can be read.
 const UNREADABLE: Duration = Duration::from_secs(5);
 /// The objects that one blocking thread reads, one after the other: to hand work to a thread takes about as long as to
 /// read an object that the system has in memory.
@@ -193,7 +193,7 @@ impl LocalStorage {
         }
     }
 
-    /// The same, again and again for as long as the directory is waited for.
+    /// Does work as [`Self::run`] does, and retries it for as long as the directory is waited for.
     async fn try_to<T: Send + 'static>(
         &self,
         work: impl Fn(&Directory) -> Result<T, StorageError> + Clone + Send + 'static,
@@ -218,7 +218,7 @@ impl Directory {
         Ok((below, name))
     }
 
-    /// The same, after making the folder, and those above it, durably.
+    /// Makes the folder of an object, and those above it, durably. Returns it and the object's name there.
     fn make_folder<'k>(&self, key: &'k Key) -> Result<(Below, &'k str), Failure> {
         let (folders, name) = key.as_str().rsplit_once('/').unwrap_or(("", key.as_str()));
         // A set of texts is whole at any time, so a panic elsewhere does not spoil it. The lock is
@@ -269,7 +269,8 @@ impl Directory {
         })
     }
 
-    /// The same after a while of failures. They may come from an object of that name which cannot be read, while others can.
+    /// Creates an object after a while of failures. They may come from an object of that name which cannot be read,
+    /// while others can.
     fn create_late(&self, key: &Key, bytes: &[u8]) -> Result<(), StorageError> {
         self.create(key, bytes).map_err(|error| {
             let there = self.read_late(key, 0..1).err();
@@ -315,7 +316,7 @@ impl Directory {
         read.map_err(|failure| failure.of(Action::Read, key))
     }
 
-    /// The same for an object that could not be read for a while. If others can be read, the object is damaged.
+    /// Reads an object that could not be read for a while. If others can be read, it is damaged.
     fn read_late(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         self.read(key, range).map_err(|error| {
             let segments = Key::new("work/journal/segment").expect("letters are a key");
@@ -468,7 +469,7 @@ impl Storage for LocalStorage {
 
     async fn is_only_here(&self, key: &Key) -> bool {
         let key = key.clone();
-        // What cannot be looked at cannot be read either, and the reader tells.
+        // An object that cannot be looked at cannot be read either, and the reader tells.
         self.run(move |directory| directory.is_only_here(&key).unwrap_or(true))
             .await
     }

@@ -27,9 +27,9 @@ pub enum OpenError {
     Bucket {
         /// The bucket.
         bucket: String,
-        /// What to do about it.
+        /// The advice, for people.
         what: String,
-        /// What the server says.
+        /// The server's error, if there is one.
         source: Option<Box<dyn Error + Send + Sync>>,
     },
 }

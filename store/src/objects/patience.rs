@@ -14,9 +14,9 @@ use super::{Problem, StorageError};
 
 /// The first pause before something is tried again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(8));
-/// A request that has no answer for so long is one that is waited for.
+/// The time without an answer after which a request counts as waiting.
 const HANGS: Duration = Duration::from_secs(3);
-/// What is over within this time is not worth a word.
+/// Shorter outages are not reported.
 const UNSAID: Duration = Duration::from_secs(1);
 /// The least time between the beginnings of two outages that are told.
 const SAY_EVERY: Duration = Duration::from_mins(1);
@@ -36,7 +36,7 @@ struct State {
     waiting: usize,
     /// Since when there is one.
     since: Option<Instant>,
-    /// What failed last.
+    /// The last failure, for people.
     what: String,
     /// Whether people were told of this outage, and when they were told of one last.
     told: bool,
@@ -62,7 +62,7 @@ impl Patience {
         }
     }
 
-    /// What is waited for at present, for people.
+    /// A text for people if requests have waited for the storage for [`UNSAID`] or longer.
     pub(super) fn waits_for(&self) -> Option<String> {
         let state = self.state();
         let elapsed = state.since?.elapsed();

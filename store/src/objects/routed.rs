@@ -49,7 +49,7 @@ impl Storage for Routed {
             return self.journal.list(prefix).await;
         }
         let mut objects = self.rest.list(prefix).await?;
-        // What somebody else has put where the journal is not is none of it.
+        // The journal is elsewhere: what somebody else has put under its keys here is not part of it.
         objects.retain(|(key, _)| !keys::is_of_journal(key));
         for folder in [keys::segments(), keys::checkpoints()] {
             if folder.is_in(prefix) {

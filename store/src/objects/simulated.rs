@@ -17,7 +17,7 @@ use super::{Action, Key, Problem, Storage, StorageError};
 pub enum Moment {
     /// Nothing was done.
     Before,
-    /// What was asked for is done, and durable, but the caller hears of a failure.
+    /// The call took effect, durably, but the caller hears of a failure.
     After,
 }
 
@@ -41,7 +41,7 @@ pub struct SimulatedStorage {
 #[derive(Debug)]
 struct State {
     objects: BTreeMap<Key, Object>,
-    /// What a crash left of an object that was being written: no object, but it takes room.
+    /// The start of an object whose creation a crash cut off: no object, but it takes room.
     unfinished: Option<Bytes>,
     random: u64,
     calls: u64,
@@ -52,7 +52,7 @@ struct State {
     lying: bool,
     /// The number of creations so far.
     creations: u64,
-    /// What was removed, with its size, the last at the end.
+    /// The removed objects with their sizes, the last removed at the end.
     removed: Vec<(Key, u64)>,
     lag: usize,
 }
@@ -128,12 +128,12 @@ impl SimulatedStorage {
         self.state().lying = lying;
     }
 
-    /// Makes listings miss the newest objects, so many of them, and have the last that were removed.
+    /// Makes listings miss the `lag` newest objects, and have the last `lag` that were removed.
     pub fn set_lag(&self, lag: usize) {
         self.state().lag = lag;
     }
 
-    /// What survives a crash now, opened again without faults. This one fails from now on.
+    /// Crashes: every later call fails. Returns what survives, opened again without faults.
     #[must_use]
     pub fn crash(&self) -> SimulatedStorage {
         let mut state = self.state();

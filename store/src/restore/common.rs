@@ -14,7 +14,7 @@ use crate::merged::{LengthSums, Merged};
 pub(super) struct Common<'a> {
     table: &'a Table,
     shards: &'a [ShardInfo],
-    /// What the words add up to that a shard answers for, by the number of bits.
+    /// By shard: the sums of the words that it answers for, by number of bits.
     sums: Mutex<Vec<Sums>>,
 }
 
@@ -54,7 +54,7 @@ impl Common<'_> {
         }
     }
 
-    /// What a worker would say of each.
+    /// The summary of each shard, as a worker would send it.
     pub(super) fn finish(self) -> Result<Vec<Merged>, TableError> {
         let sums = self
             .sums
@@ -73,7 +73,7 @@ impl Common<'_> {
     }
 }
 
-/// What some words of a region add up to.
+/// The sums of some words of a region.
 fn sums_of(base: u64, places: &[u32]) -> Sums {
     let mut sums: Sums = [(0, 0); u64::BITS as usize + 1];
     let mut lows: Vec<u16> = Vec::new();

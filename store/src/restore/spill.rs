@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::{BUCKET_BITS, low};
 
-/// The words of a frame are mostly in so many buckets.
+/// The most buckets that are filled at a time: the words of a frame are mostly in these.
 const WINDOW: usize = 256;
 /// A count that a byte cannot say is in four bytes behind this one.
 const MORE: u8 = u8::MAX;
@@ -264,7 +264,7 @@ impl Region {
             bucket.drain(low((number as u64) << BUCKET_BITS), &mut self.places);
         }
         self.next += count;
-        // What is begun moves to the front.
+        // The buckets that are begun move to the front.
         if count > 0 {
             for bucket in count..=self.begun {
                 self.window.swap(bucket - count, bucket);

@@ -1,4 +1,4 @@
-//! What is restored, beside ranges by definition.
+//! Restored ranges, compared with ranges by definition.
 
 use std::convert::Infallible;
 use std::fs;
@@ -12,7 +12,7 @@ use chomp_table::shard::{ShardSize, ShardWriter};
 use super::*;
 use crate::merge::{Cut, Merger};
 
-/// The table of so many bits as it is by definition, in shards of so many words.
+/// Writes a table of `bits` bits with these losing positions, in shards of `shard_words` words. Returns its folder.
 #[expect(clippy::disallowed_methods, reason = "a table for a test")]
 fn publish(directory: &Path, bits: u32, losing: &[bool], shard_words: usize) -> PathBuf {
     let folder = directory.join(folder_name(bits));
@@ -101,7 +101,7 @@ fn restored(
     (all, shards)
 }
 
-/// What is said of a shard that is merged from these records.
+/// The summary of a shard that is merged from these records.
 fn merged(
     records: &Records,
     bits: u32,

@@ -69,7 +69,7 @@ fn every_flip_and_every_cut_is_found() {
     }
 }
 
-/// What was acknowledged may be in later segments: a coordinator that went on at the gap would forget it.
+/// Later segments may have acknowledged results: a coordinator that went on at the gap would forget them.
 #[test]
 fn a_segment_that_is_missing_ends_the_start() {
     let objects = small();
@@ -150,7 +150,7 @@ fn patched(bytes: &[u8], at: usize, patch: &[u8]) -> Bytes {
     bytes.into()
 }
 
-/// What comes before the entries of a segment, and before the finders of a first entry.
+/// The bytes before the entries of a segment, and those before the finders of its first entry.
 const HEADING: usize = 16 + 8 + 32 + 8 + 4;
 const FINDERS: usize = HEADING + 4 + 8 + 4 + 4;
 

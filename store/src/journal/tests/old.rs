@@ -101,7 +101,7 @@ fn journals_of_the_versions_before_are_read() {
             expected.outcasts.insert(5, Outcast { serial, reason });
         }
         assert_eq!(Plain::found(&journal.ledger()), expected);
-        // What comes after it is of this version.
+        // The segments after it are of this version.
         let finders = Finders::new([3]);
         let heads = vec![Head(0)];
         let entries = vec![found_out(1), Entry::Confirmed { finders, heads }];

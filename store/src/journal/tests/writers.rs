@@ -54,7 +54,7 @@ fn the_later_one_has_it() {
 
 #[test]
 fn of_two_that_start_at_once_one_has_it() {
-    // What the first reads at its start, the second has done by then.
+    // Both have found an empty journal, and the second is the first to write.
     let storage = Arc::new(SimulatedStorage::new(1));
     let [first, second] = [1, 2].map(|_| Journal {
         storage: storage.clone(),

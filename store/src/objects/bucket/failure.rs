@@ -1,4 +1,4 @@
-//! What the failure of a request to a bucket means.
+//! Sorts the failures of requests to a bucket by kind, with advice.
 
 use object_store::Error;
 
@@ -28,7 +28,7 @@ pub(super) fn is_unknown(error: &Error) -> bool {
     }
 }
 
-/// What a failed request means.
+/// Finds the kind of a failed request, and adds advice where there is some.
 pub(super) fn failure(key: &Key, action: Action, error: Error) -> StorageError {
     let explained = |problem, what| {
         let source = Said::of(&error);
@@ -52,7 +52,7 @@ pub(super) fn failure(key: &Key, action: Action, error: Error) -> StorageError {
     StorageError::new(problem, action, key, error)
 }
 
-/// What to do about a failure, in front of what the server says.
+/// Advice about a failure, followed by the server's message.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 struct Explained {
@@ -60,7 +60,7 @@ struct Explained {
     source: Said,
 }
 
-/// What the server says, in one line. All causes are in it, which an [`Error`] would tell again one by one.
+/// The server's message in one line. It has all causes, which an [`Error`] would tell again one by one.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Said(String);
@@ -72,7 +72,7 @@ impl Said {
     }
 }
 
-/// What the server says about the failure of a first request.
+/// The cause of a failed first request, without the advice.
 pub(super) fn said(error: StorageError) -> Cause {
     match error.problem {
         Problem::Failed | Problem::Away => {}
@@ -84,7 +84,7 @@ pub(super) fn said(error: StorageError) -> Cause {
     }
 }
 
-/// What to do about the failure of a first request.
+/// The advice about a failed first request.
 pub(super) fn advice(error: &StorageError) -> &'static str {
     match error.problem {
         Problem::Failed | Problem::Away | Problem::Damaged | Problem::Unsure => {

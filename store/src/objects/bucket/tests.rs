@@ -401,7 +401,7 @@ async fn a_listing_is_bounded() {
     };
     for number in 0..100 {
         create(number).await;
-        // What can have no key is nobody's.
+        // A name that cannot be a key is not counted.
         let foreign = format!("{}/{number} %", storage.path(&folder));
         storage
             .put(&Path::from(foreign), Bytes::new())

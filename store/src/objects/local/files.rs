@@ -1,4 +1,4 @@
-//! What is done with the files and folders of a table's directory.
+//! Creates, reads, lists and removes the files and folders of a table's directory.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -12,7 +12,7 @@ use chomp_files::{Below, FaultKind, FileError, Kind, failed};
 use super::super::key::is_segment;
 use super::super::{Action, Key, Problem, StorageError};
 
-/// So many objects are tried to find out whether any can be read.
+/// The most objects that are tried to find out whether any can be read.
 const OTHERS_MAX: usize = 8;
 
 /// Why an object cannot be created, read or removed.
@@ -88,7 +88,7 @@ pub(super) fn create(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), Fai
     }
 }
 
-/// The same; [`Problem::NotFound`] if the file lost its first name before it had its own.
+/// One attempt of [`create`]; [`Problem::NotFound`] if the file lost its first name before it had its own.
 fn create_once(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let (first, file) = open_unfinished(folder, name)?;
     let filled = fill(folder, &first, file, name, bytes);
@@ -256,7 +256,7 @@ pub(super) fn names(folder: &Below) -> Result<Vec<String>, FileError> {
     names.map_err(failed("list", folder.path()))
 }
 
-/// What was done to a file; nothing if somebody else has removed that.
+/// The result of an action on a file; nothing if somebody else has removed the file.
 fn unless_gone<T>(done: io::Result<T>) -> io::Result<Option<T>> {
     match done {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -1,4 +1,4 @@
-//! What crashes, strangers and full disks leave in a directory.
+//! A directory after crashes, strangers and full disks.
 
 #![expect(
     clippy::disallowed_methods,
@@ -129,7 +129,7 @@ fn a_listing_is_bounded() {
         let layer = folder.join(format!("{:02}", number % 7));
         fs::create_dir_all(&layer).unwrap();
         fs::write(layer.join(number.to_string()), "").unwrap();
-        // What can have no key is nobody's.
+        // A name that cannot be a key is not counted.
         fs::write(layer.join(format!("{number} %")), "").unwrap();
     }
     let parts = key("work/parts");

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// What the server does with a request, instead of acting and answering.
+/// A fault of the server, which otherwise acts on a request and answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Nothing, and it ends the connection.
+    /// It does nothing, and ends the connection.
     Cut,
     /// It acts, and ends the connection.
     ActAndCut,
@@ -26,7 +26,7 @@ pub(super) enum Fault {
     ActAndStall,
 }
 
-/// What the server does with the condition that an object is absent.
+/// How the server treats the condition that an object is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Conditions {
     /// It heeds it.
@@ -253,8 +253,8 @@ fn answer(status: u16, headers: &str, body: &[u8], method: &str) -> Vec<u8> {
     answer
 }
 
-/// A relay to a server. Of the next connections it cuts so many as soon as the server has
-/// answered on them.
+/// A relay to a server. It cuts each of the next `cuts` connections as soon as the server has
+/// answered on it.
 #[derive(Debug)]
 pub(super) struct Relay {
     pub(super) cuts: Arc<Mutex<usize>>,
