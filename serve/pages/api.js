@@ -58,7 +58,7 @@ async function reasonIn(response) {
     const { error } = await response.json();
     return typeof error === "string" ? error : null;
   } catch {
-    // What is no JSON has no reason for people: the status says what is known.
+    // A body that is not JSON has no reason for people: the status says what is known.
     return null;
   }
 }

@@ -1,4 +1,4 @@
-// What the pages share: elements, numbers, messages, and the foot of each page.
+// Shared by the pages: elements, numbers, messages, and the foot of each page.
 
 import { address, ask, Problem } from "./api.js";
 

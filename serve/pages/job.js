@@ -250,7 +250,7 @@ async function tellOfTable() {
     const tables = await ask("/");
     if (tables.length > 0) tellTable(await tableFacts());
   } catch (error) {
-    // What cannot be reached is told of by the stream.
+    // The stream says when the server cannot be reached.
     if (!(error instanceof Problem)) throw error;
   }
 }
@@ -275,7 +275,7 @@ function tellAge() {
 
 byId("file").addEventListener("change", async (event) => {
   await readAccess(event.target.files[0]);
-  // The same file may be chosen again when it is another.
+  // A file that has changed can be chosen again under its name.
   event.target.value = "";
 });
 for (const name of ["dragenter", "dragover"]) {

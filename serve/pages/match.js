@@ -110,7 +110,7 @@ function verdict(index, better) {
   return [`${who} move ${Math.floor(index / 2) + 1}, ${cellName(game.moves[index])}, ${winner}; ${instead} `, look];
 }
 
-// What is no problem of the server is a fault of this page, and is for the console.
+// An error that is no problem of the server is a fault of this page, and is for the console.
 function asProblem(error) {
   if (error instanceof Problem) return error;
   throw error;

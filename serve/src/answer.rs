@@ -24,7 +24,7 @@ pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
     text(status, JSON, line)
 }
 
-/// What went wrong, as JSON.
+/// An error response, with the body `{"error": what}`.
 pub fn problem(status: StatusCode, what: &str) -> Response {
     #[derive(Serialize)]
     struct Problem<'a> {
@@ -33,7 +33,7 @@ pub fn problem(status: StatusCode, what: &str) -> Response {
     json(status, &Problem { error: what })
 }
 
-/// The server is too busy: the client may try again in so many seconds.
+/// The server is too busy (status 503): the client may try again in `seconds`.
 pub(crate) fn busy(what: &str, seconds: u64) -> Response {
     let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, what);
     response.headers_mut().insert(RETRY_AFTER, seconds.into());

@@ -39,10 +39,10 @@ const TEXT_BYTES_MAX: usize = 256;
 const SIDES_MAX: u32 = 32 + 250;
 /// The most positions inside one whose depth is told: they take some milliseconds.
 const INSIDE_MAX: u64 = 1 << 17;
-/// What a depth costs at the most.
+/// The cost charged for every depth: the most that one can cost.
 const DEPTH_COST: Cost = Cost(20);
 
-/// What answers questions.
+/// Answers the API's questions about positions and tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     current: Current,

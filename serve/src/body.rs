@@ -12,7 +12,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
-/// What is read of a file at a time.
+/// The most bytes of a file that are read at a time.
 const CHUNK_BYTES: u64 = 64 << 10;
 /// The chunks that are read ahead of the network.
 const CHUNKS_AHEAD: usize = 1;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use http::HeaderMap;
 use http::header::{HeaderValue, IF_NONE_MATCH, IF_RANGE, RANGE};
 
-/// What to answer with.
+/// How to answer a request for a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// The client has it already.
@@ -18,7 +18,7 @@ pub(crate) enum Wanted {
     Beyond,
 }
 
-/// What a request with these headers wants of a file of so many bytes with this entity tag.
+/// How to answer a request with these headers for a file of `bytes` bytes with this entity tag.
 pub(crate) fn wanted(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> Wanted {
     let mut known = headers.get_all(IF_NONE_MATCH).iter();
     if known.any(|tags| names(tags, etag)) {
@@ -39,7 +39,7 @@ pub(crate) fn wanted(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> Wan
         .unwrap_or(Wanted::Whole)
 }
 
-/// Whether a file of so many bytes has the part that a `Range` with this value wants.
+/// Whether a file of `bytes` bytes has the part that a `Range` with this value wants.
 ///
 /// # Panics
 ///

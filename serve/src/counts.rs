@@ -9,8 +9,8 @@ use chomp_table::{Table, TableError, Word};
 use serde::Serialize;
 use tokio::time::Instant;
 
-/// After each piece of the table that is counted, the thread rests so many times as long. So questions about positions
-/// have most of a CPU.
+/// The thread's rest after each piece of the table, as a multiple of the time that counting it took: questions about
+/// positions have most of a CPU.
 const REST: u32 = 3;
 /// The longest rest.
 const REST_MAX: Duration = Duration::from_millis(500);
@@ -48,7 +48,7 @@ pub(crate) struct SoFar {
     counted: u64,
     /// Those that the table has.
     stored: u64,
-    /// All positions of at most so many cells are in the table.
+    /// The largest area up to which all positions are in the table.
     complete_to: u32,
     /// For each area from 0, the losing positions of the table.
     losing_by_area: Option<Vec<u64>>,
@@ -150,7 +150,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// The largest area of a position of so many bits: that of the square, or nearly.
+/// The largest area of a position of `bits` bits: that of the square, or nearly.
 fn area_max(bits: u32) -> usize {
     (bits / 2 * bits.div_ceil(2)) as usize
 }

@@ -35,7 +35,7 @@ pub(crate) struct OpenTable {
     pub(crate) counts: Counts,
 }
 
-/// What there is.
+/// The table that answers, if there is one.
 #[derive(Clone, Debug)]
 pub(crate) enum Now {
     /// No finished table.
@@ -86,12 +86,12 @@ impl Current {
         }
     }
 
-    /// What there is now.
+    /// The table that answers now.
     pub(crate) fn now(&self) -> Now {
         self.now.borrow().clone()
     }
 
-    /// What `/api/status` tells of it.
+    /// Its status, for `/api/status`.
     pub(crate) fn told(&self) -> watch::Receiver<StatusText> {
         self.told.clone()
     }

@@ -23,7 +23,7 @@ pub(crate) struct DamageLog {
 }
 
 impl DamageLog {
-    /// What is on disk is not what it should be. Where it is, is nobody's business but the owner's.
+    /// Logs damage for the owner, and answers without saying where it is.
     pub(crate) fn broken(&self, what: &str) -> Response {
         self.log(what);
         damaged()
@@ -32,7 +32,7 @@ impl DamageLog {
     /// Writes to the log that a table cannot be served; says whether that was new.
     pub(crate) fn log(&self, what: &str) -> bool {
         let now = Instant::now();
-        // What is kept is put in whole, whoever panicked.
+        // Complaints are put in whole, whoever panicked.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|(_, at)| now - *at < SAME_EVERY);
         if kept.iter().any(|(text, _)| text == what) {

@@ -1,4 +1,4 @@
-//! What every open route has in common: how often an address may come, how much it may leave untaken, whose pages may
+//! The rules of every open route: how often an address may come, how much it may leave untaken, whose pages may
 //! read the answers, and which methods there are.
 
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ use crate::net::{Caller, Places, Rates};
 
 /// The methods of every open route.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
-/// What pages of others may send and read besides what every page may.
+/// The headers that pages of other origins may send and read, besides those that CORS always permits.
 const MAY_SEND: HeaderValue = HeaderValue::from_static("range, if-range, if-none-match");
 const MAY_READ: HeaderValue =
     HeaderValue::from_static("accept-ranges, content-length, content-range, etag, retry-after");
@@ -52,7 +52,7 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// A door for so many requests a second from each address.
+    /// A door that lets in `rate` requests a second from each address, or any number without a rate.
     pub(crate) fn new(rate: Option<NonZeroU32>) -> Door {
         Door {
             rates: rate.map(|rate| Arc::new(Rates::new(rate))),
@@ -72,7 +72,7 @@ impl Door {
     }
 }
 
-/// What an answer has cost besides one request, in as many. Told to the door with the answer.
+/// The cost of an answer beyond that of one request, in requests. The door charges it to the address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost(pub(crate) u32);
 
@@ -133,7 +133,7 @@ fn too_often(wait: Duration) -> Response {
     response
 }
 
-/// What a browser asks before it lets pages of others send more than they always may.
+/// Answers OPTIONS, also as the CORS preflight of a browser.
 async fn options() -> Response {
     let mut response = Response::default();
     *response.status_mut() = StatusCode::NO_CONTENT;

@@ -1,4 +1,4 @@
-//! What is told of a table as a whole: `/api/table`, and `/api/status` where there is no job.
+//! Facts about a table as a whole: `/api/table`, and `/api/status` where there is no job.
 
 use bytes::Bytes;
 use chomp_table::Digest;
@@ -10,13 +10,13 @@ use crate::status::StatusText;
 /// The texts about a table, which do not change.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    /// What `/api/table` says.
+    /// The answer to `/api/table`.
     pub(crate) table: Bytes,
-    /// What `/api/status` says.
+    /// The answer to `/api/status`.
     pub(crate) status: StatusText,
 }
 
-/// What a table is.
+/// The fields of `/api/table`.
 #[derive(Debug, Serialize)]
 struct Table<'a> {
     bits: u32,

@@ -42,7 +42,7 @@ mod tests {
             (proxy, &["192.0.2.9, 192.0.2.7"], "192.0.2.7"),
             (proxy, &["192.0.2.9", "2001:db8::7"], "2001:db8::7"),
             ("::ffff:10.0.0.1", &["192.0.2.7"], "192.0.2.7"),
-            // What a stranger says, or what is no address, changes nothing.
+            // A list changes nothing if a stranger sends it, or if its last entry is no address.
             ("10.0.0.2", &["192.0.2.7"], "10.0.0.2"),
             (proxy, &[], proxy),
             (proxy, &["192.0.2.7, unknown"], proxy),

@@ -78,7 +78,7 @@ pub(crate) const GAMES: [About; 5] = [
     },
 ];
 
-/// What answers questions about games.
+/// Answers questions about games.
 #[derive(Clone, Debug)]
 pub(crate) struct Games {
     lookups: Lookups,

@@ -28,7 +28,7 @@ pub(crate) struct Openings {
     list: Arc<watch::Sender<List>>,
 }
 
-/// What has come of it so far.
+/// The list, or why it is not there.
 #[derive(Clone, Debug, Default)]
 enum List {
     #[default]
@@ -91,7 +91,7 @@ impl Openings {
                 Ok(mut openings) => {
                     match with_boxes(openings.clone(), &directory) {
                         Ok(more) => openings = more,
-                        // What the table says stands without them.
+                        // Without the boxes, the list has the openings of the table alone.
                         Err(error) => drop(damage_log.log(&describe(&error))),
                     }
                     let mut text = serde_json::to_vec(&openings).expect("numbers become JSON");

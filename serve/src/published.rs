@@ -17,7 +17,7 @@ use http::header::HeaderValue;
 
 use crate::damage_log::DamageLog;
 
-/// What is read at a time to check a shard.
+/// The bytes that are read at a time to check a shard.
 const CHECK_BYTES: usize = 256 << 10;
 
 /// The most bytes of the manifests of the tables that are kept: one of the largest, or many usual ones.
@@ -34,13 +34,13 @@ pub(crate) struct Published {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// What came of the manifests: none of one that is damaged. What is still being sent is found, and not read twice.
+    /// The tables by name: none where the manifest is damaged. One that is still being sent is not read twice.
     all: HashMap<TableName, (Stamp, Option<Weak<Table>>)>,
     /// The tables that are kept, the one that was asked for last at the end.
     kept: VecDeque<(TableName, Arc<Table>)>,
 }
 
-/// What tells a finished table from another, and what its manifest says if that is known.
+/// The stamp of a finished table's manifest, and the table if it is in memory.
 type Finished = (Stamp, Option<Arc<Table>>);
 
 /// A finished table.
@@ -88,7 +88,7 @@ pub(crate) enum TableFile {
     Shard(Shard),
 }
 
-/// What changes when a file is replaced or written to.
+/// The metadata of a file that change when it is replaced or written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     device: u64,
@@ -177,7 +177,7 @@ impl Published {
         &self.directory
     }
 
-    /// What tells a finished table from another in its place, if there is one.
+    /// The stamp of a table's manifest, if the table is finished: another table in its place has another stamp.
     pub(crate) fn stamp(&self, name: TableName) -> Result<Option<Stamp>, PublishedError> {
         Ok(self.look(name, false)?.map(|(stamp, _)| stamp))
     }
@@ -264,7 +264,7 @@ impl Known {
         self.kept.retain(|(kept, _)| *kept != name);
     }
 
-    /// Forgets tables until there is room for a manifest of so many bytes.
+    /// Forgets tables until there is room for a manifest of `bytes` bytes.
     fn make_room(&mut self, bytes: u64) {
         let lengths = |(_, table): &(_, Arc<Table>)| table.manifest.bytes.len() as u64;
         while self.kept.iter().map(lengths).sum::<u64>() + bytes > KEPT_BYTES_MAX
@@ -384,7 +384,7 @@ impl Whole {
     }
 }
 
-/// The page of a table's folder, whose list of digests and whose manifest have so many bytes. The names are those that a
+/// The page of a table's folder, given the lengths of its manifest and its list of digests. The names are those that a
 /// checked manifest can have.
 fn index(manifest: &AnyManifest, manifest_bytes: usize, sums_bytes: usize) -> String {
     let (table, fingerprint) = (manifest.table(), manifest.fingerprint());
@@ -415,7 +415,7 @@ fn etag(digest: Digest) -> HeaderValue {
 mod tests {
     use super::*;
 
-    /// What the log has to say of `work`.
+    /// The log that `work` writes.
     fn log_of(work: impl FnOnce()) -> String {
         let written = Arc::new(Mutex::new(Vec::new()));
         let writer = {

@@ -29,10 +29,10 @@ use crate::status::{StatusPage, StatusText};
 use crate::tables::{Tables, nothing};
 use crate::values::CurrentValues;
 
-/// What describes the API to programs.
+/// The description of the API for programs.
 const OPENAPI: &str = include_str!("../openapi.json");
 
-/// What a site is made of.
+/// The settings of a site.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The directory with the finished tables, also those that come later.
@@ -46,14 +46,14 @@ pub struct Options {
     pub cache_bytes: u64,
 }
 
-/// What `/api/status` tells of.
+/// The subject of `/api/status`.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// The finished table.
     Table,
     /// A job, to whoever has the right to hear of it. Pages of others have it only if everybody has.
     Job {
-        /// What is told.
+        /// The status of the job.
         told: watch::Receiver<StatusText>,
         /// Whether everybody may hear it.
         open: bool,

@@ -29,7 +29,7 @@ const EVENT_EVERY: Duration = Duration::from_millis(500);
 /// How often something comes at the least, so that everybody on the way knows that both ends live.
 const SIGN_EVERY: Duration = Duration::from_secs(15);
 
-/// What comes before the JSON in an event, and after it.
+/// The text before the JSON of an event, and after it.
 const BEFORE: &str = "event: status\ndata: ";
 const AFTER: &str = "\n\n";
 /// A line that says nothing.
@@ -42,7 +42,7 @@ const EVENTS: &str = "text/event-stream";
 pub struct StatusText(Bytes);
 
 impl StatusText {
-    /// What `status` says. The default is that there is nothing to say yet.
+    /// The text of `status`. The default is that there is nothing to say yet.
     ///
     /// # Panics
     ///
@@ -158,8 +158,8 @@ impl Listener {
         }
     }
 
-    /// What it is told, each when it asks for it, until the server or what it tells of ends. The last
-    /// that was told comes in any case.
+    /// The newest status, each time the listener asks for it, until the server stops or nobody tells
+    /// of changes any more. The last status comes before that.
     fn hear(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
         stream::unfold(self, async |mut listener| {
             let event = listener.next().await?;

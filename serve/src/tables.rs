@@ -40,7 +40,7 @@ const CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 );
-/// The same about frames, for browsers that do not know that of the policy.
+/// Forbids frames in browsers that do not know that part of the policy.
 const NO_FRAMES: HeaderValue = HeaderValue::from_static("DENY");
 
 /// The finished tables in a directory, for everybody.
@@ -151,7 +151,7 @@ pub(crate) fn whole(file: &Whole, kind: &'static str, headers: &HeaderMap) -> Re
     response
 }
 
-/// The same for a file that people look at.
+/// [`whole`] for a file that people look at: with the policy of pages.
 pub(crate) fn shown(file: &Whole, kind: &'static str, headers: &HeaderMap) -> Response {
     let mut response = whole(file, kind, headers);
     let fields = response.headers_mut();

@@ -42,7 +42,7 @@ impl CurrentValues {
         }
     }
 
-    /// What the table says of a position. This reads from the disk.
+    /// The table's answer about a position. This reads from the disk.
     pub(crate) fn answer(&self, position: &Partition) -> Result<chomp_query::ValueAnswer, NoValue> {
         let table = self.table()?;
         let answers = chomp_query::value_answers(&table, std::slice::from_ref(position));

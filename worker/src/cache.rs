@@ -15,7 +15,7 @@ use quick_cache::{OptionsBuilder, Weighter, unsync::DefaultLifecycle};
 
 use crate::client::Stats;
 
-/// One in so many positions is losing, as a rule.
+/// The positions for each losing one, as a rule.
 const POSITIONS_PER_LOSING: u64 = 150;
 
 /// A bounded cache of ranges.
@@ -125,8 +125,8 @@ impl Cache {
 }
 
 impl Weighter<Head, Cached> for Bytes {
-    /// What a cached range takes, its places in the maps included. Ranges have many sizes, so what is
-    /// forgotten leaves holes that are not all filled: about a quarter more, measured.
+    /// The memory of a cached range, its places in the maps included. Ranges have many sizes, so those
+    /// that are forgotten leave holes that are not all filled: about a quarter more, measured.
     fn weight(&self, _: &Head, cached: &Cached) -> u64 {
         let bytes = cached.range.memory();
         bytes + bytes / 4 + 192

@@ -134,7 +134,7 @@ impl Client {
         self.link.job().unwrap_or_else(|| Arc::clone(&self.job))
     }
 
-    /// What reaches the coordinator.
+    /// The link to the coordinator.
     pub(crate) fn link(&self) -> &Link {
         &self.link
     }
@@ -202,7 +202,7 @@ impl Client {
         Ok(verdict)
     }
 
-    /// The same, and asks for the next task; waits some seconds more for it at the most.
+    /// Submits the result of a task and asks for the next one; waits some seconds more for it at the most.
     pub(crate) async fn complete_and_lease(
         &self,
         lease: LeaseId,

@@ -14,7 +14,7 @@ pub enum ClientError {
     Access {
         /// Its address.
         url: String,
-        /// What is wrong.
+        /// The cause.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// There is no connection, and there was none for as long as the worker waits for one.
@@ -24,7 +24,7 @@ pub enum ClientError {
     Unreachable {
         /// Its address.
         url: String,
-        /// What went wrong last.
+        /// The last failure.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// Its certificate is not accepted.
@@ -48,7 +48,7 @@ pub enum ClientError {
     Refused {
         /// Its address.
         url: String,
-        /// What it says.
+        /// Its reason.
         reason: String,
     },
     /// It does not accept this call.
@@ -56,7 +56,7 @@ pub enum ClientError {
     Unfit {
         /// Its address.
         url: String,
-        /// What it says.
+        /// Its reason.
         reason: String,
     },
     /// It has another job than before, which needs evaluators of another size.
@@ -76,7 +76,7 @@ pub enum ClientError {
     Protocol {
         /// Its address.
         url: String,
-        /// What is wrong.
+        /// The violation.
         what: String,
     },
 }

@@ -26,7 +26,7 @@ use crate::trouble::Trouble;
 const READERS_MAX: usize = 4;
 /// The unit in which memory is given out.
 const UNIT: u64 = 1 << 10;
-/// At most so many bytes of records are decoded on the thread that read them, as a change of threads takes longer.
+/// Up to this size, records are decoded on the thread that read them, as a change of threads takes longer.
 const DECODED_HERE_MAX: usize = 1 << 16;
 /// The most memory that a record and the range in it take, in lengths of the record: two bytes for each of
 /// at least one, four for each number of a bucket of two.
@@ -218,7 +218,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Waits until so many bytes are free, and takes them until the permit is dropped.
+    /// Waits until `bytes` bytes are free, and takes them until the permit is dropped.
     pub(crate) async fn take(&self, bytes: u64) -> SemaphorePermit<'_> {
         let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX);
         let units = units.min(self.units_max);

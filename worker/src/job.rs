@@ -1,10 +1,10 @@
-//! What the coordinator says of its job.
+//! The coordinator's description of its job.
 
 use std::time::Duration;
 
 use chomp_table::RangeBits;
 
-/// What the coordinator says of the job.
+/// The job, as the coordinator describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// The bits of the table.

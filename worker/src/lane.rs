@@ -30,7 +30,7 @@ const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 
 /// The pause after a task that failed, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
-/// Of tasks that fail one is told in so long a time.
+/// The least time between two log lines about failed tasks.
 const TELL_EVERY: Duration = Duration::from_mins(1);
 
 /// A lane, with what all lanes of a worker share.
@@ -248,7 +248,7 @@ impl Leases {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether so long nothing was told of failed tasks that one may be told of now.
+    /// Whether a failed task may be logged now: one in [`TELL_EVERY`] at the most.
     fn may_tell(&self) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let may = told.is_none_or(|at| at.elapsed() >= TELL_EVERY);

@@ -77,14 +77,14 @@ pub use store::StoreChoice;
 const OVERHEAD_BYTES: u64 = 160 << 20;
 /// The least bytes of ranges that are worth starting with.
 const CACHE_BYTES_MIN: u64 = 16 << 20;
-/// The tasks under way get one in so many bytes of the memory for ranges, and the cache gets the rest.
+/// The tasks under way get 1 / `SOURCES_SHARE` of the memory for ranges, and the cache gets the rest.
 const SOURCES_SHARE: u64 = 4;
 /// Two, so that one lane reads or writes while the other one evaluates.
 const LANES_PER_THREAD: usize = 2;
 /// How long a worker that stops may take to submit finished results and return its leases.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// What a worker is told before it starts.
+/// The settings of a worker.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The coordinator's address, certificate and token.
@@ -133,7 +133,7 @@ pub enum End {
     Stopped,
 }
 
-/// What a worker did.
+/// The outcome of a worker's run.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
     /// How its work ended.
@@ -181,8 +181,7 @@ pub enum WorkerError {
     Rng,
 }
 
-/// The bytes that a worker with so many bytes of memory and so many threads can use for ranges. `besides` bytes of
-/// the memory are for other things.
+/// The bytes of a worker's memory that it can use for ranges. `besides` bytes of the memory are for other things.
 ///
 /// # Errors
 ///
@@ -205,8 +204,8 @@ pub fn cache_bytes(
     Ok(memory_bytes - besides - fixed_bytes(threads, range_bits))
 }
 
-/// The memory with which a worker of so many threads can keep `bytes` of ranges in its cache; with 0 bytes, the least
-/// memory that it works with.
+/// The memory with which a worker of `threads` threads can keep `bytes` of ranges in its cache; with 0 bytes, the
+/// least memory that it works with.
 pub fn memory_bytes(bytes: u64, threads: NonZeroUsize, range_bits: RangeBits) -> u64 {
     let ranges = bytes / (SOURCES_SHARE - 1) * SOURCES_SHARE;
     fixed_bytes(threads, range_bits).saturating_add(ranges.max(CACHE_BYTES_MIN))
@@ -236,7 +235,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<Report, Work
     run_in_haste(config, 1, stop).await
 }
 
-/// Does what [`run`] does, and notices so many times as soon that a connection is dead: for tests, which wait for that.
+/// Does what [`run`] does, and notices dead connections `haste` times sooner: for tests, which wait for that.
 ///
 /// # Errors
 ///

@@ -36,7 +36,7 @@ const BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// The longest wait between attempts.
 const BACKOFF_MAX: Duration = Duration::from_secs(8);
 
-/// A call that waits for so long for room is worth a line, and one a minute.
+/// How long a call waits for room before that is logged, and the least time between two such lines.
 const TELL_AFTER: Duration = Duration::from_secs(3);
 const TELL_EVERY: Duration = Duration::from_mins(1);
 

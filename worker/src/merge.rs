@@ -23,12 +23,12 @@ use crate::pool::decode;
 use crate::store::Store;
 use crate::trouble::Trouble;
 
-/// So many bytes of records are merged at a time, or one record.
+/// A batch of records to merge is full once it has this size.
 const BATCH_BYTES: u64 = 1 << 20;
 /// The most records that are merged at a time.
 const BATCH_MAX: usize = 256;
 
-/// What a merge works with.
+/// Merges ranges into shards.
 #[derive(Debug)]
 pub(crate) struct Merge<'a> {
     pub(crate) job: &'a Job,
@@ -52,8 +52,8 @@ enum MergeInput {
 }
 
 impl Merge<'_> {
-    /// Writes the shard with this number, which begins in this range after so many of its stored words, or reads it if it
-    /// was written; returns what is to be said of it, as JSON.
+    /// Writes a shard, or reads it if it was written; returns its description as JSON. `start` is its number, its first
+    /// range, and the number of stored words of that range that it skips.
     pub(crate) async fn run(
         &self,
         start: (u32, Head, u64),

@@ -35,14 +35,14 @@ enum Executor {
     Inline(Box<Mutex<Evaluator>>),
 }
 
-/// What comes of a task.
+/// The result of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct Evaluated {
     /// The part with the records.
     pub(crate) part: Bytes,
     /// The ranges and where their records are, in the order of the task.
     pub(crate) placed: Vec<Placed>,
-    /// The same ranges, to draw on.
+    /// The ranges as sources, in the order of the task.
     pub(crate) ranges: Vec<Arc<Source>>,
 }
 
@@ -160,7 +160,7 @@ impl Pool {
         self.counters.merges.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was done so far.
+    /// The totals so far.
     pub(crate) fn stats(&self) -> PoolStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         PoolStats {

@@ -36,14 +36,14 @@ pub(crate) struct ProxyStorage {
     client: Client,
 }
 
-/// What a request may be answered with.
+/// A reply to a request for an object, unless it is a failure.
 enum StoreReply {
     Done(Bytes),
     NotFound,
     AlreadyExists,
 }
 
-/// What is not done through the coordinator, or was not.
+/// The cause of a [`StorageError`] for which no call failed.
 #[derive(Debug, thiserror::Error)]
 enum ProxyError {
     #[error("this is not done through the coordinator")]
@@ -192,7 +192,7 @@ async fn put(
     }
 }
 
-/// What an answer that is none means.
+/// The failure that a refusal stands for, by its status.
 async fn refusal(response: Response<Body>) -> Failure {
     let status = response.status();
     let has_expired = response.headers().contains_key(EXPIRED_HEADER);
@@ -209,7 +209,7 @@ async fn refusal(response: Response<Body>) -> Failure {
     }
 }
 
-/// What a refusal says, for people.
+/// The reason of a refusal, for people.
 async fn reason(response: Response<Body>) -> String {
     let status = response.status();
     let mut text = Vec::new();
@@ -223,7 +223,7 @@ async fn reason(response: Response<Body>) -> String {
             }
         }
     };
-    // What came by then is all that is said.
+    // At a timeout, the text that came by then is the reason.
     let _ = tokio::time::timeout(PROGRESS, read).await;
     let text = String::from_utf8_lossy(&text);
     match text.trim() {
@@ -232,7 +232,7 @@ async fn reason(response: Response<Body>) -> String {
     }
 }
 
-/// All bytes of an answer, which may have so many: no object has more than a part.
+/// All bytes of an answer; fails if there are more than `most`.
 async fn whole(response: Response<Body>, most: u64) -> Result<Bytes, Failure> {
     let length = response.headers().get(CONTENT_LENGTH);
     let length: Option<u64> = length

@@ -264,7 +264,7 @@ impl Store {
         heads.into_iter().map(place).collect()
     }
 
-    /// What a shard is cut from.
+    /// Where a shard begins, and whether it is the last.
     pub(crate) async fn cut(
         &self,
         bits: u32,

@@ -39,7 +39,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Fails, with a reason, if `access` is not one to an address. Its times are so many times as short as usual.
+    /// Fails, with a reason, if the address of `access` cannot be used. Divides the usual times by `haste`.
     pub(crate) fn new(access: &Access, haste: u32) -> Result<Remote, BoxError> {
         if !access.coordinator.is_ascii() {
             return Err("it has letters that are not ASCII: write the name as xn--…".into());

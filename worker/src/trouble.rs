@@ -45,12 +45,12 @@ impl From<ClientError> for Trouble {
 
 impl From<StorageError> for Trouble {
     fn from(error: StorageError) -> Trouble {
-        // What goes through the coordinator fails as calls to it do.
+        // Requests through the coordinator fail as calls to it do.
         match error.source.downcast_ref::<ClientError>() {
             Some(client) => client.clone().into(),
             None => match error.problem.fault() {
                 None | Some(FaultKind::Damage) => Trouble::failed(&error),
-                // What passes, the store has waited for.
+                // The store has waited for faults that pass.
                 Some(FaultKind::Passing | FaultKind::Lasting | FaultKind::Unsure) => {
                     Trouble::Store(error)
                 }

@@ -19,7 +19,7 @@ pub struct Caller {
     pub address: IpAddr,
     /// Cancelled when the server is to stop: answers without an end have one then.
     pub stop: CancellationToken,
-    /// What is held by the connection, and no longer.
+    /// Weak: the connection holds its permit, so the permit ends with it.
     pub(super) permit: Weak<Permit>,
 }
 
@@ -39,7 +39,7 @@ impl Caller {
         })
     }
 
-    /// The same connection, for a call that is another's.
+    /// This connection, for a call that a proxy makes for `address`.
     pub(crate) fn on_behalf_of(&self, address: IpAddr) -> Arc<Caller> {
         Arc::new(Caller {
             address,
@@ -47,7 +47,7 @@ impl Caller {
         })
     }
 
-    /// What its address is counted as: a network of IPv6 is one.
+    /// The address that its calls count for: of IPv6, the network of 64 bits.
     pub fn network(&self) -> IpAddr {
         network(self.address)
     }

@@ -38,7 +38,7 @@ use crate::answer::problem;
 /// The least that hyper takes for the head of an HTTP/1 request.
 const HTTP1_BUFFER_BYTES_MIN: usize = 8 << 10;
 
-/// A peer that resets calls, and begins others in their place, has so many times as many at the most.
+/// The factor by which a peer that resets calls and begins others may exceed `calls_per_connection`.
 const RESET_FACTOR: usize = 2;
 
 /// HTTP/1 and HTTP/2, within the limits.
@@ -72,7 +72,7 @@ impl Http {
     }
 }
 
-/// What all connections of a server have in common.
+/// The state that all connections of a server share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) limits: Limits,
@@ -215,7 +215,7 @@ impl Connection {
     }
 }
 
-/// What answers the calls of a connection.
+/// Answers the calls of a connection.
 #[derive(Debug)]
 struct Calls {
     caller: Arc<Caller>,

@@ -24,7 +24,7 @@ pub const ANSWERS: Limit = Limit {
 };
 /// 4 KiB.
 pub const ANSWER_UNIT: u32 = 4 << 10;
-/// What an answer is counted as at the most: a file is read as it is taken, and never whole in memory.
+/// The most bytes of an answer that count: a file is read as it is taken, and never whole in memory.
 pub const ANSWER_BYTES_MAX: u64 = 256 << 10;
 /// Strangers that listen at a time. Each has one status in memory, which its connection has not sent yet.
 pub const LISTENERS: Limit = Limit { all: 256, each: 32 };
@@ -34,10 +34,10 @@ pub const QUESTIONS: Limit = Limit {
     all: 1024,
     each: 128,
 };
-/// The same about small games, which have a thread of their own. One takes a tenth of a second at the most.
+/// Questions of strangers about small games, which have a thread of their own. One takes at most a tenth of a second.
 pub const GAME_QUESTIONS: Limit = Limit { all: 64, each: 16 };
 
-/// What bounds connections. The defaults are what a coordinator should have; tests use shorter times.
+/// The limits of connections. The defaults are what a coordinator should have; tests use shorter times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time over which no token was shown. Each is a file descriptor and some tens of KiB. If there are
@@ -111,8 +111,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The same for a process that may have so many files open: strangers do not take those that the process needs for its
-    /// own work. Of the rest, each connection has two, as it may read a file.
+    /// The limits for a process that may have `files` files open: strangers do not take those that it needs for its own
+    /// work. Of the rest, each connection has two, as it may read a file.
     #[must_use]
     pub fn within(self, files: u64) -> Limits {
         let files = u32::try_from(files).unwrap_or(u32::MAX);
@@ -133,7 +133,7 @@ impl Limits {
         }
     }
 
-    /// The same with times so many times as short: for tests, which wait for them.
+    /// Divides the times by `haste`: for tests, which wait for them.
     #[must_use]
     pub fn hastened(self, haste: u32) -> Limits {
         Limits {
@@ -158,15 +158,15 @@ const RATE_TIME: Duration = Duration::from_secs(30);
 pub(super) const LOOKS: u32 = 8;
 /// The files that a process has open besides connections and what they read: a job has a few for each of its threads.
 const OWN_FILES: u32 = 192;
-/// So many connections are few enough for any process.
+/// The connections to permit even to a process that may have few files open.
 const CONNECTIONS_MIN: u32 = 32;
-/// A peer that acknowledges nothing for so long is gone.
+/// How long a peer may acknowledge nothing before it counts as gone.
 pub(super) const GONE_TIME: Duration = Duration::from_mins(1);
-/// What a peer may send to one call before it is read: a message of pieces in flight.
+/// The HTTP/2 receive window of a call: a message of pieces in flight.
 pub(super) const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// The same for all calls of a connection.
+/// The HTTP/2 receive window of a connection.
 pub(super) const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
-/// What one call may have waiting to be sent. Streams refill it as it drains.
+/// The HTTP/2 send buffer of a call. Streams refill it as it drains.
 pub(super) const SEND_BUFFER_BYTES: usize = 256 << 10;
 /// The largest HTTP/2 frame that is read: the smallest limit that the protocol permits.
 pub(super) const FRAME_BYTES: u32 = 16 << 10;
@@ -176,7 +176,7 @@ pub(super) const PENDING_RESETS: usize = 20;
 pub(super) const ERROR_RESETS: usize = 64;
 /// The headers of an HTTP/1 request.
 pub(super) const HEADERS: usize = 64;
-/// What the kernel keeps unsent. Little, so that a slow reader is seen to make progress in small
+/// The most unsent bytes in the kernel. Few, so that a slow reader is seen to make progress in small
 /// steps: with megabytes in the kernel it would look as if it stood still.
 pub(super) const UNSENT_BYTES: u32 = 128 << 10;
 /// Connections that wait to be accepted: all workers come back at the same moment when a coordinator

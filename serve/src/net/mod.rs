@@ -16,7 +16,7 @@
 //! and governor count all calls or those of a key, and neither knows who makes room, a debt that is known after the
 //! answer, or the least rate of a peer.
 //!
-//! What is served is a [`Router`], for calls and pages alike: HTTP/2 and HTTP/1 are told apart by
+//! A [`Router`] serves calls and pages alike: HTTP/2 and HTTP/1 are told apart by
 //! their first bytes.
 
 mod accept;
@@ -55,7 +55,7 @@ use connection::Shared;
 pub struct Endpoint {
     /// Where connections come from.
     pub listener: TcpListener,
-    /// What they are offered.
+    /// Answers their requests.
     pub router: Router,
 }
 

@@ -3,8 +3,8 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// How long a peer may still take: as if it got a second for each so many bytes that it moves, and
-/// could save a few. So it may pause, and is as fast as it has to be on average.
+/// How long a peer may still take: it earns a second for every `rate` bytes that it moves, and saves
+/// up to `most`. So it may pause, and is as fast as it has to be on average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
     rate: NonZeroU64,
@@ -13,7 +13,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// So many bytes a second at the least, on average over so long.
+    /// At least `rate` bytes a second, on average over `most`.
     pub(super) fn new(rate: NonZeroU64, most: Duration) -> Pace {
         Pace {
             rate,
@@ -27,7 +27,7 @@ impl Pace {
         self.left
     }
 
-    /// The peer took so long to move so many bytes.
+    /// Notes that the peer took `took` to move `bytes` bytes.
     pub(super) fn moved(&mut self, took: Duration, bytes: u64) {
         let earned = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate.get());
         let earned = Duration::from_nanos(u64::try_from(earned).unwrap_or(u64::MAX));

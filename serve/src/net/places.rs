@@ -1,6 +1,6 @@
 //! Places for what is limited in number, shared among peers.
 //!
-//! A peer has so many at the most. When none is left, a newcomer gets one of the peer that has the most, if that has more
+//! Each peer has a limit. When no place is left, a newcomer gets one of the peer that has the most, if that has more
 //! than the newcomer will have: first one that has had nothing under way for the longest time, else the oldest. If all
 //! have as many as the newcomer will have, it gets one that has nothing under way. So whatever others do with their
 //! places, a peer finds as many as they have. What takes more than another, as a large answer, counts as several.
@@ -35,19 +35,19 @@ struct Held<P> {
     by_peer: HashMap<P, Own>,
 }
 
-/// What a peer has.
+/// The places of one peer.
 #[derive(Debug, Default)]
 struct Own {
     total: u32,
     by_number: BTreeMap<u64, Holding>,
 }
 
-/// What is known of a place that is held.
+/// A place that is held.
 #[derive(Debug)]
 struct Holding {
     size: u32,
     over: CancellationToken,
-    /// What tells whether anything is under way; something always is where there is none.
+    /// Tells whether anything is under way; without it, something always is.
     standing: Option<Weak<Standing>>,
 }
 
@@ -250,7 +250,7 @@ mod tests {
             lost.contains(&0) && lost.contains(&6),
             "the oldest go: {lost:?}"
         );
-        // What is dropped after it was lost frees nothing.
+        // A place that is dropped after it was lost frees nothing.
         drop(greedy);
         assert_eq!(places.open(), 4);
         drop(newcomers);

@@ -38,7 +38,7 @@ struct Buckets<K> {
 }
 
 impl<K: Copy + Eq + Hash> Rates<K> {
-    /// So many requests a second for each, and twice as many at once.
+    /// Permits `a_second` requests a second to each peer, and twice as many at once.
     pub fn new(a_second: NonZeroU32) -> Rates<K> {
         Rates {
             each: Duration::from_secs(1) / a_second.get(),
@@ -80,7 +80,7 @@ impl<K: Copy + Eq + Hash> Rates<K> {
         }
     }
 
-    /// Takes so many more tokens of `peer`, also those that it does not have yet.
+    /// Takes `tokens` more tokens of `peer`, also those that it does not have yet.
     pub fn charge(&self, peer: K, tokens: u32, now: Instant) {
         if tokens == 0 {
             return;

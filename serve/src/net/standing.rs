@@ -1,4 +1,4 @@
-//! What a connection is used for: whether calls are under way, when the last one ended, and whether
+//! How a connection is used: whether calls are under way, when the last one ended, and whether
 //! the peer takes the answers.
 
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// What is known of one connection.
+/// The calls of one connection, and whether it has to end.
 #[derive(Debug)]
 pub(super) struct Standing {
     state: Mutex<State>,
@@ -28,7 +28,7 @@ struct State {
     waits: HashMap<u64, Instant>,
 }
 
-/// What becomes of a connection.
+/// Whether a connection may stay, or why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Stays,
@@ -92,7 +92,7 @@ impl Standing {
         &self.over
     }
 
-    /// Whether the connection may stay, with so much time between calls.
+    /// Whether the connection may stay, with `idle_time` between calls.
     pub(super) fn judge(&self, idle_time: Duration) -> Verdict {
         let (state, now) = (self.now(), Instant::now());
         if state.waits.values().any(|until| *until < now) {
@@ -127,7 +127,7 @@ impl Call {
         self.useful = true;
     }
 
-    /// There is something for the peer to take, in so much time.
+    /// There is something for the peer to take, within `time`.
     pub(super) fn offers(&self, time: Duration) {
         let until = Instant::now() + time;
         self.standing.now().waits.insert(self.number, until);

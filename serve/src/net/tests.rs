@@ -98,7 +98,7 @@ async fn token(request: Request) -> &'static str {
     "good"
 }
 
-/// The same, and an answer takes its time.
+/// As if a good token had been shown, with an answer that takes a second.
 async fn slow(request: Request) -> &'static str {
     token(request).await;
     tokio::time::sleep(Duration::from_secs(1)).await;

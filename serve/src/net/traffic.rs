@@ -1,4 +1,4 @@
-//! What calls and answers have to say, watched on its way: neither direction may be slower than the
+//! The bodies of calls and answers, watched on their way: neither direction may be slower than the
 //! pace.
 
 use std::io;
@@ -14,11 +14,11 @@ use tokio::time::{Instant, Sleep};
 use super::pace::Pace;
 use super::standing::Call;
 
-/// What is given to HTTP at a time. It asks for more when there is room for more, so whatever is
-/// larger tells whether the peer takes it.
+/// The most bytes that are given to HTTP at a time. It asks for more when there is room, so a larger
+/// answer tells whether the peer takes it.
 const SLICE_BYTES: usize = 64 << 10;
 
-/// What a peer sends with a call. It fails if the peer is too slow while somebody waits for it.
+/// The body of a call. It fails if the peer is too slow while somebody waits for it.
 #[derive(Debug)]
 pub(super) struct Sent {
     body: Incoming,
@@ -80,7 +80,7 @@ pub(super) struct Given {
     body: Body,
     call: Call,
     pace: Pace,
-    /// What is still to be given of a frame.
+    /// The bytes of a frame that are still to be given.
     rest: Bytes,
     /// Since when the peer has had something to take, and how much.
     offered: Option<(Instant, usize)>,

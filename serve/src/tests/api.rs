@@ -1,4 +1,4 @@
-//! What the API answers, against the definition of W.
+//! The answers of the API, against the definition of W.
 
 use std::collections::BTreeMap;
 use std::fs;

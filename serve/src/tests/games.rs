@@ -1,4 +1,4 @@
-//! What is answered about games, against the games themselves, and what is refused.
+//! The answers about games, against the games themselves, and refusals.
 
 use std::num::NonZeroU32;
 
@@ -124,7 +124,7 @@ async fn what_is_wrong_or_too_large_is_refused_with_the_reason() {
     }
 }
 
-/// What takes the thread long is let in less often, also if it comes to nothing.
+/// Questions that occupy the thread longer are let in less often, also if they are refused.
 #[tokio::test]
 async fn games_are_charged_by_the_time_they_take() {
     let (tested, _directory) = without_a_table(50).await;

@@ -1,4 +1,4 @@
-//! What is served, over real connections.
+//! Tests of a site over real connections.
 
 mod api;
 mod games;
@@ -72,7 +72,7 @@ impl Tested {
         self.ask_from(1, method, path, headers).await
     }
 
-    /// The same from 127.0.0.`number`.
+    /// Asks from 127.0.0.`number`.
     async fn ask_from(
         &self,
         number: u8,
@@ -131,7 +131,7 @@ impl Answer {
         serde_json::from_str(text).unwrap()
     }
 
-    /// What a refusal says, which is nothing else.
+    /// The reason of a refusal, which says nothing else.
     fn error(&self) -> String {
         let said = self.json();
         assert_eq!(said.as_object().unwrap().len(), 1, "{said}");
@@ -149,17 +149,17 @@ async fn site(directory: &Path) -> Site {
     .await
 }
 
-/// Publishes the table of so many bits, as it is by definition, in several shards.
+/// Publishes the table of `bits` bits, as it is by definition, in several shards.
 pub(crate) fn publish(directory: &Path, bits: u32) -> PathBuf {
     publish_in_frames(directory, bits, ShardSize::PUBLISHED.frame_words)
 }
 
-/// The same, in frames of so many words.
+/// Publishes the table of `bits` bits in frames of `frame_words` words.
 fn publish_in_frames(directory: &Path, bits: u32, frame_words: usize) -> PathBuf {
     publish_words(directory, bits, &words_of(bits), frame_words)
 }
 
-/// The words that a table of so many bits stores.
+/// The words that a table of `bits` bits stores.
 pub(crate) fn words_of(bits: u32) -> Vec<u64> {
     let losing = definition::losing(bits);
     let words = (0..losing.len()).filter(|&index| losing[index]);

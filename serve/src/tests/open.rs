@@ -1,4 +1,4 @@
-//! What all open routes have in common, and the pages.
+//! The rules of all open routes, and the pages.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};

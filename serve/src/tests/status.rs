@@ -14,7 +14,7 @@ use crate::site::Source;
 use crate::status::StatusText;
 
 const LISTEN: &[u8] = b"GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\r\n";
-/// What takes longer never comes.
+/// An event that takes longer never comes.
 const SOON: Duration = Duration::from_secs(20);
 
 async fn tested() -> (Tested, watch::Sender<StatusText>) {
@@ -45,7 +45,7 @@ impl Listener {
         Listener { stream, heard }
     }
 
-    /// What is said up to `end`; less if nothing more comes.
+    /// Reads up to `end`; less if the connection ends before.
     async fn until(&mut self, end: &str) -> String {
         let mut buffer = [0; 4096];
         loop {
@@ -99,7 +99,7 @@ async fn listeners_hear_what_is_told_at_once_and_then_what_changes() {
     assert_eq!(early.next().await, json!({"layer": 50}));
     assert_eq!(late.next().await, json!({"layer": 50}));
     assert!(begin.elapsed() < SOON / 2);
-    // What is told again is no change.
+    // A status that is told again is no change.
     sender.send_replace(StatusText::new(&json!({"layer": 50})));
     tokio::time::sleep(Duration::from_secs(1)).await;
     sender.send_replace(StatusText::new(&json!({"layer": 51})));
@@ -163,7 +163,7 @@ async fn place(tested: &Tested) -> Option<Listener> {
     head.starts_with("HTTP/1.1 200 ").then_some(listener)
 }
 
-/// The same, as soon as there is room.
+/// A listener, as soon as there is room for it.
 async fn next_place(tested: &Tested) -> Listener {
     let room = async {
         loop {

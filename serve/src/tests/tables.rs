@@ -317,7 +317,7 @@ async fn nothing_else_on_the_disk_can_be_reached() {
         );
         let text = String::from_utf8_lossy(&answer.body);
         assert!(!text.contains(secret), "{path}");
-        // What is no position is repeated, and nothing else is known of the disk.
+        // A path that is no position is repeated, and nothing else is known of the disk.
         let place = directory.path().to_str().unwrap();
         assert!(
             path.contains(place) || !text.contains(place),

@@ -9,7 +9,7 @@ fn range_bits() -> RangeBits {
     RangeBits::new(20).unwrap()
 }
 
-/// A range of about so many KiB.
+/// A range of about `kib` KiB.
 fn range(head: u64, kib: u32) -> Arc<Source> {
     Arc::new(Source::new(&Range {
         head: Head(head),

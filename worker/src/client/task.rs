@@ -18,7 +18,7 @@ pub(crate) struct Task {
     pub(crate) work: Work,
 }
 
-/// What is to be done.
+/// The work of a task.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     /// Ranges of one layer are to be evaluated, heads ascending.
@@ -36,7 +36,7 @@ pub(crate) enum Work {
 /// A shard that another participant has written.
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
-    /// What that worker said of it.
+    /// The writer's result.
     pub(crate) said: Merged,
 }
 

@@ -1,4 +1,4 @@
-//! What a failed call means for the worker.
+//! Why calls fail, and how the worker goes on.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -26,7 +26,7 @@ const LEASE_MAX: Duration = Duration::from_hours(1);
 /// A connection on which every call is authorised. Clones share it.
 pub(crate) type Rpc = CoordinatorClient<InterceptedService<Transport, Authorization>>;
 
-/// What a worker says of itself.
+/// How a worker introduces itself when it joins.
 #[derive(Clone, Debug)]
 pub(crate) struct Hello {
     pub(crate) worker: u64,
@@ -59,7 +59,7 @@ impl Authorization {
         token.map(value).transpose().map(Authorization)
     }
 
-    /// The same for requests that are no calls.
+    /// The header with the token, for requests that are no calls.
     fn header(&self) -> Option<HeaderValue> {
         let mut value = HeaderValue::from_bytes(self.0.as_ref()?.as_bytes()).ok()?;
         value.set_sensitive(true);

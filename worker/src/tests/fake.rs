@@ -39,7 +39,7 @@ pub(super) const SHARD: ShardSize = ShardSize {
     shard_words: 100,
 };
 
-/// What happens to a call.
+/// How a call is treated.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     /// It is answered.
@@ -50,7 +50,7 @@ pub(super) enum Act {
     Lose(Status),
     /// It is never answered.
     Hang,
-    /// All is done so much later.
+    /// All is done after this delay.
     Slow(Duration),
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Fake {
     pub(super) changed: Arc<Notify>,
 }
 
-/// What a lease is for.
+/// The work of a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Leased {
     Ranges(Vec<Head>),
@@ -105,7 +105,7 @@ impl fmt::Debug for Fake {
     }
 }
 
-/// What a future gives that waits for nothing, as those of a simulated storage.
+/// The output of a future that waits for nothing, as those of a simulated storage.
 pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
     let future = tokio::task::unconstrained(future);
     future.now_or_never().expect("it waits for nothing")
@@ -345,7 +345,7 @@ impl Fake {
         self.state.lock().unwrap()
     }
 
-    /// What is to happen to a call, once what happens before it has.
+    /// Logs a call and asks the script how to treat it; waits or fails here if the script says so.
     pub(super) async fn enter(&self, call: &str) -> Result<Act, Status> {
         let act = {
             let mut state = self.state();
@@ -364,7 +364,7 @@ impl Fake {
         }
     }
 
-    /// The same for a call that carries a worker's number.
+    /// Enters a call that carries a worker's number, and fails unless that worker has joined.
     pub(super) async fn enter_as<T>(
         &self,
         call: &str,

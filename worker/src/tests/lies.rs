@@ -1,4 +1,4 @@
-//! What a coordinator in memory says otherwise than it is.
+//! The lies of a coordinator in memory.
 
 use chomp_proto::v1;
 
@@ -10,7 +10,7 @@ pub(super) type LieAboutTask = fn(&mut v1::Task);
 pub(super) struct Lies {
     pub(super) join: LieAboutJob,
     pub(super) task: LieAboutTask,
-    /// What the answers about objects say that they have more than they have.
+    /// The bytes by which answers about objects overstate their length.
     pub(super) more_bytes: u64,
 }
 

@@ -23,7 +23,7 @@ fn go(_: &str, _: &mut State) -> Act {
     Act::Go
 }
 
-/// The same for so many calls as a job never takes: one that does not come to its end fails.
+/// Answers more calls than a job takes: one that does not come to its end fails.
 fn go_for_a_while(_: &str, state: &mut State) -> Act {
     if state.log.len() < 5_000 {
         Act::Go
@@ -293,7 +293,7 @@ async fn a_journal_that_cannot_be_followed_is_read_anew() {
             completed += usize::from(call == "complete");
             if call == "complete" && completed == 4 {
                 let next = state.journal.ledger().next;
-                // So many segments later there is a checkpoint.
+                // Enough segments for a checkpoint.
                 for _ in 0..64 {
                     now(state.journal.append(Vec::new())).unwrap();
                 }

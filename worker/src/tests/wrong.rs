@@ -15,9 +15,9 @@ use super::fake::{Act, BITS, Fake, SHARD, State, config, now};
 use super::lies::{LieAboutJob, LieAboutTask, Lies};
 use crate::{End, Report, WorkerError, run_with};
 
-/// So many failed tasks are enough to see.
+/// The number of failed tasks that ends a test.
 const FAILURES: usize = 3;
-/// What ends a worker that goes on otherwise.
+/// The reason that ends a worker that goes on otherwise.
 const ENOUGH: &str = "that was enough";
 
 /// Goes on until enough tasks have failed.
@@ -34,7 +34,7 @@ async fn run(fake: &Fake) -> Result<Report, WorkerError> {
     run_with(config(1), Arc::new(fake.clone()), CancellationToken::new()).await
 }
 
-/// What a worker says that hears these lies, and why its tasks failed.
+/// The error of a worker that hears these lies, and why its tasks failed.
 async fn told(lies: Lies) -> (String, Vec<String>) {
     let fake = Fake::new(until_enough);
     fake.state().lies = lies;
@@ -134,7 +134,7 @@ async fn tasks_that_cannot_be_end_the_worker() {
     }
 }
 
-/// What is only found out when the task is done fails it, and reaches nothing else.
+/// A mistake that is only found when the task is done fails the task, and nothing else.
 #[tokio::test(start_paused = true)]
 async fn tasks_that_make_no_sense_fail() {
     let cases: [(LieAboutTask, &str); 2] = [

@@ -250,7 +250,7 @@ async fn calls_that_do_not_come_to_an_end_are_ended() {
     // Who has shown a token may have to wait.
     let mut worker = server.asking_from(2).await;
     worker.is_good("/token/slow").await;
-    // What is sent has its rate, too.
+    // The body of a request has its rate, too.
     let post = |length: usize| {
         let head = format!("POST /body HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n");
         head.into_bytes()
