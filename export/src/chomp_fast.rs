@@ -33,14 +33,14 @@ use chomp_table::Word;
 use crate::words::Words;
 use crate::{ExportError, Filter, Format, Rectangle, Request, npy};
 
-/// The checkpoint leaves out words of at most so many bits.
+/// The most bits of the words that a checkpoint leaves out.
 const CHECKPOINT_SEED_BITS: u32 = 12;
 /// The fewest rows or columns of a position in a checkpoint.
 const CHECKPOINT_SIDE_MIN: u32 = 3;
 /// Where the checksum of a class starts. FNV-1a has 14,695,981,039,346,656,037; this is what the
 /// program has.
 const CHECKSUM_START: u64 = 1_469_598_103_934_665_603;
-/// What the checksum multiplies by, as FNV-1a has it.
+/// The factor of the checksum, as in FNV-1a.
 const CHECKSUM_FACTOR: u64 = 1_099_511_628_211;
 
 /// Fails unless the request is for all positions of a box.

@@ -15,9 +15,9 @@ const AREA_MAX: u32 = 1024;
 /// each mirror pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Positions of at most so many bits.
+    /// The most bits of a position.
     pub bits: Option<u32>,
-    /// Positions of so many cells.
+    /// The range of the number of cells.
     pub areas: Option<Areas>,
     /// Positions inside this box. Of a mirror pair, the position that fits is exported. If both fit,
     /// and `both` is not set, the one with the smaller word is exported.
@@ -74,7 +74,7 @@ impl FromStr for Areas {
 }
 
 impl Rectangle {
-    /// The box of so many rows and columns, if these are from 1 to 64.
+    /// The box of `rows` rows and `columns` columns, if both are from 1 to 64.
     pub fn new(rows: u32, columns: u32) -> Option<Rectangle> {
         let sides = 1..=SIDE_MAX;
         (sides.contains(&rows) && sides.contains(&columns)).then_some(Rectangle { rows, columns })

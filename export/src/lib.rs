@@ -5,7 +5,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`filter`] | which positions are exported: of so many bits, of so many cells, inside a box; one or both of a mirror pair |
+//! | [`filter`] | which positions are exported: by bits, by cells, inside a box; one or both of a mirror pair |
 //! | [`words`] | turns the stored words of a table into the words of an export, ascending |
 //! | [`values`], `rows` | the export of tables of Grundy values, and the positions of such an export |
 //! | [`text`], [`npy`], [`parquet`], [`roaring`], [`chomp_fast`] | the formats |
@@ -49,7 +49,7 @@ use filter::Selection;
 use output::Output;
 use words::Words;
 
-/// What is written at a time.
+/// The size of the output buffer.
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// The form of the file.
@@ -109,7 +109,7 @@ impl FromStr for Format {
     }
 }
 
-/// What to export, and how.
+/// The format, the positions and the memory of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The form of the file.
@@ -131,7 +131,7 @@ pub struct ExportProgress {
     pub total: u64,
 }
 
-/// What was written.
+/// The size and the digest of a finished export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The number of positions.
@@ -179,7 +179,7 @@ pub enum ExportError {
     Unsuited {
         /// The format.
         format: Format,
-        /// What it needs.
+        /// The reason, which follows the name of the format in the message.
         what: &'static str,
     },
     /// The disk is full.
@@ -248,7 +248,7 @@ pub fn export(
     finish(out, positions)
 }
 
-/// What was written, if all of it was.
+/// Flushes the output and reports its size and digest, unless the export failed.
 fn finish(
     mut out: BufWriter<Output<'_>>,
     positions: Result<u64, ExportError>,
@@ -256,7 +256,7 @@ fn finish(
     let positions = match positions {
         Ok(positions) => positions,
         Err(error) => {
-            // What is in the buffer would only fail again.
+            // To write the rest of the buffer would only fail again.
             drop(out.into_parts());
             return Err(error);
         }

@@ -1,4 +1,4 @@
-//! What stands for [Parquet](crate::Format::Parquet) in a build without the feature `parquet`.
+//! Refuses [Parquet](crate::Format::Parquet) in a build without the feature `parquet`.
 
 use std::io::Write;
 

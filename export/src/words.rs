@@ -15,7 +15,7 @@ use chomp_table::{Table, TableError, Word};
 use crate::filter::Selection;
 use crate::{ExportError, ExportProgress};
 
-/// Places are told apart by so many high bits.
+/// The number of high bits that tell places apart.
 const PLACE_BITS: u32 = 16;
 
 /// The words of a selection. Each method that visits them reads the table again.
@@ -29,14 +29,14 @@ pub(crate) struct Words<'a> {
     totals: Option<Totals>,
 }
 
-/// What one pass over the table tells about the words of a selection.
+/// The totals of the words of a selection, from one pass over the table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     /// The number of words.
     pub(crate) words: u64,
     /// The largest word; 0 if there are none.
     pub(crate) largest: u64,
-    /// What the words have above their low 32 bits.
+    /// The high 32 bits of the words.
     pub(crate) blocks: BTreeSet<u32>,
     /// At each place, the number of words there; nothing if the stored words are in order.
     places: Vec<u64>,
@@ -168,7 +168,7 @@ impl<'a> Words<'a> {
             })?;
             let mut start = 0;
             for (place, end) in pass.zip(next) {
-                // What a table gives was checked by its digests, so each pass sees the same.
+                // Digests check all that a table gives, so every pass sees equal words.
                 assert_eq!((end - start) as u64, counts[place], "place {place}");
                 let words = &mut words[start..end];
                 words.sort_unstable();
@@ -182,7 +182,7 @@ impl<'a> Words<'a> {
         Ok(all)
     }
 
-    /// The number of words at each of so many places.
+    /// The number of words at each of `places` places.
     pub(crate) fn len_by_place(
         &mut self,
         places: usize,
@@ -240,7 +240,7 @@ impl<'a> Words<'a> {
         Err(TableError::Damaged { file, what }.into())
     }
 
-    /// Tells the progress that so many passes over the table follow.
+    /// Sets the total of the progress: `passes` more passes over the table follow.
     fn expect_passes(&mut self, passes: u64) {
         self.progress.total = self.progress.read + passes * self.stored();
     }

@@ -1,4 +1,4 @@
-//! What a Grundy value costs one thread: `cargo bench -p chomp-kernel --bench grundy -- 100 [portable|avx2|avx512]`.
+//! Times Grundy values on one thread: `cargo bench -p chomp-kernel --bench grundy -- 100 [portable|avx2|avx512]`.
 //!
 //! It prints for each tenth number of tiles the nanoseconds for each of its positions, and the values that are read for
 //! each. Without a number it evaluates 60 tiles.

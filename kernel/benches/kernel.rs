@@ -1,4 +1,4 @@
-//! What the kernel takes, on one thread, without coding, network or disk:
+//! The time and memory of the kernel, on one thread, without coding, network or disk:
 //!
 //! ```text
 //! cargo bench -p chomp-kernel                      all sections

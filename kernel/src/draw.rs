@@ -37,7 +37,7 @@ pub(crate) struct Drawing {
 /// The sets of one range being filled.
 struct Crossing<'a> {
     sets: &'a mut [Chunk],
-    /// What goes into sets of whole buckets, with their d.
+    /// The parts of sources that go into sets of whole buckets, each with the d of its set.
     parts: Vec<(usize, SourceTail<'a>)>,
     /// Index bits above the chunk.
     s: usize,

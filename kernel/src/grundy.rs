@@ -87,7 +87,7 @@ pub struct AreaValues {
 }
 
 impl AreaValues {
-    /// Those of so many tiles, all 0. There is no position without tiles.
+    /// A value of 0 for each position of `tiles` tiles. There is no position without tiles.
     ///
     /// # Panics
     ///
@@ -111,7 +111,7 @@ impl AreaValues {
         &mut self.bytes[..len]
     }
 
-    /// The values from a rank on, by [`LANES`], so many times.
+    /// The values from `rank` on, as `chunks` chunks of [`LANES`].
     #[inline(always)]
     fn chunks(&self, rank: u32, chunks: usize) -> &[[u8; LANES]] {
         self.bytes[rank as usize..][..chunks * LANES].as_chunks().0
@@ -152,7 +152,7 @@ impl Prefix {
     };
 }
 
-/// What is above the empty prefix.
+/// The parent of the empty prefix.
 static NOTHING: Prefix = Prefix::EMPTY;
 
 /// Finds the values of positions.
@@ -180,7 +180,7 @@ impl Evaluator {
     ///
     /// # Panics
     ///
-    /// If there is no such area, not so many ranks, or an area below is missing.
+    /// If there is no such area, it has no such ranks, or an area below is missing.
     pub fn evaluate(&mut self, area: u32, start: u64, values: &mut [u8], lower: &[AreaValues]) {
         assert!((1..=AREA_MAX).contains(&area), "no area {area}");
         assert!(
@@ -228,7 +228,7 @@ impl Evaluator {
         }
     }
 
-    /// With so many words for each set.
+    /// Evaluates one window after the other, with `WORDS` words for each set.
     #[inline(always)]
     fn run_by_windows<B: Bit, const WORDS: usize>(
         &mut self,

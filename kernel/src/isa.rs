@@ -9,11 +9,11 @@ use crate::masks::NOTHING;
 /// An instruction set that the kernel is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
-    /// What every CPU of the target has.
+    /// The instructions that every CPU of the target has.
     Portable,
     /// x86-64 with AVX2, BMI1, BMI2, LZCNT and POPCNT.
     Avx2,
-    /// The same with AVX-512 F, BW, DQ and VL.
+    /// [`Isa::Avx2`] with AVX-512 F, BW, DQ and VL.
     Avx512,
 }
 

@@ -46,7 +46,7 @@
 //! are in their place already, so sorting 1 t gives the same as the move whose segment ends at the last 0 of t. A
 //! move that starts at this 1 sorts 1 t for a t that ends with 0. ∎
 //!
-//! What the move leads to begins with X 0, and depends on t by j and z alone. So let
+//! The path after the move begins with X 0, and depends on t by j and z alone. So let
 //!
 //! * `R_j[z]`, for 1 ≤ z ≤ j ≤ m, be the strings r of m - j bits for which `0^(z-1) 1^(j+1-z)` r is in P; and
 //!   `R_j[0]` be empty: sorting 1 t changes nothing if t has no 0;

@@ -38,7 +38,7 @@ pub(crate) struct Masks {
     pub(crate) with_zeros: [Chunk; CHUNK_BITS + 1],
 }
 
-/// The first two of each list, as far as there are so many: most lists have no more.
+/// The first two chunks of each list, or fewer if it is shorter: most lists have no more.
 #[derive(Debug)]
 pub(crate) struct Firsts {
     /// At l - `empty`, for l above `empty`.

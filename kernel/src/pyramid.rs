@@ -16,7 +16,7 @@ use crate::chunk::Chunk;
 /// The most sets of a base, s + 1: a range with 32 range bits has s = 22.
 pub(crate) const BASE_SETS_MAX: usize = 23;
 
-/// So many chunks of each set go through the last four levels together.
+/// The number of chunks of each set that go through the last four levels together.
 const PIECE: usize = 8;
 
 /// The sets `M_s[0..]` of a pyramid with s levels.
@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    /// What an evaluator says it takes rests on this.
+    /// `Evaluator::memory` relies on this.
     #[test]
     fn scratch_takes_less_than_the_target() {
         for s in 7..12 {

@@ -21,7 +21,7 @@ const FIRST_CHUNK_PATHS: u64 = 2 * CHUNK_LEN as u64;
 /// The chunks that are solved together. No range has fewer.
 const BLOCK: usize = 4;
 
-/// What solving a range needs besides its bitmap, kept from one range to the next.
+/// The state and the buffers to solve a range besides its bitmap, kept from one range to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Solver {
     pub(crate) finals: Finals,
@@ -163,8 +163,8 @@ impl Solver {
         self.len += found;
     }
 
-    /// The same as [`Solver::solve_block`] for a block of the first range, where each losing position
-    /// may mark others of the block as a path with trailing 1s.
+    /// As [`Solver::solve_block`], for a block of the first range, where each losing position may mark
+    /// others of the block as a path with trailing 1s.
     fn solve_first<L: Lowest>(
         &mut self,
         bitmap: &mut [Chunk],

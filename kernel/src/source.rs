@@ -118,7 +118,7 @@ impl Source {
         runs.flat_map(|(start, run)| run.iter().map(move |&low| start + u64::from(low)))
     }
 
-    /// The same by buckets: the first index of each, and low bits.
+    /// The losing indices of [`Source::between`] by buckets: the first index of each, and low bits.
     #[inline(always)]
     pub(crate) fn runs(&self, indices: Span<u64>) -> impl Iterator<Item = (u64, &[u16])> {
         let buckets = indices.start >> BUCKET_BITS..indices.end.div_ceil(1 << BUCKET_BITS);

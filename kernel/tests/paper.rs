@@ -16,13 +16,13 @@ fn sorted(segment: &str) -> String {
     "0".repeat(zeros) + &"1".repeat(segment.len() - zeros)
 }
 
-/// All strings of so many bits, ascending.
+/// All strings of `bits` bits, ascending.
 fn strings(bits: usize) -> impl Iterator<Item = String> {
     let number = move |number: u32| format!("{number:032b}")[32 - bits..].to_owned();
     (0..1 << bits).map(number)
 }
 
-/// What follows `prefix` in those strings that begin with it.
+/// The strings that begin with `prefix`, without it.
 fn after(strings: &Strings, prefix: &str) -> Strings {
     let rest = strings
         .iter()
@@ -52,7 +52,7 @@ fn marks(losing: &Strings, m: usize, j: usize, z: usize) -> Strings {
     marked
 }
 
-/// The losing ones among the strings of so many bits after some prefix, if these are marked by moves that start in it.
+/// The losing ones among the strings of `bits` bits after some prefix, if moves that start in it mark `marked`.
 fn solve(bits: usize, marked: &Strings) -> Strings {
     if bits == 0 {
         return strings(0)
@@ -66,7 +66,7 @@ fn solve(bits: usize, marked: &Strings) -> Strings {
     prefixed("0", &zero).chain(prefixed("1", &one)).collect()
 }
 
-/// The paths of so many bits that have no move.
+/// The paths of `bits` bits that have no move.
 fn empty(bits: usize) -> Strings {
     strings(bits).filter(|path| sorted(path) == *path).collect()
 }

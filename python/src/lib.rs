@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 /// How long a server may give nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So many positions are looked up at once: each part of the table is read once for them.
+/// The most positions that are looked up at once: each part of the table is read once for them.
 const TOGETHER: usize = 1 << 20;
 
 create_exception!(

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use crate::tests::ByDefinition;
 
-    /// The same, as the rule says it.
+    /// The depth of a position, straight from the rule.
     fn by_definition(word: Word, known: &mut HashMap<Word, u32>) -> u32 {
         if let Some(&depth) = known.get(&word) {
             return depth;

@@ -21,7 +21,7 @@ pub struct Opening {
     pub moves: Vec<(u32, u32)>,
 }
 
-/// The winning first moves of the board with so many rows and columns.
+/// The winning first moves of the board of `rows` rows and `columns` columns.
 ///
 /// # Errors
 ///
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::tests::ByDefinition;
 
-    /// What `chomp box --json` prints of these boards, by their definition.
+    /// The openings of these boards by the definition, in the form of `chomp box --json`.
     fn solved(rows: u32, columns: u32) -> serde_json::Value {
         let table = ByDefinition::new(rows + columns);
         let boards = (1..=rows).flat_map(|rows| (1..=columns).map(move |columns| (rows, columns)));

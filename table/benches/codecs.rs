@@ -1,4 +1,4 @@
-//! What it takes to write and read a range record and a shard: `cargo bench -p chomp-table --bench codecs`.
+//! The time to write and read a range record and a shard: `cargo bench -p chomp-table --bench codecs`.
 //!
 //! The words are made up, as many and as far apart as in the middle of a table of 32 bits: of the
 //! 64 classes of halved words (see `chomp_table::classes`) 40 have words, each word by chance.
@@ -9,7 +9,7 @@ use chomp_table::shard::{Index, ShardIndex, ShardInfo, ShardSize, ShardWriter};
 use chomp_table::{Digest, Head, Range, RangeBits, range};
 use chomp_trials::ns_each;
 
-/// One in so many words of a class is losing.
+/// One in `RARITY` words of a class is losing.
 const RARITY: u64 = 160;
 
 /// The range bits of the record.

@@ -93,7 +93,7 @@ pub(crate) fn decode(block: &[u8], count: u64, end: u64) -> Result<Vec<u64>, Dam
     Ok(sorted(decode_unsorted(block, count, end)?))
 }
 
-/// The same, class by class.
+/// As [`decode`], but the numbers come class by class.
 pub(crate) fn decode_unsorted(block: &[u8], count: u64, end: u64) -> Result<Vec<u64>, Damage> {
     let numbers = gaps::decode(block, count, END, turned_back)?;
     let last = numbers.iter().max();
@@ -139,7 +139,7 @@ fn sorted(mut numbers: Vec<u64>) -> Vec<u64> {
         result[*place as usize] = number;
         *place += 1;
     }
-    // What is left to do is done within the buckets.
+    // An insertion sort does the rest: no number leaves its bucket, and buckets are short.
     for at in 1..result.len() {
         let number = result[at];
         let mut to = at;

@@ -34,12 +34,11 @@ pub struct Leaf {
     pub words: u64,
     /// The SHA-256 of the words, 8 bytes each, little-endian.
     pub digest: Digest,
-    /// For each number of bits of which the leaf has words, ascending: what is known of its words of at
-    /// most so many bits.
+    /// For each number of bits k of which the leaf has words, ascending: its words of at most k bits.
     pub lengths: Vec<LeafLength>,
 }
 
-/// The words of a leaf of at most so many bits.
+/// The words of a leaf that have at most `bits` bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeafLength {
@@ -51,7 +50,7 @@ pub struct LeafLength {
     pub digest: Digest,
 }
 
-/// What the words of a table say about it.
+/// The fingerprints and the numbers of words of a table, for every number of bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fingerprints {
     /// Index k holds the fingerprint of the words of at most k bits.
@@ -125,7 +124,7 @@ impl LeafBuilder {
         }
     }
 
-    /// Notes that all words of so many bits were pushed, if there are any.
+    /// Notes that all words of at most `self.bits` bits were pushed, if there are any.
     fn end_length(&mut self) {
         if self.words > 0 {
             self.lengths.push(LeafLength {
@@ -152,7 +151,7 @@ impl LeafBuilder {
 ///
 /// # Errors
 ///
-/// If no table of so many bits has these leaves.
+/// If no table of `bits` bits has these leaves.
 pub fn combine(bits: u32, leaves: &[Leaf]) -> Result<Fingerprints, Damage> {
     ensure(bits <= u64::BITS, || {
         format!("{bits} bits; at most 64 are possible")
@@ -195,8 +194,7 @@ pub fn combine(bits: u32, leaves: &[Leaf]) -> Result<Fingerprints, Damage> {
 }
 
 impl Fingerprints {
-    /// Takes note that the tables of fewer than `end` bits, as far as none is known, have so many words
-    /// and this fingerprint.
+    /// Notes this fingerprint and number of words for each number of bits below `end` that has none yet.
     fn extend(&mut self, end: u32, (fingerprint, stored): (Digest, u64)) {
         self.by_bits.resize(end as usize, fingerprint);
         self.stored_by_bits.resize(end as usize, stored);
@@ -237,8 +235,8 @@ impl FingerprintBuilder {
         FingerprintBuilder::with_leaf(bits, LEAF_WORDS)
     }
 
-    /// For a table of `bits` bits with leaves of so many words. Only [`LEAF_WORDS`] give the fingerprint that others
-    /// get; tables that are made for tests have shards, and so leaves, of fewer words.
+    /// For a table of `bits` bits with leaves of `leaf_words` words. Only [`LEAF_WORDS`] gives the fingerprint that
+    /// others get; tables that are made for tests have shards, and so leaves, of fewer words.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! What all formats have in common: errors and their texts, and reading integers from untrusted bytes.
+//! Shared by all formats: errors and their texts, and reading integers from untrusted bytes.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -10,7 +10,7 @@ pub enum FormatError {
     /// A later version of this program wrote them.
     #[error("{what} has format {found}, and this program knows format {known}: use a newer chomp")]
     Newer {
-        /// What was read.
+        /// The name of what was read, as `the manifest`.
         what: &'static str,
         /// The format found.
         found: u32,
@@ -22,7 +22,7 @@ pub enum FormatError {
     Damaged(#[from] Damage),
 }
 
-/// What is wrong with some bytes, in words for a person: a program can only refuse them.
+/// A description for people of what is wrong with some bytes: a program can only refuse them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Damage {
@@ -175,7 +175,7 @@ impl<'a> Fields<'a> {
         self.rest.is_empty()
     }
 
-    /// What is left.
+    /// The bytes that were not read yet.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.rest
     }

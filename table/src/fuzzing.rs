@@ -1,4 +1,4 @@
-//! What is fed any bytes, and is not public otherwise.
+//! Entries for fuzzing that are not public otherwise.
 
 use crate::{classes, gaps};
 

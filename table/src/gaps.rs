@@ -42,7 +42,7 @@ const WIDE: u64 = FAR as u64 + ((WIDE_MARK - FAR) as u64) * 256;
 /// The length of a wide gap in bytes.
 const WIDE_LENGTH: u64 = 8;
 
-/// So many gaps are encoded together.
+/// The number of gaps that are encoded together.
 const CHUNK: usize = 64;
 
 /// zstd never turns one byte into more than this: a block of 128 KiB takes at least 4 bytes.

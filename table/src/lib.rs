@@ -1,4 +1,4 @@
-//! What a table of losing Chomp positions is made of, without any network: [words](Word) and
+//! The parts of a table of losing Chomp positions, without any network: [words](Word) and
 //! [positions](Position), [ranges and layers](head), the bytes of a range and of a shard, and the
 //! reader that answers from a published table.
 //!

@@ -31,7 +31,7 @@ use bounded::at_most;
 pub const MANIFEST_NAME: &str = "manifest.json";
 /// The file name of the list of digests.
 pub const SHA256SUMS_NAME: &str = "SHA256SUMS";
-/// A manifest has at most so many bytes.
+/// The most bytes of a manifest.
 pub const MANIFEST_BYTES_MAX: u64 = 32 << 20;
 
 /// The version of the format that [`Manifest::new`] makes.
@@ -42,7 +42,7 @@ const LINEAR: u32 = 1;
 pub const SHARDS_MAX: usize = 1 << 16;
 /// The most numbers of bits that a table can tell of, from 0 on.
 const LENGTHS_MAX: usize = u64::BITS as usize + 1;
-/// So many bytes of a wrong file name are shown.
+/// The most characters of a wrong file name that an error shows.
 const NAME_CHARS_SHOWN: usize = 80;
 /// The most bytes of the name of a program.
 pub(crate) const SOFTWARE_BYTES_MAX: usize = 256;
@@ -58,13 +58,13 @@ pub fn folder_bits(name: &str) -> Option<u32> {
     (folder_name(bits) == name).then_some(bits)
 }
 
-/// What `manifest.json` holds.
+/// The content of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// The version of the format: of the manifest, and with it of the fingerprint.
     pub format: u32,
-    /// The table covers the positions of at most so many bits.
+    /// The table covers the positions of at most `bits` bits.
     pub bits: u32,
     /// The number of these positions, the empty one included.
     pub positions: u64,
@@ -82,7 +82,7 @@ pub struct Manifest {
     pub fingerprints_by_bits: Vec<Digest>,
     /// The range bits with which it was made. They do not change its content.
     pub range_bits: u32,
-    /// Each range was computed by at least so many participants, all with the same result.
+    /// At least `replicas` participants computed each range, all with the same result.
     pub replicas: u32,
     /// The program that made it, as `chomp 1.2.3`.
     pub software: String,
@@ -140,7 +140,7 @@ impl Manifest {
         made.expect("a manifest describes a table")
     }
 
-    /// The same of shards that others describe.
+    /// As [`Manifest::new`], for shards that others describe: what is not valid is an error.
     ///
     /// # Errors
     ///

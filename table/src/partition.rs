@@ -21,8 +21,8 @@
 //!
 //! # Blocks
 //!
-//! The same argument says what everything else rests on: the partitions that begin with the rows α and go on with rows of at
-//! most t cells, t at most the last of α, have consecutive ranks, in the order of what follows α.
+//! Everything else rests on this, by the same argument: the partitions that begin with the rows α and go on with rows
+//! of at most t cells, t at most the last of α, have consecutive ranks, in the order of what follows α.
 //!
 //! # Mirror images
 //!
@@ -120,7 +120,7 @@ impl Partition {
     ///
     /// # Panics
     ///
-    /// If there are not so many.
+    /// If `area` has at most `rank` partitions.
     pub fn at(area: u32, rank: u64) -> Partition {
         assert!(rank < count(area), "{area} tiles have no rank {rank}");
         let (mut area, mut left) = (area, rank);

@@ -151,7 +151,7 @@ impl FromStr for Position {
     }
 }
 
-/// The rows in a text, of a rectangle if `fits` lets so many rows and columns pass. They may be in any order.
+/// The rows in a text, in any order. `fits` checks the sides of a rectangle before its rows take memory.
 pub(crate) fn rows_of(
     text: &str,
     fits: impl FnOnce(usize, u32) -> Result<(), PositionError>,

@@ -54,7 +54,7 @@ pub struct Range {
     pub edges: u64,
 }
 
-/// What is known of a range without its positions.
+/// The head, the counts and the digest of a range, without its positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeSummary {
     /// The head of the range.
@@ -257,8 +257,7 @@ pub fn decode_range(record: &[u8], range_bits: RangeBits) -> Result<Range, Forma
     Ok(range)
 }
 
-/// What is in `record`, whose form is checked. Whether it is the record that was meant, its digest
-/// tells.
+/// The content of `record`, whose form is checked. Only its digest tells whether it is the right record.
 ///
 /// Takes memory in proportion to the record, and never more than a range with `range_bits` can
 /// need.

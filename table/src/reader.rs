@@ -71,7 +71,7 @@ pub enum TableError {
     Damaged {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The damage, as a clause of the message.
         what: String,
     },
     /// A later version of this program wrote the table.
@@ -118,12 +118,12 @@ pub enum TableError {
         /// The last word of the shard.
         last: u64,
     },
-    /// What `chomp box --json` printed is not that any more, or contradicts a table.
+    /// A file is not as `chomp box --json` printed it, or contradicts a table.
     #[error("{file} cannot be used: {what}; remove it, or make it again with `chomp box --json`")]
     Openings {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The reason, as a clause of the message.
         what: String,
     },
     /// A file cannot be read.
@@ -147,7 +147,7 @@ impl Table {
         Table::open_with_cache(path, CACHE_BYTES)
     }
 
-    /// The same, and up to `cache_bytes` of the words that were read last stay in memory.
+    /// As [`Table::open`], with up to `cache_bytes` of the words that were read last in memory.
     ///
     /// # Errors
     ///
@@ -157,7 +157,7 @@ impl Table {
         Table::from_files(Box::new(Folder(folder)), bits, cache_bytes)
     }
 
-    /// Opens the table in `files`, which has so many `bits` if they are known.
+    /// Opens the table in `files`, which must have `bits` bits if these are known.
     ///
     /// # Errors
     ///
@@ -231,8 +231,8 @@ impl Table {
         self.are_losing_metered(words, &Cell::default())
     }
 
-    /// The same. The parts that are read for it, because they were not in memory, are added to
-    /// `read`: each costs about as much as a question alone.
+    /// As [`Table::are_losing`], and adds to `read` the number of parts that had to be read because they
+    /// were not in memory: each costs about as much as a question alone.
     ///
     /// # Errors
     ///

@@ -58,7 +58,7 @@ pub(crate) const HEADER_LENGTH: u64 = 20;
 const ENTRY_LENGTH: usize = 56;
 /// The bytes of an index frame after its entries: they end the shard.
 pub const TRAILER_LENGTH: usize = 48;
-/// An index frame has at most so many bytes: those of 18,000 data frames.
+/// The most bytes of an index frame: those of 18,000 data frames.
 pub const INDEX_LENGTH_MAX: u64 = 1 << 20;
 
 /// How many words go into a data frame and into a shard.
@@ -71,14 +71,14 @@ pub struct ShardSize {
 }
 
 impl ShardSize {
-    /// What published tables have. It is also the largest that can be read.
+    /// The size of published tables. It is also the largest that can be read.
     pub const PUBLISHED: ShardSize = ShardSize {
         frame_words: 1 << 13,
         shard_words: 1 << 22,
     };
 }
 
-/// What a manifest says about a shard.
+/// A shard, as a manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShardInfo {
@@ -111,7 +111,7 @@ pub fn shard_name(number: usize) -> String {
 
 /// The index of a shard of words, or of values: where its data frames are.
 pub trait Index {
-    /// What the frames hold.
+    /// A word, or a value.
     type Entry;
 
     /// The bytes of memory that it takes.
@@ -120,7 +120,7 @@ pub trait Index {
     /// Where the bytes of the frame with this number are in the file.
     fn location(&self, number: usize) -> Range<u64>;
 
-    /// What is in `bytes`, the data frame with this number.
+    /// The content of `bytes`, the data frame with this number.
     ///
     /// # Errors
     ///

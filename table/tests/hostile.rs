@@ -22,9 +22,9 @@ use peak_alloc::PeakAlloc;
 static MEMORY: PeakAlloc = PeakAlloc;
 
 const BITS: u32 = 12;
-/// What the tables here claim: more than any small table takes.
+/// The bytes that the tables here claim: more than any small table takes.
 const CLAIM: u64 = 600 << 20;
-/// What may be taken to find out that they lie.
+/// The most bytes of memory to find out that they lie.
 const MEMORY_MAX: usize = 80 << 20;
 
 /// Runs one test at a time, since all share the memory that is counted.
@@ -109,7 +109,7 @@ fn a_shard_that_is_longer_than_its_words() {
     });
 }
 
-/// As many shards as there can be, each with as many words as it can have: a table of 12 bits has not so many losing
+/// As many shards as there can be, each with as many words as it can have: a table of 12 bits has fewer losing
 /// positions.
 #[test]
 fn a_million_shards() {

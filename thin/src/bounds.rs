@@ -9,7 +9,7 @@ pub const COLUMNS_MAX: usize = 250;
 /// The most positions, so that ranks and sizes fit 64 bits. More positions would take far too long anyway.
 const POSITIONS_MAX: u64 = 1 << 60;
 
-/// All positions of at most so many rows and columns.
+/// All positions within some limits of rows and columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
     rows: usize,

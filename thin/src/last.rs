@@ -96,9 +96,8 @@ impl Last {
         losing
     }
 
-    /// The same for any bound: `taken` has the triples that are not free, and gets those that moves in these rows
-    /// exclude;
-    /// it has at least the words of a mask. `losing` gets the losing ones, word by word.
+    /// Finds the losing triples of any bound. `taken` has the triples that are not free, and gets those that moves in
+    /// these rows exclude; it has at least the words of a mask. `losing` gets the losing ones, word by word.
     pub(crate) fn solve(
         &self,
         bound: usize,
@@ -161,7 +160,7 @@ impl Last {
         }
     }
 
-    /// The same of those triples only whose first row is `a` too.
+    /// The part of [`Last::exclude`] for the triples whose first row is `a` too.
     fn exclude_alike(&self, a: usize, b: usize, v: usize, bits: &mut [u64]) {
         let start = self.threes[a];
         if v < b {
@@ -222,7 +221,7 @@ pub(crate) fn grow(bytes: &mut [u8], bound: usize) {
 
 /// Copies bits to a later place. What is behind that place, in its last word, is lost.
 fn copy(bytes: &mut [u8], from: usize, to: usize, count: usize) {
-    /// So many bits are in a word, whatever bit of a byte is the first.
+    /// A word holds as many bits as this, whichever bit of a byte is the first.
     const STEP: usize = 56;
     for done in (0..count).step_by(STEP) {
         let (from, to) = (from + done, to + done);

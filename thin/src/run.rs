@@ -18,7 +18,7 @@ mod column;
 
 use column::Column;
 
-/// From so many rows on the first three are gone through in steps, by several threads.
+/// The fewest rows of boards whose first three rows are gone through in steps, by several threads.
 const ROWS_STEPPED: usize = 7;
 
 /// Hears how many positions are done, and says whether to go on.
@@ -37,7 +37,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The memory for these boards with so many threads.
+    /// The memory for these boards with `threads` threads.
     pub fn of(bounds: &Bounds, threads: NonZeroUsize) -> Memory {
         Memory::of_tables(&Tables::new(bounds.clone()), bounds.columns(), threads)
     }
@@ -66,7 +66,7 @@ impl Memory {
     }
 }
 
-/// All losing positions of at most so many rows and columns.
+/// Finds all losing positions within some [`Bounds`].
 #[derive(Debug)]
 pub struct Solver {
     tables: Tables,

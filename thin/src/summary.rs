@@ -1,4 +1,4 @@
-//! The counts, digests and winning first moves of all positions of at most so many columns.
+//! The counts, digests and winning first moves of all positions up to some number of columns.
 
 use chomp_table::digest::{Digest, DigestBuilder};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounds::Bounds;
 use crate::tally::{Cut, Part};
 
-/// The counts, digests and winning first moves of all positions of at most so many columns.
+/// The counts, digests and winning first moves of all positions up to some number of columns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
@@ -75,7 +75,7 @@ impl Summary {
         self.digests.push(hash.finish());
     }
 
-    /// The losing positions of at most so many rows and columns.
+    /// The number of losing positions of at most `rows` rows and `columns` columns.
     pub fn losing(&self, rows: usize, columns: usize) -> u64 {
         let exact = self.counts[..=columns]
             .iter()

@@ -5,7 +5,7 @@ use crate::last::{self, Last, MASK_WORDS, SMALL, load, store};
 use crate::layout::{ATOM, Layout, SLACK};
 use crate::tally::{Cut, Tally};
 
-/// The rows of a block. A sweep decides all positions at once that differ in so many last rows only.
+/// The rows of a block. A sweep decides all positions at once that differ in their last `BLOCK` rows only.
 pub(crate) const BLOCK: usize = ATOM + 1;
 /// How many bytes of bitmaps are united at a time.
 const PIECE: usize = 32;

@@ -104,7 +104,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Counts positions with so many rows. Their ranks are added by [`extend`](Tally::extend).
+    /// Counts positions with `rows` rows. Their ranks are added by [`extend`](Tally::extend).
     pub(crate) fn count(&mut self, rows: usize, positions: u64) {
         self.open.by_rows[rows] += positions;
     }

@@ -26,7 +26,7 @@ fn solve(rows: usize, columns: usize) -> (Summary, BTreeSet<u64>) {
     (solver.summary().clone(), solver.ranks)
 }
 
-/// All positions of at most so many rows and columns, in their order, and whether they are losing, by the
+/// All positions of at most `rows` rows and `columns` columns, in their order, and whether they are losing, by the
 /// definition: the empty one is not, another one is if no move leads to a losing one.
 fn by_definition(rows: usize, columns: u8) -> Vec<(Vec<u8>, bool)> {
     let mut positions = vec![Vec::new()];

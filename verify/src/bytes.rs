@@ -1,7 +1,7 @@
 //! One pass over every byte of a table. The check does not believe what the manifest says of the
 //! content: it makes counts and fingerprints again from the words.
 //!
-//! Shards are independent, so many threads may call [`check_shard`]. [`check_all`] puts the results
+//! Shards are independent: several threads may call [`check_shard`]. [`check_all`] puts the results
 //! together in the order of the shards.
 
 use chomp_table::fingerprint::{FingerprintBuilder, Fingerprints, LEAF_WORDS, Leaf, LeafBuilder};

@@ -1,5 +1,5 @@
-//! What is wrong about a position, in words: which one it is, where the table lists it, and what
-//! the definition says.
+//! Describes a wrong position in words: which one it is, where the table lists it, and what the
+//! definition says.
 
 use chomp_table::format::describe;
 use chomp_table::{Position, Table, Word};

@@ -56,7 +56,7 @@ pub struct Plan {
     pub window_bits: u32,
     /// The bands have 2^`band_bits` words.
     pub band_bits: u32,
-    /// So many windows are checked at a time.
+    /// The number of windows that are checked at a time.
     pub threads: u64,
 }
 
@@ -95,7 +95,7 @@ impl Sizes {
         Sizes::of(survey.bits(), survey.regions().to_vec())
     }
 
-    /// The sizes for a table of `bits` bits with so many losing words in each of its smallest bands, of
+    /// The sizes for a table of `bits` bits with these numbers of losing words in its smallest bands, of
     /// 2^[`window_bits_min`] words.
     pub fn of(bits: u32, losing: Vec<u64>) -> Sizes {
         Sizes { bits, losing }

@@ -59,7 +59,7 @@ pub enum Check {
     Shards,
     /// Published fingerprints, and results of others.
     Known,
-    /// All values of at most so many tiles, by the definition.
+    /// All values up to some number of tiles, by the definition.
     Definition,
     /// Random positions.
     Sample,
@@ -87,7 +87,7 @@ pub struct Line {
     pub check: Check,
     /// Whether it passed.
     pub passed: bool,
-    /// What was looked at, or what is wrong.
+    /// A description of what was checked, or of what is wrong.
     pub what: String,
 }
 
@@ -184,7 +184,7 @@ pub struct Report {
     pub level: Level,
     /// The result of all checks.
     pub result: Verdict,
-    /// What is wrong, if something is.
+    /// A description of the damage, if a check failed.
     pub damage: Option<String>,
     /// When the check ended, in UTC, as in RFC 3339.
     pub date: String,

@@ -19,7 +19,7 @@ use crate::{CheckError, Watch, tell};
 
 /// No position has more moves: the square of 64 bits.
 const MOVES_MAX: usize = 1024;
-/// One pass picks at most so many listed positions.
+/// The most listed positions that one pass picks.
 const PICKS_MAX: u64 = 1 << 20;
 /// Makes the draws from the listed positions differ from the draws from all, which have the same seed.
 const LISTED_STREAM: u64 = 0x6c69_7374_6564_2121;
@@ -58,7 +58,7 @@ pub struct SampleReport {
     /// The number n for which this holds: if more than 1 in n of all positions contradicted their moves, the
     /// sample would have met one with a probability of 99 %. At least 1.
     pub one_in_of_all: u64,
-    /// The same number for the listed positions.
+    /// The number n of `one_in_of_all`, for the listed positions.
     pub one_in_of_listed: u64,
 }
 

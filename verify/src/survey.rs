@@ -24,7 +24,7 @@ use crate::{CheckError, UNWATCHED, each_piece, ensure, rows_and_columns};
 const REGIONS_MAX_BITS: u32 = 16;
 const REGION_BITS_MIN: u32 = 20;
 
-/// No position has so many rows.
+/// Positions have fewer rows and fewer columns than this.
 const SIDES: usize = 65;
 
 /// The counts of the losing positions of a table, both of each mirror pair.
@@ -32,7 +32,7 @@ const SIDES: usize = 65;
 pub struct Survey {
     bits: u32,
     stored: u64,
-    /// At [rows][columns]: the losing positions of exactly so many.
+    /// At [rows][columns]: the losing positions with exactly these sides.
     classes: Vec<[u64; SIDES]>,
     /// By area, for areas below the bits of the table.
     areas: Vec<u64>,
@@ -242,14 +242,14 @@ impl Survey {
         self.classes.iter().enumerate().map(row).sum()
     }
 
-    /// The losing positions inside the box of so many rows and columns, or none if the table does not
-    /// cover the box.
+    /// The number of losing positions inside a box of `rows` rows and `columns` columns, or none if the table
+    /// does not cover the box.
     pub fn inside(&self, rows: u32, columns: u32) -> Option<u64> {
         let row = |class: &[u64; SIDES]| class[..=columns as usize].iter().sum::<u64>();
         (rows + columns <= self.bits).then(|| self.classes[..=rows as usize].iter().map(row).sum())
     }
 
-    /// Losing positions of exactly so many rows and columns, as far as the table goes.
+    /// The number of losing positions of exactly these sides, as far as the table goes.
     pub fn class(&self, rows: u32, columns: u32) -> u64 {
         let row = self.classes.get(rows as usize);
         *row.and_then(|row| row.get(columns as usize)).unwrap_or(&0)

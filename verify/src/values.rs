@@ -17,10 +17,10 @@ use crate::known::BY_AREA;
 use crate::sample::{Random, Sample, SampleReport, one_in};
 use crate::{CheckError, Watch, ensure, tell};
 
-/// All positions of at most so many tiles are always checked.
+/// All positions of at most `TILES_CHECKED` tiles are always checked.
 pub const TILES_CHECKED: u32 = 40;
 
-/// A thread checks so many ranks at a time.
+/// The ranks that a thread checks at a time.
 const PIECE_RANKS: usize = 1 << 14;
 /// No position of 120 tiles has more moves.
 const MOVES_MAX: usize = 120;
@@ -32,12 +32,12 @@ pub fn shard_bytes(table: &Values) -> u64 {
     largest.unwrap_or(0) + (1 << 20)
 }
 
-/// The number of positions of 1 to so many tiles. [`Areas`] takes a byte of memory for each.
+/// The number of positions of 1 to `tiles` tiles. [`Areas`] takes a byte of memory for each.
 pub fn positions(tiles: u32) -> u64 {
     (1..=tiles).map(count).sum()
 }
 
-/// The values of all positions of at most so many tiles, both of each mirror pair: by tiles, then by rank.
+/// The values of all positions up to some number of tiles, both of each mirror pair: by tiles, then by rank.
 #[derive(Debug)]
 pub struct Areas(Vec<Vec<u8>>);
 

@@ -43,7 +43,7 @@ pub(crate) fn rows_of(word: u64) -> Vec<u32> {
     Position::from(Word::new(word)).rows().to_vec()
 }
 
-/// The bytes of an export, whose report must be right, made with so much memory.
+/// The bytes of an export within `memory` bytes, and its report, which must be right.
 pub(crate) fn bytes_with(
     table: &Table,
     format: Format,
@@ -69,7 +69,7 @@ pub(crate) fn bytes_with(
     Ok((report, bytes))
 }
 
-/// The same with as much memory as it takes.
+/// The bytes and the report of an export with unlimited memory.
 pub(crate) fn bytes(table: &Table, format: Format, filter: Filter) -> (Report, Vec<u8>) {
     bytes_with(table, format, filter, u64::MAX).unwrap()
 }

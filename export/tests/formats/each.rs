@@ -41,7 +41,7 @@ fn with_large_words(count: u64, test: impl FnOnce(&Table, Vec<u64>)) {
     with_words_in(SMALL, count, test);
 }
 
-/// The same with shards of a size.
+/// As [`with_large_words`], with shards of `size`.
 fn with_words_in(size: ShardSize, count: u64, test: impl FnOnce(&Table, Vec<u64>)) {
     let bits = 44;
     let hook = |arm: u32| 1_u64 << (2 * arm - 1) | ((1 << arm) - 2);
@@ -181,7 +181,7 @@ fn roaring_is_read_back() {
         let found = RoaringTreemap::deserialize_from(&bytes[..]).unwrap();
         assert!(found.iter().eq(expected.iter().copied()));
         assert_eq!(report.positions, expected.len() as u64);
-        // What the library writes when it has all of it in memory.
+        // The output of the library itself, which has all words in memory.
         let mut twin = Vec::new();
         let all = RoaringTreemap::from_sorted_iter(expected.iter().copied()).unwrap();
         all.serialize_into(&mut twin).unwrap();

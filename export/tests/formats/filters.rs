@@ -9,7 +9,7 @@ use crate::common::{SMALL, bytes_with, losing, rows_of, with_table, words};
 use chomp_export::{ExportError, ExportProgress, Filter, Format, Rectangle, Request, export};
 use chomp_table::{Table, TableError, Word};
 
-/// What a filter lets through, of all losing positions: straight from its words.
+/// The losing positions that a filter lets through, each condition taken literally.
 fn brute_force(all: &[Word], filter: Filter, cells: Option<(u32, u32)>) -> Vec<u64> {
     let passes = |word: Word| {
         let rows = rows_of(word.get());
@@ -147,7 +147,7 @@ fn request_for(format: Format, both: bool) -> Request {
     }
 }
 
-/// Takes so many bytes, and then is full.
+/// Takes `room` bytes, and then is full.
 struct SmallDisk {
     room: usize,
     full: io::ErrorKind,

@@ -9,7 +9,7 @@ fn size(number: u64) -> usize {
     usize::try_from(number).unwrap()
 }
 
-/// The values of all positions of at most so many tiles.
+/// The values of all positions of at most `tiles` tiles.
 fn areas(tiles: u32) -> Vec<AreaValues> {
     let mut evaluator = Evaluator::new(Isa::detect());
     let mut areas = vec![AreaValues::zeros(0)];
@@ -21,7 +21,7 @@ fn areas(tiles: u32) -> Vec<AreaValues> {
     areas
 }
 
-/// What the moves of a position lead to.
+/// The positions that the moves of one position lead to.
 fn moves(position: &Partition) -> Vec<Partition> {
     let rows = position.rows();
     let mut moves = Vec::new();

@@ -6,7 +6,7 @@ use crate::head::RangeBits;
 pub const BUCKET_BITS: u32 = 16;
 /// The number of bits of an index that are not of its high.
 const LOW_BITS: u32 = u8::BITS;
-/// The highs are read by bytes, which have so many bits.
+/// The bits of a byte: highs are read a byte at a time.
 const AT_ONCE: usize = 8;
 
 /// The number of bits that the highs of a bucket with `count` losing positions take: one for each position, and one
@@ -87,7 +87,7 @@ fn low_bits(zeros: usize) -> u16 {
     zeros as u16
 }
 
-/// What a byte of highs says.
+/// One byte of highs, decoded.
 #[derive(Clone, Copy)]
 struct Step {
     /// For each 1, the number of 0s before it, where an index has its high.

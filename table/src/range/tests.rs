@@ -202,7 +202,7 @@ fn positions_that_do_not_ascend_are_not_written() {
     encode(&range, bits(12));
 }
 
-/// What is no record is refused, and what is one is the only record of what it holds.
+/// Decodes any bytes: if they are a record, it is the only one of its range.
 fn check_any(record: &[u8], range_bits: RangeBits) -> Result<Range, FormatError> {
     let decoded = decode(record, range_bits);
     if let Ok(contents) = &decoded {

@@ -7,13 +7,13 @@ use lru::LruCache;
 
 use crate::shard::{Index, ShardSize};
 
-/// What is kept unless the caller says otherwise: the frames of a table of 32 bits fit.
+/// The default size of the cache of frames: those of a table of 32 bits fit.
 pub const CACHE_BYTES: u64 = 64 << 20;
 
-/// What is kept of indices: those of 2,300 full shards, as tables of 42 bits have, or of 1,600 of values.
+/// The size of the cache of indices: those of 2,300 full shards, as tables of 42 bits have, or of 1,600 of values.
 pub(crate) const INDEX_BYTES: usize = 64 << 20;
 
-/// What a full frame takes: 64 KiB. Decoding one takes some 70 µs.
+/// The memory of a full frame: 64 KiB. Decoding one takes some 70 µs.
 const FRAME_BYTES: u64 = ShardSize::PUBLISHED.frame_words as u64 * 8;
 
 /// Which data frame of which shard.
@@ -34,7 +34,7 @@ impl<T> Cache<T> {
     pub(crate) fn new(bytes: u64) -> Cache<T> {
         let frames = usize::try_from(bytes / FRAME_BYTES).unwrap_or(usize::MAX);
         let frames = NonZeroUsize::new(frames).unwrap_or(NonZeroUsize::MIN);
-        // What is kept is limited, and not reserved beforehand.
+        // The limit is set afterwards, so that no memory is reserved for it.
         let mut cache = LruCache::unbounded();
         cache.resize(frames);
         Cache {
@@ -63,7 +63,7 @@ pub(crate) struct IndexCache<T> {
 #[derive(Debug)]
 struct Indices<T> {
     by_shard: LruCache<usize, Arc<T>>,
-    /// What they take.
+    /// Their memory.
     bytes: usize,
 }
 

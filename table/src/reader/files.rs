@@ -23,8 +23,8 @@ pub struct Part<'a> {
 
 /// The files of one published table, wherever they are: a folder, or a server.
 ///
-/// What is read is checked by those who asked for it, so an implementation has to give as many
-/// bytes as were wanted, or an error, and not to know whether they are right.
+/// Callers check what they read. So an implementation has to give as many bytes as were asked for, or
+/// an error, and need not know whether they are right.
 pub trait Files: fmt::Debug + Send + Sync {
     /// The name of a file in full, for people: a path or an address. Of no file: the folder's.
     fn place(&self, name: &str) -> PathBuf;

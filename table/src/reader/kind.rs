@@ -18,7 +18,7 @@ use crate::values::manifest::folder_name as values_folder_name;
 use crate::values::shard::ValueShardInfo;
 use crate::values::{Values, ValuesManifest, reader};
 
-/// What a published table tells of its positions.
+/// The kind of a published table, by what it tells of its positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Which are losing: a [`Table`].
@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// The same of the bytes of a manifest.
+    /// The kind of the table whose manifest has these bytes, which are not checked.
     pub fn of_manifest(bytes: &[u8]) -> Kind {
         match serde_json::from_slice::<Tiles>(bytes) {
             Ok(_) => Kind::Values,
@@ -126,10 +126,10 @@ impl AnyTable {
 /// Which table it is, as the name of its folder tells. As JSON, it is a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum TableName {
-    /// The losing positions of at most so many bits.
+    /// The losing positions up to this number of bits.
     #[serde(rename = "bits")]
     Losing(u32),
-    /// The values of the positions of at most so many tiles.
+    /// The values of the positions up to this number of tiles.
     #[serde(rename = "tiles")]
     Values(u32),
 }
@@ -210,7 +210,7 @@ impl From<Manifest> for AnyManifest {
     }
 }
 
-/// What a manifest says about the file of a shard.
+/// The file of a shard, as a manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardFileInfo {
     /// Its name.
@@ -312,7 +312,7 @@ impl AnyManifest {
             }
             AnyManifest::Values(manifest) => {
                 let table = Values::with_manifest(Box::new(Folder(folder)), manifest.clone());
-                // What they give together is in the manifest's checks of itself.
+                // The manifest's checks of itself cover what they give together.
                 (0..manifest.shards().count())
                     .try_for_each(|number| table.read_shard(number).map(drop))
             }

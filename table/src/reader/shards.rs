@@ -17,7 +17,7 @@ pub(crate) const FRAMES_AT_ONCE: usize = 64;
 const INDICES_AT_ONCE: usize = 32;
 const INDICES_AT_ONCE_BYTES: u64 = 1 << 20;
 
-/// What is known of a shard before it is read.
+/// A shard as its manifest describes it, before it is read.
 pub(crate) trait Listed: fmt::Debug {
     type Index: Index<Entry: fmt::Debug> + fmt::Debug;
 
@@ -40,7 +40,7 @@ impl Listed for ShardInfo {
     }
 }
 
-/// What a frame of a shard holds.
+/// The content of a frame of a shard.
 type Entries<S> = Vec<<<S as Listed>::Index as Index>::Entry>;
 
 #[derive(Debug)]
@@ -154,7 +154,7 @@ impl<S: Listed> Shards<S> {
         }
     }
 
-    /// The same; of indices and of frames, so many bytes stay in memory.
+    /// Sets the sizes of the caches of indices and of frames.
     #[cfg(test)]
     pub(crate) fn keeping(self, index_bytes: usize, cache_bytes: u64) -> Shards<S> {
         Shards {
@@ -171,7 +171,7 @@ impl<S: Listed> Shards<S> {
         Ok(read.pop().expect("one was read"))
     }
 
-    /// What a frame holds, read anew.
+    /// The content of a frame, read without the cache of frames.
     pub(super) fn read(&self, id: FrameId) -> Result<Entries<S>, TableError> {
         let index = self.index(id.shard)?;
         let bytes = self
@@ -199,7 +199,7 @@ impl<S: Listed> Shards<S> {
         entries.map_err(|error| self.refused(id.shard, error))
     }
 
-    /// What some frames hold, from the cache or read together.
+    /// The contents of some frames, from the cache or read together.
     pub(crate) fn frames(
         &self,
         ids: &[FrameId],

@@ -36,13 +36,13 @@ pub fn folder_tiles(name: &str) -> Option<u32> {
     (folder_name(tiles) == name).then_some(tiles)
 }
 
-/// What `manifest.json` holds.
+/// The content of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ValuesManifest {
     /// The version of the format.
     pub format: u32,
-    /// The table has the values of all positions of 1 to so many tiles.
+    /// The table has the values of all positions of 1 to `tiles` tiles.
     pub tiles: u32,
     /// A data frame is of 2^`frame_bits` ranks.
     pub frame_bits: u32,
@@ -50,7 +50,7 @@ pub struct ValuesManifest {
     pub shard_bits: u32,
     /// The fingerprint of the table.
     pub fingerprint: Digest,
-    /// Each range was computed by at least so many participants, all with the same result.
+    /// At least `replicas` participants computed each range, all with the same result.
     pub replicas: u32,
     /// The program that made it, as `chomp 1.2.3`.
     pub software: String,
@@ -59,7 +59,7 @@ pub struct ValuesManifest {
     pub areas: Vec<AreaInfo>,
 }
 
-/// What a manifest says about the positions of so many tiles.
+/// The positions of one number of tiles, as a manifest describes them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AreaInfo {

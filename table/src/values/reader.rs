@@ -56,7 +56,7 @@ impl Values {
         Values::from_files(Box::new(Folder(folder)), tiles)
     }
 
-    /// Opens the table in `files`, which has so many `tiles` if they are known.
+    /// Opens the table in `files`, which must have `tiles` tiles if these are known.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Values {
         }
     }
 
-    /// The same; of indices and of frames, so many bytes stay in memory.
+    /// Sets the sizes of the caches of indices and of frames.
     #[cfg(test)]
     pub(super) fn keeping(self, index_bytes: usize, cache_bytes: u64) -> Values {
         Values {
@@ -151,7 +151,7 @@ impl Values {
         Ok((FrameId { shard, frame }, at))
     }
 
-    /// The values of all positions of so many tiles, both of each mirror pair, by rank: a byte each.
+    /// The values of all positions of `tiles` tiles, both of each mirror pair, by rank: a byte each.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Values {
     ///
     /// # Panics
     ///
-    /// If the table has not so many tiles.
+    /// If `tiles` is more than any table can have.
     pub fn area(&self, tiles: u32) -> Result<Vec<u8>, TableError> {
         let mut area = vec![0; usize::try_from(count(tiles)).expect("a length in memory")];
         let shards = self.shards.infos.iter().enumerate();

@@ -61,7 +61,7 @@ pub struct ShardSize {
 }
 
 impl ShardSize {
-    /// What published tables have. It is also the largest that can be read.
+    /// The size of published tables. It is also the largest that can be read.
     pub const PUBLISHED: ShardSize = ShardSize {
         frame_bits: 14,
         shard_bits: 24,
@@ -155,7 +155,7 @@ impl ShardPlace {
     }
 }
 
-/// What a manifest says about a shard.
+/// A shard, as a manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ValueShardInfo {
@@ -222,7 +222,7 @@ pub struct ValueShardWriter {
     tally: Tally,
 }
 
-/// What is counted of the values of a shard.
+/// The counts and the leaf of the values of a shard.
 #[derive(Debug, Default)]
 struct Tally {
     stored: u64,

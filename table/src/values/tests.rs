@@ -305,7 +305,7 @@ fn indices_that_do_not_fit_are_refused() {
     assert!(matches!(newer, Err(FormatError::Newer { .. })));
 }
 
-/// What a frame may be depends on how many ranks it has, wherever they are.
+/// The longest frame depends on the number of its ranks, and not on where they are.
 #[test]
 fn later_frames_have_no_more_than_the_first() {
     let place = SMALL.places(22).find(|place| place.area == 22).unwrap();

@@ -99,7 +99,7 @@ fn the_table_of_the_most_bits_is_opened() {
         Err(TableError::NotFound { .. })
     ));
 
-    // What is no path at all says nothing of a table.
+    // A path that cannot exist says nothing of a table.
     let error = Table::open(Path::new("\0")).unwrap_err();
     assert!(matches!(error, TableError::Io { .. }), "{error}");
 
@@ -232,7 +232,7 @@ fn damage_is_named_by_its_part() {
     assert!(error.contains(second), "{error}");
 }
 
-/// What a start of a server relies on.
+/// The check of all indices names the file that is damaged or missing.
 #[test]
 fn indices_that_are_damaged_are_found_before_they_are_needed() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What is read of a published table at a time.
+//! How much of a published table is read at a time.
 
 use std::fs;
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ use crate::{CheckError, Watch, ensure, tell};
 
 /// The words of a bucket, which are even, differ in 16 bits.
 const BUCKET_BITS: u32 = 17;
-/// The sorting tells how far it is after so many buckets, which take some milliseconds.
+/// The buckets that are sorted, in some milliseconds, before progress is told again.
 const TELL_BUCKETS: usize = 1 << 10;
 
 /// The losing words of some regions.
@@ -106,7 +106,7 @@ impl Lists {
         self.starts.resize(buckets + 1, self.lows.len());
     }
 
-    /// How many bytes so many words in so many regions take.
+    /// The bytes that `words` words in `regions` regions take.
     pub(crate) fn bytes(region_bits: u32, regions: u64, words: u64) -> u64 {
         let buckets = regions << region_bits.saturating_sub(BUCKET_BITS);
         8 * (buckets + 2) + 2 * words

@@ -18,7 +18,7 @@
 //! * [`above`]: the block lies in the high part, and nothing was dropped. q has the low part of p, and the
 //!   high part with one block sorted.
 //! * [`across`]: the block starts in the high part and ends in the low part, and nothing was dropped. The high
-//!   part of q has 0s from the start of the block on, and then so many 1s as found no room in the low part;
+//!   part of q has 0s from the start of the block on, and then the 1s that found no room in the low part;
 //!   [`fills`] says where the block may end.
 //! * The block lies in the low part, and nothing was dropped: q has the same high part.
 //! * t 1s were dropped, so that q is p shifted down by t bits, with a sorted end. If the block starts in the
@@ -75,8 +75,8 @@ pub(crate) fn fills(low: u64, width: u32, fewer: u32, after: u32, mut visit: imp
     }
 }
 
-/// The least low part of a word that [`fills`] visits anything for: with so many 1s at its top. Nothing if there is
-/// none.
+/// [`fills`] visits nothing for a lower low part than this: 0 if `after` is 0, else `fewer` + 1 1s at its top. Nothing
+/// if these do not fit.
 pub(crate) fn least_low(width: u32, fewer: u32, after: u32) -> Option<u64> {
     match after {
         0 => Some(0),

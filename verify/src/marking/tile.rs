@@ -22,15 +22,15 @@ pub(crate) const CHUNK_BITS: u32 = 7;
 const CHUNK: usize = CHUNK_BITS as usize;
 /// The words of a chunk.
 const WORDS: usize = 1 << (CHUNK_BITS - 1);
-/// A tile has at most 2 to the power of so many chunks.
+/// A tile has at most 2^`WIDE` chunks.
 const WIDE: usize = 13;
 /// A block across the end of a chunk has fewer 1s in the chunk than this.
 const ACROSS: usize = CHUNK - 1;
 
 /// The arrangements within a number of the bitmap.
 ///
-/// At [from][width][ones]: which indices (halved words) below 64 have so many ones in `width` bits
-/// of the word from bit `from` on, and 0 elsewhere.
+/// At [from][width][ones]: which indices (halved words) below 64 have `ones` 1s in `width` bits of the
+/// word from bit `from` on, and 0 elsewhere.
 type Patterns = [[[u64; CHUNK]; CHUNK]; CHUNK + 1];
 
 /// Which words of a tile have a move to one of the losing words met so far. A chunk that is solved has its losing
@@ -303,7 +303,7 @@ fn patterns() -> Patterns {
 /// The numbers of at most [`WIDE`] bits by how many 1s they have, ascending: those of fewer bits come first.
 #[derive(Debug)]
 struct Arrangements {
-    /// Where those of so many 1s start, and where the last ones end.
+    /// At [ones]: where the numbers with `ones` 1s start; the last entry is where all end.
     starts: [usize; WIDE + 2],
     numbers: Vec<u16>,
     /// At [width][ones], how many there are.
@@ -329,7 +329,7 @@ impl Arrangements {
         }
     }
 
-    /// All numbers of `width` bits with so many 1s.
+    /// All numbers of `width` bits with `ones` 1s.
     fn of(&self, width: u32, ones: u32) -> &[u16] {
         let (width, ones) = (width as usize, ones as usize);
         let start = self.starts[ones];

@@ -46,7 +46,7 @@ pub(crate) fn check_all(table: &Table, window_bits: u32) -> Result<(u64, u64), C
     Ok(sum)
 }
 
-/// Decides so many random positions.
+/// Decides `positions` random positions.
 pub(crate) fn check_sample(
     table: &Table,
     positions: u64,

@@ -200,7 +200,7 @@ fn a_check_that_is_stopped_ends() {
     stopped(chomp_verify::sample::check_sample(&table, sample, &stop).unwrap_err());
 }
 
-/// What checks tell grows from 0 to 1, so that a display can show it.
+/// The progress that checks tell grows from 0 to 1, so that a display can show it.
 #[test]
 fn how_much_is_done_is_told() {
     let dir = tempfile::tempdir().unwrap();

@@ -48,7 +48,7 @@ fn right_values_pass() {
     for tiles in [1, 7, 30, 43] {
         assert_eq!(check(&table, tiles).unwrap(), positions(tiles));
     }
-    // The same positions are drawn, whatever fits in memory.
+    // The draws do not depend on the memory.
     let once = sample(&table, 3000, 1 << 30).unwrap();
     let often = sample(&table, 3000, 0).unwrap();
     assert_eq!((once.passes, once.positions, once.of_all), (1, 3000, 3000));
@@ -134,8 +134,8 @@ fn a_table_that_is_replaced_while_it_is_read_is_refused() {
     assert!(error.to_string().contains("it changed while"), "{error}");
 }
 
-/// What fits in memory is decided in one pass: some 1,000 positions of 43 queries of 24 bytes in a MiB, and never fewer than 480
-/// queries. Of a sample of 3,000 positions, 1 of 651 is wrong with a chance of 1 % when none of them is.
+/// A pass decides what fits in memory: some 1,000 positions of 43 queries of 24 bytes in a MiB, and never fewer than
+/// 480 queries. Of a sample of 3,000 positions, 1 of 651 is wrong with a chance of 1 % when none of them is.
 #[test]
 fn a_sample_says_what_it_has_drawn() {
     let directory = tempfile::tempdir().unwrap();
@@ -153,7 +153,7 @@ fn a_sample_says_what_it_has_drawn() {
     let report = check_sample(&table, asked, &watch).unwrap();
     assert_eq!((report.seed, report.passes), (7, 3));
     assert_eq!((report.one_in_of_all, report.one_in_of_listed), (651, 1));
-    // About one position in 38 of so many tiles is losing.
+    // About one position in 38 of 41 to 43 tiles is losing.
     assert!((50..110).contains(&report.losing), "{report:?}");
     // The largest positions of the last pass need not be of the last shard.
     let told = told.into_inner();

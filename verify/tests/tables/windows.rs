@@ -90,7 +90,7 @@ fn progress_is_believed_only_as_it_was_written() {
     assert!(matches!(error, CheckError::Wrong(_)), "{error}");
 }
 
-/// A table of so many bits, with one losing word among 400.
+/// A table of `bits` bits, with one losing word among 400.
 fn sizes(bits: u32) -> Sizes {
     let least = marking::window_bits_min(bits);
     Sizes::of(bits, vec![(1 << least) / 400; 1 << (bits - least)])
@@ -141,7 +141,7 @@ fn windows_suit_the_memory_and_the_threads() {
     }
 }
 
-/// What a band keeps in memory are the words of those regions that a move leads to, two bytes each.
+/// A band keeps the words of those regions in memory that a move leads to, two bytes each.
 #[test]
 fn smaller_bands_take_less_memory() {
     let sizes = sizes(40);

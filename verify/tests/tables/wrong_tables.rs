@@ -9,7 +9,7 @@ use chomp_verify::known::compare;
 use chomp_verify::survey::{Counter, Survey};
 
 const BITS: u32 = 16;
-/// So many random positions meet most of the 2^15 positions.
+/// Enough random positions to meet most of the 2^15 positions.
 const SAMPLE: u64 = 3 << 15;
 
 fn word(rows: &[u32]) -> u64 {

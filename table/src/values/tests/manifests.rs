@@ -1,4 +1,4 @@
-//! What manifests of values say, and what they may not.
+//! Tests of the manifests of values: their content, and what is refused.
 
 use super::*;
 
