@@ -23,7 +23,7 @@ const TOGETHER: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct BucketTable {
     storage: Arc<dyn Storage>,
-    /// What the storage is called.
+    /// The storage's address, for messages.
     address: String,
     pub(crate) table: TableName,
 }

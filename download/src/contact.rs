@@ -35,10 +35,10 @@ pub struct Patience {
     pub later: Duration,
 }
 
-/// What one server has given so far, if anything.
+/// When one server has answered, and how fast.
 #[derive(Debug)]
 pub(crate) struct Contact {
-    /// What the server is called.
+    /// The server's address, for messages.
     place: String,
     patience: Patience,
     began: Instant,
@@ -61,7 +61,7 @@ struct State {
 /// How fast bytes come, to whichever requests.
 #[derive(Debug, Default)]
 struct Pace {
-    /// What came since an answer began or this was judged.
+    /// The bytes that came since an answer began or the pace was last judged.
     bytes: u128,
     /// How long that took, with a part of each pause.
     taken: Duration,
@@ -88,7 +88,7 @@ impl Patience {
         later: Duration::from_mins(5),
     };
 
-    /// The same times, divided by `haste`: for tests, which wait for their end.
+    /// Divides both times by `haste`: for tests, which wait for their end.
     pub fn hastened(self, haste: u32) -> Patience {
         Patience {
             first: self.first / haste,
@@ -124,7 +124,7 @@ impl Contact {
         state.pace.restart();
     }
 
-    /// So many bytes of an answer came, or its end. Fails if too few have come for a while.
+    /// Counts the next bytes of an answer; none at its end. Fails if too few have come for a while.
     pub(crate) fn came(&self, bytes: Option<usize>) -> Result<(), Outage> {
         let mut state = self.state();
         let judge = |bytes| state.pace.judge(bytes, self.patience.later / WINDOW);
@@ -199,8 +199,8 @@ impl Pace {
         self.last = Some(Instant::now());
     }
 
-    /// Whether it is fast enough, with so many bytes more; none if that is not known yet. It is known after a `window`, or
-    /// as soon as there are enough bytes for it.
+    /// Whether the pace is fast enough with `bytes` more; none if not known yet. It is known after a `window`, or as
+    /// soon as there are enough bytes for it.
     fn judge(&mut self, bytes: usize, window: Duration) -> Option<bool> {
         let now = Instant::now();
         let last = self.last.replace(now).unwrap_or(now);

@@ -1,4 +1,4 @@
-//! What can go wrong with a download, by what a caller can do about it.
+//! The errors of a download, by what a caller can do about them.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub enum DownloadError {
     /// The server gave nothing for too long: try again later.
     #[error("{url} cannot be reached")]
     Unreachable {
-        /// What was asked for.
+        /// The address of the server.
         url: String,
         /// The last failure.
         source: Outage,
@@ -29,12 +29,12 @@ pub enum DownloadError {
         /// Why.
         what: String,
     },
-    /// What answers is no server of tables: a sign-in page, a page about something else.
+    /// The answer is not from a server of tables: a sign-in page, a page about something else.
     #[error("what is at {url} answers, but not as was expected: {what}")]
     Strange {
-        /// What was asked for.
+        /// The requested address.
         url: String,
-        /// What came.
+        /// How the answer is strange.
         what: String,
     },
     /// The server gives whole files only.
@@ -43,13 +43,13 @@ pub enum DownloadError {
          `chomp download --from URL --out DIR`, and ask that one"
     )]
     WholeFiles {
-        /// What was asked for.
+        /// The requested address.
         url: String,
     },
     /// The server refuses.
     #[error("{url} was refused with status {status}{}", if *status == 401 { ": a token is needed" } else { "" })]
     Refused {
-        /// What was asked for.
+        /// The requested address.
         url: String,
         /// The HTTP status.
         status: u16,
@@ -57,7 +57,7 @@ pub enum DownloadError {
     /// A table is there, and one of its files is not.
     #[error("{url} does not exist: the table there is not complete")]
     NotFound {
-        /// What was asked for.
+        /// The requested address.
         url: String,
     },
     /// There is no table, or not this one.
@@ -75,7 +75,7 @@ pub enum DownloadError {
     /// The content is not what the manifest says, and was not when it was fetched again.
     #[error("{file} is damaged: it has the SHA-256 {found} instead of {expected}")]
     Damaged {
-        /// What was fetched.
+        /// The address of the file.
         file: String,
         /// Its digest by the manifest.
         expected: Digest,
@@ -85,17 +85,17 @@ pub enum DownloadError {
     /// The server gave an answer that makes no sense.
     #[error("{url} was answered wrongly: {what}")]
     Wrong {
-        /// What was asked for.
+        /// The requested address.
         url: String,
-        /// What is wrong with the answer.
+        /// How the answer is wrong.
         what: String,
     },
     /// The server's manifest is damaged, or one of a newer format.
     #[error("{url} is no manifest of a table")]
     Manifest {
-        /// What was asked for.
+        /// The requested address.
         url: String,
-        /// What is wrong with it.
+        /// The fault of the manifest.
         source: FormatError,
     },
     /// All files are as the manifest says, but they are not a table.
@@ -134,7 +134,7 @@ pub enum DownloadError {
     Url {
         /// The text.
         url: String,
-        /// What is wrong with it.
+        /// Why it cannot be used.
         what: String,
     },
     /// The address of the bucket is wrong.
@@ -175,7 +175,7 @@ pub enum Outage {
     /// The answer broke off.
     #[error("the connection was lost after {bytes} of {expected} bytes")]
     Lost {
-        /// What had come by then, from the start of the file.
+        /// The bytes that came, counted from the start of the file.
         bytes: u64,
         /// The length of the file.
         expected: u64,

@@ -21,7 +21,7 @@
 //! | `question` | a question that is not about a table |
 //! | `remote` | a table that stays where it is: only what is asked for is fetched |
 //!
-//! What a server says is never used as a path: names are those that a checked manifest can have.
+//! Text from a server is never used as a path: names are those that a checked manifest can have.
 //!
 //! # What always holds
 //!
@@ -65,7 +65,7 @@ use target::Target;
 /// How many shards are fetched at a time unless something else is asked for.
 pub const PARALLEL: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
-/// What to fetch, and where to.
+/// The source, the destination and the limits of a download.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The URL of a server, which lists its tables, of a bucket or folder in it that has tables, or of a
@@ -103,7 +103,7 @@ pub struct DownloadProgress {
 pub struct Report {
     /// The folder of the table.
     pub folder: PathBuf,
-    /// What the table is.
+    /// The manifest in the folder.
     pub manifest: AnyManifest,
     /// The bytes of shards that came over the network.
     pub bytes_fetched: u64,
@@ -128,7 +128,7 @@ pub async fn download(
     }
 }
 
-/// What the tasks of a download share.
+/// The state that the tasks of a download share.
 #[derive(Debug)]
 struct Download {
     origin: Origin,

@@ -9,7 +9,7 @@ use crate::server::Server;
 pub struct Answer {
     /// The HTTP status: a success, or a refusal.
     pub status: u16,
-    /// What was said.
+    /// The content, no longer than [`ask`] allows.
     pub body: Vec<u8>,
 }
 

@@ -301,7 +301,7 @@ impl Server {
         self.contact.tries()
     }
 
-    /// What an address is called in messages.
+    /// An address as messages show it, with the proxy if any.
     pub(crate) fn shown(&self, url: &Url) -> String {
         shown(url, self.proxy.as_ref())
     }

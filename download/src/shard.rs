@@ -15,7 +15,7 @@ use crate::target::{Partial, blocking};
 
 /// How often a file whose bytes are wrong is fetched again from its start.
 const REPEATS: u32 = 1;
-/// What is asked of a bucket at a time.
+/// The bytes of one request to a bucket.
 const PIECE_BYTES: u64 = 4 << 20;
 
 /// Fetches a shard unless it is there; returns the bytes that came over the network.
@@ -39,7 +39,7 @@ pub(crate) async fn fetch(
     let mut fetch = Fetch {
         download,
         shard,
-        // What servers of this program say; any other says its own with its first answer.
+        // The tag that servers of this program send; any other sends its own with its first answer.
         etag: HeaderValue::from_str(&format!("\"{}\"", shard.sha256))
             .expect("hexadecimal digits in quotes"),
         partial,
@@ -61,7 +61,7 @@ struct Fetch<'a> {
     /// Which version of the file the bytes so far are of, as the server tells it.
     etag: HeaderValue,
     partial: Partial,
-    /// What came over the network.
+    /// The bytes that came over the network.
     bytes: u64,
     /// The part of the progress that is this file's.
     counted: u64,

@@ -23,7 +23,7 @@ use crate::error::DownloadError;
 
 /// The file that the owner of a table's directory keeps locked, whatever it does there.
 const LOCK: &str = "lock";
-/// What is read at a time to hash a file.
+/// The bytes that are read at a time to hash a file.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// The folder of the table, and the ownership of the directory that it is in.
@@ -68,7 +68,7 @@ impl Target {
             error => error.into(),
         })?;
         make_folders(&folder).map_err(failed("create the folder", &folder))?;
-        // What an earlier attempt has named need not be on the disk yet, and is not written again.
+        // Names that an earlier attempt gave may not be durable yet, and these files are not written again.
         sync_folder(&folder).map_err(failed("sync", &folder))?;
         Ok(Target {
             folder,
@@ -114,7 +114,7 @@ impl Target {
         let missing = |shard: &ShardFileInfo| {
             let partial = there(format!("{}.partial", shard.name));
             let there = partial.max(there(shard.name.clone()));
-            // What is longer is begun anew.
+            // A file that is too long is begun anew.
             if there > shard.bytes {
                 shard.bytes
             } else {

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::error::Outage;
 
-/// The same patience for the first answer as for later ones.
+/// One patience for the first answer and for later ones.
 const fn patience(most: Duration) -> Patience {
     Patience {
         first: most,

@@ -14,7 +14,7 @@ pub struct Choice {
     /// The move.
     #[serde(rename = "move")]
     pub name: Move,
-    /// What it leaves, as text.
+    /// The position after it, as text.
     pub position: String,
     /// Whether that is losing, so that the move wins.
     pub losing: bool,
@@ -37,7 +37,7 @@ pub struct Answer {
     pub value: Option<u32>,
     /// The moves that leave a losing position.
     pub winning_moves: Vec<Move>,
-    /// What a perfect player does: a move that wins, or else one that leaves the most moves to choose a wrong one from.
+    /// A move of perfect play: one that wins, or else one that leaves the most moves to choose a wrong one from.
     pub reply: Option<Move>,
     /// All moves.
     pub moves: Vec<Choice>,
@@ -51,7 +51,7 @@ pub struct Answer {
 pub(crate) trait Theory: Game {
     /// Its name.
     const NAME: &'static str;
-    /// What the games side by side are called that a position consists of; nothing if it is one game.
+    /// The name of a game among those side by side that a position consists of; empty if it is one game.
     const PART: &'static str = "";
 
     /// The position that a text means, without the rules behind `@`.
@@ -63,7 +63,7 @@ pub(crate) trait Theory: Game {
     /// The values of the games side by side that each position consists of; the first position leads to the others.
     fn parts(&self, positions: &[Self::Position]) -> Result<Vec<Vec<u32>>, GameError>;
 
-    /// What is known of positions, the first of which leads to the others, and of the `parts` of each.
+    /// The verdict on each position, given the `parts` of each; the first position leads to the others.
     fn verdicts(
         &self,
         _positions: &[Self::Position],

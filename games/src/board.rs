@@ -65,7 +65,7 @@ pub(crate) fn has(rows: &[u32], (row, column): (u32, u32)) -> bool {
         .is_some_and(|&length| length >= column)
 }
 
-/// What is left when a cell is taken, and all that is neither above nor left of it.
+/// The board that is left when a cell is taken, and all that is neither above nor left of it.
 pub(crate) fn take(rows: &[u32], (row, column): (u32, u32)) -> Rows {
     let mut rows = rows.to_vec();
     for length in &mut rows[row as usize - 1..] {
@@ -81,7 +81,7 @@ pub(crate) fn cells(rows: &[u32]) -> impl Iterator<Item = (u32, u32)> {
     (1..).zip(rows).flat_map(row)
 }
 
-/// All boards of at most so many cells, the smallest first, then those of few rows.
+/// All boards of at most `cells` cells, the smallest first, then those of few rows.
 pub(crate) fn all(cells: u32) -> Vec<Rows> {
     let mut all = vec![Rows::new()];
     let mut at = 0;

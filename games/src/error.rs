@@ -1,4 +1,4 @@
-//! What can go wrong when a game is asked.
+//! The reasons why a game gives no answer.
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

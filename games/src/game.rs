@@ -1,4 +1,4 @@
-//! What an impartial game is.
+//! Impartial games, and verdicts on their positions.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -26,7 +26,7 @@ pub(crate) trait Game {
     }
 }
 
-/// What is known of a position.
+/// Whether a position is losing, and its Sprague-Grundy value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     /// Whether who is to move loses against perfect play.

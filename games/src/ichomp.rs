@@ -23,7 +23,7 @@ const FORM: &str = "at most four boards, as 4x4/3,1/2/0";
 /// The most cells of positions in a list.
 const LIST_MAX: usize = 16;
 
-/// The values of boards of Chomp by their definition, along at most so many moves.
+/// The values of boards of Chomp by their definition, along at most `moves_max` moves.
 pub(crate) fn by_search(boards: &[Rows], moves_max: usize) -> Result<Vec<u32>, GameError> {
     let chomp = Poisons::new(vec![(1, 1)], moves_max);
     let solution = search_within(&chomp, boards.iter().cloned(), moves_max)?;
@@ -32,7 +32,7 @@ pub(crate) fn by_search(boards: &[Rows], moves_max: usize) -> Result<Vec<u32>, G
     Ok(boards.iter().map(value).collect())
 }
 
-/// The game. A search for the values of its quadrants follows so many moves.
+/// The game, with the most moves that a search for the values of its quadrants follows.
 #[derive(Debug)]
 pub(crate) struct IChomp(pub(crate) usize);
 

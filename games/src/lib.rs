@@ -52,7 +52,7 @@ pub fn open(name: &str, rules: &str) -> Result<Box<dyn Playable>, GameError> {
     open_within(name, rules, MOVES_MAX)
 }
 
-/// The same for a caller who has less time: no search for an answer follows more moves than `moves_max`.
+/// [`open`] for a caller who has less time: a search for an answer follows at most `moves_max` moves.
 ///
 /// # Errors
 ///

@@ -29,15 +29,15 @@ const VALUES_COLUMNS_MAX: u32 = 60;
 pub struct Poisons {
     /// The poisoned ones.
     cells: Vec<(u32, u32)>,
-    /// A search for an answer follows so many moves.
+    /// The most moves that a search for an answer follows.
     moves_max: usize,
     known: RefCell<Known>,
 }
 
-/// What earlier answers have found.
+/// The results of earlier answers.
 #[derive(Debug, Default)]
 struct Known {
-    /// The losing positions of at most three rows and so many columns, in ascending order.
+    /// `three_rows` has all losing positions up to this number of columns, in ascending order.
     columns: u32,
     three_rows: Vec<[u32; 3]>,
     solution: Option<Solution<Rows>>,
@@ -81,7 +81,7 @@ impl Poisons {
         self.cells.iter().all(|&poison| board::has(rows, poison))
     }
 
-    /// All losing positions of at most three rows and so many columns, in ascending order.
+    /// All losing positions of at most three rows and `columns` columns, in ascending order.
     pub(crate) fn of_three_rows(&self, columns: u32) -> Vec<[u32; 3]> {
         let size = columns as usize + 1;
         let mut found = Vec::new();
@@ -116,7 +116,7 @@ impl Poisons {
         found
     }
 
-    /// The losing positions of at most three rows and so many columns in which one row has a length, as `1=50`: the
+    /// The losing positions of at most three rows and `columns` columns in which one row has a length, as `1=50`: the
     /// other two rows, and a picture of them. There the shorter one goes down, the longer one to the right, both from
     /// 0, and `#` is losing.
     ///

@@ -15,7 +15,7 @@ pub(crate) const POSITIONS_MAX: usize = 1 << 18;
 /// The most moves that a search follows.
 pub(crate) const MOVES_MAX: usize = 1 << 24;
 
-/// What is known of some positions and all that can come of them.
+/// The verdicts on some positions and all that can come of them.
 #[derive(Debug)]
 pub(crate) struct Solution<P> {
     numbers: HashMap<P, u32>,
@@ -43,7 +43,7 @@ pub(crate) fn search<G: Game>(
     search_within(game, starts, MOVES_MAX)
 }
 
-/// Visits `starts` and all positions that can come of them, along at most so many moves.
+/// Visits `starts` and all positions that can come of them, along at most `moves_max` moves.
 pub(crate) fn search_within<G: Game>(
     game: &G,
     starts: impl IntoIterator<Item = G::Position>,
@@ -110,7 +110,7 @@ fn settle(nodes: &mut [Node], at: usize) -> bool {
 }
 
 impl<P: Eq + Hash> Solution<P> {
-    /// What is known of a position; nothing if it was not visited, or nobody can force an end.
+    /// The verdict on a position; none if it was not visited, or nobody can force an end.
     pub(crate) fn verdict(&self, position: &P) -> Option<Verdict> {
         let node = &self.nodes[*self.numbers.get(position)? as usize];
         let (losing, value) = (node.losing?, node.value);

@@ -32,11 +32,11 @@ impl<G: Game> Game for Sum<G> {
 /// A part of a sum, and its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// What it is, as `heap 2`.
+    /// The name and the number, as `heap 2`.
     pub name: String,
     /// Its value.
     pub value: u32,
-    /// The same in binary, with as many digits as the other parts have.
+    /// The value in binary, with as many digits as the other parts have.
     pub binary: String,
 }
 

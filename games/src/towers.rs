@@ -3,8 +3,8 @@
 //!
 //! **Theorem.** A position is losing if and only if the XOR of the gaps between the two towers of each column is 0.
 //! For the gaps are heaps of Nim, to which a player may also add by moving back (Poker Nim, or Northcott's game).
-//! That does not help: the other one advances as far, and the gap is what it was. Whoever wins only advances, the
-//! other one has only so many rows to move back in, so the game ends.
+//! That does not help: the other one advances as far, and the gap is what it was. Whoever wins only advances, and the
+//! other one can move back a limited number of rows only, so the game ends.
 //!
 //! A position is its columns, as `1-8,3-5`: the row of the tower of who is to move, and that of the other one. What a
 //! move leaves is written as the other player has it. A move is (column, new row).
@@ -18,7 +18,7 @@ use crate::text::number;
 const COLUMNS_MAX: usize = 8;
 const FORM: &str = "the rows of both towers of each column, your own first, as 1-8,3-5: at most 8 columns of 8 rows";
 
-/// The game on columns of so many rows.
+/// The game on columns of `rows` rows.
 #[derive(Debug)]
 pub(crate) struct Towers {
     pub(crate) rows: u32,

@@ -25,7 +25,7 @@ pub(super) enum Cause {
     Dispute,
     /// Nobody gives the votes that are missing.
     Unsettled,
-    /// So many attempts failed, the last one so.
+    /// The failed attempts, and the last loss.
     Failed(u32, Loss),
 }
 

@@ -44,7 +44,7 @@ impl Attempts {
     }
 }
 
-/// What the jury wants for a unit that may be computed.
+/// The votes that a unit has and needs, if it may be computed.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     /// How many should compute it.
@@ -223,7 +223,7 @@ impl ReadyQueue {
             .filter_map(|(&layer, groups)| Some((layer, first_group(groups, worker, others)?)));
         let shared = shared.next();
         let layer = shared.map(|(layer, _)| layer).or(fresh)?;
-        // What failed goes first, so that it is done and forgotten.
+        // A failed unit goes first, so that it is done and forgotten.
         let has_failed = shared.is_some_and(|(_, (doers, _))| !doers.failed.is_empty());
         let fresh = pile.filter(|_| fresh == Some(layer) && !has_failed);
         let fresh = fresh.map(|pile| pile.range((layer, 0)..=(layer, u64::MAX)));

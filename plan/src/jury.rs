@@ -39,7 +39,7 @@ use chomp_table::rng::mix;
 use super::ids::{ParticipantId, SubmissionId, Unit, WorkerId};
 use super::slots::Content;
 
-/// What a worker found in a unit.
+/// The result of a worker for a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Vote {
     pub(super) worker: WorkerId,
@@ -92,15 +92,15 @@ pub(super) enum Standing {
 pub(super) struct Rule {
     /// The votes that each unit needs, at least 1.
     pub(super) replicas: u32,
-    /// One of so many ranges is drawn; none if it is 0.
+    /// A range is drawn with a chance of 1 in `draw_one_in`, or never if it is 0.
     pub(super) draw_one_in: u32,
-    /// The same while only one participant is there.
+    /// As `draw_one_in`, while only one participant is there.
     pub(super) draw_own_one_in: u32,
     /// Nobody must guess it.
     pub(super) key: u64,
 }
 
-/// What was settled of a unit.
+/// The settled content of a unit, and who found it.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     content: Content,
@@ -138,7 +138,7 @@ impl Sets {
     }
 }
 
-/// What is taken back when a participant is struck out.
+/// The votes that a strike-out removes, and the units that it reopens.
 #[derive(Debug, Default)]
 pub(super) struct Struck {
     /// Its votes on units that are not settled.
@@ -164,7 +164,7 @@ pub(super) struct Jury {
 }
 
 impl Jury {
-    /// A jury for so many ranges, of which nothing is known.
+    /// A jury for `ranges` ranges, none of which is known.
     pub(super) fn new(rule: Rule, ranges: u64) -> Jury {
         let ranges = usize::try_from(ranges).expect("at most 2^HEAD_BITS_MAX");
         Jury {
@@ -179,8 +179,8 @@ impl Jury {
         }
     }
 
-    /// Notes what the journal says was settled: by these finders, of whom none is struck out any more, and with so many
-    /// needed. None were needed if the coordinator computed it.
+    /// Notes what the journal says was settled: the finders that are not struck out, and the votes that were needed, 0
+    /// if the coordinator computed it.
     pub(super) fn recall(
         &mut self,
         unit: Unit,
@@ -231,7 +231,7 @@ impl Jury {
         known?.as_ref()
     }
 
-    /// What is known of a unit, whether its finders are still trusted or not.
+    /// The settled content of a unit, whether its finders are still trusted or not.
     pub(super) fn known(&self, unit: Unit) -> Option<Content> {
         self.of(unit).map(|known| known.content)
     }
@@ -276,7 +276,7 @@ impl Jury {
         }
     }
 
-    /// What a unit is drawn by.
+    /// The hash by which a unit is drawn.
     fn hash(&self, unit: Unit) -> u64 {
         let number = match unit {
             Unit::Range(head) => head.0,

@@ -12,7 +12,7 @@ use super::messages::{Action, Loss, Work};
 use super::slots::{FailedAttempt, State};
 use super::units::priority;
 
-/// Ended leases on so many units are remembered: those of some minutes of a large job, and 10 MB at most.
+/// The most units of ended leases that are remembered: those of some minutes of a large job, and 10 MB at most.
 const ENDED_UNITS_MAX: usize = 1 << 17;
 
 /// A task in the hands of a worker.
@@ -36,9 +36,9 @@ pub(super) struct Lease {
 pub(super) struct TypicalTaskTime(Option<u64>);
 
 impl TypicalTaskTime {
-    /// A lease is slow when it has stood for so many times the typical time.
+    /// The age at which a lease is slow, in typical times.
     const SLOW_FACTOR: u64 = 8;
-    /// No lease is slow before it has stood for so many milliseconds.
+    /// The least such age, in milliseconds, unless the settings say less.
     const SLOW_LEAST_MS: u64 = 250;
 
     pub(super) fn note(&mut self, ms: u64) {
@@ -326,7 +326,7 @@ impl Plan {
         self.ended.note(id, lease.worker, lease.work.clone());
         self.deadlines.remove(&(lease.deadline, id));
         self.unspeculated.remove(&(lease.speculate_at, id));
-        // What is open of it still, as it needs one more vote, is for another.
+        // Its units that are still open, as they need one more vote, are for another.
         if let Some(slow) = lease.speculates
             && let Some(speculate_at) = self.leases.get(&slow).map(|slow| slow.speculate_at)
         {
@@ -375,7 +375,7 @@ impl Plan {
         self.update_attempts(unit, |_| {});
     }
 
-    /// What the jury wants for a unit. A shard is written before others read it.
+    /// The votes that a unit has and needs. A shard is written before others read it.
     pub(super) fn wish(&self, unit: Unit) -> Wish {
         let voters = self.jury.doers(unit);
         let need = self.jury.need(unit);

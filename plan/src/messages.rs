@@ -12,8 +12,7 @@ use super::Phase;
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A worker with so many threads is there. Told again, it changes the name and the number of
-    /// threads; leases and votes stay.
+    /// A worker is there. Told again, it changes the name and the threads; leases and votes stay.
     Joined {
         worker: WorkerId,
         name: String,

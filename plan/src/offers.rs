@@ -18,7 +18,7 @@ use super::units::{SHARDS, priority, unit_at};
 use super::workers::Worker;
 use super::{Phase, Plan};
 
-/// After so many failed attempts a unit is offered alone.
+/// The failed attempts after which a unit is offered alone.
 const ALONE_AFTER: u32 = 2;
 
 impl Plan {

@@ -1,4 +1,4 @@
-//! What a plan learns from earlier coordinators.
+//! The state of a job that earlier coordinators left.
 
 use std::collections::BTreeMap;
 

@@ -27,7 +27,7 @@ pub(super) struct Ranges {
     layers: Vec<Vec<Head>>,
     /// For each layer, its ranges that are not committed.
     missing: Vec<usize>,
-    /// The same when the plan was made.
+    /// `missing` when the plan was made.
     missing_at_start: Vec<usize>,
     /// The lowest layer of which ranges are missing; the number of layers if none are.
     open: usize,
@@ -303,7 +303,7 @@ impl Ranges {
             let ready = self.is_ready(head);
             let state = self.slot(head).state;
             assert_eq!(self.is_committed(head), state == State::Committed);
-            // What is done may be there without its sources: they may have been lost since.
+            // A committed range may be there without its sources: they may have been lost since.
             assert!(ready || state != State::Ready, "{head} is not ready");
             assert!(
                 !ready || state != State::Blocked,

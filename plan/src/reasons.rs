@@ -24,7 +24,7 @@ pub enum Rejection {
     /// It is about something that the lease was not given for.
     #[error("{unit} is not part of lease {lease}")]
     NotLeased { unit: Unit, lease: LeaseId },
-    /// The lease was not given to this worker, or so long ago that nobody remembers it.
+    /// The lease was not given to this worker, or it ended too long ago to be remembered.
     #[error("lease {lease} was not given to this worker by this coordinator, or ended long ago")]
     NoLease { lease: LeaseId },
     /// The part of the lease has bytes that are of no record, or records that it has no bytes for.

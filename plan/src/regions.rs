@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ids::WorkerId;
 use super::units::{Priority, SHARDS};
 
-/// So many bits at the beginning of a head say which region it is in. With more, a worker reads more sources for each
-/// range; with fewer, there are not enough regions for many workers.
+/// The leading bits of a head that say which region it is in. With more, a worker reads more sources for each range;
+/// with fewer, there are not enough regions for many workers.
 const REGION_BITS: u32 = 9;
 
 /// The units without attempts: any worker may have them.
@@ -24,13 +24,13 @@ pub(super) struct Fresh {
     /// The bits of a head that do not say which region it is in.
     shift: u32,
     all: BTreeSet<Priority>,
-    /// The same by the owners of their regions.
+    /// The units of `all` by the owners of their regions.
     piles: BTreeMap<Option<WorkerId>, BTreeSet<Priority>>,
     owners: BTreeMap<u64, WorkerId>,
 }
 
 impl Fresh {
-    /// For heads of at most so many bits.
+    /// For heads of at most `head_bits` bits.
     pub(super) fn new(head_bits: u32) -> Fresh {
         Fresh {
             shift: head_bits.saturating_sub(REGION_BITS),

@@ -22,20 +22,20 @@ pub struct Settings {
     /// Results of leases below this number are not taken, unless the lease stands: their sources may have been
     /// wrong. 0 at first. If the journal tells of a withdrawal, 2^32 times the epoch.
     pub oldest_lease: u64,
-    /// A range or shard is agreed when so many participants have computed the same.
+    /// The votes that a range or shard needs; one more if it is drawn.
     pub replicas: u32,
     /// How long a lease lasts, in milliseconds, from the moment it is given or renewed.
     pub lease_ms: u64,
-    /// The plan forgets a worker that was not heard of for so long.
+    /// The silence after which the plan forgets a worker, in milliseconds.
     pub silence_ms: u64,
-    /// When a lease has stood for so long, a worker that has nothing else to do gets a speculative second one on the
-    /// same work. A lease on ranges is slow earlier: after eight times the time that nine of ten tasks take, but not
-    /// before 250 ms.
+    /// The age in milliseconds at which a lease is slow: an idle worker gets a speculative second one on the same work.
+    /// A lease on ranges is slow earlier: after eight times the time that nine of ten tasks take, but not before
+    /// 250 ms.
     pub straggler_ms: u64,
-    /// A range or shard whose computation failed so often is computed by the coordinator, and so is a range whose
-    /// record was lost more often than this. If the coordinator's record is lost too, the job stops.
+    /// The failures after which the coordinator computes a range or shard itself. It also computes a range whose record
+    /// was lost more often than this. If the coordinator's record is lost too, the job stops.
     pub failures_max: u32,
-    /// A range or shard whose leases ran out so often is computed by the coordinator. Machines die for reasons of
+    /// The expired leases after which the coordinator computes a range or shard itself. Machines die for reasons of
     /// their own, so this is more than [`failures_max`](Self::failures_max).
     pub expiries_max: u32,
     /// The most positions of a task. A task of a single range may have more.
@@ -47,11 +47,11 @@ pub struct Settings {
     pub tasks_per_thread: u32,
     /// The stored words of every shard but the last.
     pub shard_words: u64,
-    /// One of so many ranges has to be found by one participant more. 0: none has, not even of a worker's first results.
+    /// A range is drawn with a chance of 1 in this number. 0: none is, not even of a worker's first results.
     pub draw_one_in: u32,
-    /// The same while only one participant is there, whose workers vote then.
+    /// As `draw_one_in`, while only one participant is there, whose workers vote then.
     pub draw_own_one_in: u32,
-    /// Of each of the first so many results of a worker one range is drawn at least.
+    /// A worker's first results, up to this number, have at least one drawn range each.
     pub newcomer_results: u32,
     /// Which ranges are drawn depends on it: a random number that no worker can know, of this start alone.
     pub key: u64,
@@ -85,7 +85,7 @@ impl Settings {
         }
     }
 
-    /// The same with leases, and what is measured by them, so many times as short: for tests, which wait for them.
+    /// Divides the times of leases, silence and stragglers by `haste`: for tests, which wait for them.
     #[must_use]
     pub fn hastened(self, haste: u32) -> Settings {
         let haste = u64::from(haste);
@@ -103,7 +103,7 @@ impl Settings {
         u64::BITS - last.leading_zeros()
     }
 
-    /// How many of the `left` ranges of a layer make a good task for one of so many threads: few enough that every thread
+    /// How many of the `left` ranges of a layer make a good task for one of `threads`: few enough that every thread
     /// gets several tasks of the layer, so that few idle at its end; but not so few that the store and the journal take
     /// longer than computing them, unless a thread would go without.
     pub(super) fn task_ranges(&self, left: u64, threads: u64) -> u64 {

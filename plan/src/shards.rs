@@ -37,7 +37,7 @@ pub(super) struct Shards {
 }
 
 impl Shards {
-    /// Cuts the table, of which all ranges are committed. Each shard has so many stored words, in the order of their ranges,
+    /// Cuts the table, of which all ranges are committed. Each shard has `words` stored words, in the order of ranges,
     /// and the last shard has the rest; there is at least one.
     pub(super) fn cut(&mut self, ranges: &Ranges, stored: impl Fn(Head) -> u64, words: u64) {
         self.done = 0;

@@ -91,7 +91,7 @@ fn two_replicas(bits: u32) -> Settings {
     }
 }
 
-/// The table is cut into shards of so many words.
+/// The table is cut into shards of `shard_words` words.
 fn shards_of(shard_words: u64, bits: u32) -> Settings {
     Settings {
         shard_words,
@@ -99,7 +99,7 @@ fn shards_of(shard_words: u64, bits: u32) -> Settings {
     }
 }
 
-/// Leases are slow after so many milliseconds.
+/// Leases are slow after `straggler_ms`.
 fn slow_after(straggler_ms: u64, bits: u32) -> Settings {
     Settings {
         straggler_ms,
@@ -362,7 +362,7 @@ impl Bench {
                 .map(|one| one.unit)
                 .eq(heads.iter().map(|&head| range(head)))
         );
-        // What the coordinator has found has no finders.
+        // Units that the coordinator computed have no finders.
         let found =
             |one: &AgreedUnit| one.finders.is_empty() || one.finders.contains(&worker.participant);
         assert!(units.iter().all(found));
@@ -394,7 +394,7 @@ fn to_heads(heads: &[u64]) -> Vec<Head> {
     heads.iter().copied().map(Head).collect()
 }
 
-/// Who has found a unit, where so many had to.
+/// A settled unit with its finders and needed votes.
 fn found(unit: Unit, finders: &[WorkerId], needed: u32) -> (Unit, Found) {
     let finders = finders.iter().map(|worker| worker.participant).collect();
     (unit, Found { finders, needed })

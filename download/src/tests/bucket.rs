@@ -39,7 +39,7 @@ async fn fetched(storage: &Arc<SimulatedStorage>, out: &Path) -> Result<Report, 
     let report = loop {
         let origin = Origin::Bucket(found(storage).await?);
         match fetch_all(config(ADDRESS, out), origin, progress.clone()).await {
-            // What a failed one left running on another thread still has the lock.
+            // A failed attempt may still hold the lock on another thread.
             Err(DownloadError::InUse { .. }) => tokio::time::sleep(Duration::from_millis(5)).await,
             fetched => break fetched?,
         }
@@ -136,7 +136,7 @@ async fn no_damage_is_taken_for_a_table() {
             let out = tempfile::tempdir().unwrap();
             let error = fetched(&storage, out.path()).await.unwrap_err();
             let text = error.to_string();
-            // What a manifest says may be changed such that only the list of digests shows it.
+            // Some changes of a manifest show only when it is compared with the list of digests.
             let folder = format!("{ADDRESS}/table-15/");
             let of_manifest = name.as_str().ends_with("manifest.json") && text.contains(&folder);
             let is_named = text.contains(&format!("{ADDRESS}/{name}"));

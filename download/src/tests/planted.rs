@@ -1,4 +1,4 @@
-//! What somebody else has put where a download writes.
+//! Links and pipes that somebody else has put where a download writes.
 
 use std::fs;
 use std::os::unix::fs::symlink;

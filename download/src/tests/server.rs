@@ -29,13 +29,13 @@ const SIZE: ShardSize = ShardSize {
 /// A pause that makes 100 bytes a second of one at a time.
 const DRIP: Duration = Duration::from_millis(10);
 
-/// What a server does wrong.
+/// How a server misbehaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peril {
     None,
     /// One of two answers breaks off somewhere.
     Cut,
-    /// The same, by a server that knows no ranges.
+    /// One of two answers breaks off, and the server knows no ranges.
     CutWithoutRanges,
     /// One of two answers is that it is busy.
     Busy,
@@ -80,7 +80,7 @@ pub(super) enum Peril {
     NoTable,
     /// Shards come a few bytes at a time.
     Slow,
-    /// The manifest, or the shards, come so many bytes at a time, each after [`DRIP`].
+    /// The manifest, or the shards, come in pieces of a given size in bytes, each after [`DRIP`].
     Drip(&'static str, usize),
 }
 
@@ -234,7 +234,7 @@ fn endless() -> Response<Body> {
     Response::new(Body::from_stream(tokio_stream::iter(bytes)))
 }
 
-/// So many bytes at a time, each after a pause.
+/// The bytes in pieces of `size`, each after a pause.
 fn slowly(bytes: &[u8], size: usize, pause: Duration) -> Body {
     let pieces: Vec<Bytes> = bytes.chunks(size).map(|it| it.to_vec().into()).collect();
     let pieces = tokio_stream::iter(pieces).then(move |piece| async move {
@@ -371,7 +371,7 @@ fn answer_shard(
             let cut = world.below(bytes.len());
             let lost = Err(io::Error::other("cut"));
             let start = Ok(Bytes::from(bytes[..cut].to_vec()));
-            // What is sent has gone before the connection is cut.
+            // The first bytes leave before the connection is cut.
             let body = tokio_stream::iter([start, lost]).then(|piece| async {
                 tokio::time::sleep(Duration::from_millis(2)).await;
                 piece

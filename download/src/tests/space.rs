@@ -24,7 +24,7 @@ async fn more_than_the_disk_has_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("takes 3298534883328 bytes more"), "{error}");
-    // What is there in part is not taken again, unless it is no part.
+    // The bytes of a partial file are not needed again, unless it is too long.
     write(&report.folder.join("shard-9999.zst.partial"), &[0; 100]);
     target.check_free(&shards[..1], (1 << 40) - 100).unwrap();
     target

@@ -1,10 +1,10 @@
-//! What is said of positions, and which texts are refused.
+//! Answers about positions, and texts that are refused.
 
 use std::collections::BTreeSet;
 
 use crate::{Answer, GameError, NAMES, answer, open};
 
-/// What pages rely on: texts lead on, and who follows the replies from a winning position wins.
+/// Pages rely on this: texts lead on, and who follows the replies from a winning position wins.
 #[test]
 fn games_are_played_to_their_ends() {
     for (name, start) in [

@@ -1,4 +1,4 @@
-//! What the tests of the games share.
+//! Functions that the tests of the games share.
 
 use crate::answer::Theory;
 use crate::game::Game;

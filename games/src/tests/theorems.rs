@@ -148,7 +148,7 @@ fn the_board_of_the_horse() {
     agrees(&Horse, (41, 30));
 }
 
-/// What is listed is losing and nothing is left out, but for the order of parts.
+/// The list has the losing positions of `all`, each once; `all` has one order of parts.
 fn lists<P: Clone + Eq + Hash + Ord>(
     listed: Vec<P>,
     all: impl IntoIterator<Item = P>,

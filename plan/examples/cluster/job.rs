@@ -26,10 +26,10 @@ pub(crate) struct Job {
     shard_bytes: f64,
 }
 
-/// What tasks take. Seconds are CPU time of the worker.
+/// The costs of tasks. Seconds are CPU time of the worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Load {
-    /// The records that are read, one after the other so many times, and the bytes of all.
+    /// The records that are read, the batches that follow each other, and the bytes of all.
     pub(crate) records: u64,
     pub(crate) turns: f64,
     pub(crate) down: f64,
@@ -59,7 +59,7 @@ impl AddAssign for Load {
     }
 }
 
-/// What became of a job.
+/// The outcome of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
     /// The seconds until the table is published.
@@ -116,7 +116,7 @@ impl Job {
         })
     }
 
-    /// What a task takes, if its worker reads these sources for it.
+    /// The load of a task whose worker reads these sources for it.
     pub(crate) fn load(&self, work: &Work, sources: &[Head]) -> Load {
         let costs = &self.costs;
         let count = |heads: &[Head]| as_f64(heads.len() as u64);

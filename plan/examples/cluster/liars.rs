@@ -1,4 +1,4 @@
-//! What a liar can do: whole jobs in which one of many participants lies about some of its ranges.
+//! The harm that a liar can do: whole jobs in which one of many participants lies about some of its ranges.
 //!
 //! The liar knows the program. It changes one word together with its mirror image, where both are in one range, so
 //! that nothing is missing when the table is counted; it lies with a given chance, from the first range on or once half
@@ -18,7 +18,7 @@ use crate::simulation::{ALONE, Strangers, run};
 /// A job has 2^16 ranges.
 const BITS: u32 = 28;
 const RANGE_BITS: u32 = 12;
-/// What a task takes on average: so little that no lease is ever slow.
+/// The average seconds of a task: so few that no lease is ever slow.
 const TASK_SECONDS: f64 = 1e-3;
 
 /// A job of tasks of one range each, all of which take equally long on average.
@@ -34,7 +34,7 @@ pub(crate) fn job(bits: u32) -> Job {
     job
 }
 
-/// What comes of `jobs` jobs that so many participants do.
+/// The outcomes of `jobs` jobs of `participants` participants each.
 pub(crate) fn outcomes(job: &Job, participants: u32, kind: Strangers, jobs: usize) -> Vec<Outcome> {
     let cluster = Cluster {
         workers: participants,
@@ -62,7 +62,7 @@ fn wrong(outcomes: &[Outcome]) -> String {
     format!("{} %", 100 * wrong.count() / outcomes.len())
 }
 
-/// Prints the table of docs/SECURITY.md, or the rows for so many participants.
+/// Prints the table of docs/SECURITY.md, or only the rows for one number of participants.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 //! How many threads help: more and more workers do the same job.
 //!
-//! `scale 48 range_bits=28 bandwidth=1.25e9 workers=16` begins with so many workers, or with one, and doubles them
+//! `scale 48 range_bits=28 bandwidth=1.25e9 workers=16` begins with 16 workers, by default with one, and doubles them
 //! until the job takes more than twice its CPU time divided by the threads. It then looks between the last two numbers,
 //! and says what each job was limited by. Few workers may have too little memory for a large job: begin with more then.
 //! `chomp plan --json` prints the costs of a machine; each may be given here.
@@ -11,7 +11,7 @@ use chomp_table::RangeBits;
 use crate::job::{Job, Outcome};
 use crate::simulation::{ALONE, run};
 
-/// Threads help as long as the wall time is at most so many times the CPU time divided by the threads.
+/// Threads help up to this ratio of the wall time to the CPU time divided by the threads.
 const STILL_HELPS: f64 = 2.0;
 
 /// The costs of a thread of an AMD EPYC (family 26), and of its disk, as `chomp plan --bits 48 --json` told them.
@@ -30,7 +30,7 @@ const COSTS: Costs = Costs {
     fetch: 4.9e-5,
 };
 
-/// What is asked.
+/// The job, its costs and the cluster.
 struct Question {
     bits: u32,
     range_bits: u32,

@@ -59,7 +59,7 @@ pub(crate) const ALONE: Cluster = Cluster {
 /// records at hand. How long a task takes is a matter of chance, so that each of them may be the next that is done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Strangers {
-    /// The liar lies about one in so many of its ranges.
+    /// The liar lies about a range with a chance of 1 in `one_in`.
     pub(crate) one_in: u64,
     /// Whether it begins when half of the ranges are done.
     pub(crate) is_late: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Strangers {
 #[derive(Default)]
 struct Lane {
     task: Option<Task>,
-    /// What it has to wait for before its task is computed: its own reading, and that of others.
+    /// The reads that it waits for before its task is computed: its own, and those of other lanes.
     waits: u32,
     /// The sources that it reads, and the lanes that wait for them.
     reads: Vec<Head>,
@@ -96,7 +96,7 @@ enum Way {
     Up,
 }
 
-/// What happens next.
+/// An event of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     /// A lane has read the journal, and reads sources when it is its turn.
@@ -119,7 +119,7 @@ struct Simulation<'a> {
     rng: Rng,
     plan: Plan,
     now: Nanos,
-    /// What happens when; the number keeps what happens at one time in order.
+    /// The steps to come, by time; the number keeps those of one time in order.
     agenda: BinaryHeap<Reverse<(Nanos, u64, Step)>>,
     workers: Vec<Worker>,
     lanes_each: u32,
@@ -274,7 +274,7 @@ impl Simulation<'_> {
                 self.append();
             }
             Action::Settle { submission, .. } => {
-                // What the coordinator computed is of no lane.
+                // A result of the coordinator is of no lane.
                 if let Some(lane) = self.submissions.remove(&submission) {
                     self.want(lane);
                 }

@@ -1,4 +1,4 @@
-//! What the ranges in the store say. Only what is wrong is kept: all else is as it should be.
+//! The contents of the ranges in the store. Only wrong ones are kept: all others are right.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// What a result says of a range: what follows from the sources in the store, or a lie about that.
+    /// The digest of a result for a range: true to the sources in the store, or a lie about them.
     pub(crate) fn tell(
         &mut self,
         submission: SubmissionId,

@@ -26,7 +26,7 @@ fn forecast(bits: u32) -> Forecast {
     Forecast::new(bits, RangeBits::new(12).unwrap())
 }
 
-/// What a job of so many bits takes a cluster with this bandwidth.
+/// The outcome of a job of `bits` bits on a cluster with this bandwidth.
 fn at(bits: u32, costs: Costs, cluster: Cluster, bandwidth: impl Into<Option<f64>>) -> Outcome {
     let mut cluster = cluster;
     cluster.bandwidth = bandwidth.into();
@@ -156,7 +156,7 @@ fn commits_are_grouped() {
     assert!(as_f64(outcome.tasks) > outcome.seconds, "{outcome:?}");
 }
 
-/// What a few jobs took when their steps were looked at one by one. Whoever changes what is simulated changes them.
+/// The outcomes of a few jobs whose steps were looked at one by one. Whoever changes what is simulated changes them.
 #[test]
 fn jobs_take_as_long_as_they_did() {
     let three = |threads| Cluster {

@@ -10,7 +10,7 @@ use chomp_table::{Head, head, sources};
 use super::{Costs, Forecast, HEADER_BYTES, as_f64, losing_total};
 use crate::Settings;
 
-/// To restore a losing position takes as long as to encode so many: 17 ns and 2.5 ns, measured.
+/// The ratio of the times to restore and to encode a losing position: 17 ns and 2.5 ns, measured.
 const RESTORED_PER_ENCODED: f64 = 7.0;
 /// The CPU time for the SHA-256 of a byte of a shard that is read once more, on a CPU with instructions for it.
 pub const HASH: f64 = 1e-9;
@@ -29,7 +29,7 @@ pub struct Cluster {
     pub cache_bytes: u64,
     /// The threads of the coordinator's machine, at least one.
     pub coordinator_threads: u32,
-    /// Whether worker and coordinator share a machine with so many threads.
+    /// Whether the workers run on the coordinator's machine, and share its threads.
     pub shared: bool,
     /// The bytes a second that go from the store to each worker, and as many back; without one, they
     /// take no time.
@@ -97,7 +97,7 @@ impl Bounds {
         let threads = u64::from(cluster.workers) * u64::from(cluster.threads);
         let (mut evaluation, mut losing_before, mut bytes_before, mut of_ranges) =
             (0.0, 0.0, 0.0, 0);
-        // What workers read that keep no source from one layer to the next, and have neighbours of each layer.
+        // The reads of workers that keep no source from one layer to the next, and have neighbours of each layer.
         let (mut reads, mut read_losing, mut read_bytes) = (0.0_f64, 0.0_f64, 0.0_f64);
         let mut read_for = vec![0_u32; index(Head(all))];
         let mut piece_layers = vec![0];
@@ -289,7 +289,7 @@ fn index(head: Head) -> usize {
     usize::try_from(head.0).expect("a head of the table")
 }
 
-/// The tasks into which a layer of so many ranges is cut, if all are ready.
+/// The number of tasks into which `left` ranges of a layer are cut, if all are ready.
 fn tasks(settings: &Settings, mut left: u64, threads: u64) -> u64 {
     let mut tasks = 0;
     while left > 0 {

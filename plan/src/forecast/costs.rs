@@ -65,7 +65,7 @@ impl Costs {
             + self.scattered * forecast.scattered(head)
     }
 
-    /// The seconds of the coordinator for a task of so many ranges.
+    /// The seconds of the coordinator for a task of `ranges` ranges.
     pub fn control(&self, ranges: usize) -> f64 {
         self.control * as_f64(ranges as u64 + 1)
     }

@@ -173,7 +173,7 @@ pub fn entropy_bytes(losing: f64, positions: f64) -> f64 {
     losing * ((positions / losing).log2() + std::f64::consts::LOG2_E) / 8.0
 }
 
-/// How many positions of at most so many bits there are.
+/// The number of positions of at most `bits` bits.
 pub fn positions(bits: u32) -> f64 {
     2f64.powf(f64::from(bits) - 1.0)
 }

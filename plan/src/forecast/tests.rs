@@ -5,7 +5,7 @@ use chomp_table::sources::sources;
 
 use super::*;
 
-/// The losing positions of at most so many bits, as true tables have them.
+/// The bits of true tables, and the number of their losing positions.
 const KNOWN: [(u32, u64); 14] = [
     (23, 57_173),
     (24, 104_364),
@@ -294,7 +294,7 @@ fn workers_read_each_record_once_if_they_keep_it() {
     );
 }
 
-/// What a smaller table has takes no evaluation, but its restoring.
+/// The ranges of a smaller table take no evaluation, but restoring.
 #[test]
 fn a_job_that_extends_a_table_evaluates_the_rest() {
     let (anew, extended) = (bounds(20, ALONE, None), bounds(20, ALONE, Some(19)));

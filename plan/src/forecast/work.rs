@@ -9,7 +9,7 @@ use chomp_table::{Head, RangeBits, head};
 
 use super::{Forecast, as_f64, losing_total, round};
 
-/// So many positions of a bitmap are one unit of work.
+/// The positions of a bitmap in one unit of work.
 const POSITIONS_PER_UNIT: f64 = 16.0;
 /// The work of encoding, checking and writing each losing position.
 const CODING: f64 = 20.0;

@@ -266,7 +266,7 @@ fn workers_vote_as_long_as_nobody_else_is_there() {
     assert_eq!(company.standing(drawn), Standing::Agreed);
 }
 
-/// The same votes once more.
+/// A jury with the votes of another.
 fn jury_of(other: &Jury) -> Jury {
     let mut jury = jury(other.rule.replicas, other.rule.key);
     jury.set_alone(other.is_by_worker);

@@ -1,4 +1,4 @@
-//! What the coordinator computes itself, and what comes of it.
+//! The units that the coordinator computes itself, and what comes of it.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn a_committed_lie_is_withdrawn_and_the_truth_written() {
     assert_eq!(actions, [noted(honest), arbitrate(4)]);
     let (own, actions) = bench.arbitrate(summary(4));
     let heads = to_heads(&[4]);
-    // What A delivered besides is looked at after that.
+    // The other results of A are checked after that.
     let expected = [
         Action::Withdraw { heads },
         quarantine(A, 4),
@@ -223,7 +223,7 @@ fn what_the_coordinator_finds_too_is_confirmed() {
     assert_eq!(actions, [confirmed(3), forget(own)]);
 }
 
-/// What the coordinator computes from what is withdrawn meanwhile is of no use, and nobody is blamed by it.
+/// A result of the coordinator is of no use if a source of it is lost meanwhile, and nobody is blamed by it.
 #[test]
 fn what_is_computed_from_a_lost_range_says_nothing() {
     let mut bench = delivered(false);
@@ -264,7 +264,7 @@ fn a_shard_that_is_none_any_more_is_not_decided() {
     assert_eq!(bench.plan.progress().shards_done, 1);
 }
 
-/// What is said of a range that is withdrawn, and what was delivered of it, count no more.
+/// Disputes about a range that is withdrawn, and results for it, count no more.
 #[test]
 fn what_follows_from_a_lie_is_nobodys_fault() {
     let past = Past {

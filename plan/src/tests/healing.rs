@@ -117,7 +117,7 @@ fn a_shard_on_its_way_when_a_range_is_lost_is_none() {
         [rejected(merged, Rejection::Stale)]
     );
     assert_eq!(bench.plan.progress().shards_done, 0);
-    // The same if it could not be written.
+    // A shard that was not written is rejected too.
     let lease = bench.task(A).lease;
     let (merged, _) = bench.merge(A, lease, 0, shard_digest(0));
     bench.lose(3);
@@ -280,7 +280,7 @@ fn a_table_that_contradicts_itself_is_healed() {
     assert_eq!(heads(&bench.task(B)), to_heads(&[3]));
 }
 
-/// What was right after all is looked at once.
+/// A range that was found right is not computed again.
 #[test]
 fn a_contradiction_that_nothing_explains_stops_the_job() {
     let mut bench = contradicted();

@@ -77,7 +77,7 @@ fn a_task_has_ranges_with_the_same_number_of_lost_attempts() {
     bench.fail(A, high.lease);
     bench.give_back(A, low.lease);
     bench.join(A, 1);
-    // What was begun comes first.
+    // The failed ranges come first.
     for (task, attempt) in [(high, 2), (low, 1)] {
         let again = bench.task(A);
         assert_eq!((again.attempt, heads(&again)), (attempt, heads(&task)));

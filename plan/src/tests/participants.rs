@@ -157,7 +157,7 @@ fn nobody_reads_what_its_own_participant_wrote() {
     }
 }
 
-/// What one holds, however many workers it is, another computes meanwhile.
+/// A slow task is doubled by another participant, not by another of its own workers.
 #[test]
 fn what_a_participant_is_slow_with_is_doubled_by_another() {
     let mut bench = Bench::new(settings(13), &[]);
@@ -183,7 +183,7 @@ fn what_one_failed_at_waits_for_nobody_for_ever() {
     }
     assert_eq!(bench.tell(Event::Tick), [arbitrate(0)]);
 
-    // What is left once it is to stop is nobody's, and taken from whoever comes with it.
+    // After a shutdown a failed range has no owner: any worker's result for it is taken.
     let mut bench = Bench::new(settings(13), &[]);
     bench.join_all(&[A, B]);
     let lease = bench.task(A).lease;
@@ -230,7 +230,7 @@ fn two_words_of_one_participant_are_not_both_true() {
     assert_eq!(quarantined(&actions).len(), 1, "{actions:?}");
 }
 
-/// What is slow is doubled by somebody who has not said what it is, or by another worker of who is alone.
+/// A slow task is doubled by a participant without a vote on it, or by another worker of one that is alone.
 #[test]
 fn slow_tasks_are_for_whom_they_are_of_use() {
     let mut bench = twice();

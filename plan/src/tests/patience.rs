@@ -31,7 +31,7 @@ fn who_gives_tasks_back_waits_longer_each_time() {
     let lease = bench.task(A).lease;
     let kept = bench.task(A).lease;
     bench.give_back(A, lease);
-    // What it has in hand it may finish, and no worker of its gets more before.
+    // It may finish the task that it holds, and none of its workers gets more before.
     bench.now += 1_000;
     assert_eq!(bench.want(A2), []);
     let actions = bench.give_back(A, kept);
@@ -105,7 +105,7 @@ fn who_holds_tasks_until_others_have_done_them_waits() {
     }
     assert_eq!(doubled, 4);
     assert_eq!(some_task(&bench.want(A)), None);
-    // What is taken twice says nothing new.
+    // A second equal result says nothing new.
     let again = heads(&held[0])
         .iter()
         .map(|head| head.0)
@@ -157,7 +157,7 @@ fn what_is_usual_follows_the_many() {
     let old = old(usual);
     assert!((1_500..=1_600).contains(&old), "{old}");
     usual.note(u64::MAX);
-    // What takes as long as usual raises nothing.
+    // Tasks of the usual time do not raise the estimate.
     let mut usual = TypicalTaskTime::default();
     usual.note(100);
     usual.note(100);

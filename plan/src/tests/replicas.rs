@@ -26,10 +26,10 @@ fn what_two_workers_say_is_kept() {
     let (first, second) = (bench.task(A), bench.task(B));
     let (one, actions) = bench.submit(A, first.lease, summaries([3]));
     assert_eq!(actions, [noted(one)]);
-    // The same by the same worker is no second voice.
+    // An equal result of one worker is no second vote.
     let (again, actions) = bench.submit(A, first.lease, summaries([3]));
     assert_eq!(actions, [noted(again), forget(again)]);
-    // What was found first is written, and both hear of it.
+    // The first result is written, and both hear of it.
     let (second, actions) = bench.submit(B, second.lease, summaries([3]));
     assert_eq!(actions, [commit_by(one, &[3], &[A, B])]);
     assert_eq!(bench.committed(one), [forget(one), accepted(second)]);

@@ -57,7 +57,7 @@ fn a_range_is_offered_when_its_sources_are_durable() {
     bench.finish(A, ahead);
     assert_eq!(bench.plan.progress().layer, 3);
     assert_eq!(bench.want(A), []);
-    // What was given back goes before what is ready above it.
+    // A task given back goes before those ready above it.
     bench.give_back(A, three.lease);
     assert_eq!(bench.plan.progress().leases, 1);
 }
@@ -367,7 +367,7 @@ fn a_job_of_65536_ranges_runs_through() {
     bench.plan.check_invariants();
     assert_eq!(*bench.plan.phase(), Phase::Finished);
     assert_eq!(bench.plan.progress().ranges_done, 65536);
-    // At least 128 tasks a layer, where there are so many ranges, and not many more.
+    // At least 128 tasks in each layer with enough ranges, and not many more.
     assert!((137 * 64..137 * 256).contains(&tasks), "{tasks}");
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of a result.
+//! How results are accepted and rejected.
 
 use super::*;
 
@@ -182,7 +182,7 @@ fn bad_results_are_rejected_and_lose_the_attempt() {
         assert_eq!(*bench.plan.phase(), Phase::Running);
         assert_eq!(bench.task(A).attempt, 2, "{heads:?}");
     }
-    // The same without a lease costs nobody an attempt.
+    // Without the lease an empty result costs nobody an attempt.
     let (mut bench, task) = two_ranges();
     let (submission, actions) = bench.submit(B, task.lease, vec![]);
     assert_eq!(actions, [rejected(submission, Rejection::Empty)]);
@@ -232,7 +232,7 @@ fn only_who_has_joined_hands_in() {
     assert!(matches!(bench.tell(event)[..], [Action::Commit { .. }]));
 }
 
-/// What of a result was to be written after a fault is not.
+/// The rest of a half-written result is not written after a fault.
 #[test]
 fn a_fault_ends_a_result_that_is_half_written() {
     for condemned in [false, true] {
@@ -263,7 +263,7 @@ fn a_fault_ends_a_result_that_is_half_written() {
     }
 }
 
-/// What others have done of a task costs no attempt when the rest of it fails.
+/// Ranges of a task that others have done cost no attempt when the rest of it fails.
 #[test]
 fn only_what_is_left_of_a_task_has_failed() {
     let (mut bench, task) = two_ranges();

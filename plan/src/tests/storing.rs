@@ -276,7 +276,7 @@ fn a_failed_write_stops_the_job_and_acknowledges_nothing() {
             stopped(1, reason)
         ]
     );
-    // What succeeds all the same is told; what waited for the failed write too is not.
+    // A later success is acknowledged; a result that waited for the failed write is not.
     let settled = [accepted(good), rejected(waiting, Rejection::Stopped)];
     assert_eq!(bench.tell(Event::Committed { submission: good }), settled);
     assert!(bench.plan.is_quiet());

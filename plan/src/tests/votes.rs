@@ -25,7 +25,7 @@ fn a_drawn_range_is_given_to_two() {
     assert_eq!(found, [1, 1, 0]);
 }
 
-/// What is fresh and what another has begun come in one task.
+/// Fresh ranges and ranges that another has begun come in one task.
 #[test]
 fn nobody_sees_in_a_task_what_is_computed_twice() {
     let settings = Settings {
@@ -489,7 +489,7 @@ fn what_is_written_is_not_written_by_another() {
     assert_eq!(bench.committed(one)[2..], [publish()]);
 }
 
-/// What it wrote does not count either.
+/// A shard whose writer is revoked is written again.
 #[test]
 fn nobody_reads_what_one_wrote_that_is_not_trusted() {
     let (mut bench, _, lease) = read_by_b(settings(14));
