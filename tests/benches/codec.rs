@@ -22,7 +22,7 @@ use std::path::Path;
 
 use chomp_table::Table;
 
-/// The words of a class agree in so many low bits of their halves, as in `chomp_table::classes`.
+/// The low bits of their halves in which the words of a class agree, as in `chomp_table::classes`.
 const CLASS_BITS: u32 = 6;
 
 fn main() {

@@ -1,5 +1,5 @@
-//! What questions to `chomp serve` cost, on one CPU: random positions of 32 bits over connections
-//! that stay open. The server has one CPU, and who asks another.
+//! Response times and CPU time of `chomp serve`: random positions of 32 bits over connections that
+//! stay open. The server has one CPU, and the client another.
 //!
 //! ```text
 //! cargo bench -p chomp-tests --bench serve                     10 s each
@@ -111,7 +111,7 @@ fn main() {
     server.end();
 }
 
-/// Asks for so long, and gives the time of each answer.
+/// Asks until `time` has passed, and returns the time of each answer.
 async fn measure(
     port: u16,
     (connections, pace): (usize, Option<Duration>),

@@ -1,5 +1,5 @@
-//! What attackers do, each in a process of its own, until they are killed. What they are answered is
-//! of no interest, and whoever is thrown out comes again.
+//! Attackers: each runs in a process of its own until it is killed, ignores the answers, and comes back when it is
+//! thrown out.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -28,7 +28,7 @@ use crate::common::files;
 use crate::peer::{BoxError, Peer, address};
 use crate::peers::client::hello;
 
-/// What is attacked, and with what.
+/// The coordinator to attack, and the means of the attacker.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) access: Access,
@@ -118,7 +118,7 @@ pub(crate) const ALL: [Attack; 26] = [
 pub(crate) async fn run(name: &str, target: Target) {
     let target = Arc::new(target);
     let mut lanes = JoinSet::new();
-    // So many at a time, spread over the addresses that the attacker has.
+    // The number of lanes, spread over the addresses that the attacker has.
     let many = match name {
         "nothing" => 0,
         "busy loops" => 2,
@@ -392,7 +392,7 @@ fn large_part(table: &Path, lane: usize) -> Result<String, BoxError> {
     Ok(format!("{OBJECTS_PATH}{name}"))
 }
 
-/// What the journal says of all ranges that are done, as reports that they are lost.
+/// Reports that the records of all finished ranges are lost, with their digests from the journal.
 async fn all_records(table: &Path) -> Result<Vec<v1::LostRecord>, BoxError> {
     let store = Location::parse(table.to_str().ok_or("no text")?)?;
     let follower = Follower::open(store.open_view()?, None).await?;

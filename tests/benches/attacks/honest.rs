@@ -13,10 +13,10 @@ use crate::attackers::question;
 use crate::peer::{BoxError, Peer, is_busy};
 use crate::peers::client::hello;
 
-/// What takes longer counts as no answer.
+/// A request that takes longer counts as failed.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// What honest peers saw. Clones share it.
+/// The response times and failures of honest peers. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     shared: Arc<Shared>,
@@ -51,7 +51,7 @@ impl Seen {
         self.shared.counts.store(true, Ordering::Relaxed);
     }
 
-    /// What was counted, and no more is.
+    /// Stops counting, and returns what was counted.
     pub(crate) fn take(&self) -> Answers {
         self.shared.counts.store(false, Ordering::Relaxed);
         let lock = self.shared.times.lock();

@@ -1,22 +1,21 @@
-//! What honest peers lose beside attacks: a coordinator that serves a table and builds a larger one, two
+//! Measures how far attacks slow honest peers down: a coordinator that serves a table and builds a larger one, two
 //! honest workers, honest readers, and one attack after the other.
 //!
 //! ```text
 //! cargo bench -p chomp-tests --bench attacks                      all of them
 //! cargo bench -p chomp-tests --bench attacks -- --rounds 3        each three times, medians
 //! cargo bench -p chomp-tests --bench attacks -- joins pings       these
-//! cargo bench -p chomp-tests --bench attacks -- --ranges 50000    while so many ranges are done, of 65,536
+//! cargo bench -p chomp-tests --bench attacks -- --ranges 50000    measured over 50,000 ranges, of 65,536
 //! ```
 //!
 //! Each attack has a coordinator of its own, and the time is taken in which the same ranges are done: the rate is told
 //! in parts of that of a job that nobody disturbs, which is measured again after every third attack.
 //!
-//! What is to be measured is what an attack costs the coordinator, and attackers are elsewhere as a rule. Here they
-//! take CPU of the same machine. So the workers have the first CPU and the coordinator the last; attackers share
-//! the last, and have the lowest priority there (`nice -n 19`), so that they get what the coordinator leaves. The
-//! attack "busy loops" is the control: it takes as much CPU as it gets, and has no contact. An attacker has one
-//! participant's token and eight addresses, or none and one address, or several where its name says so; honest peers
-//! have another.
+//! The figure wanted is what an attack costs the coordinator. Attackers usually run elsewhere, but here they take CPU
+//! of the same machine. So the workers have the first CPU and the coordinator the last; attackers share the last, and
+//! have the lowest priority there (`nice -n 19`), so that they get what the coordinator leaves. The attack "busy loops"
+//! is the control: it takes as much CPU as it gets, and has no contact. An attacker has one participant's token and
+//! eight addresses, or none and one address, or several where its name says so; honest peers have another.
 //!
 //! Where others use the machine too, `nice -n -15` as root keeps them from its CPUs, and `TMPDIR=/dev/shm` from its disk:
 //! else the rates say how busy that is.
@@ -66,10 +65,10 @@ const RISE: u64 = 1000;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// An attack that stops the job is not waited for longer than this.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// After so many attacks, what the job does undisturbed is measured again.
+/// The number of attacks between two measurements of the undisturbed job.
 const AGAIN: usize = 3;
 
-/// What one attack did.
+/// The figures of a job under one attack.
 #[derive(Clone, Debug)]
 struct Measured {
     /// Ranges a second.
@@ -176,7 +175,7 @@ fn tell(attack: Attack, all: &[(Measured, f64)]) {
     tell_besides(attack, &each, why);
 }
 
-/// What is not part of the table: each round, and the last error that an honest peer had.
+/// Prints, beside the table, each round and the last error of an honest peer.
 #[expect(clippy::print_stderr, reason = "beside the figures")]
 fn tell_besides(attack: Attack, each: &[String], why: Option<String>) {
     eprintln!("{}: {}", attack.name, each.join("; "));
@@ -246,7 +245,7 @@ fn measure(attack: Attack, ranges: u64) -> Measured {
         let status: Value = serde_json::from_slice(&page).expect("JSON");
         (Instant::now(), status)
     };
-    // The time at which so many ranges are done, and how many those are.
+    // The time at which `ranges` ranges are done or `patience` is over, and how many are done then.
     let until = |ranges: u64, patience: Duration| {
         let start = Instant::now();
         loop {

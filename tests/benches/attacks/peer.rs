@@ -17,7 +17,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Status};
 use tower::{Service, ServiceExt};
 
-/// What went wrong with a request.
+/// The error of a request.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The least that HTTP/2 has: who reads nothing takes no more than this.

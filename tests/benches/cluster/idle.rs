@@ -114,7 +114,7 @@ async fn idle(access: &Access, worker: u64) {
     };
     let asks = async {
         loop {
-            // What the holder is slow with is given to one other.
+            // A task whose holder is slow is given to one other worker.
             if let Some(task) = task(&mut rpc, worker).await {
                 give_back(&mut rpc, worker, task.lease).await;
             }

@@ -1,4 +1,4 @@
-//! What a cluster costs: a coordinator with worker processes, all on this machine and one directory.
+//! CPU time and memory of a cluster: a coordinator with worker processes, all on this machine and one directory.
 //!
 //! ```text
 //! cargo bench -p chomp-tests --bench cluster                   beside `chomp run`, and idle workers
@@ -25,7 +25,7 @@ use common::{end, fingerprint, number, run_in};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// What is built unless the command line says otherwise: in ranges as large as a cluster has them.
+/// The size of the table unless the command line says otherwise, in ranges as large as a cluster has them.
 const BITS: u32 = 32;
 const RANGE_BITS: u32 = 20;
 /// How often each is run.
@@ -56,7 +56,7 @@ fn main() {
     }
 }
 
-/// What one run of a job took.
+/// The cost of one run: times in seconds, memory in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     wall: f64,

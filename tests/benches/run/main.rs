@@ -1,5 +1,5 @@
-//! What `chomp run` costs from start to shards on disk, side by side with the plain method, or with another
-//! program of the same name.
+//! CPU time and memory of `chomp run` from start to shards on disk, side by side with the plain method, or with
+//! another program of the same name.
 //!
 //! ```text
 //! cargo bench -p chomp-tests --bench run -- 28 30 32               CPU time and ratio for each
@@ -60,7 +60,7 @@ fn main() {
     }
 }
 
-/// What takes turns with this program.
+/// The program that this one is compared with.
 #[derive(Debug)]
 enum Beside {
     PlainMethod,
@@ -129,7 +129,7 @@ fn run_baseline(bits: u32) -> (String, f64) {
     (output.trim().to_owned(), cpu)
 }
 
-/// What `command` prints, and the CPU seconds it takes.
+/// Runs `command`; returns its standard output and the CPU seconds it took.
 fn cpu_of(command: &mut Command) -> (String, f64) {
     let before = cpu_seconds(&usage());
     let output = command.output().expect("the program runs");

@@ -25,7 +25,7 @@ const BITS: u32 = 20;
 const LANES: u64 = 64;
 const RANGE_BITS: u32 = 12;
 
-/// What a participant does as fast as it can.
+/// The calls that a participant makes as fast as it can.
 #[derive(Clone, Copy, Debug)]
 enum Flood {
     Heartbeats,
@@ -202,7 +202,7 @@ async fn one_who_floods_is_told_to_wait_and_honest_workers_lose_nothing() {
     let cluster = cluster.await.unwrap();
     stop.cancel();
     let told = hostile.join_all().await;
-    // What costs most is refused most. Others may come to their turn in time.
+    // The calls that cost most are refused most. The others may come to their turn in time.
     let told = |wanted| {
         let mut told = told
             .iter()

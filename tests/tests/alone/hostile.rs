@@ -22,9 +22,9 @@ use tonic::{Code, Status};
 const PEAK_BYTES_MAX: u64 = 300 << 20;
 /// Connections of one peer that send nothing. Fewer than one address may have.
 const SILENT: usize = 150;
-/// The limits of the coordinator are so many times as short as in `serve/src/net/limits.rs`.
+/// The coordinator's time limits are those in `serve/src/net/limits.rs` divided by this.
 const HASTE: u32 = 10;
-/// What a busy machine may add to any time: less than what ends every connection that stands still.
+/// The delay that a busy machine may add: less than the limit that ends every connection that stands still.
 const SLACK: Duration = Duration::from_secs(4);
 /// The named limits.
 const HANDSHAKE: Duration = Duration::from_secs(1);
@@ -91,7 +91,7 @@ fn raw_peers() -> Vec<Peer> {
 /// A worker of this number has joined, and holds no lease.
 const WORKER: u64 = u64::MAX;
 
-/// Bytes that come in pieces: so many of so many bytes, and then no end.
+/// A body of `count` pieces of `bytes` bytes each, which is never complete unless it `ends`.
 fn pieces(count: usize, bytes: usize, ends: bool) -> Body {
     use tokio_stream::{StreamExt, iter, pending};
     let piece = Bytes::from(vec![0; bytes]);
@@ -311,7 +311,7 @@ async fn a_job_goes_on_among_hostile_peers() {
     let cluster = cluster.await.unwrap();
     while let Some(stay) = stays.join_next().await {
         let (name, time) = stay.unwrap();
-        // What is dropped only for its silence is given the time that others need.
+        // A connection that is dropped only for its silence gets the time that others need.
         if name == "a silent connection" || name == "half a request" {
             assert!(time > HANDSHAKE / 2, "{name}: {time:?}");
         }

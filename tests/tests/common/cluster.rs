@@ -80,7 +80,7 @@ impl Cluster {
         self.field("token").expect("a token")
     }
 
-    /// What the access file says, if it does.
+    /// The text of a field of the access file, if it has one.
     fn field(&self, name: &str) -> Option<String> {
         let access: Value = serde_json::from_slice(&fs::read(self.access()).unwrap()).unwrap();
         Some(access[name].as_str()?.to_owned())
@@ -91,7 +91,7 @@ impl Cluster {
         self.get_on(self.port, path, headers)
     }
 
-    /// The same on another port of it.
+    /// Asks the coordinator on another of its ports.
     pub(crate) fn get_on(&self, port: u16, path: &str, headers: &[&str]) -> Response {
         match self.field("ca") {
             Some(ca) => get_encrypted(port, &ca, path, headers),
@@ -109,7 +109,7 @@ impl Cluster {
         self.coordinator_on(self.port, bits, range_bits)
     }
 
-    /// The same on another port.
+    /// A coordinator that listens on `port`.
     pub(crate) fn coordinator_on(&self, port: u16, bits: u32, range_bits: u32) -> Command {
         let [bits, range_bits] = [bits, range_bits].map(|bits| bits.to_string());
         self.coordinator_of(port, &["--bits", &bits, "--range-bits", &range_bits])
@@ -132,7 +132,7 @@ impl Cluster {
         self.worker_with(name, &self.access())
     }
 
-    /// The same with the access file of a participant.
+    /// A worker with one thread and the access file of a participant.
     pub(crate) fn worker_with(&self, name: &str, access: &Path) -> Command {
         let mut command = self.program();
         command.args(["worker", "--json", "--threads", "1", "--memory", "256MiB"]);
@@ -150,7 +150,7 @@ impl Cluster {
         file
     }
 
-    /// What a participant of this name has to show.
+    /// The content of a participant's access file, with its token.
     pub(crate) fn access_of(&self, name: &str) -> Access {
         Access::read(&self.credential(name)).unwrap()
     }
@@ -178,7 +178,7 @@ impl Cluster {
         coordinator
     }
 
-    /// What `chomp status --json` says.
+    /// The output of `chomp status --json`.
     pub(crate) fn status(&self) -> Value {
         let mut command = self.program();
         command.args(["status", "--json", "--access"]);
@@ -195,7 +195,7 @@ impl Cluster {
     }
 }
 
-/// The same command with another home.
+/// Gives a command another home directory.
 pub(crate) fn at_home(mut command: Command, home: &Path) -> Command {
     command
         .env("HOME", home)
@@ -246,7 +246,7 @@ impl Process {
         fs::read_to_string(&self.stderr).unwrap()
     }
 
-    /// What it has printed so far.
+    /// Its standard output so far.
     pub(crate) fn printed(&self) -> String {
         fs::read_to_string(&self.stdout).unwrap()
     }
@@ -272,7 +272,7 @@ impl Process {
         ticks / 100.0
     }
 
-    /// What it left behind, if it has ended.
+    /// Its exit code and output, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<Ended> {
         let status = self.child.try_wait().expect("a process of ours")?;
         Some(Ended {

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use nix::errno::Errno;
 use tempfile::TempDir;
 
-/// What makes calls fail, compiled once.
+/// The library that makes calls fail in a process that preloads it, compiled once.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, library) = LIBRARY.get_or_init(|| {
@@ -61,7 +61,7 @@ impl Faults {
         self.set(call, part, 0);
     }
 
-    /// Has the clock be so many seconds ahead from now on.
+    /// Sets the clock ahead by `seconds` from now on.
     pub(crate) fn jump(&self, seconds: i32) {
         self.set("clock", "-", seconds);
     }

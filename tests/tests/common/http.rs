@@ -11,7 +11,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// What came back.
+/// The answer of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -36,7 +36,7 @@ pub(crate) fn get(port: u16, path: &str, headers: &[&str]) -> Response {
     ask(connect(port), path, headers)
 }
 
-/// The same over TLS, of a server that this authority vouches for.
+/// Asks over TLS a server that the authority `ca` vouches for.
 pub(crate) fn get_encrypted(port: u16, ca: &str, path: &str, headers: &[&str]) -> Response {
     let mut roots = RootCertStore::empty();
     let authority = CertificateDer::from_pem_slice(ca.as_bytes()).unwrap();

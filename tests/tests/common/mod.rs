@@ -1,4 +1,4 @@
-//! What the whole-system tests share: starting the program, waiting for it, reading what it says.
+//! Helpers of the whole-system tests: starting the program, waiting for it, reading its output.
 
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
@@ -51,10 +51,10 @@ pub(crate) const FINGERPRINT_32: &str =
 
 /// A process that has not ended after this long hangs.
 const HANG: Duration = Duration::from_mins(5);
-/// A journal that cannot be read so often is damaged.
+/// The attempts after which a journal that cannot be read is damaged.
 const LOOKS: usize = 20;
 
-/// What a process left behind.
+/// The exit code and the output of a process.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
     /// None if a signal ended it.
@@ -76,7 +76,7 @@ pub(crate) fn program() -> Command {
     command
 }
 
-/// Makes leases, limits of connections, patience and pauses of the program so many times as short.
+/// Divides leases, limits of connections, patience and pauses of the program by `haste`.
 pub(crate) fn hasten(command: &mut Command, haste: u32) -> &mut Command {
     command.env("CHOMP_TEST_HASTE", haste.to_string())
 }
@@ -89,7 +89,7 @@ pub(crate) fn run(table: &Path, bits: u32) -> Command {
     command
 }
 
-/// The same with ranges of 2^`range_bits` words.
+/// `chomp run --json` for the table of `bits` bits, in ranges of 2^`range_bits` words.
 pub(crate) fn run_in(table: &Path, bits: u32, range_bits: u32) -> Command {
     let mut command = run(table, bits);
     command.args(["--range-bits", &range_bits.to_string()]);
@@ -197,7 +197,7 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The directory of a finished table of so many bits, which the first test that wants it makes.
+/// The directory of a finished table of `bits` bits, which the first test that needs it makes.
 pub(crate) fn made_once(table: &'static OnceLock<TempDir>, bits: u32) -> &'static Path {
     let directory = table.get_or_init(|| {
         let directory = folder();
@@ -236,7 +236,7 @@ pub(crate) fn digests(folder: &Path) -> BTreeMap<String, Digest> {
 pub(crate) fn copy(from: &Path, to: &Path) {
     for file in files(from) {
         let name = file.strip_prefix(from).expect("a file inside");
-        // What is still being written would not be in a snapshot either.
+        // A file that is still being written would not be in a snapshot either.
         if !is_whole(&file) {
             continue;
         }
@@ -259,7 +259,7 @@ pub(crate) fn is_whole(file: &Path) -> bool {
     !file.to_string_lossy().contains('#')
 }
 
-/// What the journal of a table adds up to, whoever may be writing it; none if there is none yet.
+/// The state that a table's journal adds up to, even while it is written; none if there is none yet.
 pub(crate) fn ledger(table: &Path) -> Option<Ledger> {
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_time().build().expect("a runtime");

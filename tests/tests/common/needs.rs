@@ -1,4 +1,4 @@
-//! What a test needs beside Rust, and not every machine has or permits: a program, a mount, a network.
+//! Needs of tests beside Rust that not every machine has or permits: a program, a mount, a network.
 //!
 //! A test that finds it missing has nothing to do. It says so on the terminal, past what keeps back the output of tests,
 //! and in the file that `CHOMP_NOT_RUN` names; with `CHOMP_REQUIRE_<NAME>=1` it fails. `.ci/run` sets these variables.
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// What was found of the need of this name; none if it is missing and may be.
+/// Returns the need of this name if it was found. Else reports that the test is not run, or panics if it is required.
 pub(crate) fn found<T>(name: &str, found: Result<T, String>) -> Option<T> {
     let variable = format!("CHOMP_REQUIRE_{name}");
     let required = env::var_os(&variable).is_some_and(|value| value == "1");
@@ -21,7 +21,7 @@ pub(crate) fn found<T>(name: &str, found: Result<T, String>) -> Option<T> {
         Err(why) => {
             let thread = thread::current();
             let line = format!("NOT RUN: {}: {why}\n", thread.name().unwrap_or(name));
-            // What the macros print is kept back.
+            // The macros would print into the captured output of the test.
             let mut terminal = io::stderr();
             terminal.write_all(line.as_bytes()).expect("somebody reads");
             if let Some(path) = env::var_os("CHOMP_NOT_RUN") {

@@ -16,7 +16,7 @@ pub(crate) const COORDINATOR: usize = 0;
 pub(crate) enum Cut {
     /// Nothing gets through.
     Both,
-    /// What goes to the router is lost; what comes from there gets through.
+    /// Packets to the router are lost; those from it get through.
     Outwards,
     /// The reverse.
     Inwards,
@@ -34,7 +34,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// A network of so many hosts, or why there can be none here.
+    /// A network of `hosts` hosts, or the reason why there can be none here.
     pub(crate) fn new(hosts: usize) -> Result<Network, String> {
         let name = format!("chomp-{}", std::process::id());
         let network = Network { name, hosts };

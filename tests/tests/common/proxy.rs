@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::http::{body_length, field, read_head, serve};
 
-/// What is read and sent on at a time.
+/// The most bytes that are read and sent on at a time.
 const CHUNK_BYTES: usize = 4 << 10;
 
-/// What a proxy is told, and what it tells.
+/// The settings of a proxy, and its counts.
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
     /// The most bytes of files in a second; 0 if there is no limit.

@@ -21,7 +21,7 @@ struct Call {
     arguments: String,
 }
 
-/// What a watched process did.
+/// The end of a watched process, and its system calls.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) ended: Ended,

@@ -17,7 +17,7 @@ use crate::site::list;
 /// Those that no test uses. To start one takes longer than most tests.
 static IDLE: Mutex<Vec<Arc<Driver>>> = Mutex::new(Vec::new());
 
-/// What a visitor sees with.
+/// A visitor's screen: its size, light or dark, with or without touch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) name: &'static str,
@@ -44,7 +44,7 @@ pub(crate) enum Key {
 #[derive(Debug)]
 pub(crate) struct Browser {
     driver: Arc<Driver>,
-    /// So much of what was printed is read.
+    /// The bytes of the browser's output that were looked at.
     read: AtomicUsize,
 }
 
@@ -244,7 +244,7 @@ impl Browser {
         ));
     }
 
-    /// What the console was told since the last call: errors of scripts, of the network, and of
+    /// New messages on the console since the last call: errors of scripts, of the network, and of
     /// the content security policy. Of Firefox those of scripts alone.
     pub(crate) fn complaints(&self) -> Vec<String> {
         if self.driver.engine == Engine::Firefox {
@@ -283,7 +283,7 @@ impl Drop for Browser {
     }
 }
 
-/// What a text in base 64 stands for.
+/// Decodes a text in base 64.
 fn base64(text: &str) -> Vec<u8> {
     const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut bytes = Vec::new();

@@ -45,13 +45,13 @@ impl Driver {
             .args(["-c", GUARD, "guard"])
             .arg(program)
             .arg(format!("--port={port}"))
-            // What the browser forgets to remove goes with the folder.
+            // Files that the browser forgets to remove go with the folder.
             .env("TMPDIR", &folder)
             .env("HOME", &folder)
             .stdin(Stdio::piped())
             .stdout(printed.try_clone().unwrap())
             .stderr(printed)
-            // What a terminal sends to the tests does not keep it from its work.
+            // A terminal's signals to the tests do not keep it from its work.
             .process_group(0)
             .spawn()
             .expect("a shell starts");

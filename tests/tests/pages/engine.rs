@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::common::needs;
 
-/// What Chromium is started with. The sandbox needs rights that containers do not give, and the
-/// pages are our own.
+/// The options of Chromium. The sandbox needs rights that containers do not give, and the pages are
+/// our own.
 const FLAGS: [&str; 10] = [
     "--headless=new",
     "--no-sandbox",
@@ -55,8 +55,8 @@ impl Engine {
         needs::found(name, found)
     }
 
-    /// What the browser is to be: headless, silent, with its files in a folder; and `calm` if it asks pages for less
-    /// motion, so that the computer does not take its time.
+    /// The capabilities asked for: headless, silent, files in a folder; a `calm` browser asks pages for less motion, so
+    /// that the computer does not take its time.
     pub(crate) fn wanted(self, browser: &Path, folder: &Path, calm: bool) -> Value {
         match self {
             Engine::Chromium => {

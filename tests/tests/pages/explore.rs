@@ -213,7 +213,7 @@ fn the_outcome_of_each_move_is_right() {
     browser.is_content();
 }
 
-/// What `chomp box --json` would print of boards of one row, the longest of which is beyond the table, and made up.
+/// With made-up output of `chomp box --json` for boards of one row, the longest of which is beyond the table.
 #[test]
 fn boards_of_a_box_are_on_the_map_too() {
     let site = Site::new();

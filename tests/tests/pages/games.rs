@@ -17,7 +17,7 @@ fn the_computer_wins_whatever_can_be_won() {
         let mut shown = browser.play(&site, &start, "computer");
         let mut rows = start.clone();
         loop {
-            // What the page shows is what follows from the moves.
+            // The page shows the position that follows from the moves.
             let computers = *shown.moves.last().unwrap();
             rows = take(&rows, computers);
             assert_eq!(shown.rows, rows, "{start:?} {shown:?}");

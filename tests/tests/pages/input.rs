@@ -1,4 +1,4 @@
-//! What is typed, chosen and linked to: what is no game is refused with its reason, and what is one is played.
+//! Games that are typed, chosen and linked to: wrong ones are refused with the reason, and right ones are played.
 
 use crate::browser::calm;
 use crate::site::{BITS, Site, Twin, text, word};

@@ -13,14 +13,14 @@ use crate::site::{digits, wait_to_answer};
 /// The share that is done, in whole billionths: what is read back is what was compared.
 const DONE: &str = "Math.round(document.getElementById('done').value * 1e9)";
 
-/// What the page says of the ranges: those that are done, and all.
+/// The ranges that the page counts: those that are done, and all.
 fn ranges(browser: &Browser) -> (u64, u64) {
     let text = browser.text("#figures div:nth-child(2) dd span");
     let (done, all) = text.split_once(" of ").unwrap();
     (digits(done), digits(all))
 }
 
-/// What the bars say: the sums over the layers.
+/// The ranges that the bars count over all layers: those that are done, and all.
 fn sums_of_bars(browser: &Browser) -> (u64, u64) {
     let found = browser.run(
         "const sums = [0, 0];

@@ -143,7 +143,7 @@ const FAINT: &str = r"
     }
     return faint;";
 
-/// What somebody who does not see the page would miss.
+/// Faults of a page for those who cannot see it: elements without a name, ids that occur twice and the like.
 const NAMELESS: &str = "
     const wrong = [];
     const name = (element) => element.getAttribute('aria-label') || element.textContent.trim()
@@ -162,7 +162,7 @@ const NAMELESS: &str = "
     }
     return wrong;";
 
-/// What is cut off at its right side or has to be scrolled sideways, but for boards, which scroll if they are large.
+/// Elements that are cut off on the right or scroll sideways, but for boards, which scroll if they are large.
 const CUT: &str = "
     const wide = (element) => element.clientWidth > 0 && element.scrollWidth > element.clientWidth + 1;
     return [...document.querySelectorAll('main *:not(.unseen)')]

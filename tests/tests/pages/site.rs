@@ -131,7 +131,7 @@ pub(crate) fn text(rows: &[u32]) -> String {
     lengths.join(",")
 }
 
-/// What a move leaves.
+/// The rows after a move.
 pub(crate) fn take(rows: &[u32], cell: Cell) -> Vec<u32> {
     let found = word(rows)
         .moves()
@@ -154,7 +154,7 @@ pub(crate) fn any_cell(random: &mut Random, rows: &[u32]) -> Cell {
 pub(crate) struct Shown {
     /// `you`, `computer` or `over`.
     pub(crate) turn: String,
-    /// What is left on the board.
+    /// The rows that are left on the board.
     pub(crate) rows: Vec<u32>,
     /// The start and the moves, as the address has them.
     pub(crate) start: String,
@@ -188,7 +188,7 @@ impl Browser {
         }
     }
 
-    /// Waits until it is your turn after so many moves, or the game is over.
+    /// Waits until it is your turn after at least `moves` moves, or the game is over.
     pub(crate) fn wait_for_turn(&self, moves: usize) -> Shown {
         self.wait_for_moves(moves);
         self.shown()

@@ -71,7 +71,7 @@ fn moves<'a>(game: &str, position: &str, all: &'a [Choice]) -> impl Iterator<Ite
         .filter(move |choice| !is_towers || gaps(&choice.position) < now)
 }
 
-/// What a page of a game shows.
+/// A game as its page shows it.
 #[derive(Debug)]
 struct Shown {
     turn: String,
@@ -106,7 +106,7 @@ impl Browser {
         }
     }
 
-    /// Waits until so many moves were made, it is not the computer's turn, and the server has answered.
+    /// Waits until `moves` moves were made, it is not the computer's turn, and the server has answered.
     fn wait_for_game(&self, game: &str, moves: usize) -> Shown {
         self.wait_for_moves(moves);
         self.wait("document.body.dataset.turn === 'over' || document.querySelector('#board .playable') !== null");

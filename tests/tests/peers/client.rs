@@ -72,7 +72,7 @@ pub(crate) async fn connect(access: &Access) -> (Rpc, Objects) {
 }
 
 impl Objects {
-    /// What is answered to a request for an object.
+    /// The status and the body of the answer to a request for an object.
     pub(crate) async fn ask(
         &self,
         method: Method,
@@ -85,7 +85,7 @@ impl Objects {
         Ok((parts.status, body.collect().await?.to_bytes()))
     }
 
-    /// The same, before the bytes come.
+    /// The answer to a request for an object, before its body is read.
     pub(crate) async fn begin(
         &self,
         method: Method,
@@ -122,7 +122,7 @@ impl Objects {
 /// How many threads it says it has: layers are cut into tasks for them, so that it gets its share.
 const THREADS: u32 = 32;
 
-/// What a worker says that may come in.
+/// A request to join that the coordinator accepts.
 pub(crate) fn hello(worker: u64, name: &str) -> v1::JoinRequest {
     static KERNEL: OnceLock<Digest> = OnceLock::new();
     let kernel = KERNEL.get_or_init(|| chomp_kernel::fingerprint(Isa::detect()));

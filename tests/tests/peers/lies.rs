@@ -1,4 +1,4 @@
-//! What a worker may say instead of the truth.
+//! Workers that do not tell the truth.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tonic::{Code, Status};
 
 use super::client::{Client, Offer};
 
-/// What is said about a task.
+/// The result that a worker submits for a task.
 #[derive(Clone, Debug)]
 pub(crate) enum Speech {
-    /// What was found.
+    /// The right one.
     Truth,
     /// Something else, in good form.
     Ranges(Vec<Range>),
@@ -23,7 +23,7 @@ pub(crate) enum Speech {
     Other(Option<Bytes>, Option<Said>),
 }
 
-/// What a worker did, and what it was told.
+/// The tasks and the lies of a worker, and how they were answered.
 #[derive(Debug, Default)]
 pub(crate) struct Deeds {
     /// The evaluations that it was given.

@@ -40,7 +40,7 @@ impl Job {
         Job::start_in_haste(1, bits, range_bits, args)
     }
 
-    /// The same with leases and limits of connections that are so many times as short.
+    /// A job whose leases and limits of connections are divided by `haste`.
     pub(crate) fn start_in_haste(haste: u32, bits: u32, range_bits: u32, args: &[&str]) -> Job {
         let cluster = Cluster::in_the_clear();
         let mut command = cluster.coordinator(bits, range_bits);
@@ -63,7 +63,7 @@ impl Job {
         self.start_worker_with(name, &self.credential(name))
     }
 
-    /// The same with another participant's access file.
+    /// Starts a worker with this access file; one whose name ends with `proxied` has no way to the store of its own.
     pub(crate) fn start_worker_with(&self, name: &str, access: &Path) -> Process {
         let mut command = self.worker_with(name, access);
         if name.ends_with("proxied") {
@@ -72,7 +72,7 @@ impl Job {
         self.cluster.start(&mut command)
     }
 
-    /// What the coordinator has said so far.
+    /// The coordinator's standard error so far.
     pub(crate) fn log(&self) -> String {
         self.coordinator.said()
     }

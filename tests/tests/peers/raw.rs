@@ -7,7 +7,7 @@ use chomp_table::rng::Rng;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What opens HTTP/2.
+/// The first bytes of a connection of HTTP/2.
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Kinds of frames of HTTP/2.
 const HEADERS: u8 = 1;
@@ -18,18 +18,18 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// What a peer does.
+/// A hostile peer on a connection of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
-    /// What it sends at once.
+    /// The bytes that it sends at once.
     pub(crate) opening: Vec<u8>,
     pub(crate) then: Then,
     /// When it must be gone.
     pub(crate) within: Duration,
 }
 
-/// What it does then.
+/// A peer's conduct after its opening.
 #[derive(Clone, Debug)]
 pub(crate) enum Then {
     /// Waits for the end.
@@ -154,7 +154,7 @@ pub(crate) fn endless_headers(turn: u32) -> Vec<u8> {
     frame(CONTINUATION, 0, 1, &more)
 }
 
-/// The same in HTTP/1.
+/// Header lines of HTTP/1 that never end.
 pub(crate) fn endless_lines(_: u32) -> Vec<u8> {
     b"x: y\r\n".repeat(1000)
 }

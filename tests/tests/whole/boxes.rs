@@ -9,9 +9,9 @@ use crate::common::{end, folder, number, program, run, send, start, wait, wait_u
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// So often a run is killed.
+/// The number of times that a run is killed.
 const KILLS: usize = 10;
-/// A test that has not come to its end after so many starts never will.
+/// A test that needs more starts never ends.
 const STARTS_MAX: usize = 200;
 
 fn solve(rows: u32, columns: u32) -> Command {
@@ -27,7 +27,7 @@ fn with_folder(rows: u32, columns: u32, folder: &Path) -> Command {
     command
 }
 
-/// What does not depend on how it was computed.
+/// The fields that do not depend on how a box was computed.
 fn found(summary: &Value) -> [&Value; 4] {
     ["digest", "losing", "losing_by_rows_and_columns", "openings"].map(|name| &summary[name])
 }

@@ -208,7 +208,7 @@ fn a_coordinator_that_is_not_there_is_not_waited_for_for_ever() {
     status.args(["status", "--coordinator", &cluster.url()]);
     end(hasten(&mut status, HASTE)).refuses(4, &[&cluster.url(), "cannot be reached"]);
 
-    // The same for one that was there.
+    // Nor is one that was there and is gone.
     let coordinator = begin(&cluster, LONG);
     let worker = cluster.start(cluster.worker("left alone").args(["--patience", "1"]));
     wait_until_told(&cluster, "work", has_begun);
@@ -254,7 +254,7 @@ fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
     assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_31);
 }
 
-/// What it has in hand nobody takes: it does not say that somebody did.
+/// Nobody takes its results and leases: it does not say that somebody did.
 #[test]
 fn a_worker_without_a_coordinator_says_what_becomes_of_its_work() {
     let cluster = Cluster::new();
@@ -412,7 +412,7 @@ fn the_door_for_pages_is_none_for_workers() {
     drop(coordinator);
 }
 
-/// What a process says, what it was started with, and what is in its environment.
+/// The command line and the environment of a process.
 fn all_of(process: &Process) -> String {
     let proc = format!("/proc/{}", process.pid());
     let shown = ["cmdline", "environ"].map(|name| fs::read(format!("{proc}/{name}")).unwrap());

@@ -14,7 +14,7 @@ fn deploy(name: &str) -> PathBuf {
     tests.parent().unwrap().join("deploy").join(name)
 }
 
-/// What a command that has to end well prints.
+/// Runs a command that must succeed; returns its standard output and standard error.
 fn printed(command: &mut Command) -> String {
     let output = command.output().expect("the program starts");
     let [stdout, stderr] =
@@ -44,7 +44,7 @@ fn manifests_fit_three_versions_of_kubernetes() {
     validate(&manifests.map(|name| deploy(&format!("kubernetes/{name}.yaml"))));
 }
 
-/// What kustomize makes of them, with all components too.
+/// The output of kustomize fits too, with all components.
 #[test]
 fn manifests_with_their_components_fit_too() {
     let mut kubectl = Command::new("kubectl");

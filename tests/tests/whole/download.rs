@@ -16,9 +16,9 @@ use chomp_trials::trials;
 const BITS: u32 = 28;
 const SHARD: &str = "shard-0000.zst";
 const FILES: [&str; 3] = ["SHA256SUMS", "manifest.json", SHARD];
-/// So often a download is killed before it is left to its end.
+/// The kills of a download before it is left to its end.
 const KILLS: u64 = 12;
-/// What passes in a second while downloads are killed: all of it takes a second or two.
+/// Bytes a second while downloads are killed: the whole table takes a second or two.
 const SLOW: u64 = 300_000;
 /// The most bytes that come before a kill: a small part of the table.
 const BYTES_PER_KILL: usize = 50_000;
@@ -112,7 +112,7 @@ fn kill_a_download(source: &Source, seed: u64) -> u64 {
     }
     source.proxy.limit(0);
     source.check_complete(out, &end(&mut source.download(out)));
-    // What was there was not fetched again, but for what was on the way when it was killed.
+    // Only bytes that were on the way at a kill were fetched again.
     let (fetched, size) = (source.proxy.passed() - before, source.original(SHARD).len());
     assert!(fetched < 3 * size as u64, "{fetched} bytes for {size}");
     let checked = Command::new("sha256sum")

@@ -1,4 +1,4 @@
-//! What a cluster of containers does to processes: TERM, then KILL when the grace is over; a new name and a new address each
+//! Evictions as in a cluster of containers: TERM, then KILL when the grace is over; a new name and a new address each
 //! time; a volume that comes back under another path, or is detached from processes that use it. The table is that of an
 //! undisturbed run.
 
@@ -24,12 +24,12 @@ const BITS: &str = "28";
 /// Small ranges: a job of some hundred tasks, which takes long enough to be disturbed.
 const RANGE_BITS: &str = "16";
 const WORKERS: usize = 2;
-/// How long a deployment is disturbed, and at the least so many of its processes are evicted.
+/// How long a deployment is disturbed, and the least number of evictions.
 const DISTURBED: Duration = Duration::from_millis(1500);
 const EVICTIONS_MIN: u32 = 5;
 /// The longest grace, in milliseconds: some are killed in the middle of what they do on TERM.
 const GRACE_MILLIS: u64 = 300;
-/// As long as a cluster gives by default: who is told to end does so in this time. One eviction of so many has it.
+/// The default grace of a cluster, in which every process must end. One eviction in `AMPLE_ONE_IN` has it.
 const AMPLE_GRACE: Duration = Duration::from_secs(30);
 const AMPLE_ONE_IN: u32 = 4;
 /// The longest time from an eviction to the next, in milliseconds.
@@ -59,7 +59,7 @@ impl Service {
 /// Passes on what both sides say, until one of them ends.
 fn pass(client: TcpStream, address: SocketAddr) -> io::Result<()> {
     let server = TcpStream::connect(address)?;
-    // What is short is not held back.
+    // Short messages are not held back.
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     for (mut from, mut to) in [(client.try_clone()?, server.try_clone()?), (server, client)] {
@@ -157,7 +157,7 @@ fn evict(mut process: Process, grace: Duration) -> Ended {
     process.kill()
 }
 
-/// What was done to them.
+/// Counts of evictions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evictions {
     all: u32,

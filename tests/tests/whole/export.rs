@@ -66,7 +66,7 @@ fn the_summary_tells_what_was_written() {
     let both = ["words.npy", "words.npy.json"];
     assert_eq!(names(directory.path()), both);
 
-    // The same bytes to whoever reads them.
+    // A pipe gets the same bytes as a file.
     let mut piped = std::process::Command::new("sh");
     piped.args([
         "-c",
@@ -202,7 +202,7 @@ fn damage_is_named_and_leaves_nothing() {
 fn a_signal_ends_it_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");
-    // So many passes that it is not done before the signal comes.
+    // With 1 byte of memory it makes many passes, and is not done before the signal comes.
     let mut child = start(&mut export(&out, "--format npy --both --memory 1B"));
     let begun = crate::common::wait_until(&mut child, || !names(directory.path()).is_empty());
     assert!(begun);

@@ -12,7 +12,7 @@ fn the_program_under_test_has_all_features() {
     let ended = end(parquet.arg(home.path().join("positions.parquet")));
     assert_eq!(ended.code, Some(0), "{ended:?}");
 
-    // What the environment says contradicts itself, which only the library for buckets finds out.
+    // The endpoint in the environment is no URL, which only the library for buckets finds out.
     let mut bucket = program();
     bucket.args(["query", "--table", "s3://bucket", "2x2"]);
     let ended = end(bucket.env("AWS_ENDPOINT_URL", "nowhere"));

@@ -109,7 +109,7 @@ fn a_full_disk_at_any_stage() {
     assert_eq!(stages, [Stage::Start, Stage::Layers, Stage::Publication]);
 }
 
-/// Runs twice on a disk of so many pages, and once on a large one. Where it stopped for want of room.
+/// Runs up to twice on a disk of `size` pages, then on a large one. Returns the stages at which space ran out.
 fn stops_and_goes_on(disk: &SmallDisk, size: u64) -> Vec<Stage> {
     let table = disk.table();
     let run = || end(&mut run_in(table, BITS, RANGE_BITS));

@@ -55,7 +55,7 @@ fn many_positions_are_told_one_after_the_other() {
     assert_eq!(told("nim --json 1 2,2 3").lines().count(), 3);
 }
 
-/// What one position has taught answers the others.
+/// Results for one position are used for the next ones.
 #[test]
 fn positions_are_read_from_stdin() {
     let line = |n| format!("100,{},{}\n", 60 + n % 40, n % 60);
@@ -77,7 +77,7 @@ fn positions_are_read_from_stdin() {
     assert!(ended.stdout.ends_with(&alone), "{alone}");
 }
 
-/// What is told before a position that means nothing stays told.
+/// It ends the program with code 2, after the answers to those before it.
 #[test]
 fn a_wrong_position_does_not_hide_those_before_it() {
     let ended = game("nim 0 one");

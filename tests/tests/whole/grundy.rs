@@ -97,8 +97,8 @@ fn values_are_those_of_the_definition() {
     assert_eq!(fingerprint(&other), fingerprint(&summary));
 }
 
-/// What `docs/RESULTS.md` publishes has all positions of each number of tiles, the known numbers of losing ones, and for a few
-/// tiles what a run finds.
+/// The counts in `docs/grundy-values.csv` add up to all positions of each number of tiles, have the known numbers of
+/// losing ones, and are those of a run for up to 30 tiles.
 #[test]
 fn published_counts_are_those_of_a_run() {
     let text = fs::read_to_string(concat!(

@@ -24,7 +24,7 @@ const SAYING: Duration = Duration::from_millis(300);
 /// How a client begins TLS: a handshake.
 const HANDSHAKE: [u8; 2] = [22, 3];
 
-/// What listens on the port of a coordinator that is gone.
+/// A listener on the port of a coordinator that is gone.
 struct Impostor {
     heard: Arc<Mutex<Vec<Visit>>>,
     stop: Arc<AtomicBool>,

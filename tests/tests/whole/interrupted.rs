@@ -20,18 +20,18 @@ use serde_json::Value;
 const BITS: u32 = 28;
 const RANGE_BITS: u32 = 18;
 const RANGES: u64 = 1 << (BITS - RANGE_BITS);
-/// At the least so many kills of a series of kills at random moments.
+/// The least number of kills in a series at random moments.
 const KILLS_MIN: u32 = 20;
-/// At the least so many of them find some ranges, and not all.
+/// The least number of them that find some ranges, and not all.
 const AMID_MIN: u32 = 5;
-/// At the least so many kills of a series that interrupt a publication.
+/// The least number of kills in a series that interrupt a publication.
 const PUBLICATIONS_KILLED_MIN: u32 = 5;
-/// At the least so many publications, so that each kind of moment has its share.
+/// The least number of publications, so that each kind of moment has its share.
 const PUBLICATIONS_MIN: u32 = 16;
-/// A series that has not come to its end after so many starts never will.
+/// A series that needs more starts never ends.
 const STARTS_MAX: u32 = 400;
 
-/// What an undisturbed run says, and how long it takes to its last range and from there.
+/// The summary of an undisturbed run, and how long it takes to its last range and from there.
 struct Undisturbed {
     summary: Value,
     evaluation: Duration,
@@ -90,7 +90,7 @@ fn kill_after(mut child: Child, delay: Duration) -> Ended {
     wait(child)
 }
 
-/// Asserts that a run of `table`, which had so many committed ranges, did the rest and ended well.
+/// Asserts that a run did all but the `committed` ranges, and ended well.
 fn check_end(ended: &Ended, committed: u64) {
     let summary = ended.summary();
     let expected = &undisturbed().summary;

@@ -18,13 +18,13 @@ use nix::sys::signal::Signal;
 const SIZE: [&str; 4] = ["--bits", "28", "--range-bits", "16"];
 /// How long a job is disturbed before it is left to its end.
 const DISTURBED: Duration = Duration::from_millis(1500);
-/// At the least so many faults of each job.
+/// The least number of faults in each job.
 const FAULTS_MIN: u32 = 10;
 /// The longest time from a fault to the next, in milliseconds.
 const STEP_MILLIS: u64 = 60;
-/// Longer than the deadlines of calls: in one of ten jobs the coordinator stands still for so long.
+/// How long the coordinator stands still in one of ten jobs: longer than the deadlines of calls.
 const LONGER_THAN_A_CALL: Duration = Duration::from_secs(22);
-/// A job that has not come to its end after so long does not get on.
+/// A job that takes longer does not get on.
 const TIME_MAX: Duration = Duration::from_mins(5);
 
 /// The digests of the files of a published table.
@@ -63,7 +63,7 @@ fn workers(cluster: &Cluster) -> [Command; 3] {
     })
 }
 
-/// What was done to coordinators and workers.
+/// Counts of faults, of coordinators and of workers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Faults {
     killed: [u32; 2],

@@ -34,7 +34,7 @@ impl Run {
         losing.is_ok()
     }
 
-    /// What the reader says of a position given by its rows.
+    /// Whether the reader finds the position with these rows losing.
     fn look_up(&self, rows: &[u32]) -> bool {
         self.table.is_losing(word(rows)).unwrap()
     }
@@ -127,7 +127,7 @@ fn fingerprints() {
     assert_eq!(by_bits[32].to_string(), FINGERPRINT_32);
 }
 
-/// What README shows is what the program prints, but for the time.
+/// The examples in README show what the program prints, but for the time.
 #[test]
 fn the_readme_tells_the_truth() {
     let page = include_str!("../../../README.md");

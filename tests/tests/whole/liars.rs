@@ -20,7 +20,7 @@ use http::StatusCode;
 use tonic::Code;
 
 const BITS: u32 = 24;
-/// What a coordinator may need at the most, whatever is sent to it.
+/// The most memory that a coordinator may need, whatever is sent to it.
 const PEAK_BYTES_MAX: u64 = 300 << 20;
 
 /// Says when the honest workers are there; a liar sends before that whatever it wants to be done.
@@ -38,13 +38,13 @@ impl Others {
     }
 }
 
-/// What is left of a job with a liar in it.
+/// The outcome of a job with a liar in it.
 struct Aftermath<T> {
-    /// What the liar tells.
+    /// The result of the liar.
     told: T,
     /// The last status of the coordinator.
     status: serde_json::Value,
-    /// What the coordinator said.
+    /// The standard error of the coordinator.
     log: String,
 }
 
@@ -57,7 +57,7 @@ fn outlive<T: Send>(
     outlive_with(2, 1, range_bits, liar)
 }
 
-/// The same with so many replicas, and leases that are so many times as short.
+/// Like [`outlive`], with more replicas and with leases divided by `haste`.
 fn outlive_with<T: Send>(
     replicas: u32,
     haste: u32,
@@ -132,7 +132,7 @@ impl<T> Aftermath<T> {
 }
 
 const LIED: &str = "sent a wrong content of range";
-/// So many of the misshapen results are seen to be none without a look into the part.
+/// The least number of misshapen results that are refused without a look into the part.
 const SEEN_AT_ONCE: usize = 18;
 
 /// The first task, and what is to be said of it.

@@ -22,17 +22,17 @@ const BITS: u32 = 26;
 const RANGE_BITS: u32 = 13;
 const HOSTS: usize = 4;
 const PORT: u16 = 7171;
-/// At the least so many cuts, of kinds that chance chooses, times the effort.
+/// The least number of cuts, of kinds that chance chooses, times the effort.
 const CUTS_MIN: f64 = 8.0;
-/// At the least so many kills, times the effort.
+/// The least number of kills, times the effort.
 const KILLS_MIN: f64 = 2.0;
 /// The longest time from a fault to the next, in milliseconds.
 const STEP_MILLIS: u64 = 250;
-/// Leases, and what tells that a connection is dead, are so many times as short as usual.
+/// Divides leases, and the times after which a connection counts as dead.
 const HASTE: u32 = 10;
 /// Longer than a lease, in seconds, times the effort: from six times on longer than the deadlines of calls, too.
 const LONG: f64 = 3.5;
-/// A job that is disturbed for so long does not get on.
+/// A job that is disturbed for longer does not get on.
 const TIME_MAX: Duration = Duration::from_mins(10);
 
 const CUTS: [Cut; 5] = [
@@ -57,7 +57,7 @@ struct Gap {
     is_long: bool,
 }
 
-/// What was done to them.
+/// Counts of faults.
 #[derive(Clone, Copy, Debug, Default)]
 struct Faults {
     /// By kind.
@@ -67,7 +67,7 @@ struct Faults {
     kills: usize,
 }
 
-/// So many faults, times the effort.
+/// A number of faults times the effort, rounded up.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! What comes and goes: disks that fail or hang for a while, processes that stand still. A job waits, says for what, and
+//! Passing faults: disks that fail or hang for a while, processes that stand still. A job waits, says for what, and
 //! goes on by itself; or it ends with the cause.
 
 use std::fs;

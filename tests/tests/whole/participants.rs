@@ -90,7 +90,7 @@ fn two_workers_of_one_holder_are_no_two_replicas() {
     cluster.stop();
 }
 
-/// What a call of this client is answered with.
+/// The code with which a call of this client is refused, if it is.
 async fn refusal(client: &mut Client) -> Option<Code> {
     match client.lease().await {
         Offer::Refused(status) => Some(status.code()),
@@ -104,7 +104,7 @@ fn a_credential_that_is_taken_back_is_useless_at_once_and_others_are_not() {
     let access = cluster.access_of("eve");
     block_on(async {
         let mut client = Client::join(&access, 1, "eve").await;
-        // What it delivers is right, and still nobody trusts it when it is gone.
+        // Its results are right, and still nobody trusts them when it is gone.
         let Offer::Task(task) = client.lease().await else {
             panic!("there is a task for the first worker");
         };
@@ -113,7 +113,7 @@ fn a_credential_that_is_taken_back_is_useless_at_once_and_others_are_not() {
         };
         let truth = client.evaluate(&evaluate.heads, task.journal).await;
         client.submit(&task, &truth.unwrap()).await.unwrap();
-        // What it has begun ends too.
+        // An upload that it has begun ends too.
         let Offer::Task(next) = client.lease().await else {
             panic!("there is a task for the only worker");
         };
@@ -247,7 +247,7 @@ fn the_list_says_who_has_access_and_mistakes_are_told() {
     );
 }
 
-/// What was handed out is good for as long as was said, and no longer.
+/// Tokens expire after the days that were asked for, and after 365 by default.
 #[test]
 fn credentials_expire() {
     const DAY: u64 = 24 * 60 * 60;

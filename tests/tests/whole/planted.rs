@@ -143,7 +143,7 @@ fn nothing_is_written_through_a_link() {
         fs::remove_file(&path).unwrap();
         home.assert_untouched();
     }
-    // What is done is kept elsewhere.
+    // Planted files of progress are not used, and do no harm.
     for plant in [
         |path: &Path| pipe(path),
         |path: &Path| symlink("/dev/zero", path).unwrap(),
@@ -172,7 +172,7 @@ fn nothing_is_written_through_a_link() {
 #[test]
 fn strangers_bring_no_secrets() {
     let [stranger, cluster] = [Cluster::new(), Cluster::new()];
-    // What a stranger knows, and would like to be let in with.
+    // Secrets that a stranger knows, and would like to be let in with.
     let mut command = stranger.coordinator(BITS, RANGE_BITS);
     drop(stranger.start_coordinator(&mut command));
     let theirs = stranger.table().join("secrets.json");

@@ -73,7 +73,7 @@ fn contents(home: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     contents
 }
 
-/// What JSON has in it but for values, which may depend on the time.
+/// The names of the fields of a JSON object, whose values may depend on the time.
 fn keys(bytes: &[u8]) -> Option<Vec<String>> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
     Some(value.as_object()?.keys().cloned().collect())
@@ -112,7 +112,7 @@ fn check(prepared: &Path, last: Option<&str>, command: impl Fn(&Path) -> Command
         let home = begin(format!("failing-{sync}"));
         let Watched { ended, failed, .. } = watch(&command(&home), &trace, Some(sync));
         if !failed {
-            // No thread makes so many.
+            // No thread has a sync of this number: all have failed in turn.
             assert!(sync > 1, "there is a file at least");
             break;
         }
@@ -149,7 +149,7 @@ fn exports() {
             command
         };
         check(template(), None, export);
-        // The same in the place of an old one.
+        // An export that replaces an old one.
         let old = tempfile::tempdir().unwrap();
         copy(template(), old.path());
         fs::write(old.path().join("out"), "what was exported before").unwrap();
@@ -230,7 +230,7 @@ fn downloads() {
     let empty = tempfile::tempdir().unwrap();
     check(empty.path(), Some("manifest.json"), download);
 
-    // What an attempt has named that was killed then is made durable by the next one, which writes nothing.
+    // Files that an attempt named before it was killed are made durable by the next one, which writes nothing.
     let home = fs::canonicalize(empty.path()).unwrap();
     assert_eq!(end(&mut download(&home)).code, Some(0));
     let again = watch(&download(&home), &home.join("trace"), None);

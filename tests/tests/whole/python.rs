@@ -1,5 +1,5 @@
-//! What Python programs read: tables, by `examples/read_table.py` and by the reader in
-//! `docs/FORMAT.md`, and every format of `chomp export`.
+//! Python programs read tables, by `examples/read_table.py` and by the reader in `docs/FORMAT.md`,
+//! and every format of `chomp export`.
 //!
 //! Needs the packages of `examples/requirements.txt`, in the Python that `CHOMP_PYTHON` names, or in
 //! `python3`. Where they are not there is nothing to test, unless `CHOMP_REQUIRE_PYTHON=1`.
@@ -51,14 +51,14 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// What `examples/read_table.py` does with these arguments.
+/// Runs `examples/read_table.py` with these arguments.
 fn read_table(arguments: &[&str]) -> Output {
     let mut command = python();
     command.arg(root().join("examples/read_table.py"));
     command.args(arguments).output().expect("Python starts")
 }
 
-/// What a program prints that ends well.
+/// The standard output of a program that must succeed.
 fn printed(output: Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");

@@ -1,5 +1,5 @@
-//! What `chomp query` and `chomp openings` say is what the definition says, wherever the table is;
-//! what they cannot know they refuse.
+//! `chomp query` and `chomp openings` answer as the definition does, wherever the table is, and
+//! refuse what they cannot know.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -31,7 +31,7 @@ fn path(table: &Path) -> &str {
     table.to_str().expect("a plain path")
 }
 
-/// What a command says to `input`.
+/// Runs a command with `input` on stdin.
 fn ask(command: &mut Command, input: String) -> Ended {
     command.stdin(Stdio::piped());
     let mut child = crate::common::start(command);
@@ -180,7 +180,7 @@ fn what_is_not_known_is_refused() {
         end(&mut command).refuses(code, &[text]);
     }
 
-    // What comes before a bad line is answered, and the line is named.
+    // Lines before a bad one are answered, and the bad one is named.
     let ended = ask(
         &mut query(table, &[]),
         "2x2\n\n# a remark\n3x3\n4,5\n4x4\n".into(),
@@ -191,7 +191,7 @@ fn what_is_not_known_is_refused() {
         "2x2 is winning, with (2,2)\n3x3 is winning, with (2,2)\n"
     );
     assert!(ended.stderr.contains("line 5 of stdin"), "{}", ended.stderr);
-    // What the program writes of a table, it reads.
+    // It reads the rows that `chomp export` writes.
     let mut export = program();
     export.args(["export", "--format", "rows", "--table", table, "--out", "-"]);
     let losing = end(&mut export).stdout;

@@ -1,5 +1,5 @@
-//! What the program refuses, and how: exit codes, what the messages name, what goes to which
-//! stream, and that nothing is spoiled by it.
+//! Refusals of the program: exit codes, what the messages name, what goes to which stream, and that
+//! nothing is spoiled by them.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -290,7 +290,7 @@ fn an_address_is_no_path() {
     assert_eq!(end(&mut query).stdout, "2,1 is losing: no move wins\n");
 }
 
-/// So many ranges that listing them would take all memory: refused before anything is written.
+/// A list of them would take all memory: refused before anything is written.
 #[test]
 fn too_many_ranges() {
     let directory = tempfile::tempdir().unwrap();
@@ -414,7 +414,7 @@ fn one_json_object_on_stdout_and_nothing_else() {
     }
 }
 
-/// What was told on stderr: each line an object that says what happened.
+/// The events on stderr, one JSON object a line.
 fn events(stderr: &str) -> Vec<Value> {
     let line = |line: &str| -> Value {
         let event: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{stderr}"));

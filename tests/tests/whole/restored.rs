@@ -27,7 +27,7 @@ fn heads(bits: u32, range_bits: u32) -> u64 {
     1 << (bits - range_bits)
 }
 
-/// What a download is, in a directory of its own.
+/// A copy of the published table alone, as a download gives it.
 fn published(from: &Path, bits: u32) -> tempfile::TempDir {
     let directory = folder();
     let name = format!("table-{bits}");
@@ -73,7 +73,7 @@ fn killed_while_it_restores() {
     assert!(amid.into_inner() > 0, "no kill came before the end of it");
 }
 
-/// What it cannot give is computed.
+/// The damage is in the first shard, and all ranges are computed.
 #[test]
 fn a_damaged_shard_is_named_and_its_ranges_are_computed() {
     let first = folder();

@@ -93,7 +93,7 @@ fn a_table_in_steps() {
                 _ => {}
             }
         }
-        // The same again, and smaller ones, are there.
+        // This table and smaller ones need no evaluation.
         for (bits, known) in [(24, FINGERPRINT_24), (20, FINGERPRINT_20)] {
             let summary = end(&mut run(table, bits)).summary();
             assert_eq!(number(&summary, "ranges_evaluated"), 0, "{bits} bits");

@@ -24,7 +24,7 @@ fn right() -> &'static [Vec<u8>] {
     RIGHT.get_or_init(|| areas(TILES))
 }
 
-/// A directory with the table of so many tiles, and its folder.
+/// A directory with the table of `tiles` tiles, and its folder.
 fn table(tiles: u32) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let folder = publish(directory.path(), SMALL, &right()[..=tiles as usize]);
@@ -415,7 +415,7 @@ fn tables_are_served_asked_and_fetched() {
         }
         done(&mut chomp("verify", path(&fetched), ""));
     }
-    // What was spoilt on the way or on the server's disk is not taken.
+    // A shard that is damaged on the server's disk is not sent.
     let shard = folder.join("shard-0021.zst");
     let mut bytes = fs::read(&shard).unwrap();
     bytes[40] ^= 1;

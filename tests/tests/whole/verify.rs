@@ -106,7 +106,7 @@ fn a_random_bit_of_a_table_is_found_and_named() {
     );
     flip(&shard, middle, 3);
 
-    // What is not listed is no damage.
+    // A file that is not listed is no damage.
     fs::write(folder.join("notes"), "mine").unwrap();
     let summary = end(&mut verify(table, "quick")).summary();
     let warnings = summary["warnings"].as_array().unwrap();
@@ -259,7 +259,7 @@ fn kept(table: &Path) -> Option<PathBuf> {
     files.find(|file| file.extension().is_some_and(|end| end == "progress"))
 }
 
-/// What is kept of marking: the digest, and what it vouches for.
+/// The saved progress of marking, without the digest before it.
 fn progress(table: &Path) -> Option<Value> {
     let bytes = fs::read(kept(table)?).ok()?;
     let json = bytes.split(|&byte| byte == b'\n').nth(1)?;

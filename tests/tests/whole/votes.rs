@@ -16,7 +16,7 @@ use chomp_table::Range;
 use chomp_table::rng::Rng;
 
 const BITS: u32 = 24;
-/// What is said when the finished table contradicts itself.
+/// The message when the finished table contradicts itself.
 const CONTRADICTION: &str = "looking for the range that is wrong";
 
 /// Without replicas only second votes stand between a liar and the table. What it had delivered by the first that

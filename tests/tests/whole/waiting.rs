@@ -1,4 +1,4 @@
-//! What commands say while a server gives nothing: a line soon, few lines, and the end of an outage.
+//! Messages of commands while a server gives nothing: a line soon, few lines, and the end of an outage.
 
 use std::fs::File;
 use std::io::Read;

@@ -20,7 +20,7 @@ const YEAR: u64 = 365 * 24 * 60 * 60;
 
 static TABLE: OnceLock<TempDir> = OnceLock::new();
 
-/// What a server gives.
+/// The answers of a server.
 #[derive(Clone)]
 enum Gives {
     /// The files in this folder, each as a whole.
@@ -239,7 +239,7 @@ fn a_proxy_is_for_what_is_elsewhere_and_is_named() {
             assert!(!ended.stderr.contains("secret"), "{ended:?}");
         }
     }
-    // What has a certificate of its own is asked without a proxy, wherever it is.
+    // A coordinator with a certificate of its own is asked without a proxy, wherever it is.
     let file = out.path().join("access.json");
     let access = Access {
         coordinator: "https://chomp.invalid:7171".to_owned(),

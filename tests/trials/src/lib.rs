@@ -6,9 +6,9 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `CHOMP_TEST_EFFORT` | so many times the seconds and the least number of cases: 1 if not given, `.ci/run` has more |
+//! | `CHOMP_TEST_EFFORT` | multiplies the seconds and the least number of cases: 1 if not given, `.ci/run` has more |
 //! | `CHOMP_TEST_SEED` | the first seed: 0 if not given, so that a run repeats the one before |
-//! | `CHOMP_TEST_CASES` | exactly so many cases, however long they take: 1 repeats a seed alone |
+//! | `CHOMP_TEST_CASES` | the exact number of cases, however long they take: 1 repeats a seed alone |
 //!
 //! A machine that is busy gets up to [`PATIENCE`] times as long for the least number of cases, and then the test
 //! fails: it never passes after having tried next to nothing.
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 /// How many times as long as it should a test may take to try its least number of cases.
 pub const PATIENCE: u32 = 10;
 
-/// What a test tries, and for how long.
+/// The cases of a test, and the time for them.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Trials {
@@ -77,7 +77,7 @@ fn variable<T: FromStr>(name: &str) -> Option<T> {
 }
 
 impl Trials {
-    /// For so many seconds.
+    /// Runs for `seconds` times the effort.
     pub fn seconds(self, seconds: f64) -> Trials {
         let time = Duration::from_secs_f64(seconds * self.effort);
         Trials { time, ..self }

@@ -24,7 +24,7 @@ impl Fact {
     }
 }
 
-/// What the segments say, as far as they were read.
+/// The facts in the segments of the journal that were read.
 #[derive(Debug)]
 pub(crate) struct Chain {
     bits: u32,
@@ -49,7 +49,7 @@ impl Chain {
         }
     }
 
-    /// What the journal adds up to.
+    /// The state that the journal adds up to, once a segment was read.
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
         self.follower.as_ref().map(Follower::ledger)
     }

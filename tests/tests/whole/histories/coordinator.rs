@@ -30,7 +30,7 @@ pub(crate) struct Coordinator {
     store: Store,
     wire: Wire,
     state: State,
-    /// What came while it was paused.
+    /// Packets that came while it was paused.
     inbox: Vec<Packet>,
     calls: BTreeMap<StreamId, Call>,
     votes: Arc<Mutex<Votes>>,
@@ -53,7 +53,7 @@ struct Call {
     task: AbortHandle,
 }
 
-/// What became of a coordinator.
+/// A change of a coordinator's state.
 #[derive(Debug)]
 pub(crate) enum News {
     /// It has started.
@@ -97,7 +97,7 @@ impl Coordinator {
         }
     }
 
-    /// What it knows of the journal, once it runs.
+    /// Its copy of the journal's state, once it runs.
     pub(crate) fn ledger(&self) -> Option<Ledger> {
         match &self.state {
             State::Running(running) => Some(running.journal().ledger().clone()),

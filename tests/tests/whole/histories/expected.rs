@@ -17,7 +17,7 @@ pub(crate) const BITS_MAX: u32 = 16;
 
 pub(crate) type Objects = BTreeMap<Key, Bytes>;
 
-/// The objects of the published table of so many bits, of which so many workers computed each range.
+/// The objects of the published table of `bits` bits, each range of which `replicas` workers computed.
 pub(crate) fn published(bits: u32, replicas: u32) -> &'static Objects {
     static EXPECTED: OnceLock<BTreeMap<(u32, u32), Objects>> = OnceLock::new();
     let expected = EXPECTED.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! What happens to the world.
+//! The faults that happen to the world.
 
 use chomp_store::Storage;
 

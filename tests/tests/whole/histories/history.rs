@@ -1,4 +1,4 @@
-//! What a history is made of: chance, time, the log of what happened, and counts of it.
+//! The parts of a history: chance, time, the log of what happened, and counts of it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -74,7 +74,7 @@ impl History {
         self.log(format_args!("{kind}: {what}"));
     }
 
-    /// True so often in a thousand times.
+    /// True with a probability of `times` in a thousand.
     pub(crate) fn per_mille(&mut self, times: u64) -> bool {
         self.rng.u64(0..1000) < times
     }

@@ -33,10 +33,10 @@ use self::network::Weather;
 use self::world::{Plot, World};
 use chomp_trials::trials;
 
-/// So many histories have something of everything.
+/// From this number of histories on, their events must be as frequent as [`LEAST`] says.
 const MANY: u64 = 500;
 
-/// What must happen in a hundred histories at the least, so that they cannot become harmless.
+/// The least number of events of each kind in a hundred histories, so that they cannot become harmless.
 const LEAST: [(&str, u64); 29] = [
     ("broken connections", 80),
     ("checkpoints", 30),
@@ -69,7 +69,7 @@ const LEAST: [(&str, u64); 29] = [
     ("withdrawn ranges", 10),
 ];
 
-/// What the history of a seed is about.
+/// Draws the conditions of a history.
 fn plot(history: &mut History) -> Plot {
     let replicas = history.one_of(&[1, 1, 2]);
     let harsh = history.one_of(&[0, 1, 1, 4]);

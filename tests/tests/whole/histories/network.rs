@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::histories::history::History;
 use crate::histories::wire::{Packet, Payload, StreamId, Way, Wire};
 
-/// What a network does to packets by itself.
+/// The delays, losses and doubles of a network without any fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weather {
     /// The longest usual delay, in milliseconds.
@@ -22,7 +22,7 @@ pub(crate) struct Weather {
     pub(crate) doubles: u64,
 }
 
-/// What lies between a place for workers and the coordinators, one way.
+/// One direction of the way between a place for workers and the coordinators.
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
     /// Nothing passes until then.
@@ -37,7 +37,7 @@ struct Link {
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     way: Way,
-    /// So many packets still pass.
+    /// The number of packets that still pass.
     after: u64,
     /// Whether the ends hear of it.
     loud: bool,
@@ -54,7 +54,7 @@ struct Stream {
     /// How many packets were sent each way, and when the last of them arrives.
     sent: [u64; 2],
     last: [u64; 2],
-    /// What was sent up, if that is to come again.
+    /// The payloads that were sent up, if the request is to come again.
     copy: Option<Vec<Payload>>,
     /// Whether it is such a copy: nobody waits for the answer.
     ghost: bool,

@@ -36,7 +36,7 @@ pub(crate) struct Node {
     world: u64,
     /// How far its clock goes in a second of the world, in milliseconds.
     rate: u64,
-    /// What is left of the last step, in thousandths of a millisecond.
+    /// The rest of the last step, in thousandths of a millisecond.
     left: u64,
     /// Whether it is not to go on.
     pub(crate) paused: bool,
@@ -89,7 +89,7 @@ impl Node {
         self.jump(passed);
     }
 
-    /// What has passed by its clock when the world comes to `now`.
+    /// The milliseconds that pass by its clock until the world comes to `now`.
     fn passed(&mut self, now: u64) -> u64 {
         let thousandths = (now - self.world) * self.rate + self.left;
         self.world = now;

@@ -31,7 +31,7 @@ impl Store {
         })))
     }
 
-    /// What is there now.
+    /// The present storage, which [`Store::mend`] replaces after a crash.
     pub(crate) fn now(&self) -> Arc<SimulatedStorage> {
         Arc::clone(&self.0.lock().unwrap().storage)
     }
@@ -68,17 +68,17 @@ impl Store {
     }
 }
 
-/// What is wrong with the way of a machine to the store.
+/// The faults of a machine's way to the store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Health {
     pub(crate) cut: Option<Cut>,
-    /// So many calls in a thousand fail, before they take effect or after.
+    /// The calls in a thousand that fail, before they take effect or after.
     pub(crate) failures: u64,
     /// Whether listings miss the newest object.
     pub(crate) lags: bool,
-    /// So many of the next parts that are read have a wrong bit.
+    /// The number of coming reads of a part that return a wrong bit.
     pub(crate) rotten_reads: u32,
-    /// So many of the next parts that are written get a wrong bit.
+    /// The number of coming writes of a part that store a wrong bit.
     pub(crate) rotten_writes: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What is asked of the answers of coordinators, as they are given.
+//! Checks of the answers of coordinators, as they are given.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -20,13 +20,13 @@ use crate::histories::wire::{Packet, Payload, Sent, StreamId, Way, Wire, respond
 /// Who said what to a coordinator.
 #[derive(Debug)]
 pub(crate) struct Votes {
-    /// What was durable when it started.
+    /// The facts that were durable when it started.
     pub(crate) found: BTreeSet<Fact>,
     workers: BTreeMap<Fact, BTreeSet<u64>>,
     replicas: usize,
 }
 
-/// What a call asks for.
+/// The kind of a call.
 #[derive(Debug)]
 pub(crate) enum Asked {
     /// A task.

@@ -1,7 +1,7 @@
 //! The ends of the network in the nodes: connections of a worker, calls that reach a coordinator.
 //!
-//! What a node sends waits here until the world takes it, and what the world delivers is put into
-//! the queue of the call that it is for.
+//! Packets from a node wait here until the world takes them. Packets that the world delivers go into
+//! the queue of their call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -33,7 +33,7 @@ pub(crate) enum Way {
     Down,
 }
 
-/// What a packet holds.
+/// The content of a packet.
 #[derive(Clone)]
 pub(crate) enum Payload {
     /// May I connect?
@@ -49,7 +49,7 @@ pub(crate) enum Payload {
     Reset,
 }
 
-/// What goes over the network.
+/// A piece of a stream, on one of its two ways.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     pub(crate) stream: StreamId,
@@ -57,7 +57,7 @@ pub(crate) struct Packet {
     pub(crate) payload: Payload,
 }
 
-/// What nodes did.
+/// An event in a node, for the world.
 #[derive(Debug)]
 pub(crate) enum Sent {
     /// A worker begins a stream: on a connection to the coordinator of this number, or to connect.
@@ -83,7 +83,7 @@ pub(crate) struct Wire(Arc<Mutex<Shared>>);
 struct Shared {
     sent: Vec<Sent>,
     streams: u64,
-    /// What workers wait for, and which worker it is.
+    /// The streams on which workers wait, each with the number of the worker and its queue.
     waiting: BTreeMap<StreamId, (u64, UnboundedSender<Payload>)>,
     /// The workers that say nothing any more.
     silent: BTreeSet<u64>,
@@ -94,7 +94,7 @@ impl Wire {
         self.0.lock().unwrap()
     }
 
-    /// What nodes did since the last time.
+    /// Takes the events since the last call.
     pub(crate) fn take(&self) -> Vec<Sent> {
         std::mem::take(&mut self.shared().sent)
     }

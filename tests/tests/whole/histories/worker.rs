@@ -18,7 +18,7 @@ use crate::histories::world::{World, shard_size};
 /// A place for workers.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
-    /// What is wrong with the way from here to the store.
+    /// The faults of the way from here to the store.
     pub(crate) health: Arc<Mutex<Health>>,
     pub(crate) worker: Option<Worker>,
     pub(crate) finished: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Worker {
     pub(crate) node: Node,
     number: u64,
     run: JoinHandle<Result<Report, WorkerError>>,
-    /// What came while it was paused.
+    /// Packets that came while it was paused.
     inbox: Vec<Packet>,
 }
 
@@ -128,7 +128,7 @@ impl World {
     /// The worker in a place dies. Unless it is `loud`, nobody hears of it.
     pub(crate) fn kill_worker(&mut self, slot: usize, loud: bool) {
         if let Some(worker) = self.slots[slot].worker.take() {
-            // What its tasks would say depends on the order in which they go.
+            // The messages of its tasks would depend on the order in which they end.
             self.wire.silence(worker.number);
             self.history.count(
                 "crashed workers",

@@ -20,14 +20,14 @@ use crate::histories::worker::Slot;
 
 /// Few, so that small tables have several shards.
 pub(crate) const SHARD_WORDS: u64 = 100;
-/// What passes at once, at the least and at the most: within it, packets may come a little late.
+/// The shortest and the longest step of time, in milliseconds. Packets may come late by a step.
 const STEP_MIN: u64 = 4;
 const STEP_MAX: u64 = 256;
 /// A history that takes longer once nothing bad happens any more has failed: many times what the
 /// longest deadlines make of it.
 pub(crate) const END_MAX: u64 = 20 * 60 * 1000;
 
-/// What a history is about.
+/// The conditions of a history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plot {
     pub(crate) bits: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Plot {
     pub(crate) lease_ms: u64,
     /// The longest delay of a write.
     pub(crate) slowest: u64,
-    /// So many segments are in the journal before the first coordinator starts.
+    /// The segments in the journal before the first coordinator starts.
     pub(crate) segments: u64,
     pub(crate) weather: Weather,
     /// The usual time between two faults, and when the last one may come.
@@ -147,7 +147,7 @@ impl World {
         self.numbers
     }
 
-    /// Something is to happen so many milliseconds from now.
+    /// Lets an event happen `after` milliseconds from now.
     pub(crate) fn plan(&mut self, after: u64, event: Event) {
         let number = self.number();
         let at = self.history.now + after;
@@ -286,7 +286,7 @@ impl World {
                 "it has read something else"
             );
         }
-        // What is lost has to come out the same, and is settled when one says so.
+        // Lost ranges have to come out the same, and one result settles them.
         let lost = found.lost(u64::MAX);
         let lost = lost.map(|(head, place, _)| Fact::Range(head, place.digest));
         let known = self.chain.now().iter().copied().chain(lost);

@@ -15,11 +15,11 @@ use crate::common::{end, run};
 
 const SILENT: usize = 800;
 const SLOW: usize = 800;
-/// The limits of the server are so many times as short as in `serve/src/net/limits.rs`.
+/// The server's time limits are those in `serve/src/net/limits.rs` divided by this.
 const HASTE: u32 = 4;
 /// When they must be gone: fifteen seconds are the limit of a connection without a call.
 const GONE: Duration = Duration::from_secs(30);
-/// So long, and for so many questions, honest ones are asked. The others stay for longer, so one that is answered
+/// The least time and the least number of honest questions. The others stay for longer, so a question that is answered
 /// within this time did not wait for them to go.
 const AMONG_THEM: Duration = Duration::from_secs(2);
 const QUESTIONS: usize = 50;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::common::cluster::{Cluster, Process, free_port, wait_for};
 use crate::common::{FINGERPRINT_28, number, run_in};
 
-/// What takes longer never comes.
+/// A read that takes longer fails.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Those who listen to a job hear of it until it is finished, and it is none the slower.

@@ -1,4 +1,4 @@
-//! What happens to a table while it is served, and how serving ends.
+//! Changes of a table while it is served, and the end of serving.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

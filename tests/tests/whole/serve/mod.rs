@@ -40,7 +40,7 @@ impl Served {
         Served::in_haste(1, home, args)
     }
 
-    /// The same with limits of connections that are so many times as short.
+    /// The table in `home`, with more arguments and with limits of connections divided by `haste`.
     fn in_haste(haste: u32, home: TempDir, args: &[&str]) -> Served {
         let port = free_port();
         let mut command = serve(&home.path().join("table"), port);
@@ -70,7 +70,7 @@ impl Served {
         get(self.port, path, &[])
     }
 
-    /// What the API says.
+    /// The answer of the API, which must have status 200.
     fn api(&self, path: &str) -> Value {
         let response = self.get(&format!("/api/{path}"));
         assert_eq!(response.status, 200, "{path}: {response:?}");
@@ -121,7 +121,7 @@ fn other_commands_find_what_they_need() {
     served.stop();
 }
 
-/// What needs the files of a table downloads it, and says so.
+/// `chomp verify` needs the files of a table: it downloads them, and says so.
 #[test]
 fn a_table_elsewhere_is_checked_and_served_here() {
     let served = Served::start();

@@ -14,7 +14,7 @@ use super::Served;
 use crate::common::cluster::{Process, free_port, wait_for};
 use crate::common::{end, needs, run};
 
-/// So many connections of each of seven addresses say nothing: more than a server has places for.
+/// Silent connections from each of seven addresses: more than a server has places for.
 const SILENT: usize = 700;
 /// How long a visitor waits for an answer.
 const HANG: Duration = Duration::from_secs(10);

@@ -140,7 +140,7 @@ impl Slurm {
         }
     }
 
-    /// Submits a job that builds the table of so many bits, with more options of sbatch, and tells its number.
+    /// Submits a job that builds the table of `bits` bits, with more options of sbatch, and returns its number.
     pub(crate) fn submit(&self, options: &[&str], bits: u32, range_bits: u32) -> String {
         let log = format!("--output={}", self.home().join("log-%a").display());
         let (bits, range_bits) = (bits.to_string(), range_bits.to_string());
@@ -151,7 +151,7 @@ impl Slurm {
         text(&self.run("sbatch", &args).stdout).trim().to_owned()
     }
 
-    /// What a job has said, or an element of an array; those of other jobs have this number.
+    /// The log of an element of an array; a job that is no array has element `u32::MAX - 1`.
     pub(crate) fn said(&self, element: Option<u32>) -> String {
         let element = element.unwrap_or(u32::MAX - 1);
         let log = self.home().join(format!("log-{element}"));
@@ -205,7 +205,7 @@ impl Slurm {
         self.states(job).iter().all(|state| state == "COMPLETED")
     }
 
-    /// The fingerprint of the published table of so many bits.
+    /// The fingerprint of the published table of `bits` bits.
     pub(crate) fn fingerprint(&self, bits: u32) -> String {
         let manifest = self.table().join(format!("table-{bits}/manifest.json"));
         let bytes = fs::read(&manifest).unwrap_or_else(|error| {

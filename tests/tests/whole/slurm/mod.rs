@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 /// A job of some seconds: half of it is done before anybody can be disturbed.
 const BITS: u32 = 28;
 const RANGE_BITS: u32 = 14;
-/// So many ranges are done when it is disturbed, of 16,384.
+/// The number of ranges, of 16,384, that are done when it is disturbed.
 const BEGUN: u64 = 1_000;
 
 fn wait_until_begun(slurm: &Slurm) {

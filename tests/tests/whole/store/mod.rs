@@ -127,7 +127,7 @@ fn people_of_one_group_share_a_directory() {
     assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_28);
 }
 
-/// What is lost while a job runs is computed again.
+/// All parts are removed while no worker runs, and computed again.
 #[test]
 fn parts_that_disappear_are_made_again() {
     let cluster = Cluster::new();

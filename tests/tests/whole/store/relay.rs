@@ -17,7 +17,7 @@ pub(crate) const OLD_KEY: &str = "old";
 pub(crate) const NEW_KEY: &str = "new";
 /// Where a pod gets its credentials, which are to be renewed with every request.
 pub(crate) const CREDENTIALS: &str = "/credentials";
-/// Of so many requests one fails, or stalls.
+/// The numbers of requests of which one fails, or stalls.
 const FAILS_ONE_IN: usize = 10;
 const STALLS_ONE_IN: usize = 75;
 /// How long a slow server thinks, in milliseconds, and how long when it stalls.
@@ -29,7 +29,7 @@ const RACE: Duration = Duration::from_millis(50);
 /// The header by which an object is created only if it is absent.
 const CONDITION: &str = "if-none-match";
 
-/// What happens on the way.
+/// The state of the way to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// All passes as it is.
@@ -46,8 +46,8 @@ pub(crate) enum Way {
     Failing,
     /// The server takes its time, and now and then much of it.
     Slow,
-    /// [`OLD_KEY`] is good for so many parts, and has then expired, which the server says with this status. Pods get
-    /// [`NEW_KEY`] when half of them are there.
+    /// [`OLD_KEY`] expires after `parts` parts, which the server says with this status. Pods get [`NEW_KEY`] when half
+    /// of them are there.
     Expires { parts: usize, status: u16 },
 }
 
@@ -89,19 +89,19 @@ struct State {
     counts: Counts,
     /// The parts that were created with [`OLD_KEY`] in this way.
     parts: usize,
-    /// What was created while the server was [`Way::Racing`].
+    /// The paths of the requests that passed without their condition.
     created: BTreeSet<String>,
 }
 
-/// What becomes of one request.
+/// The treatment of one request.
 enum Fate {
     Pass,
-    /// Passes, and its answer comes so much later.
+    /// Passes, and its answer comes after a delay.
     Delay(Duration),
     /// Passes, and the answer is another one.
     PassAnd(String),
     Answer(String),
-    /// Passes after so long, without its condition.
+    /// Passes after a delay, without its condition.
     Forget(Duration),
 }
 
@@ -263,7 +263,7 @@ impl State {
         message(200, &body)
     }
 
-    /// What a server does with a creation that looks first and creates later.
+    /// The fate of a request at a server that looks first and creates later.
     fn race(&mut self, head: &str) -> Fate {
         let path = path(head);
         if head.starts_with("DELETE ") {
@@ -279,7 +279,7 @@ impl State {
     }
 }
 
-/// What a request is about.
+/// The path in the first line of a request.
 fn path(head: &str) -> String {
     head.split(' ').nth(1).expect("a path").to_owned()
 }

@@ -16,10 +16,10 @@ use crate::common::{Ended, FINGERPRINT_24, fingerprint, number};
 
 /// Who has no key, but is told where to get one.
 const POD: &str = "";
-/// For so many seconds a server is gone, if `CHOMP_OUTAGE` does not say for how many: longer than all is repeated at
-/// short intervals, and shorter than anybody waits.
+/// The seconds for which a server is gone, unless `CHOMP_OUTAGE` says: longer than all is repeated at short intervals,
+/// and shorter than anybody waits.
 const OUTAGE: f64 = 2.0;
-/// So many ranges are some, and far from all.
+/// A number of ranges that is far from all.
 const SOME: u64 = 1 << 4;
 
 /// A job whose way to the server is a relay.
@@ -71,7 +71,7 @@ impl Job {
         number(&self.bucket.cluster.status(), "ranges_done")
     }
 
-    /// Waits until so many more ranges are acknowledged; how many there are then.
+    /// Waits until `more` ranges are acknowledged beside those of now; returns how many there are then.
     fn wait_for_more(&self, more: u64) -> u64 {
         let (before, mut done) = (self.ranges_done(), 0);
         wait_for("more ranges", || {
@@ -162,7 +162,7 @@ fn a_server_that_is_gone_for_a_while_is_waited_for() {
 /// Of temporary credentials that were put into the environment.
 #[test]
 fn credentials_that_expire_half_way() {
-    // As Amazon says it. There are more parts than so many.
+    // The status that Amazon gives. The job has more parts.
     let (parts, status) = (64, 400);
     let Some(job) = Job::new(Way::Expires { parts, status }) else {
         return;
@@ -210,7 +210,7 @@ fn credentials_that_expire_half_way() {
 /// Of a pod, which gets new ones while the old ones are still good.
 #[test]
 fn credentials_that_are_renewed_in_time() {
-    // What is under way when there are new ones is less than half of so many parts.
+    // Fewer than half of these parts are under way when there are new credentials.
     let (parts, status) = (32, 400);
     let Some(job) = Job::new(Way::Expires { parts, status }) else {
         return;
