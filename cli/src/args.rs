@@ -84,7 +84,7 @@ fn of_command(command: clap::Command, above: &str) -> clap::Command {
 pub(crate) enum Command {
     /// Compute the table on this machine: start, continue or extend it
     Run(RunArgs),
-    /// Compute the Sprague-Grundy value of every position of at most so many tiles
+    /// Compute the Sprague-Grundy value of every position up to a number of tiles
     Grundy(GrundyArgs),
     /// Lease the work to workers on any number of machines, and serve the finished table
     Coordinator(CoordinatorArgs),

@@ -21,7 +21,7 @@ mod scratch;
 
 use scratch::Folder;
 
-/// After a save, the next one waits so many times as long as the save took.
+/// The pause after a save, as a multiple of the time that the save took.
 const SAVE_SHARE: u32 = 10;
 
 /// The memory that the program takes besides bitmaps.

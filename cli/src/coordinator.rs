@@ -204,7 +204,7 @@ struct Endpoints {
     tls: bool,
     /// The port, if it is on loopback.
     loopback: Option<u16>,
-    /// What its certificate is for.
+    /// The names and addresses in its certificate.
     names: Vec<String>,
 }
 

@@ -96,7 +96,7 @@ fn line(samples: &[(f64, f64)]) -> (f64, f64) {
     (mean_y - rise * mean_x, rise)
 }
 
-/// What coding the small table costs.
+/// The costs of coding the sample table.
 fn coding(isa: Isa, clock: Clock) -> Costs {
     let (bits, range_bits) = SAMPLE;
     let range_bits = RangeBits::new(range_bits).expect("within the limits");

@@ -35,7 +35,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Opens the store for a job that `threads` threads with so much memory will work on.
+    /// Opens the store for a job of `threads` threads with `memory_bytes` bytes of memory.
     pub(crate) async fn open(
         wanted: Wanted,
         args: &TableArgs,
@@ -91,7 +91,7 @@ impl Directory {
         })
     }
 
-    /// What a run took.
+    /// The cost of this run, and of those before.
     pub(crate) fn cost(&self, run: Meter) -> Cost {
         Cost {
             before: Some(self.worked),
@@ -166,7 +166,7 @@ pub(crate) async fn prune(journal: &Journal, size: u32, display: &Display) {
     }
 }
 
-/// The manifest of the published table, if it is of so many bits or more, after a check of every byte.
+/// The manifest of the published table, if it has at least `bits` bits, after a check of every byte.
 fn finished(directory: &Path, bits: u32) -> anyhow::Result<Option<Manifest>> {
     let read = || {
         let table = Table::open(directory)?;

@@ -47,7 +47,7 @@ pub(crate) enum Event {
         /// Null if it cannot be told yet.
         seconds_left: Option<f64>,
     },
-    /// An export goes on: so many stored words were read, of all that will be.
+    /// An export goes on: `read` of `total` stored words were read.
     Exporting { read: u64, total: u64 },
     /// A message for people.
     Message { text: String },

@@ -128,7 +128,7 @@ fn of_table(error: &TableError) -> Option<Exit> {
         | TableError::Beyond { .. }
         | TableError::BeyondTiles { .. }
         | TableError::NotInShard { .. } => Some(Exit::Refused),
-        // What a table on a server could not be read for.
+        // Why a table on a server could not be read.
         TableError::Io { source, .. } => {
             let cause = source.get_ref()?;
             of_download(cause.downcast_ref()?)

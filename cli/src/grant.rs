@@ -59,7 +59,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// What follows from variables, written as `env` prints them, without `SLURM_`.
+    /// The CPUs and bytes that variables grant, written as `env` prints them, without `SLURM_`.
     fn granted(environment: &str) -> (Option<usize>, Option<u64>) {
         let grant = Grant::of(|name| {
             let name = name.strip_prefix("SLURM_")?;
@@ -90,7 +90,7 @@ mod tests {
                 Some(2),
                 Some(50),
             ),
-            // The same with three tasks on two nodes.
+            // Three tasks on two nodes.
             (
                 "CPUS_ON_NODE=4 MEM_PER_NODE=100 NODEID=0 STEP_TASKS_PER_NODE=2,1",
                 Some(2),
@@ -116,7 +116,7 @@ mod tests {
             ("MEM_PER_NODE=0", None, None),
             // More tasks than CPUs.
             ("CPUS_ON_NODE=1 STEP_TASKS_PER_NODE=2", Some(1), None),
-            // What cannot be read says nothing.
+            // Unusable values are ignored.
             ("CPUS_ON_NODE=many MEM_PER_CPU=20", None, None),
             ("CPUS_ON_NODE=4 STEP_TASKS_PER_NODE=0", Some(4), None),
             (

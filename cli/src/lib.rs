@@ -92,7 +92,7 @@ pub fn main() -> ExitCode {
     main_in_haste(1)
 }
 
-/// The same with leases, limits of connections, patience and pauses that are so many times as short: for tests, which wait
+/// Runs the program with leases, limits of connections, patience and pauses divided by `haste`: for tests, which wait
 /// for them.
 pub fn main_in_haste(haste: u32) -> ExitCode {
     let (command, name) = Args::read();
@@ -157,8 +157,8 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Serve(args) => serve::run(args, display).await,
         }
     });
-    // What still reads or checks when the program was stopped is of no more use, and what is written
-    // appears when it is complete.
+    // Reads and checks that still run after the stop are of no more use, and files appear when they are
+    // complete.
     runtime.shutdown_timeout(LAST_WORDS);
     exit
 }

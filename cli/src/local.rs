@@ -33,7 +33,7 @@ const COORDINATOR_BYTES: u64 = 128 << 20;
 /// The memory that a coordinator takes for each range: its place in the plan and in the journal.
 pub(crate) const COORDINATOR_RANGE_BYTES: u64 = 250;
 
-/// The memory for the worker, if the worker and the coordinator share so many bytes.
+/// The worker's part of `memory_bytes`, which it shares with the coordinator.
 ///
 /// # Errors
 ///

@@ -23,7 +23,7 @@ use crate::grant::Grant;
 const RANGE_BITS_USUAL: u32 = 24;
 /// Still larger ranges have fewer sources, but their slow bitmaps cost more than that saves.
 const RANGE_BITS_LARGE: u32 = 26;
-/// An average layer has so many ranges for each thread, so that threads rarely wait.
+/// The ranges that an average layer needs for each thread, so that threads rarely wait.
 const RANGES_PER_THREAD: u64 = 3;
 
 /// The longest machine name in a worker's name: the coordinator takes names of up to 64 bytes.

@@ -174,7 +174,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Measures the costs in so many threads at the same time, as they share caches, and maybe cores.
+/// Measures the costs in `threads` threads at the same time, as they share caches, and maybe cores.
 fn measure(bits: u32, range_bits: RangeBits, isa: Isa, threads: NonZeroUsize) -> Costs {
     let measured: Vec<Costs> = std::thread::scope(|scope| {
         let measure = || costs::measure(bits, range_bits, isa, &mut machine::thread_cpu_time);

@@ -1,4 +1,4 @@
-//! What the user sees while a job runs: a bar on a terminal, plain lines elsewhere.
+//! The progress of a job as the user sees it: a bar on a terminal, plain lines elsewhere.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::stage::{self, Stage};
 const BAR_EVERY: Duration = Duration::from_millis(100);
 /// How often a line is written where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
-/// The length of the bar: the job's work is so many steps.
+/// The length of the bar, in steps: all the work of a job or a stage.
 const BAR_STEPS: u64 = 1000;
 
 /// The form of the bar of a job or a stage.
@@ -32,7 +32,7 @@ pub(crate) struct Display {
     terminal: bool,
     /// Whether to write events instead of lines.
     json: bool,
-    /// Whatever waits for a time waits so many times as short: 1, but in tests.
+    /// The divisor of waiting times: 1, but in tests.
     haste: u32,
 }
 

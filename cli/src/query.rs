@@ -186,7 +186,7 @@ fn from_lines<T: Tells>(
 fn tell<T: Tells>(source: &T, style: Style, positions: &[T::Position]) -> anyhow::Result<bool> {
     match source.texts(style, positions) {
         Ok(text) => crate::try_print(&text),
-        // What can be told is told, up to the first position that cannot.
+        // Answers all positions before the first that fails.
         Err(_) if positions.len() > 1 => {
             let (first, rest) = positions.split_at(positions.len() / 2);
             Ok(tell(source, style, first)? && tell(source, style, rest)?)

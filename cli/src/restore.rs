@@ -40,8 +40,8 @@ pub(crate) fn is_restored(bits: u32, size: u32, range_bits: RangeBits) -> bool {
     bits < size && bits >= BITS_MIN.max(range_bits.get())
 }
 
-/// Restores, by so many threads with so much memory, the ranges that the largest published table in the store of a job has,
-/// and the job has not. Returns whether the job is to go on: not if it was stopped.
+/// Restores the ranges that the largest published table in the job's store has and the job has not, by `threads`
+/// threads with `memory_bytes` bytes of memory. Returns whether the job is to go on: not if it was stopped.
 pub(crate) async fn restore(
     directory: &Directory,
     size: u32,
@@ -141,7 +141,7 @@ async fn published(location: &Location, display: &Display) -> anyhow::Result<Opt
         .ok())
 }
 
-/// What is restored, and with what.
+/// The inputs of a restoration.
 struct Work {
     table: Table,
     /// The bits of the job.
@@ -181,7 +181,7 @@ impl Work {
             |layers| keeper.keep(layers),
             watch,
         );
-        // What is there is right, however it ended.
+        // All that is restored is right, however it ended.
         keeper.finish().map_err(RestoreError::Keep)?;
         let shards = done?;
         let names = [bits, self.size].map(folder_name);
@@ -198,7 +198,7 @@ struct Keeper {
     /// How many participants the table says have computed each range alike.
     replicas: u32,
     parts: AtomicU64,
-    /// What is in no part yet: so ranges of several regions come into one.
+    /// The records in no part yet: ranges of several regions share parts.
     waiting: Mutex<Waiting>,
     waiting_bytes_max: usize,
     runtime: Handle,

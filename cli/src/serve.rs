@@ -89,7 +89,7 @@ fn limits(behind_proxy: bool) -> Limits {
 
 pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Exit> {
     let stop = stop_on_signals()?;
-    // What is wrong with the table now is told now, and not to whoever asks first.
+    // A fault of the table is reported now, and not to whoever asks first.
     let mut table = download::directory(&args.source, display, &stop).await?;
     if let Place::Elsewhere(_) = args.source.table {
         table.pop();

@@ -291,7 +291,7 @@ struct Job {
     done: f64,
     /// The time of all its runs together.
     seconds: u64,
-    /// What it still takes if it goes on as fast.
+    /// The seconds to its end, if it goes on as fast.
     seconds_left: Option<f64>,
 }
 
@@ -444,7 +444,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes of asking a server that gives one answer to everybody, and how many asked.
+    /// The error of asking a server that answers everybody alike, and how many asked.
     async fn asked(answer: &'static str, endless: bool, ca: Option<String>) -> (String, usize) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

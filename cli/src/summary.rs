@@ -40,11 +40,11 @@ pub(crate) struct Summary {
     bytes: u64,
 }
 
-/// What the table holds. Of a mirror pair, `stored` counts one; all other numbers count both.
+/// The content of a table. Of a mirror pair, `stored` counts one; all other numbers count both.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Content {
-    /// The positions of at most so many bits.
+    /// The positions of at most `bits` bits.
     Losing {
         bits: u32,
         positions: u64,
@@ -53,7 +53,7 @@ enum Content {
         /// Index k: the losing positions of at most k bits.
         losing_by_bits: Vec<u64>,
     },
-    /// The Grundy values of the positions of at most so many tiles.
+    /// The Grundy values of the positions of at most `tiles` tiles.
     Values {
         tiles: u32,
         positions: u64,
@@ -63,7 +63,7 @@ enum Content {
     },
 }
 
-/// The Grundy values of the positions of so many tiles.
+/// The Grundy values of the positions of `tiles` tiles.
 #[derive(Debug, Serialize)]
 struct Area {
     tiles: u32,

@@ -1,4 +1,4 @@
-//! What the coordinator itself manages: ten thousand workers that lease, answer heartbeats and complete, a
+//! Measures the coordinator alone: ten thousand workers that lease, answer heartbeats and complete, a
 //! million ranges, one thread. Nothing is evaluated, and the storage keeps no more than the journal.
 //!
 //! `cargo bench -p chomp-coordinator --features simulation --bench control` prints the completions per
@@ -25,7 +25,7 @@ use tonic::metadata::MetadataValue;
 const BITS: u32 = 32;
 const WORKERS: u64 = 10_000;
 const PARTICIPANTS: u64 = 10;
-/// When so many completions were counted, it is enough: those of almost all ranges.
+/// The completions after which the benchmark ends: those of almost all ranges.
 const COMPLETIONS_MAX: u64 = 1_000_000;
 
 /// Objects in memory, durable at once.
@@ -49,7 +49,7 @@ impl Storage for Memory {
             let (problem, source) = (Problem::AlreadyExists, "the object exists");
             return Err(StorageError::new(problem, Action::Create, key, source));
         }
-        // What a disk keeps is no memory of the process, and nobody reads it here.
+        // Bytes on a disk take no memory of the process, and nobody reads them here.
         drop(bytes);
         objects.insert(key.clone(), Bytes::new());
         Ok(())

@@ -43,7 +43,7 @@ pub enum ArbiterError {
         head: Head,
         /// The digest that its record should have.
         digest: Digest,
-        /// What is wrong with it.
+        /// Why it cannot be read.
         source: StoreError,
     },
     /// A record has the digest that it was committed with, but is no range.
@@ -53,7 +53,7 @@ pub enum ArbiterError {
         head: Head,
         /// The digest of the record.
         digest: Digest,
-        /// What is wrong with it.
+        /// Why it cannot be decoded.
         source: FormatError,
     },
     /// A shard cannot be merged.
@@ -76,7 +76,7 @@ impl ArbiterError {
     }
 }
 
-/// What the arbiter has found to be right.
+/// A unit as the arbiter has computed it.
 #[derive(Clone, Debug)]
 pub(crate) enum Arbitrated {
     /// A range, whose record is in this part.

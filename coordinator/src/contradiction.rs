@@ -29,14 +29,14 @@ use crate::arbiter::{Arbiter, ArbiterError};
 const SUMS_BITS: u32 = 20;
 /// The number of sums. Of fewer lies than this some are the only one in their sum.
 const SUMS: usize = 1 << SUMS_BITS;
-/// The search follows so many words without a mirror image.
+/// The most words without a mirror image that the search follows.
 const WORDS_MAX: usize = 16;
-/// So many ranges are read at a time.
+/// The ranges that are read at a time.
 const READ: usize = 32;
-/// So many ranges are kept in memory: some 100 MiB with 26 range bits.
+/// The most ranges in memory: some 100 MiB with 26 range bits.
 const KEPT: usize = 128;
 
-/// What is left of words when each pair cancels.
+/// Sums of words in which mirror pairs cancel.
 struct Sums(Vec<u64>);
 
 impl Default for Sums {

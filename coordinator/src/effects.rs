@@ -25,7 +25,7 @@ pub(crate) enum Effect {
     Arbitrate {
         submission: SubmissionId,
         unit: Unit,
-        /// What was said of the file, if it is a shard.
+        /// The description of the file, if it is a shard.
         said: Option<Box<Merged>>,
     },
     /// Finds out whether the record of a range is lost, as a worker says.
@@ -48,7 +48,7 @@ pub(crate) struct Batch {
     pub(crate) submissions: Vec<SubmissionId>,
 }
 
-/// What effects work with.
+/// The state that effects share.
 #[derive(Debug)]
 pub(crate) struct Tools {
     pub(crate) storage: Arc<dyn Storage>,
@@ -75,7 +75,7 @@ impl Tools {
     }
 }
 
-/// What came of an effect.
+/// The outcome of an effect.
 #[derive(Debug, Default)]
 pub(crate) struct EffectResult {
     /// Whether the effect was a segment of the journal.
@@ -84,7 +84,7 @@ pub(crate) struct EffectResult {
     pub(crate) audited: Option<Audited>,
     /// The events that the desk gives to the plan.
     pub(crate) events: Vec<Event>,
-    /// What the arbiter has decided.
+    /// The decision of the arbiter.
     pub(crate) arbitrated: Option<(SubmissionId, Arbitrated)>,
     /// The manifest that was published.
     pub(crate) published: Option<Manifest>,
@@ -256,7 +256,7 @@ async fn arbitrate(
         Err(error) => {
             let mut events = Vec::new();
             let reason = describe(&error);
-            // What is lost is computed again, and then the plan asks once more.
+            // A lost range is computed again, and then the plan asks once more.
             let lost = error.lost();
             if let Some((head, digest)) = lost {
                 tracing::warn!("{reason}");

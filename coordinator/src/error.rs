@@ -38,7 +38,7 @@ impl JobError {
         let StoreError::Storage(error) = storage else {
             return false;
         };
-        // What passes, the store has waited for.
+        // The store itself waits out transient faults.
         !matches!(error.problem.fault(), None | Some(FaultKind::Damage))
     }
 }

@@ -128,7 +128,7 @@ impl Job {
             tokio::select! {
                 biased;
                 () = stop.cancelled(), if stops_at.is_none() => {
-                    // What is handed in to a job that has failed is of no use: workers only hear of it.
+                    // Results for a job that has failed are of no use: workers only hear of the failure.
                     let time = if self.desk.has_failed() {
                         finish_time.min(HEARING_TIME)
                     } else {

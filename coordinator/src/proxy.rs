@@ -10,7 +10,7 @@
 //! The job is asked about that before the first byte is read, and when the last one is there: meanwhile others may have
 //! done the work, and what they have put must stay.
 //!
-//! Transfers are bounded: so many at a time, so much memory for the objects under way, and less of both for one
+//! Transfers are limited in number and in memory for the objects under way, for all together and, lower, for each
 //! participant, wherever its workers are. A request that waits too long for its turn is told to come back (503), and a
 //! transfer that is slower than the pace for all peers is broken off.
 
@@ -164,7 +164,7 @@ impl Proxy {
         self.transfers.take(participant, 1, TURN_TIME).await
     }
 
-    /// Asks the job whether a worker may put an object of so many bytes now.
+    /// Asks the job whether a worker may put an object of `length` bytes now.
     async fn begin_put(
         &self,
         worker: WorkerId,
@@ -187,7 +187,7 @@ impl Proxy {
         }
     }
 
-    /// The memory for a body of so many bytes, once it is free.
+    /// The memory for a body of `bytes` bytes, once it is free.
     async fn memory(&self, participant: ParticipantId, bytes: u64) -> Option<Share> {
         let kib = bytes.div_ceil(KIB).max(1);
         let (shares, count) = match u32::try_from(kib) {
@@ -307,7 +307,7 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
 
 type Refused = (StatusCode, &'static str);
 
-/// What a request wants to put, and for which worker; or why no worker may ask for that.
+/// The object that a request puts, and for which worker; or why no worker may ask for that.
 fn judge(proxy: &Proxy, request: &Request<Body>) -> Result<(Target, Key, WorkerId, u64), Refused> {
     let headers = request.headers();
     let key = key_of(request);
@@ -350,7 +350,7 @@ fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     (values.next().is_none() && digits).then(|| value.parse().ok())?
 }
 
-/// What `key` names of a job whose table will be in `folder`, if it is something that workers write.
+/// The part or shard that `key` names, if it names one; the job's table will be in `folder`.
 fn target_of(key: &Key, folder: &str) -> Option<Target> {
     if let Some(name) = PartName::of(key) {
         return Some(Target::Part(name));
@@ -362,7 +362,7 @@ fn target_of(key: &Key, folder: &str) -> Option<Target> {
     is_name.then_some(Target::Shard(number))
 }
 
-/// A body that has so many bytes.
+/// Reads a body of `length` bytes.
 async fn read(proxy: &Proxy, body: Body, length: u64) -> Result<Bytes, Refused> {
     let wrong = (
         StatusCode::BAD_REQUEST,

@@ -5,7 +5,7 @@
 //! table agrees with each smaller table in the same store and with the fingerprints that are known. It writes
 //! `SHA256SUMS`, and then the manifest: a folder without a manifest is no table.
 //!
-//! What is written depends on the journal and this program's version, so an interrupted publication is done again.
+//! The files follow from the journal and this program's version, so an interrupted publication is done again.
 
 use bytes::Bytes;
 use chomp_store::{Journal, Merged, Storage, StoreError, published};
@@ -36,10 +36,10 @@ pub enum PublishError {
     Asymmetric {
         /// The number of bits.
         bits: u32,
-        /// The losing positions of at most so many bits.
+        /// The losing positions of at most `bits` bits.
         counted: u64,
-        /// What their number is when each that is stored is counted with its mirror image. If it
-        /// is the same, some are mirror images of others than those that are stored.
+        /// Their number when each that is stored is counted with its mirror image. If it equals
+        /// `counted`, some are mirror images of others than those that are stored.
         expected: u64,
     },
     /// A smaller table is published, and says something else.
@@ -53,7 +53,7 @@ pub enum PublishError {
         /// The number of bits for which they differ.
         bits: u32,
     },
-    /// The table of so many bits is known, and has another fingerprint.
+    /// The known table of `bits` bits has another fingerprint.
     #[error(
         "the positions of {bits} bits have the fingerprint {found}; that of the published table is {known}. Some worker's \
          result is wrong and was not found out: do not use this table, build it anew in another directory with \
@@ -62,9 +62,9 @@ pub enum PublishError {
     DiffersFromKnown {
         /// The number of bits for which they differ.
         bits: u32,
-        /// What the shards make.
+        /// The fingerprint of the shards.
         found: Digest,
-        /// What is known.
+        /// The published fingerprint.
         known: Digest,
     },
     /// The manifest of a smaller table cannot be read.
@@ -72,7 +72,7 @@ pub enum PublishError {
     Manifest {
         /// The folder of the smaller table.
         folder: String,
-        /// What is wrong with it.
+        /// Why it cannot be parsed.
         source: FormatError,
     },
 }

@@ -27,9 +27,9 @@ pub(crate) const CALLS_EACH_CPU: u32 = 1000;
 pub(crate) const CALLS_MIN: u32 = 2000;
 /// How long a call waits for its turn, and how long a refusal is held back.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// So many leases of a heartbeat, ranges of a result, or records of a report cost as much as a call.
+/// The leases of a heartbeat, ranges of a result, or records of a report that cost as much as a call.
 const ITEMS_OF_A_CALL: usize = 64;
-/// What joining costs, in calls: others hear of each worker.
+/// The cost of joining, in calls: others hear of each worker.
 pub(crate) const JOIN_COST: u32 = 8;
 
 /// The largest message that is read: a heartbeat of the largest worker, or a shard.
@@ -40,7 +40,7 @@ pub(crate) const MESSAGES_BYTES: Limit = Limit {
     each: 16 << 20,
 };
 
-/// What comes before a message: whether it is compressed, and its length.
+/// The bytes before a message: whether it is compressed, and its length.
 const HEAD_BYTES: u32 = 5;
 
 /// The owner of the table: no quota binds it.
@@ -90,7 +90,7 @@ impl Default for Quota {
 }
 
 impl Quota {
-    /// So many calls a second for each participant.
+    /// Allows each participant `a_second` calls a second.
     pub(crate) fn new(a_second: NonZeroU32) -> Quota {
         Quota {
             calls: Arc::new(Rates::new(a_second)),
@@ -138,12 +138,12 @@ impl Quota {
         }
     }
 
-    /// Charges a call that turned out to cost as much as so many more.
+    /// Charges a call that turned out to cost as much as `calls` more.
     pub(crate) fn charge(&self, participant: ParticipantId, calls: u32) {
         self.calls.charge(participant, calls, Instant::now());
     }
 
-    /// Charges a call for so many leases, ranges or records.
+    /// Charges a call for its leases, ranges or records.
     pub(crate) fn charge_items(&self, participant: ParticipantId, items: usize) {
         let calls = u32::try_from(items / ITEMS_OF_A_CALL).unwrap_or(u32::MAX);
         self.charge(participant, calls);
@@ -191,7 +191,7 @@ mod tests {
             refused.to_string().contains("come back in 1 s"),
             "{refused}"
         );
-        // What a call costs is paid before the next one.
+        // The cost of a call is paid before the next one.
         quota.charge_items(BOB, 64 * 399);
         let refused = quota.turn(BOB).await.unwrap_err();
         assert!(
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(honest.collect().await.unwrap().to_bytes().len(), 1 << 20);
         drop(held);
         assert!(endless(ANN).frame().await.unwrap().is_ok());
-        // What is announced counts before it comes.
+        // Announced bytes count before they come.
         let announces = |bytes: u8| {
             let [start, rest] = [vec![0], vec![0, bytes, 0, 0]].map(Bytes::from);
             let silence = tokio_stream::pending::<Result<Bytes, BoxError>>();

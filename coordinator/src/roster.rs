@@ -47,7 +47,7 @@ impl Roster {
         self.list.clone().revocation(holder)
     }
 
-    /// What people call a participant.
+    /// A participant's name, or else its number.
     pub(crate) fn name(&self, participant: ParticipantId) -> String {
         let known = self.list.name(participant);
         known.unwrap_or_else(|| format!("number {}", participant.0))
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(roster.change(list), [revoked_event(3)]);
     }
 
-    /// What is in the file counts: at once for who has a newer credential, and for the others soon.
+    /// A change of the file counts at once for who has a newer credential, and soon for the others.
     #[tokio::test(start_paused = true)]
     async fn the_list_is_read_again_when_it_changes() {
         let folder = tempfile::tempdir().unwrap();

@@ -48,7 +48,7 @@ pub use simulated::SimulatedCoordinator;
 
 /// How the paths of the calls of workers begin.
 const CALLS_PATH: &str = "/chomp.v1.Coordinator/";
-/// The same where everybody may ask: the name of a service.
+/// The largest health check, which anybody may send.
 const HEALTH_BYTES_MAX: usize = 1 << 10;
 
 /// Why a coordinator does not start.
@@ -80,8 +80,7 @@ pub struct Options {
     pub size: u32,
     /// How many participants have to compute each range alike.
     pub replicas: u32,
-    /// One in so many ranges has to be found by one participant more before it counts; 0: none. If it is not said, as
-    /// [`Settings`] has it.
+    /// One range in `draw_one_in` is drawn, so it needs one more vote; 0: none. Without it, as [`Settings`] has it.
     pub draw_one_in: Option<u32>,
     /// Where workers find the store, as they write it, if they may reach it.
     pub store_hint: Option<String>,
@@ -95,9 +94,9 @@ pub struct Options {
     pub site: Option<chomp_serve::Options>,
     /// Whether everybody may see the status of the job, and not only callers with a token.
     pub open_status: bool,
-    /// What connections may cost.
+    /// The limits on the number and times of connections.
     pub limits: Limits,
-    /// Leases are so many times as short as usual: 1, but in tests.
+    /// The divisor of the times of leases: 1, but in tests.
     pub haste: u32,
 }
 
@@ -262,7 +261,7 @@ impl Coordinator {
     }
 }
 
-/// What a job is opened with.
+/// The options of a job to open.
 #[derive(Debug)]
 pub(crate) struct Wishes {
     pub(crate) settings: Settings,

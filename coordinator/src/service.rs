@@ -34,10 +34,10 @@ const LEASES_MAX: usize = 1 << 13;
 const REPORTS_MAX: usize = 1 << 12;
 /// The longest name of a worker, in bytes.
 const NAME_BYTES_MAX: usize = 64;
-/// What is kept of a text that a worker sends for people to read, in characters.
+/// The characters that are kept of a text that a worker sends for people to read.
 const TEXT_CHARS_MAX: usize = 500;
 
-/// What workers are told when they join.
+/// The job, as told to workers that join.
 #[derive(Clone, Debug)]
 pub(crate) struct Hello {
     pub(crate) bits: u32,

@@ -1,4 +1,4 @@
-//! What a coordinator tells of its job: the JSON of `/status`, and the source of its metrics.
+//! The status of a coordinator's job: the JSON of `/status`, and the source of its metrics.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::job::{Snapshot, WorkerSnapshot};
 use crate::roster::Roster;
 use chomp_plan::{JobProgress, Phase};
 
-/// What a job is doing.
+/// A phase of a job, as `/status` names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobPhase {
@@ -31,7 +31,7 @@ pub struct Status {
     pub bits: u32,
     /// The bits of a range.
     pub range_bits: u32,
-    /// What the job is doing.
+    /// Whether it runs, publishes or has ended.
     pub phase: JobPhase,
     /// Why nothing is evaluated when nothing is, for people: nobody has joined, all wait for the
     /// last ranges of a layer, or the reason why the job stopped.
@@ -94,7 +94,7 @@ pub struct LayerStatus {
 /// A worker at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerStatus {
-    /// What people call it.
+    /// Its name, for people.
     pub name: String,
     /// The participant whose credential it has.
     pub participant: String,
@@ -120,7 +120,7 @@ pub struct WorkerStatus {
     pub quarantined: Option<String>,
 }
 
-/// What does not change while a coordinator runs.
+/// The constants of one run of a coordinator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JobInfo {
     pub(crate) range_bits: RangeBits,

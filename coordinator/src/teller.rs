@@ -18,12 +18,12 @@ pub(crate) const EVERY: Duration = Duration::from_millis(500);
 /// How often the status is made while nobody listens: the job's pace is measured when a status is made.
 const UNHEARD_EVERY: Duration = Duration::from_secs(5);
 
-/// A job that waits for so long is worth a line in the log.
+/// The time after which a job that waits is worth a line in the log.
 const WAITS: Duration = Duration::from_secs(3);
 /// The least time between two such lines.
 const TELL_EVERY: Duration = Duration::from_mins(1);
 
-/// What was told of that the job waits.
+/// The wait of the job, and its line in the log.
 #[derive(Debug, Default)]
 struct Waits {
     since: Option<Instant>,
@@ -83,7 +83,7 @@ impl Teller {
         self.status.borrow().clone()
     }
 
-    /// The same as text.
+    /// [`Teller::look`] as text.
     pub(crate) async fn look_at_text(&self) -> chomp_serve::StatusText {
         let status = self.look().await;
         self.text_of(status)

@@ -36,12 +36,12 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 /// The most bytes of an input.
 const INPUT_BYTES_MAX: usize = 64 << 10;
-/// What a decoder may take whatever it reads: contexts of zstd, parsers.
+/// The bytes of memory allowed for any input: contexts of zstd, parsers.
 const MEMORY_FIXED: usize = 2 << 20;
-/// What none takes, whatever it reads: four times the largest block that somebody may write, of 2^24 values.
+/// The most bytes of memory for any input: four times the largest block that somebody may write, of 2^24 values.
 const MEMORY_MAX: usize = 64 << 20;
 
-/// What came of some executions.
+/// The outcome of some executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// How many there were.
@@ -57,7 +57,7 @@ pub struct Broken {
     pub seed: u64,
     /// The input.
     pub input: Vec<u8>,
-    /// What the target said.
+    /// The panic's text, or the memory that was taken.
     pub what: String,
 }
 
@@ -95,7 +95,7 @@ impl Fuzzer {
     ///
     /// # Errors
     ///
-    /// What promise is broken.
+    /// The promise that is broken.
     pub fn check(&self, input: &[u8]) -> Result<bool, String> {
         let before = MEMORY.current_usage();
         MEMORY.reset_peak_usage();

@@ -1,6 +1,6 @@
-//! `chomp-fuzz TARGET SECONDS [SEED]` feeds a decoder for so long, from a number on; `chomp-fuzz TARGET times COUNT [SEED]`
-//! so often; `chomp-fuzz TARGET once SEED` repeats one execution; `chomp-fuzz list` names the targets; `chomp-fuzz corpus`
-//! makes their first inputs anew.
+//! `chomp-fuzz TARGET SECONDS [SEED]` feeds a decoder for SECONDS s, from number SEED on; `chomp-fuzz TARGET times
+//! COUNT [SEED]` feeds it COUNT inputs; `chomp-fuzz TARGET once SEED` repeats one execution; `chomp-fuzz list` names
+//! the targets; `chomp-fuzz corpus` makes their first inputs anew.
 
 use std::fs;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use chomp_fuzz::targets::{TARGETS, Target};
 use chomp_fuzz::{Broken, Count, Fuzzer, corpus_folder};
 
-/// So many executions are done between two looks at the clock.
+/// The executions between two looks at the clock.
 const BATCH: u64 = 1000;
 /// How often it is told how far it is.
 const TELL_EVERY: Duration = Duration::from_secs(10);

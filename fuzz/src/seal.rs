@@ -28,7 +28,7 @@ pub(crate) fn put(bytes: &mut [u8], at: usize, number: usize) {
     }
 }
 
-/// The bytes at a place, if there are so many.
+/// The `N` bytes at a place, if they are there.
 pub(crate) fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }

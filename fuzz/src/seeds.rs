@@ -26,7 +26,7 @@ pub(crate) const SECRET: &str = "chomp-never-0123456789abcdef";
 /// The time of all tokens, in seconds since 1970.
 pub(crate) const NOW: u64 = 1_800_000_000;
 
-/// What a future gives that waits for nothing.
+/// The result of a future that waits for nothing.
 fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("nothing here waits")
 }
@@ -165,7 +165,7 @@ fn manifest(bits: u32, shard_words: usize) -> Vec<u8> {
     Manifest::new(range_bits(), 1, software, fingerprints.finish(), shards).to_bytes()
 }
 
-/// What `chomp box --json` prints of boards up to 1x1, and up to 2x3.
+/// The output of `chomp box --json` for boards up to 1x1, and up to 2x3.
 pub(crate) fn boxes() -> Vec<Vec<u8>> {
     let solved = |rows: u32, columns: u32, openings: &[(u32, u32, &[[u32; 2]])]| {
         let opening = |(rows, columns, moves): &(u32, u32, &[[u32; 2]])| serde_json::json!({"rows": rows, "columns": columns, "moves": moves});
@@ -324,7 +324,7 @@ fn placed() -> Vec<part::Placed> {
     builder.finish().1
 }
 
-/// What a journal says with these entries in its first segment.
+/// The first segment of a journal that has these entries in it.
 fn journal(entries: Vec<Entry>) -> Vec<u8> {
     let storage = Arc::new(SimulatedStorage::new(1));
     let opened = Journal::open(storage.clone(), range_bits(), BITS, 5, 6);

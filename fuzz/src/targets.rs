@@ -24,13 +24,13 @@ const WORD_BYTES_MAX: u128 = 9 + 64 + 56 + 1;
 
 /// A decoder.
 pub struct Target {
-    /// What it is called.
+    /// Its name, and that of its corpus folder.
     pub name: &'static str,
     /// Whether the bytes are accepted; panics if a promise is broken.
     pub(crate) check: fn(&[u8]) -> bool,
     /// Makes digests right again.
     pub(crate) seal: fn(&mut [u8], &mut Rng),
-    /// So many bytes of memory may be taken for each byte, with what `check` needs to write it again.
+    /// The most bytes of memory for each byte of input, with those that `check` needs to write it again.
     pub(crate) memory_factor: usize,
     /// Inputs to keep.
     pub(crate) seeds: fn() -> Vec<Vec<u8>>,
@@ -90,7 +90,7 @@ pub static TARGETS: [Target; 21] = [
     Target::new("index", index, seeds::indices).sealed(seal::index),
     Target::new("shard", shard, seeds::shards).sealed(seal::shard),
     Target::new("manifest", manifest, seeds::manifests),
-    // A byte of a frame may stand for so many, zstd says.
+    // In zstd, one byte of a frame may stand for many.
     Target::new("values-shard", values::shard, values::shards)
         .sealed(values::seal_shard)
         .memory(1 << 10),
@@ -109,7 +109,7 @@ pub static TARGETS: [Target; 21] = [
     Target::new("answer", answer, seeds::answers),
 ];
 
-/// What `chomp box --json` prints.
+/// The output of `chomp box --json`.
 fn openings_of_box(bytes: &[u8]) -> bool {
     let Ok(openings) = chomp_query::of_box(bytes) else {
         return false;
@@ -345,13 +345,13 @@ fn range_header(bytes: &[u8]) -> bool {
     [0, 1, 1000, u64::MAX].map(|length| chomp_serve::is_part(bytes, length))[2]
 }
 
-/// What a worker sends a coordinator.
+/// A result from a worker.
 fn result(bytes: &[u8]) -> bool {
     let sent = v1::CompleteRequest::decode(bytes);
     sent.is_ok_and(|sent| chomp_coordinator::is_result(sent, range_bits(), BITS))
 }
 
-/// What a coordinator answers a worker.
+/// An answer from a coordinator.
 fn answer(bytes: &[u8]) -> bool {
     let reply = v1::LeaseReply::decode(bytes);
     reply.is_ok_and(|reply| chomp_worker::client::is_answer(reply, range_bits(), BITS))

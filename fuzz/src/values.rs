@@ -61,7 +61,7 @@ fn place(index: &[u8]) -> Option<ShardPlace> {
     })
 }
 
-/// What a manifest says of a shard whose values nobody has seen.
+/// The manifest's entry for a shard whose values nobody has seen.
 fn promised(bytes: &[u8], start: usize) -> ValueShardInfo {
     ValueShardInfo {
         name: "shard-0000.zst".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::shared::{SourceArgs, flag};
 
-/// What a number in the text of a position is.
+/// The meaning of the numbers in a position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Numbers {
     /// The length of a row; a rectangle is rows x columns
@@ -42,7 +42,7 @@ pub(crate) struct QueryArgs {
     #[arg(value_name = "POSITION")]
     pub(crate) positions: Vec<String>,
 
-    /// What a number says of a position
+    /// The meaning of a position's numbers
     #[arg(long, value_enum, default_value_t)]
     pub(crate) numbers: Numbers,
 

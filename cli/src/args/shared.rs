@@ -23,7 +23,7 @@ pub(super) const BITS_MIN: u32 = 2;
 /// The most bits of a table: beyond, even the largest ranges are more than a plan can hold.
 pub(super) const BITS_MAX: u32 = RangeBits::MAX + HEAD_BITS_MAX;
 
-/// What the variable of a flag says.
+/// Parses a flag's environment variable.
 pub(super) fn flag(text: &str) -> Result<bool, &'static str> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "t" | "y" | "1" => Ok(true),
@@ -69,7 +69,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// The range bits for a new table: those that were asked for, or some that suit so many threads with so much memory.
+    /// The range bits for a new table: those that were asked for, or else some that suit the threads and the memory.
     pub(crate) fn usual(self, threads: NonZeroUsize, memory_bytes: u64) -> RangeBits {
         let suitable = || machine::range_bits(self.bits, threads, memory_bytes);
         self.range_bits.unwrap_or_else(suitable)

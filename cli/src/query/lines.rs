@@ -11,7 +11,7 @@ use crate::exit::usage;
 
 /// The longest line of stdin: no position of a table takes a hundredth of it.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// What is read of stdin at a time.
+/// The bytes of stdin read at a time.
 const BUFFER_BYTES: usize = 64 << 10;
 
 impl Numbers {
@@ -58,7 +58,7 @@ pub(super) struct Positions<R, P> {
     number: u64,
     /// Rows of a drawing whose end is not known yet.
     drawn: Vec<String>,
-    /// What comes after a drawing, if that is read.
+    /// The position or error after a drawing, if read.
     after: Option<anyhow::Result<P>>,
 }
 

@@ -153,7 +153,7 @@ impl Windows<'_> {
         if report.is_err() {
             self.failed.fetch_min(number, Ordering::Relaxed);
         }
-        // What is done is told by its report.
+        // A finished window counts by its report.
         self.parts()[thread] = (number, 0.0);
         report
     }

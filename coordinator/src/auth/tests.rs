@@ -128,7 +128,7 @@ fn asked(route: &'static str) -> (&'static str, &'static str) {
     }
 }
 
-/// What a caller may show.
+/// A caller's header, and the answer to it.
 struct Credentials {
     name: &'static str,
     header: Option<String>,
@@ -308,7 +308,7 @@ async fn every_credential_at_every_call() {
                 None => assert_ne!(code, Code::Unauthenticated, "{name} {path}: {message}"),
             }
         }
-        // What is not in the rules is for nobody.
+        // Paths without a rule are for nobody.
         for path in [
             "/chomp.v1.Coordinator/Rule",
             "/chomp.v2.Coordinator/Join",

@@ -15,7 +15,7 @@ use crate::auth::Gate;
 use crate::status::JobPhase;
 use crate::teller::Teller;
 
-/// What the pages of a job are made of.
+/// The state behind the pages of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct JobPages {
     pub(crate) teller: Arc<Teller>,

@@ -11,7 +11,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::status::Status;
 
-/// What the text is.
+/// The content type of `/metrics`.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The bytes of objects that went through the proxy since the start.

@@ -1,4 +1,4 @@
-//! What a coordinator shows of its job over HTTP.
+//! The HTTP pages of a coordinator's job.
 //!
 //! | module | holds |
 //! |---|---|

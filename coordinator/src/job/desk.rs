@@ -60,7 +60,7 @@ pub(crate) struct Desk {
     writes: Writes,
     parts: Parts,
     audits: RecordAudits,
-    /// What the plan was told, and what it asked for.
+    /// The events of the plan, and the actions after each.
     #[cfg(test)]
     pub(crate) told: Vec<(Event, Vec<Action>)>,
 }
@@ -261,7 +261,7 @@ impl Desk {
         }
         match done.fault {
             Some(fault) if fault.is_of_store() => self.fail(now, fault),
-            // What came too late to matter is no reason for an end.
+            // A fault that comes too late to matter does not end the job.
             fault if done.appended || self.is_faulty() => self.fault = self.fault.take().or(fault),
             _ => {}
         }
@@ -349,7 +349,7 @@ impl Desk {
         None
     }
 
-    /// What a result says of a shard, or the journal if no result is named.
+    /// The description of a shard in a result, or in the journal if no result is named.
     pub(crate) fn said(&self, unit: Unit, result: Option<SubmissionId>) -> Option<Box<Merged>> {
         let Unit::Shard(shard) = unit else {
             return None;

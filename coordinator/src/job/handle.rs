@@ -20,7 +20,7 @@ use crate::error::{JobError, Refusal};
 /// How long a request for a task waits before the worker is told to ask again.
 const LEASE_WAIT: Duration = Duration::from_secs(10);
 
-/// What a call does with the job, by the task that owns the job.
+/// A function of the job that is run by the task that owns the job.
 pub(super) struct Command(pub(super) Box<dyn FnOnce(&mut Job) + Send>);
 
 impl fmt::Debug for Command {
@@ -29,7 +29,7 @@ impl fmt::Debug for Command {
     }
 }
 
-/// What a worker says of its cache, for people to look at.
+/// A worker's report on its cache, for people to look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerStats {
     /// The bytes of the ranges that it keeps.
@@ -43,7 +43,7 @@ pub struct WorkerStats {
 /// The job at some moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// What the job is doing.
+    /// Whether it runs, is finished or was stopped.
     pub phase: Phase,
     /// How far it has come.
     pub progress: JobProgress,
@@ -64,9 +64,9 @@ pub struct Snapshot {
 /// A worker at some moment.
 #[derive(Clone, Debug)]
 pub struct WorkerSnapshot {
-    /// What the plan knows of it.
+    /// Its state in the plan.
     pub progress: WorkerProgress,
-    /// What it says of itself.
+    /// Its own report on its cache.
     pub stats: WorkerStats,
     /// The time since it was last heard of.
     pub last_contact: Duration,
@@ -156,7 +156,7 @@ impl Handle {
         self.ask(Some(worker.participant), report).await
     }
 
-    /// Begins to put so many bytes for `worker`, if it may.
+    /// Begins to put an object of `bytes` bytes for `worker`, if it may.
     pub(crate) async fn begin_put(
         &self,
         worker: WorkerId,

@@ -11,10 +11,10 @@ use chomp_plan::{JobProgress, Phase, Plan, WorkerId};
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// How old the oldest sample is at the most.
 const SAMPLES_TIME: Duration = Duration::from_mins(1);
-/// Before so much time has passed, a rate says nothing about the time left.
+/// The least time over which a rate is measured before it tells the time left.
 const RATE_AFTER: Duration = Duration::from_millis(300);
 
-/// What was done at some time.
+/// The progress at one moment.
 #[derive(Debug)]
 struct Sample {
     at: Instant,

@@ -136,7 +136,7 @@ mod tests {
         send(2, 1).unwrap();
         let order: Vec<_> = (0..5).map(|_| ready(commands.recv())).collect();
         assert_eq!(order, [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2)]);
-        // What takes something back always finds room.
+        // `send_always` finds room in a full queue.
         for number in 0..10 {
             let whose = Some(ParticipantId(1));
             sender.send_always(whose, (1, number)).unwrap();

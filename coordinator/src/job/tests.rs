@@ -1,4 +1,4 @@
-//! What the job does with calls that are dropped, and how results come into the journal.
+//! How the job treats calls that are dropped, and how results come into the journal.
 
 mod faults;
 mod parts;
@@ -76,7 +76,7 @@ impl Tested {
         self.desk.handle(self.now, joined);
     }
 
-    /// Lets so much time pass that any segment may begin.
+    /// Lets enough time pass for any segment to begin.
     fn rest(&mut self) {
         self.now = self.now.plus(1000);
         self.desk.handle(self.now, Event::Tick);

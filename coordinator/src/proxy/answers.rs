@@ -22,7 +22,7 @@ pub(super) enum Asked {
 }
 
 impl Asked {
-    /// What the header asks for; none if the proxy does not understand it.
+    /// Parses a `Range` header; none if the proxy does not understand it.
     pub(super) fn of(range: Option<&HeaderValue>) -> Option<Asked> {
         let Some(range) = range else {
             return Some(Asked::All);

@@ -14,7 +14,7 @@ use super::{Proxy, chunk};
 use crate::http::metrics::Traffic;
 use crate::shares::Share;
 
-/// What is sent at a time: so the next chunk is read when most of one is taken.
+/// The bytes sent at a time: so the next chunk is read when most of one is taken.
 const PIECE_BYTES: usize = 128 << 10;
 
 /// Where the chunks come from.

@@ -31,7 +31,7 @@ struct Served {
     proxy: Proxy,
     storage: Arc<SimulatedStorage>,
     router: Router,
-    /// The same without anybody's token.
+    /// The routes without anybody's token.
     routes: Router,
     _job: JoinSet<()>,
 }
@@ -370,7 +370,7 @@ fn stalled() -> (mpsc::Sender<Bytes>, Body) {
     (sender, Body::new(StreamBody::new(frames)))
 }
 
-/// A put of so many bytes, of which none come.
+/// A put of `length` bytes, of which none come.
 fn open_put(served: &Served, key: &str, length: u64) -> (mpsc::Sender<Bytes>, JoinSet<u16>) {
     let (sender, body) = stalled();
     let request = Request::builder()

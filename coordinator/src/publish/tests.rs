@@ -31,7 +31,7 @@ struct Tested {
     shards: Vec<Merged>,
 }
 
-/// A job of so many bits, up to the publication, on this storage.
+/// A job of `bits` bits, up to the publication, on this storage.
 fn merged(storage: &Arc<SimulatedStorage>, bits: u32, change: impl Fn(&mut Merged)) -> Tested {
     let journal = journal_of_ranges(storage, bits, |_| ());
     let stored: u64 = journal
@@ -326,7 +326,7 @@ fn a_shard_that_changed_is_not_published() {
     assert!(lost().is_empty());
 }
 
-/// What one participant alone has found is merged again if it may be the reason, and only then.
+/// A shard of one participant alone is merged again if it may be the reason, and only then.
 #[test]
 fn what_one_has_found_may_be_why_a_table_is_not_published() {
     let told = |storage: &Arc<SimulatedStorage>, change: fn(&mut Merged), finders: &[u32]| {

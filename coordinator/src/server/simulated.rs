@@ -84,8 +84,8 @@ impl SimulatedCoordinator {
         })
     }
 
-    /// What answers the calls of workers, and gives them the objects of the store. Tokens are the numbers of
-    /// participants, and believed.
+    /// The service for the calls of workers and for the objects of the store. It believes tokens, which are the
+    /// numbers of participants.
     pub fn calls(
         &self,
     ) -> impl Answers<

@@ -17,7 +17,7 @@ const MERGED_BYTES_MAX: usize = 1 << 20;
 #[error("{0}")]
 pub(super) struct Wrong(String);
 
-/// A result of a worker, in a job of so many bits.
+/// Parses a result of a worker, in a job of `bits` bits.
 pub(super) fn result(
     result: Option<complete_request::Result>,
     range_bits: RangeBits,
@@ -34,7 +34,7 @@ pub(super) fn result(
     }
 }
 
-/// Whether the coordinator takes this for a result, in a job of so many bits.
+/// Whether the coordinator takes `sent` for a result, in a job of `bits` bits.
 ///
 /// # Panics
 ///

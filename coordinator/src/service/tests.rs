@@ -32,14 +32,14 @@ const WORKER: u64 = 7;
 type AsParticipant = fn(Request<()>) -> Result<Request<()>, Status>;
 type Client = CoordinatorClient<InterceptedService<CoordinatorServer<Service>, AsParticipant>>;
 
-/// What the gate does for whoever has the token of participant 1.
+/// Names participant 1 as the caller, as the gate does for its token.
 #[expect(clippy::unnecessary_wraps, reason = "as interceptors are")]
 fn as_participant(mut request: Request<()>) -> Result<Request<()>, Status> {
     request.extensions_mut().insert(Bearer(ParticipantId(1)));
     Ok(request)
 }
 
-/// The same for participant 2.
+/// Names participant 2 as the caller.
 #[expect(clippy::unnecessary_wraps, reason = "as interceptors are")]
 fn as_another(mut request: Request<()>) -> Result<Request<()>, Status> {
     request.extensions_mut().insert(Bearer(ParticipantId(2)));
@@ -202,7 +202,7 @@ async fn a_true_result_is_taken_and_told_of_in_the_journal() {
     let record = part::read_record(&*served.storage, Head(0), &place).await;
     assert_eq!(record.unwrap().len(), summary.length as usize);
 
-    // The same again is known already, and the next task says how far the journal is.
+    // A result is a duplicate when it comes again, and the next task says how far the journal is.
     let again = || evaluated(std::slice::from_ref(&summary));
     let told = served.complete(task.lease, again()).await;
     assert!(matches!(told, Ok(Told::Duplicate(_))), "{told:?}");
@@ -283,7 +283,7 @@ async fn what_is_lost_is_looked_at_and_computed_again() {
     assert_eq!(status.code(), Code::InvalidArgument);
 }
 
-/// What was written of it since the last checkpoint is damaged or gone while the job runs.
+/// The segments of the journal are damaged while the job runs.
 #[tokio::test]
 async fn who_cannot_read_the_journal_joins_again_and_can() {
     let served = serve().await;

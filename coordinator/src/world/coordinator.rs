@@ -17,11 +17,11 @@ use crate::ready;
 use crate::server::{StartError, begin};
 use crate::testing::range_bits;
 
-/// What a worker hears.
+/// An answer to a worker.
 #[derive(Debug)]
 pub(super) enum Heard {
     Answer(WorkerId, Reply),
-    /// What became of a result of these ranges.
+    /// The verdict on a result of these ranges.
     Settled(Vec<Head>, Verdict),
 }
 
@@ -117,12 +117,12 @@ impl Coordinator {
         well
     }
 
-    /// What the plan was told since the last time, and what it asked for.
+    /// The plan's events since the last time, and the actions after each.
     pub(super) fn told(&mut self) -> Vec<(Event, Vec<Action>)> {
         std::mem::take(&mut self.desk.told)
     }
 
-    /// What workers hear since they heard last.
+    /// The answers to workers since the last time.
     pub(super) fn heard(&mut self) -> Vec<Heard> {
         self.under_way.append(&mut self.desk.effects);
         let mut heard = Vec::new();

@@ -10,11 +10,11 @@ use crate::error::JobError;
 use crate::job::WorkerResult;
 use crate::server::StartError;
 
-/// So many turns are enough for a job: one that does not end by then never will.
+/// The most turns of a job: one that does not end by then never will.
 const TURNS_MAX: u32 = 5000;
-/// So often a person starts a job again that has given up.
+/// The most starts of a job that gives up.
 const STARTS_MAX: u32 = 40;
-/// After so many tasks in a row that could not be done a person ends the program.
+/// The tasks that may fail in a row before a person ends the program.
 const TROUBLES_MAX: u32 = 40;
 
 /// How one start of the program ended.
@@ -211,7 +211,7 @@ impl World {
         }
     }
 
-    /// What a worker is given that has just joined, if anything.
+    /// The task that a worker gets when it has just joined, if any.
     fn first_task(&mut self, worker: WorkerId) -> Option<chomp_plan::Task> {
         self.join_as(worker, 1);
         self.want_for(worker);

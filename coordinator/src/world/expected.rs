@@ -18,12 +18,12 @@ pub(super) const SHARD_WORDS: u64 = 64;
 
 pub(super) type Record = (RangeSummary, Bytes);
 
-/// What is right.
+/// The right records, and wrong ones.
 #[derive(Debug)]
 pub(super) struct Expected {
     /// By head.
     records: Vec<Record>,
-    /// The same with one position too many or too few.
+    /// The records with one position too many or too few.
     lies: Vec<Record>,
 }
 

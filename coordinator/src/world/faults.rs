@@ -8,7 +8,7 @@ use chomp_trials::effort;
 
 const BITS: u32 = 15;
 
-/// What goes wrong at a call.
+/// The trouble at a storage call.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     Fails { sticky: bool, moment: Moment },
@@ -89,7 +89,7 @@ fn every_call_fails_or_crashes() {
             for seed in 0..4 {
                 let mut world = World::quiet(Rng(seed), BITS);
                 let (end, _) = world.run_with(call, trouble);
-                // What a worker cannot read or write once, it tries again.
+                // A worker tries again after a single failure to read or write.
                 let last = matches!(
                     trouble,
                     Trouble::Fails { sticky: true, .. } | Trouble::Crashes

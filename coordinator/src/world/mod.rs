@@ -28,10 +28,10 @@ use chomp_table::rng::Rng;
 use chomp_trials::trials;
 use state::World;
 
-/// So many schedules have something of everything that is worth being seen.
+/// The number of schedules from which on [`LEAST`] has to hold.
 const MANY: u64 = 10_000;
 
-/// What must be seen in ten thousand schedules at the least, so that they cannot become harmless.
+/// How often each event has to be seen in ten thousand schedules, so that they cannot become harmless.
 const LEAST: [(&str, u64); 15] = [
     ("forged files", 100),
     ("late files", 200),

@@ -183,7 +183,7 @@ impl World {
         wrong.map(|(head, _)| head).collect()
     }
 
-    /// What is wrong in the journal is a lie that nobody had to find, or follows from one.
+    /// Each wrong range in the journal is a lie that nobody had to find, or follows from one.
     pub(super) fn check_ledger(&mut self) {
         for head in self.wrong_ranges() {
             let is_lie = self.harm.lies.contains(&Unit::Range(head));
@@ -205,7 +205,7 @@ impl World {
         self.coordinator = None;
     }
 
-    /// What a process that is gone had to do is done all the same, and may still be sent.
+    /// Does the tasks of a process that is gone: their results may still be sent.
     pub(super) fn keep_results(&mut self, process: &Process) {
         for task in &process.tasks {
             if let Ok(outcome) = self.do_task(process.id, task) {
@@ -243,7 +243,7 @@ impl World {
         let publishes = matches!(effect, Effect::Publish);
         let removes = matches!(effect, Effect::Remove { .. });
         if publishes {
-            // What comes later than that comes too late.
+            // After the publication they would be too late.
             while !self.late_files.is_empty() {
                 self.file_comes();
             }

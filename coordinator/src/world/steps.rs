@@ -1,4 +1,4 @@
-//! What may happen in a world.
+//! The random steps of a world.
 
 use bytes::Bytes;
 use chomp_plan::{Event, LeaseId, Millis, Phase, Task, WorkerId};

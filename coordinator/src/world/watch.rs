@@ -1,4 +1,4 @@
-//! What a plan may say and ask for. A watch follows each event that a plan is told and the actions that come of it, and
+//! Checks what a plan says and asks for. A watch follows each event that a plan is told and the actions after it, and
 //! compares them with what is really in the journal, and with what was really done to the job.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use chomp_table::{Digest, Head};
 
 use crate::testing::range_bits;
 
-/// What was done to a job so far.
+/// The harm done to a job so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Harm {
     /// Who has handed in something wrong.
@@ -48,28 +48,28 @@ struct Outcome {
     work: Option<Work>,
     /// Whether it is what a plan should take.
     is_rubbish: bool,
-    /// What the plan asked to write of it.
+    /// The units that the plan asked to write.
     written: BTreeSet<Unit>,
     is_noted: bool,
 }
 
-/// What is known of a plan by what it was told and what it asked for.
+/// The state of a plan as it follows from its events and actions.
 #[derive(Debug)]
 pub(super) struct Watch {
     settings: Settings,
     journal: Arc<Journal>,
     /// The units that are done, and stay so.
     held: BTreeSet<Unit>,
-    /// What is on its way into the journal.
+    /// The units on their way into the journal.
     commits: BTreeMap<SubmissionId, Vec<Unit>>,
     outcomes: BTreeMap<SubmissionId, Outcome>,
     /// Who has said what.
     votes: BTreeSet<(Unit, Digest, ParticipantId)>,
-    /// What the arbiter has said.
+    /// The contents that the arbiter found.
     arbitrated: BTreeSet<(Unit, Digest)>,
     requests: BTreeMap<RequestId, WorkerId>,
     given: BTreeMap<LeaseId, (WorkerId, Work)>,
-    /// What the arbiter is at, and whether nothing was lost or withdrawn since it began.
+    /// The units at the arbiter, and whether nothing was lost or withdrawn since it began.
     arbitrations: BTreeMap<Unit, bool>,
     struck_out: BTreeSet<ParticipantId>,
     /// How many attempts came to nothing, at least.
@@ -155,7 +155,7 @@ impl Watch {
         }
     }
 
-    /// What is not settled when the plan has nothing to do any more is settled.
+    /// Checks that no result is forgotten and no request waits after the end.
     pub(super) fn check_progress(&self, plan: &Plan) {
         let progress = plan.progress();
         assert_eq!(progress.submissions, self.outcomes.len() as u64);
@@ -419,7 +419,7 @@ impl Watch {
         count.max(1)
     }
 
-    /// A shard begins so many stored words after the one before.
+    /// Shards begin `shard_words` stored words apart.
     fn check_cut(&self, number: u32, head: Head, skip: u64) {
         assert!(u64::from(number) < self.shard_count());
         let begin = self.words_before(head) + skip;
@@ -428,7 +428,7 @@ impl Watch {
         assert!(number == 0 || skip < stored);
     }
 
-    /// What the arbiter is at, and has to be known before the table is published.
+    /// The ranges at the arbiter that have to be known before the table is published.
     fn in_doubt(&self) -> impl Iterator<Item = Unit> {
         let of_use = self
             .arbitrations

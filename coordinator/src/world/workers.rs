@@ -1,4 +1,4 @@
-//! What workers do with a task, honest ones and liars.
+//! How workers do a task, honest ones and liars.
 
 use bytes::Bytes;
 use chomp_plan::{ParticipantId, SubmissionId, Task, Unit, Work, WorkerId};

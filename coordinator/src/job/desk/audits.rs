@@ -101,7 +101,7 @@ mod tests {
             audits.push(worker(1), Head(head));
         }
         assert_eq!(audits.known.len(), WAITING_MAX);
-        // The same record, and it is the second to be audited.
+        // Another participant reports the same record: it is audited second.
         audits.push(worker(2), Head(4000));
         audits.push(worker(2), Head(4000));
         assert_eq!(audit(&mut audits, true, now), Some(1));
@@ -121,7 +121,7 @@ mod tests {
         );
         assert_eq!(audits.ignored_for(ParticipantId(2), now), None);
         assert_eq!(audits.ignored_for(ParticipantId(1), Millis(5100)), None);
-        // What was lost indeed costs nothing.
+        // True reports cost nothing.
         for head in 0..2000 {
             audits.push(worker(2), Head(head));
             assert_eq!(audit(&mut audits, false, now), Some(2));

@@ -1,4 +1,4 @@
-//! What workers send to a desk, and what the desk answers.
+//! The messages of workers to a desk, and its answers.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct Reply {
     pub(crate) answer: LeaseAnswer,
     /// The segments of the journal below this number say where the sources of the task are.
     pub(crate) journal: u64,
-    /// What was said of the shard that is to be read, if one is.
+    /// The description of the shard that is to be read, if one is.
     pub(crate) written: Option<Box<Merged>>,
 }
 

@@ -64,8 +64,8 @@ impl Parts {
 }
 
 impl Desk {
-    /// Takes in that `worker` begins to put so many bytes through the coordinator. The transfer is to be kept for as long
-    /// as they may get into the store.
+    /// Takes in that `worker` begins to put `bytes` bytes through the coordinator. The transfer is to be kept for
+    /// as long as they may get into the store.
     pub(crate) fn begin_put(
         &mut self,
         worker: WorkerId,

@@ -17,7 +17,7 @@ use super::Desk;
 use super::messages::WorkerResult;
 use crate::effects::{Batch, Effect};
 
-/// A segment of the journal takes no more submissions once it has so many ranges.
+/// The ranges from which on a segment of the journal takes no more submissions.
 const SEGMENT_RANGES: usize = if cfg!(test) { 16 } else { 1 << 16 };
 /// The time between the beginnings of two segments that nobody waits for.
 const WRITE_EVERY_MS: u64 = 100;
@@ -36,7 +36,7 @@ pub(super) enum Write {
     Note(Box<Entry>),
 }
 
-/// What is to be written, in order.
+/// The queue of writes, and when the next may begin.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     pub(super) waiting: VecDeque<Write>,

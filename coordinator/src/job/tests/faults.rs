@@ -1,4 +1,4 @@
-//! What ends a job and what does not, and who may write what.
+//! The faults that end a job, and who may write what.
 
 use chomp_plan::{SubmissionId, Unit};
 use chomp_store::{Entry, Finders};
@@ -140,7 +140,7 @@ fn a_job_ends_for_what_it_needs() {
     assert!(tested.desk.fault.is_some());
 }
 
-/// What is under way and what waits fail with the journal.
+/// All results that wait fail with the journal.
 #[test]
 fn whatever_waits_for_a_journal_that_fails_has_failed() {
     let mut tested = tested(|settings| {
@@ -172,7 +172,7 @@ fn whatever_waits_for_a_journal_that_fails_has_failed() {
     assert!(tested.desk.effects.is_empty() && tested.desk.plan.progress().submissions == 0);
 }
 
-/// What different participants found is told apart in the journal.
+/// The journal names the finders of each range of a result apart.
 #[test]
 fn each_range_has_its_own_finders() {
     let mut tested = tested(|settings| {

@@ -5,7 +5,7 @@ use chomp_plan::Rejection;
 use super::super::desk::Transfer;
 use super::*;
 
-/// What the record of the first range takes.
+/// The bytes of a part with the first range.
 const BYTES: u64 = 76;
 
 impl Tested {
@@ -35,7 +35,7 @@ impl Tested {
         self.storage.objects().contains_key(&name.key())
     }
 
-    /// Lets so much time pass that orphans are searched for, and does what follows.
+    /// Lets enough time pass for a search for orphans, and does its effects.
     fn search(&mut self) {
         self.now = self.now.plus(9_000);
         self.write_all();
@@ -100,7 +100,7 @@ fn parts_that_nobody_has_use_for_are_removed() {
         assert!(tested.is_there(name), "its result may be on the way");
         tested.search();
         assert!(!tested.is_there(name), "{how}");
-        // What is said of it now is of no use.
+        // A result in it is rejected now.
         tested.join(7);
         let result = WorkerResult::Ranges(vec![placed(0)]);
         let verdict = tested.hand_in(7, lease, result).try_recv();

@@ -1,4 +1,4 @@
-//! What a coordinator knows of the one before.
+//! The knowledge that survives a restart.
 
 use chomp_access::Participants;
 use chomp_plan::{Rejection, SubmissionId, Unit};

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// So many things in each call.
+/// The items in each call.
 const THINGS: usize = 60_000;
 
 /// How often a participant makes a call until its next one has to wait.

@@ -1,4 +1,4 @@
-//! What has no part in the job, and what is just allowed.
+//! Calls of strangers, and calls that are just allowed.
 
 use super::*;
 
