@@ -7,8 +7,9 @@ use chomp_table::Head;
 use super::jury::Standing;
 use super::messages::Work;
 use super::slots::State;
+use super::units::priority;
 use super::workers::Waiter;
-use super::{Plan, SubmissionId, Unit};
+use super::{LeaseId, Plan, SubmissionId, Unit, WorkerId};
 
 impl Plan {
     /// Recounts all that the plan keeps more than once. Looks at every range.
@@ -64,7 +65,26 @@ impl Plan {
             let idle = !self.workers[&worker].is_busy();
             let wanted = self.ready.wanted_by(worker, others, idle, self.below());
             assert!(wanted.is_none(), "request {request} waits in vain");
+            let is_held_up = self.is_held_up(worker, others);
+            assert!(!is_held_up, "request {request} waits for a slow worker");
         }
+    }
+
+    /// Whether a slow worker holds a unit that this one could compute, and nobody else was asked to.
+    fn is_held_up(&self, worker: WorkerId, others: usize) -> bool {
+        let leases = self.leases.values();
+        let doubled: BTreeSet<LeaseId> = leases.filter_map(|lease| lease.speculates).collect();
+        let mut slow = self.leases.iter().filter(|(id, lease)| {
+            let is_second = lease.speculates.is_some();
+            lease.speculate_at <= self.offered_until && !is_second && !doubled.contains(id)
+        });
+        slow.any(|(_, lease)| {
+            lease.work.units().any(|unit| {
+                let is_offered = self.is_open(unit) && priority(unit).0 < self.below();
+                let may = |wish| self.ready.may_speculate(worker, others, unit, wish);
+                is_offered && may(self.wish(unit))
+            })
+        })
     }
 
     fn check_states(&self) {
