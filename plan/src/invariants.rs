@@ -70,7 +70,8 @@ impl Plan {
         }
     }
 
-    /// Whether a slow worker holds a unit that this one could compute, and nobody else was asked to.
+    /// Whether a slow worker holds a unit that this one could compute, and nobody else was asked to. Whoever failed at
+    /// the unit may wait until its lease ends.
     fn is_held_up(&self, worker: WorkerId, others: usize) -> bool {
         let leases = self.leases.values();
         let doubled: BTreeSet<LeaseId> = leases.filter_map(|lease| lease.speculates).collect();
@@ -81,8 +82,10 @@ impl Plan {
         slow.any(|(_, lease)| {
             lease.work.units().any(|unit| {
                 let is_offered = self.is_open(unit) && priority(unit).0 < self.below();
+                let attempts = self.ready.of(unit);
+                let has_failed = attempts.is_some_and(|it| it.failed.contains(&worker.participant));
                 let may = |wish| self.ready.may_speculate(worker, others, unit, wish);
-                is_offered && may(self.wish(unit))
+                is_offered && !has_failed && may(self.wish(unit))
             })
         })
     }
