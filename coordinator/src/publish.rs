@@ -5,7 +5,8 @@
 //! table agrees with each smaller table in the same store and with the fingerprints that are known. It writes
 //! `SHA256SUMS`, and then the manifest: a folder without a manifest is no table.
 //!
-//! The files follow from the journal and this program's version, so an interrupted publication is done again.
+//! The files follow from the journal and this program's version, so an interrupted publication is done again. A table
+//! that is there with its manifest stays.
 
 use bytes::Bytes;
 use chomp_store::{Journal, Merged, Storage, StoreError, published};
@@ -120,11 +121,20 @@ pub async fn publish(
     let published = published.map_err(PublishError::Shards)?;
     compare_with_known(&published.fingerprints_by_bits)?;
     compare_with_smaller(storage, &published).await?;
-    let bytes = published.to_bytes();
-    let sums = sha256sums(&bytes, &published);
     let folder = folder_name(bits);
+    // If it is published already, who has found it may have changed since, or the program: the table has not.
+    let there = published::manifest(storage, &folder).await?;
+    let there = there.and_then(|bytes| Some((Manifest::parse(&bytes).ok()?, bytes)));
+    let (published, bytes) = match there {
+        Some((there, bytes)) if there.fingerprint == published.fingerprint => (there, bytes),
+        _ => {
+            let bytes = published.to_bytes().into();
+            (published, bytes)
+        }
+    };
+    let sums = sha256sums(&bytes, &published);
     put(storage, &folder, SHA256SUMS_NAME, sums.into()).await?;
-    put(storage, &folder, MANIFEST_NAME, bytes.into()).await?;
+    put(storage, &folder, MANIFEST_NAME, bytes).await?;
     Ok(published)
 }
 

@@ -201,6 +201,36 @@ fn shards_that_make_no_table_are_refused() {
     assert!(matches!(tested.publish(BITS), Err(PublishError::Shards(_))));
 }
 
+/// A participant that is revoked after the publication, or a newer program, changes the manifest and not the table.
+#[test]
+fn a_table_that_is_published_stays_as_it_is() {
+    let tested = merged(&new(), BITS, |_| ());
+    let first = tested.publish(BITS).unwrap();
+    let other = Manifest {
+        replicas: 7,
+        ..first
+    };
+    let write = |manifest: &Manifest| {
+        let bytes = manifest.to_bytes();
+        let sums = sha256sums(&bytes, manifest);
+        for (name, bytes) in [(MANIFEST_NAME, bytes), (SHA256SUMS_NAME, sums.into())] {
+            let key = published::key(&folder_name(BITS), name).unwrap();
+            tested.storage.overwrite(&key, bytes);
+        }
+    };
+    write(&other);
+    assert_eq!(tested.publish(BITS).unwrap(), other);
+    let key = published::key(&folder_name(BITS), MANIFEST_NAME).unwrap();
+    assert_eq!(tested.storage.objects()[&key], other.to_bytes());
+    // Another table in its place is no such thing.
+    tested.storage.overwrite(&key, &b"{}"[..]);
+    let refused = tested.publish(BITS).unwrap_err();
+    assert!(matches!(
+        refused,
+        PublishError::Store(StoreError::Damaged { .. })
+    ));
+}
+
 #[test]
 fn who_does_not_have_the_journal_does_not_publish() {
     let tested = merged(&new(), BITS, |_| ());
