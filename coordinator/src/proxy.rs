@@ -371,8 +371,9 @@ async fn read(proxy: &Proxy, body: Body, length: u64) -> Result<Bytes, Refused> 
     let mut bytes = BytesMut::with_capacity(usize::try_from(length).map_err(|_| wrong)?);
     let mut body = body.into_data_stream();
     while let Some(data) = body.next().await {
+        // The connection ends one that is too slow; its worker tries again.
         let broken = "the body was broken off, or came too slowly";
-        let data = data.map_err(|_| (StatusCode::BAD_REQUEST, broken))?;
+        let data = data.map_err(|_| (StatusCode::REQUEST_TIMEOUT, broken))?;
         if (bytes.len() + data.len()) as u64 > length {
             return Err(wrong);
         }

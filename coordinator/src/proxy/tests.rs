@@ -5,7 +5,6 @@ use std::io;
 use axum::{Extension, Router};
 use chomp_plan::{Event, LeaseId};
 use chomp_store::objects::SimulatedStorage;
-use http::Method;
 use http::header::{CONTENT_RANGE, HeaderName};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
@@ -370,17 +369,18 @@ fn stalled() -> (mpsc::Sender<Bytes>, Body) {
     (sender, Body::new(StreamBody::new(frames)))
 }
 
+fn put_of(key: &str, length: u64, body: Body) -> Request<Body> {
+    let request = Request::put(format!("{OBJECTS_PATH}{key}"))
+        .header(IF_NONE_MATCH, "*")
+        .header(WORKER_HEADER, "7")
+        .header(CONTENT_LENGTH, length);
+    request.body(body).unwrap()
+}
+
 /// A put of `length` bytes, of which none come.
 fn open_put(served: &Served, key: &str, length: u64) -> (mpsc::Sender<Bytes>, JoinSet<u16>) {
     let (sender, body) = stalled();
-    let request = Request::builder()
-        .method(Method::PUT)
-        .uri(format!("{OBJECTS_PATH}{key}"))
-        .header(IF_NONE_MATCH, "*")
-        .header(WORKER_HEADER, "7")
-        .header(CONTENT_LENGTH, length)
-        .body(body)
-        .unwrap();
+    let request = put_of(key, length, body);
     let router = served.router.clone();
     let mut call = JoinSet::new();
     call.spawn(async move { router.oneshot(request).await.unwrap().status().as_u16() });
@@ -398,6 +398,13 @@ async fn a_body_that_takes_too_long_or_is_broken_off_leaves_nothing() {
     let (cut, mut call) = open_put(&served, SHARD, 1 << 20);
     drop(cut);
     assert_eq!(call.join_next().await.unwrap().unwrap(), 400);
+    // The connection gives up one that is too slow, and its worker tries again.
+    let slow = tokio_stream::once(Err::<Bytes, _>(io::Error::from(io::ErrorKind::TimedOut)));
+    let request = put_of(SHARD, 4, Body::from_stream(slow));
+    assert_eq!(
+        served.send(request).await.status(),
+        StatusCode::REQUEST_TIMEOUT
+    );
     assert!(served.storage.objects().is_empty());
     assert_eq!(served.proxy.memory.left(), 128 << 10);
     assert_eq!(served.proxy.transfers.left(), 64);
