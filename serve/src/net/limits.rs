@@ -24,7 +24,8 @@ pub const ANSWERS: Limit = Limit {
 };
 /// 4 KiB.
 pub const ANSWER_UNIT: u32 = 4 << 10;
-/// The most bytes of an answer that count: a file is read as it is taken, and never whole in memory.
+/// The most bytes of an answer that count: a shard is read as it is taken, and a
+/// manifest is in memory once, however many take it.
 pub const ANSWER_BYTES_MAX: u64 = 256 << 10;
 /// Strangers that listen at a time. Each has one status in memory, which its connection has not sent yet.
 pub const LISTENERS: Limit = Limit { all: 256, each: 32 };
