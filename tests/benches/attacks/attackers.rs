@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chomp_access::Access;
-use chomp_proto::v1::complete_request::Result as Said;
 use chomp_proto::v1::task::Work;
 use chomp_proto::v1::{self};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
@@ -26,7 +25,7 @@ use tonic::body::Body;
 
 use crate::common::files;
 use crate::peer::{BoxError, Peer, address};
-use crate::peers::client::hello;
+use crate::peers::client::{false_result, hello};
 
 /// The coordinator to attack, and the means of the attacker.
 #[derive(Clone, Debug)]
@@ -274,7 +273,7 @@ async fn over(name: &str, target: &Target, lane: usize, mut peer: Peer) -> Resul
                 };
                 patient(peer.rpc.r#return(back).await)?;
             }
-            "completions" => patient(peer.rpc.complete(completion(worker)).await)?,
+            "completions" => patient(peer.rpc.complete(false_result(worker, number())).await)?,
             "lost records" => {
                 let records = all_records(&target.table).await?;
                 for records in records.chunks(4096).cycle().take(1000) {
@@ -303,25 +302,6 @@ async fn over(name: &str, target: &Target, lane: usize, mut peer: Peer) -> Resul
             "messages without end" => endless(&peer).await?,
             other => return Err(format!("{other} is no attack").into()),
         }
-    }
-}
-
-/// A result under a lease that nobody has.
-fn completion(worker: u64) -> v1::CompleteRequest {
-    let range = v1::Summary {
-        head: 1,
-        count: 1,
-        stored: 1,
-        digest: vec![7; 32],
-        offset: 16,
-        length: 16,
-    };
-    let ranges = vec![range];
-    v1::CompleteRequest {
-        worker,
-        lease: number(),
-        result: Some(Said::Evaluated(v1::Evaluated { ranges })),
-        next: false,
     }
 }
 

@@ -2,11 +2,10 @@
 //! told to wait, and they lose nothing.
 
 use crate::common::FINGERPRINT_20;
-use crate::peers::client::{Rpc, connect, hello, key_of};
+use crate::peers::client::{Rpc, connect, false_result, hello, key_of};
 use crate::peers::{Job, assert_content};
 use bytes::Bytes;
 use chomp_access::Access;
-use chomp_proto::v1::complete_request::Result as Said;
 use chomp_proto::v1::task::Work;
 use chomp_proto::{WORKER_HEADER, v1};
 use chomp_store::location::Location;
@@ -61,22 +60,7 @@ async fn flood(kind: Flood, mut rpc: Rpc, lane: u64, stop: CancellationToken) ->
                 rpc.join(hello(number, "flood")).await.map(drop)
             }
             Completions => {
-                let summary = v1::Summary {
-                    head: 1,
-                    count: 1,
-                    stored: 1,
-                    digest: vec![7; 32],
-                    offset: 16,
-                    length: 16,
-                };
-                let complete = v1::CompleteRequest {
-                    worker,
-                    lease: turn,
-                    result: Some(Said::Evaluated(v1::Evaluated {
-                        ranges: vec![summary],
-                    })),
-                    next: false,
-                };
+                let complete = false_result(worker, turn);
                 rpc.complete(complete).await.map(drop)
             }
             Failures => {

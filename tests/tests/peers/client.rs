@@ -122,6 +122,25 @@ impl Objects {
 /// How many threads it says it has: layers are cut into tasks for them, so that it gets its share.
 const THREADS: u32 = 32;
 
+/// A result of one range that is none of the lease.
+pub(crate) fn false_result(worker: u64, lease: u64) -> v1::CompleteRequest {
+    let range = v1::Summary {
+        head: 1,
+        count: 1,
+        stored: 1,
+        digest: vec![7; 32],
+        offset: 16,
+        length: 16,
+    };
+    let ranges = vec![range];
+    v1::CompleteRequest {
+        worker,
+        lease,
+        result: Some(Said::Evaluated(v1::Evaluated { ranges })),
+        next: false,
+    }
+}
+
 /// A request to join that the coordinator accepts.
 pub(crate) fn hello(worker: u64, name: &str) -> v1::JoinRequest {
     static KERNEL: OnceLock<Digest> = OnceLock::new();
