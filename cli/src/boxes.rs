@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use chomp_boxes::{Bounds, Memory, Scratch, Solver, Summary};
 use chomp_query::{Opening, drawing};
-use chomp_thin::{Bounds, Memory, Scratch, Solver, Summary};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 use tokio::sync::watch;

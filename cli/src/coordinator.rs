@@ -148,7 +148,7 @@ fn lock_home(
     journal: Option<&Path>,
 ) -> anyhow::Result<Option<TableLock>> {
     // The store may be elsewhere.
-    let made = chomp_files::make_folders(home);
+    let made = chomp_durable_files::make_folders(home);
     made.with_context(|| format!("cannot create the directory {}", home.display()))?;
     let is_home = |path: &Path| {
         let found = std::fs::canonicalize(path).ok();

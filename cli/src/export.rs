@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
+use chomp_durable_files::{FileError, NewFile};
 use chomp_export::{ExportError, ExportProgress, Format, Report, Request, export, export_values};
-use chomp_files::{FileError, NewFile};
 use chomp_table::Digest;
 use chomp_table::reader::{AnyTable, TableName};
 use indicatif::{HumanBytes, HumanCount};

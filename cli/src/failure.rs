@@ -1,13 +1,14 @@
 //! Chooses the exit code for an error. Only this module knows all errors.
 
 use chomp_access::participants::ChangeError;
+use chomp_boxes::ThinError;
 use chomp_coordinator::arbiter::ArbiterError;
 use chomp_coordinator::job::JobError;
 use chomp_coordinator::publish::PublishError;
 use chomp_coordinator::server::StartError;
 use chomp_download::DownloadError;
+use chomp_durable_files::FileError;
 use chomp_export::ExportError;
-use chomp_files::FileError;
 use chomp_games::GameError;
 use chomp_grundy::BuildError;
 use chomp_plan::PlanError;
@@ -16,7 +17,6 @@ use chomp_store::{Problem, StorageError, StoreError};
 use chomp_table::format::FormatError;
 use chomp_table::position::PositionError;
 use chomp_table::reader::TableError;
-use chomp_thin::ThinError;
 use chomp_verify::CheckError;
 use chomp_worker::ClientError;
 use chomp_worker::WorkerError;

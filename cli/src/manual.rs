@@ -22,11 +22,11 @@ pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
 pub(crate) fn man(args: &ManArgs) -> anyhow::Result<Exit> {
     let pages = pages()?;
     if let Some(folder) = &args.out {
-        let made = chomp_files::make_folders(folder);
+        let made = chomp_durable_files::make_folders(folder);
         made.with_context(|| format!("cannot create the folder {}", folder.display()))?;
         for (name, page) in pages {
             let path = folder.join(name);
-            chomp_files::put(&path, page.as_bytes())?;
+            chomp_durable_files::put(&path, page.as_bytes())?;
         }
     } else {
         crate::print(&pages[0].1)?;

@@ -65,7 +65,7 @@ pub(crate) async fn restore(
     if is_done || !is_restored(bits, size, range_bits) {
         return Ok(true);
     }
-    let made = chomp_files::make_folders(scratch);
+    let made = chomp_durable_files::make_folders(scratch);
     made.with_context(|| format!("cannot create the directory {}", scratch.display()))?;
     display.say(&format!(
         "the ranges of the table of {bits} bits are restored from its shards"

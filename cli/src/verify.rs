@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use chomp_files::Claim;
+use chomp_durable_files::Claim;
 use chomp_table::format::describe;
 use chomp_table::reader::locate;
 use chomp_verify::CheckError;
@@ -224,7 +224,7 @@ fn default_report(folder: &Path, level: Level) -> PathBuf {
 
 /// Begins the report at `path`, early enough to find out that it cannot be written.
 fn begin(path: &Path, folder: &Path) -> anyhow::Result<Claim> {
-    let beside = std::fs::canonicalize(chomp_files::folder(path));
+    let beside = std::fs::canonicalize(chomp_durable_files::folder(path));
     if beside.is_ok_and(|beside| beside.starts_with(folder)) {
         return Err(usage(format!(
             "{} is in the folder of the table, which has the files of its manifest only: say --report FILE",

@@ -10,9 +10,9 @@ use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use chomp_files::{Lock, NewFile, failed, make_folders, open_within, put, read_within};
+use chomp_boxes::{RowReader, RowWriter, Scratch, Summary, ThinError};
+use chomp_durable_files::{Lock, NewFile, failed, make_folders, open_within, put, read_within};
 use chomp_table::digest::Digest;
-use chomp_thin::{RowReader, RowWriter, Scratch, Summary, ThinError};
 use serde::{Deserialize, Serialize};
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ impl<'a> Marking<'a> {
     /// Writes the progress. If that cannot be, checking goes on all the same.
     fn keep(&mut self) {
         if let Some(path) = &self.path
-            && let Err(error) = chomp_files::put(path, &self.progress.to_bytes())
+            && let Err(error) = chomp_durable_files::put(path, &self.progress.to_bytes())
         {
             let error = describe(&error);
             self.say
@@ -157,7 +157,7 @@ impl<'a> Marking<'a> {
 
     /// Removes the progress, as all windows are done.
     pub(super) fn end(self) {
-        if let Some(Err(error)) = self.path.as_deref().map(chomp_files::remove) {
+        if let Some(Err(error)) = self.path.as_deref().map(chomp_durable_files::remove) {
             self.say.say(&describe(&error));
         }
     }
@@ -167,7 +167,7 @@ impl<'a> Marking<'a> {
 fn place(report: &Path, subject: &Subject) -> anyhow::Result<PathBuf> {
     let folder = local::folder().context("neither XDG_STATE_HOME nor HOME is set")?;
     local::make(&folder)?;
-    let beside = chomp_files::folder(report);
+    let beside = chomp_durable_files::folder(report);
     let absolute = std::fs::canonicalize(beside);
     let absolute = absolute.with_context(|| format!("cannot look at {}", beside.display()))?;
     let absolute = absolute.join(report.file_name().unwrap_or_default());
@@ -178,7 +178,7 @@ fn place(report: &Path, subject: &Subject) -> anyhow::Result<PathBuf> {
 
 /// The progress of earlier runs, if there is some. The error says why the file is of no use.
 fn earlier(path: &Path, subject: &Subject) -> Result<Option<CheckProgress>, String> {
-    let bytes = match chomp_files::read_within(path, PROGRESS_BYTES_MAX) {
+    let bytes = match chomp_durable_files::read_within(path, PROGRESS_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use chomp_files::{Below, FileError, NewFile, failed};
+use chomp_durable_files::{Below, FileError, NewFile, failed};
 use chomp_kernel::grundy::AreaValues;
 use chomp_table::Digest;
 use chomp_table::format::{Fields, FormatError, ensure};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use chomp_files::{Below, FileError, failed, put};
+use chomp_durable_files::{Below, FileError, failed, put};
 use chomp_kernel::Isa;
 use chomp_kernel::grundy::{AreaValues, Evaluator};
 use chomp_table::format::{Damage, describe};

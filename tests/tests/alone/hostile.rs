@@ -22,7 +22,7 @@ use tonic::{Code, Status};
 const PEAK_BYTES_MAX: u64 = 300 << 20;
 /// Connections of one peer that send nothing. Fewer than one address may have.
 const SILENT: usize = 150;
-/// The coordinator's time limits are those in `serve/src/net/limits.rs` divided by this.
+/// The coordinator's time limits are those in `crates/serve/src/net/limits.rs` divided by this.
 const HASTE: u32 = 10;
 /// The delay that a busy machine may add: less than the limit that ends every connection that stands still.
 const SLACK: Duration = Duration::from_secs(4);

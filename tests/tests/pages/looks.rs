@@ -85,7 +85,7 @@ const PAGES: [(&str, &str, &str); 11] = [
 #[test]
 fn every_file_of_the_pages_is_served() {
     let site = Site::new();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../serve/pages");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/serve/pages");
     let mut seen = 0;
     for file in files(&folder) {
         let name = file.file_name().unwrap().to_str().unwrap();

@@ -346,7 +346,7 @@ fn tables_of_format_1_are_read() {
     if !has_python() {
         return;
     }
-    let folder = root().join("table/tests/fixtures/format-1/table-16");
+    let folder = root().join("crates/table/tests/fixtures/format-1/table-16");
     let text = printed(read_table(&[folder.to_str().unwrap()]));
     let linear = "8a3baa0672419eb661afeeba914d9bfdfb6f58a7a1de61b20fc00174d132c225";
     let last = format!("440 stored words, fingerprint {linear}\n");

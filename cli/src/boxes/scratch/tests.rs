@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use chomp_thin::{Bounds, Memory, Solver, Summary, ThinError};
+use chomp_boxes::{Bounds, Memory, Solver, Summary, ThinError};
 
 use super::Folder;
 
@@ -44,7 +44,7 @@ fn files_of_others_stay() {
         ".first-1-0.x.partial",
     ];
     for name in names {
-        chomp_files::put(&folder.path().join(name), b"").unwrap();
+        chomp_durable_files::put(&folder.path().join(name), b"").unwrap();
     }
     let mut solver = solver(8, 12, u64::MAX, Some(folder.path()));
     for _ in 0..2 {
@@ -123,7 +123,7 @@ fn a_damaged_file_is_found() {
             (short, u64::MAX),
             (short, 0),
         ] {
-            chomp_files::put(&path, content).unwrap();
+            chomp_durable_files::put(&path, content).unwrap();
             let scratch = Folder::open(folder.path()).unwrap();
             let solver = Solver::new(bounds(8, 12), threads(2), memory, Some(Box::new(scratch)));
             let error = solver.and_then(|mut solver| solver.advance(&|_| true));
@@ -132,7 +132,7 @@ fn a_damaged_file_is_found() {
                 "{name}: {error:?}"
             );
         }
-        chomp_files::put(&path, &good).unwrap();
+        chomp_durable_files::put(&path, &good).unwrap();
     }
     assert_eq!(finish(solver(8, 12, 0, Some(folder.path()))), solve(8, 12));
 }

@@ -13,10 +13,10 @@ OPERATIONS.md :: Each 64 leases :: coordinator/src/quota.rs :: const ITEMS_OF_A_
 OPERATIONS.md :: | workers | 4,096; :: coordinator/src/error.rs :: const WORKERS_MAX: usize = 4096;
 OPERATIONS.md :: leases in a heartbeat 8,192 :: coordinator/src/service.rs :: const LEASES_MAX: usize = 1 << 13;
 OPERATIONS.md :: | a call | 2 MiB; :: coordinator/src/quota.rs :: const MESSAGE_BYTES_MAX: u32 = 2 << 20;
-OPERATIONS.md :: | participants | 4,096, :: access/src/participants.rs :: const PARTICIPANTS_MAX: usize = 4096;
-OPERATIONS.md :: | a part | 256 MiB, 4,096 ranges :: store/src/part.rs :: const RANGES_MAX: usize = 1 << 12;
-OPERATIONS.md :: | a part | 256 MiB, 4,096 ranges :: store/src/part.rs :: const BYTES_MAX: u64 = 1 << 28;
-OPERATIONS.md :: ended leases for 131,072 ranges :: plan/src/leases.rs :: const ENDED_UNITS_MAX: usize = 1 << 17;
+OPERATIONS.md :: | participants | 4,096, :: crates/access/src/participants.rs :: const PARTICIPANTS_MAX: usize = 4096;
+OPERATIONS.md :: | a part | 256 MiB, 4,096 ranges :: crates/store/src/part.rs :: const RANGES_MAX: usize = 1 << 12;
+OPERATIONS.md :: | a part | 256 MiB, 4,096 ranges :: crates/store/src/part.rs :: const BYTES_MAX: u64 = 1 << 28;
+OPERATIONS.md :: ended leases for 131,072 ranges :: crates/plan/src/leases.rs :: const ENDED_UNITS_MAX: usize = 1 << 17;
 OPERATIONS.md :: and 160 MiB :: worker/src/lib.rs :: const OVERHEAD_BYTES: u64 = 160 << 20;
 OPERATIONS.md :: at least 16 MiB :: worker/src/lib.rs :: const CACHE_BYTES_MIN: u64 = 16 << 20;
 OPERATIONS.md :: Three quarters hold a cache :: worker/src/lib.rs :: const SOURCES_SHARE: u64 = 4;
@@ -25,9 +25,9 @@ OPERATIONS.md :: gives up after 10 s :: worker/src/link.rs :: const PATIENCE_FIR
 OPERATIONS.md :: else after 30 minutes :: worker/src/link.rs :: const PATIENCE_LATER: Duration = Duration::from_mins(30);
 OPERATIONS.md :: also minus 128 MiB :: cli/src/local.rs :: const COORDINATOR_BYTES: u64 = 128 << 20;
 OPERATIONS.md :: some 250 bytes for each range :: cli/src/local.rs :: const COORDINATOR_RANGE_BYTES: u64 = 250;
-SERVING.md :: 32 KiB/s on average over 30 s :: serve/src/net/limits.rs :: const RATE_MIN: NonZeroU64 = NonZeroU64::new(32 << 10)
-SERVING.md :: 32 KiB/s on average over 30 s :: serve/src/net/limits.rs :: const RATE_TIME: Duration = Duration::from_secs(30);
-OPERATIONS.md :: | a lease | 30 s unless renewed :: plan/src/settings.rs :: lease_ms: 30_000,
+SERVING.md :: 32 KiB/s on average over 30 s :: crates/serve/src/net/limits.rs :: const RATE_MIN: NonZeroU64 = NonZeroU64::new(32 << 10)
+SERVING.md :: 32 KiB/s on average over 30 s :: crates/serve/src/net/limits.rs :: const RATE_TIME: Duration = Duration::from_secs(30);
+OPERATIONS.md :: | a lease | 30 s unless renewed :: crates/plan/src/settings.rs :: lease_ms: 30_000,
 ";
 
 #[test]

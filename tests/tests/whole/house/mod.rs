@@ -12,16 +12,21 @@ use serde_json::Value;
 
 /// Which crates of the project a crate may use. Dependencies point one way.
 const MAY_USE: [(&str, &[&str]); 21] = [
-    ("chomp-files", &[]),
-    ("chomp-table", &["chomp-files"]),
+    ("chomp-durable-files", &[]),
+    ("chomp-table", &["chomp-durable-files"]),
     ("chomp-kernel", &["chomp-table"]),
     ("chomp-proto", &[]),
-    ("chomp-access", &["chomp-files"]),
-    ("chomp-store", &["chomp-files", "chomp-table"]),
+    ("chomp-access", &["chomp-durable-files"]),
+    ("chomp-store", &["chomp-durable-files", "chomp-table"]),
     ("chomp-plan", &["chomp-table"]),
     (
         "chomp-serve",
-        &["chomp-files", "chomp-games", "chomp-query", "chomp-table"],
+        &[
+            "chomp-durable-files",
+            "chomp-games",
+            "chomp-query",
+            "chomp-table",
+        ],
     ),
     (
         "chomp-coordinator",
@@ -47,17 +52,22 @@ const MAY_USE: [(&str, &[&str]); 21] = [
     ),
     (
         "chomp-download",
-        &["chomp-access", "chomp-files", "chomp-store", "chomp-table"],
+        &[
+            "chomp-access",
+            "chomp-durable-files",
+            "chomp-store",
+            "chomp-table",
+        ],
     ),
     ("chomp-export", &["chomp-table"]),
     ("chomp-query", &["chomp-table"]),
     ("chomp-games", &[]),
-    ("chomp-thin", &["chomp-files", "chomp-table"]),
+    ("chomp-boxes", &["chomp-durable-files", "chomp-table"]),
     (
         "chomp-grundy",
-        &["chomp-files", "chomp-kernel", "chomp-table"],
+        &["chomp-durable-files", "chomp-kernel", "chomp-table"],
     ),
-    ("chomp-verify", &["chomp-files", "chomp-table"]),
+    ("chomp-verify", &["chomp-durable-files", "chomp-table"]),
     (
         "chomp-cli",
         &[
@@ -65,7 +75,7 @@ const MAY_USE: [(&str, &[&str]); 21] = [
             "chomp-coordinator",
             "chomp-download",
             "chomp-export",
-            "chomp-files",
+            "chomp-durable-files",
             "chomp-games",
             "chomp-grundy",
             "chomp-kernel",
@@ -74,7 +84,7 @@ const MAY_USE: [(&str, &[&str]); 21] = [
             "chomp-serve",
             "chomp-store",
             "chomp-table",
-            "chomp-thin",
+            "chomp-boxes",
             "chomp-verify",
             "chomp-worker",
         ],
@@ -98,14 +108,14 @@ const MAY_USE: [(&str, &[&str]); 21] = [
 
 /// The crates without network, and how the crates begin that would bring it.
 const PURE: [&str; 9] = [
-    "chomp-files",
+    "chomp-durable-files",
     "chomp-table",
     "chomp-kernel",
     "chomp-plan",
     "chomp-export",
     "chomp-query",
     "chomp-games",
-    "chomp-thin",
+    "chomp-boxes",
     "chomp-verify",
 ];
 const NETWORK: [&str; 8] = [
@@ -136,7 +146,7 @@ const ABSENT: [(&str, &[&str], &str); 8] = [
         "nothing is left for later, and what is excused says why and ends when it is not needed",
     ),
     (
-        "kernel/src",
+        "crates/kernel/src",
         &[
             "std::fs",
             "std::io",
@@ -148,7 +158,7 @@ const ABSENT: [(&str, &[&str], &str); 8] = [
         "the kernel computes, and nothing else",
     ),
     (
-        "games/src",
+        "extras/games/src",
         &[
             "std::fs",
             "std::io",
@@ -160,17 +170,17 @@ const ABSENT: [(&str, &[&str], &str); 8] = [
         "a game is mathematics",
     ),
     (
-        "thin/src",
+        "extras/boxes/src",
         &["std::net", "std::fs", "std::time", "async fn"],
-        "thin boards are mathematics and threads",
+        "boxes of few rows are mathematics and threads",
     ),
     (
-        "table/src",
+        "crates/table/src",
         &["std::net", "std::thread", "std::time", "async fn"],
         "a table is bytes and files",
     ),
     (
-        "export/src",
+        "crates/export/src",
         &[
             "std::net",
             "std::thread",
@@ -184,7 +194,7 @@ const ABSENT: [(&str, &[&str], &str); 8] = [
         "an export is a function of the words of a table",
     ),
     (
-        "verify/src",
+        "crates/verify/src",
         &[
             "std::net",
             "std::thread",
@@ -198,7 +208,7 @@ const ABSENT: [(&str, &[&str], &str); 8] = [
         "a check is a function of the words of a table, and shares nothing with what computes them",
     ),
     (
-        "plan/src",
+        "crates/plan/src",
         &[
             "std::fs",
             "std::io",
@@ -216,7 +226,7 @@ const ABSENT: [(&str, &[&str], &str); 8] = [
 ];
 
 /// Tests beside the code: they may do what the code may not.
-const TESTS: [&str; 3] = ["/tests", "plan/src/model", "plan/src/invariants"];
+const TESTS: [&str; 2] = ["/tests", "crates/plan/src/invariants"];
 
 /// What is generated.
 const GENERATED: &str = "proto/src/v1.rs";
@@ -387,7 +397,7 @@ fn unsafe_code_is_in_the_kernel_alone() {
                 has_word(line, concat!("un", "safe")) || has_word(line, concat!("un", "safe_code"))
             })
             .count();
-        if name.starts_with("kernel/src") {
+        if name.starts_with("crates/kernel/src") {
             in_kernel += count;
         } else {
             assert_eq!(count, 0, "{name}");
@@ -461,7 +471,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 
 /// All pages for people.
 fn pages() -> Vec<PathBuf> {
-    let folders = ["", "docs", "python", "tests"].map(|folder| root().join(folder));
+    let folders = ["", "docs", "extras/python", "tests"].map(|folder| root().join(folder));
     let files = folders
         .iter()
         .flat_map(|folder| fs::read_dir(folder).unwrap());

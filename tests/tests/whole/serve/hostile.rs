@@ -15,7 +15,7 @@ use crate::common::{end, run};
 
 const SILENT: usize = 800;
 const SLOW: usize = 800;
-/// The server's time limits are those in `serve/src/net/limits.rs` divided by this.
+/// The server's time limits are those in `crates/serve/src/net/limits.rs` divided by this.
 const HASTE: u32 = 4;
 /// When they must be gone: fifteen seconds are the limit of a connection without a call.
 const GONE: Duration = Duration::from_secs(30);

@@ -1,0 +1,78 @@
+//! Why a private file is of no use.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a private file is of no use. Never says what is in it.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It is not there.
+    #[error("there is no {kind} {}", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// The kind of file that it should be.
+        kind: &'static str,
+    },
+    /// Others can read it, so it is a secret no more.
+    #[error(
+        "others on this machine may read {0}, and what it holds is secret: chmod {mode} {0}", path.display()
+    )]
+    Exposed {
+        /// The file or folder.
+        path: PathBuf,
+        /// The mode that it should have.
+        mode: &'static str,
+    },
+    /// It is something else.
+    #[error("{} is not an intact {kind}: {what}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The kind of file that it should be.
+        kind: &'static str,
+        /// The defect.
+        what: String,
+    },
+    /// It says more than this version understands.
+    #[error(
+        "{} has the field {field:?}, which this version does not know: use the version that made it", path.display()
+    )]
+    UnknownField {
+        /// The file.
+        path: PathBuf,
+        /// The field.
+        field: String,
+    },
+    /// It cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is not this user's own.
+    #[error(
+        "{} is not used as {kind}: if somebody else put it there, remove it", path.display()
+    )]
+    Planted {
+        /// The file.
+        path: PathBuf,
+        /// The kind of file that it should be.
+        kind: &'static str,
+        /// Why it is refused.
+        source: io::Error,
+    },
+    /// It is a copy: the inode that it names is another one.
+    #[error(
+        "{} was copied or moved here from another disk, and whoever has the original can let anybody join: if it is yours, run chomp access adopt; if not, remove it", path.display()
+    )]
+    Copied {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(chomp_durable_files::FileError),
+}

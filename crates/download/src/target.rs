@@ -1,0 +1,227 @@
+//! The folder on this machine that gets the table: locked, and written so that a crash at any
+//! moment leaves it in order.
+//!
+//! A shard is written as `<name>.partial`, which the next attempt goes on with, synced, renamed, and
+//! the folder is synced: so a name stands for a complete file or for none.
+//!
+//! Work that blocks holds the target, and so its lock, until it is done: a download that is
+//! dropped cannot write into the next one.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use chomp_durable_files::{
+    FileError, Lock, failed, free, make_folders, open_to_append, open_within, put, read_within,
+    sync_folder,
+};
+use chomp_table::digest::{Digest, DigestBuilder};
+use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME};
+use chomp_table::reader::{ShardFileInfo, TableName};
+
+use crate::error::DownloadError;
+
+/// The file that the owner of a table's directory keeps locked, whatever it does there.
+const LOCK: &str = "lock";
+/// The bytes that are read at a time to hash a file.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// The folder of the table, and the ownership of the directory that it is in.
+#[derive(Debug)]
+pub(crate) struct Target {
+    folder: PathBuf,
+    /// Dropping it gives the lock back.
+    _lock: Lock,
+}
+
+/// A file that is being written.
+#[derive(Debug)]
+pub(crate) struct Partial {
+    path: PathBuf,
+    file: File,
+    /// Its length.
+    pub(crate) length: u64,
+    digest: DigestBuilder,
+}
+
+/// Runs work that blocks on a thread for it.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, DownloadError> + Send + 'static,
+) -> Result<T, DownloadError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is going down.
+            Err(_) => Err(DownloadError::Stopped),
+        })
+}
+
+impl Target {
+    /// Makes the folder of a table in `out`, and becomes its only owner.
+    pub(crate) fn acquire(out: &Path, table: TableName) -> Result<Target, DownloadError> {
+        let folder = out.join(table.folder());
+        make_folders(out).map_err(failed("create the directory", out))?;
+        // Never removed: whoever waits for a removed file locks another one than a newcomer.
+        let lock = Lock::acquire(&out.join(LOCK)).map_err(|error| match error {
+            FileError::InUse { path, .. } => DownloadError::InUse { path },
+            error => error.into(),
+        })?;
+        make_folders(&folder).map_err(failed("create the folder", &folder))?;
+        // Names that an earlier attempt gave may not be durable yet, and these files are not written again.
+        sync_folder(&folder).map_err(failed("sync", &folder))?;
+        Ok(Target {
+            folder,
+            _lock: lock,
+        })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Fails if a table is here that has another manifest than `bytes`.
+    pub(crate) fn check_same(&self, bytes: &[u8]) -> Result<(), DownloadError> {
+        let path = self.folder.join(MANIFEST_NAME);
+        let found = match read_within(&path, MANIFEST_BYTES_MAX) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(failed("read", &path)(error).into()),
+        };
+        if found == bytes {
+            Ok(())
+        } else {
+            let folder = self.folder.clone();
+            Err(DownloadError::OtherTable { folder })
+        }
+    }
+
+    /// Fails if the disk has less than what is missing of these shards.
+    pub(crate) fn check_space(&self, shards: &[ShardFileInfo]) -> Result<(), DownloadError> {
+        let free = free(&self.folder).map_err(failed("see the space of", &self.folder))?;
+        self.check_free(shards, free)
+    }
+
+    pub(crate) fn check_free(
+        &self,
+        shards: &[ShardFileInfo],
+        free: u64,
+    ) -> Result<(), DownloadError> {
+        let there = |name: String| {
+            let found = fs::symlink_metadata(self.folder.join(name));
+            found.map_or(0, |found| found.len())
+        };
+        let missing = |shard: &ShardFileInfo| {
+            let partial = there(format!("{}.partial", shard.name));
+            let there = partial.max(there(shard.name.clone()));
+            // A file that is too long is begun anew.
+            if there > shard.bytes {
+                shard.bytes
+            } else {
+                shard.bytes - there
+            }
+        };
+        let needed = shards.iter().map(missing).sum();
+        if needed <= free {
+            return Ok(());
+        }
+        let folder = self.folder.clone();
+        Err(DownloadError::NoSpace {
+            folder,
+            needed,
+            free,
+        })
+    }
+
+    /// Whether there is a file of this name with this length and digest.
+    pub(crate) fn has(
+        &self,
+        name: &str,
+        length: u64,
+        digest: Digest,
+    ) -> Result<bool, DownloadError> {
+        let path = self.folder.join(name);
+        let (file, metadata) = match open_within(&path) {
+            Ok(opened) => opened,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(failed("open", &path)(error).into()),
+        };
+        if metadata.len() != length {
+            return Ok(false);
+        }
+        let (found, _) = hash(&file).map_err(failed("read", &path))?;
+        Ok(found.finish() == digest)
+    }
+
+    /// Opens the partial file of this name, to go on at its end; one that is longer than
+    /// `length_max` is begun anew.
+    pub(crate) fn open(&self, name: &str, length_max: u64) -> Result<Partial, DownloadError> {
+        let path = self.folder.join(format!("{name}.partial"));
+        // Somebody else may have put it there: what is appended to is a file of this folder alone.
+        let (file, metadata) = open_to_append(&path).map_err(failed("open", &path))?;
+        if metadata.len() > length_max {
+            file.set_len(0).map_err(failed("cut", &path))?;
+        }
+        let (digest, length) = hash(&file).map_err(failed("read", &path))?;
+        Ok(Partial {
+            path,
+            file,
+            length,
+            digest,
+        })
+    }
+
+    /// Gives a partial file its name, durably.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the file that is replaced, if any, was found to be another than this, which is complete and synced"
+    )]
+    pub(crate) fn finish(&self, partial: Partial, name: &str) -> Result<(), DownloadError> {
+        let Partial { path, file, .. } = partial;
+        file.sync_all().map_err(failed("sync", &path))?;
+        let named = self.folder.join(name);
+        fs::rename(&path, &named).map_err(failed("rename a file to", &named))?;
+        Ok(sync_folder(&self.folder).map_err(failed("sync", &self.folder))?)
+    }
+
+    /// Writes a file, durably, unless it is there.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), DownloadError> {
+        if self.has(name, bytes.len() as u64, Digest::of(bytes))? {
+            return Ok(());
+        }
+        Ok(put(&self.folder.join(name), bytes)?)
+    }
+}
+
+impl Partial {
+    /// Appends `bytes`. They go to the system's memory, which takes microseconds.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), DownloadError> {
+        self.file
+            .write_all(bytes)
+            .map_err(failed("write", &self.path))?;
+        self.digest.push(bytes);
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Begins anew.
+    pub(crate) fn clear(&mut self) -> Result<(), DownloadError> {
+        self.file.set_len(0).map_err(failed("cut", &self.path))?;
+        self.digest = DigestBuilder::default();
+        self.length = 0;
+        Ok(())
+    }
+
+    /// The digest of what is written.
+    pub(crate) fn digest(&self) -> Digest {
+        self.digest.clone().finish()
+    }
+}
+
+/// Hashes a file from its start to its end; returns its length too.
+fn hash(file: &File) -> io::Result<(DigestBuilder, u64)> {
+    let mut digest = DigestBuilder::default();
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
+    let length = io::copy(&mut reader, &mut digest)?;
+    Ok((digest, length))
+}

@@ -1,0 +1,210 @@
+//! Tests of a site over real connections.
+
+mod api;
+mod games;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a table made for a test need not be durable"
+)]
+#[path = "../../../../tests/tests/common/values.rs"]
+mod made;
+mod open;
+mod status;
+mod tables;
+
+use std::collections::HashMap;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use axum::Router;
+use chomp_table::fingerprint::FingerprintBuilder;
+use chomp_table::manifest::{Manifest, folder_name, sha256sums};
+use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
+use chomp_table::{RangeBits, Word, definition};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+use crate::net::{Endpoint, Limits, Server};
+use crate::site::{Options, Site};
+
+struct Tested {
+    server: Server,
+    address: SocketAddr,
+}
+
+/// An answer that has not ended after this long never does.
+const HANG: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    headers: HashMap<String, String>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+async fn start(router: Router) -> Tested {
+    start_with(router, Limits::default()).await
+}
+
+async fn start_with(router: Router, limits: Limits) -> Tested {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let endpoints = vec![Endpoint { listener, router }];
+    Tested {
+        server: Server::start(endpoints, None, limits, &limits.permits()),
+        address,
+    }
+}
+
+impl Tested {
+    /// Sends a request as it is, and takes what comes until the connection ends.
+    async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+        self.ask_from(1, method, path, headers).await
+    }
+
+    /// Asks from 127.0.0.`number`.
+    async fn ask_from(
+        &self,
+        number: u8,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
+        for (name, value) in headers {
+            request.extend([name, ": ", value, "\r\n"]);
+        }
+        request += "\r\n";
+        let mut stream = self.connect_from(number).await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut bytes = Vec::new();
+        let all = tokio::time::timeout(HANG, stream.read_to_end(&mut bytes)).await;
+        all.expect("the answer ends").unwrap();
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+        let end = end.unwrap_or_else(|| panic!("{path}: {:?}", String::from_utf8_lossy(&bytes)));
+        let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+        let mut lines = head.lines();
+        let status = lines.next().unwrap()[9..12].parse().unwrap();
+        let headers = lines.map(|line| {
+            let (name, value) = line.split_once(": ").unwrap();
+            (name.to_owned(), value.to_owned())
+        });
+        Answer {
+            status,
+            headers: headers.collect(),
+            body: bytes[end + 4..].to_vec(),
+        }
+    }
+
+    /// A connection from 127.0.0.`number`.
+    async fn connect_from(&self, number: u8) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        let from = Ipv4Addr::new(127, 0, 0, number);
+        socket.bind((from, 0).into()).unwrap();
+        socket.connect(self.address).await.unwrap()
+    }
+
+    async fn get_from(&self, number: u8, path: &str) -> Answer {
+        self.ask_from(number, "GET", path, &[]).await
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, &[]).await
+    }
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        assert_eq!(self.header("content-type"), "application/json");
+        let text = std::str::from_utf8(&self.body).unwrap();
+        assert!(text.ends_with('\n') && text.lines().count() == 1, "{text}");
+        serde_json::from_str(text).unwrap()
+    }
+
+    /// The reason of a refusal, which says nothing else.
+    fn error(&self) -> String {
+        let said = self.json();
+        assert_eq!(said.as_object().unwrap().len(), 1, "{said}");
+        said["error"].as_str().unwrap().to_owned()
+    }
+}
+
+async fn site(directory: &Path) -> Site {
+    Site::open(Options {
+        directory: directory.to_owned(),
+        rate: NonZeroU32::new(1_000_000),
+        proxies: Vec::new(),
+        cache_bytes: 16 << 20,
+    })
+    .await
+}
+
+/// Publishes the table of `bits` bits, as it is by definition, in several shards.
+pub(crate) fn publish(directory: &Path, bits: u32) -> PathBuf {
+    publish_in_frames(directory, bits, ShardSize::PUBLISHED.frame_words)
+}
+
+/// Publishes the table of `bits` bits in frames of `frame_words` words.
+fn publish_in_frames(directory: &Path, bits: u32, frame_words: usize) -> PathBuf {
+    publish_words(directory, bits, &words_of(bits), frame_words)
+}
+
+/// The words that a table of `bits` bits stores.
+pub(crate) fn words_of(bits: u32) -> Vec<u64> {
+    let losing = definition::losing(bits);
+    let words = (0..losing.len()).filter(|&index| losing[index]);
+    let words = words.map(|index| Word::new(index as u64 * 2));
+    let words = words.filter(|&word| word == word.representative());
+    words.map(Word::get).collect()
+}
+
+/// A table of two shards that has these words, whatever they are.
+pub(crate) fn publish_words(
+    directory: &Path,
+    bits: u32,
+    words: &[u64],
+    frame_words: usize,
+) -> PathBuf {
+    let folder = directory.join(folder_name(bits));
+    fs::create_dir(&folder).unwrap();
+    let size = ShardSize {
+        shard_words: words.len() / 2 + 1,
+        frame_words,
+    };
+    let mut fingerprints = FingerprintBuilder::with_leaf(bits, size.shard_words);
+    fingerprints.push(words);
+    let mut shards: Vec<ShardInfo> = Vec::new();
+    let mut rest = words;
+    while !rest.is_empty() {
+        let mut shard = ShardWriter::new(shards.len(), size);
+        rest = shard.push(rest);
+        let (info, bytes) = shard.finish();
+        put(&folder.join(&info.name), &bytes);
+        shards.push(info);
+    }
+    let range_bits = RangeBits::new(12).unwrap();
+    let fingerprints = fingerprints.finish();
+    let manifest = Manifest::new(range_bits, 1, "chomp 0.0.0".into(), fingerprints, shards);
+    let bytes = manifest.to_bytes();
+    put(
+        &folder.join("SHA256SUMS"),
+        sha256sums(&bytes, &manifest).as_bytes(),
+    );
+    put(&folder.join("manifest.json"), &bytes);
+    folder
+}
+
+#[expect(clippy::disallowed_methods, reason = "a table for a test")]
+fn put(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).unwrap();
+}

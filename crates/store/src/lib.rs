@@ -1,0 +1,183 @@
+//! The store: immutable objects that coordinator and workers share, and what those of a table mean.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`objects`] | objects by key: a directory, a bucket, or a simulation that fails on demand |
+//! | [`location`] | where a store is, as users write it, and how it is opened |
+//! | [`part`] | the result of a task: the records of some ranges |
+//! | `entry`, `finders`, `merged` | what a journal says: which ranges and shards are done, by whom |
+//! | [`journal`] | numbered segments with entries, each created only if absent |
+//! | [`ledger`] | what a journal adds up to: where the record of each range is |
+//! | [`merge`] | how ranges become the words of a shard |
+//! | [`published`] | the shards and the manifest of a table |
+//! | `envelope`, `keys` | the frame of the journal's objects, and the names of all objects |
+//!
+//! Workers put parts and shards. The coordinator alone writes the journal.
+//!
+//! # What always holds
+//!
+//! * An object is created whole, and never overwritten. Only a file of a table without manifest is removed and created
+//!   anew, if it is not what it should be. `clippy.toml` bans the shortcuts.
+//! * The journal is the only record of what is done. No range or shard counts as finished before a segment says so. A
+//!   worker uses a record only after it has compared the digest with the one in the journal.
+//! * What passes is waited for here, and nowhere above ([`FaultKind`]). A create whose outcome is not known is read back.
+//!   After the failed sync of a folder nothing is written any more, and the process ends: see [`objects`].
+//! * The store decides nothing about work.
+//!
+//! # What a crash can do
+//!
+//! | object | says | a crash before it is durable | a crash after |
+//! |---|---|---|---|
+//! | `lock` | a process owns the directory | the next process makes it | the system has given the lock back, and the next process takes it |
+//! | `work/journal/<n>` | segment n: these ranges are in this part, found by these; these are withdrawn or confirmed; this shard is done; who was found out; a coordinator took over | nothing was acknowledged; the worker completes again | it is so |
+//! | `work/checkpoints/<n>` | what all segments below n add up to | the next coordinator reads the segments instead | it reads fewer segments |
+//! | `work/parts/<layer>/<lease>` | records of ranges of one layer, the result of one lease | the worker has not completed the task: another one computes it | the worker completes the task. If it dies first, no segment names the part, and publication removes it. A coordinator through which it came does so sooner |
+//! | `table-<bits>/shard-<n>.zst` | the next losing positions | a worker merges the shard again | the worker completes the task. If it dies first, another one merges the shard again: equal bytes stay, others are replaced before the manifest |
+//! | `table-<bits>/SHA256SUMS` | the digests of the other files | the next coordinator makes it again | the next coordinator finds it right, and writes the manifest |
+//! | `table-<bits>/manifest.json` | there is a table | there is none: nobody reads the other files | the table is finished, and no byte of it is ever replaced |
+//!
+//! A coordinator that starts writes a checkpoint of what it has read, before it relies on that: if a sync of the process
+//! before had failed, the system may show segments that the disk does not have.
+//!
+//! In a directory, an object is written under a name with a `#`, the file is synced, it is linked to its name (which
+//! fails if the name is taken), and the folder is synced. Folders are synced into their parents before they are used. So
+//! under its own name an object is complete or absent. In a bucket the server promises the same; a coordinator tries that
+//! out when it starts.
+//!
+//! A damaged segment or checkpoint ends the coordinator with code 3 and the name of the object; an older checkpoint is
+//! used where there is one. When the table is published, parts and older checkpoints go. The segments of the journal
+//! stay, some 80 bytes a range. If they went, a coordinator that was suspended meanwhile could create an old number
+//! again, and would believe that it still had the table.
+
+mod entry;
+mod envelope;
+mod finders;
+pub mod journal;
+mod keys;
+pub mod ledger;
+pub mod location;
+pub mod merge;
+mod merged;
+#[cfg(test)]
+#[path = "../../../tests/tests/common/needs.rs"]
+mod needs;
+pub mod objects;
+pub mod part;
+pub mod published;
+pub mod restore;
+
+use chomp_table::{Head, RangeBits};
+
+pub use chomp_durable_files::FaultKind;
+pub use entry::{Entry, Outcast};
+pub use finders::{DISTRUSTED, Finders};
+pub use journal::{Follower, Journal};
+pub use keys::PartName;
+pub use ledger::Ledger;
+pub use merged::{Difference, LengthSums, Merged};
+pub use objects::{Key, KeyError, Problem, READS_MAX, Storage, StorageError};
+pub use part::{Place, Placed};
+
+/// A failure of a store, by how a caller can react to it.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A newer version of the program wrote an object.
+    #[error(
+        "{key} has format version {found}, newer than {known}, the newest known here: use the program that wrote it, or a newer one"
+    )]
+    Newer {
+        /// The object.
+        key: Key,
+        /// Its version.
+        found: u32,
+        /// The newest version that is known here.
+        known: u32,
+    },
+    /// The working files of an unfinished job have an older layout or format.
+    #[error(
+        "{key} belongs to an unfinished job of an older chomp, which this one cannot continue: finish the job with \
+         that one, or remove the folder work and start again"
+    )]
+    Older {
+        /// One of the objects.
+        key: Key,
+    },
+    /// An object of the journal is not what was written there.
+    #[error("{key} is damaged: {what}")]
+    Damaged {
+        /// The object.
+        key: Key,
+        /// The damage, for people.
+        what: String,
+    },
+    /// A segment of the journal that is to be removed need not be.
+    #[error("{key} is not removed: it is in order, is not there, or is not the last")]
+    InOrder {
+        /// The segment.
+        key: Key,
+    },
+    /// The journal is of a job of Grundy values, which earlier versions computed as ranges.
+    #[error(
+        "{key} is of a job of Grundy values that a version before this one began: end it with that version, or use another \
+         directory"
+    )]
+    Values {
+        /// A segment or a checkpoint of the journal.
+        key: Key,
+    },
+    /// The table was begun with other ranges.
+    #[error(
+        "the table has {table} range bits, {asked} range bits were asked for: leave them out, or use another directory"
+    )]
+    OtherRangeBits {
+        /// Those of the table.
+        table: RangeBits,
+        /// Those that were asked for.
+        asked: RangeBits,
+    },
+    /// Another coordinator has taken the table over.
+    #[error("the table was taken over by another coordinator: it wrote {key}")]
+    Fenced {
+        /// The segment of the journal that it wrote.
+        key: Key,
+    },
+    /// The range is not done.
+    #[error("range {head} is not done")]
+    Missing {
+        /// The range.
+        head: Head,
+    },
+    /// The record of a range is missing, or is not what the journal says. The range has to be computed again.
+    #[error("the record of range {head} in {key} is lost or damaged: {what}")]
+    Lost {
+        /// The range.
+        head: Head,
+        /// The part.
+        key: Key,
+        /// The damage, for people.
+        what: String,
+    },
+    /// The storage failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+impl StoreError {
+    fn damaged(key: &Key, what: impl Into<String>) -> StoreError {
+        StoreError::Damaged {
+            key: key.clone(),
+            what: what.into(),
+        }
+    }
+}
+
+/// Runs a future that is complete when first polled, as those of simulations and of directories
+/// without a runtime are.
+#[cfg(test)]
+fn ready<T>(future: impl Future<Output = T>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        std::task::Poll::Ready(value) => value,
+        std::task::Poll::Pending => panic!("the future is not complete when first polled"),
+    }
+}

@@ -1,0 +1,248 @@
+//! Storage: immutable objects by key. Whatever is durable goes through it.
+//!
+//! An object is created once, whole, and never overwritten. When [`Storage::create`] returns, the object survives a
+//! crash of the process and of the machine; when it fails, the object may be there or not, but never in part.
+//!
+//! The storage itself retries for some minutes if a failure can pass. So each [`Problem`] that a caller meets is an
+//! answer, or a [`Fault`] to which the caller has to react.
+
+mod address;
+#[cfg(feature = "buckets")]
+mod bucket;
+#[cfg(not(feature = "buckets"))]
+#[path = "objects/no_bucket.rs"]
+mod bucket;
+mod key;
+mod local;
+mod lock;
+mod patience;
+mod routed;
+#[cfg(any(test, feature = "simulation"))]
+mod simulated;
+
+use std::error::Error;
+use std::fmt::{self, Debug};
+use std::ops::Range;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use chomp_durable_files::FaultKind;
+use chomp_table::head::HEAD_BITS_MAX;
+use futures_util::{StreamExt, stream};
+
+pub use address::{Bucket, Service};
+pub use key::{Key, KeyError};
+pub use local::LocalStorage;
+pub use lock::{OpenError, TableLock};
+pub use routed::Routed;
+#[cfg(any(test, feature = "simulation"))]
+pub use simulated::{Fault, Moment, SimulatedStorage};
+
+/// The number of objects that are read at a time.
+pub const READS_MAX: usize = 16;
+/// The most objects of a folder that are listed: twice as many as a job has ranges. Some 200 MB of keys.
+pub const LISTED_MAX: usize = 2 << HEAD_BITS_MAX;
+
+/// Immutable objects by key.
+#[async_trait]
+pub trait Storage: Send + Sync + Debug + 'static {
+    /// Creates an object that is durable when this returns. If the key has an object with the same bytes already, that is
+    /// taken for this one: an answer may have been lost on the way.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem::AlreadyExists`] if the key has another object; or a [fault](Problem::fault).
+    async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError>;
+
+    /// The bytes of an object.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem::NotFound`]; or a [fault](Problem::fault).
+    async fn read(&self, key: &Key) -> Result<Bytes, StorageError>;
+
+    /// The bytes of an object in `range`: fewer, or none, where the object ends before the range.
+    /// Takes no more memory than the bytes that are there.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem::NotFound`]; or a [fault](Problem::fault).
+    async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError>;
+
+    /// Reads parts of several objects, each as [`read_at`](Storage::read_at) does, in this order.
+    async fn read_each(&self, parts: Vec<(Key, Range<u64>)>) -> Vec<Result<Bytes, StorageError>> {
+        let reads = parts.iter();
+        let reads: Vec<_> = reads
+            .map(|(key, range)| self.read_at(key, range.clone()))
+            .collect();
+        stream::iter(reads).buffered(READS_MAX).collect().await
+    }
+
+    /// All objects in the folder `prefix` and its subfolders with their sizes in bytes, sorted by
+    /// key. A folder that is not there has no objects.
+    ///
+    /// # Errors
+    ///
+    /// A [fault](Problem::fault), also if there are more than [`LISTED_MAX`].
+    async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError>;
+
+    /// Removes objects, durably and in any order. One that is not there is removed already.
+    ///
+    /// # Errors
+    ///
+    /// A [fault](Problem::fault); some may be removed then.
+    async fn delete(&self, keys: &[Key]) -> Result<(), StorageError>;
+
+    /// Removes the unfinished files that interrupted creations of any process have left. It is called only while no
+    /// process creates objects.
+    ///
+    /// # Errors
+    ///
+    /// A [fault](Problem::fault).
+    async fn tidy(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    /// Whether a directory that was opened, and that this process owns, is still at its path.
+    async fn is_in_place(&self) -> bool {
+        true
+    }
+
+    /// Whether what has this name is known under no other: else it may be a file from elsewhere that somebody has linked
+    /// there, to have it handed out.
+    async fn is_only_here(&self, _key: &Key) -> bool {
+        true
+    }
+
+    /// A text for people if requests wait for the storage at present.
+    fn waits_for(&self) -> Option<String> {
+        None
+    }
+}
+
+/// The operation that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// [`Storage::create`].
+    Create,
+    /// [`Storage::read`] or [`Storage::read_at`].
+    Read,
+    /// [`Storage::list`].
+    List,
+    /// [`Storage::delete`].
+    Delete,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Action::Create => "create",
+            Action::Read => "read",
+            Action::List => "list",
+            Action::Delete => "delete",
+        })
+    }
+}
+
+/// Why the storage failed, as the implementation tells it.
+pub type Cause = Box<dyn Error + Send + Sync>;
+
+/// An action that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {key}{problem}")]
+pub struct StorageError {
+    /// The kind of failure.
+    pub problem: Problem,
+    /// The operation.
+    pub action: Action,
+    /// The object.
+    pub key: Key,
+    /// The implementation's error.
+    pub source: Cause,
+}
+
+/// A kind of failure, by what a caller can do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// The key has no object.
+    NotFound,
+    /// The key has another object already.
+    AlreadyExists,
+    /// The storage did not do it for as long as it is waited for. Whether a creation or removal took place is not known.
+    Away,
+    /// There is no room: free some and run again.
+    Full,
+    /// Anything else that only a person mends.
+    Failed,
+    /// The object is lost: it cannot be read though others can be, or something that is no file has its name.
+    Damaged,
+    /// It is not known what the disk holds: whoever writes ends, and finds out at its next start.
+    Unsure,
+}
+
+impl Problem {
+    /// The kind of fault, unless it is the storage's answer.
+    pub fn fault(self) -> Option<FaultKind> {
+        match self {
+            Problem::NotFound | Problem::AlreadyExists => None,
+            Problem::Away => Some(FaultKind::Passing),
+            Problem::Full | Problem::Failed => Some(FaultKind::Lasting),
+            Problem::Damaged => Some(FaultKind::Damage),
+            Problem::Unsure => Some(FaultKind::Unsure),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Problem::NotFound => ": it does not exist",
+            Problem::AlreadyExists => ": it exists already",
+            Problem::Full => ": no space left; free some and run again",
+            Problem::Away | Problem::Failed | Problem::Damaged => "",
+            Problem::Unsure => {
+                ": a sync failed, so nobody knows what the disk holds; run again, which finds out"
+            }
+        })
+    }
+}
+
+/// A folder has more objects than anybody should list.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it has more than {0} objects, more than a job makes: somebody else writes there. Remove what no job has written, or \
+     use another place"
+)]
+struct TooMany(usize);
+
+impl StorageError {
+    /// The failure of `action` on the object `key`.
+    pub fn new(
+        problem: Problem,
+        action: Action,
+        key: &Key,
+        source: impl Into<Cause>,
+    ) -> StorageError {
+        StorageError {
+            problem,
+            action,
+            key: key.clone(),
+            source: source.into(),
+        }
+    }
+
+    fn too_many(folder: &Key, most: usize) -> StorageError {
+        StorageError::new(Problem::Failed, Action::List, folder, TooMany(most))
+    }
+
+    /// Whether the store does not accept the caller's credentials or rights, or has no such bucket. Waiting does not
+    /// help then.
+    pub fn is_refusal(&self) -> bool {
+        bucket::is_refusal(&self.source)
+    }
+}
+
+#[cfg(test)]
+mod contract;
+#[cfg(test)]
+mod synced;

@@ -1,0 +1,491 @@
+//! A directory as a storage.
+//!
+//! Creating an object takes these steps: write `<name>#<number>`, sync the file, link it to its name
+//! (which fails if the name is taken), sync the folder, remove the first name. So a name never stands
+//! for a file in part. What a crash can leave is dealt with as follows:
+//!
+//! * A process that was killed may have made a folder and not synced it. A folder is used only after its entry was
+//!   synced: when it is made, or by [`LocalStorage::open`] when it is found.
+//! * After a failed sync the system may say that all is well though the disk lacks what was written. So a file that was
+//!   not synced is removed, and another one gets its bytes. After the failed sync of a folder nothing is written any
+//!   more: [`Problem::Unsure`].
+//! * An object may have a name that is not yet durable. [`LocalStorage::open`] syncs it before anybody relies on the
+//!   object.
+//! * A file may have kept its first name. [`LocalStorage::open`] removes it where the owner of the table alone writes.
+//!   Elsewhere a worker may be writing it at this moment, and it stays until [`Storage::tidy`].
+//!
+//! Below the directory no link is followed ([`Below`]). Where a folder may be written by its group, what is made in it
+//! may be too: so workers of several users share a directory.
+
+mod files;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use chomp_durable_files::{Below, FileError, Kind, failed};
+use chomp_table::reader::TableName;
+use futures_util::{StreamExt, stream};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::time::Instant;
+
+use self::files::{Failure, names, remove_unfinished, sync_all};
+use super::lock::{OpenError, TableLock};
+use super::patience::Patience;
+use super::{Action, Key, LISTED_MAX, Problem, READS_MAX, Storage, StorageError};
+
+/// How long the directory is waited for: as long as a file server takes to start again, and to check its disks.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// How long an unreadable object is waited for; after that it is lost, if others can be read.
+const UNREADABLE: Duration = Duration::from_secs(5);
+/// The objects that one blocking thread reads, one after the other: to hand work to a thread takes about as long as to
+/// read an object that the system has in memory.
+const READS_AT_ONCE: usize = 4;
+
+/// The first names of an object that are looked for.
+const FIRST_NAMES_MAX: u32 = 9;
+
+/// Why nothing is written to a directory that is only looked at.
+const NOT_OURS: &str = "the table was opened for looking only";
+
+/// Why nothing is written any more.
+const UNSURE: &str = "an earlier write of this process was not synced";
+
+/// A table's directory as a storage. Needs a file system with hard links.
+#[derive(Debug)]
+pub struct LocalStorage {
+    directory: Arc<Directory>,
+    patience: Patience,
+    /// The objects that could not be read, and are not waited for again.
+    unreadable: Mutex<BTreeSet<Key>>,
+}
+
+#[derive(Debug)]
+struct Directory {
+    root: PathBuf,
+    /// The folders whose entries are known to be durable, as keys.
+    folders: Mutex<BTreeSet<String>>,
+    /// Whether the sync of a folder failed.
+    unsure: AtomicBool,
+    writable: bool,
+    /// [`LISTED_MAX`].
+    listed_max: usize,
+    /// Held until the last write has ended.
+    lock: Option<TableLock>,
+}
+
+impl LocalStorage {
+    /// The storage in the directory that `lock` owns, after clearing up what a crash of its owner may
+    /// have left there.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::File`].
+    pub fn open(lock: TableLock) -> Result<LocalStorage, OpenError> {
+        let root = absolute(lock.directory())?;
+        let below = Below::open(&root).map_err(failed("open", &root))?;
+        let mut known = BTreeSet::new();
+        for name in names(&below)? {
+            // Anything else there is not ours: it is left alone.
+            if name != "work" && TableName::of(&name).is_none() {
+                continue;
+            }
+            let path = root.join(&name);
+            match below.look(&name).map_err(failed("look at", &path))? {
+                (Kind::Link, _) if name == "work" => {}
+                (Kind::Folder, _) => {}
+                _ => continue,
+            }
+            let folder = below.folder(&name).map_err(failed("open", &path))?;
+            sync_all(&folder, &name, &mut known)?;
+        }
+        for folder in ["journal", "checkpoints"] {
+            if known.contains(&format!("work/{folder}")) {
+                let path = root.join("work").join(folder);
+                let found = below.folder("work").and_then(|work| work.folder(folder));
+                remove_unfinished(&found.map_err(failed("open", &path))?)?;
+            }
+        }
+        below.sync().map_err(failed("sync", &root))?;
+        Ok(LocalStorage::with(root, known, true, Some(lock)))
+    }
+
+    /// The storage in a directory that somebody else owns, on this machine or on another one that
+    /// shares the file system: for workers, which create parts and shards there.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::File`] if the directory or its folder `work` is missing or cannot be written.
+    pub fn shared(directory: &Path) -> Result<LocalStorage, OpenError> {
+        let root = absolute(directory)?;
+        let work = Below::open(&root).and_then(|below| below.folder("work"));
+        let written = work.and_then(|work| files::try_writing(&work));
+        written.map_err(failed("write in", &root.join("work")))?;
+        // Its owner has synced it before anybody heard of it.
+        let known = BTreeSet::from(["work".to_owned()]);
+        Ok(LocalStorage::with(root, known, true, None))
+    }
+
+    /// The storage in a directory that somebody else may own: for looking. Nothing can be written.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::File`].
+    pub fn view(directory: &Path) -> Result<LocalStorage, OpenError> {
+        let root = absolute(directory)?;
+        Ok(LocalStorage::with(root, BTreeSet::new(), false, None))
+    }
+
+    fn with(
+        root: PathBuf,
+        known: BTreeSet<String>,
+        writable: bool,
+        lock: Option<TableLock>,
+    ) -> LocalStorage {
+        let patience = Patience::new(root.display().to_string(), PATIENCE);
+        let directory = Directory {
+            root,
+            folders: Mutex::new(known),
+            unsure: AtomicBool::new(false),
+            writable,
+            listed_max: LISTED_MAX,
+            lock,
+        };
+        LocalStorage {
+            directory: Arc::new(directory),
+            patience,
+            unreadable: Mutex::default(),
+        }
+    }
+
+    fn unreadable(&self) -> MutexGuard<'_, BTreeSet<Key>> {
+        // Whole at any time.
+        self.unreadable
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an object is not waited for any longer, in a call that began then.
+    fn is_late(&self, key: &Key, begin: Instant) -> bool {
+        begin.elapsed() >= UNREADABLE || self.unreadable().contains(key)
+    }
+
+    /// Does work that blocks: on another thread, if the caller's serves other tasks too.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Directory) -> T + Send + 'static,
+    ) -> T {
+        match Handle::try_current() {
+            Ok(runtime) if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread => {
+                let directory = Arc::clone(&self.directory);
+                let done = runtime.spawn_blocking(move || work(&directory)).await;
+                done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+            }
+            _ => work(&self.directory),
+        }
+    }
+
+    /// Does work as [`Self::run`] does, and retries it for as long as the directory is waited for.
+    async fn try_to<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Directory) -> Result<T, StorageError> + Clone + Send + 'static,
+    ) -> Result<T, StorageError> {
+        self.patience.keep_trying(|| self.run(work.clone())).await
+    }
+}
+
+fn absolute(directory: &Path) -> Result<PathBuf, FileError> {
+    fs::canonicalize(directory).map_err(failed("find the absolute path of", directory))
+}
+
+impl Directory {
+    /// The folder of an object, and the object's name there.
+    fn folder<'k>(&self, key: &'k Key) -> io::Result<(Below, &'k str)> {
+        let mut below = Below::open(&self.root)?;
+        let mut segments = key.as_str().split('/');
+        let name = segments.next_back().expect("a key has a segment");
+        for segment in segments {
+            below = below.folder(segment)?;
+        }
+        Ok((below, name))
+    }
+
+    /// Makes the folder of an object, and those above it, durably. Returns it and the object's name there.
+    fn make_folder<'k>(&self, key: &'k Key) -> Result<(Below, &'k str), Failure> {
+        let (folders, name) = key.as_str().rsplit_once('/').unwrap_or(("", key.as_str()));
+        // A set of texts is whole at any time, so a panic elsewhere does not spoil it. The lock is
+        // held while folders are made: a second creation must not run ahead of the first's sync.
+        let mut known = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut below = Below::open(&self.root)?;
+        let mut end = 0;
+        for segment in folders.split('/').filter(|segment| !segment.is_empty()) {
+            end += segment.len();
+            let path = &folders[..end];
+            end += 1;
+            below = if known.contains(path) {
+                below.folder(segment)?
+            } else {
+                let made = below.make(segment)?;
+                below.sync().map_err(Failure::of_sync)?;
+                known.insert(path.to_owned());
+                made
+            };
+        }
+        Ok((below, name))
+    }
+
+    /// Runs a write, unless nothing is to be written.
+    fn write(
+        &self,
+        key: &Key,
+        action: Action,
+        write: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<(), StorageError> {
+        if !self.writable {
+            return Err(StorageError::new(Problem::Failed, action, key, NOT_OURS));
+        }
+        if self.unsure.load(Ordering::SeqCst) {
+            return Err(StorageError::new(Problem::Unsure, action, key, UNSURE));
+        }
+        let done = write().map_err(|failure| failure.of(action, key));
+        if matches!(&done, Err(error) if error.problem == Problem::Unsure) {
+            self.unsure.store(true, Ordering::SeqCst);
+        }
+        done
+    }
+
+    fn create(&self, key: &Key, bytes: &[u8]) -> Result<(), StorageError> {
+        self.write(key, Action::Create, || {
+            let (folder, name) = self.make_folder(key)?;
+            files::create(&folder, name, bytes)
+        })
+    }
+
+    /// Creates an object after a while of failures. They may come from an object of that name which cannot be read,
+    /// while others can.
+    fn create_late(&self, key: &Key, bytes: &[u8]) -> Result<(), StorageError> {
+        self.create(key, bytes).map_err(|error| {
+            let there = self.read_late(key, 0..1).err();
+            match there.map(|there| there.problem) {
+                Some(Problem::Damaged) if error.problem == Problem::Away => StorageError {
+                    problem: Problem::AlreadyExists,
+                    ..error
+                },
+                _ => error,
+            }
+        })
+    }
+
+    fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
+        let mut changed = BTreeMap::new();
+        for key in keys {
+            self.write(key, Action::Delete, || {
+                let removed = self.folder(key).and_then(|(folder, name)| {
+                    folder.remove(name)?;
+                    Ok(folder)
+                });
+                match removed.map_err(Failure::of_existing) {
+                    Err(failure) if failure.problem == Problem::NotFound => {}
+                    folder => {
+                        let folder = folder?;
+                        changed.insert(folder.path().to_owned(), (folder, key));
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        for (folder, key) in changed.into_values() {
+            self.write(key, Action::Delete, || {
+                folder.sync().map_err(Failure::of_sync)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn read(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+        let folder = self.folder(key).map_err(Failure::of_existing);
+        let read = folder.and_then(|(folder, name)| files::read(&folder, name, range));
+        read.map_err(|failure| failure.of(Action::Read, key))
+    }
+
+    /// Reads an object that could not be read for a while. If others can be read, it is damaged.
+    fn read_late(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+        self.read(key, range).map_err(|error| {
+            let segments = Key::new("work/journal/segment").expect("letters are a key");
+            let others = [key, &segments].into_iter().any(|key| {
+                let folder = self.folder(key);
+                folder.is_ok_and(|(folder, name)| files::is_other_read(&folder, name))
+            });
+            match error.problem {
+                Problem::Away if others => StorageError {
+                    problem: Problem::Damaged,
+                    ..error
+                },
+                _ => error,
+            }
+        })
+    }
+
+    fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
+        let mut objects = Vec::new();
+        let mut left = Some(self.listed_max);
+        let folder = self
+            .folder(prefix)
+            .and_then(|(above, name)| above.folder(name));
+        let listed = folder
+            .and_then(|folder| files::list(&folder, prefix.as_str(), &mut left, &mut objects));
+        match listed.map_err(Failure::of_existing) {
+            Err(failure) if failure.problem == Problem::NotFound => {}
+            listed => listed.map_err(|failure| failure.of(Action::List, prefix))?,
+        }
+        if left.is_none() {
+            return Err(StorageError::too_many(prefix, self.listed_max));
+        }
+        objects.sort_unstable();
+        Ok(objects)
+    }
+
+    fn is_only_here(&self, key: &Key) -> io::Result<bool> {
+        let (folder, name) = self.folder(key)?;
+        let (_, metadata) = folder.read(name)?;
+        // One that was interrupted has kept its first name.
+        let is_own = |number| folder.is_same(&metadata, &format!("{name}#{number}"));
+        Ok(match metadata.nlink() {
+            0 | 1 => true,
+            2 => (1..=FIRST_NAMES_MAX).any(is_own),
+            _ => false,
+        })
+    }
+
+    fn tidy(&self) -> Result<(), FileError> {
+        let below = Below::open(&self.root).map_err(failed("open", &self.root))?;
+        for name in names(&below)? {
+            let path = self.root.join(&name);
+            let is_ours = name == "work" || TableName::of(&name).is_some();
+            if is_ours
+                && below
+                    .look(&name)
+                    .is_ok_and(|(kind, _)| kind == Kind::Folder)
+            {
+                remove_unfinished(&below.folder(&name).map_err(failed("open", &path))?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Storage for LocalStorage {
+    async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
+        let begin = Instant::now();
+        let attempt = || {
+            let (key, bytes) = (key.clone(), bytes.clone());
+            let is_late = self.is_late(&key, begin);
+            self.run(move |directory| {
+                if is_late {
+                    directory.create_late(&key, &bytes)
+                } else {
+                    directory.create(&key, &bytes)
+                }
+            })
+        };
+        self.patience.keep_trying(attempt).await
+    }
+
+    async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
+        self.read_at(key, 0..u64::MAX).await
+    }
+
+    async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+        let begin = Instant::now();
+        let attempt = || {
+            let (key, range) = (key.clone(), range.clone());
+            let is_late = self.is_late(&key, begin);
+            self.run(move |directory| {
+                if is_late {
+                    directory.read_late(&key, range)
+                } else {
+                    directory.read(&key, range)
+                }
+            })
+        };
+        let read = self.patience.keep_trying(attempt).await;
+        match &read {
+            Err(error) if error.problem == Problem::Damaged => {
+                self.unreadable().insert(key.clone());
+            }
+            Ok(_) => {
+                self.unreadable().remove(key);
+            }
+            Err(_) => {}
+        }
+        read
+    }
+
+    async fn read_each(&self, parts: Vec<(Key, Range<u64>)>) -> Vec<Result<Bytes, StorageError>> {
+        let reads = parts.chunks(READS_AT_ONCE).map(|parts| {
+            let parts = parts.to_vec();
+            self.run(move |directory| {
+                let parts = parts.into_iter();
+                let reads = parts.map(|(key, range)| directory.read(&key, range));
+                reads.collect::<Vec<_>>()
+            })
+        });
+        let reads = stream::iter(reads.collect::<Vec<_>>());
+        let mut reads = reads.buffered(READS_MAX / READS_AT_ONCE).concat().await;
+        for ((key, range), read) in parts.iter().zip(&mut reads) {
+            if matches!(read, Err(error) if error.problem == Problem::Away) {
+                *read = self.read_at(key, range.clone()).await;
+            }
+        }
+        reads
+    }
+
+    async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
+        let prefix = prefix.clone();
+        self.try_to(move |directory| directory.list(&prefix)).await
+    }
+
+    async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
+        let keys = keys.to_vec();
+        self.try_to(move |directory| directory.delete(&keys)).await
+    }
+
+    async fn is_in_place(&self) -> bool {
+        let look = |directory: &Directory| {
+            let lock = directory.lock.as_ref();
+            lock.is_none_or(TableLock::is_in_place)
+        };
+        self.run(look).await
+    }
+
+    async fn is_only_here(&self, key: &Key) -> bool {
+        let key = key.clone();
+        // An object that cannot be looked at cannot be read either, and the reader tells.
+        self.run(move |directory| directory.is_only_here(&key).unwrap_or(true))
+            .await
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        self.patience.waits_for()
+    }
+
+    async fn tidy(&self) -> Result<(), StorageError> {
+        let tidied = self.run(Directory::tidy).await;
+        tidied.map_err(|source| {
+            let work = Key::new("work").expect("letters are a key");
+            StorageError::new(Problem::Failed, Action::Delete, &work, source)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,330 @@
+//! Creates, reads, lists and removes the files and folders of a table's directory.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+
+use bytes::Bytes;
+use chomp_durable_files::{Below, FaultKind, FileError, Kind, failed};
+
+use super::super::key::is_segment;
+use super::super::{Action, Key, Problem, StorageError};
+
+/// The most objects that are tried to find out whether any can be read.
+const OTHERS_MAX: usize = 8;
+
+/// Why an object cannot be created, read or removed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) problem: Problem,
+    source: io::Error,
+}
+
+/// The file system cannot give a file a second name.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "its file system has no hard links, with which an object gets its name when it is whole: use a directory on another \
+     one, or a bucket"
+)]
+struct NoHardLinks(#[source] io::Error);
+
+impl From<io::Error> for Failure {
+    fn from(source: io::Error) -> Failure {
+        let problem = match FaultKind::of(&source) {
+            FaultKind::Passing => Problem::Away,
+            FaultKind::Damage => Problem::Damaged,
+            FaultKind::Unsure => Problem::Unsure,
+            FaultKind::Lasting => match source.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Problem::Full,
+                _ => Problem::Failed,
+            },
+        };
+        Failure::new(problem, source)
+    }
+}
+
+impl Failure {
+    fn new(problem: Problem, source: io::Error) -> Failure {
+        Failure { problem, source }
+    }
+
+    /// Of an action on a file that should be there. A folder is not an object, and a file has none in
+    /// it.
+    pub(super) fn of_existing(source: io::Error) -> Failure {
+        match source.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
+                Failure::new(Problem::NotFound, source)
+            }
+            _ => source.into(),
+        }
+    }
+
+    /// Of the sync of a folder.
+    pub(super) fn of_sync(source: io::Error) -> Failure {
+        Failure::new(Problem::Unsure, source)
+    }
+
+    /// The failure as that of an action on an object.
+    pub(super) fn of(self, action: Action, key: &Key) -> StorageError {
+        StorageError::new(self.problem, action, key, self.source)
+    }
+}
+
+/// Creates the file `name` in `folder`, whole and durable. One that has the same bytes already is taken for this one.
+pub(super) fn create(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+    match create_once(folder, name, bytes) {
+        // Whoever takes a table over clears away what is not finished. Who has it from now on is for the
+        // names to say.
+        Err(first) if first.problem == Problem::NotFound => {
+            let again = create_once(folder, name, bytes);
+            again.map_err(|failure| match failure.problem {
+                Problem::NotFound => failure.source.into(),
+                _ => failure,
+            })
+        }
+        done => done,
+    }
+}
+
+/// One attempt of [`create`]; [`Problem::NotFound`] if the file lost its first name before it had its own.
+fn create_once(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+    let (first, file) = open_unfinished(folder, name)?;
+    let filled = fill(folder, &first, file, name, bytes);
+    let done = filled.and_then(|()| folder.sync().map_err(Failure::of_sync));
+    let removed = unless_gone(folder.remove(&first));
+    // The first failure says more than one of the clearing up after it.
+    done.and_then(|()| Ok(removed.map(drop)?))
+}
+
+/// Makes a file under the first name that is free for an object.
+fn open_unfinished(folder: &Below, name: &str) -> io::Result<(String, File)> {
+    for number in 1_u32.. {
+        let first = format!("{name}#{number}");
+        match folder.create(&first) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            opened => return Ok((first, opened?)),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+fn fill(
+    folder: &Below,
+    first: &str,
+    mut file: File,
+    name: &str,
+    bytes: &[u8],
+) -> Result<(), Failure> {
+    file.write_all(bytes)?;
+    // After a failure the bytes go into a new file: of this one nobody knows what the disk has.
+    file.sync_all()?;
+    match folder.link(first, name) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            // A network file system that repeats a lost request meets the name that it has made itself.
+            if file.metadata()?.nlink() > 1 {
+                return Ok(());
+            }
+            match read(folder, name, 0..bytes.len() as u64 + 1) {
+                Ok(there) if there == bytes => Ok(()),
+                Err(unread) if unread.problem.fault() != Some(FaultKind::Damage) => Err(unread),
+                _ => Err(Failure::new(Problem::AlreadyExists, error)),
+            }
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(Failure::new(Problem::NotFound, error))
+        }
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::PermissionDenied | ErrorKind::Unsupported
+            ) =>
+        {
+            let kind = error.kind();
+            Err(io::Error::new(kind, NoHardLinks(error)).into())
+        }
+        linked => Ok(linked?),
+    }
+}
+
+/// Makes sure that files can be made in `folder`.
+pub(super) fn try_writing(folder: &Below) -> io::Result<()> {
+    let (name, _) = open_unfinished(folder, "probe")?;
+    folder.remove(&name)
+}
+
+/// The bytes of a file in `range`, as far as there are any.
+pub(super) fn read(folder: &Below, name: &str, range: Range<u64>) -> Result<Bytes, Failure> {
+    let (mut file, metadata) = folder.read(name).map_err(Failure::of_existing)?;
+    let wanted = range.end.min(metadata.len()).saturating_sub(range.start);
+    if wanted == 0 {
+        return Ok(Bytes::new());
+    }
+    if range.start > 0 {
+        file.seek(SeekFrom::Start(range.start))?;
+    }
+    let size = usize::try_from(wanted).map_err(|_| io::Error::from(ErrorKind::OutOfMemory))?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size).map_err(io::Error::from)?;
+    file.take(wanted).read_to_end(&mut bytes)?;
+    Ok(bytes.into())
+}
+
+/// Whether a file of this folder other than `name` can be read.
+pub(super) fn is_other_read(folder: &Below, name: &str) -> bool {
+    let others = folder.names(OTHERS_MAX).unwrap_or_default();
+    let mut others = others.iter().filter(|other| *other != name);
+    others.any(|other| read(folder, other, 0..1).is_ok_and(|byte| !byte.is_empty()))
+}
+
+/// Adds the objects in `folder`, whose key is `prefix`, with their sizes. Each object and each folder takes one of
+/// `left`. When none are left, `left` becomes `None` and the listing ends.
+pub(super) fn list(
+    folder: &Below,
+    prefix: &str,
+    left: &mut Option<usize>,
+    objects: &mut Vec<(Key, u64)>,
+) -> io::Result<()> {
+    // Names that no key can have are not listed, so there may be more of them.
+    for name in folder.names(usize::MAX)? {
+        // A name that no key can have is not an object's: a file of the system, say.
+        let Ok(key) = Key::new(&format!("{prefix}/{name}")) else {
+            continue;
+        };
+        *left = left.and_then(|left| left.checked_sub(1));
+        if left.is_none() {
+            break;
+        }
+        match unless_gone(folder.look(&name))? {
+            Some((Kind::Folder, _)) => list(&folder.folder(&name)?, key.as_str(), left, objects)?,
+            // Whatever has the name of an object is listed as one, so that it is removed with the others.
+            Some((_, size)) => objects.push((key, size)),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Makes the entries of `folder`, whose path is `path`, and of its subfolders durable.
+pub(super) fn sync_all(
+    folder: &Below,
+    path: &str,
+    known: &mut BTreeSet<String>,
+) -> Result<(), FileError> {
+    for (name, below) in folders(folder)? {
+        sync_all(&below, &format!("{path}/{name}"), known)?;
+    }
+    folder.sync().map_err(failed("sync", folder.path()))?;
+    known.insert(path.to_owned());
+    Ok(())
+}
+
+/// Removes unfinished files from `folder` and its subfolders. That need not be durable.
+pub(super) fn remove_unfinished(folder: &Below) -> Result<(), FileError> {
+    for (_, below) in folders(folder)? {
+        remove_unfinished(&below)?;
+    }
+    for name in names(folder)?.iter().filter(|name| is_unfinished(name)) {
+        let path = folder.path().join(name);
+        let found = unless_gone(folder.look(name)).map_err(failed("look at", &path))?;
+        if found.is_some_and(|(kind, _)| kind == Kind::File) {
+            let removed = unless_gone(folder.remove(name));
+            removed.map_err(failed("remove the unfinished file", &path))?;
+        }
+    }
+    Ok(())
+}
+
+/// The folders in a folder that can have objects.
+fn folders(folder: &Below) -> Result<Vec<(String, Below)>, FileError> {
+    let mut folders = Vec::new();
+    for name in names(folder)?.into_iter().filter(|name| is_segment(name)) {
+        let path = folder.path().join(&name);
+        let found = unless_gone(folder.look(&name)).map_err(failed("look at", &path))?;
+        if matches!(found, Some((Kind::Folder, _))) {
+            let below = folder.folder(&name).map_err(failed("open", &path))?;
+            folders.push((name, below));
+        }
+    }
+    Ok(folders)
+}
+
+/// The names in a folder.
+pub(super) fn names(folder: &Below) -> Result<Vec<String>, FileError> {
+    let names = folder.names(usize::MAX);
+    names.map_err(failed("list", folder.path()))
+}
+
+/// The result of an action on a file; nothing if somebody else has removed the file.
+fn unless_gone<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        done => done.map(Some),
+    }
+}
+
+/// Whether a file has the name under which [`create`] writes an object.
+fn is_unfinished(name: &str) -> bool {
+    name.split_once('#').is_some_and(|(name, number)| {
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        is_segment(name) && is_number
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// As a coordinator does that takes the table over while the last one writes.
+    #[test]
+    fn what_is_cleared_away_while_it_is_written_is_written_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = Below::open(directory.path()).unwrap();
+        for number in 0..20 {
+            let name = format!("object-{number}");
+            let first = format!("object-{number}#1");
+            std::thread::scope(|scope| {
+                // In time, or not.
+                scope.spawn(
+                    || while folder.remove(&first).is_err() && folder.look(&name).is_err() {},
+                );
+                create(&folder, &name, &vec![7; 1 << 20]).unwrap();
+            });
+            assert_eq!(read(&folder, &name, 0..u64::MAX).unwrap().len(), 1 << 20);
+        }
+        assert_eq!(names(&folder).unwrap().len(), 20);
+    }
+
+    #[test]
+    fn a_file_without_its_first_name_gets_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = Below::open(directory.path()).unwrap();
+        let (first, file) = open_unfinished(&folder, "object").unwrap();
+        folder.remove(&first).unwrap();
+        let filled = fill(&folder, &first, file, "object", b"content");
+        assert!(
+            matches!(&filled, Err(failure) if failure.problem == Problem::NotFound),
+            "{filled:?}"
+        );
+
+        // Any other failure is none that is mended by writing again.
+        let (first, file) = open_unfinished(&folder, "object").unwrap();
+        let filled = fill(&folder, &first, file, "object#1/object", b"content");
+        assert!(
+            matches!(&filled, Err(failure) if failure.problem == Problem::Failed),
+            "{filled:?}"
+        );
+    }
+
+    #[test]
+    fn only_what_is_gone_is_passed_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let gone = directory.path().join("gone");
+        assert_eq!(unless_gone(fs::remove_file(gone)).unwrap(), None);
+        assert_eq!(unless_gone(Ok(1)).unwrap(), Some(1));
+        unless_gone(fs::remove_file(directory.path())).unwrap_err();
+    }
+}

@@ -1,0 +1,485 @@
+//! A directory after crashes, strangers and full disks.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "puts files there behind the storage's back"
+)]
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
+
+use chomp_durable_files::make_folder;
+
+use super::super::Routed;
+use super::*;
+use crate::{needs, ready};
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+fn open(directory: &Path) -> LocalStorage {
+    LocalStorage::open(TableLock::acquire(directory).unwrap()).unwrap()
+}
+
+#[test]
+fn one_owner_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = open(directory.path());
+    match TableLock::acquire(directory.path()) {
+        Err(OpenError::InUse { path, .. }) => assert_eq!(path, directory.path().join("lock")),
+        other => panic!("{other:?}"),
+    }
+    drop(storage);
+    open(directory.path());
+}
+
+#[test]
+fn a_file_is_not_a_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    fs::write(&path, "").unwrap();
+    for path in [path.clone(), path.join("table")] {
+        let error = TableLock::acquire(&path).unwrap_err();
+        assert!(matches!(error, OpenError::File(_)), "{error:?}");
+        assert!(error.to_string().contains("file"), "{error}");
+    }
+}
+
+#[test]
+fn files_with_the_names_of_folders_are_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("table-32"), "a note").unwrap();
+    open(directory.path());
+    let note = fs::read_to_string(directory.path().join("table-32")).unwrap();
+    assert_eq!(note, "a note");
+}
+
+#[tokio::test]
+async fn unfinished_files_are_no_objects_and_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().join("work/parts/0001");
+    let first = open(directory.path());
+    for name in [
+        "work/parts/0001/a",
+        "work/journal/0",
+        "table-20/a",
+        "values-082/a",
+    ] {
+        first.create(&key(name), Bytes::new()).await.unwrap();
+    }
+    drop(first);
+    let foreign = [
+        "work/parts/0001/.hidden",
+        "work/parts/0001/a#b",
+        "notes/x#1",
+        "x#1",
+        "x#y",
+        "table-notes",
+    ];
+    fs::create_dir(directory.path().join("notes")).unwrap();
+    for name in foreign {
+        fs::write(directory.path().join(name), "foreign").unwrap();
+    }
+    let owners = ["work/journal/1#1", "work/journal/1#23"];
+    let workers = ["work/parts/0001/b#1", "table-20/b#7", "values-082/b#7"];
+    for name in owners.iter().chain(&workers) {
+        fs::write(directory.path().join(name), "in part").unwrap();
+    }
+
+    // Those of workers may belong to creations that are under way.
+    let storage = open(directory.path());
+    for name in owners {
+        assert!(!directory.path().join(name).exists(), "{name}");
+    }
+    for name in workers {
+        assert!(directory.path().join(name).exists(), "{name}");
+    }
+    assert_eq!(
+        storage.list(&key("work/parts")).await.unwrap(),
+        [(key("work/parts/0001/a"), 0)]
+    );
+    storage
+        .create(&key("work/parts/0001/b"), Bytes::from_static(b"whole"))
+        .await
+        .unwrap();
+    assert_eq!(
+        storage.read(&key("work/parts/0001/b")).await.unwrap(),
+        "whole"
+    );
+    assert!(folder.join("b#1").exists(), "it may be somebody else's");
+    storage.tidy().await.unwrap();
+    for name in workers {
+        assert!(!directory.path().join(name).exists(), "{name}");
+    }
+    for name in foreign {
+        assert!(directory.path().join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn a_listing_is_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut storage = open(directory.path());
+    assert_eq!(storage.directory.listed_max, LISTED_MAX);
+    Arc::get_mut(&mut storage.directory).unwrap().listed_max = 100;
+    let folder = directory.path().join("work/parts");
+    // 93 objects and seven folders.
+    for number in 0..93 {
+        let layer = folder.join(format!("{:02}", number % 7));
+        fs::create_dir_all(&layer).unwrap();
+        fs::write(layer.join(number.to_string()), "").unwrap();
+        // A name that cannot be a key is not counted.
+        fs::write(layer.join(format!("{number} %")), "").unwrap();
+    }
+    let parts = key("work/parts");
+    assert_eq!(ready(storage.list(&parts)).unwrap().len(), 93);
+    for number in 0..10 {
+        fs::write(folder.join(number.to_string()), "").unwrap();
+        let error = ready(storage.list(&parts)).unwrap_err();
+        let text = format!("{error}: {}", error.source);
+        let start = "cannot list work/parts: it has more than 100 objects";
+        assert!(text.starts_with(start) && text.contains("Remove"), "{text}");
+    }
+    assert!(
+        ready(storage.list(&key("work/journal")))
+            .unwrap()
+            .is_empty()
+    );
+    let layer = ready(storage.list(&key("work/parts/01"))).unwrap();
+    assert_eq!(layer.len(), 14);
+}
+
+#[test]
+fn two_storages_as_one_are_tidied() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [journal, rest] = folders
+        .each_ref()
+        .map(|folder| Arc::new(open(folder.path())));
+    let unfinished = folders
+        .each_ref()
+        .map(|folder| folder.path().join("work/a#1"));
+    for path in &unfinished {
+        make_folder(path.parent().unwrap()).unwrap();
+        fs::write(path, "in part").unwrap();
+    }
+    ready(Routed { journal, rest }.tidy()).unwrap();
+    assert!(!unfinished.iter().any(|path| path.exists()));
+}
+
+/// The threads of a runtime that serve other tasks too do not wait for a disk. A test of one thread stays in it.
+#[test]
+fn work_that_blocks_is_done_elsewhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = open(directory.path());
+    let here = || std::thread::current().id();
+    assert_eq!(ready(storage.run(move |_| here())), here());
+    for (mut runtime, elsewhere) in [
+        (tokio::runtime::Builder::new_current_thread(), false),
+        (tokio::runtime::Builder::new_multi_thread(), true),
+    ] {
+        let done = runtime
+            .build()
+            .unwrap()
+            .block_on(storage.run(move |_| here()));
+        assert_eq!(done != here(), elsewhere, "{runtime:?}");
+    }
+}
+
+/// Somebody else may have put it there, to have a file from elsewhere handed out, or a reader wait.
+#[tokio::test]
+async fn what_is_no_file_is_no_object() {
+    let directory = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let secret = elsewhere.path().join("secret");
+    fs::write(&secret, "secret").unwrap();
+    let storage = open(directory.path());
+    storage
+        .create(&key("work/parts/a"), Bytes::new())
+        .await
+        .unwrap();
+    let parts = directory.path().join("work/parts");
+    symlink(&secret, parts.join("link")).unwrap();
+    symlink(elsewhere.path().join("none"), parts.join("nowhere")).unwrap();
+    let made = Command::new("mkfifo").arg(parts.join("pipe")).status();
+    assert!(made.unwrap().success());
+    let planted = ["link", "nowhere", "pipe"].map(|name| key(&format!("work/parts/{name}")));
+    for (key, what) in planted
+        .iter()
+        .zip(["symbolic link", "symbolic link", "pipe"])
+    {
+        for range in [0..0, 0..9] {
+            let error = storage.read_at(key, range).await.unwrap_err();
+            assert_eq!(error.problem, Problem::Damaged, "{error:?}");
+            assert!(error.source.to_string().contains(what), "{error:?}");
+        }
+        let error = storage
+            .create(key, Bytes::from_static(b"x"))
+            .await
+            .unwrap_err();
+        assert!(error.problem == Problem::AlreadyExists, "{error:?}");
+    }
+    // They go as objects do.
+    let listed = storage.list(&key("work/parts")).await.unwrap();
+    assert_eq!(listed.len(), 4, "{listed:?}");
+    storage.delete(&planted).await.unwrap();
+    assert_eq!(storage.list(&key("work/parts")).await.unwrap().len(), 1);
+    assert_eq!(fs::read(&secret).unwrap(), b"secret");
+}
+
+/// Whoever packs an archive may put a link into it where a folder of ours is to be.
+#[tokio::test]
+async fn no_link_is_followed_to_a_folder() {
+    let names = ["work/parts/0001/a", "work/journal/0", "table-20/a"].map(key);
+    for linked in [
+        "work",
+        "work/parts",
+        "work/parts/0001",
+        "work/journal",
+        "table-20",
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        for name in &names {
+            storage
+                .create(name, Bytes::from_static(b"x"))
+                .await
+                .unwrap();
+        }
+        let link = directory.path().join(linked);
+        let elsewhere = tempfile::tempdir().unwrap();
+        let there = elsewhere.path().join("there");
+        fs::rename(&link, &there).unwrap();
+        fs::write(there.join("mine#1"), "mine").unwrap();
+        symlink(&there, &link).unwrap();
+
+        let is_refused = |done: Result<(), StorageError>| match done {
+            Err(error) => {
+                let text = error.source.to_string();
+                assert!(text.contains(linked) && text.contains("--store"), "{text}");
+                assert_eq!(error.problem, Problem::Failed);
+                true
+            }
+            Ok(()) => false,
+        };
+        for name in &names {
+            let beyond = name.as_str().starts_with(&format!("{linked}/"));
+            let folder = key(name.as_str().rsplit_once('/').unwrap().0);
+            let new = key(&format!("{folder}/new"));
+            let created = storage.create(&new, Bytes::new()).await;
+            assert_eq!(is_refused(created), beyond, "{name} by {linked}");
+            assert_eq!(is_refused(storage.read(name).await.map(drop)), beyond);
+            assert_eq!(is_refused(storage.list(&folder).await.map(drop)), beyond);
+            let both = [name.clone(), new];
+            assert_eq!(is_refused(storage.delete(&both).await), beyond);
+        }
+        let listed = storage.list(&key("work")).await.map(drop);
+        assert_eq!(is_refused(listed), linked == "work");
+        storage.tidy().await.unwrap();
+        drop(storage);
+        let again = LocalStorage::open(TableLock::acquire(directory.path()).unwrap());
+        assert_eq!(again.is_err(), linked == "work", "{again:?}");
+        assert!(there.join("mine#1").exists(), "{linked}");
+        let left = [&there, &there.join("0001"), &there.join("parts/0001")];
+        let left = left
+            .iter()
+            .any(|folder| ["a", "0"].iter().any(|name| folder.join(name).exists()));
+        assert!(left, "{linked}");
+    }
+}
+
+/// Whoever packs an archive may link a file from elsewhere into it.
+#[tokio::test]
+async fn an_object_with_another_name_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = open(directory.path());
+    let part = key("work/parts/0001/a");
+    storage.create(&part, Bytes::new()).await.unwrap();
+    assert!(storage.is_only_here(&part).await);
+    let path = directory.path().join(part.as_str());
+    let first = directory.path().join("work/parts/0001/a#3");
+    fs::hard_link(&path, &first).unwrap();
+    assert!(storage.is_only_here(&part).await, "it was interrupted");
+    let other = directory.path().join("secrets");
+    fs::hard_link(&path, &other).unwrap();
+    assert!(!storage.is_only_here(&part).await);
+    fs::remove_file(&first).unwrap();
+    assert!(!storage.is_only_here(&part).await);
+    assert!(storage.is_only_here(&key("work/none")).await);
+}
+
+/// Workers of several users share a directory that their group may write to.
+#[tokio::test]
+async fn what_is_made_for_a_group_can_be_used_by_it() {
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    for (rights, folder, file) in [
+        (0o2770, 0o2770, 0o660),
+        (0o775, 0o775, 0o664),
+        (0o755, 0o755, 0o644),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(rights)).unwrap();
+        let storage = open(directory.path());
+        let part = key("work/parts/0001/a");
+        storage.create(&part, Bytes::new()).await.unwrap();
+        for made in ["work", "work/parts", "work/parts/0001"] {
+            let found = mode(&directory.path().join(made));
+            assert_eq!(found & 0o2070, folder & 0o2070, "{made}: {found:o}");
+        }
+        let found = mode(&directory.path().join(part.as_str()));
+        assert_eq!(found & 0o070, file & 0o070, "{found:o}");
+    }
+}
+
+#[test]
+fn a_lock_that_leads_elsewhere_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let lock = directory.path().join("lock");
+    let elsewhere = directory.path().join("elsewhere");
+    symlink(&elsewhere, &lock).unwrap();
+    let error = TableLock::acquire(directory.path()).unwrap_err();
+    assert!(matches!(error, OpenError::File(_)), "{error:?}");
+    assert!(!elsewhere.exists());
+    fs::remove_file(&lock).unwrap();
+    assert!(
+        Command::new("mkfifo")
+            .arg(&lock)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let error = TableLock::acquire(directory.path()).unwrap_err();
+    assert!(matches!(error, OpenError::File(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = open(directory.path());
+    fs::write(directory.path().join("work"), "").unwrap();
+    let error = storage
+        .create(&key("work/job"), Bytes::new())
+        .await
+        .unwrap_err();
+    assert!(
+        (error.problem, error.action) == (Problem::Failed, Action::Create),
+        "{error:?}"
+    );
+
+    // The reason is gone.
+    fs::remove_file(directory.path().join("work")).unwrap();
+    storage
+        .create(&key("work/job"), Bytes::new())
+        .await
+        .unwrap();
+}
+
+#[test]
+fn full_disks_and_quotas_are_told_from_other_failures() {
+    use io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, StorageFull, TimedOut};
+    for (kind, problem) in [
+        (StorageFull, Problem::Full),
+        (QuotaExceeded, Problem::Full),
+        (PermissionDenied, Problem::Failed),
+        (FileTooLarge, Problem::Failed),
+        (TimedOut, Problem::Away),
+    ] {
+        let error = Failure::from(io::Error::from(kind)).of(Action::Create, &key("a"));
+        assert_eq!(error.problem, problem, "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn workers_share_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let shared = || LocalStorage::shared(directory.path());
+    assert!(matches!(shared(), Err(OpenError::File(_))), "no table");
+    let owner = open(directory.path());
+    let job = (key("work/job"), Bytes::from_static(b"abc"));
+    owner.create(&job.0, job.1.clone()).await.unwrap();
+    let workers = [shared().unwrap(), shared().unwrap()];
+    assert_eq!(
+        fs::read_dir(directory.path().join("work")).unwrap().count(),
+        1
+    );
+    let part = key("work/parts/0003/a");
+    workers[0].create(&part, job.1.clone()).await.unwrap();
+    let again = workers[1].create(&part, Bytes::new()).await;
+    assert!(
+        matches!(&again, Err(error) if error.problem == Problem::AlreadyExists),
+        "{again:?}"
+    );
+    for storage in [&owner, &workers[1]] {
+        assert_eq!(storage.read(&part).await.unwrap(), "abc");
+        assert_eq!(
+            storage.list(&key("work")).await.unwrap(),
+            [(job.0.clone(), 3), (part.clone(), 3)]
+        );
+    }
+    let view = LocalStorage::view(directory.path()).unwrap();
+    assert_eq!(view.read(&part).await.unwrap(), "abc");
+    let error = view.create(&key("a"), Bytes::new()).await.unwrap_err();
+    assert_eq!(error.source.to_string(), NOT_OURS);
+}
+
+/// A file system of one mebibyte, unmounted at the end.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// None where mounting is not permitted.
+    fn mount() -> Option<SmallDisk> {
+        let directory = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+            .arg(directory.path());
+        needs::found("MOUNT", needs::can("a small file system", &mut mount))?;
+        Some(SmallDisk(directory))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount")
+            .arg("--lazy")
+            .arg(self.0.path())
+            .status();
+        assert!(unmounted.is_ok_and(|status| status.success()));
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk() {
+    let Some(disk) = SmallDisk::mount() else {
+        return;
+    };
+    let storage = open(disk.0.path());
+    storage
+        .create(&key("work/a"), Bytes::from(vec![1; 500_000]))
+        .await
+        .unwrap();
+    for _ in 0..2 {
+        let error = storage
+            .create(&key("work/b"), Bytes::from(vec![2; 700_000]))
+            .await
+            .unwrap_err();
+        assert!(
+            (error.problem, error.action) == (Problem::Full, Action::Create),
+            "{error:?}"
+        );
+        assert_eq!(
+            storage.list(&key("work")).await.unwrap(),
+            [(key("work/a"), 500_000)]
+        );
+    }
+    assert_eq!(fs::read_dir(disk.0.path().join("work")).unwrap().count(), 1);
+    storage.delete(&[key("work/a")]).await.unwrap();
+    storage
+        .create(&key("work/b"), Bytes::from(vec![2; 700_000]))
+        .await
+        .unwrap();
+    assert_eq!(
+        storage.read(&key("work/b")).await.unwrap(),
+        vec![2; 700_000]
+    );
+}

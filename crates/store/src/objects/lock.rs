@@ -1,0 +1,78 @@
+//! The directory of a table, and the lock that says who owns it.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use chomp_durable_files::{FileError, Lock, failed, make_folders};
+
+/// The file in a table's directory that its owner keeps locked.
+const LOCK: &str = "lock";
+
+/// Why a directory or a bucket cannot be used as a storage.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process owns the table.
+    #[error("the table is in use: another process{holder} has locked {}", path.display())]
+    InUse {
+        /// The lock file.
+        path: PathBuf,
+        /// Which one, as in [`FileError::InUse`].
+        holder: String,
+    },
+    /// A file or folder cannot be worked with.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The bucket is not reached, or is not fit for a table.
+    #[error("cannot use {bucket}: {what}")]
+    Bucket {
+        /// The bucket.
+        bucket: String,
+        /// The advice, for people.
+        what: String,
+        /// The server's error, if there is one.
+        source: Option<Box<dyn Error + Send + Sync>>,
+    },
+}
+
+/// The ownership of a table's directory, until it is dropped or the process ends in any way.
+#[derive(Debug)]
+pub struct TableLock {
+    /// The directory, absolute.
+    directory: PathBuf,
+    /// Dropping it gives the lock back.
+    lock: Lock,
+}
+
+impl TableLock {
+    /// Makes the directory if need be, and becomes its only owner.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::InUse`] if it has one; [`OpenError::File`].
+    pub fn acquire(directory: &Path) -> Result<TableLock, OpenError> {
+        let directory = std::path::absolute(directory)
+            .map_err(failed("find the absolute path of", directory))?;
+        make_folders(&directory).map_err(failed("create the directory", &directory))?;
+        let path = directory.join(LOCK);
+        // Never removed: whoever waits for a removed file locks another one than a newcomer.
+        match Lock::acquire(&path) {
+            Ok(lock) => Ok(TableLock { directory, lock }),
+            Err(FileError::InUse { path, holder }) => Err(OpenError::InUse { path, holder }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Which process of this machine owns a directory, as far as the system tells.
+    pub fn holder(directory: &Path) -> Option<String> {
+        Lock::holder(&directory.join(LOCK))
+    }
+
+    pub(super) fn is_in_place(&self) -> bool {
+        self.lock.is_in_place()
+    }
+
+    /// The directory.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+}

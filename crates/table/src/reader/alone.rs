@@ -1,0 +1,116 @@
+//! One shard without the rest of its table.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::cache::{CACHE_BYTES, Cache, FrameId};
+use super::files::read;
+use super::{TableError, refused};
+use crate::format::Damage;
+use crate::shard::{self, Index, ShardIndex, TRAILER_LENGTH};
+use crate::word::Word;
+
+/// A shard that is open for reading, of which no manifest is there.
+///
+/// It has a digest for each of its bytes, so no damage goes unnoticed. Nothing shows that it is a shard of a true
+/// table. It knows about the positions whose representatives are between its first and its last word. The first shard
+/// of a table, which starts with the poison's word, 2, knows about all up to its last.
+#[derive(Debug)]
+pub struct ShardFile {
+    path: PathBuf,
+    file: Mutex<File>,
+    first: u64,
+    index: ShardIndex,
+    cache: Cache<Vec<u64>>,
+}
+
+impl ShardFile {
+    /// Opens the shard at `path`.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or is not a whole shard.
+    pub fn open(path: &Path) -> Result<ShardFile, TableError> {
+        let failed = |source| TableError::Io {
+            file: path.to_owned(),
+            source,
+        };
+        let damaged = |what: &str| refused(path.to_owned(), Damage::new(what).into());
+        let (mut file, metadata) = chomp_durable_files::open(path).map_err(failed)?;
+        let length = metadata.len();
+
+        let header = read(&mut file, 0..length.min(shard::HEADER_LENGTH)).map_err(failed)?;
+        shard::check_header(&header).map_err(|error| refused(path.to_owned(), error))?;
+        let trailer = length.saturating_sub(TRAILER_LENGTH as u64)..length;
+        let trailer = read(&mut file, trailer).map_err(failed)?;
+        let trailer = trailer
+            .first_chunk()
+            .ok_or_else(|| damaged("it is cut short"))?;
+        let start = ShardIndex::start(trailer);
+        if start > length || length - start > shard::INDEX_LENGTH_MAX {
+            return Err(damaged("it does not end with the index of a shard"));
+        }
+        let index = read(&mut file, start..length).map_err(failed)?;
+        let index = ShardIndex::parse_alone(&index, start)
+            .map_err(|error| refused(path.to_owned(), error))?;
+        Ok(ShardFile {
+            path: path.to_owned(),
+            file: Mutex::new(file),
+            first: index.first().ok_or_else(|| damaged("it has no words"))?,
+            index,
+            cache: Cache::new(CACHE_BYTES),
+        })
+    }
+
+    /// Whether the position of `word` is losing.
+    ///
+    /// # Errors
+    ///
+    /// If the shard does not know, or the part of it that holds the answer cannot be read or is
+    /// damaged.
+    pub fn is_losing(&self, word: Word) -> Result<bool, TableError> {
+        let representative = word.representative().get();
+        let (first, last) = (self.first, self.index.last());
+        if representative > last || (representative < first && first > 2) {
+            return Err(TableError::NotInShard {
+                file: self.path.clone(),
+                word: representative,
+                first,
+                last,
+            });
+        }
+        let Some(frame) = self.index.frame_of(representative) else {
+            return Ok(false);
+        };
+        let words = self.frame(frame)?;
+        Ok(words.binary_search(&representative).is_ok())
+    }
+
+    /// The most bits of a position that it knows all about, its moves included: fewer than its last
+    /// word has, and 0 unless it is the first shard of a table.
+    pub fn bits(&self) -> u32 {
+        match self.first {
+            2 => Word::new(self.index.last()).bits().saturating_sub(1),
+            _ => 0,
+        }
+    }
+
+    fn frame(&self, frame: usize) -> Result<Arc<Vec<u64>>, TableError> {
+        let id = FrameId { shard: 0, frame };
+        if let Some(words) = self.cache.get(id) {
+            return Ok(words);
+        }
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = read(&mut file, self.index.location(frame));
+        let bytes = bytes.map_err(|source| TableError::Io {
+            file: self.path.clone(),
+            source,
+        })?;
+        drop(file);
+        let words = self.index.decode_frame(frame, &bytes);
+        let words = Arc::new(words.map_err(|error| refused(self.path.clone(), error))?);
+        self.cache.insert(id, Arc::clone(&words));
+        Ok(words)
+    }
+}

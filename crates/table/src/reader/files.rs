@@ -1,0 +1,179 @@
+//! Where the bytes of a table come from.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use chomp_durable_files::Unfit;
+
+use super::TableError;
+
+/// A part of a file of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The name of the file in the table's folder.
+    pub name: &'a str,
+    /// Which of its bytes.
+    pub range: Range<u64>,
+    /// How long the file must be.
+    pub length: u64,
+}
+
+/// The files of one published table, wherever they are: a folder, or a server.
+///
+/// Callers check what they read. So an implementation has to give as many bytes as were asked for, or
+/// an error, and need not know whether they are right.
+pub trait Files: fmt::Debug + Send + Sync {
+    /// The name of a file in full, for people: a path or an address. Of no file: the folder's.
+    fn place(&self, name: &str) -> PathBuf;
+
+    /// The content of a small file.
+    ///
+    /// # Errors
+    ///
+    /// If it is missing, longer than `most` bytes, or cannot be read.
+    fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError>;
+
+    /// Some parts of files, in their order.
+    ///
+    /// # Errors
+    ///
+    /// If a file is missing, is not as long as it must be, or cannot be read.
+    fn parts(&self, parts: &[Part<'_>]) -> Result<Vec<Vec<u8>>, TableError>;
+}
+
+/// The files in a folder.
+#[derive(Debug)]
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Files for Folder {
+    fn place(&self, name: &str) -> PathBuf {
+        if name.is_empty() {
+            self.0.clone()
+        } else {
+            self.0.join(name)
+        }
+    }
+
+    fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
+        let file = self.place(name);
+        let read = chomp_durable_files::read_within(&file, most);
+        let bytes = read.map_err(|error| not_opened(&file, error))?;
+        if bytes.len() as u64 <= most {
+            Ok(bytes)
+        } else {
+            let what = format!("it has more than {most} bytes");
+            Err(TableError::Damaged { file, what })
+        }
+    }
+
+    fn parts(&self, parts: &[Part<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
+        let mut opened: Option<(&str, File)> = None;
+        let mut all = Vec::with_capacity(parts.len());
+        for part in parts {
+            let file = self.place(part.name);
+            // Parts of one file mostly stand together.
+            let handle = match &mut opened {
+                Some((name, handle)) if *name == part.name => handle,
+                _ => {
+                    let handle = open_whole(&file, part.length)?;
+                    &mut opened.insert((part.name, handle)).1
+                }
+            };
+            let bytes = read(handle, part.range.clone());
+            all.push(bytes.map_err(|source| TableError::Io { file, source })?);
+        }
+        Ok(all)
+    }
+}
+
+/// The most bytes of such a file, and the most of them: the openings of 32 rows and 250 columns take 800 kB.
+const BOX_BYTES_MAX: u64 = 4 << 20;
+const BOXES_MAX: usize = 64;
+
+/// The files `box-….json` of a directory, which hold what `chomp box --json` printed: their paths in order, and their
+/// bytes. None if there is no such directory, as for a shard or an address.
+///
+/// # Errors
+///
+/// If the directory or one of them cannot be read, or if there are more than 64, or one of more than 4 MiB.
+pub fn boxes(directory: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, TableError> {
+    let failed = |file: &Path| {
+        let file = file.to_owned();
+        |source| TableError::Io { file, source }
+    };
+    let none = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if none.contains(&error.kind()) => return Ok(Vec::new()),
+        entries => entries.map_err(failed(directory))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed(directory))?.file_name();
+        let name = name.to_str().unwrap_or_default();
+        let inner = name.strip_prefix("box-");
+        if inner
+            .and_then(|inner| inner.strip_suffix(".json"))
+            .is_none()
+        {
+            continue;
+        }
+        let file = directory.join(name);
+        let bytes =
+            chomp_durable_files::read_within(&file, BOX_BYTES_MAX).map_err(failed(&file))?;
+        if bytes.len() as u64 > BOX_BYTES_MAX || found.len() == BOXES_MAX {
+            let what = format!(
+                "it has more than {BOX_BYTES_MAX} bytes, or is one of more than {BOXES_MAX}"
+            );
+            return Err(TableError::Openings { file, what });
+        }
+        found.push((file, bytes));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The bytes `range` of a file, fewer if it ends before.
+pub(super) fn read(file: &mut File, range: Range<u64>) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(range.start))?;
+    let mut bytes = Vec::new();
+    file.take(range.end - range.start).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a file that must be `length` bytes long.
+fn open_whole(file: &Path, length: u64) -> Result<File, TableError> {
+    let opened = chomp_durable_files::open_within(file);
+    let (handle, metadata) = opened.map_err(|error| not_opened(file, error))?;
+    let found = metadata.len();
+    if found == length {
+        Ok(handle)
+    } else {
+        Err(TableError::Damaged {
+            file: file.to_owned(),
+            what: format!("it has {found} bytes instead of {length}"),
+        })
+    }
+}
+
+/// Why a file that belongs to a published table cannot be read: that it is not there, or is no file,
+/// is damage.
+fn not_opened(file: &Path, error: io::Error) -> TableError {
+    let file = file.to_owned();
+    match Unfit::of(&error) {
+        Some(unfit) => TableError::Damaged {
+            file,
+            what: unfit.to_string(),
+        },
+        None if error.kind() == io::ErrorKind::NotFound => TableError::Damaged {
+            file,
+            what: "it is missing".into(),
+        },
+        None => TableError::Io {
+            file,
+            source: error,
+        },
+    }
+}

@@ -1,0 +1,151 @@
+//! The first checks of a table's folder: the manifest has the digest that the list of digests says, and
+//! the folder has no files that the manifest does not know.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use chomp_durable_files::Unfit;
+use chomp_table::format::shown;
+use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, SHA256SUMS_NAME};
+use chomp_table::reader::{AnyManifest, AnyTable};
+use chomp_table::{Digest, TableError};
+
+/// `SHA256SUMS` has a line of about 80 bytes for each shard, and there are at most 65,536.
+const SHA256SUMS_BYTES_MAX: u64 = 8 << 20;
+/// The most unknown files that are named. Of the others only their number is told.
+const STRANGERS_MAX: usize = 20;
+
+/// The two lists of a table, found to be in agreement about the manifest.
+#[derive(Clone, Debug)]
+pub struct Lists {
+    /// SHA-256 of `manifest.json`.
+    pub manifest_sha256: Digest,
+    /// SHA-256 of `SHA256SUMS`.
+    pub sha256sums_sha256: Digest,
+    manifest: Vec<u8>,
+}
+
+impl Lists {
+    /// Reads both lists in `folder`. The digest of the manifest is compared with that in `SHA256SUMS`
+    /// before anything else in the manifest is looked at, even the number of its format.
+    ///
+    /// # Errors
+    ///
+    /// If a file is missing, too large or cannot be read; if the digest is another.
+    pub fn read(folder: &Path) -> Result<Lists, TableError> {
+        let manifest = read(folder, MANIFEST_NAME, MANIFEST_BYTES_MAX)?;
+        let sums = read(folder, SHA256SUMS_NAME, SHA256SUMS_BYTES_MAX)?;
+        let found = Digest::of(&manifest);
+        let line = format!("{found}  {MANIFEST_NAME}");
+        if sums.split(|&byte| byte == b'\n').next() != Some(line.as_bytes()) {
+            let what = format!(
+                "it has the SHA-256 {found}, and the first line of {SHA256SUMS_NAME} says otherwise: one of the two is not as it was"
+            );
+            return Err(damaged(folder, MANIFEST_NAME, what));
+        }
+        Ok(Lists {
+            manifest_sha256: found,
+            sha256sums_sha256: Digest::of(&sums),
+            manifest,
+        })
+    }
+
+    /// Opens the table of these lists in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened, or has another manifest by now.
+    pub fn open(&self, folder: &Path) -> Result<AnyTable, TableError> {
+        let table = AnyTable::open(folder)?;
+        let found = table.manifest();
+        if AnyManifest::parse(&self.manifest).is_ok_and(|manifest| manifest == found) {
+            return Ok(table);
+        }
+        let what = "it changed while it was read".into();
+        Err(damaged(folder, MANIFEST_NAME, what))
+    }
+}
+
+/// Warnings about files in the folder of a table that are neither its `shards` nor its lists. Missing files are found
+/// when they are opened.
+///
+/// # Errors
+///
+/// If the folder cannot be listed.
+pub fn strangers<'a>(
+    folder: &Path,
+    shards: impl Iterator<Item = &'a str>,
+) -> Result<Vec<String>, TableError> {
+    let known: BTreeSet<&str> = shards.chain([MANIFEST_NAME, SHA256SUMS_NAME]).collect();
+    let failed = |source| TableError::Io {
+        file: folder.to_owned(),
+        source,
+    };
+    let mut strangers = BTreeSet::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if name.to_str().is_none_or(|name| !known.contains(name)) {
+            strangers.insert(name);
+        }
+    }
+    let named = strangers.iter().take(STRANGERS_MAX);
+    let mut warnings: Vec<String> = named
+        .map(|name| {
+            let name = name.to_string_lossy();
+            let name = shown(&name, &[]);
+            format!("{name} is in the folder and not part of the table: it was not looked at")
+        })
+        .collect();
+    if strangers.len() > STRANGERS_MAX {
+        let more = strangers.len() - STRANGERS_MAX;
+        warnings.push(format!("and {more} more that are not part of the table"));
+    }
+    Ok(warnings)
+}
+
+/// The content of a file of the table that must not be longer than `most` bytes.
+fn read(folder: &Path, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
+    match chomp_durable_files::read_within(&folder.join(name), most) {
+        Ok(bytes) if bytes.len() as u64 <= most => Ok(bytes),
+        Ok(_) => {
+            let what = format!("it has more than {most} bytes");
+            Err(damaged(folder, name, what))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(damaged(folder, name, "it is missing".into()))
+        }
+        Err(error) => match Unfit::of(&error) {
+            Some(unfit) => Err(damaged(folder, name, unfit.to_string())),
+            None => Err(TableError::Io {
+                file: folder.join(name),
+                source: error,
+            }),
+        },
+    }
+}
+
+fn damaged(folder: &Path, name: &str, what: String) -> TableError {
+    TableError::Damaged {
+        file: folder.join(name),
+        what,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_and_what_is_no_file_are_told_apart() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let whole = read(folder, "Cargo.toml", 1 << 20).unwrap();
+        let length = whole.len() as u64;
+        assert_eq!(read(folder, "Cargo.toml", length).unwrap(), whole);
+        let error = read(folder, "Cargo.toml", length - 1).unwrap_err();
+        assert!(matches!(error, TableError::Damaged { .. }), "{error}");
+        let error = read(&folder.join("Cargo.toml"), "inside", 1).unwrap_err();
+        assert!(matches!(error, TableError::Io { .. }), "{error}");
+    }
+}
