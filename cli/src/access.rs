@@ -73,7 +73,7 @@ pub(crate) fn run(args: AccessArgs) -> anyhow::Result<Exit> {
         AccessCommand::List(args) => {
             let list = Participants::read(&list_file(owned(&args.place.table)?))?;
             if args.json {
-                let participants = list.iter().map(Listed::of).collect();
+                let participants = list.iter().map(ListedParticipant::of).collect();
                 let listing = Listing { participants };
                 format!("{}\n", serde_json::to_string(&listing)?)
             } else {
@@ -136,20 +136,20 @@ fn write(
 
 #[derive(Serialize)]
 struct Listing {
-    participants: Vec<Listed>,
+    participants: Vec<ListedParticipant>,
 }
 
 #[derive(Serialize)]
-struct Listed {
+struct ListedParticipant {
     name: String,
     number: u32,
     serial: u32,
     revoked: bool,
 }
 
-impl Listed {
-    fn of(one: &chomp_access::participants::Participant) -> Listed {
-        Listed {
+impl ListedParticipant {
+    fn of(one: &chomp_access::participants::Participant) -> ListedParticipant {
+        ListedParticipant {
             name: one.name.clone(),
             number: one.number,
             serial: one.serial,

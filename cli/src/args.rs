@@ -23,7 +23,7 @@ pub(crate) use job::{CoordinatorArgs, GrundyArgs, PlanArgs, RunArgs, StatusArgs,
 pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use query::{Numbers, OpeningsArgs, QueryArgs};
 pub(crate) use serve::ServeArgs;
-pub(crate) use shared::{Place, ReachArgs, SourceArgs, TABLE, TableArgs, Wanted};
+pub(crate) use shared::{ReachArgs, SourceArgs, TABLE, TableArgs, TablePlace, WantedTable};
 pub(crate) use verify::VerifyArgs;
 
 /// Computes tables of the losing positions of Chomp, answers questions from them and checks them.

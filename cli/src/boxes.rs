@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use chomp_boxes::{Bounds, Memory, Scratch, Solver, Summary};
+use chomp_boxes::{Bounds, BoxSummary, Memory, Scratch, Solver};
 use chomp_query::{Opening, drawing};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::BoxArgs;
-use crate::events::Event;
+use crate::events::ProgramEvent;
 use crate::exit::{Exit, usage};
 use crate::machine;
 use crate::progress::Display;
@@ -29,7 +29,7 @@ const PROGRAM_BYTES: u64 = 32 << 20;
 
 /// The result.
 #[derive(Debug, Serialize)]
-struct Solved {
+struct SolvedBox {
     rows: usize,
     columns: usize,
     positions: u64,
@@ -77,15 +77,15 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit
     let Some(summary) = solving.await? else {
         return Ok(Exit::Stopped);
     };
-    let told = Solved::new(&bounds, &summary, start.elapsed());
-    crate::print_as(args.json, &told, Solved::text)?;
+    let told = SolvedBox::new(&bounds, &summary, start.elapsed());
+    crate::print_as(args.json, &told, SolvedBox::text)?;
     Ok(Exit::Done)
 }
 
 /// The event of a stage.
-fn told(stage: Stage, seconds_left: Option<f64>) -> Event {
+fn told(stage: Stage, seconds_left: Option<f64>) -> ProgramEvent {
     let done = stage.done;
-    Event::Solving { done, seconds_left }
+    ProgramEvent::Solving { done, seconds_left }
 }
 
 /// Solves all columns. None if the solver was stopped.
@@ -98,7 +98,7 @@ fn solve(
     positions: u64,
     progress: &watch::Sender<Stage>,
     stop: &CancellationToken,
-) -> anyhow::Result<Option<Summary>> {
+) -> anyhow::Result<Option<BoxSummary>> {
     let control = |done: u64| {
         #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
         let done = done as f64 / positions as f64;
@@ -122,8 +122,8 @@ fn solve(
     Ok(Some(solver.summary().clone()))
 }
 
-impl Solved {
-    fn new(bounds: &Bounds, summary: &Summary, wall: Duration) -> Solved {
+impl SolvedBox {
+    fn new(bounds: &Bounds, summary: &BoxSummary, wall: Duration) -> SolvedBox {
         let (rows, columns) = (bounds.rows(), bounds.columns());
         let counts = |m: usize| (0..=columns).map(|n| summary.losing(m, n)).collect();
         let number = |n: usize| u32::try_from(n).expect("at most 250");
@@ -133,7 +133,7 @@ impl Solved {
             moves: summary.opening(m, n),
         };
         let boards = (1..=rows).flat_map(|m| (1..=columns).map(move |n| (m, n)));
-        Solved {
+        SolvedBox {
             rows,
             columns,
             positions: bounds.positions(),

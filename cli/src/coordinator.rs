@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use chomp_access::{Access, local};
 use chomp_coordinator::job::JobOutcome;
-use chomp_coordinator::server::{Coordinator, Listeners, Options};
+use chomp_coordinator::server::{Coordinator, CoordinatorOptions, Listeners};
 use chomp_plan::Phase;
 use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::{self, ACCESS_NAME};
 use crate::args::CoordinatorArgs;
-use crate::directory::{Directory, in_table, prune};
+use crate::directory::{OwnedDirectory, in_table, prune};
 use crate::exit::Exit;
 use crate::machine;
 use crate::progress::Display;
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let meter = Meter::start();
     let stop = stop_on_signals()?;
     let table = &args.table;
-    let opening = Directory::open(args.wanted, table, THREADS, MEMORY_BYTES);
+    let opening = OwnedDirectory::open(args.wanted, table, THREADS, MEMORY_BYTES);
     let Some(directory) = unless_stopped(&stop, opening).await else {
         return Ok(stopped(display));
     };
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let tls = endpoints
         .tls
         .then(|| issuer.server_config(&endpoints.names, machine::seconds_since_1970));
-    let options = Options {
+    let options = CoordinatorOptions {
         range_bits: directory.range_bits,
         size,
         replicas: args.replicas,
@@ -183,7 +183,7 @@ async fn follow(
 
 /// Waits until the directory of the table is not where it was. Without work nobody would notice, and without the directory
 /// nobody can work.
-async fn lost(directory: &Directory) {
+async fn lost(directory: &OwnedDirectory) {
     while directory.storage.is_in_place().await {
         tokio::time::sleep(LOOK_EVERY).await;
     }

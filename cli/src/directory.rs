@@ -14,14 +14,14 @@ use chomp_table::format::describe;
 use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::reader::{Table, TableError};
 
-use crate::args::{TableArgs, Wanted};
+use crate::args::{TableArgs, WantedTable};
 use crate::machine;
 use crate::progress::Display;
-use crate::summary::{Cost, Meter};
+use crate::summary::{Meter, RunCost};
 
 /// The store of a table that this process has taken.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub(crate) struct OwnedDirectory {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) range_bits: RangeBits,
     /// The manifest of the published table, if that has the bits of the job. If it is in a directory, every
@@ -34,14 +34,14 @@ pub(crate) struct Directory {
     has_parts: bool,
 }
 
-impl Directory {
+impl OwnedDirectory {
     /// Opens the store for a job of `threads` threads with `memory_bytes` bytes of memory.
     pub(crate) async fn open(
-        wanted: Wanted,
+        wanted: WantedTable,
         args: &TableArgs,
         threads: NonZeroUsize,
         memory_bytes: u64,
-    ) -> anyhow::Result<Directory> {
+    ) -> anyhow::Result<OwnedDirectory> {
         let location = args.location();
         let storage = location.open(args.journal.as_deref()).await?;
         if let Some(number) = args.without_segment {
@@ -81,7 +81,7 @@ impl Directory {
             Err(_) if finished.is_some() => true,
             Err(error) => return Err(error).with_context(|| in_table(&location)),
         };
-        Ok(Directory {
+        Ok(OwnedDirectory {
             storage,
             range_bits,
             finished,
@@ -92,8 +92,8 @@ impl Directory {
     }
 
     /// The cost of this run, and of those before.
-    pub(crate) fn cost(&self, run: Meter) -> Cost {
-        Cost {
+    pub(crate) fn cost(&self, run: Meter) -> RunCost {
+        RunCost {
             before: Some(self.worked),
             ..run.cost()
         }

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use chomp_download::{Config, DownloadError, DownloadProgress, PARALLEL, Reach, Report};
+use chomp_download::{Config, DownloadError, DownloadProgress, DownloadReport, PARALLEL, Reach};
 use chomp_table::reader::TableName;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{DownloadArgs, Place, SourceArgs, TABLE};
+use crate::args::{DownloadArgs, SourceArgs, TABLE, TablePlace};
 use crate::exit::Exit;
 use crate::progress::Display;
 use crate::reach;
@@ -24,7 +24,7 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
         parallel: args.parallel,
         ..config(reach, args.out)
     };
-    let Report {
+    let DownloadReport {
         manifest, folder, ..
     } = fetch(config, display, stop).await?;
     report(args.json, manifest.size(), manifest, folder, meter.cost())
@@ -38,8 +38,8 @@ pub(crate) async fn directory(
     stop: &CancellationToken,
 ) -> anyhow::Result<PathBuf> {
     let from = match &source.table {
-        Place::Here(path) => return Ok(path.clone()),
-        Place::Elsewhere(from) => from,
+        TablePlace::Here(path) => return Ok(path.clone()),
+        TablePlace::Elsewhere(from) => from,
     };
     let reach = reach::tables(from, source.access.as_deref(), display.haste())?;
     display.say(&format!(
@@ -65,7 +65,7 @@ async fn fetch(
     config: Config,
     display: &Display,
     stop: CancellationToken,
-) -> Result<Report, DownloadError> {
+) -> Result<DownloadReport, DownloadError> {
     let (progress, watcher) = watch::channel(DownloadProgress::default());
     let report = tokio::select! {
         report = chomp_download::download(config, progress, stop) => report,

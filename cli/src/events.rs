@@ -6,7 +6,7 @@ use serde::Serialize;
 /// Something that happened.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(crate) enum Event {
+pub(crate) enum ProgramEvent {
     /// The program has started.
     Started { command: String },
     /// The job goes on: ranges are missing.
@@ -79,9 +79,9 @@ pub(crate) struct HowFar {
     seconds_left: Option<f64>,
 }
 
-impl Event {
+impl ProgramEvent {
     /// How far the job has come.
-    pub(crate) fn progress(status: &Status) -> Event {
+    pub(crate) fn progress(status: &Status) -> ProgramEvent {
         let done = HowFar {
             bits: status.bits,
             done: status.done,
@@ -96,8 +96,8 @@ impl Event {
             seconds_left: status.seconds_left,
         };
         match status.phase {
-            JobPhase::Publishing => Event::Publishing(done),
-            _ => Event::Progress(done),
+            JobPhase::Publishing => ProgramEvent::Publishing(done),
+            _ => ProgramEvent::Progress(done),
         }
     }
 }
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn each_event_is_one_line_with_its_name() {
-        let progress = Event::progress(&Status {
+        let progress = ProgramEvent::progress(&Status {
             bits: 30,
             ranges: 64,
             ..Status::default()
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(value["event"], "progress");
         assert_eq!(value["ranges"], 64);
         assert_eq!(value["seconds_left"], Value::Null);
-        let interrupted = serde_json::to_value(Event::Interrupted).unwrap();
+        let interrupted = serde_json::to_value(ProgramEvent::Interrupted).unwrap();
         assert_eq!(interrupted, json!({"event": "interrupted"}));
     }
 }

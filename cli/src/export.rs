@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use anyhow::Context;
 use chomp_durable_files::{FileError, NewFile};
-use chomp_export::{ExportError, ExportProgress, Format, Report, Request, export, export_values};
+use chomp_export::{
+    ExportError, ExportProgress, ExportReport, ExportRequest, Format, export, export_values,
+};
 use chomp_table::Digest;
 use chomp_table::reader::{AnyTable, TableName};
 use indicatif::{HumanBytes, HumanCount};
@@ -73,7 +75,7 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
     let (name, fingerprint) = (table.name(), table.manifest().fingerprint());
     let out = Out::open(&args)?;
     let (progress, watcher) = watch::channel(ExportProgress::default());
-    let job = Job {
+    let job = ExportJob {
         table,
         request: args.request(),
         progress,
@@ -173,15 +175,15 @@ impl Out {
 }
 
 /// An export to be made.
-struct Job {
+struct ExportJob {
     table: AnyTable,
-    request: Request,
+    request: ExportRequest,
     progress: watch::Sender<ExportProgress>,
     stop: CancellationToken,
 }
 
-impl Job {
-    fn export(&self, out: &mut (dyn Write + Send)) -> Result<Report, ExportError> {
+impl ExportJob {
+    fn export(&self, out: &mut (dyn Write + Send)) -> Result<ExportReport, ExportError> {
         let watch = &mut |progress| {
             self.progress.send_replace(progress);
             if self.stop.is_cancelled() {
@@ -197,7 +199,7 @@ impl Job {
     }
 
     /// None if the reader of stdout went away.
-    fn write(&self, mut out: Out) -> Result<Option<(Report, Out)>, ExportError> {
+    fn write(&self, mut out: Out) -> Result<Option<(ExportReport, Out)>, ExportError> {
         let report = match &mut out {
             Out::Stdout => match self.export(&mut io::stdout()) {
                 Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {

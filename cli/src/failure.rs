@@ -13,7 +13,7 @@ use chomp_games::GameError;
 use chomp_grundy::BuildError;
 use chomp_plan::PlanError;
 use chomp_store::objects::OpenError;
-use chomp_store::{Problem, StorageError, StoreError};
+use chomp_store::{StorageError, StorageProblem, StoreError};
 use chomp_table::format::FormatError;
 use chomp_table::position::PositionError;
 use chomp_table::reader::TableError;
@@ -191,7 +191,7 @@ fn of_store(error: &StoreError) -> Option<Exit> {
 
 fn of_storage(error: &StorageError) -> Option<Exit> {
     match error.problem {
-        Problem::Damaged => Some(Exit::Damaged),
+        StorageProblem::Damaged => Some(Exit::Damaged),
         _ => error.is_refusal().then_some(Exit::Refused),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::io::{self, BufRead, IsTerminal};
 
 use anyhow::{Context, bail};
-use chomp_games::{Answer, GameError, Move, Poisons};
+use chomp_games::{GameAnswer, GameError, Move, Poisons};
 use serde_json::json;
 
 use crate::args::GameArgs;
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &GameArgs, display: &Display) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn tell(answer: &Answer) -> String {
+fn tell(answer: &GameAnswer) -> String {
     let said = match (answer.over, answer.losing) {
         (true, true) => "is lost: there is no move".to_owned(),
         (true, false) => "is won: the other one has lost".to_owned(),

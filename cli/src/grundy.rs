@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::Context;
-use chomp_grundy::{BuildError, Builder, Built, Watch, memory_bytes, remove_areas};
+use chomp_grundy::{BuildError, BuildWatch, Builder, Built, memory_bytes, remove_areas};
 use chomp_kernel::Isa;
 use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
@@ -19,13 +19,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::GrundyArgs;
 use crate::directory::in_table;
-use crate::events::Event;
+use crate::events::ProgramEvent;
 use crate::exit::{Exit, usage};
 use crate::progress::Display;
 use crate::run::stopped;
 use crate::signals::stop_on_signals;
 use crate::stage::Stage;
-use crate::summary::{Cost, Meter, report};
+use crate::summary::{Meter, RunCost, report};
 
 /// The memory that the program takes besides values.
 const PROGRAM_BYTES: u64 = 32 << 20;
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<E
             isa,
             software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
         };
-        let watch = Follower {
+        let watch = DisplayWatch {
             progress,
             say,
             stop,
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<E
         built => built?,
     };
     clear_up(&directory, tiles, display);
-    let cost = Cost {
+    let cost = RunCost {
         ranges: areas.into(),
         ..meter.cost()
     };
@@ -142,13 +142,13 @@ fn finished(directory: &Path, tiles: u32) -> anyhow::Result<Option<AnyManifest>>
 }
 
 /// Tells the display what is done, and the work when to stop.
-struct Follower {
+struct DisplayWatch {
     progress: watch::Sender<Stage>,
     say: Display,
     stop: CancellationToken,
 }
 
-impl Watch for Follower {
+impl BuildWatch for DisplayWatch {
     fn done(&self, done: f64) -> ControlFlow<()> {
         let name = "values";
         self.progress.send_replace(Stage { name, done });
@@ -165,7 +165,7 @@ impl Watch for Follower {
 }
 
 /// The event of a stage.
-fn event(stage: Stage, seconds_left: Option<f64>) -> Event {
+fn event(stage: Stage, seconds_left: Option<f64>) -> ProgramEvent {
     let done = stage.done;
-    Event::Evaluating { done, seconds_left }
+    ProgramEvent::Evaluating { done, seconds_left }
 }

@@ -68,7 +68,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use args::{Args, Command};
-use events::Event;
+use events::ProgramEvent;
 use exit::Exit;
 use progress::Display;
 
@@ -97,13 +97,13 @@ pub fn main() -> ExitCode {
 pub fn main_in_haste(haste: u32) -> ExitCode {
     let (command, name) = Args::read();
     let display = Display::new(command.tells_events(), haste);
-    display.tell(&Event::Started { command: name });
+    display.tell(&ProgramEvent::Started { command: name });
     start_log(&display, &command);
     match execute(command, &display) {
         Ok(exit) => {
             match exit {
-                Exit::Done => display.tell(&Event::Finished),
-                Exit::Stopped => display.tell(&Event::Interrupted),
+                Exit::Done => display.tell(&ProgramEvent::Finished),
+                Exit::Stopped => display.tell(&ProgramEvent::Interrupted),
                 _ => {}
             }
             exit.into()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use chomp_access::{Access, Holder, Issuer};
-use chomp_coordinator::server::{Coordinator, Listeners, Options};
+use chomp_coordinator::server::{Coordinator, CoordinatorOptions, Listeners};
 use chomp_kernel::Isa;
 use chomp_serve::net::Limits;
 use chomp_store::objects::Storage;
@@ -55,7 +55,7 @@ pub(crate) async fn start(
     size: u32,
     range_bits: RangeBits,
     resources: Resources,
-    pages: Option<(TcpListener, chomp_serve::Options)>,
+    pages: Option<(TcpListener, chomp_serve::SiteOptions)>,
 ) -> anyhow::Result<(Coordinator, Config)> {
     let listener = TcpListener::bind("127.0.0.1:0")
         .await
@@ -64,7 +64,7 @@ pub(crate) async fn start(
     // port, and the token opens nothing but this coordinator, of this process, and is gone with it.
     let issuer = Arc::new(Issuer::in_memory()?);
     let token = issuer.issue(Holder::OWNER, None);
-    let options = Options {
+    let options = CoordinatorOptions {
         range_bits,
         size,
         replicas: 1,

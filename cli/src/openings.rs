@@ -5,13 +5,13 @@ use std::path::Path;
 use chomp_query::{Losing, Opening, drawing, of_board, opening, openings, with_boxes};
 use chomp_table::{Position, TableError};
 
-use crate::args::{OpeningsArgs, Place, TABLE};
+use crate::args::{OpeningsArgs, TABLE, TablePlace};
 use crate::exit::{Exit, usage};
 use crate::progress::Display;
-use crate::source::Source;
+use crate::source::QuerySource;
 
 pub(crate) async fn run(args: OpeningsArgs, display: &Display) -> anyhow::Result<Exit> {
-    let source = Source::open(&args.source, display.haste()).await?;
+    let source = QuerySource::open(&args.source, display.haste()).await?;
     let json = args.json;
     let told = tokio::task::spawn_blocking(move || find(&source, &args)).await??;
     let mut text = String::new();
@@ -29,11 +29,11 @@ pub(crate) async fn run(args: OpeningsArgs, display: &Display) -> anyhow::Result
     Ok(Exit::Done)
 }
 
-fn find(source: &Source, args: &OpeningsArgs) -> anyhow::Result<Vec<Opening>> {
+fn find(source: &QuerySource, args: &OpeningsArgs) -> anyhow::Result<Vec<Opening>> {
     let directory = match &args.source.table {
-        Place::Here(path) => path,
+        TablePlace::Here(path) => path,
         // Without boxes.
-        Place::Elsewhere(_) => Path::new(TABLE),
+        TablePlace::Elsewhere(_) => Path::new(TABLE),
     };
     if args.boards.is_empty() {
         return Ok(with_boxes(openings(source)?, directory)?);

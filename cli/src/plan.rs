@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use anyhow::Context;
 use chomp_kernel::Isa;
 use chomp_plan::Settings;
-use chomp_plan::forecast::{Bounds, Cluster, Costs, Forecast, losing_total};
+use chomp_plan::forecast::{Cluster, CostBounds, Costs, Forecast, losing_total};
 use chomp_table::{RangeBits, head};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -50,7 +50,7 @@ struct JobPlan {
     bounds: WallBounds,
     critical_path: Path,
     tasks: u64,
-    memory: Memory,
+    memory: MemoryNeeds,
     disk: Disk,
     network: Network,
     /// With more threads the critical path or the coordinator takes longer than they do.
@@ -97,7 +97,7 @@ struct Path {
 }
 
 #[derive(Debug, Serialize)]
-struct Memory {
+struct MemoryNeeds {
     /// With less memory, a worker refuses the job.
     worker_least: u64,
     /// More memory does not save a worker any reading.
@@ -204,7 +204,7 @@ fn plan(
     let from = args
         .from
         .filter(|&from| is_restored(from, bits, range_bits));
-    let bounds = Bounds::new(&forecast, costs, cluster, from);
+    let bounds = CostBounds::new(&forecast, costs, cluster, from);
     let path = bounds.path;
     let workers_that_help = bounds.threads_that_help() / f64::from(cluster.threads);
     let workers_that_help = whole(workers_that_help.ceil());
@@ -259,7 +259,7 @@ fn plan(
             fetch: path.fetch,
         },
         tasks: bounds.tasks,
-        memory: Memory {
+        memory: MemoryNeeds {
             worker_least: chomp_worker::memory_bytes(0, threads, range_bits),
             worker_useful: chomp_worker::memory_bytes(bounds.useful_bytes, threads, range_bits),
             worker: memory_bytes,

@@ -12,7 +12,7 @@ use indicatif::{
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use crate::events::Event;
+use crate::events::ProgramEvent;
 use crate::stage::{self, Stage};
 
 /// How often the bar moves.
@@ -63,7 +63,7 @@ impl Display {
     pub(crate) fn error(&self, error: &anyhow::Error) {
         if self.json {
             let error = format!("{error:#}");
-            self.event(&Event::Failed { error });
+            self.event(&ProgramEvent::Failed { error });
         } else {
             self.line(&format!("error: {}", shown(&format!("{error:#}"), &[])));
         }
@@ -73,20 +73,20 @@ impl Display {
     pub(crate) fn say(&self, text: &str) {
         if self.json {
             let text = text.to_owned();
-            self.event(&Event::Message { text });
+            self.event(&ProgramEvent::Message { text });
         } else {
             self.line(text);
         }
     }
 
     /// Sends an event, with `--json` only.
-    pub(crate) fn tell(&self, event: &Event) {
+    pub(crate) fn tell(&self, event: &ProgramEvent) {
         if self.json {
             self.event(event);
         }
     }
 
-    fn event(&self, event: &Event) {
+    fn event(&self, event: &ProgramEvent) {
         let line = serde_json::to_string(event).expect("an event has a form in JSON");
         self.line(&line);
     }
@@ -123,13 +123,13 @@ impl Display {
                 self.bar.set_position(steps(now.done, BAR_STEPS));
             } else if self.json {
                 if layer.replace(now.layer) != Some(now.layer) {
-                    self.tell(&Event::Layer {
+                    self.tell(&ProgramEvent::Layer {
                         layers_done: now.layer,
                         layers: now.layers,
                     });
-                    self.tell(&Event::progress(&now));
+                    self.tell(&ProgramEvent::progress(&now));
                 } else if is_line {
-                    self.tell(&Event::progress(&now));
+                    self.tell(&ProgramEvent::progress(&now));
                 }
             } else if is_line {
                 let percent = steps(now.done, 100);
@@ -160,7 +160,7 @@ impl Display {
                 self.bar.set_position(now.bytes);
                 self.bar.set_message(shards);
             } else if self.json {
-                self.event(&Event::Downloading {
+                self.event(&ProgramEvent::Downloading {
                     shards: now.shards as u64,
                     shards_total: now.shards_total as u64,
                     bytes: now.bytes,
@@ -181,7 +181,7 @@ impl Display {
     /// Does work on a thread that may block, and shows the stage that it tells, as this event, meanwhile.
     pub(crate) async fn during<T: Send + 'static>(
         &self,
-        event: fn(Stage, Option<f64>) -> Event,
+        event: fn(Stage, Option<f64>) -> ProgramEvent,
         work: impl FnOnce(watch::Sender<Stage>) -> T + Send + 'static,
     ) -> T {
         let (progress, stages) = watch::channel(Stage::default());
@@ -201,7 +201,7 @@ impl Display {
     async fn follow_stages(
         &self,
         stages: watch::Receiver<Stage>,
-        event: fn(Stage, Option<f64>) -> Event,
+        event: fn(Stage, Option<f64>) -> ProgramEvent,
     ) {
         self.bar.set_length(BAR_STEPS);
         self.show_bar(STAGE_BAR);
@@ -252,7 +252,7 @@ impl Display {
                 self.bar.set_length(total);
                 self.bar.set_position(read);
             } else if self.json {
-                self.event(&Event::Exporting { read, total });
+                self.event(&ProgramEvent::Exporting { read, total });
             } else {
                 let (read, total) = (HumanCount(read), HumanCount(total));
                 self.line(&format!("{read} of {total} words read"));
@@ -279,7 +279,7 @@ impl Write for Display {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.json {
             let text = String::from_utf8_lossy(bytes).trim_end().to_owned();
-            self.tell(&Event::Log { text });
+            self.tell(&ProgramEvent::Log { text });
             return Ok(bytes.len());
         }
         self.bar.suspend(|| io::stderr().write(bytes))

@@ -10,8 +10,8 @@ use std::{iter, thread};
 
 use anyhow::Context;
 use chomp_query::{
-    Answer, Losing, ValueAnswer, Valued, Verdict, answers, depth, drawing, value_answers, valued,
-    verdicts,
+    Answer, Losing, PositionVerdict, ValueAnswer, Valued, answers, depth, drawing, value_answers,
+    valued, verdicts,
 };
 use chomp_table::position::PositionError;
 use chomp_table::values::Values;
@@ -22,7 +22,7 @@ use serde::Serialize;
 use crate::args::QueryArgs;
 use crate::exit::{Exit, usage};
 use crate::progress::Display;
-use crate::source::{Asked, Source};
+use crate::source::{QueriedTable, QuerySource};
 use lines::Positions;
 
 /// How many positions are looked up together. A group reads each part of the table that it needs once.
@@ -33,16 +33,16 @@ const TOGETHER_WITH_MOVES: usize = 1 << 14;
 const INSIDE_MAX: u64 = 1 << 24;
 
 pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<Exit> {
-    let asked = Asked::open(&args.source, display.haste()).await?;
+    let asked = QueriedTable::open(&args.source, display.haste()).await?;
     if args.positions.is_empty() && io::stdin().is_terminal() {
         display.say("positions are read from here: write one a line, as 5,4,2,1 or 8x10, and end with Ctrl-D");
     }
     let told = tokio::task::spawn_blocking(move || match asked {
-        Asked::Losing(source) => all(&source, &args),
-        Asked::Values(_) if args.depth => Err(usage(
+        QueriedTable::Losing(source) => all(&source, &args),
+        QueriedTable::Values(_) if args.depth => Err(usage(
             "--depth is told of positions in a table of losing positions",
         )),
-        Asked::Values(table) => all(&*table, &args),
+        QueriedTable::Values(table) => all(&*table, &args),
     });
     told.await??;
     Ok(Exit::Done)
@@ -57,7 +57,7 @@ trait Tells {
     fn texts(&self, style: Style, positions: &[Self::Position]) -> Result<String, TableError>;
 }
 
-impl Tells for Source {
+impl Tells for QuerySource {
     type Position = Position;
 
     fn name(position: &Position) -> String {
@@ -290,7 +290,7 @@ fn value_answer_text(position: &Partition, answer: &ValueAnswer) -> String {
     text
 }
 
-fn verdict_text(position: &Position, verdict: &Verdict) -> String {
+fn verdict_text(position: &Position, verdict: &PositionVerdict) -> String {
     let said = if verdict.losing { "losing" } else { "winning" };
     format!("{} is {said}\n", drawing::name(position))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use chomp_access::{Access, local};
-use chomp_download::{Patience, Reach};
+use chomp_download::{Reach, ServerPatience};
 use chomp_store::location::Location;
 
 use crate::args::ReachArgs;
@@ -40,7 +40,7 @@ pub(crate) fn tables(from: &str, access: Option<&Path>, haste: u32) -> anyhow::R
         from: from.to_owned(),
         ca,
         token: None,
-        patience: Patience::USUAL.hastened(haste),
+        patience: ServerPatience::USUAL.hastened(haste),
     })
 }
 

@@ -22,8 +22,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::directory::{Directory, in_table};
-use crate::events::Event;
+use crate::directory::{OwnedDirectory, in_table};
+use crate::events::ProgramEvent;
 use crate::machine;
 use crate::progress::Display;
 use crate::reach;
@@ -43,7 +43,7 @@ pub(crate) fn is_restored(bits: u32, size: u32, range_bits: RangeBits) -> bool {
 /// Restores the ranges that the largest published table in the job's store has and the job has not, by `threads`
 /// threads with `memory_bytes` bytes of memory. Returns whether the job is to go on: not if it was stopped.
 pub(crate) async fn restore(
-    directory: &Directory,
+    directory: &OwnedDirectory,
     size: u32,
     (threads, memory_bytes): (NonZeroUsize, u64),
     scratch: &Path,
@@ -73,7 +73,7 @@ pub(crate) async fn restore(
     let random = machine::random();
     let storage = Arc::clone(&directory.storage);
     let opened = Journal::open(storage, range_bits, size, random, random).await;
-    let keeper = Keeper {
+    let keeper = RecordKeeper {
         storage: Arc::clone(&directory.storage),
         journal: opened.with_context(|| in_table(&directory.location))?,
         replicas: table.manifest().replicas.max(1),
@@ -82,7 +82,7 @@ pub(crate) async fn restore(
         waiting_bytes_max: usize::try_from(memory_bytes / WAITING_SHARE).unwrap_or(usize::MAX),
         runtime: Handle::current(),
     };
-    let work = Work {
+    let work = RestoreInputs {
         table,
         size,
         range_bits,
@@ -107,9 +107,9 @@ pub(crate) async fn restore(
 }
 
 /// The event of a stage.
-fn told(stage: Stage, seconds_left: Option<f64>) -> Event {
+fn told(stage: Stage, seconds_left: Option<f64>) -> ProgramEvent {
     let done = stage.done;
-    Event::Restoring { done, seconds_left }
+    ProgramEvent::Restoring { done, seconds_left }
 }
 
 /// The largest published table of losing positions in a store. One that cannot be read is as good as none.
@@ -142,7 +142,7 @@ async fn published(location: &Location, display: &Display) -> anyhow::Result<Opt
 }
 
 /// The inputs of a restoration.
-struct Work {
+struct RestoreInputs {
     table: Table,
     /// The bits of the job.
     size: u32,
@@ -152,10 +152,10 @@ struct Work {
     scratch: PathBuf,
 }
 
-impl Work {
+impl RestoreInputs {
     fn run(
         &self,
-        keeper: &Keeper,
+        keeper: &RecordKeeper,
         progress: &watch::Sender<Stage>,
         stop: &CancellationToken,
     ) -> Result<(), RestoreError<StoreError>> {
@@ -192,25 +192,25 @@ impl Work {
 }
 
 /// Keeps what is restored.
-struct Keeper {
+struct RecordKeeper {
     storage: Arc<dyn Storage>,
     journal: Journal,
     /// How many participants the table says have computed each range alike.
     replicas: u32,
     parts: AtomicU64,
     /// The records in no part yet: ranges of several regions share parts.
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingRecords>,
     waiting_bytes_max: usize,
     runtime: Handle,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingRecords {
     bytes: usize,
     layers: BTreeMap<u32, Records>,
 }
 
-impl Keeper {
+impl RecordKeeper {
     fn keep(&self, layers: BTreeMap<u32, Records>) -> Result<(), StoreError> {
         let full = {
             // Whole at any time.
@@ -234,7 +234,7 @@ impl Keeper {
     }
 
     /// Writes what waits, as parts and in the journal.
-    fn write(&self, waiting: Waiting) -> Result<(), StoreError> {
+    fn write(&self, waiting: WaitingRecords) -> Result<(), StoreError> {
         let mut entries = Vec::new();
         for (layer, mut records) in waiting.layers {
             records.sort_unstable_by_key(|(summary, _)| summary.head);

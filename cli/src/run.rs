@@ -10,14 +10,14 @@ use tokio_util::sync::CancellationToken;
 use anyhow::Context;
 
 use crate::args::RunArgs;
-use crate::directory::{Directory, in_table, prune};
+use crate::directory::{OwnedDirectory, in_table, prune};
 use crate::exit::Exit;
 use crate::local::{self, Resources};
 use crate::progress::Display;
 use crate::restore::restore;
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
-use crate::summary::{Cost, Meter, report};
+use crate::summary::{Meter, RunCost, report};
 
 pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
     let meter = Meter::start();
@@ -25,7 +25,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
     let threads = args.machine.share.threads();
     let memory_bytes = args.machine.share.memory_bytes()?;
     let (table, isa) = (args.table, args.machine.isa);
-    let opening = Directory::open(args.wanted, &table, threads, memory_bytes);
+    let opening = OwnedDirectory::open(args.wanted, &table, threads, memory_bytes);
     let Some(directory) = unless_stopped(&stop, opening).await else {
         return Ok(stopped(display));
     };
@@ -93,7 +93,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
             if !table.keep_parts {
                 prune(&journal, size, display).await;
             }
-            let cost = Cost {
+            let cost = RunCost {
                 evaluation: Some(evaluation),
                 ranges,
                 ..directory.cost(meter)

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use chomp_serve::net::limits::REQUESTS_A_SECOND;
 use chomp_serve::net::{Endpoint, Limit, Limits, Server};
-use chomp_serve::{Options, Site};
+use chomp_serve::{Site, SiteOptions};
 use chomp_table::reader::{AnyTable, CACHE_BYTES, TableName, locate};
 use chomp_table::{Digest, TableError};
 use serde::Serialize;
 use tokio::net::TcpListener;
 
-use crate::args::{Place, ServeArgs};
+use crate::args::{ServeArgs, TablePlace};
 use crate::download;
 use crate::exit::{Exit, usage};
 use crate::machine;
@@ -91,7 +91,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
     let stop = stop_on_signals()?;
     // A fault of the table is reported now, and not to whoever asks first.
     let mut table = download::directory(&args.source, display, &stop).await?;
-    if let Place::Elsewhere(_) = args.source.table {
+    if let TablePlace::Elsewhere(_) = args.source.table {
         table.pop();
     }
     let directory = table.clone();
@@ -116,7 +116,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
         |first| format!("{}, a {}", first.table.display(), first.name),
     );
     let limits = limits(!args.trust_proxy.is_empty());
-    let site = Site::open(Options {
+    let site = Site::open(SiteOptions {
         directory: table,
         rate: NonZeroU32::new(args.rate),
         proxies: args.trust_proxy,
@@ -142,8 +142,8 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
 }
 
 /// The default options for serving the tables in `directory`.
-pub(crate) fn usual(directory: PathBuf) -> Options {
-    Options {
+pub(crate) fn usual(directory: PathBuf) -> SiteOptions {
+    SiteOptions {
         directory,
         rate: NonZeroU32::new(REQUESTS_A_SECOND),
         proxies: Vec::new(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use chomp_access::Access;
 use chomp_coordinator::status::{Status, WorkerStatus};
-use chomp_download::{DownloadError, Outage, Patience, Reach};
+use chomp_download::{DownloadError, Outage, Reach, ServerPatience};
 use chomp_grundy::areas_done;
 use chomp_plan::{Settings, forecast};
 use chomp_store::location::Location;
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 
 use crate::access::ACCESS_NAME;
-use crate::args::{Place, StatusArgs};
+use crate::args::{StatusArgs, TablePlace};
 use crate::exit::Exit;
 use crate::progress::{self, Display};
 use crate::reach;
@@ -52,18 +52,18 @@ pub(crate) enum AskError {
 
 /// The answer of a coordinator that refuses.
 #[derive(Deserialize)]
-struct Problem {
+struct ProblemAnswer {
     error: String,
 }
 
 pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<Exit> {
-    let patience = Patience::USUAL.hastened(display.haste());
+    let patience = ServerPatience::USUAL.hastened(display.haste());
     let named = args.reach.access.is_some() || args.reach.coordinator.is_some();
     let status = match &args.table {
         _ if named => Some(ask(&reach::access(&args.reach)?, patience).await?),
-        Place::Here(directory) => ask_owner(directory, patience).await?,
-        Place::Elsewhere(bucket) if Location::is_of_bucket(bucket) => None,
-        Place::Elsewhere(url) => Some(ask(&reach::local_access(url)?, patience).await?),
+        TablePlace::Here(directory) => ask_owner(directory, patience).await?,
+        TablePlace::Elsewhere(bucket) if Location::is_of_bucket(bucket) => None,
+        TablePlace::Elsewhere(url) => Some(ask(&reach::local_access(url)?, patience).await?),
     };
     let text = match status {
         Some(status) if args.json => serde_json::to_string(&status)?,
@@ -82,7 +82,7 @@ pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<E
 }
 
 /// Asks the coordinator that owns the table in `directory`, if there is one now.
-async fn ask_owner(directory: &Path, patience: Patience) -> anyhow::Result<Option<Status>> {
+async fn ask_owner(directory: &Path, patience: ServerPatience) -> anyhow::Result<Option<Status>> {
     let file = directory.join(ACCESS_NAME);
     let is_there = file.try_exists();
     if !is_there.with_context(|| format!("cannot look for {}", file.display()))? {
@@ -116,7 +116,7 @@ async fn is_refused(url: &str) -> bool {
 }
 
 /// Asks a coordinator. Nobody else gets the token.
-async fn ask(access: &Access, patience: Patience) -> anyhow::Result<Status> {
+async fn ask(access: &Access, patience: ServerPatience) -> anyhow::Result<Status> {
     let url = access.coordinator.clone();
     let reach = Reach {
         from: url.clone(),
@@ -145,7 +145,7 @@ async fn ask(access: &Access, patience: Patience) -> anyhow::Result<Status> {
         return Err(AskError::Strange { url, what }.into());
     }
     let reason = match serde_json::from_slice(&answer.body) {
-        Ok(Problem { error }) => {
+        Ok(ProblemAnswer { error }) => {
             let start: String = error.chars().take(REASON_CHARS_MAX).collect();
             format!("{status}: {}", shown(&start, &[]))
         }
@@ -245,7 +245,7 @@ fn describe(worker: &WorkerStatus) -> String {
 
 /// The published tables and working files of a place without a coordinator.
 #[derive(Debug, Serialize)]
-struct Found {
+struct LocalTables {
     /// The bits of the largest published table.
     published_bits: Option<u32>,
     /// The tiles of the largest published table of Grundy values.
@@ -258,7 +258,7 @@ struct Found {
     #[serde(skip_serializing_if = "is_none")]
     areas: usize,
     #[serde(flatten)]
-    work: Option<Work>,
+    work: Option<WorkingFiles>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -268,7 +268,7 @@ fn is_none(areas: &usize) -> bool {
 
 /// The working files of a table, from its journal.
 #[derive(Debug, Serialize)]
-struct Work {
+struct WorkingFiles {
     /// The bits of a range.
     range_bits: u32,
     /// The segments of the journal.
@@ -279,12 +279,12 @@ struct Work {
     record_bytes: u64,
     /// How far the last job is, if it is not finished.
     #[serde(skip_serializing_if = "Option::is_none")]
-    job: Option<Job>,
+    job: Option<JobStatus>,
 }
 
 /// How far a job is.
 #[derive(Debug, Serialize)]
-struct Job {
+struct JobStatus {
     /// Its bits.
     size: u32,
     /// The part of its work that is done, from 0 to 1.
@@ -296,9 +296,9 @@ struct Job {
 }
 
 /// Looks at a table without owning it. Records are not read.
-async fn look(place: &Place, haste: u32) -> anyhow::Result<Found> {
+async fn look(place: &TablePlace, haste: u32) -> anyhow::Result<LocalTables> {
     let (location, [published_bits, published_tiles], holder, areas) = match place {
-        Place::Here(directory) => (
+        TablePlace::Here(directory) => (
             Location::Directory(directory.clone()),
             [
                 found(Table::open(directory).map(|table| table.manifest().bits))?,
@@ -307,7 +307,7 @@ async fn look(place: &Place, haste: u32) -> anyhow::Result<Found> {
             TableLock::holder(directory),
             areas_done(directory).unwrap_or(0),
         ),
-        Place::Elsewhere(bucket) => {
+        TablePlace::Elsewhere(bucket) => {
             let location = Location::parse(bucket)?;
             (location, published(bucket, haste).await?, None, 0)
         }
@@ -322,12 +322,12 @@ async fn look(place: &Place, haste: u32) -> anyhow::Result<Found> {
         let path = PathBuf::from(place.to_string());
         return Err(TableError::NotFound { path }.into());
     }
-    Ok(Found {
+    Ok(LocalTables {
         published_bits,
         published_tiles,
         holder,
         areas,
-        work: ledger.as_ref().map(Work::of),
+        work: ledger.as_ref().map(WorkingFiles::of),
     })
 }
 
@@ -352,32 +352,32 @@ fn found<T>(opened: Result<T, TableError>) -> Result<Option<T>, TableError> {
     }
 }
 
-impl Work {
-    fn of(ledger: &Ledger) -> Work {
+impl WorkingFiles {
+    fn of(ledger: &Ledger) -> WorkingFiles {
         let places = || ledger.done(u64::MAX).map(|(_, place)| place);
-        Work {
+        WorkingFiles {
             range_bits: ledger.range_bits.get(),
             segments: ledger.next,
             ranges_done: ledger.len() as u64,
             losing: places().map(|place| place.count).sum(),
             record_bytes: places().map(|place| u64::from(place.length)).sum(),
-            job: Job::of(ledger),
+            job: JobStatus::of(ledger),
         }
     }
 }
 
-impl Job {
+impl JobStatus {
     /// None if nothing is done, or all is published, or the journal does not tell.
-    fn of(ledger: &Ledger) -> Option<Job> {
+    fn of(ledger: &Ledger) -> Option<JobStatus> {
         let (size, seconds) = ledger.worked.filter(|_| !ledger.is_empty())?;
         let range_bits = ledger.range_bits;
         Settings::new(size, range_bits).check().ok()?;
         let done = ledger.done(range_bits.heads(size)).map(|(head, _)| head);
         let done: Vec<Head> = done.collect();
-        let work = forecast::Work::new(size, range_bits);
+        let work = forecast::JobWork::new(size, range_bits);
         let done = work.part(&head::layers(size, range_bits), &done);
         let left = time_left(0.0, done, Duration::from_secs(seconds));
-        Some(Job {
+        Some(JobStatus {
             size,
             done,
             seconds,
@@ -386,7 +386,7 @@ impl Job {
     }
 }
 
-impl Found {
+impl LocalTables {
     fn text(&self) -> String {
         let mut text = String::new();
         if let Some(bits) = self.published_bits {
@@ -466,7 +466,10 @@ mod tests {
             ca,
             token: Some(Token::new("secret".to_owned())),
         };
-        let error = ask(&access, Patience::USUAL).await.map(drop).unwrap_err();
+        let error = ask(&access, ServerPatience::USUAL)
+            .await
+            .map(drop)
+            .unwrap_err();
         server.abort_all();
         let mut count = 0;
         while asked.try_recv().is_ok() {

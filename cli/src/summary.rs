@@ -15,9 +15,9 @@ use crate::machine;
 
 /// The summary of a run.
 #[derive(Debug, Serialize)]
-pub(crate) struct Summary {
+pub(crate) struct RunSummary {
     #[serde(flatten)]
-    content: Content,
+    content: TableContent,
     fingerprint: String,
     /// How many participants computed each range alike.
     replicas: u32,
@@ -43,7 +43,7 @@ pub(crate) struct Summary {
 /// The content of a table. Of a mirror pair, `stored` counts one; all other numbers count both.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Content {
+enum TableContent {
     /// The positions of at most `bits` bits.
     Losing {
         bits: u32,
@@ -75,7 +75,7 @@ struct Area {
 
 /// The time that a run took, and the ranges that it evaluated.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Cost {
+pub(crate) struct RunCost {
     pub(crate) wall: Duration,
     /// The time of the runs before, if these are known.
     pub(crate) before: Option<Duration>,
@@ -105,11 +105,11 @@ impl Meter {
     }
 
     /// The time since the start.
-    pub(crate) fn cost(&self) -> Cost {
-        Cost {
+    pub(crate) fn cost(&self) -> RunCost {
+        RunCost {
             wall: self.start.elapsed(),
             cpu: machine::cpu_time().saturating_sub(self.cpu),
-            ..Cost::default()
+            ..RunCost::default()
         }
     }
 }
@@ -120,19 +120,24 @@ pub(crate) fn report(
     size: u32,
     published: impl Into<AnyManifest>,
     table: PathBuf,
-    cost: Cost,
+    cost: RunCost,
 ) -> anyhow::Result<Exit> {
-    let summary = Summary::new(&published.into(), size, table, cost);
-    crate::print_as(json, &summary, Summary::text)?;
+    let summary = RunSummary::new(&published.into(), size, table, cost);
+    crate::print_as(json, &summary, RunSummary::text)?;
     Ok(Exit::Done)
 }
 
-impl Summary {
+impl RunSummary {
     /// The summary of the first `size` bits, or tiles, of a published table.
-    pub(crate) fn new(manifest: &AnyManifest, size: u32, table: PathBuf, cost: Cost) -> Summary {
+    pub(crate) fn new(
+        manifest: &AnyManifest,
+        size: u32,
+        table: PathBuf,
+        cost: RunCost,
+    ) -> RunSummary {
         let (content, fingerprint, replicas, shard_bytes) = match manifest {
             AnyManifest::Losing(manifest) => (
-                Content::of_losing(manifest, size),
+                TableContent::of_losing(manifest, size),
                 manifest.fingerprints_by_bits[size as usize],
                 manifest.replicas,
                 manifest.shards.iter().map(|shard| shard.bytes).collect(),
@@ -142,14 +147,14 @@ impl Summary {
                 let shards = areas.iter().flat_map(|area| &area.shards);
                 let shard_bytes: Vec<u64> = shards.map(|shard| shard.bytes).collect();
                 (
-                    Content::of_values(areas, size),
+                    TableContent::of_values(areas, size),
                     manifest.fingerprint_of(size).unwrap_or_default(),
                     manifest.replicas,
                     shard_bytes,
                 )
             }
         };
-        Summary {
+        RunSummary {
             content,
             fingerprint: fingerprint.to_string(),
             replicas,
@@ -166,23 +171,25 @@ impl Summary {
 
     pub(crate) fn text(&self) -> String {
         let heading = match &self.content {
-            Content::Losing { bits, .. } => format!("All Chomp positions of at most {bits} bits"),
-            Content::Values { tiles, .. } => {
+            TableContent::Losing { bits, .. } => {
+                format!("All Chomp positions of at most {bits} bits")
+            }
+            TableContent::Values { tiles, .. } => {
                 format!("Grundy values of all Chomp positions of at most {tiles} tiles")
             }
         };
         let mut text = heading + "\n";
         let mut line = |name: &str, value: &str| crate::add_line(&mut text, name, value);
-        let (Content::Losing {
+        let (TableContent::Losing {
             positions, stored, ..
         }
-        | Content::Values {
+        | TableContent::Values {
             positions, stored, ..
         }) = self.content;
         line("positions", &HumanCount(positions).to_string());
         match &self.content {
-            Content::Losing { losing, .. } => line("losing", &HumanCount(*losing).to_string()),
-            Content::Values { largest, areas, .. } => {
+            TableContent::Losing { losing, .. } => line("losing", &HumanCount(*losing).to_string()),
+            TableContent::Values { largest, areas, .. } => {
                 let losing = areas.iter().filter_map(|area| area.values.get(&0));
                 let losing = HumanCount(losing.sum());
                 line("losing", &format!("{losing} (those with the value 0)"));
@@ -204,12 +211,12 @@ impl Summary {
     }
 }
 
-impl Content {
+impl TableContent {
     /// The losing positions of at most `bits` bits.
-    fn of_losing(manifest: &Manifest, bits: u32) -> Content {
+    fn of_losing(manifest: &Manifest, bits: u32) -> TableContent {
         let losing_by_bits = manifest.losing_by_bits[..=bits as usize].to_vec();
         let losing = losing_by_bits[bits as usize];
-        Content::Losing {
+        TableContent::Losing {
             bits,
             positions: 1 << (bits - 1),
             losing,
@@ -220,7 +227,7 @@ impl Content {
     }
 
     /// The values of the positions of at most `tiles` tiles.
-    fn of_values(infos: &[AreaInfo], tiles: u32) -> Content {
+    fn of_values(infos: &[AreaInfo], tiles: u32) -> TableContent {
         let shards = infos.iter().flat_map(|area| &area.shards);
         let areas = infos.iter().map(|area| {
             let counts = area.positions_by_value();
@@ -233,7 +240,7 @@ impl Content {
             }
         });
         let areas: Vec<Area> = areas.collect();
-        Content::Values {
+        TableContent::Values {
             tiles,
             positions: areas.iter().map(|area| area.positions).sum(),
             stored: shards.map(|shard| shard.stored).sum(),

@@ -12,14 +12,14 @@ use chomp_table::format::describe;
 use chomp_table::reader::locate;
 use chomp_verify::CheckError;
 use chomp_verify::marking::{self, Sizes};
-use chomp_verify::report::{Level, Report, Verdict};
+use chomp_verify::report::{CheckVerdict, Level, Report};
 use indicatif::HumanBytes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::VerifyArgs;
 use crate::download;
-use crate::events::Event;
+use crate::events::ProgramEvent;
 use crate::exit::{Exit, usage};
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
@@ -150,9 +150,9 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
 }
 
 /// The event of a stage.
-fn told(stage: Stage, seconds_left: Option<f64>) -> Event {
+fn told(stage: Stage, seconds_left: Option<f64>) -> ProgramEvent {
     let Stage { name: stage, done } = stage;
-    Event::Checking {
+    ProgramEvent::Checking {
         stage,
         done,
         seconds_left,
@@ -182,7 +182,7 @@ fn conclude(
         ));
         return Ok(Exit::Stopped);
     }
-    if came.is_err() && report.result == Verdict::Passed {
+    if came.is_err() && report.result == CheckVerdict::Passed {
         // A file that cannot be read says nothing about the table.
         return came.map(|()| Exit::Failed);
     }

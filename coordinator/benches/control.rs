@@ -15,7 +15,7 @@ use chomp_plan::Settings;
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_client::CoordinatorClient;
 use chomp_proto::v1::{self, complete_request, lease_reply, task};
-use chomp_store::objects::{Action, Key, Problem, Storage, StorageError};
+use chomp_store::objects::{Key, Operation, Storage, StorageError, StorageProblem};
 use chomp_table::{Digest, RangeBits, range};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -36,7 +36,12 @@ impl Memory {
     fn get(&self, key: &Key) -> Result<Bytes, StorageError> {
         let objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         objects.get(key).cloned().ok_or_else(|| {
-            StorageError::new(Problem::NotFound, Action::Read, key, "no such object")
+            StorageError::new(
+                StorageProblem::NotFound,
+                Operation::Read,
+                key,
+                "no such object",
+            )
         })
     }
 }
@@ -46,8 +51,8 @@ impl Storage for Memory {
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
         let mut objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if objects.contains_key(key) {
-            let (problem, source) = (Problem::AlreadyExists, "the object exists");
-            return Err(StorageError::new(problem, Action::Create, key, source));
+            let (problem, source) = (StorageProblem::AlreadyExists, "the object exists");
+            return Err(StorageError::new(problem, Operation::Create, key, source));
         }
         // Bytes on a disk take no memory of the process, and nobody reads them here.
         drop(bytes);

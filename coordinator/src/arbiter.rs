@@ -14,7 +14,7 @@ use chomp_plan::{SubmissionId, Unit};
 use chomp_store::merge::{Cut, MergeError, Merger};
 use chomp_store::part::{PartBuilder, read_record};
 use chomp_store::{
-    Difference, Journal, Merged, PartName, Place, Placed, Storage, StoreError, published,
+    Difference, Journal, Merged, PartName, Placed, RecordPlace, Storage, StoreError, published,
 };
 use chomp_table::format::FormatError;
 use chomp_table::manifest::folder_name;
@@ -259,19 +259,19 @@ impl Arbiter {
     }
 
     /// The places of the ranges that are done among the first `heads`, ascending.
-    pub(crate) fn places(&self, heads: u64) -> Vec<(Head, Place)> {
+    pub(crate) fn places(&self, heads: u64) -> Vec<(Head, RecordPlace)> {
         let ledger = self.journal.ledger();
         let done = ledger.done(heads);
         done.map(|(head, place)| (head, *place)).collect()
     }
 
     /// Where the record of a range is. The range has to be done.
-    pub(crate) fn place(&self, head: Head) -> Result<Place, ArbiterError> {
+    pub(crate) fn place(&self, head: Head) -> Result<RecordPlace, ArbiterError> {
         let place = self.journal.ledger().place(head).copied();
         place.ok_or(ArbiterError::NotReady { head })
     }
 
-    async fn read(&self, head: Head) -> Result<(Place, bytes::Bytes), ArbiterError> {
+    async fn read(&self, head: Head) -> Result<(RecordPlace, bytes::Bytes), ArbiterError> {
         let place = self.place(head)?;
         match read_record(&*self.storage, head, &place).await {
             Ok(record) => Ok((place, record)),
@@ -285,7 +285,7 @@ impl Arbiter {
     }
 }
 
-fn wrong(head: Head, place: &Place, source: FormatError) -> ArbiterError {
+fn wrong(head: Head, place: &RecordPlace, source: FormatError) -> ArbiterError {
     ArbiterError::Record {
         head,
         digest: place.digest,

@@ -28,7 +28,7 @@ use crate::roster::{Bearer, Roster};
 
 /// The callers that a call or route is open to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum AccessRule {
     /// Everybody.
     Open,
     /// Callers with a token of this table.
@@ -37,10 +37,10 @@ pub enum Rule {
     Status,
 }
 
-use Rule::{Open, Status, Token};
+use AccessRule::{Open, Status, Token};
 
 /// The rules of the gRPC calls, by path.
-pub const CALLS: [(&str, Rule); 9] = [
+pub const CALLS: [(&str, AccessRule); 9] = [
     ("/chomp.v1.Coordinator/Join", Token),
     ("/chomp.v1.Coordinator/Lease", Token),
     ("/chomp.v1.Coordinator/Renew", Token),
@@ -54,7 +54,7 @@ pub const CALLS: [(&str, Rule); 9] = [
 ];
 
 /// The rules of the HTTP routes. After the first five come those of the finished tables.
-pub const ROUTES: [(&str, Rule); 27] = [
+pub const ROUTES: [(&str, AccessRule); 27] = [
     ("/healthz", Open),
     ("/readyz", Open),
     ("/status", Status),
@@ -86,7 +86,7 @@ pub const ROUTES: [(&str, Rule); 27] = [
 
 /// Why a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum Refusal {
+enum CallRefusal {
     #[error(transparent)]
     Denied(#[from] Denied),
     #[error("there is nothing here that anybody may call")]
@@ -148,7 +148,7 @@ impl Gate {
         all.fallback_service(refused())
     }
 
-    async fn check(&self, headers: &HeaderMap) -> Result<Holder, Refusal> {
+    async fn check(&self, headers: &HeaderMap) -> Result<Holder, CallRefusal> {
         #[expect(
             clippy::disallowed_methods,
             reason = "tokens expire by the wall clock, and nothing else depends on it"
@@ -162,7 +162,7 @@ impl Gate {
         Ok(holder)
     }
 
-    fn refused(&self, refusal: Refusal, is_grpc: bool) -> Response {
+    fn refused(&self, refusal: CallRefusal, is_grpc: bool) -> Response {
         self.refusals.fetch_add(1, Ordering::Relaxed);
         let text = refusal.to_string();
         let mut response = if is_grpc {
@@ -173,7 +173,7 @@ impl Gate {
             response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
             response
         };
-        if refusal == Refusal::Denied(Denied::Expired) {
+        if refusal == CallRefusal::Denied(Denied::Expired) {
             let is_so = HeaderValue::from_static("1");
             response.headers_mut().insert(EXPIRED_HEADER, is_so);
         }
@@ -181,7 +181,7 @@ impl Gate {
     }
 }
 
-fn rule_of(path: &str, rules: &[(&str, Rule)]) -> Option<Rule> {
+fn rule_of(path: &str, rules: &[(&str, AccessRule)]) -> Option<AccessRule> {
     let mut rules = rules.iter();
     rules.find_map(|(known, rule)| (*known == path).then_some(*rule))
 }
@@ -287,7 +287,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 }
 
 async fn refuse(State(gate): State<Gate>, request: Request<Body>) -> Response {
-    gate.refused(Refusal::NoRule, is_grpc(request.headers()))
+    gate.refused(CallRefusal::NoRule, is_grpc(request.headers()))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@
 use std::collections::HashMap;
 
 use chomp_store::part::read_records;
-use chomp_store::{Place, StoreError};
+use chomp_store::{RecordPlace, StoreError};
 use chomp_table::range::decode_range;
 use chomp_table::rng::mix;
 use chomp_table::word::{mask, sort_segment};
@@ -196,7 +196,7 @@ impl Search<'_> {
         Ok(&self.kept[&head])
     }
 
-    async fn read(&self, places: &[(Head, Place)]) -> Result<Vec<Range>, ArbiterError> {
+    async fn read(&self, places: &[(Head, RecordPlace)]) -> Result<Vec<Range>, ArbiterError> {
         let records = read_records(self.arbiter.storage(), places).await;
         let ranges = places.iter().zip(records).map(|(&(head, place), record)| {
             let record = record.map_err(|error| match error {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
-use chomp_store::{Entry, Journal, Key, Merged, Place, Storage, StoreError, part, published};
+use chomp_store::{Entry, Journal, Key, Merged, RecordPlace, Storage, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::reader::ShardFileInfo;
@@ -20,7 +20,7 @@ use crate::publish::{PublishError, publish};
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// Writes the next segment of the journal.
-    Append(Batch),
+    Append(SegmentContent),
     /// Decides what is in a unit that workers disagree about.
     Arbitrate {
         submission: SubmissionId,
@@ -32,7 +32,7 @@ pub(crate) enum Effect {
     Audit {
         worker: WorkerId,
         head: Head,
-        place: Place,
+        place: RecordPlace,
     },
     /// Publishes the table, after a look at the files of its shards.
     Publish,
@@ -42,7 +42,7 @@ pub(crate) enum Effect {
 
 /// The content of a segment, which becomes durable as a whole.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
+pub(crate) struct SegmentContent {
     pub(crate) entries: Vec<Entry>,
     /// The submissions that the entries are of.
     pub(crate) submissions: Vec<SubmissionId>,
@@ -209,7 +209,7 @@ fn found_by_one(tools: &Tools) -> Vec<u32> {
     of_one.map(|(merged, _)| merged.number).collect()
 }
 
-async fn append(tools: &Tools, batch: Batch) -> EffectResult {
+async fn append(tools: &Tools, batch: SegmentContent) -> EffectResult {
     let submissions = batch.submissions.into_iter();
     match tools.journal.append(batch.entries).await {
         Ok(()) => EffectResult {
@@ -306,7 +306,7 @@ async fn remove(tools: &Tools, orphans: &[Key]) -> EffectResult {
     EffectResult::default()
 }
 
-async fn audit(tools: &Tools, worker: WorkerId, head: Head, place: &Place) -> EffectResult {
+async fn audit(tools: &Tools, worker: WorkerId, head: Head, place: &RecordPlace) -> EffectResult {
     let mut audited = Audited {
         worker,
         head,

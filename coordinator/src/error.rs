@@ -45,7 +45,7 @@ impl JobError {
 
 /// Why a worker has no part in the job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum JoinRefusal {
     /// It has not joined, or was forgotten.
     #[error("this worker has not joined the job")]
     NotJoined,

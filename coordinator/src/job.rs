@@ -29,18 +29,18 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use desk::{Desk, PutRefused, Reply, Subject, Target, Transfer, WorkerResult};
+pub(crate) use desk::{Desk, DeskJob, PutRefused, PutTarget, Reply, Transfer, WorkerResult};
 pub(crate) use handle::Handle;
 pub use handle::{Snapshot, WorkerSnapshot, WorkerStats};
 pub(crate) use queue::CallRefused;
 #[cfg(test)]
 pub(crate) use queue::WAITING_MAX;
 
-use handle::Command;
-use pace::Pace;
+use handle::JobCall;
+use pace::JobPace;
 
 use crate::effects::{Effect, EffectResult, Tools};
-use crate::error::{Refusal, WORKERS_MAX};
+use crate::error::{JoinRefusal, WORKERS_MAX};
 
 use crate::background;
 pub use crate::error::JobError;
@@ -64,11 +64,11 @@ pub enum JobOutcome {
 pub(crate) struct Job {
     desk: Desk,
     tools: Arc<Tools>,
-    commands: queue::Receiver<Command>,
+    commands: queue::Receiver<JobCall>,
     effects: JoinSet<EffectResult>,
     progress: watch::Sender<JobProgress>,
     start: Instant,
-    pace: Pace,
+    pace: JobPace,
     stats: HashMap<WorkerId, WorkerStats>,
     /// The workers that have delivered nothing yet. The plan hears of their threads when they deliver: it makes tasks
     /// smaller for more threads, and anybody may claim to have many.
@@ -89,7 +89,7 @@ impl Job {
     pub(crate) fn new(
         plan: Plan,
         tools: Arc<Tools>,
-        subject: Subject,
+        subject: DeskJob,
         published: Option<Manifest>,
     ) -> (Job, Handle, watch::Receiver<JobProgress>) {
         let (handle, commands) = Handle::new();
@@ -103,7 +103,7 @@ impl Job {
             effects: JoinSet::new(),
             progress,
             start: Instant::now(),
-            pace: Pace::default(),
+            pace: JobPace::default(),
             stats: HashMap::new(),
             newcomers: HashMap::new(),
         };
@@ -144,7 +144,7 @@ impl Job {
                     let now = self.now();
                     self.desk.end_effect(now, done);
                 }
-                Command(call) = self.commands.recv() => call(&mut self),
+                JobCall(call) = self.commands.recv() => call(&mut self),
             }
             self.after();
         }
@@ -216,15 +216,15 @@ impl Job {
     }
 
     /// Makes the caller a worker of the job, or one again. Returns whether it was one.
-    fn join(&mut self, worker: WorkerId, name: String, threads: u32) -> Result<bool, Refusal> {
+    fn join(&mut self, worker: WorkerId, name: String, threads: u32) -> Result<bool, JoinRefusal> {
         let plan = &self.desk.plan;
         if let Some(quarantine) = plan.quarantine_reason(worker) {
-            return Err(Refusal::Quarantined(quarantine.clone()));
+            return Err(JoinRefusal::Quarantined(quarantine.clone()));
         }
         let was_there = plan.is_there(worker);
         if !was_there {
             if plan.workers_of(worker.participant) >= WORKERS_MAX {
-                return Err(Refusal::TooMany);
+                return Err(JoinRefusal::TooMany);
             }
             tracing::info!("worker {name} has joined with {threads} threads");
         }
@@ -248,7 +248,7 @@ impl Job {
         worker: WorkerId,
         leases: Vec<LeaseId>,
         stats: WorkerStats,
-    ) -> Result<Vec<LeaseId>, Refusal> {
+    ) -> Result<Vec<LeaseId>, JoinRefusal> {
         let lost = self.desk.renew(self.now(), worker, leases);
         self.part(worker)?;
         self.stats.insert(worker, stats);
@@ -277,16 +277,16 @@ impl Job {
     }
 
     /// Takes in that a worker says that records are lost.
-    fn report(&mut self, worker: WorkerId, records: &[(Head, Digest)]) -> Result<(), Refusal> {
+    fn report(&mut self, worker: WorkerId, records: &[(Head, Digest)]) -> Result<(), JoinRefusal> {
         self.part(worker)?;
         self.desk.report(self.now(), worker, records)
     }
 
     /// Refuses a worker that has no part in the job.
-    fn part(&self, worker: WorkerId) -> Result<(), Refusal> {
+    fn part(&self, worker: WorkerId) -> Result<(), JoinRefusal> {
         match self.desk.plan.quarantine_reason(worker) {
-            Some(quarantine) => Err(Refusal::Quarantined(quarantine.clone())),
-            None if !self.desk.plan.is_there(worker) => Err(Refusal::NotJoined),
+            Some(quarantine) => Err(JoinRefusal::Quarantined(quarantine.clone())),
+            None if !self.desk.plan.is_there(worker) => Err(JoinRefusal::NotJoined),
             None => Ok(()),
         }
     }

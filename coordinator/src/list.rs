@@ -6,11 +6,11 @@ use tokio::sync::watch;
 
 /// The participants of a job. Clones share the list.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct List(watch::Sender<Participants>);
+pub(crate) struct ParticipantList(watch::Sender<Participants>);
 
-impl List {
-    pub(crate) fn new(participants: Participants) -> List {
-        List(watch::Sender::new(participants))
+impl ParticipantList {
+    pub(crate) fn new(participants: Participants) -> ParticipantList {
+        ParticipantList(watch::Sender::new(participants))
     }
 
     /// The serial of the credential of a participant; 0 if it never had one.

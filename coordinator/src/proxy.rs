@@ -45,7 +45,7 @@ use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
 use crate::http::metrics::Traffic;
-use crate::job::{Handle, PutRefused, Target, Transfer};
+use crate::job::{Handle, PutRefused, PutTarget, Transfer};
 use crate::roster::Bearer;
 use crate::shares::{Share, Shares};
 use answers::{Asked, busy, empty, failed, partial, whole};
@@ -144,7 +144,7 @@ impl Proxy {
         let of_table = published::key(&self.folder, MANIFEST_NAME);
         let is_manifest = of_table.is_ok_and(|manifest| manifest == *key);
         match target_of(key, &self.folder) {
-            Some(Target::Shard(_)) => true,
+            Some(PutTarget::Shard(_)) => true,
             _ => is_manifest || (self.names.0)(key),
         }
     }
@@ -168,7 +168,7 @@ impl Proxy {
     async fn begin_put(
         &self,
         worker: WorkerId,
-        target: Target,
+        target: PutTarget,
         length: u64,
     ) -> Result<Transfer, Response> {
         match self.handle.begin_put(worker, target, length).await {
@@ -290,12 +290,12 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
         return refused;
     }
     let put = match target {
-        Target::Part(_) => proxy
+        PutTarget::Part(_) => proxy
             .storage
             .create(&key, bytes)
             .await
             .map_err(StoreError::from),
-        Target::Shard(_) => published::put(&*proxy.storage, &proxy.folder, &key, bytes).await,
+        PutTarget::Shard(_) => published::put(&*proxy.storage, &proxy.folder, &key, bytes).await,
     };
     drop((turn, memory, transfer));
     match put {
@@ -308,7 +308,10 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
 type Refused = (StatusCode, &'static str);
 
 /// The object that a request puts, and for which worker; or why no worker may ask for that.
-fn judge(proxy: &Proxy, request: &Request<Body>) -> Result<(Target, Key, WorkerId, u64), Refused> {
+fn judge(
+    proxy: &Proxy,
+    request: &Request<Body>,
+) -> Result<(PutTarget, Key, WorkerId, u64), Refused> {
     let headers = request.headers();
     let key = key_of(request);
     let target = key.and_then(|key| Some((target_of(&key, &proxy.folder)?, key)));
@@ -351,15 +354,15 @@ fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
 }
 
 /// The part or shard that `key` names, if it names one; the job's table will be in `folder`.
-fn target_of(key: &Key, folder: &str) -> Option<Target> {
+fn target_of(key: &Key, folder: &str) -> Option<PutTarget> {
     if let Some(name) = PartName::of(key) {
-        return Some(Target::Part(name));
+        return Some(PutTarget::Part(name));
     }
     let name = key.as_str().strip_prefix(folder)?.strip_prefix('/')?;
     let number = name.strip_prefix("shard-")?.strip_suffix(".zst")?;
     let number: u32 = number.parse().ok()?;
     let is_name = usize::try_from(number).is_ok_and(|number| shard_name(number) == name);
-    is_name.then_some(Target::Shard(number))
+    is_name.then_some(PutTarget::Shard(number))
 }
 
 /// Reads a body of `length` bytes.

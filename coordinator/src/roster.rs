@@ -9,7 +9,7 @@ use chomp_table::format::describe;
 use tokio::sync::watch;
 
 use crate::job::Handle;
-use crate::list::List;
+use crate::list::ParticipantList;
 
 /// How often the file is looked at: a credential that is taken back opens nothing after that time, and what it has
 /// opened ends.
@@ -22,14 +22,14 @@ pub(crate) struct Bearer(pub(crate) ParticipantId);
 /// The participants of a job. Clones share all.
 #[derive(Clone, Debug)]
 pub(crate) struct Roster {
-    list: List,
+    list: ParticipantList,
     /// The file of the list, and the job that hears of changes; none if the list never changes.
     file: Option<(PathBuf, Handle)>,
 }
 
 impl Roster {
     /// The participants in this list, and later those in the file.
-    pub(crate) fn new(list: List, file: Option<(PathBuf, Handle)>) -> Roster {
+    pub(crate) fn new(list: ParticipantList, file: Option<(PathBuf, Handle)>) -> Roster {
         Roster { list, file }
     }
 
@@ -146,7 +146,7 @@ mod tests {
     fn the_plan_hears_who_was_revoked_and_who_is_trusted_again() {
         let mut list = Participants::default();
         let (ann, bob) = (list.add("ann").unwrap(), list.add("bob").unwrap());
-        let roster = Roster::new(List::new(list.clone()), None);
+        let roster = Roster::new(ParticipantList::new(list.clone()), None);
         assert_eq!(ready(roster.admit(ann)), Ok(()));
         assert_eq!(
             (roster.revoked(), roster.change(list.clone())),
@@ -191,7 +191,7 @@ mod tests {
         };
         let ann = change(|list| list.add("ann").ok()).unwrap();
         let (handle, _job, _) = job_with_lease(WorkerId::only(7));
-        let list = List::new(Participants::read(&path).unwrap());
+        let list = ParticipantList::new(Participants::read(&path).unwrap());
         let roster = Roster::new(list, Some((path.clone(), handle)));
         assert!(roster.admit(ann).await.is_ok());
         let again = change(|list| list.renew("ann").ok()).unwrap();

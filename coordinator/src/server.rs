@@ -19,7 +19,7 @@ use chomp_plan::{
 };
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Server};
-use chomp_serve::{Site, Source};
+use chomp_serve::{Site, StatusSource};
 use chomp_store::{DISTRUSTED, Finders, Journal, Storage, StoreError};
 use chomp_table::RangeBits;
 use chomp_table::manifest::{Manifest, folder_name};
@@ -34,8 +34,8 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::auth::{CALLS, Gate};
 use crate::effects::Tools;
 use crate::http::job::JobPages;
-use crate::job::{Handle, Job, JobOutcome, Subject};
-use crate::list::List;
+use crate::job::{DeskJob, Handle, Job, JobOutcome};
+use crate::list::ParticipantList;
 use crate::proxy::Proxy;
 use crate::quota::{MESSAGE_BYTES_MAX, Quota};
 use crate::roster::Roster;
@@ -73,7 +73,7 @@ pub enum StartError {
 
 /// The options of a coordinator.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CoordinatorOptions {
     /// The kind of the table, and how it is cut into ranges.
     pub range_bits: RangeBits,
     /// The bits of the table.
@@ -91,7 +91,7 @@ pub struct Options {
     /// The certificate to show, if calls come from beyond this machine.
     pub tls: Option<Arc<ServerConfig>>,
     /// The directory whose finished tables are open to everybody, and what that may cost.
-    pub site: Option<chomp_serve::Options>,
+    pub site: Option<chomp_serve::SiteOptions>,
     /// Whether everybody may see the status of the job, and not only callers with a token.
     pub open_status: bool,
     /// The limits on the number and times of connections.
@@ -133,7 +133,7 @@ impl Coordinator {
     #[expect(clippy::disallowed_methods, reason = "`stop` waits for the job")]
     pub async fn start(
         storage: Arc<dyn Storage>,
-        options: Options,
+        options: CoordinatorOptions,
         published: Option<Manifest>,
         listeners: Listeners,
     ) -> Result<Coordinator, StartError> {
@@ -145,7 +145,7 @@ impl Coordinator {
         let random = generate::<[u8; 8]>(&SystemRandom::new());
         let random = random.map_err(|_| StartError::Random)?.expose();
         let participants = options.participants.as_deref().map(Participants::read);
-        let list = List::new(participants.transpose()?.unwrap_or_default());
+        let list = ParticipantList::new(participants.transpose()?.unwrap_or_default());
         let wishes = Wishes {
             settings,
             list: list.clone(),
@@ -266,7 +266,7 @@ impl Coordinator {
 pub(crate) struct Wishes {
     pub(crate) settings: Settings,
     /// The participants.
-    pub(crate) list: List,
+    pub(crate) list: ParticipantList,
     /// A random number that names this coordinator.
     pub(crate) coordinator: u64,
     /// One that names the table, if it is new.
@@ -323,7 +323,7 @@ impl Opened {
             ..ShardSize::PUBLISHED
         };
         let tools = Tools::new(Arc::clone(&storage), &journal, size, shard);
-        let subject = Subject {
+        let subject = DeskJob {
             bits: size,
             replicas,
             list: wishes.list,
@@ -360,7 +360,7 @@ impl Opened {
 pub(crate) fn begin(
     mut settings: Settings,
     journal: &Journal,
-    list: &List,
+    list: &ParticipantList,
 ) -> Result<(Plan, Vec<Action>), PlanError> {
     settings.epoch = journal.epoch();
     let ledger = journal.ledger();
@@ -403,7 +403,7 @@ pub(crate) fn begin(
 
 /// Serves calls and pages, each behind its rule.
 async fn serve(
-    options: Options,
+    options: CoordinatorOptions,
     (roster, quota): (Roster, Quota),
     service: CoordinatorServer<Service>,
     proxy: Proxy,
@@ -422,7 +422,11 @@ async fn serve(
     let mut pages = job.routes();
     if let Some(site) = options.site {
         let open = options.open_status;
-        pages.extend(Site::open(site).await.routes(Source::Job { told, open }));
+        pages.extend(
+            Site::open(site)
+                .await
+                .routes(StatusSource::Job { told, open }),
+        );
     }
     let mut calls = calls(&service).await;
     calls.push(proxy.route());

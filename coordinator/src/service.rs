@@ -20,7 +20,7 @@ use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status};
 
-use crate::error::Refusal;
+use crate::error::JoinRefusal;
 use crate::job::{CallRefused, Handle, Reply, WorkerStats};
 use crate::quota::{JOIN_COST, Quota};
 use crate::roster::Bearer;
@@ -130,9 +130,9 @@ impl Service {
                 LeaseAnswer::Stopped { reason } => lease_reply::Answer::Stopped(v1::Stopped {
                     reason: reason.to_string(),
                 }),
-                LeaseAnswer::NotJoined => return Err(refused(&Refusal::NotJoined)),
+                LeaseAnswer::NotJoined => return Err(refused(&JoinRefusal::NotJoined)),
                 LeaseAnswer::Quarantined { reason } => {
-                    return Err(refused(&Refusal::Quarantined(reason)));
+                    return Err(refused(&JoinRefusal::Quarantined(reason)));
                 }
             },
         };
@@ -286,9 +286,9 @@ impl Coordinator for Service {
             Verdict::Duplicate => complete_reply::Verdict::Duplicate(v1::Duplicate {}),
             Verdict::Noted => complete_reply::Verdict::Noted(v1::Noted {}),
             Verdict::Rejected { reason } => match reason {
-                Rejection::NotJoined => return Err(refused(&Refusal::NotJoined)),
+                Rejection::NotJoined => return Err(refused(&JoinRefusal::NotJoined)),
                 Rejection::Quarantined { reason } => {
-                    return Err(refused(&Refusal::Quarantined(reason)));
+                    return Err(refused(&JoinRefusal::Quarantined(reason)));
                 }
                 reason => complete_reply::Verdict::Rejected(v1::Rejected {
                     reason: reason.to_string(),
@@ -317,7 +317,7 @@ impl Coordinator for Service {
         check_count(records.len(), REPORTS_MAX, "records")?;
         let mut lost = Vec::new();
         for record in records {
-            let wrong = |wrong: incoming::Wrong| Status::invalid_argument(wrong.to_string());
+            let wrong = |wrong: incoming::BadResult| Status::invalid_argument(wrong.to_string());
             let digest = incoming::digest(&record.digest).map_err(wrong)?;
             tracing::debug!(
                 "worker {worker} cannot read range {}: {}",
@@ -351,13 +351,13 @@ fn sender<T>(request: &Request<T>, number: u64) -> Result<WorkerId, Status> {
     })
 }
 
-fn refused(refusal: &Refusal) -> Status {
+fn refused(refusal: &JoinRefusal) -> Status {
     match refusal {
-        Refusal::NotJoined => Status::not_found(refusal.to_string()),
-        Refusal::TooMany | Refusal::FalseAlarms(_) => {
+        JoinRefusal::NotJoined => Status::not_found(refusal.to_string()),
+        JoinRefusal::TooMany | JoinRefusal::FalseAlarms(_) => {
             Status::resource_exhausted(refusal.to_string())
         }
-        Refusal::Quarantined(_) => Status::permission_denied(refusal.to_string()),
+        JoinRefusal::Quarantined(_) => Status::permission_denied(refusal.to_string()),
     }
 }
 

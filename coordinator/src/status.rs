@@ -233,7 +233,7 @@ mod tests {
     use chomp_plan::{Plan, Settings};
 
     use super::*;
-    use crate::list::List;
+    use crate::list::ParticipantList;
 
     #[test]
     fn a_status_is_that_of_the_job() {
@@ -280,7 +280,11 @@ mod tests {
                 time_left: None,
                 workers: [(1, "w"), (2, "v"), (0x7_0002, "w")].map(worker).into(),
             };
-            Status::of(&told, snapshot, &Roster::new(List::default(), None))
+            Status::of(
+                &told,
+                snapshot,
+                &Roster::new(ParticipantList::default(), None),
+            )
         };
         let status = of(&progress);
         assert_eq!(status.phase, JobPhase::Running);

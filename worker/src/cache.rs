@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chomp_kernel::{Source, Sources};
-use chomp_store::Place;
+use chomp_store::RecordPlace;
 use chomp_table::{Digest, Head, RangeBits};
 use quick_cache::unsync;
 use quick_cache::{OptionsBuilder, Weighter, unsync::DefaultLifecycle};
@@ -20,16 +20,16 @@ const POSITIONS_PER_LOSING: u64 = 150;
 
 /// A bounded cache of ranges.
 #[derive(Debug)]
-pub(crate) struct Cache {
-    held: Mutex<Held>,
+pub(crate) struct RangeCache {
+    held: Mutex<CachedRanges>,
 }
 
 /// With hashes that are the same in every run, so that simulations are.
-type Ranges = unsync::Cache<Head, Cached, Bytes, BuildHasherDefault<DefaultHasher>>;
+type RangeMap = unsync::Cache<Head, Cached, Bytes, BuildHasherDefault<DefaultHasher>>;
 
 #[derive(Debug)]
-struct Held {
-    ranges: Ranges,
+struct CachedRanges {
+    ranges: RangeMap,
     hits: u64,
     misses: u64,
 }
@@ -50,9 +50,9 @@ pub(crate) struct TaskSources {
     ranges: BTreeMap<Head, Arc<Source>>,
 }
 
-impl Cache {
+impl RangeCache {
     /// A cache of at most `bytes_max` bytes, for such ranges.
-    pub(crate) fn new(bytes_max: u64, range_bits: RangeBits) -> Cache {
+    pub(crate) fn new(bytes_max: u64, range_bits: RangeBits) -> RangeCache {
         let each = 2 * (range_bits.positions() / POSITIONS_PER_LOSING);
         let ranges = bytes_max / (each + 256);
         let options = OptionsBuilder::new()
@@ -61,9 +61,9 @@ impl Cache {
             .build()
             .expect("both capacities are given");
         let hashes = BuildHasherDefault::default();
-        Cache {
-            held: Mutex::new(Held {
-                ranges: Ranges::with_options(options, Bytes, hashes, DefaultLifecycle::default()),
+        RangeCache {
+            held: Mutex::new(CachedRanges {
+                ranges: RangeMap::with_options(options, Bytes, hashes, DefaultLifecycle::default()),
                 hits: 0,
                 misses: 0,
             }),
@@ -79,9 +79,9 @@ impl Cache {
     /// Moves into `sources` those of `places` whose ranges are here; returns the others.
     pub(crate) fn collect(
         &self,
-        places: Vec<(Head, Place)>,
+        places: Vec<(Head, RecordPlace)>,
         sources: &mut TaskSources,
-    ) -> Vec<(Head, Place)> {
+    ) -> Vec<(Head, RecordPlace)> {
         let mut held = self.held();
         let wanted = places.len();
         let mut missing = places;
@@ -97,7 +97,7 @@ impl Cache {
     }
 
     /// A range, if it is here. This does not count as a use of it.
-    pub(crate) fn get(&self, head: Head, place: &Place) -> Option<Arc<Source>> {
+    pub(crate) fn get(&self, head: Head, place: &RecordPlace) -> Option<Arc<Source>> {
         let all = self.held();
         let found = all.ranges.peek(&head)?;
         (found.digest == place.digest).then(|| Arc::clone(&found.range))
@@ -119,7 +119,7 @@ impl Cache {
     }
 
     // Held for single operations on whole values: a panic leaves nothing half done.
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, CachedRanges> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,11 +10,11 @@ use chomp_proto::v1::{self, complete_reply, lease_reply};
 use chomp_store::Placed;
 use chomp_table::{Digest, Head};
 
-pub(crate) use task::{Task, Work, Written};
+pub(crate) use task::{LeasedTask, TaskWork, WrittenShard};
 
 use crate::error::ClientError;
-use crate::job::Job;
-use crate::link::{CONTROL, Failure, Link, Session, within};
+use crate::job::JobDescription;
+use crate::link::{CONTROL, CallFailure, Link, Session, within};
 
 /// The deadline of a request for a task: the coordinator answers within ten seconds.
 const LEASE: Duration = Duration::from_secs(20);
@@ -26,7 +26,7 @@ const VERDICT: Duration = Duration::from_mins(2);
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     link: Arc<Link>,
-    job: Arc<Job>,
+    job: Arc<JobDescription>,
 }
 
 /// A lease, by the coordinator's number.
@@ -35,8 +35,8 @@ pub(crate) struct LeaseId(pub(crate) u64);
 
 /// The answer to the request for a task.
 #[derive(Clone, Debug)]
-pub(crate) enum LeaseAnswer {
-    Task(Task),
+pub(crate) enum TaskAnswer {
+    Task(LeasedTask),
     /// Nothing now: ask again.
     Wait,
     /// The job is done.
@@ -63,7 +63,7 @@ pub(crate) struct LostRecord {
 
 /// The coordinator's verdict on a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ResultVerdict {
     /// The coordinator has taken it in, now or before: the worker need not keep it.
     Taken,
     /// The coordinator has no use for it, for this reason.
@@ -79,16 +79,20 @@ pub(crate) struct Stats {
     pub(crate) misses: u64,
 }
 
-impl LeaseAnswer {
-    fn read(reply: v1::LeaseReply, job: &Job) -> Result<LeaseAnswer, Failure> {
+impl TaskAnswer {
+    fn read(reply: v1::LeaseReply, job: &JobDescription) -> Result<TaskAnswer, CallFailure> {
         match reply.answer {
-            Some(lease_reply::Answer::Task(task)) => Task::read(task, job).map(LeaseAnswer::Task),
-            Some(lease_reply::Answer::Wait(v1::Wait {})) => Ok(LeaseAnswer::Wait),
-            Some(lease_reply::Answer::Finished(v1::Finished {})) => Ok(LeaseAnswer::Finished),
-            Some(lease_reply::Answer::Stopped(v1::Stopped { reason })) => {
-                Err(Failure::Stopped(reason))
+            Some(lease_reply::Answer::Task(task)) => {
+                LeasedTask::read(task, job).map(TaskAnswer::Task)
             }
-            None => Err(Failure::Protocol("an answer without content".to_owned())),
+            Some(lease_reply::Answer::Wait(v1::Wait {})) => Ok(TaskAnswer::Wait),
+            Some(lease_reply::Answer::Finished(v1::Finished {})) => Ok(TaskAnswer::Finished),
+            Some(lease_reply::Answer::Stopped(v1::Stopped { reason })) => {
+                Err(CallFailure::Stopped(reason))
+            }
+            None => Err(CallFailure::Protocol(
+                "an answer without content".to_owned(),
+            )),
         }
     }
 }
@@ -108,7 +112,7 @@ impl TaskResult {
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub fn is_answer(reply: v1::LeaseReply, range_bits: chomp_table::RangeBits, bits: u32) -> bool {
-    let job = Job {
+    let job = JobDescription {
         bits,
         range_bits,
         table: 0,
@@ -117,7 +121,7 @@ pub fn is_answer(reply: v1::LeaseReply, range_bits: chomp_table::RangeBits, bits
         checkpoint: None,
         epoch: 0,
     };
-    LeaseAnswer::read(reply, &job).is_ok()
+    TaskAnswer::read(reply, &job).is_ok()
 }
 
 impl Client {
@@ -130,7 +134,7 @@ impl Client {
     }
 
     /// The job, as the coordinator described it last.
-    pub(crate) fn job(&self) -> Arc<Job> {
+    pub(crate) fn job(&self) -> Arc<JobDescription> {
         self.link.job().unwrap_or_else(|| Arc::clone(&self.job))
     }
 
@@ -144,12 +148,12 @@ impl Client {
     }
 
     /// Asks for a task; waits some seconds at the most.
-    pub(crate) async fn lease(&self) -> Result<LeaseAnswer, ClientError> {
+    pub(crate) async fn lease(&self) -> Result<TaskAnswer, ClientError> {
         let worker = self.worker();
         let call = |session: Arc<Session>| async move {
             let request = v1::LeaseRequest { worker };
             let reply = within(LEASE, session.rpc().lease(request)).await?;
-            LeaseAnswer::read(reply.into_inner(), &session.job)
+            TaskAnswer::read(reply.into_inner(), &session.job)
         };
         self.link.call(call).await
     }
@@ -197,7 +201,7 @@ impl Client {
         &self,
         lease: LeaseId,
         outcome: &TaskResult,
-    ) -> Result<Verdict, ClientError> {
+    ) -> Result<ResultVerdict, ClientError> {
         let (verdict, _) = self.hand_in(lease, outcome, false).await?;
         Ok(verdict)
     }
@@ -207,7 +211,7 @@ impl Client {
         &self,
         lease: LeaseId,
         outcome: &TaskResult,
-    ) -> Result<(Verdict, LeaseAnswer), ClientError> {
+    ) -> Result<(ResultVerdict, TaskAnswer), ClientError> {
         self.hand_in(lease, outcome, true).await
     }
 
@@ -216,7 +220,7 @@ impl Client {
         lease: LeaseId,
         outcome: &TaskResult,
         next: bool,
-    ) -> Result<(Verdict, LeaseAnswer), ClientError> {
+    ) -> Result<(ResultVerdict, TaskAnswer), ClientError> {
         let worker = self.worker();
         let call = |session: Arc<Session>| async move {
             let request = v1::CompleteRequest {
@@ -229,17 +233,21 @@ impl Client {
             let v1::CompleteReply { verdict, next } = reply.into_inner();
             let verdict = match verdict {
                 Some(complete_reply::Verdict::Rejected(v1::Rejected { reason })) => {
-                    Verdict::Rejected(reason)
+                    ResultVerdict::Rejected(reason)
                 }
                 Some(
                     complete_reply::Verdict::Accepted(v1::Accepted {})
                     | complete_reply::Verdict::Duplicate(v1::Duplicate {})
                     | complete_reply::Verdict::Noted(v1::Noted {}),
-                ) => Verdict::Taken,
-                None => return Err(Failure::Protocol("a verdict without content".to_owned())),
+                ) => ResultVerdict::Taken,
+                None => {
+                    return Err(CallFailure::Protocol(
+                        "a verdict without content".to_owned(),
+                    ));
+                }
             };
-            let next = next.map(|next| LeaseAnswer::read(next, &session.job));
-            Ok((verdict, next.unwrap_or(Ok(LeaseAnswer::Wait))?))
+            let next = next.map(|next| TaskAnswer::read(next, &session.job));
+            Ok((verdict, next.unwrap_or(Ok(TaskAnswer::Wait))?))
         };
         self.link.call(call).await
     }

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chomp_kernel::Source;
-use chomp_store::{Place, READS_MAX};
+use chomp_store::{READS_MAX, RecordPlace};
 use chomp_table::Head;
 use chomp_table::format::describe;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
-use crate::cache::{Cache, TaskSources};
+use crate::cache::{RangeCache, TaskSources};
 use crate::client::LostRecord;
 use crate::pool::Pool;
 use crate::store::Store;
@@ -36,7 +36,7 @@ pub(crate) const MEMORY_PER_LENGTH: u64 = 3;
 #[derive(Debug)]
 pub(crate) struct Gatherer {
     pool: Arc<Pool>,
-    cache: Arc<Cache>,
+    cache: Arc<RangeCache>,
     pub(crate) memory: MemoryBudget,
     /// A permit for each task that may read.
     readers: Semaphore,
@@ -62,7 +62,7 @@ pub(crate) struct Gathered<'a> {
 
 impl Gatherer {
     /// A gatherer with a budget of `bytes_max` for the tasks under way.
-    pub(crate) fn new(pool: Arc<Pool>, cache: Arc<Cache>, bytes_max: u64) -> Gatherer {
+    pub(crate) fn new(pool: Arc<Pool>, cache: Arc<RangeCache>, bytes_max: u64) -> Gatherer {
         Gatherer {
             pool,
             cache,
@@ -107,7 +107,7 @@ impl Gatherer {
     }
 
     /// A range that is in the cache.
-    pub(crate) fn cached(&self, head: Head, place: &Place) -> Option<Arc<Source>> {
+    pub(crate) fn cached(&self, head: Head, place: &RecordPlace) -> Option<Arc<Source>> {
         self.cache.get(head, place)
     }
 
@@ -115,7 +115,7 @@ impl Gatherer {
     async fn read(
         &self,
         store: &Store,
-        places: &[(Head, Place)],
+        places: &[(Head, RecordPlace)],
         sources: &mut TaskSources,
     ) -> Result<(), Trouble> {
         let reads = store.records(places).await?;
@@ -159,9 +159,9 @@ impl Gatherer {
 
     /// Claims those of `missing`, which ascend, that no lane reads, [`READS_MAX`] at the most, and removes them from the
     /// list.
-    fn claim(&self, missing: &mut Vec<(Head, Place)>) -> Claim<'_> {
+    fn claim(&self, missing: &mut Vec<(Head, RecordPlace)>) -> ReadClaim<'_> {
         let mut under_way = self.under_way();
-        let mut claim = Claim {
+        let mut claim = ReadClaim {
             gatherer: self,
             places: Vec::new(),
             over: CancellationToken::new(),
@@ -191,15 +191,15 @@ impl Gatherer {
 }
 
 /// The right to read some sources. When it is dropped, the lanes that wait for them look again.
-struct Claim<'a> {
+struct ReadClaim<'a> {
     gatherer: &'a Gatherer,
-    places: Vec<(Head, Place)>,
+    places: Vec<(Head, RecordPlace)>,
     over: CancellationToken,
     /// Cancelled when another lane has read one of the sources that could not be claimed.
     other: Option<CancellationToken>,
 }
 
-impl Drop for Claim<'_> {
+impl Drop for ReadClaim<'_> {
     fn drop(&mut self) {
         let mut under_way = self.gatherer.under_way();
         for (head, _) in &self.places {

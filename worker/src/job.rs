@@ -6,7 +6,7 @@ use chomp_table::RangeBits;
 
 /// The job, as the coordinator describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct JobDescription {
     /// The bits of the table.
     pub bits: u32,
     /// The kind of the table, and how it is cut into ranges.

@@ -13,8 +13,8 @@ use chomp_table::sources::sources;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::cache::Cache;
-use crate::client::{Client, LeaseAnswer, LeaseId, Task, TaskResult, Verdict, Work};
+use crate::cache::RangeCache;
+use crate::client::{Client, LeaseId, LeasedTask, ResultVerdict, TaskAnswer, TaskResult, TaskWork};
 use crate::error::ClientError;
 use crate::gather::{Gathered, Gatherer};
 use crate::merge::Merge;
@@ -38,7 +38,7 @@ const TELL_EVERY: Duration = Duration::from_mins(1);
 pub(crate) struct Lane {
     pub(crate) client: Client,
     pub(crate) pool: Arc<Pool>,
-    pub(crate) cache: Arc<Cache>,
+    pub(crate) cache: Arc<RangeCache>,
     pub(crate) gatherer: Arc<Gatherer>,
     pub(crate) stores: Arc<Stores>,
     pub(crate) leases: Arc<Leases>,
@@ -58,15 +58,15 @@ impl Lane {
     /// Takes tasks until there are no more, or until it is told to drain or to stop. After a task that failed it pauses, twice as
     /// long after each further one.
     pub(crate) async fn run(self) -> Result<End, WorkerError> {
-        let mut answer = LeaseAnswer::Wait;
+        let mut answer = TaskAnswer::Wait;
         let mut pause = PAUSES.0;
         loop {
             answer = match answer {
                 // A task that came too late goes back when the worker leaves.
-                LeaseAnswer::Task(_) | LeaseAnswer::Wait if self.drain.is_cancelled() => {
+                TaskAnswer::Task(_) | TaskAnswer::Wait if self.drain.is_cancelled() => {
                     return Ok(End::Drained);
                 }
-                LeaseAnswer::Task(task) => {
+                TaskAnswer::Task(task) => {
                     if let Some(next) = self.run_task(task).await? {
                         pause = PAUSES.0;
                         next
@@ -75,30 +75,30 @@ impl Lane {
                         // Either will do.
                         let _ = paused.await;
                         pause = (pause * 2).min(PAUSES.1);
-                        LeaseAnswer::Wait
+                        TaskAnswer::Wait
                     }
                 }
-                LeaseAnswer::Wait => tokio::select! {
+                TaskAnswer::Wait => tokio::select! {
                     biased;
                     () = self.stop.cancelled() => return Ok(End::Stopped),
                     () = self.drain.cancelled() => return Ok(End::Drained),
                     answer = self.client.lease() => answer?,
                 },
-                LeaseAnswer::Finished => return Ok(End::Finished),
+                TaskAnswer::Finished => return Ok(End::Finished),
             }
         }
     }
 
     /// Does a task, or returns its lease and says why; returns the answer to the request for the next one, or nothing if
     /// the task failed.
-    async fn run_task(&self, task: Task) -> Result<Option<LeaseAnswer>, WorkerError> {
+    async fn run_task(&self, task: LeasedTask) -> Result<Option<TaskAnswer>, WorkerError> {
         let (lease, journal) = (task.lease, task.journal);
         self.leases.held().insert(lease);
         let done = self.perform(task).await;
         self.leases.held().remove(&lease);
         let trouble = match done {
             Ok((verdict, next)) => {
-                if let Verdict::Rejected(reason) = verdict {
+                if let ResultVerdict::Rejected(reason) = verdict {
                     tracing::warn!("the coordinator has no use for a result: {reason}");
                 }
                 return Ok(Some(next));
@@ -121,7 +121,7 @@ impl Lane {
             Trouble::Store(error) => {
                 self.give_back(lease, &describe(&error)).await?;
                 if self.stores.go_around(&error).await {
-                    return Ok(Some(LeaseAnswer::Wait));
+                    return Ok(Some(TaskAnswer::Wait));
                 }
                 return Err(WorkerError::Store(error));
             }
@@ -129,7 +129,7 @@ impl Lane {
         };
         self.give_back(lease, &failure).await?;
         if failure.is_empty() {
-            return Ok(Some(LeaseAnswer::Wait));
+            return Ok(Some(TaskAnswer::Wait));
         }
         if self.leases.may_tell() {
             tracing::warn!("a task failed: {failure}");
@@ -149,10 +149,10 @@ impl Lane {
     }
 
     /// Does a task and submits its result, with the request for the next task.
-    async fn perform(&self, task: Task) -> Result<(Verdict, LeaseAnswer), Trouble> {
+    async fn perform(&self, task: LeasedTask) -> Result<(ResultVerdict, TaskAnswer), Trouble> {
         let store = self.unless_stopped(self.stores.at(task.journal)).await?;
         let outcome = match task.work {
-            Work::Evaluate { layer, heads } => {
+            TaskWork::Evaluate { layer, heads } => {
                 let name = PartName {
                     layer,
                     lease: task.lease.0,
@@ -161,7 +161,7 @@ impl Lane {
                 store.put_part(&name.key(), part).await?;
                 TaskResult::Evaluated(placed)
             }
-            Work::Merge {
+            TaskWork::Merge {
                 shard,
                 head,
                 skip,
@@ -187,7 +187,7 @@ impl Lane {
             }
         }
         let verdict = self.client.complete(task.lease, &outcome).await?;
-        Ok((verdict, LeaseAnswer::Wait))
+        Ok((verdict, TaskAnswer::Wait))
     }
 
     /// Evaluates ranges; returns their part, and where each is in it.

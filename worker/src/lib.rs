@@ -53,13 +53,13 @@ use std::time::Duration;
 
 use chomp_access::Access;
 use chomp_kernel::{Evaluator, Isa};
-use chomp_store::{Place, StorageError};
+use chomp_store::{RecordPlace, StorageError};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Head, RangeBits};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use cache::Cache;
+use cache::RangeCache;
 use client::Client;
 use gather::Gatherer;
 use lane::{Lane, Leases};
@@ -69,7 +69,7 @@ use store::Stores;
 use transport::{Connector, Remote};
 
 pub use error::ClientError;
-pub use job::Job;
+pub use job::JobDescription;
 pub use store::StoreChoice;
 
 /// The memory that a worker needs besides evaluators and ranges: code, buffers, messages, ranges that the cache has
@@ -213,7 +213,7 @@ pub fn memory_bytes(bytes: u64, threads: NonZeroUsize, range_bits: RangeBits) ->
 
 /// The memory for the locations of all records of a table: twice their size, since a checkpoint is read in one piece.
 pub fn journal_bytes(size: u32, range_bits: RangeBits) -> u64 {
-    let range = 2 * size_of::<(Head, Place)>() as u64;
+    let range = 2 * size_of::<(Head, RecordPlace)>() as u64;
     range_bits.heads(size).saturating_mul(range)
 }
 
@@ -297,7 +297,10 @@ pub async fn run_with(
     tracing::debug!(threads = config.threads, isa = %config.isa, "joined a job of size {size} with {}", job.range_bits);
 
     let sources_bytes = ranges_bytes / SOURCES_SHARE;
-    let cache = Arc::new(Cache::new(ranges_bytes - sources_bytes, job.range_bits));
+    let cache = Arc::new(RangeCache::new(
+        ranges_bytes - sources_bytes,
+        job.range_bits,
+    ));
     let lane = Lane {
         gatherer: Arc::new(Gatherer::new(
             Arc::clone(&pool),

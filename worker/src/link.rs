@@ -15,11 +15,11 @@ use chomp_access::Access;
 use chomp_table::format::describe;
 use tokio::time::Instant;
 
-pub(crate) use failure::{Failure, within};
+pub(crate) use failure::{CallFailure, within};
 pub(crate) use session::{Hello, Session};
 
 use crate::error::ClientError;
-use crate::job::Job;
+use crate::job::JobDescription;
 use crate::transport::Connector;
 use session::Authorization;
 
@@ -50,14 +50,14 @@ pub(crate) struct Link {
     patience: Option<Duration>,
     rng: Mutex<fastrand::Rng>,
     /// Locked while a session is made, so that only one is.
-    state: tokio::sync::Mutex<State>,
-    job: Mutex<Option<Arc<Job>>>,
+    state: tokio::sync::Mutex<LinkState>,
+    job: Mutex<Option<Arc<JobDescription>>>,
     /// When it was told last that the coordinator has no room.
     told: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LinkState {
     session: Option<Arc<Session>>,
     sessions: u64,
     /// Why there will be no more sessions.
@@ -94,7 +94,7 @@ impl Link {
     }
 
     /// The job, as the coordinator described it last. None before the first session.
-    pub(crate) fn job(&self) -> Option<Arc<Job>> {
+    pub(crate) fn job(&self) -> Option<Arc<JobDescription>> {
         let job = self.job.lock().unwrap_or_else(PoisonError::into_inner);
         job.clone()
     }
@@ -118,7 +118,7 @@ impl Link {
         call: impl Fn(Arc<Session>) -> F,
     ) -> Result<T, ClientError>
     where
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, CallFailure>>,
     {
         let begin = Instant::now();
         let mut seen = None;
@@ -133,14 +133,14 @@ impl Link {
             };
             tracing::debug!("a call failed: {failure:?}");
             match failure {
-                Failure::Busy(reason) => self.tell_busy(begin, &reason),
-                Failure::NotJoined => {
+                CallFailure::Busy(reason) => self.tell_busy(begin, &reason),
+                CallFailure::NotJoined => {
                     seen = Some(number);
                     if attempt == 0 {
                         continue;
                     }
                 }
-                Failure::Outage(_) | Failure::Stopped(_) | Failure::Expired(_) => {
+                CallFailure::Outage(_) | CallFailure::Stopped(_) | CallFailure::Expired(_) => {
                     seen = Some(number);
                     let (since, failures) = outage.get_or_insert_with(|| (Instant::now(), 0));
                     *failures += 1;
@@ -149,7 +149,7 @@ impl Link {
                         return Err(failure.into_error(&self.url));
                     }
                 }
-                Failure::Refused(_) | Failure::Unfit(_) | Failure::Protocol(_) => {
+                CallFailure::Refused(_) | CallFailure::Unfit(_) | CallFailure::Protocol(_) => {
                     return Err(failure.into_error(&self.url));
                 }
             }
@@ -171,7 +171,7 @@ impl Link {
     /// Makes a call in the present session, once.
     pub(crate) async fn once<T, F>(&self, call: impl FnOnce(Arc<Session>) -> F) -> Option<T>
     where
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, CallFailure>>,
     {
         let session = self.state.lock().await.session.clone()?;
         call(session).await.ok()
@@ -209,7 +209,7 @@ impl Link {
 
     async fn make_session(
         &self,
-        state: &mut State,
+        state: &mut LinkState,
         mut since: Instant,
     ) -> Result<Arc<Session>, ClientError> {
         let before = state
@@ -236,13 +236,13 @@ impl Link {
                 Err(failure) => failure,
             };
             match failure {
-                Failure::Busy(_) => since = Instant::now(),
+                CallFailure::Busy(_) => since = Instant::now(),
                 // Later somebody else may have the port for a while.
                 _ if before.is_none() && failure.is_of_certificate() => {
                     return Err(failure.into_joining_error(&self.url));
                 }
-                Failure::Outage(_) if since.elapsed() < patience => {}
-                Failure::Expired(_)
+                CallFailure::Outage(_) if since.elapsed() < patience => {}
+                CallFailure::Expired(_)
                     if before.is_some() && since.elapsed() < patience.min(PATIENCE_CLOCK) => {}
                 _ => return Err(failure.into_joining_error(&self.url)),
             }
@@ -256,7 +256,11 @@ impl Link {
         unreachable!("attempts do not end")
     }
 
-    fn check_same(&self, before: Option<&Job>, now: &Job) -> Result<(), ClientError> {
+    fn check_same(
+        &self,
+        before: Option<&JobDescription>,
+        now: &JobDescription,
+    ) -> Result<(), ClientError> {
         match before {
             Some(before) if before.range_bits != now.range_bits => Err(ClientError::OtherJob {
                 url: self.url.clone(),

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chomp_kernel::Source;
 use chomp_store::merge::{MergeError, Merger};
-use chomp_store::{Merged, Place, published};
+use chomp_store::{Merged, RecordPlace, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Head, RangeBits};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{LostRecord, Written};
+use crate::client::{LostRecord, WrittenShard};
 use crate::gather::{Gatherer, MEMORY_PER_LENGTH};
-use crate::job::Job;
+use crate::job::JobDescription;
 use crate::pool::Pool;
 use crate::pool::decode;
 use crate::store::Store;
@@ -31,7 +31,7 @@ const BATCH_MAX: usize = 256;
 /// Merges ranges into shards.
 #[derive(Debug)]
 pub(crate) struct Merge<'a> {
-    pub(crate) job: &'a Job,
+    pub(crate) job: &'a JobDescription,
     pub(crate) store: &'a Store,
     pub(crate) gatherer: &'a Gatherer,
     pub(crate) pool: &'a Pool,
@@ -40,7 +40,7 @@ pub(crate) struct Merge<'a> {
 }
 
 /// Ranges with what the journal says of them.
-type Batch = Vec<(Head, Place, MergeInput)>;
+type NotedRanges = Vec<(Head, RecordPlace, MergeInput)>;
 
 /// A range that can be merged.
 #[derive(Debug)]
@@ -57,10 +57,10 @@ impl Merge<'_> {
     pub(crate) async fn run(
         &self,
         start: (u32, Head, u64),
-        written: Option<Box<Written>>,
+        written: Option<Box<WrittenShard>>,
     ) -> Result<Vec<u8>, Trouble> {
         let (own, bytes) = self.merge(start).await?;
-        let Some(Written { said }) = written.map(|written| *written) else {
+        let Some(WrittenShard { said }) = written.map(|written| *written) else {
             self.put(&own, bytes).await?;
             return Ok(own.to_json());
         };
@@ -128,7 +128,7 @@ impl Merge<'_> {
     }
 
     /// The records from `head` on, as many as are merged at a time; none at the end of the table.
-    async fn read(&self, head: Head) -> Result<Batch, Trouble> {
+    async fn read(&self, head: Head) -> Result<NotedRanges, Trouble> {
         let heads = (head.0..self.job.range_bits.heads(self.job.bits)).map(Head);
         let mut places = self.store.places(heads.take(BATCH_MAX)).await?;
         let mut bytes = 0;
@@ -139,7 +139,7 @@ impl Merge<'_> {
         });
         let fit = fit.count();
         places.truncate(fit);
-        let mut batch = Batch::with_capacity(places.len());
+        let mut batch = NotedRanges::with_capacity(places.len());
         places.retain(|&(head, place)| match self.gatherer.cached(head, &place) {
             Some(range) => {
                 batch.push((head, place, MergeInput::Cached(range)));
@@ -170,7 +170,7 @@ fn memory(size: ShardSize) -> u64 {
 }
 
 /// Merges some ranges.
-fn push(mut merger: Merger, batch: &Batch, range_bits: RangeBits) -> Result<Merger, Trouble> {
+fn push(mut merger: Merger, batch: &NotedRanges, range_bits: RangeBits) -> Result<Merger, Trouble> {
     for (head, place, ready) in batch {
         let lost = |reason| {
             Trouble::Lost(vec![LostRecord {

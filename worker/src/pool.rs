@@ -31,7 +31,7 @@ pub(crate) struct Pool {
 
 #[derive(Debug)]
 enum Executor {
-    Threads(Arc<Queue>),
+    Threads(Arc<PoolQueue>),
     Inline(Box<Mutex<Evaluator>>),
 }
 
@@ -92,7 +92,7 @@ impl Pool {
         let executor = match evaluation {
             Evaluation::Inline => Executor::Inline(Box::new(Mutex::new(new()))),
             Evaluation::Threads => {
-                let queue = Arc::new(Queue::default());
+                let queue = Arc::new(PoolQueue::default());
                 // Dropped on failure, which ends the threads that have started.
                 let executor = Executor::Threads(Arc::clone(&queue));
                 for i in 0..threads.get() {
@@ -256,7 +256,7 @@ impl Executor {
 
 /// Jobs that wait for a thread. Each lane has one at the most.
 #[derive(Debug, Default)]
-struct Queue {
+struct PoolQueue {
     jobs: Mutex<Jobs>,
     ready: Condvar,
 }
@@ -276,7 +276,7 @@ impl std::fmt::Debug for Jobs {
     }
 }
 
-impl Queue {
+impl PoolQueue {
     fn add(&self, first: bool, job: PoolTask) {
         let mut jobs = self.lock();
         if first {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use chomp_proto::{EXPIRED_HEADER, OBJECTS_PATH, WORKER_HEADER};
-use chomp_store::objects::Action;
-use chomp_store::{Key, Problem, Storage, StorageError, part};
+use chomp_store::objects::Operation;
+use chomp_store::{Key, Storage, StorageError, StorageProblem, part};
 use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -19,7 +19,7 @@ use tonic::body::Body;
 
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::link::{Failure, Session, within};
+use crate::link::{CallFailure, Session, within};
 
 /// How long bytes may take that do not come on at all.
 const PROGRESS: Duration = Duration::from_mins(1);
@@ -67,7 +67,7 @@ impl ProxyStorage {
                 async move { get(&session, worker, key, range).await }
             })
             .await;
-        finish(key, Action::Read, answer)
+        finish(key, Operation::Read, answer)
     }
 }
 
@@ -83,7 +83,7 @@ impl Storage for ProxyStorage {
                 async move { put(&session, worker, key, bytes).await }
             })
             .await;
-        finish(key, Action::Create, answer).map(drop)
+        finish(key, Operation::Create, answer).map(drop)
     }
 
     async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
@@ -101,32 +101,32 @@ impl Storage for ProxyStorage {
     }
 
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
-        Err(not_here(prefix, Action::List))
+        Err(not_here(prefix, Operation::List))
     }
 
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
         match keys.first() {
-            Some(key) => Err(not_here(key, Action::Delete)),
+            Some(key) => Err(not_here(key, Operation::Delete)),
             None => Ok(()),
         }
     }
 }
 
-fn not_here(key: &Key, action: Action) -> StorageError {
-    StorageError::new(Problem::Failed, action, key, ProxyError::NotHere)
+fn not_here(key: &Key, action: Operation) -> StorageError {
+    StorageError::new(StorageProblem::Failed, action, key, ProxyError::NotHere)
 }
 
 fn finish(
     key: &Key,
-    action: Action,
+    action: Operation,
     answer: Result<StoreReply, ClientError>,
 ) -> Result<Bytes, StorageError> {
     let said = |problem| StorageError::new(problem, action, key, ProxyError::Said);
     Err(match answer {
         Ok(StoreReply::Done(bytes)) => return Ok(bytes),
-        Ok(StoreReply::NotFound) => said(Problem::NotFound),
-        Ok(StoreReply::AlreadyExists) => said(Problem::AlreadyExists),
-        Err(error) => StorageError::new(Problem::Failed, action, key, error),
+        Ok(StoreReply::NotFound) => said(StorageProblem::NotFound),
+        Ok(StoreReply::AlreadyExists) => said(StorageProblem::AlreadyExists),
+        Err(error) => StorageError::new(StorageProblem::Failed, action, key, error),
     })
 }
 
@@ -137,8 +137,8 @@ fn request(method: Method, worker: u64, key: &Key) -> http::request::Builder {
         .header(WORKER_HEADER, worker)
 }
 
-fn unbuilt(error: http::Error) -> Failure {
-    Failure::outage(error)
+fn unbuilt(error: http::Error) -> CallFailure {
+    CallFailure::outage(error)
 }
 
 async fn get(
@@ -146,7 +146,7 @@ async fn get(
     worker: u64,
     key: &Key,
     range: Option<Range<u64>>,
-) -> Result<StoreReply, Failure> {
+) -> Result<StoreReply, CallFailure> {
     let mut request = request(Method::GET, worker, key);
     if let Some(range) = &range {
         request = request.header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
@@ -174,7 +174,7 @@ async fn put(
     worker: u64,
     key: &Key,
     bytes: Bytes,
-) -> Result<StoreReply, Failure> {
+) -> Result<StoreReply, CallFailure> {
     let length = bytes.len();
     let request = request(Method::PUT, worker, key)
         .header(CONTENT_LENGTH, length)
@@ -193,19 +193,19 @@ async fn put(
 }
 
 /// The failure that a refusal stands for, by its status.
-async fn refusal(response: Response<Body>) -> Failure {
+async fn refusal(response: Response<Body>) -> CallFailure {
     let status = response.status();
     let has_expired = response.headers().contains_key(EXPIRED_HEADER);
     let reason = reason(response).await;
     match status {
         StatusCode::SERVICE_UNAVAILABLE
         | StatusCode::TOO_MANY_REQUESTS
-        | StatusCode::REQUEST_TIMEOUT => Failure::Busy(reason),
-        StatusCode::UNAUTHORIZED if has_expired => Failure::Expired(reason),
-        StatusCode::UNAUTHORIZED => Failure::Refused(reason),
-        _ if status.is_client_error() => Failure::Unfit(reason),
-        _ if status.is_server_error() => Failure::outage(reason),
-        _ => Failure::Protocol(format!("it answers a request for an object with {status}")),
+        | StatusCode::REQUEST_TIMEOUT => CallFailure::Busy(reason),
+        StatusCode::UNAUTHORIZED if has_expired => CallFailure::Expired(reason),
+        StatusCode::UNAUTHORIZED => CallFailure::Refused(reason),
+        _ if status.is_client_error() => CallFailure::Unfit(reason),
+        _ if status.is_server_error() => CallFailure::outage(reason),
+        _ => CallFailure::Protocol(format!("it answers a request for an object with {status}")),
     }
 }
 
@@ -233,12 +233,12 @@ async fn reason(response: Response<Body>) -> String {
 }
 
 /// All bytes of an answer; fails if there are more than `most`.
-async fn whole(response: Response<Body>, most: u64) -> Result<Bytes, Failure> {
+async fn whole(response: Response<Body>, most: u64) -> Result<Bytes, CallFailure> {
     let length = response.headers().get(CONTENT_LENGTH);
     let length: Option<u64> = length
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.parse().ok());
-    let too_much = || Failure::Protocol("it sends more than was asked for".to_owned());
+    let too_much = || CallFailure::Protocol("it sends more than was asked for".to_owned());
     if length.is_some_and(|length| length > most) {
         return Err(too_much());
     }
@@ -264,7 +264,7 @@ async fn whole(response: Response<Body>, most: u64) -> Result<Bytes, Failure> {
         rest.extend_from_slice(&data);
     }
     if length.is_some_and(|length| length != total) {
-        return Err(Failure::outage("the connection was cut"));
+        return Err(CallFailure::outage("the connection was cut"));
     }
     Ok(if rest.is_empty() {
         first
@@ -297,13 +297,15 @@ mod tests {
             let read = whole(answer(length, b"bytes"), most).await;
             match read {
                 Ok(bytes) => assert!(good && bytes == "bytes"),
-                Err(Failure::Protocol(what)) => assert!(!good && what.contains("more"), "{what}"),
+                Err(CallFailure::Protocol(what)) => {
+                    assert!(!good && what.contains("more"), "{what}");
+                }
                 Err(other) => panic!("{other:?}"),
             }
         }
         assert!(matches!(
             whole(answer(Some(6), b"bytes"), 6).await,
-            Err(Failure::Outage(_))
+            Err(CallFailure::Outage(_))
         ));
     }
 }

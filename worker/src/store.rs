@@ -11,7 +11,9 @@ use bytes::Bytes;
 use chomp_store::location::Location;
 use chomp_store::merge::{Cut, MergeError};
 use chomp_store::part::read_records;
-use chomp_store::{Follower, Key, Place, Problem, Storage, StorageError, StoreError, published};
+use chomp_store::{
+    Follower, Key, RecordPlace, Storage, StorageError, StorageProblem, StoreError, published,
+};
 use chomp_table::format::describe;
 use chomp_table::range::max_record_len;
 use chomp_table::reader::ShardFileInfo;
@@ -19,7 +21,7 @@ use chomp_table::{Head, RangeBits};
 use tokio::sync::{Mutex, RwLock};
 
 use crate::client::{Client, LostRecord};
-use crate::job::Job;
+use crate::job::JobDescription;
 use crate::proxy::ProxyStorage;
 use crate::trouble::Trouble;
 
@@ -152,7 +154,7 @@ impl Stores {
         }
     }
 
-    async fn open(&self, job: &Job) -> Result<Store, Trouble> {
+    async fn open(&self, job: &JobDescription) -> Result<Store, Trouble> {
         let useless = self.useless.lock().await.clone();
         let useless = useless.filter(|(epoch, _)| *epoch == job.epoch);
         let storage = match &self.choice {
@@ -196,7 +198,11 @@ fn said(trouble: Trouble) -> String {
 }
 
 impl Store {
-    async fn open(storage: Arc<dyn Storage>, job: &Job, proxied: bool) -> Result<Store, Trouble> {
+    async fn open(
+        storage: Arc<dyn Storage>,
+        job: &JobDescription,
+        proxied: bool,
+    ) -> Result<Store, Trouble> {
         let journal = Follower::open(Arc::clone(&storage), job.checkpoint).await?;
         let found = journal.ledger().table;
         if found != job.table {
@@ -240,7 +246,7 @@ impl Store {
         loop {
             match journal.catch_up(next).await {
                 Err(StoreError::Storage(error))
-                    if error.problem == Problem::NotFound && looks < LOOKS =>
+                    if error.problem == StorageProblem::NotFound && looks < LOOKS =>
                 {
                     tokio::time::sleep(LOOK_AGAIN * (1 << (looks - 1))).await;
                     looks += 1;
@@ -254,7 +260,7 @@ impl Store {
     pub(crate) async fn places(
         &self,
         heads: impl IntoIterator<Item = Head>,
-    ) -> Result<Vec<(Head, Place)>, Trouble> {
+    ) -> Result<Vec<(Head, RecordPlace)>, Trouble> {
         let journal = self.journal.read().await;
         let ledger = journal.ledger();
         let place = |head| match ledger.place(head) {
@@ -278,17 +284,17 @@ impl Store {
     /// The records of ranges, in this order. Each has the digest that the journal names, or is reported as lost.
     pub(crate) async fn records(
         &self,
-        places: &[(Head, Place)],
+        places: &[(Head, RecordPlace)],
     ) -> Result<Vec<Result<Bytes, LostRecord>>, Trouble> {
         let most = max_record_len(self.range_bits);
-        let fits = |place: &Place| u64::from(place.length) <= most;
+        let fits = |place: &RecordPlace| u64::from(place.length) <= most;
         let read: Vec<_> = places
             .iter()
             .copied()
             .filter(|(_, place)| fits(place))
             .collect();
         let mut read = read_records(&*self.storage, &read).await.into_iter();
-        let record = |&(head, place): &(Head, Place)| {
+        let record = |&(head, place): &(Head, RecordPlace)| {
             let lost = |reason| LostRecord {
                 head,
                 digest: place.digest,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::TypedValueParser;
 
-use super::shared::{Place, count, flag, path, place};
+use super::shared::{TablePlace, count, flag, path, place};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -47,7 +47,7 @@ pub(crate) struct DownloadArgs {
 /// The address of a server or of a bucket.
 fn from() -> impl TypedValueParser<Value = String> {
     place().try_map(|place| match place {
-        Place::Elsewhere(address) => Ok(address),
-        Place::Here(_) => Err("an address looks like https://host:7171 or s3://bucket/tables"),
+        TablePlace::Elsewhere(address) => Ok(address),
+        TablePlace::Here(_) => Err("an address looks like https://host:7171 or s3://bucket/tables"),
     })
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
-use chomp_export::{Areas, Filter, Format, Rectangle, Request};
+use chomp_export::{AreaRange, ExportRequest, Filter, Format, Rectangle};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::shared::{SourceArgs, flag, path, size};
@@ -40,7 +40,7 @@ pub(crate) struct ExportArgs {
 
     /// Export only positions of this many cells
     #[arg(long, value_name = "A or A-B")]
-    pub(crate) area: Option<Areas>,
+    pub(crate) area: Option<AreaRange>,
 
     /// Export only positions inside a rectangle of this many rows and columns
     #[arg(long = "box", value_name = "RxC")]
@@ -69,8 +69,8 @@ fn format_parser() -> impl TypedValueParser<Value = Format> {
 }
 
 impl ExportArgs {
-    pub(crate) fn request(&self) -> Request {
-        Request {
+    pub(crate) fn request(&self) -> ExportRequest {
+        ExportRequest {
             format: self.format,
             filter: Filter {
                 bits: self.bits,

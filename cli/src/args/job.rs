@@ -10,8 +10,8 @@ use chomp_table::RangeBits;
 use chomp_table::partition::AREA_MAX;
 
 use super::shared::{
-    BITS_MAX, BITS_MIN, MachineArgs, Place, ReachArgs, TABLE, TableArgs, Wanted, address, count,
-    flag, location, path, place, range_bits, size,
+    BITS_MAX, BITS_MIN, MachineArgs, ReachArgs, TABLE, TableArgs, TablePlace, WantedTable, address,
+    count, flag, location, path, place, range_bits, size,
 };
 
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,7 @@ Examples:
   chomp run --bits 40 --memory 4GiB --table /data/chomp")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: WantedTable,
     #[command(flatten)]
     pub(crate) table: TableArgs,
     #[command(flatten)]
@@ -68,7 +68,7 @@ Examples:
   chomp coordinator --bits 44 --store s3://my-bucket/chomp --listen 0.0.0.0:7171")]
 pub(crate) struct CoordinatorArgs {
     #[command(flatten)]
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: WantedTable,
     #[command(flatten)]
     pub(crate) table: TableArgs,
 
@@ -212,7 +212,7 @@ pub(crate) struct StatusArgs {
 
     /// Look at the table in this directory or bucket, when no coordinator is named
     #[arg(long, value_name = "DIR|URL", default_value = TABLE, value_parser = place())]
-    pub(crate) table: Place,
+    pub(crate) table: TablePlace,
 
     /// Print it as one JSON object
     #[arg(long, value_parser = flag)]

@@ -58,7 +58,7 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
 
 /// The table to compute.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedTable {
     /// Compute all positions of at most this many bits (first row + number of rows)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
     pub(crate) bits: u32,
@@ -68,7 +68,7 @@ pub(crate) struct Wanted {
     pub(crate) range_bits: Option<RangeBits>,
 }
 
-impl Wanted {
+impl WantedTable {
     /// The range bits for a new table: those that were asked for, or else some that suit the threads and the memory.
     pub(crate) fn usual(self, threads: NonZeroUsize, memory_bytes: u64) -> RangeBits {
         let suitable = || machine::range_bits(self.bits, threads, memory_bytes);
@@ -166,21 +166,21 @@ pub(crate) struct ReachArgs {
 
 /// Where a finished table is.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum TablePlace {
     /// A directory or file of this machine.
     Here(PathBuf),
     /// The address of a server, or of a bucket.
     Elsewhere(String),
 }
 
-impl Place {
-    fn parse(text: &OsStr) -> Result<Place, String> {
+impl TablePlace {
+    fn parse(text: &OsStr) -> Result<TablePlace, String> {
         let address = text.to_str().and_then(|text| text.split_once("://"));
-        let elsewhere = || Place::Elsewhere(text.display().to_string());
+        let elsewhere = || TablePlace::Elsewhere(text.display().to_string());
         match address {
             None | Some(("file", _)) => {
                 let path = local(text).map_err(|error| error.to_string());
-                path.map(Place::Here)
+                path.map(TablePlace::Here)
             }
             Some(("http" | "https", _)) => Ok(elsewhere()),
             _ if Location::is_of_bucket(&text.to_string_lossy()) => {
@@ -194,11 +194,11 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TablePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Here(path) => path.display().fmt(f),
-            Place::Elsewhere(address) => f.write_str(address),
+            TablePlace::Here(path) => path.display().fmt(f),
+            TablePlace::Elsewhere(address) => f.write_str(address),
         }
     }
 }
@@ -209,7 +209,7 @@ pub(crate) struct SourceArgs {
     /// The table: its directory, one of its shards as a file, or the address of a coordinator, of
     /// `chomp serve`, or of a bucket, as `s3://bucket/tables`
     #[arg(long, value_name = "DIR|FILE|URL", default_value = TABLE, value_parser = place())]
-    pub(crate) table: Place,
+    pub(crate) table: TablePlace,
 
     /// The access file of the coordinator, for its certificate
     #[arg(long, value_name = "FILE", value_parser = path())]
@@ -225,8 +225,8 @@ pub(super) fn url(text: &str) -> Result<String, String> {
 }
 
 /// A table.
-pub(super) fn place() -> impl TypedValueParser<Value = Place> {
-    OsStringValueParser::new().try_map(|text| Place::parse(&text))
+pub(super) fn place() -> impl TypedValueParser<Value = TablePlace> {
+    OsStringValueParser::new().try_map(|text| TablePlace::parse(&text))
 }
 
 /// A file or directory of this machine.

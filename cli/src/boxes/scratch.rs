@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use chomp_boxes::{RowReader, RowWriter, Scratch, Summary, ThinError};
+use chomp_boxes::{BoxSummary, RowReader, RowWriter, Scratch, ThinError};
 use chomp_durable_files::{Lock, NewFile, failed, make_folders, open_within, put, read_within};
 use chomp_table::digest::Digest;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub(crate) struct Folder {
 #[serde(deny_unknown_fields)]
 struct State {
     version: u32,
-    summary: Summary,
+    summary: BoxSummary,
 }
 
 impl Folder {
@@ -79,7 +79,7 @@ impl Folder {
 }
 
 impl Scratch for Folder {
-    fn summary(&self) -> Result<Option<Summary>, ThinError> {
+    fn summary(&self) -> Result<Option<BoxSummary>, ThinError> {
         let path = self.folder.join(STATE);
         let bytes = match read_within(&path, STATE_BYTES_MAX) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -93,7 +93,7 @@ impl Scratch for Folder {
         }
     }
 
-    fn commit(&self, summary: &Summary) -> Result<(), ThinError> {
+    fn commit(&self, summary: &BoxSummary) -> Result<(), ThinError> {
         let state = State {
             version: VERSION,
             summary: summary.clone(),

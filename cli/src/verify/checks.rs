@@ -5,7 +5,7 @@ use std::path::Path;
 use chomp_table::reader::AnyTable;
 use chomp_table::{Table, TableError};
 use chomp_verify::bytes::{self, Content};
-use chomp_verify::folder::{self, Lists};
+use chomp_verify::folder::{self, FolderLists};
 use chomp_verify::known::{self, Compared};
 use chomp_verify::marking::Sizes;
 use chomp_verify::progress;
@@ -39,7 +39,7 @@ impl Checks {
         }
     }
 
-    fn losing(&mut self, table: &Table, lists: &Lists, path: &Path) -> anyhow::Result<()> {
+    fn losing(&mut self, table: &Table, lists: &FolderLists, path: &Path) -> anyhow::Result<()> {
         let content = self.shards(table)?;
         if self.args.level == Level::Sample {
             let check = |sample, watch: Watch<'_>| sample::check_sample(table, sample, watch);
@@ -62,9 +62,9 @@ impl Checks {
         (self.report, self.kept)
     }
 
-    fn files(&mut self) -> anyhow::Result<(AnyTable, Lists)> {
-        let open = || -> Result<(AnyTable, Lists), TableError> {
-            let lists = Lists::read(&self.report.folder)?;
+    fn files(&mut self) -> anyhow::Result<(AnyTable, FolderLists)> {
+        let open = || -> Result<(AnyTable, FolderLists), TableError> {
+            let lists = FolderLists::read(&self.report.folder)?;
             Ok((lists.open(&self.report.folder)?, lists))
         };
         let opened = open().map_err(Into::into);

@@ -44,7 +44,7 @@ pub(super) fn in_order<T: Send, R>(
 }
 
 /// Hears the window of each thread, with the part of it that is done, and says whether to go on.
-pub(super) type Parts<'a> = &'a (dyn Fn(&[(u64, f64)]) -> ControlFlow<()> + Sync);
+pub(super) type WindowsDone<'a> = &'a (dyn Fn(&[(u64, f64)]) -> ControlFlow<()> + Sync);
 
 /// The windows that are left, and how far those under way are.
 struct Windows<'a> {
@@ -68,7 +68,7 @@ pub(super) fn check_windows<E: From<CheckError>>(
     table: &Table,
     plan: Plan,
     numbers: &[u64],
-    (reading, watch): (Watch<'_>, Parts<'_>),
+    (reading, watch): (Watch<'_>, WindowsDone<'_>),
     mut done: impl FnMut(u64, WindowReport) -> Result<(), E>,
 ) -> Result<(), E> {
     for numbers in numbers.chunk_by(|one, next| plan.band(*one) == plan.band(*next)) {
@@ -89,7 +89,7 @@ impl Windows<'_> {
     fn check_all<E: From<CheckError>>(
         &self,
         threads: u64,
-        watch: Parts<'_>,
+        watch: WindowsDone<'_>,
         mut done: impl FnMut(u64, WindowReport) -> Result<(), E>,
     ) -> Result<(), E> {
         let threads = usize::try_from(threads)
@@ -139,7 +139,7 @@ impl Windows<'_> {
         &self,
         thread: usize,
         number: u64,
-        watch: Parts<'_>,
+        watch: WindowsDone<'_>,
     ) -> Result<WindowReport, CheckError> {
         let watch: Watch<'_> = &|part| {
             if number > self.failed.load(Ordering::Relaxed) {

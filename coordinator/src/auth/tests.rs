@@ -16,9 +16,9 @@ use tonic::{Code, Request as Call};
 use tonic_prost::ProstCodec;
 
 use super::*;
-use crate::list::List;
+use crate::list::ParticipantList;
 use crate::server::tests::options;
-use crate::server::{Coordinator, Listeners, Options};
+use crate::server::{Coordinator, CoordinatorOptions, Listeners};
 use chomp_store::objects::SimulatedStorage;
 
 /// The calls that the protocol has.
@@ -47,7 +47,7 @@ fn every_call_has_its_rule_and_every_rule_its_call() {
     let rules: BTreeSet<String> = CALLS.iter().map(|(path, _)| (*path).to_owned()).collect();
     assert_eq!(rules, calls());
     assert_eq!(rules.len(), CALLS.len(), "a call has one rule");
-    let open = |(path, rule): &(&'static str, Rule)| (*rule == Open).then_some(*path);
+    let open = |(path, rule): &(&'static str, AccessRule)| (*rule == Open).then_some(*path);
     let open: Vec<&str> = CALLS.iter().chain(&ROUTES).filter_map(open).collect();
     let expected = [
         "/grpc.health.v1.Health/Check",
@@ -81,7 +81,7 @@ fn every_call_has_its_rule_and_every_rule_its_call() {
 #[tokio::test]
 async fn every_route_of_a_site_has_its_rule() {
     let site = chomp_serve::Site::open(nowhere()).await;
-    let routes = site.routes(chomp_serve::Source::Table).into_iter();
+    let routes = site.routes(chomp_serve::StatusSource::Table).into_iter();
     let mut routes: Vec<&str> = routes.map(|(path, _)| path).collect();
     routes.extend([
         "/healthz",
@@ -97,8 +97,8 @@ async fn every_route_of_a_site_has_its_rule() {
 }
 
 /// Where no tables are.
-fn nowhere() -> chomp_serve::Options {
-    chomp_serve::Options {
+fn nowhere() -> chomp_serve::SiteOptions {
+    chomp_serve::SiteOptions {
         directory: "/nowhere".into(),
         rate: None,
         proxies: Vec::new(),
@@ -219,7 +219,7 @@ async fn start(tls: bool, open_status: bool) -> Tested {
         pages: Some(listen().await.unwrap()),
     };
     let pages = listeners.pages.as_ref().unwrap().local_addr().unwrap();
-    let options = Options {
+    let options = CoordinatorOptions {
         tls: tls.then(config).map(Arc::new),
         site: Some(nowhere()),
         open_status,
@@ -457,7 +457,7 @@ async fn a_route_without_a_rule_is_for_nobody() {
     let issuer = Arc::new(Issuer::in_memory().unwrap());
     let gate = Gate::new(
         Arc::clone(&issuer),
-        Roster::new(List::default(), None),
+        Roster::new(ParticipantList::default(), None),
         Quota::default(),
         false,
     );
@@ -481,7 +481,7 @@ async fn messages_of_calls_are_counted() {
     use tower::ServiceExt;
 
     let issuer = Arc::new(Issuer::in_memory().unwrap());
-    let roster = Roster::new(List::default(), None);
+    let roster = Roster::new(ParticipantList::default(), None);
     let gate = Gate::new(Arc::clone(&issuer), roster, Quota::default(), false);
     let read = async |body: Body| body.collect().await.map_or(0, |_| 1).to_string();
     let path = CALLS[0].0;
@@ -517,7 +517,7 @@ async fn what_a_revoked_participant_has_begun_ends() {
 
     let mut participants = Participants::default();
     let holders = ["eve", "bob"].map(|name| participants.add(name).unwrap());
-    let list = List::new(participants);
+    let list = ParticipantList::new(participants);
     let issuer = Arc::new(Issuer::in_memory().unwrap());
     let gate = Gate::new(
         Arc::clone(&issuer),

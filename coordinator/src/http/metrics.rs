@@ -34,7 +34,7 @@ pub(super) fn text(
         .workers
         .iter()
         .map(|worker| u64::from(worker.threads));
-    let mut page = Page(Registry::with_prefix("chomp"));
+    let mut page = MetricsPage(Registry::with_prefix("chomp"));
     page.gauge(
         "layer",
         "The lowest layer that is not complete",
@@ -107,9 +107,9 @@ pub(super) fn text(
 }
 
 /// The numbers so far.
-struct Page(Registry);
+struct MetricsPage(Registry);
 
-impl Page {
+impl MetricsPage {
     fn gauge(&mut self, name: &str, help: &str, value: impl Into<u64>) {
         let gauge = Gauge::<u64, AtomicU64>::default();
         gauge.set(value.into());

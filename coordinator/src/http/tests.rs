@@ -12,7 +12,7 @@ use tower::ServiceExt;
 use crate::auth::Gate;
 use crate::http::job::JobPages;
 use crate::http::metrics::Traffic;
-use crate::list::List;
+use crate::list::ParticipantList;
 use crate::quota::Quota;
 use crate::roster::Roster;
 use crate::status::{JobPhase, Status, WorkerStatus};
@@ -41,7 +41,7 @@ async fn the_pages_of_a_job_tell_its_status() {
     let issuer = Arc::new(Issuer::in_memory().unwrap());
     let gate = Gate::new(
         Arc::clone(&issuer),
-        Roster::new(List::default(), None),
+        Roster::new(ParticipantList::default(), None),
         Quota::default(),
         false,
     );

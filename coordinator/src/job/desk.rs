@@ -22,7 +22,7 @@ use chomp_table::manifest::Manifest;
 use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
-pub(crate) use messages::{PutRefused, Reply, Target, Transfer, WorkerResult};
+pub(crate) use messages::{PutRefused, PutTarget, Reply, Transfer, WorkerResult};
 
 use audits::RecordAudits;
 use messages::Submission;
@@ -31,17 +31,17 @@ use writes::{Write, Writes};
 
 use crate::arbiter::Arbitrated;
 use crate::effects::{Audited, Effect, EffectResult};
-use crate::error::{JobError, Refusal};
-use crate::list::List;
+use crate::error::{JobError, JoinRefusal};
+use crate::list::ParticipantList;
 
 /// The job that a desk serves.
 #[derive(Debug)]
-pub(crate) struct Subject {
+pub(crate) struct DeskJob {
     pub(crate) bits: u32,
     /// The number of participants that have to compute each range alike.
     pub(crate) replicas: u32,
     /// The participants.
-    pub(crate) list: List,
+    pub(crate) list: ParticipantList,
 }
 
 /// The plan, with the requests and results that wait for its decisions.
@@ -53,7 +53,7 @@ pub(crate) struct Desk {
     pub(crate) published: Option<Manifest>,
     pub(crate) fault: Option<JobError>,
     journal: Arc<Journal>,
-    subject: Subject,
+    subject: DeskJob,
     requests: HashMap<RequestId, (WorkerId, oneshot::Sender<Reply>)>,
     submissions: HashMap<SubmissionId, Submission>,
     submission_count: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new(plan: Plan, journal: Arc<Journal>, subject: Subject) -> Desk {
+    pub(crate) fn new(plan: Plan, journal: Arc<Journal>, subject: DeskJob) -> Desk {
         Desk {
             plan,
             effects: Vec::new(),
@@ -204,9 +204,9 @@ impl Desk {
         now: Millis,
         worker: WorkerId,
         records: &[(Head, Digest)],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), JoinRefusal> {
         if let Some(wait) = self.audits.ignored_for(worker.participant, now) {
-            return Err(Refusal::FalseAlarms(wait / 1000 + 1));
+            return Err(JoinRefusal::FalseAlarms(wait / 1000 + 1));
         }
         for &(head, digest) in records {
             let known = self.journal.ledger().place(head).map(|place| place.digest);
@@ -408,7 +408,7 @@ impl Desk {
             written,
         });
         match reply {
-            // The call was dropped. Its `Waiting` saw no task, so it goes back from here.
+            // The call was dropped. Its `WaitingLease` saw no task, so it goes back from here.
             Err(Reply {
                 answer: LeaseAnswer::Task(task),
                 ..

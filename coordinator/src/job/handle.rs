@@ -13,17 +13,17 @@ use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
 use super::Job;
-use super::desk::{PutRefused, Reply, Target, Transfer, WorkerResult};
+use super::desk::{PutRefused, PutTarget, Reply, Transfer, WorkerResult};
 use super::queue::{self, CallRefused, Receiver, Sender, Whose};
-use crate::error::{JobError, Refusal};
+use crate::error::{JobError, JoinRefusal};
 
 /// How long a request for a task waits before the worker is told to ask again.
 const LEASE_WAIT: Duration = Duration::from_secs(10);
 
 /// A function of the job that is run by the task that owns the job.
-pub(super) struct Command(pub(super) Box<dyn FnOnce(&mut Job) + Send>);
+pub(super) struct JobCall(pub(super) Box<dyn FnOnce(&mut Job) + Send>);
 
-impl fmt::Debug for Command {
+impl fmt::Debug for JobCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Command(..)")
     }
@@ -77,13 +77,13 @@ pub struct WorkerSnapshot {
 /// How the calls of workers reach the job. Clones reach the same job.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
-    commands: Sender<Command>,
+    commands: Sender<JobCall>,
     requests: Arc<AtomicU64>,
 }
 
 impl Handle {
     /// A handle, and the queue from which the job takes its commands.
-    pub(super) fn new() -> (Handle, Receiver<Command>) {
+    pub(super) fn new() -> (Handle, Receiver<JobCall>) {
         let (sender, commands) = queue::queue();
         let handle = Handle {
             commands: sender,
@@ -98,7 +98,7 @@ impl Handle {
         worker: WorkerId,
         name: String,
         threads: u32,
-    ) -> Result<Result<bool, Refusal>, CallRefused> {
+    ) -> Result<Result<bool, JoinRefusal>, CallRefused> {
         let join = move |job: &mut Job| job.join(worker, name, threads);
         self.ask(Some(worker.participant), join).await
     }
@@ -109,7 +109,7 @@ impl Handle {
         let (reply, answer) = oneshot::channel();
         let lease = move |job: &mut Job| job.desk.lease(job.now(), request, worker, reply);
         self.send(Some(worker.participant), lease)?;
-        let mut waiting = Waiting {
+        let mut waiting = WaitingLease {
             handle: self,
             request,
             worker,
@@ -128,7 +128,7 @@ impl Handle {
         worker: WorkerId,
         leases: Vec<LeaseId>,
         stats: WorkerStats,
-    ) -> Result<Result<Vec<LeaseId>, Refusal>, CallRefused> {
+    ) -> Result<Result<Vec<LeaseId>, JoinRefusal>, CallRefused> {
         let renew = move |job: &mut Job| job.renew(worker, leases, stats);
         self.ask(Some(worker.participant), renew).await
     }
@@ -151,7 +151,7 @@ impl Handle {
         &self,
         worker: WorkerId,
         records: Vec<(Head, Digest)>,
-    ) -> Result<Result<(), Refusal>, CallRefused> {
+    ) -> Result<Result<(), JoinRefusal>, CallRefused> {
         let report = move |job: &mut Job| job.report(worker, &records);
         self.ask(Some(worker.participant), report).await
     }
@@ -160,7 +160,7 @@ impl Handle {
     pub(crate) async fn begin_put(
         &self,
         worker: WorkerId,
-        target: Target,
+        target: PutTarget,
         bytes: u64,
     ) -> Result<Result<Transfer, PutRefused>, CallRefused> {
         let begin_put = move |job: &mut Job| job.desk.begin_put(worker, target, bytes);
@@ -180,7 +180,7 @@ impl Handle {
     /// Ends the job, since its store does not work. A job that is over has ended already.
     pub(crate) fn fail(&self, error: StorageError) {
         let fault = JobError::Store(error.into());
-        let command = Command(Box::new(|job| job.desk.fail(job.now(), fault)));
+        let command = JobCall(Box::new(|job| job.desk.fail(job.now(), fault)));
         self.commands.send_always(None, command).unwrap_or(());
     }
 
@@ -195,7 +195,7 @@ impl Handle {
         whose: Whose,
         call: impl FnOnce(&mut Job) + Send + 'static,
     ) -> Result<(), CallRefused> {
-        self.commands.send(whose, Command(Box::new(call)))
+        self.commands.send(whose, JobCall(Box::new(call)))
     }
 
     /// Has the job do something, and waits for the answer.
@@ -215,14 +215,14 @@ impl Handle {
 
 /// A request for a task. If the call that waits for it is dropped, so is the request, and a task
 /// that was just given to it goes back.
-struct Waiting<'a> {
+struct WaitingLease<'a> {
     handle: &'a Handle,
     request: RequestId,
     worker: WorkerId,
     answer: oneshot::Receiver<Reply>,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingLease<'_> {
     fn drop(&mut self) {
         self.answer.close();
         let event = match self.answer.try_recv() {
@@ -239,7 +239,7 @@ impl Drop for Waiting<'_> {
             },
         };
         // It comes after the request, among those of the same participant. A job that is over has no use for it.
-        let command = Command(Box::new(|job| job.handle(event)));
+        let command = JobCall(Box::new(|job| job.handle(event)));
         let told = self
             .handle
             .commands

@@ -16,7 +16,7 @@ const RATE_AFTER: Duration = Duration::from_millis(300);
 
 /// The progress at one moment.
 #[derive(Debug)]
-struct Sample {
+struct PaceSample {
     at: Instant,
     progress: JobProgress,
     /// Ascending.
@@ -25,14 +25,14 @@ struct Sample {
 
 /// The samples of the last minute, and the latest progress.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
-    samples: VecDeque<Sample>,
+pub(super) struct JobPace {
+    samples: VecDeque<PaceSample>,
     /// When shards were first seen, and how many were done then.
     publishing: Option<(Instant, u64)>,
     last: Option<(Instant, JobProgress)>,
 }
 
-impl Pace {
+impl JobPace {
     /// Takes in what is done now.
     pub(super) fn note(&mut self, now: Instant, plan: &Plan) {
         let progress = plan.progress();
@@ -52,7 +52,7 @@ impl Pace {
             {
                 self.samples.pop_front();
             }
-            self.samples.push_back(Sample {
+            self.samples.push_back(PaceSample {
                 at: now,
                 progress: progress.clone(),
                 by_worker: plan
@@ -83,7 +83,7 @@ impl Pace {
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
             return 0.0;
         };
-        let count = |sample: &Sample| {
+        let count = |sample: &PaceSample| {
             let at = sample
                 .by_worker
                 .binary_search_by_key(&worker, |&(id, _)| id);
@@ -165,7 +165,7 @@ mod tests {
     fn the_time_left_follows_from_the_work_of_this_run_alone() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut pace = Pace::default();
+        let mut pace = JobPace::default();
         // Five ranges were there before: they say nothing about how fast it goes.
         pace.note(at(0), &plan(4));
         assert_eq!(pace.time_left(), None);
@@ -186,7 +186,7 @@ mod tests {
         }
         assert_eq!(pace.time_left(), None);
         for (seconds, is_told) in [(60, true), (61, false)] {
-            let mut pace = Pace::default();
+            let mut pace = JobPace::default();
             pace.note(at(0), &plan(4));
             pace.note(at(seconds), &plan(6));
             assert_eq!(pace.time_left().is_some(), is_told, "{seconds}");
@@ -197,18 +197,18 @@ mod tests {
     fn each_worker_has_a_pace() {
         let (start, progress) = (Instant::now(), plan(4).progress());
         let ids = [7, 8, 9].map(WorkerId::only);
-        let sample = |seconds, by_worker| Sample {
+        let sample = |seconds, by_worker| PaceSample {
             at: start + Duration::from_secs(seconds),
             progress: progress.clone(),
             by_worker,
         };
-        let pace = Pace {
+        let pace = JobPace {
             samples: VecDeque::from([
                 sample(0, vec![(ids[0], 2)]),
                 sample(5, vec![(ids[0], 3)]),
                 sample(10, vec![(ids[0], 22), (ids[1], 3)]),
             ]),
-            ..Pace::default()
+            ..JobPace::default()
         };
         for (id, expected) in ids.into_iter().zip([2.0, 0.3, 0.0]) {
             assert!((pace.of_worker(id) - expected).abs() < 1e-9, "{id:?}");
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_publication_begins_with_the_last_range() {
         let now = Instant::now();
-        let mut pace = Pace::default();
+        let mut pace = JobPace::default();
         for (layers, publishes) in [(10, false), (11, true), (11, true), (10, false)] {
             pace.note(now, &plan(layers));
             assert_eq!(pace.publishing, publishes.then_some((now, 0)), "{layers}");
@@ -230,7 +230,7 @@ mod tests {
     fn a_publication_has_a_pace_of_its_own() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut pace = Pace::default();
+        let mut pace = JobPace::default();
         pace.note(at(0), &plan(0));
         pace.note(at(100), &plan(11));
         let progress = |shards_done| JobProgress {

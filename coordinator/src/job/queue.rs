@@ -25,27 +25,27 @@ pub(super) type Whose = Option<ParticipantId>;
 
 /// The end of the queue where commands go in. Clones share the queue.
 #[derive(Debug)]
-pub(super) struct Sender<T>(Arc<Queue<T>>);
+pub(super) struct Sender<T>(Arc<CallQueue<T>>);
 
 /// The end of the queue where commands come out.
 #[derive(Debug)]
-pub(super) struct Receiver<T>(Arc<Queue<T>>);
+pub(super) struct Receiver<T>(Arc<CallQueue<T>>);
 
 #[derive(Debug)]
-struct Queue<T> {
-    state: Mutex<State<T>>,
+struct CallQueue<T> {
+    state: Mutex<QueueState<T>>,
     news: Notify,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct QueueState<T> {
     waiting: Turns<Whose, T>,
     is_over: bool,
 }
 
 pub(super) fn queue<T>() -> (Sender<T>, Receiver<T>) {
-    let queue = Arc::new(Queue {
-        state: Mutex::new(State {
+    let queue = Arc::new(CallQueue {
+        state: Mutex::new(QueueState {
             waiting: Turns::default(),
             is_over: false,
         }),
@@ -54,8 +54,8 @@ pub(super) fn queue<T>() -> (Sender<T>, Receiver<T>) {
     (Sender(Arc::clone(&queue)), Receiver(queue))
 }
 
-impl<T> Queue<T> {
-    fn now(&self) -> MutexGuard<'_, State<T>> {
+impl<T> CallQueue<T> {
+    fn now(&self) -> MutexGuard<'_, QueueState<T>> {
         // Commands are put in and taken out whole, even if a thread panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

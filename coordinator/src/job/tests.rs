@@ -14,7 +14,7 @@ use chomp_table::RangeSummary;
 use chomp_table::shard::ShardSize;
 
 use super::*;
-use crate::list::List;
+use crate::list::ParticipantList;
 use crate::ready;
 use crate::server::begin;
 use crate::testing::range_bits;
@@ -32,7 +32,7 @@ struct Tested {
 fn tested(change: impl FnOnce(&mut Settings)) -> Tested {
     started(
         &Arc::new(SimulatedStorage::new(0)),
-        &List::default(),
+        &ParticipantList::default(),
         change,
     )
 }
@@ -40,7 +40,7 @@ fn tested(change: impl FnOnce(&mut Settings)) -> Tested {
 /// The desk of a coordinator that starts on this storage.
 fn started(
     storage: &Arc<SimulatedStorage>,
-    list: &List,
+    list: &ParticipantList,
     change: impl FnOnce(&mut Settings),
 ) -> Tested {
     let storage = Arc::clone(storage);
@@ -50,7 +50,7 @@ fn started(
     (settings.draw_one_in, settings.draw_own_one_in) = (0, 0);
     change(&mut settings);
     let tools = Tools::new(storage.clone(), &journal, BITS, ShardSize::PUBLISHED);
-    let subject = Subject {
+    let subject = DeskJob {
         list: list.clone(),
         bits: BITS,
         replicas: settings.replicas,
@@ -339,7 +339,7 @@ fn a_result_is_kept_until_another_finds_the_same() {
 
 /// Takes in all that was sent so far.
 fn take_all(job: &mut Job) {
-    while let Some(Command(call)) = job.commands.next() {
+    while let Some(JobCall(call)) = job.commands.next() {
         call(job);
     }
 }
@@ -353,9 +353,9 @@ fn poll<F: Future>(call: &mut std::pin::Pin<Box<F>>) -> Poll<F::Output> {
 fn job() -> (Job, Handle, watch::Receiver<JobProgress>) {
     let Tested { tools, .. } = tested(|_| ());
     let settings = Settings::new(BITS, range_bits());
-    let (plan, _) = begin(settings, &tools.journal, &List::default()).unwrap();
-    let subject = Subject {
-        list: List::default(),
+    let (plan, _) = begin(settings, &tools.journal, &ParticipantList::default()).unwrap();
+    let subject = DeskJob {
+        list: ParticipantList::default(),
         bits: BITS,
         replicas: 1,
     };
@@ -376,7 +376,7 @@ pub(crate) fn job_with_lease(worker: WorkerId) -> (Handle, JoinSet<()>, PartName
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         loop {
-            let Command(call) = job.commands.recv().await;
+            let JobCall(call) = job.commands.recv().await;
             call(&mut job);
         }
     });

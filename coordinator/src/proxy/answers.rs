@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::Response;
 use chomp_serve::ChunkBody;
 use chomp_serve::answer::problem;
-use chomp_store::{Problem, StorageError};
+use chomp_store::{StorageError, StorageProblem};
 use chomp_table::format::describe;
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -108,11 +108,11 @@ pub(super) fn busy() -> Response {
 /// The storage failed.
 pub(super) fn failed(error: &StorageError) -> Response {
     let status = match error.problem {
-        Problem::NotFound | Problem::Damaged => StatusCode::NOT_FOUND,
-        Problem::AlreadyExists => StatusCode::PRECONDITION_FAILED,
-        Problem::Full => StatusCode::INSUFFICIENT_STORAGE,
-        Problem::Away => StatusCode::SERVICE_UNAVAILABLE,
-        Problem::Failed | Problem::Unsure => StatusCode::INTERNAL_SERVER_ERROR,
+        StorageProblem::NotFound | StorageProblem::Damaged => StatusCode::NOT_FOUND,
+        StorageProblem::AlreadyExists => StatusCode::PRECONDITION_FAILED,
+        StorageProblem::Full => StatusCode::INSUFFICIENT_STORAGE,
+        StorageProblem::Away => StatusCode::SERVICE_UNAVAILABLE,
+        StorageProblem::Failed | StorageProblem::Unsure => StatusCode::INTERNAL_SERVER_ERROR,
     };
     problem(status, &describe(error))
 }

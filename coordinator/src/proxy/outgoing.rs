@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use chomp_serve::{Chunk, ChunkBody};
+use chomp_serve::{BodyChunk, ChunkBody};
 use chomp_store::{Key, Storage};
 use tokio::sync::mpsc;
 
@@ -18,11 +18,11 @@ use crate::shares::Share;
 const PIECE_BYTES: usize = 128 << 10;
 
 /// Where the chunks come from.
-struct Origin {
+struct ChunkOrigin {
     storage: Arc<dyn Storage>,
     traffic: Arc<Traffic>,
     key: Key,
-    chunks: mpsc::Sender<Chunk>,
+    chunks: mpsc::Sender<BodyChunk>,
 }
 
 /// A body of the bytes `first` of an object and then those in `rest`, as far as they are there; `exact` of them if that is
@@ -38,7 +38,7 @@ pub(super) fn outgoing(
 ) -> ChunkBody {
     let (storage, traffic) = (Arc::clone(&proxy.storage), Arc::clone(&proxy.traffic));
     ChunkBody::new(exact, async move |chunks| {
-        let origin = Origin {
+        let origin = ChunkOrigin {
             storage,
             traffic,
             key,
@@ -49,7 +49,7 @@ pub(super) fn outgoing(
     })
 }
 
-impl Origin {
+impl ChunkOrigin {
     async fn send(self, first: Bytes, mut rest: Range<u64>) {
         let mut goes_on = self.pass(Ok(first)).await;
         while goes_on && !rest.is_empty() {
@@ -72,7 +72,7 @@ impl Origin {
     }
 
     /// Whether the worker has taken what was read, and there may be more.
-    async fn pass(&self, chunk: Chunk) -> bool {
+    async fn pass(&self, chunk: BodyChunk) -> bool {
         let mut bytes = match chunk {
             Ok(bytes) => bytes,
             Err(error) => {

@@ -21,7 +21,7 @@ use tonic::service::Routes;
 use super::{Opened, StartError, Wishes};
 use crate::auth::CALLS;
 use crate::job::{Handle, JobOutcome, Snapshot};
-use crate::list::List;
+use crate::list::ParticipantList;
 use crate::roster::Bearer;
 
 /// A running coordinator whose owner passes calls to it directly. Dropping it ends it at once.
@@ -54,7 +54,7 @@ impl SimulatedCoordinator {
         let parse = |bytes: bytes::Bytes| Manifest::parse(&bytes);
         let published = published.map(|bytes| parse(bytes).expect("it is whole"));
         let wishes = Wishes {
-            list: List::default(),
+            list: ParticipantList::default(),
             settings,
             coordinator: seed,
             table,

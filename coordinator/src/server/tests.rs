@@ -18,8 +18,8 @@ use crate::testing::range_bits;
 use chomp_store::objects::SimulatedStorage;
 
 /// For a job of 14 bits on loopback.
-pub(crate) fn options(issuer: &Arc<Issuer>) -> Options {
-    Options {
+pub(crate) fn options(issuer: &Arc<Issuer>) -> CoordinatorOptions {
+    CoordinatorOptions {
         range_bits: range_bits(),
         size: 14,
         replicas: 1,
@@ -46,7 +46,7 @@ async fn start_with(
     limits: Limits,
     published: Option<Manifest>,
 ) -> (Coordinator, Arc<Issuer>) {
-    let options = Options {
+    let options = CoordinatorOptions {
         limits,
         ..options(issuer)
     };

@@ -15,14 +15,14 @@ const MERGED_BYTES_MAX: usize = 1 << 20;
 /// Why a message of a worker is no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Wrong(String);
+pub(super) struct BadResult(String);
 
 /// Parses a result of a worker, in a job of `bits` bits.
 pub(super) fn result(
     result: Option<complete_request::Result>,
     range_bits: RangeBits,
     bits: u32,
-) -> Result<WorkerResult, Wrong> {
+) -> Result<WorkerResult, BadResult> {
     match result {
         Some(complete_request::Result::Evaluated(evaluated)) => {
             evaluated_ranges(evaluated.ranges, range_bits).map(WorkerResult::Ranges)
@@ -30,7 +30,7 @@ pub(super) fn result(
         Some(complete_request::Result::Merged(merged)) => {
             merged_shard(&merged.json, bits).map(|merged| WorkerResult::Merged(Box::new(merged)))
         }
-        None => Err(Wrong("a result without content".to_owned())),
+        None => Err(BadResult("a result without content".to_owned())),
     }
 }
 
@@ -55,11 +55,11 @@ pub fn is_result(sent: v1::CompleteRequest, range_bits: RangeBits, bits: u32) ->
 }
 
 /// A digest of the right length.
-pub(super) fn digest(bytes: &[u8]) -> Result<Digest, Wrong> {
+pub(super) fn digest(bytes: &[u8]) -> Result<Digest, BadResult> {
     let digest = <[u8; 32]>::try_from(bytes);
     digest
         .map(Digest)
-        .map_err(|_| Wrong(format!("a digest of {} bytes", bytes.len())))
+        .map_err(|_| BadResult(format!("a digest of {} bytes", bytes.len())))
 }
 
 /// A range as it is sent.
@@ -81,10 +81,15 @@ pub(super) fn summary(placed: &Placed) -> v1::Summary {
     }
 }
 
-fn evaluated_ranges(ranges: Vec<v1::Summary>, range_bits: RangeBits) -> Result<Vec<Placed>, Wrong> {
+fn evaluated_ranges(
+    ranges: Vec<v1::Summary>,
+    range_bits: RangeBits,
+) -> Result<Vec<Placed>, BadResult> {
     let (count, most) = (ranges.len(), part::RANGES_MAX);
     if count > most {
-        return Err(Wrong(format!("{count} ranges, where {most} are possible")));
+        return Err(BadResult(format!(
+            "{count} ranges, where {most} are possible"
+        )));
     }
     let mut placed: Vec<Placed> = Vec::with_capacity(ranges.len());
     let mut free = part::HEADER_BYTES;
@@ -92,7 +97,7 @@ fn evaluated_ranges(ranges: Vec<v1::Summary>, range_bits: RangeBits) -> Result<V
         let head = Head(range.head);
         let last = placed.last().map(|last| last.summary.head);
         if last >= Some(head) {
-            return Err(Wrong(format!("range {head} comes out of order")));
+            return Err(BadResult(format!("range {head} comes out of order")));
         }
         let range = Placed {
             summary: RangeSummary {
@@ -105,11 +110,11 @@ fn evaluated_ranges(ranges: Vec<v1::Summary>, range_bits: RangeBits) -> Result<V
             length: range.length,
         };
         let checked = range.check(range_bits);
-        checked.map_err(|damage| Wrong(damage.to_string()))?;
+        checked.map_err(|damage| BadResult(damage.to_string()))?;
         let (start, length) = (u64::from(range.offset), u64::from(range.length));
         if free != start {
             let at = format!("cannot be at {start} with {length} bytes");
-            return Err(Wrong(format!("the record of range {head} {at}")));
+            return Err(BadResult(format!("the record of range {head} {at}")));
         }
         free = start + length;
         placed.push(range);
@@ -117,11 +122,11 @@ fn evaluated_ranges(ranges: Vec<v1::Summary>, range_bits: RangeBits) -> Result<V
     Ok(placed)
 }
 
-fn merged_shard(json: &[u8], bits: u32) -> Result<Merged, Wrong> {
+fn merged_shard(json: &[u8], bits: u32) -> Result<Merged, BadResult> {
     let bytes = json.len();
     if bytes > MERGED_BYTES_MAX {
-        return Err(Wrong(format!("a shard described by {bytes} bytes")));
+        return Err(BadResult(format!("a shard described by {bytes} bytes")));
     }
     let merged = Merged::parse(json, bits);
-    merged.map_err(|damage| Wrong(excerpt(&damage.to_string(), TEXT_CHARS_MAX)))
+    merged.map_err(|damage| BadResult(excerpt(&damage.to_string(), TEXT_CHARS_MAX)))
 }

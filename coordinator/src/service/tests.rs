@@ -18,7 +18,7 @@ use tonic::Code;
 use tonic::service::interceptor::InterceptedService;
 
 use super::*;
-use crate::list::List;
+use crate::list::ParticipantList;
 use crate::server::{Opened, Wishes};
 use crate::testing::range_bits;
 
@@ -61,7 +61,7 @@ async fn serve() -> Served {
     let mut settings = Settings::new(BITS, range_bits());
     (settings.draw_one_in, settings.draw_own_one_in) = (0, 0);
     let wishes = Wishes {
-        list: List::default(),
+        list: ParticipantList::default(),
         settings,
         coordinator: 1,
         table: TABLE,

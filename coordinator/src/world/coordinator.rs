@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 
 use super::watch::Watch;
 use crate::effects::{Effect, Tools};
-use crate::job::{Desk, Reply, Subject, WorkerResult};
-use crate::list::List;
+use crate::job::{Desk, DeskJob, Reply, WorkerResult};
+use crate::list::ParticipantList;
 use crate::ready;
 use crate::server::{StartError, begin};
 use crate::testing::range_bits;
@@ -49,12 +49,12 @@ impl Coordinator {
         let opening = Journal::open(storage.clone(), range_bits(), bits, random, 0x7ab1e);
         let journal = Arc::new(ready(opening)?);
         let size = shard_size(&settings);
-        let subject = Subject {
-            list: List::default(),
+        let subject = DeskJob {
+            list: ParticipantList::default(),
             bits,
             replicas: settings.replicas,
         };
-        let (plan, first) = begin(settings.clone(), &journal, &List::default())?;
+        let (plan, first) = begin(settings.clone(), &journal, &ParticipantList::default())?;
         let tools = Tools::new(storage.clone(), &journal, bits, size);
         let watch = Watch::new(settings, &journal, &plan);
         let mut coordinator = Coordinator {

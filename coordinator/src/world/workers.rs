@@ -4,7 +4,7 @@ use bytes::Bytes;
 use chomp_plan::{ParticipantId, SubmissionId, Task, Unit, Work, WorkerId};
 use chomp_store::merge::{Cut, Merger};
 use chomp_store::part::{PartBuilder, read_record};
-use chomp_store::{Key, Merged, PartName, Problem, Storage, StoreError, published};
+use chomp_store::{Key, Merged, PartName, Storage, StorageProblem, StoreError, published};
 use chomp_table::manifest::folder_name;
 use chomp_table::range;
 use chomp_table::sources::sources;
@@ -14,7 +14,7 @@ use super::coordinator::{Coordinator, shard_size};
 use super::expected::Record;
 use super::state::{TaskResult, Trouble, World};
 use crate::arbiter::ArbiterError;
-use crate::job::{Target, WorkerResult};
+use crate::job::{PutTarget, WorkerResult};
 use crate::ready;
 use crate::testing::range_bits;
 
@@ -96,10 +96,10 @@ impl World {
         // Who may not put it through the coordinator writes it all the same.
         let length = bytes.len() as u64;
         let desk = self.coordinator.as_mut().map(|it| &mut it.desk);
-        let _transfer = desk.map(|desk| desk.begin_put(worker, Target::Part(name), length));
+        let _transfer = desk.map(|desk| desk.begin_put(worker, PutTarget::Part(name), length));
         match ready(self.storage.create(&name.key(), bytes)) {
             Ok(()) => Ok(WorkerResult::Ranges(placed)),
-            Err(error) if error.problem == Problem::AlreadyExists => {
+            Err(error) if error.problem == StorageProblem::AlreadyExists => {
                 panic!("two parts of one lease")
             }
             Err(_) => Err(Trouble::Other),
@@ -178,7 +178,7 @@ impl World {
         let length = bytes.len() as u64;
         let desk = self.coordinator.as_mut().map(|it| &mut it.desk);
         let may = desk.is_some_and(|desk| {
-            let target = Target::Shard(place.0);
+            let target = PutTarget::Shard(place.0);
             desk.begin_put(worker, target, length).is_ok()
         });
         if let Some(file) = merged.file().filter(|_| may) {

@@ -7,10 +7,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::FileError;
-use crate::private::{self, Kind};
+use crate::private::{self, PrivateKind};
 use crate::token::Token;
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: PrivateKind = PrivateKind {
     name: "access file",
     fields: &["coordinator", "ca", "token"],
     own: false,

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::authority::{Authority, AuthorityError};
 use crate::error::FileError;
-use crate::private::{self, Kind};
+use crate::private::{self, PrivateKind};
 use crate::token::{Holder, Token};
 
 /// How every token of this form begins.
@@ -38,7 +38,7 @@ const SEED_LABEL: &[u8] = b"chomp seed\0";
 
 const FORMAT: u32 = 2;
 const FORMAT_WITHOUT_INODE: u32 = 1;
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: PrivateKind = PrivateKind {
     name: "file of a coordinator's secrets",
     fields: &["format", "secret", "authority_key", "authority", "inode"],
     own: true,

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FileError;
 use crate::issuer::Denied;
-use crate::private::{self, Kind};
+use crate::private::{self, PrivateKind};
 use crate::token::Holder;
 
 /// The name of the table's owner among the participants.
@@ -30,7 +30,7 @@ pub const PARTICIPANTS_MAX: usize = 4096;
 pub const NAME_BYTES_MAX: usize = 64;
 
 const FORMAT: u32 = 1;
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: PrivateKind = PrivateKind {
     name: "list of participants",
     fields: &["format", "participants"],
     own: true,
@@ -102,7 +102,7 @@ impl Default for Participants {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Content {
+pub(crate) struct FileContent {
     format: u32,
     participants: Vec<Participant>,
 }
@@ -121,7 +121,10 @@ impl Participants {
         }
     }
 
-    pub(crate) fn from_content(content: Content, path: &Path) -> Result<Participants, FileError> {
+    pub(crate) fn from_content(
+        content: FileContent,
+        path: &Path,
+    ) -> Result<Participants, FileError> {
         let wrong = |what: String| FileError::Malformed {
             path: path.to_owned(),
             kind: KIND.name,
@@ -164,7 +167,7 @@ impl Participants {
         let _lock = locked.map_err(FileError::Write)?;
         let mut list = Participants::read(path)?;
         let changed = change(&mut list)?;
-        let content = Content {
+        let content = FileContent {
             format: FORMAT,
             participants: list.0,
         };

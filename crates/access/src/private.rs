@@ -17,7 +17,7 @@ pub(crate) const OF_OTHERS: u32 = 0o077;
 
 /// The rules for one kind of private file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct PrivateKind {
     /// The name that errors use, as in "an access file".
     pub(crate) name: &'static str,
     /// The fields it may have.
@@ -30,14 +30,14 @@ pub(crate) struct Kind {
 }
 
 /// Reads a JSON object from the file at `path`. What is wrong with it is told without its content.
-pub(crate) fn read<T: DeserializeOwned>(path: &Path, kind: Kind) -> Result<T, FileError> {
+pub(crate) fn read<T: DeserializeOwned>(path: &Path, kind: PrivateKind) -> Result<T, FileError> {
     parse(&read_bytes(path, kind)?.0, path, kind)
 }
 
 /// Reads a JSON object as [`read`] does, and the inode of the file.
 pub(crate) fn read_with_inode<T: DeserializeOwned>(
     path: &Path,
-    kind: Kind,
+    kind: PrivateKind,
 ) -> Result<(T, u64), FileError> {
     let (bytes, inode) = read_bytes(path, kind)?;
     Ok((parse(&bytes, path, kind)?, inode))
@@ -47,7 +47,7 @@ pub(crate) fn read_with_inode<T: DeserializeOwned>(
 pub(crate) fn parse<T: DeserializeOwned>(
     bytes: &[u8],
     path: &Path,
-    kind: Kind,
+    kind: PrivateKind,
 ) -> Result<T, FileError> {
     let wrong = |what: String| FileError::Malformed {
         path: path.to_owned(),
@@ -77,7 +77,7 @@ pub(crate) fn parse<T: DeserializeOwned>(
         .map_err(|_| wrong("a field is missing, or of another type".to_owned()))
 }
 
-fn read_bytes(path: &Path, kind: Kind) -> Result<(Vec<u8>, u64), FileError> {
+fn read_bytes(path: &Path, kind: PrivateKind) -> Result<(Vec<u8>, u64), FileError> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => FileError::Missing {
             path: path.to_owned(),

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chomp_store::location::Location;
 use chomp_store::objects::Bucket;
-use chomp_store::{Key, Problem, Storage};
+use chomp_store::{Key, Storage, StorageProblem};
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::reader::TableName;
 use tokio::task::JoinSet;
 
-use crate::contact::Patience;
+use crate::contact::ServerPatience;
 use crate::error::DownloadError;
 
 /// The tables that are looked for at a time.
@@ -34,7 +34,7 @@ impl BucketTable {
     pub(crate) async fn open(
         from: &str,
         table: Option<TableName>,
-        patience: Patience,
+        patience: ServerPatience,
     ) -> Result<BucketTable, DownloadError> {
         let Location::Bucket(bucket) = Location::parse(from)? else {
             unreachable!("only addresses of buckets are given here");
@@ -99,9 +99,11 @@ impl BucketTable {
     async fn read(&self, name: &str, range: Range<u64>) -> Result<Bytes, DownloadError> {
         let key = key(self.table, name);
         match self.storage.read_at(&key, range).await {
-            Err(error) if error.problem == Problem::NotFound => Err(DownloadError::NotFound {
-                url: self.place(name),
-            }),
+            Err(error) if error.problem == StorageProblem::NotFound => {
+                Err(DownloadError::NotFound {
+                    url: self.place(name),
+                })
+            }
             read => Ok(read?),
         }
     }
@@ -134,7 +136,7 @@ fn key(table: TableName, name: &str) -> Key {
 async fn has(storage: &dyn Storage, table: TableName) -> Result<bool, DownloadError> {
     match storage.read_at(&key(table, MANIFEST_NAME), 0..1).await {
         Ok(_) => Ok(true),
-        Err(error) if error.problem == Problem::NotFound => Ok(false),
+        Err(error) if error.problem == StorageProblem::NotFound => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

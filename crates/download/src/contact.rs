@@ -28,7 +28,7 @@ const PAUSE: u32 = 4;
 
 /// How long a server may give nothing, however often it is asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct ServerPatience {
     /// If it has never answered: its address may be wrong.
     pub first: Duration,
     /// If it has answered before: it may have to be started again.
@@ -40,16 +40,16 @@ pub struct Patience {
 pub(crate) struct Contact {
     /// The server's address, for messages.
     place: String,
-    patience: Patience,
+    patience: ServerPatience,
     began: Instant,
-    state: Mutex<State>,
+    state: Mutex<ContactState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ContactState {
     /// Whether it has ever answered.
     answered: bool,
-    pace: Pace,
+    pace: ReadPace,
     /// Since when it gives nothing; none if it gave something last.
     silent_since: Option<Instant>,
     /// Whether that was said.
@@ -60,7 +60,7 @@ struct State {
 
 /// How fast bytes come, to whichever requests.
 #[derive(Debug, Default)]
-struct Pace {
+struct ReadPace {
     /// The bytes that came since an answer began or the pace was last judged.
     bytes: u128,
     /// How long that took, with a part of each pause.
@@ -81,16 +81,16 @@ pub(crate) struct Tries<'a> {
     failure: Option<Outage>,
 }
 
-impl Patience {
+impl ServerPatience {
     /// Ten seconds for the first answer, five minutes for a later one.
-    pub const USUAL: Patience = Patience {
+    pub const USUAL: ServerPatience = ServerPatience {
         first: Duration::from_secs(10),
         later: Duration::from_mins(5),
     };
 
     /// Divides both times by `haste`: for tests, which wait for their end.
-    pub fn hastened(self, haste: u32) -> Patience {
-        Patience {
+    pub fn hastened(self, haste: u32) -> ServerPatience {
+        ServerPatience {
             first: self.first / haste,
             later: self.later / haste,
         }
@@ -98,7 +98,7 @@ impl Patience {
 }
 
 impl Contact {
-    pub(crate) fn new(place: String, patience: Patience) -> Contact {
+    pub(crate) fn new(place: String, patience: ServerPatience) -> Contact {
         Contact {
             place,
             patience,
@@ -187,13 +187,13 @@ impl Contact {
         tracing::warn!("nothing from {place} for {gone} s: {outage}; trying for {left} s more");
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ContactState> {
         // Nothing in it panics between two changes.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Pace {
+impl ReadPace {
     fn restart(&mut self) {
         (self.bytes, self.taken) = (0, Duration::ZERO);
         self.last = Some(Instant::now());

@@ -54,13 +54,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use contact::Patience;
+pub use contact::ServerPatience;
 pub use error::{DownloadError, Outage};
-pub use question::{Answer, ask};
+pub use question::{ServerReply, ask};
 pub use remote::{Reach, open};
 
 use origin::Origin;
-use target::Target;
+use target::TargetFolder;
 
 /// How many shards are fetched at a time unless something else is asked for.
 pub const PARALLEL: NonZeroUsize = NonZeroUsize::new(4).unwrap();
@@ -81,8 +81,8 @@ pub struct Config {
     pub token: Option<Token>,
     /// How many shards are fetched at a time: [`PARALLEL`].
     pub parallel: NonZeroUsize,
-    /// How long the server may give nothing, however often it is asked: [`Patience::USUAL`].
-    pub patience: Patience,
+    /// How long the server may give nothing, however often it is asked: [`ServerPatience::USUAL`].
+    pub patience: ServerPatience,
 }
 
 /// How far a download has come.
@@ -100,7 +100,7 @@ pub struct DownloadProgress {
 
 /// A download that is done.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct DownloadReport {
     /// The folder of the table.
     pub folder: PathBuf,
     /// The manifest in the folder.
@@ -120,7 +120,7 @@ pub async fn download(
     config: Config,
     progress: watch::Sender<DownloadProgress>,
     stop: CancellationToken,
-) -> Result<Report, DownloadError> {
+) -> Result<DownloadReport, DownloadError> {
     tokio::select! {
         biased;
         () = stop.cancelled() => Err(DownloadError::Stopped),
@@ -132,7 +132,7 @@ pub async fn download(
 #[derive(Debug)]
 struct Download {
     origin: Origin,
-    target: Arc<Target>,
+    target: Arc<TargetFolder>,
     shards: Vec<ShardFileInfo>,
     progress: watch::Sender<DownloadProgress>,
     /// The number of the shard to be fetched next.
@@ -142,7 +142,7 @@ struct Download {
 async fn run(
     config: Config,
     progress: watch::Sender<DownloadProgress>,
-) -> Result<Report, DownloadError> {
+) -> Result<DownloadReport, DownloadError> {
     let (ca, token) = (config.ca.as_deref(), config.token.as_ref());
     let origin = Origin::find(&config.from, config.table, ca, token, config.patience).await?;
     fetch_all(config, origin, progress).await
@@ -152,11 +152,11 @@ async fn fetch_all(
     config: Config,
     origin: Origin,
     progress: watch::Sender<DownloadProgress>,
-) -> Result<Report, DownloadError> {
+) -> Result<DownloadReport, DownloadError> {
     let (bytes, manifest) = fetch_manifest(&origin, config.table).await?;
     let out = config.out;
     let table = manifest.table();
-    let target = target::blocking(move || Target::acquire(&out, table)).await?;
+    let target = target::blocking(move || TargetFolder::acquire(&out, table)).await?;
     let target = Arc::new(target);
     target.check_same(&bytes)?;
     let shards = manifest.shards();
@@ -198,7 +198,7 @@ async fn fetch_all(
         target.put(MANIFEST_NAME, &bytes)
     })
     .await?;
-    Ok(Report {
+    Ok(DownloadReport {
         folder,
         manifest,
         bytes_fetched,

@@ -8,7 +8,7 @@ use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::reader::TableName;
 
 use crate::bucket::BucketTable;
-use crate::contact::Patience;
+use crate::contact::ServerPatience;
 use crate::error::DownloadError;
 use crate::part;
 use crate::server::{Server, TableUrl};
@@ -30,7 +30,7 @@ impl Origin {
         table: Option<TableName>,
         ca: Option<&str>,
         token: Option<&Token>,
-        patience: Patience,
+        patience: ServerPatience,
     ) -> Result<Origin, DownloadError> {
         if Location::is_of_bucket(from) {
             let table = BucketTable::open(from, table, patience).await?;

@@ -6,7 +6,7 @@ use crate::server::Server;
 
 /// The answer to a question that is not about a table.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct ServerReply {
     /// The HTTP status: a success, or a refusal.
     pub status: u16,
     /// The content, no longer than [`ask`] allows.
@@ -18,7 +18,7 @@ pub struct Answer {
 /// # Errors
 ///
 /// If the server cannot be reached, or what is there gives no answer of this kind.
-pub async fn ask(reach: Reach, path: &str, bytes_max: u64) -> Result<Answer, DownloadError> {
+pub async fn ask(reach: Reach, path: &str, bytes_max: u64) -> Result<ServerReply, DownloadError> {
     let (ca, token) = (reach.ca.as_deref(), reach.token.as_ref());
     let server = Server::new(&reach.from, ca, token, reach.patience)?;
     let url = server.below(path);
@@ -28,7 +28,7 @@ pub async fn ask(reach: Reach, path: &str, bytes_max: u64) -> Result<Answer, Dow
             Ok(mut response) => {
                 let status = response.status().as_u16();
                 match server.read(&url, &mut response, bytes_max).await? {
-                    Ok(body) => return Ok(Answer { status, body }),
+                    Ok(body) => return Ok(ServerReply { status, body }),
                     Err(outage) => outage,
                 }
             }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use chomp_access::Token;
 use chomp_table::TableError;
-use chomp_table::reader::{AnyTable, Files, Part};
+use chomp_table::reader::{AnyTable, FilePart, Files};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::contact::Patience;
+use crate::contact::ServerPatience;
 use crate::error::DownloadError;
 use crate::origin::Origin;
 
@@ -32,7 +32,7 @@ pub struct Reach {
     /// Opens a server that does not give its tables to everybody.
     pub token: Option<Token>,
     /// How long the server may give nothing, however often it is asked.
-    pub patience: Patience,
+    pub patience: ServerPatience,
 }
 
 /// Opens the [first](chomp_table::reader::TableName::first) table that is there.
@@ -86,7 +86,7 @@ impl Files for RemoteFiles {
         got.map_err(|error| self.failed(name, error))
     }
 
-    fn parts(&self, parts: &[Part<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
+    fn parts(&self, parts: &[FilePart<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
         self.runtime.block_on(async {
             let mut all = vec![Vec::new(); parts.len()];
             let mut tasks = JoinSet::new();

@@ -17,7 +17,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 
-use crate::contact::{Contact, Patience, Tries};
+use crate::contact::{Contact, ServerPatience, Tries};
 use crate::error::{DownloadError, Outage};
 use crate::proxy::Proxy;
 
@@ -50,12 +50,12 @@ pub(crate) struct TableUrl {
 /// An entry of a server's list: a table of losing positions by its bits, or one of values by its tiles. Its path is not used:
 /// the number tells it.
 #[derive(Debug, Deserialize)]
-struct Listed {
+struct ListedTable {
     bits: Option<u32>,
     tiles: Option<u32>,
 }
 
-impl Listed {
+impl ListedTable {
     fn table(&self) -> Option<TableName> {
         let bits = self.bits.map(TableName::Losing);
         let table = bits.or_else(|| self.tiles.map(TableName::Values));
@@ -81,7 +81,7 @@ impl Server {
         from: &str,
         ca: Option<&str>,
         token: Option<&Token>,
-        patience: Patience,
+        patience: ServerPatience,
     ) -> Result<Server, DownloadError> {
         let base = parse(from)?;
         // Fails if the process has one already, which then serves as well.
@@ -147,9 +147,9 @@ impl Server {
             Err(DownloadError::NotFound { .. }) => return Err(self.no_table(table)),
             list => list?,
         };
-        let list: Vec<Listed> = serde_json::from_slice(&list)
+        let list: Vec<ListedTable> = serde_json::from_slice(&list)
             .map_err(|error| self.strange(base, format!("it is no list of tables: {error}")))?;
-        let mut there = list.iter().filter_map(Listed::table);
+        let mut there = list.iter().filter_map(ListedTable::table);
         let found = match table {
             Some(table) => there.find(|&found| found == table),
             None => TableName::first(there),

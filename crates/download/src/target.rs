@@ -28,7 +28,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 /// The folder of the table, and the ownership of the directory that it is in.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct TargetFolder {
     folder: PathBuf,
     /// Dropping it gives the lock back.
     _lock: Lock,
@@ -57,9 +57,9 @@ pub(crate) async fn blocking<T: Send + 'static>(
         })
 }
 
-impl Target {
+impl TargetFolder {
     /// Makes the folder of a table in `out`, and becomes its only owner.
-    pub(crate) fn acquire(out: &Path, table: TableName) -> Result<Target, DownloadError> {
+    pub(crate) fn acquire(out: &Path, table: TableName) -> Result<TargetFolder, DownloadError> {
         let folder = out.join(table.folder());
         make_folders(out).map_err(failed("create the directory", out))?;
         // Never removed: whoever waits for a removed file locks another one than a newcomer.
@@ -70,7 +70,7 @@ impl Target {
         make_folders(&folder).map_err(failed("create the folder", &folder))?;
         // Names that an earlier attempt gave may not be durable yet, and these files are not written again.
         sync_folder(&folder).map_err(failed("sync", &folder))?;
-        Ok(Target {
+        Ok(TargetFolder {
             folder,
             _lock: lock,
         })

@@ -20,8 +20,8 @@ use super::*;
 use crate::error::Outage;
 
 /// One patience for the first answer and for later ones.
-const fn patience(most: Duration) -> Patience {
-    Patience {
+const fn patience(most: Duration) -> ServerPatience {
+    ServerPatience {
         first: most,
         later: most,
     }
@@ -40,7 +40,7 @@ fn config(from: &str, out: &Path) -> Config {
 }
 
 /// Downloads; waits while work that an earlier download has begun is finished.
-async fn get(config: Config) -> Result<Report, DownloadError> {
+async fn get(config: Config) -> Result<DownloadReport, DownloadError> {
     for _ in 0..1000 {
         match get_now(config.clone()).await {
             Err(DownloadError::InUse { .. }) => tokio::time::sleep(Duration::from_millis(5)).await,
@@ -50,7 +50,7 @@ async fn get(config: Config) -> Result<Report, DownloadError> {
     panic!("the lock is never given back");
 }
 
-async fn get_now(config: Config) -> Result<Report, DownloadError> {
+async fn get_now(config: Config) -> Result<DownloadReport, DownloadError> {
     let (progress, watch) = watch::channel(DownloadProgress::default());
     let report = download(config, progress, CancellationToken::new()).await?;
     let end = *watch.borrow();
@@ -503,7 +503,7 @@ async fn another_table_and_another_owner_are_respected() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
 
     fs::remove_file(folder.join("manifest.json")).unwrap();
-    let owner = Target::acquire(out.path(), TABLE).unwrap();
+    let owner = TargetFolder::acquire(out.path(), TABLE).unwrap();
     let error = get_now(config(&server.url(), out.path()))
         .await
         .unwrap_err();

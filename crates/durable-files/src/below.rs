@@ -33,7 +33,7 @@ pub struct Below {
 
 /// The kind of file that a name in a folder stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// A regular file.
     File,
     /// A folder.
@@ -91,7 +91,9 @@ impl Below {
                 path,
             }),
             Err(Errno::ENOTDIR | Errno::ELOOP)
-                if self.look(name).is_ok_and(|(kind, _)| kind == Kind::Link) =>
+                if self
+                    .look(name)
+                    .is_ok_and(|(kind, _)| kind == FileKind::Link) =>
             {
                 Err(io::Error::new(
                     ErrorKind::InvalidInput,
@@ -209,10 +211,10 @@ impl Below {
     /// # Errors
     ///
     /// The operating system's error.
-    pub fn look(&self, name: &str) -> io::Result<(Kind, u64)> {
+    pub fn look(&self, name: &str) -> io::Result<(FileKind, u64)> {
         let found = self.stat(name)?;
         let size = u64::try_from(found.st_size).unwrap_or(0);
-        Ok((Kind::of(&found), size))
+        Ok((FileKind::of(&found), size))
     }
 
     /// Whether two names stand for one file.
@@ -259,13 +261,13 @@ impl Below {
     }
 }
 
-impl Kind {
-    fn of(found: &FileStat) -> Kind {
+impl FileKind {
+    fn of(found: &FileStat) -> FileKind {
         match found.st_mode & nix::libc::S_IFMT {
-            nix::libc::S_IFREG => Kind::File,
-            nix::libc::S_IFDIR => Kind::Folder,
-            nix::libc::S_IFLNK => Kind::Link,
-            _ => Kind::Other,
+            nix::libc::S_IFREG => FileKind::File,
+            nix::libc::S_IFDIR => FileKind::Folder,
+            nix::libc::S_IFLNK => FileKind::Link,
+            _ => FileKind::Other,
         }
     }
 }

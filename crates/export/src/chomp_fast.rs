@@ -31,7 +31,7 @@ use std::io::Write;
 use chomp_table::Word;
 
 use crate::words::Words;
-use crate::{ExportError, Filter, Format, Rectangle, Request, npy};
+use crate::{ExportError, ExportRequest, Filter, Format, Rectangle, npy};
 
 /// The most bits of the words that a checkpoint leaves out.
 const CHECKPOINT_SEED_BITS: u32 = 12;
@@ -44,7 +44,7 @@ const CHECKSUM_START: u64 = 1_469_598_103_934_665_603;
 const CHECKSUM_FACTOR: u64 = 1_099_511_628_211;
 
 /// Fails unless the request is for all positions of a box.
-pub(crate) fn check(request: &Request) -> Result<(), ExportError> {
+pub(crate) fn check(request: &ExportRequest) -> Result<(), ExportError> {
     let format = request.format;
     let unsuited = |what| Err(ExportError::Unsuited { format, what });
     let Filter {

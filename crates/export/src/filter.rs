@@ -18,7 +18,7 @@ pub struct Filter {
     /// The most bits of a position.
     pub bits: Option<u32>,
     /// The range of the number of cells.
-    pub areas: Option<Areas>,
+    pub areas: Option<AreaRange>,
     /// Positions inside this box. Of a mirror pair, the position that fits is exported. If both fit,
     /// and `both` is not set, the one with the smaller word is exported.
     pub within: Option<Rectangle>,
@@ -28,7 +28,7 @@ pub struct Filter {
 
 /// Numbers of cells from `least` to `most`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Areas {
+pub struct AreaRange {
     least: u32,
     most: u32,
 }
@@ -47,7 +47,7 @@ fn number(text: &str, most: u32) -> Option<u32> {
     (1..=most).contains(&number).then_some(number)
 }
 
-impl Areas {
+impl AreaRange {
     /// The least number of cells.
     pub fn least(self) -> u32 {
         self.least
@@ -59,13 +59,13 @@ impl Areas {
     }
 }
 
-impl FromStr for Areas {
+impl FromStr for AreaRange {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Areas, String> {
+    fn from_str(text: &str) -> Result<AreaRange, String> {
         let (least, most) = text.split_once('-').unwrap_or((text, text));
         match (number(least, AREA_MAX), number(most, AREA_MAX)) {
-            (Some(least), Some(most)) if least <= most => Ok(Areas { least, most }),
+            (Some(least), Some(most)) if least <= most => Ok(AreaRange { least, most }),
             _ => Err(format!(
                 "an area is a number of cells, as 20, or a range, as 20-30, from 1 to {AREA_MAX}"
             )),
@@ -165,7 +165,7 @@ impl Selection {
     /// Of `word` and its mirror image, those that the selection has. The table stores `word`, and it has
     /// no more bits than the selection.
     pub(crate) fn images(&self, word: Word) -> impl Iterator<Item = Word> {
-        let has_area = |areas: Areas| (areas.least..=areas.most).contains(&word.area());
+        let has_area = |areas: AreaRange| (areas.least..=areas.most).contains(&word.area());
         let mirror = word.mirror();
         let columns = word.get().count_ones();
         let rows = word.bits() - columns;
@@ -193,14 +193,14 @@ mod tests {
 
     #[test]
     fn areas_and_boxes_as_people_write_them() {
-        let areas = |least, most| Ok(Areas { least, most });
+        let areas = |least, most| Ok(AreaRange { least, most });
         assert_eq!("7".parse(), areas(7, 7));
         assert_eq!("7-9".parse(), areas(7, 9));
         assert_eq!("1-1024".parse(), areas(1, 1024));
         for wrong in [
             "", "0", "-", "7-", "-7", "9-7", "1-1025", "+7", "7-8-9", "x",
         ] {
-            assert!(wrong.parse::<Areas>().is_err(), "{wrong}");
+            assert!(wrong.parse::<AreaRange>().is_err(), "{wrong}");
         }
         assert_eq!("8x10".parse(), Ok(Rectangle::new(8, 10).unwrap()));
         for wrong in [

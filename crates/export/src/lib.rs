@@ -42,7 +42,7 @@ mod text;
 pub mod values;
 mod words;
 
-pub use filter::{Areas, Filter, Rectangle};
+pub use filter::{AreaRange, Filter, Rectangle};
 pub use values::export_values;
 
 use filter::Selection;
@@ -111,7 +111,7 @@ impl FromStr for Format {
 
 /// The format, the positions and the memory of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct ExportRequest {
     /// The form of the file.
     pub format: Format,
     /// Which positions.
@@ -133,7 +133,7 @@ pub struct ExportProgress {
 
 /// The size and the digest of a finished export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct ExportReport {
     /// The number of positions.
     pub positions: u64,
     /// The length in bytes.
@@ -211,7 +211,7 @@ impl From<io::Error> for ExportError {
 }
 
 /// The positions of the request, as the format has them.
-fn selection(request: &Request, table_bits: u32) -> Result<Selection, ExportError> {
+fn selection(request: &ExportRequest, table_bits: u32) -> Result<Selection, ExportError> {
     let mut filter = request.filter;
     if let Format::ChompFast | Format::ChompFastCheckpoint = request.format {
         chomp_fast::check(request)?;
@@ -229,10 +229,10 @@ fn selection(request: &Request, table_bits: u32) -> Result<Selection, ExportErro
 /// ends it. What was written then is of no use.
 pub fn export(
     table: &Table,
-    request: &Request,
+    request: &ExportRequest,
     out: &mut (dyn Write + Send),
     watch: &mut dyn FnMut(ExportProgress) -> ControlFlow<()>,
-) -> Result<Report, ExportError> {
+) -> Result<ExportReport, ExportError> {
     let selection = selection(request, table.manifest().bits)?;
     let mut words = Words::new(table, selection, request.memory, watch);
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, Output::new(out));
@@ -252,7 +252,7 @@ pub fn export(
 fn finish(
     mut out: BufWriter<Output<'_>>,
     positions: Result<u64, ExportError>,
-) -> Result<Report, ExportError> {
+) -> Result<ExportReport, ExportError> {
     let positions = match positions {
         Ok(positions) => positions,
         Err(error) => {
@@ -263,7 +263,7 @@ fn finish(
     };
     out.flush()?;
     let (bytes, sha256) = out.get_ref().digest();
-    Ok(Report {
+    Ok(ExportReport {
         positions,
         bytes,
         sha256,

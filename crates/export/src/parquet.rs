@@ -23,7 +23,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::rows::{Row, Rows};
+use crate::rows::{RequestedRows, Row};
 use crate::text::row_lengths;
 use crate::words::Words;
 use crate::{ExportError, Format};
@@ -62,46 +62,46 @@ const BATCH_ROWS: usize = 1 << 13;
 const ZSTD_LEVEL: i32 = 1;
 
 /// A batch of values of a column.
-struct Batch<T> {
+struct ColumnBatch<T> {
     values: Vec<T>,
     /// In a column of lists: for each value, 0 if it begins a list, else 1.
     levels: Option<Vec<i16>>,
 }
 
-impl<T> Batch<T> {
+impl<T> ColumnBatch<T> {
     /// One value for each word.
-    fn of<E>(words: &[E], value: impl Fn(&E) -> T) -> Batch<T> {
-        Batch {
+    fn of<E>(words: &[E], value: impl Fn(&E) -> T) -> ColumnBatch<T> {
+        ColumnBatch {
             values: words.iter().map(value).collect(),
             levels: None,
         }
     }
 }
 
-fn words_of(words: &[u64]) -> Batch<i64> {
-    Batch::of(words, |word| word.cast_signed())
+fn words_of(words: &[u64]) -> ColumnBatch<i64> {
+    ColumnBatch::of(words, |word| word.cast_signed())
 }
 
-fn bits_of(words: &[u64]) -> Batch<i32> {
-    Batch::of(words, |&word| Word::new(word).bits().cast_signed())
+fn bits_of(words: &[u64]) -> ColumnBatch<i32> {
+    ColumnBatch::of(words, |&word| Word::new(word).bits().cast_signed())
 }
 
-fn areas_of(words: &[u64]) -> Batch<i32> {
-    Batch::of(words, |&word| row_lengths(word).map(i32::from).sum())
+fn areas_of(words: &[u64]) -> ColumnBatch<i32> {
+    ColumnBatch::of(words, |&word| row_lengths(word).map(i32::from).sum())
 }
 
-fn rows_of(words: &[u64]) -> Batch<i32> {
+fn rows_of(words: &[u64]) -> ColumnBatch<i32> {
     lists_of(words, |&word| row_lengths(word).map(i32::from))
 }
 
-fn lists_of<E, L: Iterator<Item = i32>>(all: &[E], list: impl Fn(&E) -> L) -> Batch<i32> {
+fn lists_of<E, L: Iterator<Item = i32>>(all: &[E], list: impl Fn(&E) -> L) -> ColumnBatch<i32> {
     let (mut values, mut levels) = (Vec::new(), Vec::new());
     for one in all {
         levels.push(0);
         values.extend(list(one));
         levels.resize(values.len(), 1);
     }
-    Batch {
+    ColumnBatch {
         values,
         levels: Some(levels),
     }
@@ -124,13 +124,13 @@ fn write_group<W: Write + Send>(
 fn write_column<T: DataType, W: Write + Send, E>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     words: &[E],
-    batch_of: impl Fn(&[E]) -> Batch<T::T>,
+    batch_of: impl Fn(&[E]) -> ColumnBatch<T::T>,
 ) -> Result<(), ParquetError> {
     let column = group.next_column()?;
     let mut column = column.expect("the schema has as many columns as are written");
     let typed = column.typed::<T>();
     for words in words.chunks(BATCH_ROWS) {
-        let Batch { values, levels } = batch_of(words);
+        let ColumnBatch { values, levels } = batch_of(words);
         // No list is empty: every position has a row.
         let present = levels.as_ref().map(|levels| vec![1; levels.len()]);
         typed.write_batch(&values, present.as_deref(), levels.as_deref())?;
@@ -182,7 +182,7 @@ pub(crate) fn write<W: Write + Send>(
 
 /// Writes the positions of a table of values.
 pub(crate) fn write_values<W: Write + Send>(
-    rows: &mut Rows<'_>,
+    rows: &mut RequestedRows<'_>,
     out: &mut W,
 ) -> Result<u64, ExportError> {
     let manifest = rows.table.manifest();
@@ -232,10 +232,10 @@ fn write_values_group<W: Write + Send>(
 ) -> Result<(), ParquetError> {
     let mut group = file.next_row_group()?;
     write_column::<Int32Type, W, _>(&mut group, rows, |rows| {
-        Batch::of(rows, |row| i32::from(row.tiles))
+        ColumnBatch::of(rows, |row| i32::from(row.tiles))
     })?;
     write_column::<Int32Type, W, _>(&mut group, rows, |rows| {
-        Batch::of(rows, |row| row.rank.cast_signed())
+        ColumnBatch::of(rows, |row| row.rank.cast_signed())
     })?;
     write_column::<Int32Type, W, _>(&mut group, rows, |rows| {
         lists_of(rows, |row| {
@@ -247,7 +247,7 @@ fn write_values_group<W: Write + Send>(
         })
     })?;
     write_column::<Int32Type, W, _>(&mut group, rows, |rows| {
-        Batch::of(rows, |row| i32::from(row.value))
+        ColumnBatch::of(rows, |row| i32::from(row.value))
     })?;
     group.close().map(drop)
 }

@@ -22,14 +22,14 @@ pub(crate) struct Row {
 }
 
 /// The positions of a request.
-pub(crate) struct Rows<'a> {
+pub(crate) struct RequestedRows<'a> {
     pub(crate) table: &'a Values,
     pub(crate) filter: Filter,
     pub(crate) tiles: RangeInclusive<u32>,
     pub(crate) watch: &'a mut dyn FnMut(ExportProgress) -> ControlFlow<()>,
 }
 
-impl Rows<'_> {
+impl RequestedRows<'_> {
     /// The number of positions.
     pub(crate) fn len(&self) -> u64 {
         let positions = self.tiles.clone().flat_map(|tiles| {

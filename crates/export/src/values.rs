@@ -15,10 +15,12 @@ use std::ops::{ControlFlow, RangeInclusive};
 use chomp_table::partition::count;
 use chomp_table::values::Values;
 
-use crate::filter::{Areas, Filter};
+use crate::filter::{AreaRange, Filter};
 use crate::output::Output;
-use crate::rows::{Row, Rows};
-use crate::{BUFFER_BYTES, ExportError, ExportProgress, Format, Report, Request, npy, parquet};
+use crate::rows::{RequestedRows, Row};
+use crate::{
+    BUFFER_BYTES, ExportError, ExportProgress, ExportReport, ExportRequest, Format, npy, parquet,
+};
 
 /// Writes the positions of the request to `out`. After each area, `watch` hears how much was read, and says whether to go
 /// on.
@@ -29,16 +31,16 @@ use crate::{BUFFER_BYTES, ExportError, ExportProgress, Format, Report, Request, 
 /// if `out` fails, or if `watch` ends it. What was written then is of no use.
 pub fn export_values(
     table: &Values,
-    request: &Request,
+    request: &ExportRequest,
     out: &mut (dyn Write + Send),
     watch: &mut dyn FnMut(ExportProgress) -> ControlFlow<()>,
-) -> Result<Report, ExportError> {
+) -> Result<ExportReport, ExportError> {
     let tiles = areas(&request.filter, table.manifest().tiles)?;
     let needed = tiles.clone().map(count).max().unwrap_or(0);
     if needed > request.memory {
         return Err(ExportError::Memory { needed });
     }
-    let mut rows = Rows {
+    let mut rows = RequestedRows {
         table,
         filter: request.filter,
         tiles,
@@ -62,7 +64,7 @@ fn areas(filter: &Filter, table_tiles: u32) -> Result<RangeInclusive<u32>, Expor
     // A square has the most tiles of all that have as many bits.
     let of_bits = filter.bits.map(|bits| (bits / 2) * bits.div_ceil(2));
     let of_box = filter.within.map(|within| within.rows() * within.columns());
-    let of_areas = filter.areas.map(Areas::most);
+    let of_areas = filter.areas.map(AreaRange::most);
     let wishes = [of_bits, of_box, of_areas];
     let needed = wishes.into_iter().flatten().min().unwrap_or(table_tiles);
     if needed > table_tiles {
@@ -71,11 +73,11 @@ fn areas(filter: &Filter, table_tiles: u32) -> Result<RangeInclusive<u32>, Expor
             table_tiles,
         });
     }
-    let least = filter.areas.map_or(1, Areas::least);
+    let least = filter.areas.map_or(1, AreaRange::least);
     Ok(least..=needed)
 }
 
-fn write_rows(rows: &mut Rows<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
+fn write_rows(rows: &mut RequestedRows<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     out.write_all(b"tiles,rank,rows,value\n")?;
     let mut lines = Vec::new();
     rows.for_each_piece(|piece| {
@@ -93,7 +95,7 @@ fn write_rows(rows: &mut Rows<'_>, out: &mut dyn Write) -> Result<u64, ExportErr
     })
 }
 
-fn write_npy(rows: &mut Rows<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
+fn write_npy(rows: &mut RequestedRows<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     let fields = "[('tiles', '|u1'), ('rank', '<u4'), ('value', '|u1')]";
     out.write_all(&npy::preamble(fields, rows.len()))?;
     let mut bytes = Vec::new();

@@ -13,7 +13,7 @@
 
 use crate::chunk::{CHUNK_BITS, Chunk};
 use crate::isa::Lowest;
-use crate::masks::{Firsts, Lists, Masks};
+use crate::masks::{ChunkLists, Firsts, Masks};
 use crate::pyramid::BASE_SETS_MAX;
 
 /// The most entries that anything is added to.
@@ -84,7 +84,7 @@ fn add<L: Lowest>(
     firsts: &[Chunk; 2],
     losing: Chunk,
     table: &Firsts,
-    lists: &Lists,
+    lists: &ChunkLists,
 ) {
     for (set, first) in base.iter_mut().zip(firsts) {
         *set |= *first;

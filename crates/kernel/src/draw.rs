@@ -20,7 +20,7 @@ use chomp_table::sources::{Start, starts};
 
 use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk};
 use crate::masks::{Masks, spread};
-use crate::pyramid::{self, Base, Scratch, Sets};
+use crate::pyramid::{self, Base, LevelBuffers, Sets};
 use crate::source::{
     BUCKET_BITS, MissingSource, Source, SourceTail, Sources, low, scatter, scatter_within,
 };
@@ -31,7 +31,7 @@ use crate::trailing::all_with_zeros;
 pub(crate) struct Drawing {
     /// `N_d` of 2^(s-d) chunks, for 1 ≤ d ≤ s.
     sets: Vec<Chunk>,
-    scratch: Scratch,
+    scratch: LevelBuffers,
 }
 
 /// The sets of one range being filled.

@@ -10,7 +10,7 @@ use crate::chunk::{CHUNK_BITS, Chunk};
 use crate::draw::{Drawing, find};
 use crate::isa::{Isa, Lowest, Plain};
 use crate::masks::Masks;
-use crate::solve::Solver;
+use crate::solve::RangeSolver;
 use crate::source::{MissingSource, Source, Sources};
 
 /// Evaluates ranges of one size, one at a time. It keeps its buffers, about
@@ -22,7 +22,7 @@ pub struct Evaluator {
     masks: Masks,
     bitmap: Vec<Chunk>,
     drawing: Drawing,
-    solver: Solver,
+    solver: RangeSolver,
 }
 
 impl Evaluator {
@@ -35,7 +35,7 @@ impl Evaluator {
             masks: Masks::new(),
             bitmap: Vec::new(),
             drawing: Drawing::default(),
-            solver: Solver::default(),
+            solver: RangeSolver::default(),
         }
     }
 

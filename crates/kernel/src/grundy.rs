@@ -198,7 +198,7 @@ impl Evaluator {
         let start = u32::try_from(start).expect("a rank has 31 bits");
         let job = (area as usize, start, lower);
         match self.isa {
-            Isa::Portable => self.run::<Table>(job, values),
+            Isa::Portable => self.run::<ValueTable>(job, values),
             #[cfg(target_arch = "x86_64")]
             #[expect(
                 unsafe_code,
@@ -219,7 +219,7 @@ impl Evaluator {
     }
 
     #[inline(always)]
-    fn run<B: Bit>(&mut self, job: Job<'_>, values: &mut [u8]) {
+    fn run<B: Bit>(&mut self, job: AreaJob<'_>, values: &mut [u8]) {
         // A value is less than the area.
         if job.0 > u64::BITS as usize {
             self.run_by_windows::<B, 2>(job, values);
@@ -232,7 +232,7 @@ impl Evaluator {
     #[inline(always)]
     fn run_by_windows<B: Bit, const WORDS: usize>(
         &mut self,
-        (area, start, lower): Job<'_>,
+        (area, start, lower): AreaJob<'_>,
         values: &mut [u8],
     ) {
         for (start, values) in (start..).step_by(WINDOW).zip(values.chunks_mut(WINDOW)) {
@@ -375,7 +375,7 @@ impl Evaluator {
         for (ones, ((lower, rank), (set, above))) in areas.zip(sets).enumerate().skip(from) {
             let value = u64::from(lower.bytes[*rank as usize]);
             for word in 0..WORDS {
-                let bit = Table::of(value.wrapping_sub(64 * word as u64));
+                let bit = ValueTable::of(value.wrapping_sub(64 * word as u64));
                 own[word] |= bit;
                 set[word] = above[word] | bit;
                 if ones == 0 {
@@ -394,7 +394,7 @@ impl Evaluator {
 }
 
 /// An area, the first of the ranks, and the values of all areas below.
-type Job<'a> = (usize, u32, &'a [AreaValues]);
+type AreaJob<'a> = (usize, u32, &'a [AreaValues]);
 
 /// By the number of values in eight bytes: what makes the other bytes no values.
 static BEHIND: [[u8; LANES]; LANES + 1] = {
@@ -436,9 +436,9 @@ impl Bit for Shift {
 }
 
 /// From a table: for one value.
-struct Table;
+struct ValueTable;
 
-impl Bit for Table {
+impl Bit for ValueTable {
     #[inline(always)]
     fn of(value: u64) -> u64 {
         static BITS: [u64; 256] = {
@@ -457,13 +457,13 @@ impl Bit for Table {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn avx2(evaluator: &mut Evaluator, job: Job<'_>, values: &mut [u8]) {
+fn avx2(evaluator: &mut Evaluator, job: AreaJob<'_>, values: &mut [u8]) {
     evaluator.run::<Shift>(job, values);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn avx512(evaluator: &mut Evaluator, job: Job<'_>, values: &mut [u8]) {
+fn avx512(evaluator: &mut Evaluator, job: AreaJob<'_>, values: &mut [u8]) {
     evaluator.run::<Shift>(job, values);
 }
 

@@ -12,7 +12,7 @@ const FIRST_BIT: u32 = CHUNK_LEN.ilog2();
 
 /// A table with an entry for each string of nine bits, and as many empty ones after them, for
 /// [`NOTHING`].
-pub(crate) type Table<T> = Box<[T; 2 * CHUNK_LEN]>;
+pub(crate) type NineBitTable<T> = Box<[T; 2 * CHUNK_LEN]>;
 
 /// Where a table is read for a string that is not there.
 pub(crate) const NOTHING: u32 = 1 << CHUNK_BITS;
@@ -21,15 +21,15 @@ pub(crate) const NOTHING: u32 = 1 << CHUNK_BITS;
 #[derive(Debug)]
 pub(crate) struct Masks {
     /// At l: l, and the l' that have a move, within the chunk, to the position l.
-    pub(crate) even: Table<Chunk>,
+    pub(crate) even: NineBitTable<Chunk>,
     /// At l: the l' that have a move, within the chunk, to the path that ends with l and a 1.
-    pub(crate) odd: Table<Chunk>,
+    pub(crate) odd: NineBitTable<Chunk>,
     /// At l = 1^c r': for each d from 1 to c, the strings t r with d 0s in t for which
     /// l = 1^|t| r.
-    pub(crate) ones: Lists,
+    pub(crate) ones: ChunkLists,
     /// At l = 0^a 1^c r': for each o from 0 to c - 1, the strings t r with l = 0^a 1^c' r,
     /// |t| = a + c' and c' - 1 - o 1s in t.
-    pub(crate) zeros: Lists,
+    pub(crate) zeros: ChunkLists,
     /// The beginnings of the lists `ones`.
     pub(crate) first_ones: Firsts,
     /// The beginnings of the lists `zeros`.
@@ -42,7 +42,7 @@ pub(crate) struct Masks {
 #[derive(Debug)]
 pub(crate) struct Firsts {
     /// At l - `empty`, for l above `empty`.
-    table: Table<[Chunk; 2]>,
+    table: NineBitTable<[Chunk; 2]>,
     /// The lists up to this one are empty. They share an entry, which so stays in the cache.
     empty: usize,
     /// The l with longer lists.
@@ -59,20 +59,20 @@ impl Firsts {
 
 /// A list of chunks for each string of nine bits.
 #[derive(Debug)]
-pub(crate) struct Lists {
+pub(crate) struct ChunkLists {
     first: Box<[u16; CHUNK_LEN + 1]>,
     chunks: Vec<Chunk>,
 }
 
-impl Lists {
-    fn new(list: impl Fn(usize) -> Vec<Chunk>) -> Lists {
+impl ChunkLists {
+    fn new(list: impl Fn(usize) -> Vec<Chunk>) -> ChunkLists {
         let mut first = Box::new([0; CHUNK_LEN + 1]);
         let mut chunks = Vec::new();
         for l in 0..CHUNK_LEN {
             chunks.extend(list(l));
             first[l + 1] = u16::try_from(chunks.len()).expect("about a thousand chunks");
         }
-        Lists { first, chunks }
+        ChunkLists { first, chunks }
     }
 
     fn firsts(&self) -> Firsts {
@@ -80,7 +80,7 @@ impl Lists {
             .take_while(|&l| self.at(l).is_empty())
             .count()
             - 1;
-        let mut table: Table<[Chunk; 2]> = table();
+        let mut table: NineBitTable<[Chunk; 2]> = table();
         let mut longer = Chunk::EMPTY;
         for (firsts, l) in table.iter_mut().zip(empty..CHUNK_LEN) {
             let list = self.at(l);
@@ -106,7 +106,7 @@ impl Lists {
 
 impl Masks {
     pub(crate) fn new() -> Masks {
-        let (mut even, mut odd): (Table<Chunk>, Table<Chunk>) = (table(), table());
+        let (mut even, mut odd): (NineBitTable<Chunk>, NineBitTable<Chunk>) = (table(), table());
         let mut with_zeros = [Chunk::EMPTY; CHUNK_BITS + 1];
         for l in 0..CHUNK_LEN {
             with_zeros[zeros(l, CHUNK_BITS)].insert(l);
@@ -120,7 +120,7 @@ impl Masks {
                 }
             }
         }
-        let (ones, zeros) = (Lists::new(ones), Lists::new(zeros_then_ones));
+        let (ones, zeros) = (ChunkLists::new(ones), ChunkLists::new(zeros_then_ones));
         Masks {
             even,
             odd,
@@ -180,7 +180,7 @@ fn zeros(t: usize, length: usize) -> usize {
     clippy::unnecessary_box_returns,
     reason = "tables are too large for the stack"
 )]
-fn table<T: Clone + Default>() -> Table<T> {
+fn table<T: Clone + Default>() -> NineBitTable<T> {
     let entries = vec![T::default(); 2 * CHUNK_LEN].into_boxed_slice();
     let entries = entries.try_into();
     entries.unwrap_or_else(|_| unreachable!("so many entries"))

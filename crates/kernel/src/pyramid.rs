@@ -32,7 +32,7 @@ pub(crate) trait Sets {
 
 /// Two buffers for the sets of one level of tall pyramids, kept from one pyramid to the next.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct LevelBuffers {
     above: Vec<Chunk>,
     below: Vec<Chunk>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Scratch {
 pub(crate) fn expand(
     sets: &impl Sets,
     base: &[Chunk],
-    scratch: &mut Scratch,
+    scratch: &mut LevelBuffers,
     target: &mut [Chunk],
 ) {
     debug_assert_eq!(target.len(), 1 << (base.len() - 1));
@@ -74,8 +74,8 @@ pub(crate) fn expand(
 }
 
 #[inline(always)]
-fn expand_tall(sets: &impl Sets, base: &[Chunk], scratch: &mut Scratch, target: &mut [Chunk]) {
-    let Scratch { above, below } = scratch;
+fn expand_tall(sets: &impl Sets, base: &[Chunk], scratch: &mut LevelBuffers, target: &mut [Chunk]) {
+    let LevelBuffers { above, below } = scratch;
     let last = if target.len() < 16 * PIECE { 2 } else { 4 };
     // Level j has (j + 1) 2^(s-j) chunks, and all levels above it have fewer.
     let room = ((last + 1) * target.len()) >> last;
@@ -237,7 +237,7 @@ mod tests {
     fn scratch_takes_less_than_the_target() {
         for s in 7..12 {
             let mut target = vec![Chunk::EMPTY; 1 << s];
-            let mut scratch = Scratch::default();
+            let mut scratch = LevelBuffers::default();
             let base = vec![Chunk::EMPTY; s + 1];
             expand(&Empty(target.clone()), &base, &mut scratch, &mut target);
             assert!(scratch.above.capacity() + scratch.below.capacity() < target.len());

@@ -12,7 +12,7 @@ use crate::bases::Bases;
 use crate::chunk::{CHUNK_LEN, Chunk};
 use crate::isa::Lowest;
 use crate::masks::{Firsts, Masks, NOTHING};
-use crate::pyramid::{self, Base, Scratch, Sets};
+use crate::pyramid::{self, Base, LevelBuffers, Sets};
 use crate::trailing::Finals;
 
 /// The paths of the first range that are in its first chunk are below this.
@@ -23,7 +23,7 @@ const BLOCK: usize = 4;
 
 /// The state and the buffers to solve a range besides its bitmap, kept from one range to the next.
 #[derive(Debug, Default)]
-pub(crate) struct Solver {
+pub(crate) struct RangeSolver {
     pub(crate) finals: Finals,
     /// The losing indices so far, and room for those of one more block and one that is none.
     out: Vec<u32>,
@@ -31,7 +31,7 @@ pub(crate) struct Solver {
     len: usize,
     bases: Bases,
     base: Base,
-    scratch: Scratch,
+    scratch: LevelBuffers,
 }
 
 /// A finished half X0 as the sets of its lift.
@@ -49,7 +49,7 @@ impl Sets for Half<'_> {
     }
 }
 
-impl Solver {
+impl RangeSolver {
     /// Turns `bitmap` from marked into losing positions and returns the losing indices, ascending.
     ///
     /// `first_range` says that this is the range of the empty head: its first position is the
@@ -163,7 +163,7 @@ impl Solver {
         self.len += found;
     }
 
-    /// As [`Solver::solve_block`], for a block of the first range, where each losing position may mark
+    /// As [`RangeSolver::solve_block`], for a block of the first range, where each losing position may mark
     /// others of the block as a path with trailing 1s.
     fn solve_first<L: Lowest>(
         &mut self,
@@ -229,7 +229,7 @@ fn firsts_of(losing: Chunk, table: &Firsts) -> [Chunk; 2] {
     firsts
 }
 
-/// As [`Solver::sweep`], for the first chunk of the first range, whose paths with trailing 1s are
+/// As [`RangeSolver::sweep`], for the first chunk of the first range, whose paths with trailing 1s are
 /// positions of the same chunk.
 fn sweep_first(chunk: &mut Chunk, masks: &Masks, out: &mut [u32]) -> usize {
     let mut losing = Chunk::EMPTY;

@@ -12,7 +12,7 @@ use super::Plan;
 use super::ids::{SubmissionId, Unit};
 use super::jury::Doer;
 use super::messages::{Action, Loss, QuarantineReason, StopReason};
-use super::slots::{Content, State};
+use super::slots::{UnitContent, UnitState};
 use super::units::{Priority, priority, unit_at};
 
 /// The units that the coordinator computes at a time.
@@ -20,7 +20,7 @@ const AT_A_TIME: usize = 4;
 
 /// Why the coordinator computes a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum ArbitrationReason {
     /// Votes differ.
     Dispute,
     /// Nobody gives the votes that are missing.
@@ -33,7 +33,7 @@ pub(super) enum Cause {
 #[derive(Debug, Default)]
 pub(super) struct Arbitrations {
     /// Those that wait or are under way.
-    queue: BTreeMap<Priority, Cause>,
+    queue: BTreeMap<Priority, ArbitrationReason>,
     /// Those under way, and whether each draws on a range that was withdrawn since.
     under_way: BTreeMap<Unit, bool>,
     /// Whether one may have become possible.
@@ -69,12 +69,12 @@ impl Arbitrations {
         self.is_new = true;
     }
 
-    fn insert(&mut self, unit: Unit, cause: Cause) {
+    fn insert(&mut self, unit: Unit, cause: ArbitrationReason) {
         let before = self
             .queue
             .entry(priority(unit))
             .or_insert_with(|| cause.clone());
-        if matches!(cause, Cause::Failed(..)) {
+        if matches!(cause, ArbitrationReason::Failed(..)) {
             *before = cause;
         }
         self.is_new = true;
@@ -95,7 +95,7 @@ impl Arbitrations {
 
     /// Takes a unit out if it is in the queue only because votes differed, and not yet under way. Returns whether it was.
     pub(super) fn remove_dispute(&mut self, unit: Unit) -> bool {
-        let is_one = self.queue.get(&priority(unit)) == Some(&Cause::Dispute);
+        let is_one = self.queue.get(&priority(unit)) == Some(&ArbitrationReason::Dispute);
         let is_over = is_one && !self.under_way.contains_key(&unit);
         if is_over {
             self.queue.remove(&priority(unit));
@@ -106,7 +106,7 @@ impl Arbitrations {
 
 impl Plan {
     /// Has the coordinator compute a unit. No worker gets it until that is done.
-    pub(super) fn arbitrate(&mut self, unit: Unit, cause: Cause) {
+    pub(super) fn arbitrate(&mut self, unit: Unit, cause: ArbitrationReason) {
         self.arbitrations.insert(unit, cause);
         self.end_wait(unit);
         self.reconsider(unit);
@@ -122,7 +122,7 @@ impl Plan {
             let ready = |unit: &Unit| {
                 let state = self.units.state(*unit);
                 let is_free = !self.arbitrations.under_way.contains_key(unit);
-                is_free && self.units.is_ready(*unit) && !matches!(state, State::Committing(_))
+                is_free && self.units.is_ready(*unit) && !matches!(state, UnitState::Committing(_))
             };
             let next = self.arbitrations.units().find(ready);
             if let Some(unit) = next {
@@ -132,7 +132,7 @@ impl Plan {
                 let vote = vote.map(|vote| vote.submission);
                 self.out.push(Action::Arbitrate { unit, vote });
             } else if let Some(unit) = self.neglected() {
-                self.arbitrate(unit, Cause::Unsettled);
+                self.arbitrate(unit, ArbitrationReason::Unsettled);
             } else {
                 break;
             }
@@ -148,7 +148,7 @@ impl Plan {
         digest: Digest,
         is_forged: bool,
     ) {
-        let truth = range.map_or_else(|| Content::of_shard(digest), Content::of_range);
+        let truth = range.map_or_else(|| UnitContent::of_shard(digest), UnitContent::of_range);
         if self.arbitration_ended(unit).is_none() {
             self.out.push(Action::Forget { submission });
             return;
@@ -159,7 +159,7 @@ impl Plan {
         }
         let state = self.units.state(unit);
         if let Unit::Range(head) = unit
-            && state == State::Committed
+            && state == UnitState::Committed
         {
             self.finish_unit(unit, &[]);
             self.out.push(Action::Confirmed {
@@ -181,7 +181,7 @@ impl Plan {
             };
             self.quarantine(worker, QuarantineReason::Lied { unit });
         }
-        if self.is_running() && state == State::Ready {
+        if self.is_running() && state == UnitState::Ready {
             self.submit_own(submission, unit, truth);
         } else {
             self.reconsider(unit);
@@ -194,20 +194,22 @@ impl Plan {
         if let Some(cause) = self.arbitration_ended(unit) {
             self.reconsider(unit);
             let reason = match cause {
-                Cause::Failed(attempts, last) => StopReason::GaveUp {
+                ArbitrationReason::Failed(attempts, last) => StopReason::GaveUp {
                     unit,
                     attempts,
                     last,
                     own: reason,
                 },
-                Cause::Dispute | Cause::Unsettled => StopReason::ArbitrationFailed { unit, reason },
+                ArbitrationReason::Dispute | ArbitrationReason::Unsettled => {
+                    StopReason::ArbitrationFailed { unit, reason }
+                }
             };
             self.stop(reason);
         }
     }
 
     /// Ends the arbitration of a unit. Returns its cause, or `None` if the result is of no use.
-    fn arbitration_ended(&mut self, unit: Unit) -> Option<Cause> {
+    fn arbitration_ended(&mut self, unit: Unit) -> Option<ArbitrationReason> {
         let arbitrations = &mut self.arbitrations;
         let is_stale = arbitrations.under_way.remove(&unit);
         let is_stale = is_stale.unwrap_or_else(|| panic!("{unit} was not to be arbitrated"));
@@ -224,7 +226,7 @@ impl Plan {
             Unit::Range(head) => self.condemn(head),
             // The right shard is written over it. One that is computed is not being written.
             Unit::Shard(number) => {
-                if self.units.state(unit) == State::Committed {
+                if self.units.state(unit) == UnitState::Committed {
                     self.units.shards.reopen(number);
                 }
             }

@@ -9,11 +9,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::arbitration::Cause;
+use super::arbitration::ArbitrationReason;
 use super::ids::{Millis, Unit, WorkerId};
 use super::jury::Standing;
 use super::messages::Rejection;
-use super::slots::State;
+use super::slots::UnitState;
 use super::{Phase, Plan};
 
 /// The units that wait for votes.
@@ -59,8 +59,11 @@ impl Plan {
             self.reconsider(unit);
         } else if let Unit::Shard(number) = unit {
             self.rewrite(number);
-        } else if !matches!(self.units.state(unit), State::Ready | State::Blocked) {
-            self.arbitrate(unit, Cause::Unsettled);
+        } else if !matches!(
+            self.units.state(unit),
+            UnitState::Ready | UnitState::Blocked
+        ) {
+            self.arbitrate(unit, ArbitrationReason::Unsettled);
         }
     }
 

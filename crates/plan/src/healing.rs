@@ -10,10 +10,10 @@
 use chomp_table::sources::draws_on;
 use chomp_table::{Digest, Head};
 
-use super::arbitration::Cause;
+use super::arbitration::ArbitrationReason;
 use super::ids::{LeaseId, Unit};
 use super::messages::{Action, Rejection, StopReason};
-use super::slots::State;
+use super::slots::UnitState;
 use super::{Phase, Plan};
 
 impl Plan {
@@ -24,7 +24,7 @@ impl Plan {
         let unit = Unit::Range(head);
         if is_over
             || !self.units.contains(unit)
-            || self.units.state(unit) != State::Committed
+            || self.units.state(unit) != UnitState::Committed
             || self
                 .jury
                 .known(unit)
@@ -42,7 +42,7 @@ impl Plan {
         let times = self.units.ranges.count_lost_record(head);
         // Workers may put records that are none; the coordinator's own record stays.
         if times > self.settings.failures_max {
-            self.arbitrate(unit, Cause::Unsettled);
+            self.arbitrate(unit, ArbitrationReason::Unsettled);
         }
         self.reconsider(unit);
         if times > self.settings.failures_max + 1 {
@@ -63,7 +63,7 @@ impl Plan {
         dependants.dedup();
         for unit in dependants {
             if let Unit::Range(other) = unit
-                && self.units.state(unit) == State::Ready
+                && self.units.state(unit) == UnitState::Ready
             {
                 self.void_votes(unit, &Rejection::Stale);
                 self.drop_copies(unit);
@@ -75,9 +75,9 @@ impl Plan {
     /// No worker can find a durable range again whose sources are lost. The coordinator waits for them.
     fn block_reopened(&mut self) {
         for unit in self.jury.reopened().collect::<Vec<_>>() {
-            if self.units.state(unit) == State::Committed && !self.units.is_ready(unit) {
+            if self.units.state(unit) == UnitState::Committed && !self.units.is_ready(unit) {
                 self.drop_copies(unit);
-                self.arbitrate(unit, Cause::Unsettled);
+                self.arbitrate(unit, ArbitrationReason::Unsettled);
             }
         }
     }
@@ -125,17 +125,17 @@ impl Plan {
         let unit = Unit::Range(head);
         self.arbitrations.remove(unit);
         match self.units.state(unit) {
-            State::Committed => {
+            UnitState::Committed => {
                 let known = self.jury.known(unit).expect("it was committed");
                 self.drop_copies(unit);
                 self.units.ranges.uncommit(head, known);
             }
-            State::Ready => {
+            UnitState::Ready => {
                 self.drop_copies(unit);
                 self.units.ranges.block(head);
             }
-            State::Blocked => {}
-            State::Committing(submission) => {
+            UnitState::Blocked => {}
+            UnitState::Committing(submission) => {
                 let pending = self.pending_mut(submission);
                 pending.rejection = Some(Rejection::Stale);
                 let count = pending.next.len();

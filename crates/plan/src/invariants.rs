@@ -6,7 +6,7 @@ use chomp_table::Head;
 
 use super::jury::Standing;
 use super::messages::Work;
-use super::slots::State;
+use super::slots::UnitState;
 use super::units::priority;
 use super::workers::Waiter;
 use super::{LeaseId, Plan, SubmissionId, Unit, WorkerId};
@@ -92,7 +92,7 @@ impl Plan {
 
     fn check_states(&self) {
         for unit in self.all_units() {
-            if let State::Committing(submission) = self.units.state(unit) {
+            if let UnitState::Committing(submission) = self.units.state(unit) {
                 let pending = &self.pending[&submission];
                 let mut next = pending.next.iter();
                 assert!(pending.writing.contains(&unit) || next.any(|next| next.unit == unit));
@@ -100,7 +100,7 @@ impl Plan {
             let attempts = self.ready.of(unit);
             assert!(
                 attempts.is_none()
-                    || self.units.state(unit) == State::Ready
+                    || self.units.state(unit) == UnitState::Ready
                     || self.jury.is_reopened(unit),
                 "{unit} is not open"
             );
@@ -112,7 +112,7 @@ impl Plan {
         }
         for &head in &self.condemned {
             let state = self.units.state(Unit::Range(head));
-            assert!(matches!(state, State::Committing(_)));
+            assert!(matches!(state, UnitState::Committing(_)));
         }
     }
 
@@ -204,7 +204,10 @@ impl Plan {
                 let is_gone = matches!(unit, Unit::Shard(_)) && !self.units.contains(unit);
                 let state = (!is_gone).then(|| self.units.state(unit));
                 let is_shard = matches!(unit, Unit::Shard(_));
-                assert!(is_shard || state == Some(State::Committing(id)), "{unit}");
+                assert!(
+                    is_shard || state == Some(UnitState::Committing(id)),
+                    "{unit}"
+                );
             }
             for &waiter in &pending.waiters {
                 *waits.entry(waiter).or_default() += 1;
@@ -250,7 +253,7 @@ impl Plan {
             for unit in self.jury.reopened() {
                 let is_cared_for = awaited.contains(&unit)
                     || self.arbitrations.contains(unit)
-                    || self.units.state(unit) != State::Committed;
+                    || self.units.state(unit) != UnitState::Committed;
                 assert!(is_cared_for, "nobody cares for {unit}");
             }
         }

@@ -7,7 +7,7 @@ use chomp_table::RangeSummary;
 use super::Plan;
 use super::ids::{LeaseId, Unit, WorkerId};
 use super::messages::{Rejection, Work};
-use super::slots::State;
+use super::slots::UnitState;
 
 impl Plan {
     /// Whether results of this worker are taken at all.
@@ -95,7 +95,7 @@ impl Plan {
         if !work.contains(unit) {
             return Err(Rejection::NotLeased { unit, lease });
         }
-        if self.units.state(unit) == State::Blocked {
+        if self.units.state(unit) == UnitState::Blocked {
             return Err(Rejection::NotReady { unit });
         }
         Ok(work)

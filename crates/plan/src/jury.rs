@@ -37,13 +37,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use chomp_table::rng::mix;
 
 use super::ids::{ParticipantId, SubmissionId, Unit, WorkerId};
-use super::slots::Content;
+use super::slots::UnitContent;
 
 /// The result of a worker for a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Vote {
     pub(super) worker: WorkerId,
-    pub(super) content: Content,
+    pub(super) content: UnitContent,
     /// The result that it is of.
     pub(super) submission: SubmissionId,
 }
@@ -82,14 +82,14 @@ pub(super) enum Standing {
     /// Enough have found the same, but the unit is drawn, and one more is to find it.
     Agreed,
     /// Enough have found this.
-    Settled(Content),
+    Settled(UnitContent),
     /// Votes differ.
     Disputed,
 }
 
 /// How many votes a unit needs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rule {
+pub(super) struct VoteRule {
     /// The votes that each unit needs, at least 1.
     pub(super) replicas: u32,
     /// A range is drawn with a chance of 1 in `draw_one_in`, or never if it is 0.
@@ -102,9 +102,9 @@ pub(super) struct Rule {
 
 /// The settled content of a unit, and who found it.
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    content: Content,
-    /// Its trusted finders: the number of a set of [`Sets`].
+struct SettledContent {
+    content: UnitContent,
+    /// Its trusted finders: the number of a set of [`ParticipantSets`].
     finders: u32,
     /// The votes that it needed. 0 if the coordinator computed it.
     needed: u32,
@@ -120,12 +120,12 @@ struct Case {
 
 /// Sets of participants, each kept once: there are few, and many ranges have each.
 #[derive(Debug, Default)]
-struct Sets {
+struct ParticipantSets {
     all: Vec<Vec<ParticipantId>>,
     numbers: BTreeMap<Vec<ParticipantId>, u32>,
 }
 
-impl Sets {
+impl ParticipantSets {
     /// The number of the set of these, which ascend.
     fn number(&mut self, set: Vec<ParticipantId>) -> u32 {
         if let Some(&number) = self.numbers.get(&set) {
@@ -150,10 +150,10 @@ pub(super) struct Struck {
 /// The votes and what became of them.
 #[derive(Debug)]
 pub(super) struct Jury {
-    rule: Rule,
-    ranges: Vec<Option<Known>>,
-    shards: Vec<Option<Known>>,
-    sets: Sets,
+    rule: VoteRule,
+    ranges: Vec<Option<SettledContent>>,
+    shards: Vec<Option<SettledContent>>,
+    sets: ParticipantSets,
     cases: BTreeMap<Unit, Case>,
     /// The known units that have fewer finders than they needed.
     reopened: BTreeSet<Unit>,
@@ -165,13 +165,13 @@ pub(super) struct Jury {
 
 impl Jury {
     /// A jury for `ranges` ranges, none of which is known.
-    pub(super) fn new(rule: Rule, ranges: u64) -> Jury {
+    pub(super) fn new(rule: VoteRule, ranges: u64) -> Jury {
         let ranges = usize::try_from(ranges).expect("at most 2^HEAD_BITS_MAX");
         Jury {
             rule,
             ranges: vec![None; ranges],
             shards: Vec::new(),
-            sets: Sets::default(),
+            sets: ParticipantSets::default(),
             cases: BTreeMap::new(),
             reopened: BTreeSet::new(),
             withdrawals: BTreeMap::new(),
@@ -184,14 +184,20 @@ impl Jury {
     pub(super) fn recall(
         &mut self,
         unit: Unit,
-        content: Content,
+        content: UnitContent,
         finders: Vec<ParticipantId>,
         needed: u32,
     ) {
         self.know(unit, content, finders, needed);
     }
 
-    fn know(&mut self, unit: Unit, content: Content, mut finders: Vec<ParticipantId>, needed: u32) {
+    fn know(
+        &mut self,
+        unit: Unit,
+        content: UnitContent,
+        mut finders: Vec<ParticipantId>,
+        needed: u32,
+    ) {
         finders.sort_unstable();
         finders.dedup();
         if finders.len() < needed as usize {
@@ -199,7 +205,7 @@ impl Jury {
         } else {
             self.reopened.remove(&unit);
         }
-        let known = Known {
+        let known = SettledContent {
             content,
             finders: self.sets.number(finders),
             needed,
@@ -207,7 +213,7 @@ impl Jury {
         *self.place(unit) = Some(known);
     }
 
-    fn place(&mut self, unit: Unit) -> &mut Option<Known> {
+    fn place(&mut self, unit: Unit) -> &mut Option<SettledContent> {
         match unit {
             Unit::Range(head) => {
                 let index = usize::try_from(head.0).expect("a head of the table");
@@ -223,7 +229,7 @@ impl Jury {
         }
     }
 
-    fn of(&self, unit: Unit) -> Option<&Known> {
+    fn of(&self, unit: Unit) -> Option<&SettledContent> {
         let known = match unit {
             Unit::Range(head) => self.ranges.get(usize::try_from(head.0).ok()?),
             Unit::Shard(number) => self.shards.get(number as usize),
@@ -232,12 +238,12 @@ impl Jury {
     }
 
     /// The settled content of a unit, whether its finders are still trusted or not.
-    pub(super) fn known(&self, unit: Unit) -> Option<Content> {
+    pub(super) fn known(&self, unit: Unit) -> Option<UnitContent> {
         self.of(unit).map(|known| known.content)
     }
 
     /// Whether another content of this unit is known.
-    pub(super) fn differs(&self, unit: Unit, content: Content) -> bool {
+    pub(super) fn differs(&self, unit: Unit, content: UnitContent) -> bool {
         self.known(unit).is_some_and(|known| known != content)
     }
 
@@ -405,7 +411,7 @@ impl Jury {
         &mut self,
         unit: Unit,
         current: Option<Vote>,
-    ) -> (Content, Vec<ParticipantId>, Vec<Vote>) {
+    ) -> (UnitContent, Vec<ParticipantId>, Vec<Vote>) {
         let votes = self.void(unit);
         let known = self.of(unit).copied();
         let content = known.map(|known| known.content);
@@ -423,7 +429,7 @@ impl Jury {
 
     /// Those that found something else than the truth: a worker of each, if that is known. If the file is forged that
     /// the votes speak of, or the finders if there are no votes, all of these did: each has written or read it.
-    pub(super) fn liars(&self, unit: Unit, truth: Content, is_forged: bool) -> Vec<Doer> {
+    pub(super) fn liars(&self, unit: Unit, truth: UnitContent, is_forged: bool) -> Vec<Doer> {
         let is_wrong = |vote: &&Vote| is_forged || vote.content != truth;
         let wrong = self.votes(unit).iter().filter(is_wrong);
         let mut liars: Vec<Doer> = wrong.map(|vote| Doer::Worker(vote.worker)).collect();
@@ -436,7 +442,7 @@ impl Jury {
     }
 
     /// Takes what the coordinator has computed for the known content. Returns the votes.
-    pub(super) fn truth(&mut self, unit: Unit, content: Content) -> Vec<Vote> {
+    pub(super) fn truth(&mut self, unit: Unit, content: UnitContent) -> Vec<Vote> {
         let votes = self.void(unit);
         self.know(unit, content, Vec::new(), 0);
         votes
@@ -471,7 +477,7 @@ impl Jury {
         let units = ranges.zip(&self.ranges);
         let units = units.chain((0..).map(Unit::Shard).zip(&self.shards));
         let found = units.filter_map(|(unit, known)| known.as_ref().map(|known| (unit, *known)));
-        let found: Vec<(Unit, Known)> = found
+        let found: Vec<(Unit, SettledContent)> = found
             .filter(|(_, known)| theirs[known.finders as usize])
             .collect();
         for (unit, known) in found {

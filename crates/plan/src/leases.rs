@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use chomp_table::Head;
 
 use super::Plan;
-use super::arbitration::Cause;
+use super::arbitration::ArbitrationReason;
 use super::attempts::{Attempts, Wish};
 use super::ids::{LeaseId, Millis, ParticipantId, SubmissionId, Unit, WorkerId};
 use super::messages::{Action, Loss, Work};
-use super::slots::{FailedAttempt, State};
+use super::slots::{FailedAttempt, UnitState};
 use super::units::priority;
 
 /// The most units of ended leases that are remembered: those of some minutes of a large job, and 10 MB at most.
@@ -240,7 +240,7 @@ impl Plan {
         {
             let is_open = self.units.contains(unit) && self.is_open(unit);
             if self.is_running() && is_open && self.ready.is_left_over(unit) {
-                self.arbitrate(unit, Cause::Unsettled);
+                self.arbitrate(unit, ArbitrationReason::Unsettled);
             }
         }
     }
@@ -317,7 +317,7 @@ impl Plan {
             FailedAttempt::Failed => self.settings.failures_max,
         };
         if attempts >= most && !self.is_faulty() {
-            self.arbitrate(unit, Cause::Failed(attempts, last.clone()));
+            self.arbitrate(unit, ArbitrationReason::Failed(attempts, last.clone()));
         }
     }
 
@@ -392,13 +392,13 @@ impl Plan {
     /// Whether this unit may be leased for computing it.
     pub(super) fn is_open(&self, unit: Unit) -> bool {
         let is_wanted = match self.units.state(unit) {
-            State::Ready => true,
-            State::Committed => {
+            UnitState::Ready => true,
+            UnitState::Committed => {
                 matches!(unit, Unit::Range(_))
                     && self.jury.is_reopened(unit)
                     && self.units.is_ready(unit)
             }
-            State::Blocked | State::Committing(_) => false,
+            UnitState::Blocked | UnitState::Committing(_) => false,
         };
         is_wanted && !self.arbitrations.contains(unit)
     }

@@ -132,11 +132,11 @@ pub use settings::HEAD_BITS_MAX;
 use arbitration::Arbitrations;
 use attempts::ReadyQueue;
 use eligible::Awaited;
-use jury::{Jury, Rule};
+use jury::{Jury, VoteRule};
 use leases::{Ended, Lease, TypicalTaskTime};
-use patience::Patience;
-use ranges::Ranges;
-use shards::Shards;
+use patience::Credits;
+use ranges::RangeStates;
+use shards::ShardStates;
 use submissions::Pending;
 use units::Units;
 use workers::{Outcast, Waiter, Worker};
@@ -168,7 +168,7 @@ pub struct Plan {
     threads: u64,
     /// The participants whose workers get no more tasks.
     outcasts: BTreeMap<ParticipantId, Outcast>,
-    patience: Patience,
+    patience: Credits,
     jury: Jury,
     /// The units that wait for votes.
     awaited: Awaited,
@@ -224,7 +224,7 @@ impl Plan {
     ///
     /// If the job has too many ranges, or `past` knows a unit in two versions.
     pub fn new(settings: Settings, past: &Past) -> Result<(Plan, Vec<Action>), PlanError> {
-        let ranges = Ranges::new(&settings, &past.ranges)?;
+        let ranges = RangeStates::new(&settings, &past.ranges)?;
         let mut plan = Plan::of(settings, ranges);
         plan.recall(past)?;
         for head in (0..plan.units.ranges.count()).map(Head) {
@@ -248,9 +248,9 @@ impl Plan {
         Ok((plan, actions))
     }
 
-    fn of(settings: Settings, ranges: Ranges) -> Plan {
+    fn of(settings: Settings, ranges: RangeStates) -> Plan {
         let next_lease = settings.epoch << 32;
-        let rule = Rule {
+        let rule = VoteRule {
             replicas: settings.replicas.max(1),
             draw_one_in: settings.draw_one_in,
             draw_own_one_in: settings.draw_own_one_in,
@@ -262,7 +262,7 @@ impl Plan {
             phase: Phase::Running,
             units: Units {
                 ranges,
-                shards: Shards::default(),
+                shards: ShardStates::default(),
             },
             ready: ReadyQueue::new(settings.head_bits()),
             arbitrations: Arbitrations::default(),
@@ -271,7 +271,7 @@ impl Plan {
             threads: 0,
             present: BTreeMap::new(),
             outcasts: BTreeMap::new(),
-            patience: Patience::default(),
+            patience: Credits::default(),
             jury,
             awaited: Awaited::default(),
             asked: BTreeSet::new(),
@@ -310,7 +310,7 @@ impl Plan {
     ///
     /// If the job has too many ranges.
     pub fn finished(settings: Settings, losing: u64) -> Result<Plan, PlanError> {
-        let ranges = Ranges::all_done(&settings, losing)?;
+        let ranges = RangeStates::all_done(&settings, losing)?;
         let mut plan = Plan::of(settings, ranges);
         plan.phase = Phase::Finished;
         Ok(plan)

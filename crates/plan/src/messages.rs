@@ -284,7 +284,7 @@ pub struct JobProgress {
     pub shards: u64,
     /// The shards that are committed.
     pub shards_done: u64,
-    /// The [work](crate::forecast::Work) of all ranges.
+    /// The [work](crate::forecast::JobWork) of all ranges.
     pub work: u64,
     /// That of the committed ranges.
     pub work_done: u64,

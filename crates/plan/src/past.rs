@@ -7,7 +7,7 @@ use chomp_table::{Digest, RangeSummary};
 use super::Plan;
 use super::ids::{ParticipantId, Unit};
 use super::messages::{PlanError, QuarantineReason};
-use super::slots::Content;
+use super::slots::UnitContent;
 use super::workers::Outcast;
 
 /// All that is known of a job from before. Units beyond the table are ignored.
@@ -54,7 +54,7 @@ impl Plan {
             if !self.units.contains(unit) {
                 continue;
             }
-            let content = Content::of_range(*range);
+            let content = UnitContent::of_range(*range);
             match self.jury.known(unit) {
                 Some(known) if known != content && is_done => {
                     return Err(PlanError::Disagreement { unit });
@@ -76,7 +76,7 @@ impl Plan {
         Ok(())
     }
 
-    fn recall_unit(&mut self, unit: Unit, content: Content, found: &BTreeMap<Unit, Found>) {
+    fn recall_unit(&mut self, unit: Unit, content: UnitContent, found: &BTreeMap<Unit, Found>) {
         let Found { finders, needed } = found.get(&unit).cloned().unwrap_or_default();
         self.jury.recall(unit, content, finders, needed);
     }

@@ -25,7 +25,7 @@ const WAIT_MS: u64 = 100;
 
 /// The credits of all participants, but for those that have done nothing yet.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct Credits {
     accounts: BTreeMap<ParticipantId, Account>,
     /// Whether a participant came to owe something since the units that wait for votes were looked at.
     has_new_debtor: bool,
@@ -47,7 +47,7 @@ impl Default for Account {
     }
 }
 
-impl Patience {
+impl Credits {
     /// The account of a participant that owes something.
     fn of(&self, participant: ParticipantId) -> Option<&Account> {
         let account = self.accounts.get(&participant);

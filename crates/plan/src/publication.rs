@@ -6,10 +6,10 @@
 
 use chomp_table::{Digest, Head};
 
-use super::arbitration::Cause;
+use super::arbitration::ArbitrationReason;
 use super::ids::{ParticipantId, Unit};
 use super::messages::{Action, StopReason};
-use super::slots::{Content, State};
+use super::slots::{UnitContent, UnitState};
 use super::units::Units;
 use super::{Found, Phase, Plan};
 
@@ -73,7 +73,7 @@ impl Plan {
             if self.units.contains(unit) && last < missing {
                 self.ready.close(unit);
                 let Found { finders, needed } = found;
-                let content = Content::of_shard(digest);
+                let content = UnitContent::of_shard(digest);
                 self.jury.recall(unit, content, finders, needed);
                 self.units.shards.commit(number);
                 if self.jury.is_reopened(unit) {
@@ -111,10 +111,10 @@ impl Plan {
     /// Has the coordinator write a shard.
     pub(super) fn rewrite(&mut self, number: u32) {
         let unit = Unit::Shard(number);
-        if self.units.state(unit) == State::Committed {
+        if self.units.state(unit) == UnitState::Committed {
             self.units.shards.reopen(number);
         }
-        self.arbitrate(unit, Cause::Unsettled);
+        self.arbitrate(unit, ArbitrationReason::Unsettled);
     }
 
     /// Notes that the table is not published because of this range. The coordinator computes it again, or a worker does
@@ -123,7 +123,7 @@ impl Plan {
         match lost {
             Some(digest) => self.lost(head, digest),
             None if self.suspects.insert(head) => {
-                self.arbitrate(Unit::Range(head), Cause::Unsettled);
+                self.arbitrate(Unit::Range(head), ArbitrationReason::Unsettled);
             }
             None => self.stop(StopReason::PublishFailed { reason }),
         }

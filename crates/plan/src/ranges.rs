@@ -11,17 +11,17 @@ use std::collections::BTreeMap;
 
 use chomp_table::{Head, RangeBits, RangeSummary, head, sources};
 
-use crate::forecast::Work;
+use crate::forecast::JobWork;
 
 use super::messages::PlanError;
 use super::settings::Settings;
-use super::slots::{Content, Slot, State};
+use super::slots::{Slot, UnitContent, UnitState};
 
 /// The end of a list of watchers.
 const NOBODY: u32 = u32::MAX;
 
 #[derive(Debug)]
-pub(super) struct Ranges {
+pub(super) struct RangeStates {
     range_bits: RangeBits,
     /// The heads of each layer, ascending.
     layers: Vec<Vec<Head>>,
@@ -43,28 +43,31 @@ pub(super) struct Ranges {
     done: u64,
     resumed: u64,
     losing: u64,
-    work: Work,
+    work: JobWork,
     work_total: u64,
     work_done: u64,
 }
 
-impl Ranges {
-    pub(super) fn new(settings: &Settings, done: &[RangeSummary]) -> Result<Ranges, PlanError> {
+impl RangeStates {
+    pub(super) fn new(
+        settings: &Settings,
+        done: &[RangeSummary],
+    ) -> Result<RangeStates, PlanError> {
         settings.check()?;
         let range_bits = settings.range_bits;
         let layers = head::layers(settings.size, range_bits);
         let count: usize = layers.iter().map(Vec::len).sum();
         let missing: Vec<usize> = layers.iter().map(Vec::len).collect();
-        let work = Work::new(settings.size, range_bits);
+        let work = JobWork::new(settings.size, range_bits);
         let of_layers = work.ranges.iter().zip(&missing);
         let work_total = of_layers.map(|(each, &count)| each * count as u64).sum();
-        let mut ranges = Ranges {
+        let mut ranges = RangeStates {
             range_bits,
             layers,
             missing_at_start: Vec::new(),
             missing,
             open: 0,
-            slots: vec![Slot::new(State::Blocked); count],
+            slots: vec![Slot::new(UnitState::Blocked); count],
             committed: vec![0; count.div_ceil(64)],
             watchers: vec![NOBODY; count],
             next_watcher: vec![NOBODY; count],
@@ -79,7 +82,7 @@ impl Ranges {
         for summary in done {
             let head = summary.head;
             if ranges.contains(head) && !ranges.is_committed(head) {
-                ranges.count_committed(head, Content::of_range(*summary));
+                ranges.count_committed(head, UnitContent::of_range(*summary));
             }
         }
         ranges.resumed = ranges.done;
@@ -91,10 +94,10 @@ impl Ranges {
     }
 
     /// The ranges of a job of which nothing is left to do and nothing needs to be known.
-    pub(super) fn all_done(settings: &Settings, losing: u64) -> Result<Ranges, PlanError> {
-        let mut ranges = Ranges::new(settings, &[])?;
+    pub(super) fn all_done(settings: &Settings, losing: u64) -> Result<RangeStates, PlanError> {
+        let mut ranges = RangeStates::new(settings, &[])?;
         for slot in &mut ranges.slots {
-            slot.state = State::Committed;
+            slot.state = UnitState::Committed;
         }
         ranges.watchers.fill(NOBODY);
         ranges.missing.fill(0);
@@ -106,7 +109,7 @@ impl Ranges {
     }
 
     /// Notes that a range with this content is durable. Returns the ranges that became ready by this.
-    pub(super) fn commit(&mut self, head: Head, content: Content) -> Vec<Head> {
+    pub(super) fn commit(&mut self, head: Head, content: UnitContent) -> Vec<Head> {
         self.count_committed(head, content);
         let mut ready = Vec::new();
         let mut next = std::mem::replace(&mut self.watchers[index(head)], NOBODY);
@@ -120,8 +123,8 @@ impl Ranges {
         ready
     }
 
-    fn count_committed(&mut self, head: Head, content: Content) {
-        self.slot_mut(head).state = State::Committed;
+    fn count_committed(&mut self, head: Head, content: UnitContent) {
+        self.slot_mut(head).state = UnitState::Committed;
         self.committed[index(head) / 64] |= 1 << (head.0 % 64);
         let layer = head.layer() as usize;
         self.missing[layer] -= 1;
@@ -135,7 +138,7 @@ impl Ranges {
 
     /// Notes that a committed range is not done any more, because its record is lost or its content is withdrawn.
     /// Returns whether it is ready. The caller has to [block](Self::block) the ranges that draw on it next.
-    pub(super) fn uncommit(&mut self, head: Head, known: Content) -> bool {
+    pub(super) fn uncommit(&mut self, head: Head, known: UnitContent) -> bool {
         self.committed[index(head) / 64] &= !(1 << (head.0 % 64));
         let layer = head.layer() as usize;
         self.missing[layer] += 1;
@@ -155,13 +158,13 @@ impl Ranges {
 
     /// Finds out anew whether a range that is not committed is ready, and returns that.
     pub(super) fn block(&mut self, head: Head) -> bool {
-        self.slot_mut(head).state = State::Blocked;
+        self.slot_mut(head).state = UnitState::Blocked;
         self.unblock(head)
     }
 
     /// Makes a blocked range ready, or has it watch another source. Returns whether it is ready now.
     fn unblock(&mut self, head: Head) -> bool {
-        if self.slot(head).state != State::Blocked {
+        if self.slot(head).state != UnitState::Blocked {
             return false;
         }
         let blocker = self.blocker(head);
@@ -171,7 +174,7 @@ impl Ranges {
                 let watcher = u32::try_from(head.0).expect("a head of the table");
                 self.next_watcher[index(head)] = std::mem::replace(first, watcher);
             }
-            None => self.slot_mut(head).state = State::Ready,
+            None => self.slot_mut(head).state = UnitState::Ready,
         }
         blocker.is_none()
     }
@@ -284,7 +287,7 @@ impl Ranges {
 
     /// Recounts everything that is kept more than once.
     #[cfg(any(test, feature = "testing"))]
-    pub(super) fn check(&self, content: impl Fn(Head) -> Option<Content>) {
+    pub(super) fn check(&self, content: impl Fn(Head) -> Option<UnitContent>) {
         let heads = || (0..self.count()).map(Head);
         let mut watching = Vec::new();
         for watched in heads() {
@@ -297,16 +300,16 @@ impl Ranges {
             }
         }
         watching.sort_unstable();
-        let blocked = heads().filter(|&head| self.slot(head).state == State::Blocked);
+        let blocked = heads().filter(|&head| self.slot(head).state == UnitState::Blocked);
         assert!(watching.into_iter().eq(blocked), "each watches one");
         for head in heads() {
             let ready = self.is_ready(head);
             let state = self.slot(head).state;
-            assert_eq!(self.is_committed(head), state == State::Committed);
+            assert_eq!(self.is_committed(head), state == UnitState::Committed);
             // A committed range may be there without its sources: they may have been lost since.
-            assert!(ready || state != State::Ready, "{head} is not ready");
+            assert!(ready || state != UnitState::Ready, "{head} is not ready");
             assert!(
-                !ready || state != State::Blocked,
+                !ready || state != UnitState::Blocked,
                 "{head} could be computed"
             );
         }
@@ -349,7 +352,7 @@ mod tests {
     fn followers_are_those_of_the_sources() {
         let range_bits = chomp_table::RangeBits::new(12).unwrap();
         let settings = Settings::new(18, range_bits);
-        let ranges = Ranges::new(&settings, &[]).unwrap();
+        let ranges = RangeStates::new(&settings, &[]).unwrap();
         let by_layer = || ranges.layers.iter().flatten();
         for first in (0..64).map(Head) {
             let mut follows = vec![first];

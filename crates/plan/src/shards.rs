@@ -2,11 +2,11 @@
 
 use chomp_table::Head;
 
-use super::ranges::Ranges;
-use super::slots::{Slot, State};
+use super::ranges::RangeStates;
+use super::slots::{Slot, UnitState};
 
 #[derive(Clone, Copy, Debug)]
-struct Shard {
+struct ShardState {
     slot: Slot,
     /// The range in which it begins.
     head: Head,
@@ -16,10 +16,10 @@ struct Shard {
     losses: u32,
 }
 
-impl Shard {
-    fn new(head: Head, skip: u64) -> Shard {
-        Shard {
-            slot: Slot::new(State::Ready),
+impl ShardState {
+    fn new(head: Head, skip: u64) -> ShardState {
+        ShardState {
+            slot: Slot::new(UnitState::Ready),
             head,
             skip,
             losses: 0,
@@ -29,26 +29,26 @@ impl Shard {
 
 /// The shards of the table; none before it is cut.
 #[derive(Debug, Default)]
-pub(super) struct Shards {
-    all: Vec<Shard>,
+pub(super) struct ShardStates {
+    all: Vec<ShardState>,
     done: u64,
     /// How often they were forgotten: what was begun before that is of no more use.
     pub(super) generation: u32,
 }
 
-impl Shards {
+impl ShardStates {
     /// Cuts the table, of which all ranges are committed. Each shard has `words` stored words, in the order of ranges,
     /// and the last shard has the rest; there is at least one.
-    pub(super) fn cut(&mut self, ranges: &Ranges, stored: impl Fn(Head) -> u64, words: u64) {
+    pub(super) fn cut(&mut self, ranges: &RangeStates, stored: impl Fn(Head) -> u64, words: u64) {
         self.done = 0;
         let words = words.max(1);
-        self.all = vec![Shard::new(Head(0), 0)];
+        self.all = vec![ShardState::new(Head(0), 0)];
         let (mut before, mut next) = (0u64, words);
         for head in (0..ranges.count()).map(Head) {
             let after = before.saturating_add(stored(head));
             while next < after {
                 let skip = next - before;
-                self.all.push(Shard::new(head, skip));
+                self.all.push(ShardState::new(head, skip));
                 next = next.saturating_add(words);
             }
             before = after;
@@ -110,24 +110,24 @@ impl Shards {
 
     /// Notes that a shard is durable.
     pub(super) fn commit(&mut self, number: u32) {
-        self.slot_mut(number).state = State::Committed;
+        self.slot_mut(number).state = UnitState::Committed;
         self.done += 1;
     }
 
     /// Notes that the content of a durable shard is wrong.
     pub(super) fn reopen(&mut self, number: u32) {
-        self.slot_mut(number).state = State::Ready;
+        self.slot_mut(number).state = UnitState::Ready;
         self.done -= 1;
     }
 
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn check(&self) {
-        let is_done = |shard: &&Shard| shard.slot.state == State::Committed;
+        let is_done = |shard: &&ShardState| shard.slot.state == UnitState::Committed;
         assert_eq!(self.done, self.all.iter().filter(is_done).count() as u64);
         assert!(
             self.all
                 .iter()
-                .all(|shard| shard.slot.state != State::Blocked)
+                .all(|shard| shard.slot.state != UnitState::Blocked)
         );
     }
 }

@@ -6,23 +6,23 @@ use super::ids::SubmissionId;
 
 /// The content of a unit. A worker tells the counts of a range as it tells the digest, so all three have to agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Content {
+pub(super) struct UnitContent {
     pub(super) count: u64,
     pub(super) stored: u64,
     pub(super) digest: Digest,
 }
 
-impl Content {
-    pub(super) fn of_range(summary: RangeSummary) -> Content {
-        Content {
+impl UnitContent {
+    pub(super) fn of_range(summary: RangeSummary) -> UnitContent {
+        UnitContent {
             count: summary.count,
             stored: summary.stored,
             digest: summary.digest,
         }
     }
 
-    pub(super) fn of_shard(digest: Digest) -> Content {
-        Content {
+    pub(super) fn of_shard(digest: Digest) -> UnitContent {
+        UnitContent {
             count: 0,
             stored: 0,
             digest,
@@ -32,7 +32,7 @@ impl Content {
 
 /// How far a unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum UnitState {
     /// Some of its sources are not committed.
     Blocked,
     /// It may be computed.
@@ -54,13 +54,13 @@ pub(super) enum FailedAttempt {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    pub(super) state: State,
+    pub(super) state: UnitState,
     expiries: u32,
     failures: u32,
 }
 
 impl Slot {
-    pub(super) const fn new(state: State) -> Slot {
+    pub(super) const fn new(state: UnitState) -> Slot {
         Slot {
             state,
             expiries: 0,

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use chomp_table::{Digest, RangeSummary};
 
 use super::Plan;
-use super::arbitration::Cause;
+use super::arbitration::ArbitrationReason;
 use super::ids::{LeaseId, ParticipantId, SubmissionId, Unit, WorkerId};
 use super::jury::{Standing, Vote};
 use super::messages::{Action, AgreedUnit, Loss, Rejection, StopReason, Verdict};
-use super::slots::{Content, State};
+use super::slots::{UnitContent, UnitState};
 
 /// A result that is not answered, or whose votes on some unit wait for others.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl Pending {
 struct JudgedResult {
     submission: SubmissionId,
     worker: WorkerId,
-    units: Vec<(Unit, Content)>,
+    units: Vec<(Unit, UnitContent)>,
     /// The unit that is to be found by another one too, since its worker is new.
     of_newcomer: Option<Unit>,
 }
@@ -76,8 +76,8 @@ impl Plan {
         lease: LeaseId,
         ranges: &[RangeSummary],
     ) {
-        let unit = |range: &RangeSummary| (Unit::Range(range.head), Content::of_range(*range));
-        let units: Vec<(Unit, Content)> = ranges.iter().map(unit).collect();
+        let unit = |range: &RangeSummary| (Unit::Range(range.head), UnitContent::of_range(*range));
+        let units: Vec<(Unit, UnitContent)> = ranges.iter().map(unit).collect();
         let judged = self.judge_ranges(worker, lease, ranges);
         let mut of_newcomer = None;
         if judged.is_ok()
@@ -106,7 +106,7 @@ impl Plan {
         shard: u32,
         digest: Digest,
     ) {
-        let unit = (Unit::Shard(shard), Content::of_shard(digest));
+        let unit = (Unit::Shard(shard), UnitContent::of_shard(digest));
         let judged = self.judge_shard(worker, lease, unit.0);
         let result = JudgedResult {
             submission,
@@ -172,7 +172,7 @@ impl Plan {
             };
             self.take_vote(unit, vote, of_newcomer == Some(unit));
             match self.units.state(unit) {
-                State::Committing(writer) if writer != submission => {
+                UnitState::Committing(writer) if writer != submission => {
                     let writer = self.pending_mut(writer);
                     // One that was asked to wait by an earlier unit waits once more: each write tells once.
                     writer.waiters.push(submission);
@@ -195,7 +195,7 @@ impl Plan {
 
     /// Takes a vote, and does what follows from it.
     fn take_vote(&mut self, unit: Unit, vote: Vote, is_of_newcomer: bool) {
-        let is_missing = self.units.state(unit) == State::Ready;
+        let is_missing = self.units.state(unit) == UnitState::Ready;
         let is_counted = self.jury.vote(unit, vote, is_of_newcomer);
         if is_counted {
             self.pending_mut(vote.submission).votes += 1;
@@ -212,7 +212,7 @@ impl Plan {
                 }
                 Standing::Agreed => self.await_votes(unit),
                 Standing::Open => {}
-                Standing::Disputed => self.arbitrate(unit, Cause::Dispute),
+                Standing::Disputed => self.arbitrate(unit, ArbitrationReason::Dispute),
             }
         }
         self.pending_mut(vote.submission).awaits_others = true;
@@ -235,7 +235,7 @@ impl Plan {
     /// Takes the content on which all agree for right. If the unit has to be written, that is done next with the first
     /// result that has it. `current` is the vote that is just being taken.
     pub(super) fn settle(&mut self, unit: Unit, current: Option<Vote>) {
-        let is_missing = self.units.state(unit) == State::Ready;
+        let is_missing = self.units.state(unit) == UnitState::Ready;
         let (content, finders, votes) = self.jury.settle(unit, current);
         self.end_wait(unit);
         self.finish_unit(unit, &finders);
@@ -332,7 +332,12 @@ impl Plan {
     }
 
     /// Has a result written that the coordinator computed itself.
-    pub(super) fn submit_own(&mut self, submission: SubmissionId, unit: Unit, content: Content) {
+    pub(super) fn submit_own(
+        &mut self,
+        submission: SubmissionId,
+        unit: Unit,
+        content: UnitContent,
+    ) {
         self.begin_submission(submission);
         self.finish_unit(unit, &[]);
         let own = Vote {
@@ -347,7 +352,8 @@ impl Plan {
     /// Has a unit written next, with the result of this vote.
     fn queue_write(&mut self, vote: &Vote, unit: Unit, finders: Vec<ParticipantId>) {
         let submission = vote.submission;
-        self.units.set_state(unit, State::Committing(submission));
+        self.units
+            .set_state(unit, UnitState::Committing(submission));
         let agreed = AgreedUnit { unit, finders };
         let pending = self.pending_mut(submission);
         pending.is_of_use = true;
@@ -411,7 +417,7 @@ impl Plan {
                     self.condemned.remove(&head);
                     self.units.ranges.block(head);
                 }
-                Unit::Shard(_) => self.units.set_state(unit, State::Ready),
+                Unit::Shard(_) => self.units.set_state(unit, UnitState::Ready),
             }
             self.reconsider(unit);
         }

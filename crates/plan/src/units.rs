@@ -3,9 +3,9 @@
 use chomp_table::Head;
 
 use super::ids::Unit;
-use super::ranges::Ranges;
-use super::shards::Shards;
-use super::slots::{FailedAttempt, Slot, State};
+use super::ranges::RangeStates;
+use super::shards::ShardStates;
+use super::slots::{FailedAttempt, Slot, UnitState};
 
 /// The layer of shards: above all layers of ranges.
 pub(super) const SHARDS: u32 = u32::MAX - 1;
@@ -31,8 +31,8 @@ pub(super) fn unit_at((layer, number): Priority) -> Unit {
 /// All units of a job.
 #[derive(Debug)]
 pub(super) struct Units {
-    pub(super) ranges: Ranges,
-    pub(super) shards: Shards,
+    pub(super) ranges: RangeStates,
+    pub(super) shards: ShardStates,
 }
 
 impl Units {
@@ -57,11 +57,11 @@ impl Units {
         }
     }
 
-    pub(super) fn state(&self, unit: Unit) -> State {
+    pub(super) fn state(&self, unit: Unit) -> UnitState {
         self.slot(unit).state
     }
 
-    pub(super) fn set_state(&mut self, unit: Unit, state: State) {
+    pub(super) fn set_state(&mut self, unit: Unit, state: UnitState) {
         self.slot_mut(unit).state = state;
     }
 

@@ -7,7 +7,7 @@ use crate::Losing;
 
 /// A position, and whether it is losing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Verdict {
+pub struct PositionVerdict {
     /// The lengths of its rows, from the poisoned corner outwards.
     pub rows: Vec<u32>,
     /// Its word.
@@ -26,7 +26,7 @@ pub struct Verdict {
 pub struct Answer {
     /// The position, and whether it is losing.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub verdict: PositionVerdict,
     /// The moves that leave a losing position, by row, then by column.
     pub winning_moves: Vec<(u32, u32)>,
     /// The rows of the positions that these moves leave, in the same order: all losing positions that are
@@ -42,10 +42,13 @@ pub struct Answer {
 ///
 /// If the table does not cover one of them, or the part of it that holds the answer cannot be
 /// read or is damaged.
-pub fn verdicts(table: &impl Losing, positions: &[Position]) -> Result<Vec<Verdict>, TableError> {
+pub fn verdicts(
+    table: &impl Losing,
+    positions: &[Position],
+) -> Result<Vec<PositionVerdict>, TableError> {
     let words: Vec<Word> = positions.iter().map(Word::from).collect();
     let losing = table.are_losing(&words)?;
-    let verdict = |((position, word), losing): ((&Position, Word), bool)| Verdict {
+    let verdict = |((position, word), losing): ((&Position, Word), bool)| PositionVerdict {
         rows: position.rows().to_vec(),
         word: word.get(),
         bits: word.bits(),

@@ -27,7 +27,7 @@ use serde::Serialize;
 use crate::answer::{JSON, busy, json, problem, text};
 use crate::current::{Current, Now, OpenTable};
 use crate::damage_log::{DamageLog, damaged};
-use crate::door::Cost;
+use crate::door::AnswerCost;
 use crate::lookups::{Lookups, NotDone};
 use crate::net::Caller;
 use crate::openings::NoList;
@@ -40,7 +40,7 @@ const SIDES_MAX: u32 = 32 + 250;
 /// The most positions inside one whose depth is told: they take some milliseconds.
 const INSIDE_MAX: u64 = 1 << 17;
 /// The cost charged for every depth: the most that one can cost.
-const DEPTH_COST: Cost = Cost(20);
+const DEPTH_COST: AnswerCost = AnswerCost(20);
 
 /// Answers the API's questions about positions and tables.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ impl Api {
     pub(crate) async fn value(State(api): State<Api>, caller: Caller, position: Text) -> Response {
         let answer = async {
             let position: Partition = short(position)?.parse()?;
-            let (values, cost) = (api.values.clone(), Cost(position.area()));
+            let (values, cost) = (api.values.clone(), AnswerCost(position.area()));
             let asked = api
                 .lookups
                 .run(caller.address, move || values.answer(&position));
@@ -206,7 +206,7 @@ impl Api {
             };
             let answer = question(&table)?;
             let mut response = json(StatusCode::OK, &answer);
-            let cost = Cost(table.read.get().saturating_sub(1));
+            let cost = AnswerCost(table.read.get().saturating_sub(1));
             response.extensions_mut().insert(cost);
             Ok(response)
         });

@@ -18,12 +18,12 @@ const CHUNK_BYTES: u64 = 64 << 10;
 const CHUNKS_AHEAD: usize = 1;
 
 /// Bytes of a body, or why there are no more.
-pub type Chunk = io::Result<Bytes>;
+pub type BodyChunk = io::Result<Bytes>;
 
 /// A body whose bytes come from a task, a chunk at a time.
 #[derive(Debug)]
 pub struct ChunkBody {
-    chunks: mpsc::Receiver<Chunk>,
+    chunks: mpsc::Receiver<BodyChunk>,
     /// The bytes to come, if that is known.
     left: Option<u64>,
 }
@@ -35,7 +35,7 @@ impl ChunkBody {
         clippy::disallowed_methods,
         reason = "ends with the body that it fills"
     )]
-    pub fn new<F>(length: Option<u64>, fill: impl FnOnce(mpsc::Sender<Chunk>) -> F) -> ChunkBody
+    pub fn new<F>(length: Option<u64>, fill: impl FnOnce(mpsc::Sender<BodyChunk>) -> F) -> ChunkBody
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -91,7 +91,7 @@ pub(crate) fn of_file(file: File, part: Range<u64>) -> ChunkBody {
     ChunkBody::new(Some(length), |chunks| send(Arc::new(file), part, chunks))
 }
 
-async fn send(file: Arc<File>, part: Range<u64>, chunks: mpsc::Sender<Chunk>) {
+async fn send(file: Arc<File>, part: Range<u64>, chunks: mpsc::Sender<BodyChunk>) {
     let mut start = part.start;
     while start < part.end {
         let end = part.end.min(start + CHUNK_BYTES);
@@ -110,7 +110,7 @@ async fn send(file: Arc<File>, part: Range<u64>, chunks: mpsc::Sender<Chunk>) {
     }
 }
 
-fn read(file: &File, part: Range<u64>) -> Chunk {
+fn read(file: &File, part: Range<u64>) -> BodyChunk {
     let length = usize::try_from(part.end - part.start).expect("a chunk fits in memory");
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, part.start)?;

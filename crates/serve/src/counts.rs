@@ -27,11 +27,11 @@ struct Counting {
     stop: AtomicBool,
     /// The words counted so far.
     counted: AtomicU64,
-    stage: Mutex<Stage>,
+    stage: Mutex<CountsState>,
 }
 
 #[derive(Debug, Default)]
-enum Stage {
+enum CountsState {
     /// Nobody asked yet, or those who did were told what failed.
     #[default]
     Idle,
@@ -67,15 +67,15 @@ impl Counts {
     pub(crate) fn so_far(&self) -> Result<SoFar, Arc<TableError>> {
         let mut stage = self.counting.stage_now();
         let losing_by_area = match &*stage {
-            Stage::Known(by_area) => Some(by_area.clone()),
-            Stage::UnderWay => None,
-            Stage::Failed(error) => {
+            CountsState::Known(by_area) => Some(by_area.clone()),
+            CountsState::UnderWay => None,
+            CountsState::Failed(error) => {
                 let error = Arc::clone(error);
-                *stage = Stage::Idle;
+                *stage = CountsState::Idle;
                 return Err(error);
             }
-            Stage::Idle => {
-                *stage = Stage::UnderWay;
+            CountsState::Idle => {
+                *stage = CountsState::UnderWay;
                 self.counting.counted.store(0, Ordering::Release);
                 let (table, counting) = (Arc::clone(&self.table), Arc::clone(&self.counting));
                 tokio::task::spawn_blocking(move || counting.run(&table));
@@ -104,12 +104,12 @@ impl Counting {
     fn run(&self, table: &Table) {
         let mut end = End {
             counting: self,
-            stage: Stage::Idle,
+            stage: CountsState::Idle,
         };
         end.stage = match self.count(table) {
-            Ok(Some(by_area)) => Stage::Known(by_area),
-            Ok(None) => Stage::Idle,
-            Err(error) => Stage::Failed(Arc::new(error)),
+            Ok(Some(by_area)) => CountsState::Known(by_area),
+            Ok(None) => CountsState::Idle,
+            Err(error) => CountsState::Failed(Arc::new(error)),
         };
     }
 
@@ -132,7 +132,7 @@ impl Counting {
         Ok(Some(by_area))
     }
 
-    fn stage_now(&self) -> MutexGuard<'_, Stage> {
+    fn stage_now(&self) -> MutexGuard<'_, CountsState> {
         // It is changed in one step, whoever panicked.
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -141,7 +141,7 @@ impl Counting {
 /// Says how the counting ended when it does, however that is.
 struct End<'a> {
     counting: &'a Counting,
-    stage: Stage,
+    stage: CountsState,
 }
 
 impl Drop for End<'_> {
@@ -252,7 +252,7 @@ mod tests {
             0 < counted && counted < table.manifest().stored,
             "{counted}"
         );
-        assert!(matches!(*counting.stage_now(), Stage::Idle));
+        assert!(matches!(*counting.stage_now(), CountsState::Idle));
     }
 
     /// A disk that failed once may be well again.

@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::counts::Counts;
 use crate::damage_log::DamageLog;
-use crate::facts::Facts;
+use crate::facts::TableTexts;
 use crate::openings::Openings;
 use crate::published::{Published, Stamp};
 use crate::status::StatusText;
@@ -30,7 +30,7 @@ const TRY_AGAIN_EVERY: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct OpenTable {
     pub(crate) table: Arc<Table>,
-    pub(crate) facts: Facts,
+    pub(crate) facts: TableTexts,
     pub(crate) openings: Openings,
     pub(crate) counts: Counts,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Current {
 impl Current {
     /// Looks for the table once, and then again and again.
     #[expect(clippy::disallowed_methods, reason = "ends with the last clone")]
-    pub(crate) async fn new(keeper: Keeper) -> Current {
+    pub(crate) async fn new(keeper: TableFinder) -> Current {
         let (keeper, first) = keeper.look_aside(&Now::Nothing).await;
         let (teller, told) = watch::channel(first.status());
         let (sender, now) = watch::channel(first);
@@ -99,7 +99,7 @@ impl Current {
 
 /// Finds the table.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct TableFinder {
     published: Arc<Published>,
     cache_bytes: u64,
     damage_log: DamageLog,
@@ -108,13 +108,13 @@ pub(crate) struct Keeper {
     failed: HashMap<u32, (Stamp, Instant)>,
 }
 
-impl Keeper {
+impl TableFinder {
     pub(crate) fn new(
         published: Arc<Published>,
         cache_bytes: u64,
         damage_log: DamageLog,
-    ) -> Keeper {
-        Keeper {
+    ) -> TableFinder {
+        TableFinder {
             published,
             cache_bytes,
             damage_log,
@@ -137,7 +137,7 @@ impl Keeper {
     }
 
     /// Looks, on a thread that may wait for the disk.
-    async fn look_aside(mut self, before: &Now) -> (Keeper, Now) {
+    async fn look_aside(mut self, before: &Now) -> (TableFinder, Now) {
         let before = before.clone();
         let looked = tokio::task::spawn_blocking(move || {
             let now = self.look(before);
@@ -206,7 +206,7 @@ impl Keeper {
         }
         let table = Arc::new(table);
         Ok(OpenTable {
-            facts: Facts::new(table.manifest()),
+            facts: TableTexts::new(table.manifest()),
             openings: Openings::new(
                 Arc::clone(&table),
                 self.published.directory().to_owned(),

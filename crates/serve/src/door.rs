@@ -74,7 +74,7 @@ impl Door {
 
 /// The cost of an answer beyond that of one request, in requests. The door charges it to the address.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cost(pub(crate) u32);
+pub(crate) struct AnswerCost(pub(crate) u32);
 
 async fn pass(State(door): State<Door>, request: Request, next: Next) -> Response {
     let caller = Caller::of(request.extensions());
@@ -87,8 +87,8 @@ async fn pass(State(door): State<Door>, request: Request, next: Next) -> Respons
         Some(wait) => too_often(wait),
         None => next.run(request).await,
     };
-    let cost = response.extensions().get::<Cost>();
-    if let (Some(rates), Some(Cost(cost))) = (&door.rates, cost) {
+    let cost = response.extensions().get::<AnswerCost>();
+    if let (Some(rates), Some(AnswerCost(cost))) = (&door.rates, cost) {
         rates.charge(address, *cost, Instant::now());
     }
     let mut response = held(response, &caller, &door.answers);

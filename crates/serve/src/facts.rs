@@ -9,7 +9,7 @@ use crate::status::StatusText;
 
 /// The texts about a table, which do not change.
 #[derive(Debug)]
-pub(crate) struct Facts {
+pub(crate) struct TableTexts {
     /// The answer to `/api/table`.
     pub(crate) table: Bytes,
     /// The answer to `/api/status`.
@@ -18,7 +18,7 @@ pub(crate) struct Facts {
 
 /// The fields of `/api/table`.
 #[derive(Debug, Serialize)]
-struct Table<'a> {
+struct TableFields<'a> {
     bits: u32,
     positions: u64,
     losing: u64,
@@ -42,10 +42,10 @@ struct Finished<'a> {
     software: &'a str,
 }
 
-impl Facts {
-    pub(crate) fn new(manifest: &Manifest) -> Facts {
+impl TableTexts {
+    pub(crate) fn new(manifest: &Manifest) -> TableTexts {
         let path = format!("/{}/", folder_name(manifest.bits));
-        let mut table = serde_json::to_string(&Table {
+        let mut table = serde_json::to_string(&TableFields {
             bits: manifest.bits,
             positions: manifest.positions,
             losing: manifest.losing,
@@ -56,7 +56,7 @@ impl Facts {
         })
         .expect("texts, numbers and lists become JSON");
         table.push('\n');
-        Facts {
+        TableTexts {
             table: table.into(),
             status: StatusText::new(&Finished {
                 phase: "finished",

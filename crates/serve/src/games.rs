@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::answer::{busy, json as told, problem};
-use crate::door::Cost;
+use crate::door::AnswerCost;
 use crate::lookups::{Lookups, NotDone};
 use crate::net::limits::GAME_QUESTIONS;
 use crate::net::{Caller, Places};
@@ -182,7 +182,7 @@ impl Games {
             let answer = question(texts);
             let mut response = answer.unwrap_or_else(|refusal| refused(&refusal));
             let taken = u32::try_from(begun.elapsed().as_millis()).unwrap_or(u32::MAX);
-            response.extensions_mut().insert(Cost(taken));
+            response.extensions_mut().insert(AnswerCost(taken));
             response
         });
         let answer = asked.await;

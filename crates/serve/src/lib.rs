@@ -63,6 +63,6 @@ mod tests;
 pub mod turns;
 mod values;
 
-pub use body::{Chunk, ChunkBody};
-pub use site::{Options, Site, Source};
+pub use body::{BodyChunk, ChunkBody};
+pub use site::{Site, SiteOptions, StatusSource};
 pub use status::StatusText;

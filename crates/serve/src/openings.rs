@@ -25,12 +25,12 @@ pub(crate) struct Openings {
     directory: PathBuf,
     damage_log: DamageLog,
     begun: Arc<AtomicBool>,
-    list: Arc<watch::Sender<List>>,
+    list: Arc<watch::Sender<OpeningList>>,
 }
 
 /// The list, or why it is not there.
 #[derive(Clone, Debug, Default)]
-enum List {
+enum OpeningList {
     #[default]
     Missing,
     /// Why it cannot be had this time.
@@ -62,15 +62,15 @@ impl Openings {
     pub(crate) async fn list(&self) -> Result<(Arc<Vec<Opening>>, Bytes), NoList> {
         let mut list = self.list.subscribe();
         if !self.begun.swap(true, Ordering::AcqRel) {
-            self.list.send_replace(List::Missing);
+            self.list.send_replace(OpeningList::Missing);
             self.begin();
         }
-        let there = list.wait_for(|list| !matches!(list, List::Missing));
+        let there = list.wait_for(|list| !matches!(list, OpeningList::Missing));
         match tokio::time::timeout(PATIENCE, there).await {
             Ok(Ok(there)) => match &*there {
-                List::Known(list, json) => Ok((Arc::clone(list), json.clone())),
-                List::Failed(error) => Err(NoList::Table(Arc::clone(error))),
-                List::Missing => unreachable!("it was waited for"),
+                OpeningList::Known(list, json) => Ok((Arc::clone(list), json.clone())),
+                OpeningList::Failed(error) => Err(NoList::Table(Arc::clone(error))),
+                OpeningList::Missing => unreachable!("it was waited for"),
             },
             _ => Err(NoList::Soon),
         }
@@ -96,11 +96,11 @@ impl Openings {
                     }
                     let mut text = serde_json::to_vec(&openings).expect("numbers become JSON");
                     text.push(b'\n');
-                    list.send_replace(List::Known(openings.into(), text.into()));
+                    list.send_replace(OpeningList::Known(openings.into(), text.into()));
                     again.needed = false;
                 }
                 Err(error) => {
-                    list.send_replace(List::Failed(Arc::new(error)));
+                    list.send_replace(OpeningList::Failed(Arc::new(error)));
                 }
             }
         });

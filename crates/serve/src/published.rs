@@ -29,23 +29,23 @@ const KEPT_BYTES_MAX: u64 = MANIFEST_BYTES_MAX;
 pub(crate) struct Published {
     directory: PathBuf,
     damage_log: DamageLog,
-    known: Mutex<Known>,
+    known: Mutex<KnownTables>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownTables {
     /// The tables by name: none where the manifest is damaged. One that is still being sent is not read twice.
-    all: HashMap<TableName, (Stamp, Option<Weak<Table>>)>,
+    all: HashMap<TableName, (Stamp, Option<Weak<PublishedTable>>)>,
     /// The tables that are kept, the one that was asked for last at the end.
-    kept: VecDeque<(TableName, Arc<Table>)>,
+    kept: VecDeque<(TableName, Arc<PublishedTable>)>,
 }
 
 /// The stamp of a finished table's manifest, and the table if it is in memory.
-type Finished = (Stamp, Option<Arc<Table>>);
+type Finished = (Stamp, Option<Arc<PublishedTable>>);
 
 /// A finished table.
 #[derive(Debug)]
-struct Table {
+struct PublishedTable {
     folder: PathBuf,
     index: Whole,
     manifest: Whole,
@@ -59,7 +59,7 @@ struct Table {
 type Good = Arc<Mutex<HashMap<Digest, Stamp>>>;
 
 /// A text of a table, which stays known while the text is sent.
-struct Text(Arc<Table>, fn(&Table) -> &Whole);
+struct Text(Arc<PublishedTable>, fn(&PublishedTable) -> &Whole);
 
 /// A file that is kept in memory.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ pub(crate) struct Whole {
 
 /// A file that is read from disk.
 #[derive(Clone, Debug)]
-pub(crate) struct Shard {
+pub(crate) struct ServedFile {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) etag: HeaderValue,
@@ -85,7 +85,7 @@ pub(crate) enum TableFile {
     Index(Whole),
     Manifest(Whole),
     Sums(Whole),
-    Shard(Shard),
+    Shard(ServedFile),
 }
 
 /// The metadata of a file that change when it is replaced or written to.
@@ -239,22 +239,22 @@ impl Published {
             known.all.insert(name, (stamp, Some(Weak::new())));
             return Ok(Some((stamp, None)));
         }
-        let table = Arc::new(Table::new(folder, bytes, &manifest));
+        let table = Arc::new(PublishedTable::new(folder, bytes, &manifest));
         let weak = Arc::downgrade(&table);
         known.all.insert(name, (stamp, Some(weak)));
         known.keep(name, &table);
         Ok(Some((stamp, Some(table))))
     }
 
-    fn known_now(&self) -> MutexGuard<'_, Known> {
+    fn known_now(&self) -> MutexGuard<'_, KnownTables> {
         // Entries are put in whole, whoever panicked.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl KnownTables {
     /// Keeps a table as the one that was asked for last.
-    fn keep(&mut self, name: TableName, table: &Arc<Table>) {
+    fn keep(&mut self, name: TableName, table: &Arc<PublishedTable>) {
         self.forget(name);
         self.make_room(table.manifest.bytes.len() as u64);
         self.kept.push_back((name, Arc::clone(table)));
@@ -266,7 +266,7 @@ impl Known {
 
     /// Forgets tables until there is room for a manifest of `bytes` bytes.
     fn make_room(&mut self, bytes: u64) {
-        let lengths = |(_, table): &(_, Arc<Table>)| table.manifest.bytes.len() as u64;
+        let lengths = |(_, table): &(_, Arc<PublishedTable>)| table.manifest.bytes.len() as u64;
         while self.kept.iter().map(lengths).sum::<u64>() + bytes > KEPT_BYTES_MAX
             && self.kept.pop_front().is_some()
         {}
@@ -285,7 +285,7 @@ impl Stamp {
     }
 }
 
-impl Shard {
+impl ServedFile {
     /// Opens the file, if it is what the manifest says. Its digest is checked before anything of it is
     /// handed out, and again when the file is another or was written to: so a name that leads to
     /// something else, however that was done, shows nothing.
@@ -329,12 +329,12 @@ fn digest(file: &File, bytes: u64) -> io::Result<Digest> {
     Ok(digest.finish())
 }
 
-impl Table {
+impl PublishedTable {
     /// The table with this `manifest`, which was in `bytes`.
-    fn new(folder: PathBuf, bytes: Vec<u8>, manifest: &AnyManifest) -> Table {
+    fn new(folder: PathBuf, bytes: Vec<u8>, manifest: &AnyManifest) -> PublishedTable {
         let sums = manifest.sha256sums(&bytes);
         let shards = manifest.shards().into_iter();
-        Table {
+        PublishedTable {
             folder,
             shards: shards
                 .map(|shard| (shard.name, (shard.bytes, shard.sha256)))
@@ -346,8 +346,8 @@ impl Table {
         }
     }
 
-    fn file(self: &Arc<Table>, name: &str) -> Option<TableFile> {
-        let text = |of: fn(&Table) -> &Whole| Whole {
+    fn file(self: &Arc<PublishedTable>, name: &str) -> Option<TableFile> {
+        let text = |of: fn(&PublishedTable) -> &Whole| Whole {
             bytes: Bytes::from_owner(Text(Arc::clone(self), of)),
             etag: of(self).etag.clone(),
         };
@@ -357,7 +357,7 @@ impl Table {
             SHA256SUMS_NAME => TableFile::Sums(text(|table| &table.sums)),
             _ => {
                 let &(bytes, sha256) = self.shards.get(name)?;
-                TableFile::Shard(Shard {
+                TableFile::Shard(ServedFile {
                     path: self.folder.join(name),
                     bytes,
                     etag: etag(sha256),

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::answer::{JSON, TEXT, text};
 use crate::api::Api;
-use crate::current::{Current, Keeper};
+use crate::current::{Current, TableFinder};
 use crate::damage_log::DamageLog;
 use crate::door::Door;
 use crate::door::Readers::{self, All, Own};
@@ -34,7 +34,7 @@ const OPENAPI: &str = include_str!("../openapi.json");
 
 /// The settings of a site.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SiteOptions {
     /// The directory with the finished tables, also those that come later.
     pub directory: PathBuf,
     /// How many requests each address may make a second, and twice as many at once; none if as
@@ -48,7 +48,7 @@ pub struct Options {
 
 /// The subject of `/api/status`.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub enum StatusSource {
     /// The finished table.
     Table,
     /// A job, to whoever has the right to hear of it. Pages of others have it only if everybody has.
@@ -74,10 +74,10 @@ pub struct Site {
 
 impl Site {
     /// Opens the table of the most bits, if there is one, and looks out for others from now on.
-    pub async fn open(options: Options) -> Site {
+    pub async fn open(options: SiteOptions) -> Site {
         let damage_log = DamageLog::default();
         let published = Arc::new(Published::new(options.directory, damage_log.clone()));
-        let keeper = Keeper::new(
+        let keeper = TableFinder::new(
             Arc::clone(&published),
             options.cache_bytes,
             damage_log.clone(),
@@ -99,11 +99,11 @@ impl Site {
     }
 
     /// The routes, by their paths.
-    pub fn routes(&self, status: Source) -> Vec<(&'static str, MethodRouter)> {
+    pub fn routes(&self, status: StatusSource) -> Vec<(&'static str, MethodRouter)> {
         let (told, told_to) = match status {
-            Source::Table => (self.current.told(), All),
-            Source::Job { told, open: true } => (told, All),
-            Source::Job { told, open: false } => (told, Own),
+            StatusSource::Table => (self.current.told(), All),
+            StatusSource::Job { told, open: true } => (told, All),
+            StatusSource::Job { told, open: false } => (told, Own),
         };
         let tables_and_pages = (self.tables.clone(), self.pages.clone());
         let status_page = StatusPage::new(told);
@@ -187,7 +187,7 @@ impl Site {
         ];
         let health = self.behind_door(All, self.tables.clone(), health);
         let mut all = Router::new();
-        for (path, route) in health.into_iter().chain(self.routes(Source::Table)) {
+        for (path, route) in health.into_iter().chain(self.routes(StatusSource::Table)) {
             all = all.route(path, route);
         }
         let elsewhere = self.door.before(get(async || nothing()), Own);

@@ -28,7 +28,7 @@ use crate::answer::{HTML, JSON, TEXT, busy, json, problem, text};
 use crate::body::of_file;
 use crate::conditions::{Wanted, wanted};
 use crate::damage_log::{DamageLog, damaged};
-use crate::published::{Published, Shard, TableFile, Whole};
+use crate::published::{Published, ServedFile, TableFile, Whole};
 
 /// Names do not tell versions: a file of the same name may be another one day, a shard too. Who has
 /// it asks with its tag, and is told in a few bytes that it is the same.
@@ -52,7 +52,7 @@ pub(crate) struct Tables {
 
 /// A line of the list.
 #[derive(Debug, Serialize)]
-struct Line {
+struct TableLine {
     #[serde(flatten)]
     table: TableName,
     path: String,
@@ -80,7 +80,7 @@ impl Tables {
     pub(crate) async fn list(&self) -> Response {
         let published = Arc::clone(&self.published);
         let listed = tokio::task::spawn_blocking(move || published.list()).await;
-        let line = |table: TableName| Line {
+        let line = |table: TableName| TableLine {
             table,
             path: format!("/{}/", table.folder()),
         };
@@ -118,7 +118,7 @@ impl Tables {
         }
     }
 
-    async fn shard(&self, shard: Shard, request: &Parts) -> Response {
+    async fn shard(&self, shard: ServedFile, request: &Parts) -> Response {
         let (part, mut response) = head(&request.headers, &shard.etag, shard.bytes);
         describe_file(&mut response, "application/zstd");
         let Some(part) = part.filter(|_| request.method != Method::HEAD) else {

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::response::Response;
-use chomp_table::reader::{Kind, TableName};
+use chomp_table::reader::{TableKind, TableName};
 use chomp_table::values::Values;
 use chomp_table::{Partition, TableError};
 
@@ -57,7 +57,7 @@ impl CurrentValues {
 
     fn table(&self) -> Result<Arc<Values>, NoValue> {
         let folders = self.published.folders()?.into_iter().rev();
-        for name in folders.filter(|name| name.kind() == Kind::Values) {
+        for name in folders.filter(|name| name.kind() == TableKind::Values) {
             let Some(stamp) = self.published.stamp(name)? else {
                 continue;
             };

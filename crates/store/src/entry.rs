@@ -64,7 +64,7 @@ pub enum Entry {
         /// Its number.
         participant: u32,
         /// Why, and the serial of its credential then.
-        outcast: Outcast,
+        outcast: StruckOut,
     },
     /// How long coordinators have worked on the job, all runs together.
     Worked {
@@ -79,7 +79,7 @@ pub enum Entry {
 
 /// A participant that was found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcast {
+pub struct StruckOut {
     /// The serial of its credential then. With a later one its owner trusts it again.
     pub serial: u32,
     /// Why it was found out, for people.

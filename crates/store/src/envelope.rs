@@ -22,7 +22,7 @@ const DIGEST: usize = 32;
 
 /// A kind of object, and the version of its format that is known here.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kind {
+pub(super) struct ObjectKind {
     pub(super) magic: &'static [u8; 8],
     pub(super) version: u32,
     /// The oldest version that is read.
@@ -31,7 +31,7 @@ pub(super) struct Kind {
 
 /// Why bytes are not an object of a kind.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(super) enum BadObject {
     /// It has an older version, which is not read any more.
     Older,
     /// It has a newer version.
@@ -42,23 +42,23 @@ pub(super) enum Wrong {
     Damaged(Damage),
 }
 
-impl From<Damage> for Wrong {
-    fn from(damage: Damage) -> Wrong {
-        Wrong::Damaged(damage)
+impl From<Damage> for BadObject {
+    fn from(damage: Damage) -> BadObject {
+        BadObject::Damaged(damage)
     }
 }
 
-impl Wrong {
+impl BadObject {
     pub(super) fn at(self, key: &Key) -> StoreError {
         match self {
-            Wrong::Values => StoreError::Values { key: key.clone() },
-            Wrong::Older => StoreError::Older { key: key.clone() },
-            Wrong::Newer { found, known } => StoreError::Newer {
+            BadObject::Values => StoreError::Values { key: key.clone() },
+            BadObject::Older => StoreError::Older { key: key.clone() },
+            BadObject::Newer { found, known } => StoreError::Newer {
                 key: key.clone(),
                 found,
                 known,
             },
-            Wrong::Damaged(damage) => StoreError::damaged(key, damage.to_string()),
+            BadObject::Damaged(damage) => StoreError::damaged(key, damage.to_string()),
         }
     }
 }
@@ -67,7 +67,7 @@ impl Wrong {
 pub(super) struct Writer(Vec<u8>);
 
 impl Writer {
-    pub(super) fn new(kind: Kind) -> Writer {
+    pub(super) fn new(kind: ObjectKind) -> Writer {
         let mut bytes = kind.magic.to_vec();
         bytes.extend(kind.version.to_le_bytes());
         bytes.extend([0; 4]);
@@ -106,7 +106,7 @@ impl Writer {
 }
 
 /// The fields of the object in `bytes`, and its digest, which is right.
-pub(super) fn open(kind: Kind, bytes: &[u8]) -> Result<(Fields<'_>, Digest), Wrong> {
+pub(super) fn open(kind: ObjectKind, bytes: &[u8]) -> Result<(Fields<'_>, Digest), BadObject> {
     let mut start = Fields::new("it", bytes);
     let (magic, version, length) = (start.array()?, start.u32()?, start.u32()? as usize);
     ensure(magic == *kind.magic, || "it is another kind of file")?;
@@ -117,13 +117,13 @@ pub(super) fn open(kind: Kind, bytes: &[u8]) -> Result<(Fields<'_>, Digest), Wro
     let right = Digest::of(sealed);
     ensure(right.0 == *digest, || "its digest is wrong")?;
     if version > kind.version {
-        return Err(Wrong::Newer {
+        return Err(BadObject::Newer {
             found: version,
             known: kind.version,
         });
     }
     if version < kind.oldest {
-        return Err(Wrong::Older);
+        return Err(BadObject::Older);
     }
     Ok((Fields::new("it", &sealed[FIELDS..]), right))
 }

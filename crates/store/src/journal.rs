@@ -67,7 +67,7 @@ use crate::StoreError;
 use crate::entry::Entry;
 use crate::keys::{self, PartName};
 use crate::ledger::Ledger;
-use crate::objects::{Key, Problem, Storage};
+use crate::objects::{Key, Storage, StorageProblem};
 
 /// The most segments from one checkpoint to the next.
 const CHECKPOINT_SEGMENTS: u64 = 1024;
@@ -225,7 +225,7 @@ impl Journal {
         let key = keys::segment(number);
         let length = bytes.len() as u64;
         match self.storage.create(&key, bytes.into()).await {
-            Err(error) if error.problem == Problem::AlreadyExists => {
+            Err(error) if error.problem == StorageProblem::AlreadyExists => {
                 return Err(StoreError::Fenced { key });
             }
             created => created?,
@@ -279,7 +279,7 @@ impl Journal {
         // Otherwise the last one is this one.
         if since.segments > 0 {
             match self.storage.create(&keys::checkpoint(next), bytes).await {
-                Err(error) if error.problem == Problem::AlreadyExists => {}
+                Err(error) if error.problem == StorageProblem::AlreadyExists => {}
                 created => created?,
             }
             let newest = self.checkpoint.write();

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
-use crate::entry::{Entry, Outcast};
+use crate::entry::{Entry, StruckOut};
 use crate::finders::Finders;
 use crate::keys::PartName;
 use crate::merged::Merged;
-use crate::part::{Place, Placed};
+use crate::part::{Placed, RecordPlace};
 
-pub(crate) use ranges::Ranges;
+pub(crate) use ranges::DoneRanges;
 
 /// The state that the entries of a journal add up to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,34 +30,34 @@ pub struct Ledger {
     /// Whether ranges were ever found wrong: what was computed before may have drawn on these.
     pub withdrawn: bool,
     /// The done ranges.
-    pub(crate) ranges: Ranges,
+    pub(crate) ranges: DoneRanges,
     /// Those that were done until their record was lost.
-    pub(crate) lost: Ranges,
+    pub(crate) lost: DoneRanges,
     /// The shards of tables that are being published, by bits and number.
     pub(crate) shards: BTreeMap<(u32, u32), (Merged, Finders)>,
     /// The participants that were found out, by number.
-    pub(crate) outcasts: BTreeMap<u32, Outcast>,
+    pub(crate) outcasts: BTreeMap<u32, StruckOut>,
 }
 
 impl Ledger {
     /// Where the record of a range is; none if it is not done.
-    pub fn place(&self, head: Head) -> Option<&Place> {
+    pub fn place(&self, head: Head) -> Option<&RecordPlace> {
         self.ranges.get(head)
     }
 
     /// The done ranges among the first `heads`, ascending.
-    pub fn done(&self, heads: u64) -> impl Iterator<Item = (Head, &Place)> {
+    pub fn done(&self, heads: u64) -> impl Iterator<Item = (Head, &RecordPlace)> {
         self.found(heads).map(|(head, place, _)| (head, place))
     }
 
     /// The done ranges among the first `heads`, ascending, with the finders of each.
-    pub fn found(&self, heads: u64) -> impl Iterator<Item = (Head, &Place, &Finders)> {
+    pub fn found(&self, heads: u64) -> impl Iterator<Item = (Head, &RecordPlace, &Finders)> {
         self.ranges.below(Head(heads))
     }
 
     /// The ranges among the first `heads` whose records are lost, ascending, with the finders of each. Computed again,
     /// they have to come out the same.
-    pub fn lost(&self, heads: u64) -> impl Iterator<Item = (Head, &Place, &Finders)> {
+    pub fn lost(&self, heads: u64) -> impl Iterator<Item = (Head, &RecordPlace, &Finders)> {
         self.lost.below(Head(heads))
     }
 
@@ -100,7 +100,7 @@ impl Ledger {
     }
 
     /// The participants that were found out, by number.
-    pub fn outcasts(&self) -> impl Iterator<Item = (u32, &Outcast)> {
+    pub fn outcasts(&self) -> impl Iterator<Item = (u32, &StruckOut)> {
         self.outcasts
             .iter()
             .map(|(&number, outcast)| (number, outcast))
@@ -200,7 +200,7 @@ impl Ledger {
             stored,
             digest,
         } = placed.summary;
-        let place = Place {
+        let place = RecordPlace {
             lease,
             layer: head.layer(),
             offset: placed.offset,

@@ -69,14 +69,14 @@ pub mod restore;
 use chomp_table::{Head, RangeBits};
 
 pub use chomp_durable_files::FaultKind;
-pub use entry::{Entry, Outcast};
+pub use entry::{Entry, StruckOut};
 pub use finders::{DISTRUSTED, Finders};
 pub use journal::{Follower, Journal};
 pub use keys::PartName;
 pub use ledger::Ledger;
 pub use merged::{Difference, LengthSums, Merged};
-pub use objects::{Key, KeyError, Problem, READS_MAX, Storage, StorageError};
-pub use part::{Place, Placed};
+pub use objects::{Key, KeyError, READS_MAX, Storage, StorageError, StorageProblem};
+pub use part::{Placed, RecordPlace};
 
 /// A failure of a store, by how a caller can react to it.
 #[derive(Debug, thiserror::Error)]

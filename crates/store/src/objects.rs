@@ -3,7 +3,7 @@
 //! An object is created once, whole, and never overwritten. When [`Storage::create`] returns, the object survives a
 //! crash of the process and of the machine; when it fails, the object may be there or not, but never in part.
 //!
-//! The storage itself retries for some minutes if a failure can pass. So each [`Problem`] that a caller meets is an
+//! The storage itself retries for some minutes if a failure can pass. So each [`StorageProblem`] that a caller meets is an
 //! answer, or a [`Fault`] to which the caller has to react.
 
 mod address;
@@ -51,14 +51,14 @@ pub trait Storage: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// [`Problem::AlreadyExists`] if the key has another object; or a [fault](Problem::fault).
+    /// [`StorageProblem::AlreadyExists`] if the key has another object; or a [fault](StorageProblem::fault).
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError>;
 
     /// The bytes of an object.
     ///
     /// # Errors
     ///
-    /// [`Problem::NotFound`]; or a [fault](Problem::fault).
+    /// [`StorageProblem::NotFound`]; or a [fault](StorageProblem::fault).
     async fn read(&self, key: &Key) -> Result<Bytes, StorageError>;
 
     /// The bytes of an object in `range`: fewer, or none, where the object ends before the range.
@@ -66,7 +66,7 @@ pub trait Storage: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// [`Problem::NotFound`]; or a [fault](Problem::fault).
+    /// [`StorageProblem::NotFound`]; or a [fault](StorageProblem::fault).
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError>;
 
     /// Reads parts of several objects, each as [`read_at`](Storage::read_at) does, in this order.
@@ -83,14 +83,14 @@ pub trait Storage: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// A [fault](Problem::fault), also if there are more than [`LISTED_MAX`].
+    /// A [fault](StorageProblem::fault), also if there are more than [`LISTED_MAX`].
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError>;
 
     /// Removes objects, durably and in any order. One that is not there is removed already.
     ///
     /// # Errors
     ///
-    /// A [fault](Problem::fault); some may be removed then.
+    /// A [fault](StorageProblem::fault); some may be removed then.
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError>;
 
     /// Removes the unfinished files that interrupted creations of any process have left. It is called only while no
@@ -98,7 +98,7 @@ pub trait Storage: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// A [fault](Problem::fault).
+    /// A [fault](StorageProblem::fault).
     async fn tidy(&self) -> Result<(), StorageError> {
         Ok(())
     }
@@ -122,7 +122,7 @@ pub trait Storage: Send + Sync + Debug + 'static {
 
 /// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum Operation {
     /// [`Storage::create`].
     Create,
     /// [`Storage::read`] or [`Storage::read_at`].
@@ -133,13 +133,13 @@ pub enum Action {
     Delete,
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Action::Create => "create",
-            Action::Read => "read",
-            Action::List => "list",
-            Action::Delete => "delete",
+            Operation::Create => "create",
+            Operation::Read => "read",
+            Operation::List => "list",
+            Operation::Delete => "delete",
         })
     }
 }
@@ -152,9 +152,9 @@ pub type Cause = Box<dyn Error + Send + Sync>;
 #[error("cannot {action} {key}{problem}")]
 pub struct StorageError {
     /// The kind of failure.
-    pub problem: Problem,
+    pub problem: StorageProblem,
     /// The operation.
-    pub action: Action,
+    pub action: Operation,
     /// The object.
     pub key: Key,
     /// The implementation's error.
@@ -163,7 +163,7 @@ pub struct StorageError {
 
 /// A kind of failure, by what a caller can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum StorageProblem {
     /// The key has no object.
     NotFound,
     /// The key has another object already.
@@ -180,27 +180,27 @@ pub enum Problem {
     Unsure,
 }
 
-impl Problem {
+impl StorageProblem {
     /// The kind of fault, unless it is the storage's answer.
     pub fn fault(self) -> Option<FaultKind> {
         match self {
-            Problem::NotFound | Problem::AlreadyExists => None,
-            Problem::Away => Some(FaultKind::Passing),
-            Problem::Full | Problem::Failed => Some(FaultKind::Lasting),
-            Problem::Damaged => Some(FaultKind::Damage),
-            Problem::Unsure => Some(FaultKind::Unsure),
+            StorageProblem::NotFound | StorageProblem::AlreadyExists => None,
+            StorageProblem::Away => Some(FaultKind::Passing),
+            StorageProblem::Full | StorageProblem::Failed => Some(FaultKind::Lasting),
+            StorageProblem::Damaged => Some(FaultKind::Damage),
+            StorageProblem::Unsure => Some(FaultKind::Unsure),
         }
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for StorageProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Problem::NotFound => ": it does not exist",
-            Problem::AlreadyExists => ": it exists already",
-            Problem::Full => ": no space left; free some and run again",
-            Problem::Away | Problem::Failed | Problem::Damaged => "",
-            Problem::Unsure => {
+            StorageProblem::NotFound => ": it does not exist",
+            StorageProblem::AlreadyExists => ": it exists already",
+            StorageProblem::Full => ": no space left; free some and run again",
+            StorageProblem::Away | StorageProblem::Failed | StorageProblem::Damaged => "",
+            StorageProblem::Unsure => {
                 ": a sync failed, so nobody knows what the disk holds; run again, which finds out"
             }
         })
@@ -218,8 +218,8 @@ struct TooMany(usize);
 impl StorageError {
     /// The failure of `action` on the object `key`.
     pub fn new(
-        problem: Problem,
-        action: Action,
+        problem: StorageProblem,
+        action: Operation,
         key: &Key,
         source: impl Into<Cause>,
     ) -> StorageError {
@@ -232,7 +232,12 @@ impl StorageError {
     }
 
     fn too_many(folder: &Key, most: usize) -> StorageError {
-        StorageError::new(Problem::Failed, Action::List, folder, TooMany(most))
+        StorageError::new(
+            StorageProblem::Failed,
+            Operation::List,
+            folder,
+            TooMany(most),
+        )
     }
 
     /// Whether the store does not accept the caller's credentials or rights, or has no such bucket. Waiting does not

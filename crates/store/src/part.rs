@@ -21,7 +21,7 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::StoreError;
 use crate::keys::PartName;
-use crate::objects::{Problem, Storage, StorageError};
+use crate::objects::{Storage, StorageError, StorageProblem};
 
 /// The most ranges that a part may have.
 pub const RANGES_MAX: usize = 1 << 12;
@@ -85,7 +85,7 @@ impl Placed {
 
 /// The entry of a ledger for a done range: which part has its record, where in the part it is, and what is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RecordPlace {
     /// The lease that names the part.
     pub lease: u64,
     /// The layer of the range, which names the part too.
@@ -104,7 +104,7 @@ pub struct Place {
     pub digest: Digest,
 }
 
-impl Place {
+impl RecordPlace {
     /// The part with the record.
     pub fn part(&self) -> PartName {
         PartName {
@@ -188,7 +188,7 @@ impl PartBuilder {
 pub async fn read_record(
     storage: &dyn Storage,
     head: Head,
-    place: &Place,
+    place: &RecordPlace,
 ) -> Result<Bytes, StoreError> {
     let mut read = read_records(storage, &[(head, *place)]).await;
     read.pop().expect("one was read")
@@ -197,7 +197,7 @@ pub async fn read_record(
 /// The records of ranges, each as [`read_record`] reads it, in this order.
 pub async fn read_records(
     storage: &dyn Storage,
-    places: &[(Head, Place)],
+    places: &[(Head, RecordPlace)],
 ) -> Vec<Result<Bytes, StoreError>> {
     let parts = places.iter().map(|(_, place)| {
         let start = u64::from(place.offset);
@@ -212,7 +212,7 @@ pub async fn read_records(
 
 fn check(
     head: Head,
-    place: &Place,
+    place: &RecordPlace,
     read: Result<Bytes, StorageError>,
 ) -> Result<Bytes, StoreError> {
     let lost = |what| StoreError::Lost {
@@ -222,10 +222,10 @@ fn check(
     };
     let record = match read {
         Ok(record) => record,
-        Err(error) if error.problem == Problem::NotFound => {
+        Err(error) if error.problem == StorageProblem::NotFound => {
             return Err(lost("it does not exist".to_owned()));
         }
-        Err(error) if error.problem == Problem::Damaged => {
+        Err(error) if error.problem == StorageProblem::Damaged => {
             return Err(lost(error.source.to_string()));
         }
         Err(error) => return Err(error.into()),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     /// A part of ranges of layer 3 in a storage, and where they are.
-    fn written() -> (SimulatedStorage, Vec<(Head, Place)>) {
+    fn written() -> (SimulatedStorage, Vec<(Head, RecordPlace)>) {
         let mut part = PartBuilder::default();
         for (head, record) in [(0b11, &b"eleven"[..]), (0b100, b"a hundred")] {
             let digest = Digest::of(record);
@@ -274,7 +274,7 @@ mod tests {
             );
         }
         let (bytes, placed) = part.finish();
-        let place_of = |placed: &Placed| Place {
+        let place_of = |placed: &Placed| RecordPlace {
             lease: 5,
             offset: placed.offset,
             length: placed.length,
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(read, [&b"eleven"[..], b"a hundred"]);
         for (number, (head, place)) in places.iter().enumerate() {
             let key = place.part().key();
-            let is_lost = |storage: &SimulatedStorage, head: Head, place: &Place| {
+            let is_lost = |storage: &SimulatedStorage, head: Head, place: &RecordPlace| {
                 let error = ready(read_record(storage, head, place)).unwrap_err();
                 let lost = matches!(&error, StoreError::Lost { head: lost, .. } if *lost == head);
                 assert!(lost, "{error:?}");
@@ -323,7 +323,7 @@ mod tests {
             let (cut, _) = written();
             assert!(cut.truncate(&key, end - 1));
             is_lost(&cut, *head, place);
-            is_lost(&storage, *head, &Place { lease: 6, ..*place });
+            is_lost(&storage, *head, &RecordPlace { lease: 6, ..*place });
         }
     }
 

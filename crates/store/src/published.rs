@@ -7,7 +7,7 @@ use chomp_table::reader::ShardFileInfo;
 
 use crate::StoreError;
 use crate::keys;
-use crate::objects::{Key, KeyError, Problem, Storage};
+use crate::objects::{Key, KeyError, Storage, StorageProblem};
 
 /// The key of an object of the published table in `folder`.
 ///
@@ -34,7 +34,7 @@ pub async fn put(
     bytes: Bytes,
 ) -> Result<(), StoreError> {
     match storage.create(key, bytes.clone()).await {
-        Err(error) if error.problem == Problem::AlreadyExists => {}
+        Err(error) if error.problem == StorageProblem::AlreadyExists => {}
         created => return Ok(created?),
     }
     if manifest(storage, folder).await?.is_some() {
@@ -63,7 +63,14 @@ pub async fn read(
     let key = key(&folder_name(bits), &file.name).expect("the name of a shard");
     match storage.read_at(&key, 0..file.bytes.saturating_add(1)).await {
         Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if matches!(error.problem, Problem::NotFound | Problem::Damaged) => Ok(None),
+        Err(error)
+            if matches!(
+                error.problem,
+                StorageProblem::NotFound | StorageProblem::Damaged
+            ) =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -80,7 +87,7 @@ pub async fn manifest(storage: &dyn Storage, folder: &str) -> Result<Option<Byte
             Err(StoreError::damaged(&key, "it is too large for a manifest"))
         }
         Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.problem == Problem::NotFound => Ok(None),
+        Err(error) if error.problem == StorageProblem::NotFound => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -30,12 +30,12 @@ mod shards;
 
 pub use alone::ShardFile;
 pub use cache::CACHE_BYTES;
-pub use files::{Files, Part, boxes};
-pub use kind::{AnyManifest, AnyTable, Kind, ShardFileInfo, TableName, locate};
+pub use files::{FilePart, Files, boxes};
+pub use kind::{AnyManifest, AnyTable, ShardFileInfo, TableKind, TableName, locate};
 
 pub(crate) use cache::FrameId;
 pub(crate) use files::Folder;
-pub(crate) use shards::{FRAMES_AT_ONCE, Listed, Shards};
+pub(crate) use shards::{FRAMES_AT_ONCE, ListedShard, Shards};
 
 /// A published table that is open for reading.
 ///

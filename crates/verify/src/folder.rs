@@ -19,7 +19,7 @@ const STRANGERS_MAX: usize = 20;
 
 /// The two lists of a table, found to be in agreement about the manifest.
 #[derive(Clone, Debug)]
-pub struct Lists {
+pub struct FolderLists {
     /// SHA-256 of `manifest.json`.
     pub manifest_sha256: Digest,
     /// SHA-256 of `SHA256SUMS`.
@@ -27,14 +27,14 @@ pub struct Lists {
     manifest: Vec<u8>,
 }
 
-impl Lists {
+impl FolderLists {
     /// Reads both lists in `folder`. The digest of the manifest is compared with that in `SHA256SUMS`
     /// before anything else in the manifest is looked at, even the number of its format.
     ///
     /// # Errors
     ///
     /// If a file is missing, too large or cannot be read; if the digest is another.
-    pub fn read(folder: &Path) -> Result<Lists, TableError> {
+    pub fn read(folder: &Path) -> Result<FolderLists, TableError> {
         let manifest = read(folder, MANIFEST_NAME, MANIFEST_BYTES_MAX)?;
         let sums = read(folder, SHA256SUMS_NAME, SHA256SUMS_BYTES_MAX)?;
         let found = Digest::of(&manifest);
@@ -45,7 +45,7 @@ impl Lists {
             );
             return Err(damaged(folder, MANIFEST_NAME, what));
         }
-        Ok(Lists {
+        Ok(FolderLists {
             manifest_sha256: found,
             sha256sums_sha256: Digest::of(&sums),
             manifest,

@@ -19,7 +19,7 @@ use chomp_table::format::Damage;
 use chomp_table::{Digest, Table};
 use serde::{Deserialize, Serialize};
 
-use crate::folder::Lists;
+use crate::folder::FolderLists;
 use crate::marking::{window_bits_min, windows};
 use crate::report::FullReport;
 use crate::{CheckError, ensure};
@@ -62,7 +62,7 @@ pub struct CheckProgress {
 
 impl Subject {
     /// The subject of marking `table`, whose lists are `lists`, by `software`.
-    pub fn new(table: &Table, lists: &Lists, software: String) -> Subject {
+    pub fn new(table: &Table, lists: &FolderLists, software: String) -> Subject {
         Subject {
             software,
             bits: table.manifest().bits,

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::CheckError;
 use crate::bytes::Content;
-use crate::folder::Lists;
+use crate::folder::FolderLists;
 use crate::sample::SampleReport;
 
 const FORMAT: u32 = 2;
@@ -82,7 +82,7 @@ impl fmt::Display for Check {
 
 /// A check that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Line {
+pub struct CheckLine {
     /// The check.
     pub check: Check,
     /// Whether it passed.
@@ -94,7 +94,7 @@ pub struct Line {
 /// The result of all checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum CheckVerdict {
     /// All checks of the level passed.
     Passed,
     /// A check failed, and the checks after it were not made.
@@ -183,7 +183,7 @@ pub struct Report {
     /// How much was checked.
     pub level: Level,
     /// The result of all checks.
-    pub result: Verdict,
+    pub result: CheckVerdict,
     /// A description of the damage, if a check failed.
     pub damage: Option<String>,
     /// When the check ended, in UTC, as in RFC 3339.
@@ -197,7 +197,7 @@ pub struct Report {
     /// The table, if its manifest could be read.
     pub table: Option<Facts>,
     /// The checks that were made, in this order.
-    pub checks: Vec<Line>,
+    pub checks: Vec<CheckLine>,
     /// Texts about things that are unusual but no damage.
     pub warnings: Vec<String>,
     /// The random positions, if they were decided and passed.
@@ -208,7 +208,7 @@ pub struct Report {
 
 impl TableFacts {
     /// The facts about `table`, whose lists are `lists`.
-    pub fn new(table: &Table, lists: &Lists) -> TableFacts {
+    pub fn new(table: &Table, lists: &FolderLists) -> TableFacts {
         let manifest = table.manifest();
         let shards = manifest.shards.iter();
         let shards = shards.map(|shard| ShardLine {
@@ -243,7 +243,7 @@ impl TableFacts {
 
 impl ValuesFacts {
     /// The facts about `table`, whose lists are `lists`.
-    pub fn new(table: &Values, lists: &Lists) -> ValuesFacts {
+    pub fn new(table: &Values, lists: &FolderLists) -> ValuesFacts {
         let manifest = table.manifest();
         let shards = manifest.shards().map(|shard| ShardLine {
             name: shard.name.clone(),
@@ -272,7 +272,7 @@ impl Report {
             format: FORMAT,
             software,
             level,
-            result: Verdict::Passed,
+            result: CheckVerdict::Passed,
             damage: None,
             date: String::new(),
             seconds: 0.0,
@@ -304,7 +304,7 @@ impl Report {
             }
             Err(error @ (CheckError::Wrong(_) | CheckError::Table(TableError::Damaged { .. }))) => {
                 let what = describe(error);
-                self.result = Verdict::Damaged;
+                self.result = CheckVerdict::Damaged;
                 self.damage = Some(what.clone());
                 self.push(check, false, what);
             }
@@ -314,7 +314,7 @@ impl Report {
     }
 
     fn push(&mut self, check: Check, passed: bool, what: String) {
-        self.checks.push(Line {
+        self.checks.push(CheckLine {
             check,
             passed,
             what,

@@ -86,7 +86,7 @@ mod tests;
 pub use bounds::{Bounds, COLUMNS_MAX, ROWS_MAX};
 pub use run::{Control, Memory, Solver};
 pub use scratch::{RowReader, RowWriter, Scratch};
-pub use summary::Summary;
+pub use summary::BoxSummary;
 
 /// Why boards cannot be solved.
 #[derive(Debug, thiserror::Error)]

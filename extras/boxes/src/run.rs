@@ -10,9 +10,9 @@ use crate::ThinError;
 use crate::bounds::Bounds;
 use crate::layout::{Layout, SLACK};
 use crate::scratch::{RowReader, Scratch};
-use crate::summary::Summary;
-use crate::sweep::{Sweep, Tables};
-use crate::tally::Part;
+use crate::summary::BoxSummary;
+use crate::sweep::{SharedTables, Sweep};
+use crate::tally::RowPair;
 
 mod column;
 
@@ -25,7 +25,7 @@ const ROWS_STEPPED: usize = 7;
 pub type Control<'a> = &'a (dyn Fn(u64) -> bool + Sync);
 
 /// A bitmap, or nothing.
-type Cell = Mutex<Vec<u8>>;
+type OptionalBitmap = Mutex<Vec<u8>>;
 
 /// The most bytes that a solver takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +39,14 @@ pub struct Memory {
 impl Memory {
     /// The memory for these boards with `threads` threads.
     pub fn of(bounds: &Bounds, threads: NonZeroUsize) -> Memory {
-        Memory::of_tables(&Tables::new(bounds.clone()), bounds.columns(), threads)
+        Memory::of_tables(
+            &SharedTables::new(bounds.clone()),
+            bounds.columns(),
+            threads,
+        )
     }
 
-    fn of_tables(tables: &Tables, columns: usize, threads: NonZeroUsize) -> Memory {
+    fn of_tables(tables: &SharedTables, columns: usize, threads: NonZeroUsize) -> Memory {
         let rows = tables.inner.rows();
         if rows < ROWS_STEPPED {
             let whole = tables.sweep_bytes(0, columns) as u64;
@@ -69,16 +73,16 @@ impl Memory {
 /// Finds all losing positions within some [`Bounds`].
 #[derive(Debug)]
 pub struct Solver {
-    tables: Tables,
+    tables: SharedTables,
     threads: NonZeroUsize,
     memory: u64,
     scratch: Option<Box<dyn Scratch>>,
-    summary: Summary,
+    summary: BoxSummary,
     /// F of the first row, for each second and third one; if it is streamed, only that for the next second row.
-    first: Vec<Vec<Cell>>,
+    first: Vec<Vec<OptionalBitmap>>,
     is_streamed: bool,
     /// F of the second row, for each third one.
-    second: Vec<Cell>,
+    second: Vec<OptionalBitmap>,
     /// The columns whose state is in the scratch.
     saved: usize,
     done: AtomicU64,
@@ -105,25 +109,26 @@ impl Solver {
             Some(scratch) => scratch.summary()?,
             None => None,
         };
-        if let Some(Summary { rows: found, .. }) = left
+        if let Some(BoxSummary { rows: found, .. }) = left
             && found != bounds.rows()
         {
             return Err(ThinError::Rows { found });
         }
-        let first = (0..=columns).map(|second| (0..=second).map(|_| Cell::default()).collect());
+        let first =
+            (0..=columns).map(|second| (0..=second).map(|_| OptionalBitmap::default()).collect());
         let mut solver = Solver {
-            summary: left.unwrap_or_else(|| Summary::new(&bounds)),
+            summary: left.unwrap_or_else(|| BoxSummary::new(&bounds)),
             threads,
             memory,
             scratch,
             first: first.collect(),
             is_streamed: false,
-            second: (0..=columns).map(|_| Cell::default()).collect(),
+            second: (0..=columns).map(|_| OptionalBitmap::default()).collect(),
             saved: 0,
             done: AtomicU64::new(0),
             #[cfg(test)]
             ranks: BTreeSet::new(),
-            tables: Tables::new(bounds),
+            tables: SharedTables::new(bounds),
         };
         solver.saved = solver.summary.columns();
         if solver.is_finished() {
@@ -142,7 +147,7 @@ impl Solver {
     }
 
     /// The summary of the columns that are done.
-    pub fn summary(&self) -> &Summary {
+    pub fn summary(&self) -> &BoxSummary {
         &self.summary
     }
 
@@ -176,7 +181,8 @@ impl Solver {
             sweep.all();
             let parts = sweep.tally.parts();
             for columns in 1..=self.tables.bounds.columns() {
-                let of_it: Vec<&Part> = parts.iter().filter(|part| part.first == columns).collect();
+                let of_it: Vec<&RowPair> =
+                    parts.iter().filter(|part| part.first == columns).collect();
                 self.add(&of_it);
             }
             return Ok(true);
@@ -198,7 +204,7 @@ impl Solver {
     }
 
     /// Adds the losing positions of the next column.
-    fn add(&mut self, parts: &[&Part]) {
+    fn add(&mut self, parts: &[&RowPair]) {
         #[cfg(test)]
         self.ranks.extend(parts.iter().flat_map(|part| &part.ranks));
         self.summary.add(parts);
@@ -264,7 +270,7 @@ fn meaning(bitmap: &[u8]) -> &[u8] {
 }
 
 /// Takes the bitmap out of a cell.
-fn take(cell: &Cell) -> Vec<u8> {
+fn take(cell: &OptionalBitmap) -> Vec<u8> {
     std::mem::take(&mut lock(cell))
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use crate::ThinError;
-use crate::summary::Summary;
+use crate::summary::BoxSummary;
 
 /// Keeps the state after n columns: their summary, and for each second row from 0 to n the bitmaps of the third rows from
 /// 0 to that one.
@@ -13,14 +13,14 @@ pub trait Scratch: Debug + Send + Sync {
     /// # Errors
     ///
     /// If it cannot be read, or has changed since it was written.
-    fn summary(&self) -> Result<Option<Summary>, ThinError>;
+    fn summary(&self) -> Result<Option<BoxSummary>, ThinError>;
 
     /// Declares that all bitmaps of the summary's columns are written. Bitmaps of other columns may be removed.
     ///
     /// # Errors
     ///
     /// If the summary cannot be written. Then the state that was committed before is still valid.
-    fn commit(&self, summary: &Summary) -> Result<(), ThinError>;
+    fn commit(&self, summary: &BoxSummary) -> Result<(), ThinError>;
 
     /// Reads the bitmaps of a second row.
     ///

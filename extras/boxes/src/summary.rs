@@ -4,12 +4,12 @@ use chomp_table::digest::{Digest, DigestBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::Bounds;
-use crate::tally::{Cut, Part};
+use crate::tally::{FirstMove, RowPair};
 
 /// The counts, digests and winning first moves of all positions up to some number of columns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Summary {
+pub struct BoxSummary {
     /// The most rows of a position.
     pub rows: usize,
     /// Index n, then m: the losing positions with a first row of n cells and exactly m rows.
@@ -17,13 +17,13 @@ pub struct Summary {
     /// Index n: the digest of the losing positions of at most n columns.
     pub digests: Vec<Digest>,
     /// The winning first moves, ascending.
-    cuts: Vec<Cut>,
+    cuts: Vec<FirstMove>,
 }
 
-impl Summary {
+impl BoxSummary {
     /// The summary of no column.
-    pub(crate) fn new(bounds: &Bounds) -> Summary {
-        Summary {
+    pub(crate) fn new(bounds: &Bounds) -> BoxSummary {
+        BoxSummary {
             rows: bounds.rows(),
             counts: vec![vec![0; bounds.rows() + 1]],
             digests: vec![Digest::default()],
@@ -53,7 +53,7 @@ impl Summary {
 
     /// Adds the losing positions of one more column. Each part has those with the same second row; parts without a
     /// position are missing.
-    pub(crate) fn add(&mut self, parts: &[&Part]) {
+    pub(crate) fn add(&mut self, parts: &[&RowPair]) {
         let columns = self.counts.len();
         let mut counts = vec![0; self.rows + 1];
         let mut hash = DigestBuilder::default();
@@ -86,7 +86,7 @@ impl Summary {
     /// The winning first moves of a rectangle: the cells that are taken, (row, column), counted from 1.
     pub fn opening(&self, rows: usize, columns: usize) -> Vec<(u32, u32)> {
         let of_it =
-            |cut: &&Cut| (usize::from(cut.rows), usize::from(cut.columns)) == (rows, columns);
+            |cut: &&FirstMove| (usize::from(cut.rows), usize::from(cut.columns)) == (rows, columns);
         let cuts = self.cuts.iter().filter(of_it);
         let mut moves: Vec<_> = cuts
             .map(|cut| (cut.row.into(), cut.column.into()))

@@ -3,7 +3,7 @@
 use crate::bounds::Bounds;
 use crate::last::{self, Last, MASK_WORDS, SMALL, load, store};
 use crate::layout::{ATOM, Layout, SLACK};
-use crate::tally::{Cut, Tally};
+use crate::tally::{FirstMove, Tally};
 
 /// The rows of a block. A sweep decides all positions at once that differ in their last `BLOCK` rows only.
 pub(crate) const BLOCK: usize = ATOM + 1;
@@ -12,7 +12,7 @@ const PIECE: usize = 32;
 
 /// The tables that all threads share.
 #[derive(Debug)]
-pub(crate) struct Tables {
+pub(crate) struct SharedTables {
     /// The positions that are asked for.
     pub(crate) bounds: Bounds,
     /// The positions that are computed: at least as many rows as a block has.
@@ -21,11 +21,11 @@ pub(crate) struct Tables {
     last: Last,
 }
 
-impl Tables {
-    pub(crate) fn new(bounds: Bounds) -> Tables {
+impl SharedTables {
+    pub(crate) fn new(bounds: Bounds) -> SharedTables {
         let (rows, columns) = (bounds.rows().max(BLOCK), bounds.columns());
         let inner = Bounds::new(rows, columns).expect("four rows are few");
-        Tables {
+        SharedTables {
             layout: Layout::new(rows, columns),
             last: Last::new(columns),
             bounds,
@@ -44,7 +44,7 @@ impl Tables {
 
 /// The state of a sweep: the sets F of its rows, and its buffers.
 pub(crate) struct Sweep<'a> {
-    tables: &'a Tables,
+    tables: &'a SharedTables,
     pub(crate) tally: Tally<'a>,
     /// The lengths of the rows before the block.
     rows: Vec<u8>,
@@ -66,7 +66,7 @@ pub(crate) struct Sweep<'a> {
 
 impl<'a> Sweep<'a> {
     /// A sweep that begins with `first` rows given: F of the others is its own, and that of the last given one too.
-    pub(crate) fn new(tables: &'a Tables, first: usize) -> Sweep<'a> {
+    pub(crate) fn new(tables: &'a SharedTables, first: usize) -> Sweep<'a> {
         let (rows, columns) = (tables.inner.rows(), tables.inner.columns());
         let block = tables.layout.size(BLOCK, columns) + SLACK;
         let own_from = first.max(1);
@@ -238,7 +238,7 @@ impl<'a> Sweep<'a> {
     fn tell(&mut self, rank: u64) {
         let ranks = self.found.iter().map(|&place| rank + u64::from(place));
         let by_rows = std::mem::take(&mut self.by_rows);
-        let Tables { bounds, inner, .. } = self.tables;
+        let SharedTables { bounds, inner, .. } = self.tables;
         if inner.rows() < BLOCK + 2 {
             // The first two rows are not the same in all of a block.
             for rank in ranks {
@@ -251,7 +251,7 @@ impl<'a> Sweep<'a> {
             return;
         }
         self.tally.begin(self.rows[0].into(), self.rows[1].into());
-        if Cut::may_lead_to(&self.rows) {
+        if FirstMove::may_lead_to(&self.rows) {
             ranks
                 .clone()
                 .for_each(|rank| self.tally.look_at(&inner.position(rank)));

@@ -10,7 +10,7 @@ const RANKS: usize = 4096;
 
 /// A winning first move of a rectangle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Cut {
+pub(crate) struct FirstMove {
     /// The rows of the rectangle.
     pub(crate) rows: u8,
     /// Its columns.
@@ -21,15 +21,15 @@ pub(crate) struct Cut {
     pub(crate) column: u8,
 }
 
-impl Cut {
+impl FirstMove {
     /// The first move that leads to this position from a rectangle with the same first row and as many rows.
-    pub(crate) fn leading_to(position: &[u8]) -> Option<Cut> {
+    pub(crate) fn leading_to(position: &[u8]) -> Option<FirstMove> {
         let rows = position.iter().take_while(|&&r| r > 0).count();
         let (columns, shorter) = (*position.first()?, *position[..rows].last()?);
         let whole = position.iter().take_while(|&&r| r == columns).count();
         let is_cut = whole < rows && position[whole..rows].iter().all(|&r| r == shorter);
         let number = |n: usize| u8::try_from(n).expect("at most 32 rows");
-        is_cut.then(|| Cut {
+        is_cut.then(|| FirstMove {
             rows: number(rows),
             columns,
             row: number(whole + 1),
@@ -47,12 +47,12 @@ impl Cut {
 
 /// The losing positions that begin with the same two rows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct RowPair {
     pub(crate) first: usize,
     pub(crate) second: usize,
     /// At index m: how many of them have m rows.
     pub(crate) by_rows: Vec<u64>,
-    pub(crate) cuts: Vec<Cut>,
+    pub(crate) cuts: Vec<FirstMove>,
     pub(crate) digest: Digest,
     /// Their ranks, ascending.
     #[cfg(test)]
@@ -65,8 +65,8 @@ pub(crate) struct Tally<'a> {
     ranks: Vec<u64>,
     bytes: Vec<u8>,
     hash: DigestBuilder,
-    open: Part,
-    parts: Vec<Part>,
+    open: RowPair,
+    parts: Vec<RowPair>,
 }
 
 impl<'a> Tally<'a> {
@@ -76,7 +76,7 @@ impl<'a> Tally<'a> {
             ranks: Vec::with_capacity(RANKS),
             bytes: Vec::with_capacity(RANKS * 8),
             hash: DigestBuilder::default(),
-            open: Part::default(),
+            open: RowPair::default(),
             parts: Vec::new(),
         }
     }
@@ -86,11 +86,11 @@ impl<'a> Tally<'a> {
         if (self.open.first, self.open.second) != (first, second) {
             self.flush();
             self.open.digest = std::mem::take(&mut self.hash).finish();
-            let next = Part {
+            let next = RowPair {
                 first,
                 second,
                 by_rows: vec![0; ROWS_MAX + 1],
-                ..Part::default()
+                ..RowPair::default()
             };
             self.parts.push(std::mem::replace(&mut self.open, next));
         }
@@ -111,7 +111,7 @@ impl<'a> Tally<'a> {
 
     /// Notes the first move that leads to a position, if one does.
     pub(crate) fn look_at(&mut self, position: &[u8]) {
-        self.open.cuts.extend(Cut::leading_to(position));
+        self.open.cuts.extend(FirstMove::leading_to(position));
     }
 
     /// Adds one position: its count, its rank, and the first move that leads to it.
@@ -134,7 +134,7 @@ impl<'a> Tally<'a> {
     }
 
     /// All parts since the last call that have a position.
-    pub(crate) fn parts(&mut self) -> Vec<Part> {
+    pub(crate) fn parts(&mut self) -> Vec<RowPair> {
         // No position begins with such rows.
         self.begin(0, 1);
         let parts = std::mem::take(&mut self.parts).into_iter();

@@ -6,8 +6,8 @@ use std::num::NonZeroUsize;
 use chomp_table::digest::Digest;
 use chomp_table::{Position, Word, definition};
 
-use crate::tally::Cut;
-use crate::{Bounds, Solver, Summary, ThinError};
+use crate::tally::FirstMove;
+use crate::{Bounds, BoxSummary, Solver, ThinError};
 
 fn bounds(rows: usize, columns: usize) -> Bounds {
     Bounds::new(rows, columns).unwrap()
@@ -18,7 +18,7 @@ fn threads(threads: usize) -> NonZeroUsize {
 }
 
 /// Everything that is known in the end, and the ranks of the losing positions.
-fn solve(rows: usize, columns: usize) -> (Summary, BTreeSet<u64>) {
+fn solve(rows: usize, columns: usize) -> (BoxSummary, BTreeSet<u64>) {
     let mut solver = Solver::new(bounds(rows, columns), threads(2), u64::MAX, None).unwrap();
     while !solver.is_finished() {
         assert!(solver.advance(&|_| true).unwrap());
@@ -196,17 +196,18 @@ fn counts_and_openings_are_those_that_others_found() {
 
 #[test]
 fn a_position_is_what_a_first_move_leaves_or_it_is_not() {
-    let cut =
-        |rows: &[u8]| Cut::leading_to(rows).map(|cut| (cut.rows, cut.columns, cut.row, cut.column));
+    let cut = |rows: &[u8]| {
+        FirstMove::leading_to(rows).map(|cut| (cut.rows, cut.columns, cut.row, cut.column))
+    };
     assert_eq!(cut(&[5, 5, 3, 3, 0]), Some((4, 5, 3, 4)));
     assert_eq!(cut(&[5, 1]), Some((2, 5, 2, 2)));
     for other in [&[5, 5, 0][..], &[5, 4, 3], &[0, 0], &[5]] {
         assert_eq!(cut(other), None);
     }
     for first in [&[5, 5][..], &[5, 3, 3], &[5, 3, 0], &[5, 0], &[0, 0]] {
-        assert!(Cut::may_lead_to(first), "{first:?}");
+        assert!(FirstMove::may_lead_to(first), "{first:?}");
     }
-    assert!(!Cut::may_lead_to(&[5, 4, 3]));
+    assert!(!FirstMove::may_lead_to(&[5, 4, 3]));
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use chomp_proto::v1::{self, complete_request, lease_reply, task};
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::{self, PartBuilder};
-use chomp_store::{Entry, Finders, Journal, Key, LengthSums, Merged, Outcast, PartName, Place};
+use chomp_store::{
+    Entry, Finders, Journal, Key, LengthSums, Merged, PartName, RecordPlace, StruckOut,
+};
 use chomp_table::definition::losing;
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::Manifest;
@@ -230,7 +232,7 @@ pub(crate) fn read_part(bytes: &[u8]) -> bool {
     if placed.check(range_bits()).is_err() {
         return false;
     }
-    let place = Place {
+    let place = RecordPlace {
         layer: summary.head.layer(),
         lease: 1,
         offset,
@@ -302,7 +304,7 @@ fn entries() -> Vec<Entry> {
         },
         Entry::FoundOut {
             participant: 1,
-            outcast: Outcast {
+            outcast: StruckOut {
                 serial: 2,
                 reason: "it lied".to_owned(),
             },

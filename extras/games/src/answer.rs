@@ -5,8 +5,8 @@
 use serde::Serialize;
 
 use crate::error::GameError;
-use crate::game::{Game, Move, Verdict};
-use crate::sum::{self, Part, xor};
+use crate::game::{Game, GameValue, Move};
+use crate::sum::{self, Summand, xor};
 
 /// A move, and what it leads to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -18,13 +18,13 @@ pub struct Choice {
     pub position: String,
     /// Whether that is losing, so that the move wins.
     pub losing: bool,
-    /// The value of what it leaves, as in [`Verdict`].
+    /// The value of what it leaves, as in [`GameValue`].
     pub value: Option<u32>,
 }
 
 /// A position, and all that is to be said of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Answer {
+pub struct GameAnswer {
     /// The name of the game.
     pub game: &'static str,
     /// The position, as text.
@@ -33,7 +33,7 @@ pub struct Answer {
     pub over: bool,
     /// Whether who is to move loses; when the game is over, whether who would be to move has lost.
     pub losing: bool,
-    /// The value, as in [`Verdict`].
+    /// The value, as in [`GameValue`].
     pub value: Option<u32>,
     /// The moves that leave a losing position.
     pub winning_moves: Vec<Move>,
@@ -42,7 +42,7 @@ pub struct Answer {
     /// All moves.
     pub moves: Vec<Choice>,
     /// The games side by side that the position consists of, if it does.
-    pub parts: Vec<Part>,
+    pub parts: Vec<Summand>,
     /// Why it is so, line by line.
     pub explanation: Vec<String>,
 }
@@ -68,13 +68,13 @@ pub(crate) trait Theory: Game {
         &self,
         _positions: &[Self::Position],
         parts: &[Vec<u32>],
-    ) -> Result<Vec<Verdict>, GameError> {
+    ) -> Result<Vec<GameValue>, GameError> {
         let values = parts.iter().map(|values| xor(values));
-        Ok(values.map(Verdict::of).collect())
+        Ok(values.map(GameValue::of).collect())
     }
 
     /// Why the answer is so, line by line; all else in it is there.
-    fn explain(&self, _position: &Self::Position, answer: &Answer) -> Vec<String> {
+    fn explain(&self, _position: &Self::Position, answer: &GameAnswer) -> Vec<String> {
         sum::explain(&answer.parts)
     }
 
@@ -89,7 +89,7 @@ pub trait Playable {
     /// # Errors
     ///
     /// If the text means no position, or one that is too large.
-    fn answer(&self, text: &str) -> Result<Answer, GameError>;
+    fn answer(&self, text: &str) -> Result<GameAnswer, GameError>;
 
     /// The losing positions up to a size, the small ones first.
     ///
@@ -100,7 +100,7 @@ pub trait Playable {
 }
 
 impl<G: Theory> Playable for G {
-    fn answer(&self, text: &str) -> Result<Answer, GameError> {
+    fn answer(&self, text: &str) -> Result<GameAnswer, GameError> {
         let position = self.position(text)?;
         let (names, left): (Vec<Move>, Vec<_>) = self.moves(&position).into_iter().unzip();
         let all = [vec![position], left].concat();
@@ -122,7 +122,7 @@ impl<G: Theory> Playable for G {
             let most = choices.max_by_key(|(_, left)| self.choices(left));
             most.map(|(choice, _)| &choice.name)
         });
-        let mut answer = Answer {
+        let mut answer = GameAnswer {
             game: G::NAME,
             position: self.text(position),
             over: moves.is_empty(),

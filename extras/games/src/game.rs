@@ -28,7 +28,7 @@ pub(crate) trait Game {
 
 /// Whether a position is losing, and its Sprague-Grundy value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct GameValue {
     /// Whether who is to move loses against perfect play.
     pub(crate) losing: bool,
     /// The value. A move after which the other one has won counts for none, so 0 always means losing. There is none where
@@ -36,10 +36,10 @@ pub(crate) struct Verdict {
     pub(crate) value: Option<u32>,
 }
 
-impl Verdict {
-    pub(crate) fn of(value: u32) -> Verdict {
+impl GameValue {
+    pub(crate) fn of(value: u32) -> GameValue {
         let (losing, value) = (value == 0, Some(value));
-        Verdict { losing, value }
+        GameValue { losing, value }
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! A position is the cell of the piece, as `4,7`: row and column, (1,1) being upper left. A move is its new cell.
 
-use crate::answer::{Answer, Theory};
+use crate::answer::{GameAnswer, Theory};
 use crate::board::cells;
 use crate::error::GameError;
 use crate::game::{Game, Move, mex};
@@ -70,7 +70,7 @@ impl Theory for Horse {
     }
 
     /// The values of the board up to the piece.
-    fn explain(&self, &(rows, columns): &(u32, u32), _: &Answer) -> Vec<String> {
+    fn explain(&self, &(rows, columns): &(u32, u32), _: &GameAnswer) -> Vec<String> {
         let line = |row: &Vec<_>| row.iter().flatten().map(u32::to_string).collect();
         values(rows, columns)[1..].iter().map(line).collect()
     }

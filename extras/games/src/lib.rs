@@ -33,12 +33,12 @@ mod towers;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Answer, Choice, Playable};
+pub use answer::{Choice, GameAnswer, Playable};
 pub use error::GameError;
 pub use game::Move;
 pub use poisons::{Picture, Poisons};
 use search::MOVES_MAX;
-pub use sum::Part;
+pub use sum::Summand;
 
 /// The names of the games.
 pub const NAMES: [&str; 5] = ["ichomp", "poisons", "nim", "towers", "horse"];
@@ -82,7 +82,7 @@ pub fn open_within(
 /// # Errors
 ///
 /// If there is no such game or position, or if it is larger than the stated limits.
-pub fn answer(name: &str, text: &str) -> Result<Answer, GameError> {
+pub fn answer(name: &str, text: &str) -> Result<GameAnswer, GameError> {
     let (position, rules) = text.split_once('@').unwrap_or((text, ""));
     open(name, rules)?.answer(position)
 }

@@ -7,10 +7,10 @@
 //!
 //! A position is its heaps, as `3,4,5`, or `3,4,5@misere`. A move is (heap, what is left of it).
 
-use crate::answer::{Answer, Theory};
+use crate::answer::{GameAnswer, Theory};
 use crate::board;
 use crate::error::GameError;
-use crate::game::{Game, Move, Verdict};
+use crate::game::{Game, GameValue, Move};
 use crate::sum::{self, xor};
 use crate::text::{list, numbers};
 
@@ -36,11 +36,11 @@ impl Nim {
         }
     }
 
-    fn verdict(&self, heaps: &[u32]) -> Verdict {
+    fn verdict(&self, heaps: &[u32]) -> GameValue {
         let exchanged = self.misere && heaps.iter().all(|&heap| heap <= 1);
         let losing = (xor(heaps) == 0) != exchanged;
         let value = (!self.misere).then(|| xor(heaps));
-        Verdict { losing, value }
+        GameValue { losing, value }
     }
 }
 
@@ -78,7 +78,7 @@ impl Theory for Nim {
         list(heaps) + if self.misere { "@misere" } else { "" }
     }
 
-    fn verdicts(&self, all: &[Vec<u32>], _: &[Vec<u32>]) -> Result<Vec<Verdict>, GameError> {
+    fn verdicts(&self, all: &[Vec<u32>], _: &[Vec<u32>]) -> Result<Vec<GameValue>, GameError> {
         Ok(all.iter().map(|heaps| self.verdict(heaps)).collect())
     }
 
@@ -86,7 +86,7 @@ impl Theory for Nim {
         Ok(positions.to_vec())
     }
 
-    fn explain(&self, heaps: &Vec<u32>, answer: &Answer) -> Vec<String> {
+    fn explain(&self, heaps: &Vec<u32>, answer: &GameAnswer) -> Vec<String> {
         let large = heaps.iter().filter(|&&heap| heap > 1).count();
         if self.misere && large < 2 {
             return vec!["Leave an odd number of heaps of one counter, and nothing else.".into()];

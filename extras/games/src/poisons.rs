@@ -13,10 +13,10 @@
 
 use std::cell::RefCell;
 
-use crate::answer::{Answer, Theory};
+use crate::answer::{GameAnswer, Theory};
 use crate::board::{self, COLUMNS_MAX, Rows};
 use crate::error::GameError;
-use crate::game::{Game, Move, Verdict};
+use crate::game::{Game, GameValue, Move};
 use crate::search::{MOVES_MAX, Solution, search_within};
 use crate::text::{cell, list, number};
 
@@ -179,7 +179,7 @@ impl Theory for Poisons {
         Ok(vec![Vec::new(); all.len()])
     }
 
-    fn verdicts(&self, all: &[Rows], _: &[Vec<u32>]) -> Result<Vec<Verdict>, GameError> {
+    fn verdicts(&self, all: &[Rows], _: &[Vec<u32>]) -> Result<Vec<GameValue>, GameError> {
         let (three_rows, columns) = (all[0].len() <= 3, all[0].first().copied().unwrap_or(0));
         let is_searched = !three_rows || columns <= VALUES_COLUMNS_MAX;
         let mut known = self.known.borrow_mut();
@@ -204,13 +204,13 @@ impl Theory for Poisons {
             let found = solution.and_then(|solution| solution.verdict(rows));
             let value = found.and_then(|found| found.value);
             let losing = is_losing(rows).unwrap_or_else(|| value == Some(0));
-            Verdict { losing, value }
+            GameValue { losing, value }
         };
         Ok(all.iter().map(verdict).collect())
     }
 
     /// The board: `x` is a poison, `O` a move that wins, `.` one that does not.
-    fn explain(&self, rows: &Rows, answer: &Answer) -> Vec<String> {
+    fn explain(&self, rows: &Rows, answer: &GameAnswer) -> Vec<String> {
         let sign = |cell: (u32, u32)| match self.cells.contains(&cell) {
             true => "x",
             false if answer.winning_moves.contains(&vec![cell.0, cell.1]) => "O",

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::error::GameError;
-use crate::game::{Game, Verdict, mex};
+use crate::game::{Game, GameValue, mex};
 
 /// The most positions that a search visits.
 pub(crate) const POSITIONS_MAX: usize = 1 << 18;
@@ -111,9 +111,9 @@ fn settle(nodes: &mut [Node], at: usize) -> bool {
 
 impl<P: Eq + Hash> Solution<P> {
     /// The verdict on a position; none if it was not visited, or nobody can force an end.
-    pub(crate) fn verdict(&self, position: &P) -> Option<Verdict> {
+    pub(crate) fn verdict(&self, position: &P) -> Option<GameValue> {
         let node = &self.nodes[*self.numbers.get(position)? as usize];
         let (losing, value) = (node.losing?, node.value);
-        Some(Verdict { losing, value })
+        Some(GameValue { losing, value })
     }
 }

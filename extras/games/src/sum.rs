@@ -31,7 +31,7 @@ impl<G: Game> Game for Sum<G> {
 
 /// A part of a sum, and its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct Summand {
     /// The name and the number, as `heap 2`.
     pub name: String,
     /// Its value.
@@ -41,10 +41,10 @@ pub struct Part {
 }
 
 /// The parts of a sum, named and numbered, if they have a name.
-pub(crate) fn named(name: &str, values: &[u32]) -> Vec<Part> {
+pub(crate) fn named(name: &str, values: &[u32]) -> Vec<Summand> {
     let most = values.iter().copied().max().unwrap_or(0).max(1);
     let digits = most.ilog2() as usize + 1;
-    let part = |(number, &value): (usize, &u32)| Part {
+    let part = |(number, &value): (usize, &u32)| Summand {
         name: format!("{name} {number}"),
         value,
         binary: format!("{value:0digits$b}"),
@@ -59,7 +59,7 @@ pub(crate) fn xor(values: &[u32]) -> u32 {
 }
 
 /// The columns of binary digits, with the XOR below, and what follows from them.
-pub(crate) fn explain(parts: &[Part]) -> Vec<String> {
+pub(crate) fn explain(parts: &[Summand]) -> Vec<String> {
     let total = parts.iter().fold(0, |all, part| all ^ part.value);
     let digits = parts.first().map_or(1, |part| part.binary.len());
     let width = parts.iter().map(|part| part.name.len()).max().unwrap_or(0);
@@ -71,7 +71,7 @@ pub(crate) fn explain(parts: &[Part]) -> Vec<String> {
         return lines;
     };
     let odd = parts.iter().filter(|part| part.value >> highest & 1 == 1);
-    let change = |part: &Part| {
+    let change = |part: &Summand| {
         format!(
             "{} from {} to {}",
             part.name,

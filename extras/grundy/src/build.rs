@@ -49,7 +49,7 @@ pub struct Builder<'a> {
 }
 
 /// Receives the progress of a build, and may end it.
-pub trait Watch: Sync {
+pub trait BuildWatch: Sync {
     /// The part that is done, from 0 to 1. May end it.
     fn done(&self, part: f64) -> ControlFlow<()>;
     /// Something that people are to know.
@@ -129,7 +129,7 @@ impl Builder<'_> {
     /// # Errors
     ///
     /// [`BuildError`]. Areas that were written by then stay for the next run.
-    pub fn run(&self, watch: &dyn Watch) -> Result<Built, BuildError> {
+    pub fn run(&self, watch: &dyn BuildWatch) -> Result<Built, BuildError> {
         let files = AreaFiles::open(self.directory)?;
         let evaluators = (0..self.threads.get()).map(|_| Evaluator::new(self.isa));
         let mut evaluators: Vec<Evaluator> = evaluators.collect();
@@ -270,7 +270,7 @@ impl Builder<'_> {
 
 /// How much is done.
 struct Progress<'a> {
-    watch: &'a dyn Watch,
+    watch: &'a dyn BuildWatch,
     /// All positions, and those that are done.
     all: u64,
     done: AtomicU64,

@@ -14,4 +14,4 @@ mod area_file;
 mod build;
 
 pub use area_file::{FOLDER, areas_done, remove_areas};
-pub use build::{BuildError, Builder, Built, Watch, memory_bytes};
+pub use build::{BuildError, BuildWatch, Builder, Built, memory_bytes};

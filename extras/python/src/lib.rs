@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use chomp_download::{Patience, Reach};
+use chomp_download::{Reach, ServerPatience};
 use chomp_table::position::PositionError;
 use chomp_table::reader::AnyTable;
 use chomp_table::{Position, TableError, Word};
@@ -48,15 +48,15 @@ fn refused(error: &TableError) -> PyErr {
 
 /// A position as people write it: the list of its rows, or a text as `chomp query` takes it.
 #[derive(FromPyObject)]
-enum Written {
+enum PositionText {
     Text(String),
     Rows(Vec<u32>),
 }
 
-fn position(written: Written) -> PyResult<Position> {
+fn position(written: PositionText) -> PyResult<Position> {
     let position = match written {
-        Written::Text(text) => text.parse(),
-        Written::Rows(mut rows) => {
+        PositionText::Text(text) => text.parse(),
+        PositionText::Rows(mut rows) => {
             let length = rows
                 .iter()
                 .rposition(|&row| row > 0)
@@ -102,7 +102,7 @@ impl Table {
             from: place.to_owned(),
             ca: None,
             token: None,
-            patience: Patience {
+            patience: ServerPatience {
                 first: PATIENCE,
                 later: PATIENCE,
             },
@@ -144,13 +144,13 @@ impl Table {
         self.table.manifest().shards.len()
     }
 
-    fn is_losing(&self, py: Python<'_>, rows: Written) -> PyResult<bool> {
+    fn is_losing(&self, py: Python<'_>, rows: PositionText) -> PyResult<bool> {
         let word = Word::from(&position(rows)?);
         let losing = py.detach(|| self.table.is_losing(word));
         losing.map_err(|error| refused(&error))
     }
 
-    fn winning_moves(&self, py: Python<'_>, rows: Written) -> PyResult<Vec<(u32, u32)>> {
+    fn winning_moves(&self, py: Python<'_>, rows: PositionText) -> PyResult<Vec<(u32, u32)>> {
         let position = position(rows)?;
         let answer = py.detach(|| chomp_query::answer(&self.table, &position));
         Ok(answer.map_err(|error| refused(&error))?.winning_moves)
@@ -188,7 +188,7 @@ impl Table {
 
 /// The word of the position with these rows.
 #[pyfunction]
-fn word_of(rows: Written) -> PyResult<u64> {
+fn word_of(rows: PositionText) -> PyResult<u64> {
     Ok(Word::from(&position(rows)?).get())
 }
 

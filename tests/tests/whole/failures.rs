@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chomp_access::{Access, Holder, Issuer};
 use chomp_coordinator::job::JobOutcome;
-use chomp_coordinator::server::{Coordinator, Listeners, Options, StartError};
+use chomp_coordinator::server::{Coordinator, CoordinatorOptions, Listeners, StartError};
 use chomp_kernel::Isa;
 use chomp_serve::net::Limits;
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
@@ -28,7 +28,7 @@ async fn run(
     let range_bits = RangeBits::new(12).unwrap();
     let issuer = Arc::new(Issuer::in_memory().unwrap());
     let token = issuer.issue(Holder::OWNER, None);
-    let options = Options {
+    let options = CoordinatorOptions {
         range_bits,
         size: BITS,
         replicas: 1,

@@ -23,8 +23,8 @@ fn digest(number: u64) -> Digest {
 }
 
 /// The place of a range whose record has this digest.
-fn place(head: u64, digest: Digest) -> (Head, Place) {
-    let place = Place {
+fn place(head: u64, digest: Digest) -> (Head, RecordPlace) {
+    let place = RecordPlace {
         lease: 1,
         layer: 0,
         offset: 0,
@@ -37,12 +37,12 @@ fn place(head: u64, digest: Digest) -> (Head, Place) {
     (Head(head), place)
 }
 
-fn insert(cache: &Cache, head: u64, kib: u32) {
+fn insert(cache: &RangeCache, head: u64, kib: u32) {
     cache.insert(digest(head), range(head, kib));
 }
 
 /// The heads of `heads` that are not there.
-fn missing(cache: &Cache, heads: &[u64]) -> Vec<u64> {
+fn missing(cache: &RangeCache, heads: &[u64]) -> Vec<u64> {
     let places = heads.iter().map(|&head| place(head, digest(head)));
     let missing = cache.collect(places.collect(), &mut TaskSources::default());
     missing.into_iter().map(|(head, _)| head.0).collect()
@@ -51,7 +51,7 @@ fn missing(cache: &Cache, heads: &[u64]) -> Vec<u64> {
 #[test]
 fn what_is_drawn_on_stays_and_the_bound_is_kept() {
     let bytes_max = 20 << 20;
-    let cache = Cache::new(bytes_max, range_bits());
+    let cache = RangeCache::new(bytes_max, range_bits());
     (0..4).for_each(|head| insert(&cache, head, 1000));
     for head in 100..400 {
         assert!(missing(&cache, &[0, 1, 2, 3]).is_empty(), "{head}");
@@ -68,7 +68,7 @@ fn what_is_drawn_on_stays_and_the_bound_is_kept() {
 
 #[test]
 fn a_range_with_another_digest_is_another_range() {
-    let cache = Cache::new(1 << 24, range_bits());
+    let cache = RangeCache::new(1 << 24, range_bits());
     cache.insert(digest(1), range(5, 10));
     let mut sources = TaskSources::default();
     let other = place(5, digest(2));
@@ -92,7 +92,7 @@ fn a_range_with_another_digest_is_another_range() {
 #[test]
 fn equal_calls_have_equal_results() {
     let log = || {
-        let cache = Cache::new(8 << 20, range_bits());
+        let cache = RangeCache::new(8 << 20, range_bits());
         let mut rng = fastrand::Rng::with_seed(1);
         let step = |_| {
             let head = rng.u64(..100) * rng.u64(..100) / 100;

@@ -6,21 +6,21 @@ use chomp_store::part::{self, Placed};
 use chomp_table::Head;
 
 use super::LeaseId;
-use crate::job::Job;
-use crate::link::Failure;
+use crate::job::JobDescription;
+use crate::link::CallFailure;
 
 /// A leased task.
 #[derive(Clone, Debug)]
-pub(crate) struct Task {
+pub(crate) struct LeasedTask {
     pub(crate) lease: LeaseId,
     /// All segments of the journal below this number have to be known.
     pub(crate) journal: u64,
-    pub(crate) work: Work,
+    pub(crate) work: TaskWork,
 }
 
 /// The work of a task.
 #[derive(Clone, Debug)]
-pub(crate) enum Work {
+pub(crate) enum TaskWork {
     /// Ranges of one layer are to be evaluated, heads ascending.
     Evaluate { layer: u32, heads: Vec<Head> },
     /// A shard is to be written, which begins after `skip` stored words of the range `head`. Or it is to be read, if it
@@ -29,22 +29,22 @@ pub(crate) enum Work {
         shard: u32,
         head: Head,
         skip: u64,
-        written: Option<Box<Written>>,
+        written: Option<Box<WrittenShard>>,
     },
 }
 
 /// A shard that another participant has written.
 #[derive(Clone, Debug)]
-pub(crate) struct Written {
+pub(crate) struct WrittenShard {
     /// The writer's result.
     pub(crate) said: Merged,
 }
 
-impl Task {
+impl LeasedTask {
     /// The task in a message about `job`.
-    pub(super) fn read(message: v1::Task, job: &Job) -> Result<Task, Failure> {
+    pub(super) fn read(message: v1::Task, job: &JobDescription) -> Result<LeasedTask, CallFailure> {
         let work = match message.work {
-            Some(task::Work::Evaluate(v1::Evaluate { layer, heads })) => Work::Evaluate {
+            Some(task::Work::Evaluate(v1::Evaluate { layer, heads })) => TaskWork::Evaluate {
                 layer,
                 heads: of_layer(layer, heads, job)?,
             },
@@ -58,8 +58,8 @@ impl Task {
                 if !is_of(head, job) {
                     return Err(wrong("a shard that begins beyond the table"));
                 }
-                let written = written.map(|written| Written::read(&written, shard, job));
-                Work::Merge {
+                let written = written.map(|written| WrittenShard::read(&written, shard, job));
+                TaskWork::Merge {
                     shard,
                     head,
                     skip,
@@ -68,7 +68,7 @@ impl Task {
             }
             None => return Err(wrong("a task without content")),
         };
-        Ok(Task {
+        Ok(LeasedTask {
             lease: LeaseId(message.lease),
             journal: message.journal,
             work,
@@ -76,27 +76,31 @@ impl Task {
     }
 }
 
-impl Written {
-    fn read(message: &v1::Written, shard: u32, job: &Job) -> Result<Written, Failure> {
+impl WrittenShard {
+    fn read(
+        message: &v1::Written,
+        shard: u32,
+        job: &JobDescription,
+    ) -> Result<WrittenShard, CallFailure> {
         let said = Merged::parse(&message.json, job.bits);
         let said = said.map_err(|error| wrong(&format!("a shard to read, and says: {error}")))?;
         if said.number != shard {
             return Err(wrong("a shard to read, and speaks of another one"));
         }
-        Ok(Written { said })
+        Ok(WrittenShard { said })
     }
 }
 
-fn is_of(head: Head, job: &Job) -> bool {
+fn is_of(head: Head, job: &JobDescription) -> bool {
     head.0 < job.range_bits.heads(job.bits)
 }
 
-fn wrong(what: &str) -> Failure {
-    Failure::Protocol(format!("it leases {what}"))
+fn wrong(what: &str) -> CallFailure {
+    CallFailure::Protocol(format!("it leases {what}"))
 }
 
 /// Ranges of one layer, as they are sent.
-fn of_layer(layer: u32, heads: Vec<u64>, job: &Job) -> Result<Vec<Head>, Failure> {
+fn of_layer(layer: u32, heads: Vec<u64>, job: &JobDescription) -> Result<Vec<Head>, CallFailure> {
     let heads: Vec<Head> = heads.into_iter().map(Head).collect();
     let fits = |head: &Head| head.layer() == layer && is_of(*head, job);
     let sound = (1..=part::RANGES_MAX).contains(&heads.len())
@@ -129,8 +133,8 @@ mod tests {
 
     use super::*;
 
-    fn job() -> Job {
-        Job {
+    fn job() -> JobDescription {
+        JobDescription {
             bits: 32,
             range_bits: RangeBits::new(12).unwrap(),
             table: 1,
@@ -141,7 +145,7 @@ mod tests {
         }
     }
 
-    fn read(work: task::Work) -> Result<Task, Failure> {
+    fn read(work: task::Work) -> Result<LeasedTask, CallFailure> {
         let message = v1::Task {
             lease: 1,
             attempt: 1,
@@ -149,10 +153,10 @@ mod tests {
             journal: 1,
             work: Some(work),
         };
-        Task::read(message, &job())
+        LeasedTask::read(message, &job())
     }
 
-    fn evaluate(layer: u32, heads: &[u64]) -> Result<Task, Failure> {
+    fn evaluate(layer: u32, heads: &[u64]) -> Result<LeasedTask, CallFailure> {
         let heads = heads.to_vec();
         read(task::Work::Evaluate(v1::Evaluate { layer, heads }))
     }

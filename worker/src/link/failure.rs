@@ -12,7 +12,7 @@ use crate::transport::BoxError;
 
 /// Why a call has no answer, by what is to be done.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum CallFailure {
     /// There is no contact, or the coordinator is going: join again and repeat the call.
     Outage(Arc<dyn std::error::Error + Send + Sync>),
     /// The job has stopped there: the same.
@@ -36,61 +36,61 @@ pub(crate) enum Failure {
 #[error("no answer within {} seconds", .0.as_secs())]
 struct Overdue(Duration);
 
-impl Failure {
-    pub(crate) fn outage(error: impl Into<BoxError>) -> Failure {
-        Failure::Outage(Arc::from(error.into()))
+impl CallFailure {
+    pub(crate) fn outage(error: impl Into<BoxError>) -> CallFailure {
+        CallFailure::Outage(Arc::from(error.into()))
     }
 
     /// Whether the certificate of what is there is not accepted.
     pub(crate) fn is_of_certificate(&self) -> bool {
-        matches!(self, Failure::Outage(source) if certificate::refusal(&**source).is_some())
+        matches!(self, CallFailure::Outage(source) if certificate::refusal(&**source).is_some())
     }
 
     /// The error to end with.
     pub(crate) fn into_error(self, url: &str) -> ClientError {
         let url = url.to_owned();
         match self {
-            Failure::Outage(source) => match certificate::refusal(&*source) {
+            CallFailure::Outage(source) => match certificate::refusal(&*source) {
                 Some(what) => ClientError::Certificate { url, what },
                 None => ClientError::Unreachable { url, source },
             },
-            Failure::Stopped(reason) => ClientError::Stopped { url, reason },
-            Failure::Busy(reason) | Failure::Expired(reason) | Failure::Refused(reason) => {
-                ClientError::Refused { url, reason }
-            }
-            Failure::Unfit(reason) => ClientError::Unfit { url, reason },
-            Failure::NotJoined => ClientError::Protocol {
+            CallFailure::Stopped(reason) => ClientError::Stopped { url, reason },
+            CallFailure::Busy(reason)
+            | CallFailure::Expired(reason)
+            | CallFailure::Refused(reason) => ClientError::Refused { url, reason },
+            CallFailure::Unfit(reason) => ClientError::Unfit { url, reason },
+            CallFailure::NotJoined => ClientError::Protocol {
                 url,
                 what: "it does not know a worker that joins".to_owned(),
             },
-            Failure::Protocol(what) => ClientError::Protocol { url, what },
+            CallFailure::Protocol(what) => ClientError::Protocol { url, what },
         }
     }
 
     /// The error to end with when joining failed: there every refusal is for good.
     pub(crate) fn into_joining_error(self, url: &str) -> ClientError {
         match self {
-            Failure::Unfit(reason) => Failure::Refused(reason).into_error(url),
+            CallFailure::Unfit(reason) => CallFailure::Refused(reason).into_error(url),
             other => other.into_error(url),
         }
     }
 }
 
-impl From<Status> for Failure {
-    fn from(status: Status) -> Failure {
+impl From<Status> for CallFailure {
+    fn from(status: Status) -> CallFailure {
         let reason = || status.message().to_owned();
         match status.code() {
-            Code::NotFound => Failure::NotJoined,
-            Code::ResourceExhausted => Failure::Busy(reason()),
+            Code::NotFound => CallFailure::NotJoined,
+            Code::ResourceExhausted => CallFailure::Busy(reason()),
             Code::Unauthenticated if status.metadata().contains_key(EXPIRED_HEADER) => {
-                Failure::Expired(reason())
+                CallFailure::Expired(reason())
             }
             Code::FailedPrecondition
             | Code::Unauthenticated
             | Code::PermissionDenied
-            | Code::Unimplemented => Failure::Refused(reason()),
+            | Code::Unimplemented => CallFailure::Refused(reason()),
             Code::InvalidArgument | Code::OutOfRange | Code::AlreadyExists => {
-                Failure::Unfit(reason())
+                CallFailure::Unfit(reason())
             }
             // Data that the coordinator cannot read ends its job, and a person looks after it.
             Code::Ok
@@ -100,18 +100,18 @@ impl From<Status> for Failure {
             | Code::Aborted
             | Code::Internal
             | Code::Unavailable
-            | Code::DataLoss => Failure::outage(status),
+            | Code::DataLoss => CallFailure::outage(status),
         }
     }
 }
 
 /// The outcome of `call`, or an outage if it takes longer than `deadline`.
-pub(crate) async fn within<T, E: Into<Failure>>(
+pub(crate) async fn within<T, E: Into<CallFailure>>(
     deadline: Duration,
     call: impl Future<Output = Result<T, E>>,
-) -> Result<T, Failure> {
+) -> Result<T, CallFailure> {
     match tokio::time::timeout(deadline, call).await {
         Ok(outcome) => outcome.map_err(Into::into),
-        Err(_) => Err(Failure::outage(Overdue(deadline))),
+        Err(_) => Err(CallFailure::outage(Overdue(deadline))),
     }
 }

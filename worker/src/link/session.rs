@@ -16,8 +16,8 @@ use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Status};
 
-use super::{CONTROL, Failure, within};
-use crate::job::Job;
+use super::{CONTROL, CallFailure, within};
+use crate::job::JobDescription;
 use crate::transport::{Connector, Transport};
 
 /// No lease lasts longer: a worker is to be heard of within it.
@@ -42,7 +42,7 @@ pub(crate) struct Session {
     transport: Transport,
     authorization: Authorization,
     rpc: Rpc,
-    pub(crate) job: Arc<Job>,
+    pub(crate) job: Arc<JobDescription>,
 }
 
 /// Adds the token to each call. It is not shown when printed for debugging.
@@ -85,8 +85,8 @@ impl Session {
         connector: &dyn Connector,
         authorization: &Authorization,
         hello: &Hello,
-    ) -> Result<Session, Failure> {
-        let connected = async { connector.connect().await.map_err(Failure::outage) };
+    ) -> Result<Session, CallFailure> {
+        let connected = async { connector.connect().await.map_err(CallFailure::outage) };
         let transport = within(CONTROL, connected).await?;
         let mut rpc = CoordinatorClient::with_interceptor(transport.clone(), authorization.clone());
         let request = JoinRequest {
@@ -100,18 +100,18 @@ impl Session {
         };
         let reply = within(CONTROL, rpc.join(request)).await?.into_inner();
         let range_bits = RangeBits::new(reply.range_bits).ok_or_else(|| {
-            Failure::Protocol(format!("{} range bits are not possible", reply.range_bits))
+            CallFailure::Protocol(format!("{} range bits are not possible", reply.range_bits))
         })?;
         if reply.bits > u64::BITS {
             let what = format!("a table of {} bits is not possible", reply.bits);
-            return Err(Failure::Protocol(what));
+            return Err(CallFailure::Protocol(what));
         }
         let lease = Duration::from_millis(reply.lease_ms);
         if lease.is_zero() || lease > LEASE_MAX {
             let what = format!("its leases last {} ms", reply.lease_ms);
-            return Err(Failure::Protocol(what));
+            return Err(CallFailure::Protocol(what));
         }
-        let job = Job {
+        let job = JobDescription {
             bits: reply.bits,
             range_bits,
             table: reply.table,

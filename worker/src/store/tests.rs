@@ -25,8 +25,8 @@ async fn store() -> (Arc<SimulatedStorage>, Store) {
     (storage, store.unwrap())
 }
 
-fn job(table: u64) -> Job {
-    Job {
+fn job(table: u64) -> JobDescription {
+    JobDescription {
         bits: 16,
         range_bits: RangeBits::new(12).unwrap(),
         table,
@@ -78,7 +78,7 @@ async fn another_table_is_refused() {
 #[tokio::test]
 async fn records_that_cannot_be_are_not_read() {
     let (_, store) = store().await;
-    let place = Place {
+    let place = RecordPlace {
         layer: 0,
         lease: 1,
         offset: 16,

@@ -5,7 +5,9 @@ use std::time::Duration;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, complete_request, lease_reply};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
-use chomp_store::{Entry, Finders, Key, PartName, Placed, Problem, Storage, StoreError, published};
+use chomp_store::{
+    Entry, Finders, Key, PartName, Placed, Storage, StorageProblem, StoreError, published,
+};
 use chomp_table::manifest::folder_name;
 use chomp_table::{Digest, Head, RangeSummary};
 use http::{Method, StatusCode};
@@ -281,7 +283,7 @@ impl Fake {
         }
         let bytes = match now(state.storage.read(key)) {
             Ok(bytes) => bytes,
-            Err(error) if error.problem == Problem::NotFound => {
+            Err(error) if error.problem == StorageProblem::NotFound => {
                 return (StatusCode::NOT_FOUND, bytes::Bytes::new());
             }
             Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string().into()),
@@ -327,10 +329,10 @@ impl Fake {
         };
         match put {
             Ok(()) => StatusCode::CREATED,
-            Err(StoreError::Storage(error)) if error.problem == Problem::AlreadyExists => {
+            Err(StoreError::Storage(error)) if error.problem == StorageProblem::AlreadyExists => {
                 StatusCode::PRECONDITION_FAILED
             }
-            Err(StoreError::Storage(error)) if error.problem == Problem::Full => {
+            Err(StoreError::Storage(error)) if error.problem == StorageProblem::Full => {
                 StatusCode::INSUFFICIENT_STORAGE
             }
             Err(error) => panic!("{error}"),

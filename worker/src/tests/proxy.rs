@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chomp_store::objects::{Action, SimulatedStorage};
+use chomp_store::objects::{Operation, SimulatedStorage};
 use chomp_store::part::BYTES_MAX;
-use chomp_store::{Key, Problem, Storage};
+use chomp_store::{Key, Storage, StorageProblem};
 use chomp_table::format::describe;
 use tonic::Status;
 
@@ -61,7 +61,7 @@ async fn objects_are_created_once_and_read() {
     let again = proxy.create(&part(0), Bytes::new()).await.unwrap_err();
     assert!(
         (again.problem, again.action, again.key)
-            == (Problem::AlreadyExists, Action::Create, part(0))
+            == (StorageProblem::AlreadyExists, Operation::Create, part(0))
     );
 
     for (range, expected) in [
@@ -93,7 +93,7 @@ async fn objects_are_created_once_and_read() {
         proxy.read_at(&missing, 3..8).await.map(drop),
     ] {
         assert!(
-            matches!(&result, Err(error) if error.problem == Problem::NotFound),
+            matches!(&result, Err(error) if error.problem == StorageProblem::NotFound),
             "{result:?}"
         );
     }
@@ -101,7 +101,7 @@ async fn objects_are_created_once_and_read() {
     let deleted = proxy.delete(&[part(0)]).await.unwrap_err();
     assert_eq!(
         [listed, deleted].map(|error| error.problem),
-        [Problem::Failed; 2]
+        [StorageProblem::Failed; 2]
     );
     assert!(fake.state().authorized);
 }
@@ -111,7 +111,7 @@ async fn what_is_not_allowed_is_said() {
     let fake = Fake::new(|_, _| Act::Go);
     let proxy = proxy(&fake).await;
     let error = proxy.create(&part(77), Bytes::new()).await.unwrap_err();
-    assert_eq!(error.problem, Problem::Failed, "{error:?}");
+    assert_eq!(error.problem, StorageProblem::Failed, "{error:?}");
     let error = error.source.downcast_ref::<ClientError>();
     assert!(
         matches!(error, Some(ClientError::Unfit { reason, .. }) if reason.contains("403")),

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use chomp_boxes::{Bounds, Memory, Solver, Summary, ThinError};
+use chomp_boxes::{Bounds, BoxSummary, Memory, Solver, ThinError};
 
 use super::Folder;
 
@@ -21,7 +21,7 @@ fn solver(rows: usize, columns: usize, memory: u64, folder: Option<&Path>) -> So
 }
 
 /// Everything that is known in the end.
-fn finish(mut solver: Solver) -> Summary {
+fn finish(mut solver: Solver) -> BoxSummary {
     while !solver.is_finished() {
         assert!(solver.advance(&|_| true).unwrap());
         solver.save().unwrap();
@@ -29,7 +29,7 @@ fn finish(mut solver: Solver) -> Summary {
     solver.summary().clone()
 }
 
-fn solve(rows: usize, columns: usize) -> Summary {
+fn solve(rows: usize, columns: usize) -> BoxSummary {
     finish(solver(rows, columns, u64::MAX, None))
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Reply {
 
 /// An object that a worker asks to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum PutTarget {
     Part(PartName),
     Shard(u32),
 }

@@ -11,7 +11,7 @@ use chomp_plan::{LeaseId, Millis, Rejection, Work, WorkerId};
 use chomp_store::{PartName, Placed, part};
 
 use super::Desk;
-use super::messages::{PutRefused, Target, Transfer};
+use super::messages::{PutRefused, PutTarget, Transfer};
 use crate::effects::Effect;
 
 /// The time from one search for orphans to the next.
@@ -20,12 +20,12 @@ const SEARCH_EVERY_MS: u64 = 10_000;
 /// The parts that workers have begun to put, until the journal names them or they are removed.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    begun: HashMap<LeaseId, Part>,
+    begun: HashMap<LeaseId, PendingPart>,
     next_search: Millis,
 }
 
 #[derive(Debug)]
-struct Part {
+struct PendingPart {
     name: PartName,
     worker: WorkerId,
     /// The most bytes that were announced for it: it has no more.
@@ -49,7 +49,7 @@ impl Parts {
         let part = self.begun.get(&lease);
         match part.filter(|part| part.worker == worker && part.bytes != filled) {
             None => Ok(()),
-            Some(&Part { bytes, .. }) => Err(Rejection::Unfilled {
+            Some(&PendingPart { bytes, .. }) => Err(Rejection::Unfilled {
                 lease,
                 bytes,
                 filled,
@@ -69,12 +69,12 @@ impl Desk {
     pub(crate) fn begin_put(
         &mut self,
         worker: WorkerId,
-        target: Target,
+        target: PutTarget,
         bytes: u64,
     ) -> Result<Transfer, PutRefused> {
         let name = match target {
-            Target::Part(name) => name,
-            Target::Shard(shard) => {
+            PutTarget::Part(name) => name,
+            PutTarget::Shard(shard) => {
                 let may = self.plan.may_write(worker, shard);
                 return may.then(Transfer::default).ok_or(PutRefused::NoLease);
             }
@@ -88,13 +88,17 @@ impl Desk {
         if bytes > most {
             return Err(PutRefused::TooLong { most });
         }
-        let part = self.parts.begun.entry(lease).or_insert_with(|| Part {
-            name,
-            worker,
-            bytes,
-            transfer: Transfer::default(),
-            is_orphan: false,
-        });
+        let part = self
+            .parts
+            .begun
+            .entry(lease)
+            .or_insert_with(|| PendingPart {
+                name,
+                worker,
+                bytes,
+                transfer: Transfer::default(),
+                is_orphan: false,
+            });
         part.bytes = part.bytes.max(bytes);
         Ok(part.transfer.clone())
     }

@@ -11,11 +11,11 @@ use std::mem::take;
 use chomp_plan::{
     AgreedUnit, Event, Millis, ParticipantId, Phase, QuarantineReason, SubmissionId, Unit,
 };
-use chomp_store::{Entry, Finders, Outcast, PartName, Placed};
+use chomp_store::{Entry, Finders, PartName, Placed, StruckOut};
 
 use super::Desk;
 use super::messages::WorkerResult;
-use crate::effects::{Batch, Effect};
+use crate::effects::{Effect, SegmentContent};
 
 /// The ranges from which on a segment of the journal takes no more submissions.
 const SEGMENT_RANGES: usize = if cfg!(test) { 16 } else { 1 << 16 };
@@ -65,7 +65,7 @@ impl Desk {
         if now < self.next_begin() {
             return;
         }
-        let mut batch = Batch::default();
+        let mut batch = SegmentContent::default();
         let mut ranges = 0;
         while ranges < SEGMENT_RANGES
             && let Some(write) = self.writes.waiting.pop_front()
@@ -97,7 +97,7 @@ impl Desk {
 
     /// Has it written that a participant is not trusted any more.
     pub(super) fn note_found_out(&mut self, participant: ParticipantId, reason: &QuarantineReason) {
-        let outcast = Outcast {
+        let outcast = StruckOut {
             serial: self.subject.list.serial(participant),
             reason: reason.to_string(),
         };

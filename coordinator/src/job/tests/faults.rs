@@ -5,7 +5,7 @@ use chomp_store::{Entry, Finders};
 
 use super::*;
 use crate::arbiter::Arbitrated;
-use crate::effects::{Audited, Batch};
+use crate::effects::{Audited, SegmentContent};
 
 /// A desk in whose journal all ranges are done.
 fn complete() -> Tested {
@@ -21,7 +21,7 @@ fn complete() -> Tested {
     };
     let entries = (0..range_bits().heads(BITS)).map(done).collect();
     ready(first.tools.journal.append(entries)).unwrap();
-    started(&first.storage, &List::default(), |_| ())
+    started(&first.storage, &ParticipantList::default(), |_| ())
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn workers_write_what_their_leases_are_about() {
     };
     let lease_number = task.lease.0;
     let part = |layer| {
-        Target::Part(PartName {
+        PutTarget::Part(PartName {
             layer,
             lease: lease_number,
         })
@@ -49,19 +49,19 @@ fn workers_write_what_their_leases_are_about() {
     }
     let task = tested.next_task(7).unwrap();
     assert!(matches!(task.work, Work::Merge { shard: 0, .. }));
-    assert!(may(&mut tested, 7, Target::Shard(0)) && !may(&mut tested, 7, Target::Shard(1)));
-    assert!(!may(&mut tested, 8, Target::Shard(0)));
+    assert!(may(&mut tested, 7, PutTarget::Shard(0)) && !may(&mut tested, 7, PutTarget::Shard(1)));
+    assert!(!may(&mut tested, 8, PutTarget::Shard(0)));
     let (worker, lease) = (WorkerId::only(7), task.lease);
     let returned = Event::Returned { worker, lease };
     tested.desk.handle(tested.now, returned);
-    assert!(!may(&mut tested, 7, Target::Shard(0)));
+    assert!(!may(&mut tested, 7, PutTarget::Shard(0)));
 }
 
 /// The parts that coordinators write have names of their own.
 #[test]
 fn what_a_coordinator_decides_is_named_by_its_epoch() {
     let first = tested(|_| ());
-    let second = started(&first.storage, &List::default(), |_| ());
+    let second = started(&first.storage, &ParticipantList::default(), |_| ());
     let epoch = second.tools.journal.epoch();
     assert!(epoch > 0);
     let unit = Unit::Range(Head(0));
@@ -93,7 +93,10 @@ fn false_alarms_are_not_heard_for_a_while() {
         tested.desk.end_effect(tested.now, done);
     }
     let report = tested.desk.report(tested.now, worker, &records);
-    assert!(matches!(report, Err(Refusal::FalseAlarms(1))), "{report:?}");
+    assert!(
+        matches!(report, Err(JoinRefusal::FalseAlarms(1))),
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -200,7 +203,7 @@ fn each_range_has_its_own_finders() {
     tested.join(8);
     tested.complete(8, 12, &heads);
     tested.rest();
-    let Some(Effect::Append(Batch { entries, .. })) = tested.desk.effects.pop() else {
+    let Some(Effect::Append(SegmentContent { entries, .. })) = tested.desk.effects.pop() else {
         panic!("both are settled");
     };
     let finders = |entry: &Entry| match entry {

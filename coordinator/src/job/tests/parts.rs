@@ -22,7 +22,7 @@ impl Tested {
     }
 
     fn announce(&mut self, worker: u32, name: PartName, bytes: u64) -> Transfer {
-        let (worker, target) = (WorkerId::only(worker), Target::Part(name));
+        let (worker, target) = (WorkerId::only(worker), PutTarget::Part(name));
         self.desk.begin_put(worker, target, bytes).unwrap()
     }
 

@@ -34,7 +34,10 @@ async fn found(storage: &Arc<SimulatedStorage>) -> Result<BucketTable, DownloadE
     BucketTable::find(storage, ADDRESS.to_owned(), None).await
 }
 
-async fn fetched(storage: &Arc<SimulatedStorage>, out: &Path) -> Result<Report, DownloadError> {
+async fn fetched(
+    storage: &Arc<SimulatedStorage>,
+    out: &Path,
+) -> Result<DownloadReport, DownloadError> {
     let (progress, watch) = watch::channel(DownloadProgress::default());
     let report = loop {
         let origin = Origin::Bucket(found(storage).await?);

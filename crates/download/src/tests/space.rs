@@ -17,7 +17,7 @@ async fn more_than_the_disk_has_is_refused() {
         ..last.clone()
     };
     let shards = [promised(1 << 40), last.clone(), promised(1 << 41)];
-    let target = Target::acquire(out.path(), TableName::Losing(BITS)).unwrap();
+    let target = TargetFolder::acquire(out.path(), TableName::Losing(BITS)).unwrap();
     target.check_free(&shards, 3 << 40).unwrap();
     let error = target
         .check_free(&shards, (3 << 40) - 1)

@@ -6,7 +6,7 @@ pub(crate) mod published;
 
 use std::ops::ControlFlow;
 
-use chomp_export::{ExportError, Filter, Format, Report, Request, export};
+use chomp_export::{ExportError, ExportReport, ExportRequest, Filter, Format, export};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Position, Table, Word, definition};
 
@@ -49,8 +49,8 @@ pub(crate) fn bytes_with(
     format: Format,
     filter: Filter,
     memory: u64,
-) -> Result<(Report, Vec<u8>), ExportError> {
-    let request = Request {
+) -> Result<(ExportReport, Vec<u8>), ExportError> {
+    let request = ExportRequest {
         format,
         filter,
         memory,
@@ -70,7 +70,7 @@ pub(crate) fn bytes_with(
 }
 
 /// The bytes and the report of an export with unlimited memory.
-pub(crate) fn bytes(table: &Table, format: Format, filter: Filter) -> (Report, Vec<u8>) {
+pub(crate) fn bytes(table: &Table, format: Format, filter: Filter) -> (ExportReport, Vec<u8>) {
     bytes_with(table, format, filter, u64::MAX).unwrap()
 }
 

@@ -8,7 +8,7 @@ use crate::common::published::publish_words;
 use crate::common::{
     SMALL, bytes, bytes_with, losing, number, representatives, rows_of, with_table, words,
 };
-use chomp_export::{Filter, Format, Rectangle, Request, export};
+use chomp_export::{ExportRequest, Filter, Format, Rectangle, export};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Table, Word};
 use parquet::column::reader::ColumnReader;
@@ -235,7 +235,7 @@ impl io::Write for Slow {
 #[test]
 fn the_digest_is_of_what_was_taken() {
     with_table(12, |table| {
-        let request = Request {
+        let request = ExportRequest {
             format: Format::Rows,
             filter: BOTH,
             memory: 0,

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use crate::common::published::{publish_small, write_manifest};
 use crate::common::{SMALL, bytes_with, losing, rows_of, with_table, words};
-use chomp_export::{ExportError, ExportProgress, Filter, Format, Rectangle, Request, export};
+use chomp_export::{ExportError, ExportProgress, ExportRequest, Filter, Format, Rectangle, export};
 use chomp_table::{Table, TableError, Word};
 
 /// The losing positions that a filter lets through, each condition taken literally.
@@ -90,7 +90,7 @@ fn filters_are_what_they_say() {
 #[test]
 fn what_does_not_go_together_is_refused() {
     let square = Rectangle::new(8, 8);
-    let request = |format, bits, area: Option<&str>, within| Request {
+    let request = |format, bits, area: Option<&str>, within| ExportRequest {
         format,
         filter: Filter {
             bits,
@@ -101,11 +101,11 @@ fn what_does_not_go_together_is_refused() {
         memory: 1 << 20,
     };
     with_table(16, |table| {
-        let ask = |request: Request| {
+        let ask = |request: ExportRequest| {
             let go_on = &mut |_| ControlFlow::Continue(());
             export(table, &request, &mut io::sink(), go_on)
         };
-        let refused = |request: Request, text: &str| {
+        let refused = |request: ExportRequest, text: &str| {
             let error = ask(request).unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
         };
@@ -134,9 +134,9 @@ fn what_does_not_go_together_is_refused() {
     assert!("xml".parse::<Format>().is_err());
 }
 
-fn request_for(format: Format, both: bool) -> Request {
+fn request_for(format: Format, both: bool) -> ExportRequest {
     let fast = matches!(format, Format::ChompFast | Format::ChompFastCheckpoint);
-    Request {
+    ExportRequest {
         format,
         filter: Filter {
             within: Rectangle::new(7, 7).filter(|_| fast),

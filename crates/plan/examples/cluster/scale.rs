@@ -5,7 +5,7 @@
 //! and says what each job was limited by. Few workers may have too little memory for a large job: begin with more then.
 //! `chomp plan --json` prints the costs of a machine; each may be given here.
 
-use chomp_plan::forecast::{Bounds, Cluster, Costs, Forecast, round};
+use chomp_plan::forecast::{Cluster, CostBounds, Costs, Forecast, round};
 use chomp_table::RangeBits;
 
 use crate::job::{Job, Outcome};
@@ -104,7 +104,7 @@ pub(crate) fn answer(arguments: impl Iterator<Item = String>) -> Result<(), Stri
             ..question.cluster
         };
         let found = run(&job, cluster, None);
-        let bounds = Bounds::new(&job.forecast, &question.costs, cluster, None);
+        let bounds = CostBounds::new(&job.forecast, &question.costs, cluster, None);
         tell(&found, &bounds, cluster)
     };
     let (mut enough, mut too_many) = (0, question.cluster.workers);
@@ -125,7 +125,7 @@ pub(crate) fn answer(arguments: impl Iterator<Item = String>) -> Result<(), Stri
 }
 
 /// Prints what came out. Returns whether all threads helped.
-fn tell(found: &Outcome, bounds: &Bounds, cluster: Cluster) -> bool {
+fn tell(found: &Outcome, bounds: &CostBounds, cluster: Cluster) -> bool {
     let workers = f64::from(cluster.workers);
     let threads = workers * f64::from(cluster.threads);
     let share = found.cpu_seconds() / threads;

@@ -1,6 +1,6 @@
 //! The simulation beside what can be said without it.
 
-use chomp_plan::forecast::{Bounds, Cluster, Costs, Forecast, as_f64, losing_total};
+use chomp_plan::forecast::{Cluster, CostBounds, Costs, Forecast, as_f64, losing_total};
 use chomp_table::{Head, RangeBits, head};
 
 use crate::job::{Job, Outcome};
@@ -127,7 +127,7 @@ fn workers_read_what_others_made_and_again_what_they_forgot() {
     assert!(two.load.evaluation > 1.01 * at(20, COSTS, ALONE, None).load.evaluation);
     // Once for the shards, and what the other one made at the most twice.
     assert!((1.1 * all..3.0 * all).contains(&two.load.down), "{two:?}");
-    let cache_bytes = Bounds::new(&forecast(20), &COSTS, ALONE, None).useful_bytes / 10;
+    let cache_bytes = CostBounds::new(&forecast(20), &COSTS, ALONE, None).useful_bytes / 10;
     let forgetful = Cluster {
         cache_bytes,
         ..workers(2, 1)

@@ -60,7 +60,7 @@ impl CriticalPath {
 /// The CPU time and the bytes of a job, and what follows for its wall time. Seconds are CPU time unless it says
 /// otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bounds {
+pub struct CostBounds {
     /// The tasks.
     pub tasks: u64,
     /// The bytes that workers read, at most.
@@ -85,9 +85,14 @@ pub struct Bounds {
     cluster: Cluster,
 }
 
-impl Bounds {
+impl CostBounds {
     /// The bounds of the job of this forecast on `cluster`. Ranges of the table of `from` bits are restored.
-    pub fn new(forecast: &Forecast, costs: &Costs, cluster: Cluster, from: Option<u32>) -> Bounds {
+    pub fn new(
+        forecast: &Forecast,
+        costs: &Costs,
+        cluster: Cluster,
+        from: Option<u32>,
+    ) -> CostBounds {
         let (bits, range_bits) = (forecast.bits(), forecast.range_bits());
         let settings = Settings::new(bits, range_bits);
         let all = forecast.ranges();
@@ -172,7 +177,7 @@ impl Bounds {
         let of_tasks = as_f64(of_ranges) * votes + of_shards;
         let coordinator = costs.control * (of_tasks + ranges + of_shards);
 
-        Bounds {
+        CostBounds {
             tasks: super::round(of_tasks),
             fetched: read_bytes + all_bytes * share + read_again,
             put: votes * (all_bytes - bytes_before) + shard_bytes,

@@ -1,5 +1,5 @@
 //! The forecast estimates how many losing positions each range has, and from that the CPU time, the bytes and
-//! the [bounds](Bounds) of the wall time of a job that has not been run.
+//! the [bounds](CostBounds) of the wall time of a job that has not been run.
 //!
 //! # The law
 //!
@@ -24,9 +24,9 @@ mod work;
 use chomp_table::sources::starts;
 use chomp_table::{Head, RangeBits};
 
-pub use bounds::{Bounds, Cluster, CriticalPath, HASH};
+pub use bounds::{Cluster, CostBounds, CriticalPath, HASH};
 pub use costs::Costs;
-pub use work::Work;
+pub use work::JobWork;
 
 /// The share of losing positions among those of at most k bits, times k².
 pub const SHARE: f64 = 7.2;

@@ -214,9 +214,9 @@ const ALONE: Cluster = Cluster {
     bandwidth: None,
 };
 
-fn bounds(bits: u32, cluster: Cluster, from: Option<u32>) -> Bounds {
+fn bounds(bits: u32, cluster: Cluster, from: Option<u32>) -> CostBounds {
     let forecast = Forecast::new(bits, range_bits(12));
-    Bounds::new(&forecast, &costs(), cluster, from)
+    CostBounds::new(&forecast, &costs(), cluster, from)
 }
 
 fn near(a: f64, b: f64) {

@@ -20,14 +20,14 @@ const SAMPLES: usize = 16;
 
 /// The work of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct JobWork {
     /// By layer: the work of each of its ranges, at least 1.
     pub ranges: Vec<u64>,
     /// The work of publication.
     pub publication: u64,
 }
 
-impl Work {
+impl JobWork {
     /// The part of the work that is done, from 0 to 1, if these ranges are.
     pub fn part(&self, layers: &[Vec<Head>], done: &[Head]) -> f64 {
         let of_layers = layers.iter().zip(&self.ranges);
@@ -40,10 +40,10 @@ impl Work {
     }
 
     /// The work of a table of `bits` bits, with at most as many heads as a plan holds.
-    pub fn new(bits: u32, range_bits: RangeBits) -> Work {
+    pub fn new(bits: u32, range_bits: RangeBits) -> JobWork {
         let forecast = Forecast::new(bits, range_bits);
         let layers = head::layers(bits, range_bits);
-        Work {
+        JobWork {
             ranges: layers
                 .iter()
                 .map(|heads| of_each(&forecast, heads))
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn work_grows_with_the_layer_and_is_never_nothing() {
         let range_bits = RangeBits::new(20).unwrap();
-        let work = Work::new(32, range_bits);
+        let work = JobWork::new(32, range_bits);
         assert_eq!(work.ranges.len(), head::layer_count(32, range_bits));
         assert!(work.ranges.iter().all(|&work| work > 0));
         assert!(work.ranges[40] > work.ranges[1], "{work:?}");
@@ -91,7 +91,7 @@ mod tests {
             "{total} and {}",
             work.publication
         );
-        assert_eq!(Work::new(2, range_bits).ranges.len(), 1);
+        assert_eq!(JobWork::new(2, range_bits).ranges.len(), 1);
         // With its publication there is always some left.
         let layers = head::layers(32, range_bits);
         let all: Vec<Head> = layers.iter().flatten().copied().collect();
@@ -101,6 +101,6 @@ mod tests {
         // A range without sources.
         let positions = as_f64(range_bits.positions());
         let expected = positions / 16.0 + 20.0 * losing_total(20);
-        assert_eq!(Work::new(20, range_bits).ranges, [round(expected)]);
+        assert_eq!(JobWork::new(20, range_bits).ranges, [round(expected)]);
     }
 }

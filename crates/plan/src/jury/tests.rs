@@ -8,8 +8,8 @@ use super::*;
 const UNITS: [Unit; 2] = [Unit::Range(Head(0)), Unit::Range(Head(1))];
 const WORKERS: [WorkerId; 3] = [WorkerId::only(1), WorkerId::only(2), WorkerId::only(3)];
 
-fn content(number: u8) -> Content {
-    Content::of_shard(Digest([number; 32]))
+fn content(number: u8) -> UnitContent {
+    UnitContent::of_shard(Digest([number; 32]))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ fn key() -> u64 {
 }
 
 fn jury(replicas: u32, key: u64) -> Jury {
-    let rule = Rule {
+    let rule = VoteRule {
         replicas,
         draw_one_in: 2,
         draw_own_one_in: 2,
@@ -278,7 +278,7 @@ fn jury_of(other: &Jury) -> Jury {
 #[test]
 fn nobody_knows_which_ranges_are_drawn() {
     let draw = |key: u64, times: u32| {
-        let rule = Rule {
+        let rule = VoteRule {
             replicas: 1,
             draw_one_in: 4,
             draw_own_one_in: 0,

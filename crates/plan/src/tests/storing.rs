@@ -437,7 +437,10 @@ fn a_shard_that_could_not_be_written_is_not_done() {
     let lease = bench.task(A).lease;
     let (submission, _) = bench.merge(A, lease, 0, shard_digest(0));
     fail_commit(&mut bench, submission);
-    assert_eq!(bench.plan.units.state(Unit::Shard(0)), slots::State::Ready);
+    assert_eq!(
+        bench.plan.units.state(Unit::Shard(0)),
+        slots::UnitState::Ready
+    );
 }
 
 #[test]
@@ -453,7 +456,7 @@ fn people_are_told_of_layers_work_and_what_a_job_waits_for() {
     let mut bench = Bench::at_layer(settings(16), 3);
     let layers: Vec<(u64, u64)> = bench.plan.layer_progress().collect();
     assert_eq!(layers[..5], [(1, 1), (1, 1), (1, 1), (2, 0), (2, 0)]);
-    let work = forecast::Work::new(16, settings(16).range_bits);
+    let work = forecast::JobWork::new(16, settings(16).range_bits);
     let of_layer = |(each, (count, _)): (&u64, &(u64, u64))| each * count;
     let progress = bench.plan.progress();
     let total = work.ranges.iter().zip(&layers).map(of_layer).sum::<u64>();

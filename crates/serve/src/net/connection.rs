@@ -31,7 +31,7 @@ use super::pace::Pace;
 use super::permits::Permit;
 use super::places::network;
 use super::rate::Rates;
-use super::standing::{Call, Standing, Verdict};
+use super::standing::{Call, ConnectionUse, Stay};
 use super::traffic::{Given, Sent};
 use crate::answer::problem;
 
@@ -198,9 +198,9 @@ impl Connection {
                     ended = connection.as_mut() => return ended,
                     () = self.stop.cancelled() => break,
                     _ = look.tick() => match standing.judge(limits.idle_time) {
-                        Verdict::Stays => {}
-                        Verdict::Slow => return Err(Closed::Slow.into()),
-                        Verdict::Idle => {
+                        Stay::Stays => {}
+                        Stay::Slow => return Err(Closed::Slow.into()),
+                        Stay::Idle => {
                             // Who is honest goes away when told so.
                             connection.as_mut().graceful_shutdown();
                             let gone = tokio::time::timeout(limits.drain_time, connection);
@@ -219,7 +219,7 @@ impl Connection {
 #[derive(Debug)]
 struct Calls {
     caller: Arc<Caller>,
-    standing: Arc<Standing>,
+    standing: Arc<ConnectionUse>,
     shared: Arc<Shared>,
     router: Router,
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::limits::Limits;
 use super::places::{Place, Places, network};
-use super::standing::Standing;
+use super::standing::ConnectionUse;
 
 /// The connections that are open. Clones share them.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct Permits {
 #[derive(Debug)]
 pub(super) struct Permit {
     permits: Permits,
-    standing: Arc<Standing>,
+    standing: Arc<ConnectionUse>,
     stranger: Mutex<Option<Place<IpAddr>>>,
     /// Of whose token was shown first.
     participant: OnceLock<Place<u64>>,
@@ -38,7 +38,7 @@ impl Permits {
 
     /// A place for a peer, unless that is too many.
     pub(super) fn take(&self, peer: IpAddr) -> Option<Arc<Permit>> {
-        let standing = Arc::<Standing>::default();
+        let standing = Arc::<ConnectionUse>::default();
         let Some(place) = self.strangers.take_for(network(peer), 1, &standing) else {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -63,7 +63,7 @@ impl Permits {
 }
 
 impl Permit {
-    pub(super) fn standing(&self) -> &Arc<Standing> {
+    pub(super) fn standing(&self) -> &Arc<ConnectionUse> {
         &self.standing
     }
 

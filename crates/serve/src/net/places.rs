@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::limits::Limit;
-use super::standing::Standing;
+use super::standing::ConnectionUse;
 
 /// The places that peers hold. Clones share them.
 #[derive(Clone, Debug)]
@@ -25,11 +25,11 @@ pub(crate) struct Places<P> {
 #[derive(Debug)]
 struct Shared<P> {
     most: Limit,
-    held: Mutex<Held<P>>,
+    held: Mutex<HolderPlaces<P>>,
 }
 
 #[derive(Debug)]
-struct Held<P> {
+struct HolderPlaces<P> {
     next: u64,
     total: u32,
     by_peer: HashMap<P, Own>,
@@ -48,7 +48,7 @@ struct Holding {
     size: u32,
     over: CancellationToken,
     /// Tells whether anything is under way; without it, something always is.
-    standing: Option<Weak<Standing>>,
+    standing: Option<Weak<ConnectionUse>>,
 }
 
 /// The right to one of them, given back when dropped.
@@ -63,7 +63,7 @@ pub(crate) struct Place<P: Copy + Eq + Hash> {
 impl<P: Copy + Eq + Hash> Places<P> {
     /// As many as this says.
     pub(crate) fn new(most: Limit) -> Places<P> {
-        let held = Held {
+        let held = HolderPlaces {
             next: 0,
             total: 0,
             by_peer: HashMap::new(),
@@ -92,7 +92,7 @@ impl<P: Copy + Eq + Hash> Places<P> {
         &self,
         peer: P,
         size: u32,
-        standing: &Arc<Standing>,
+        standing: &Arc<ConnectionUse>,
     ) -> Option<Place<P>> {
         let over = standing.over().clone();
         let holding = Holding {
@@ -132,14 +132,14 @@ impl<P: Copy + Eq + Hash> Places<P> {
         self.now().total
     }
 
-    fn now(&self) -> MutexGuard<'_, Held<P>> {
+    fn now(&self) -> MutexGuard<'_, HolderPlaces<P>> {
         // The counts are right at every moment, whoever panicked.
         let lock = self.shared.held.lock();
         lock.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<P: Copy + Eq + Hash> Held<P> {
+impl<P: Copy + Eq + Hash> HolderPlaces<P> {
     /// Takes a place from somebody for a peer that will have `least`; none if nobody has one to give away.
     fn make_room(&mut self, least: u32) -> Option<()> {
         let most = self.by_peer.values().map(|own| own.total).max()?;
@@ -261,7 +261,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn where_all_have_as_many_an_idle_one_goes() {
         let places = Places::new(Limit { all: 2, each: 2 });
-        let standings = [(); 2].map(|()| Arc::<Standing>::default());
+        let standings = [(); 2].map(|()| Arc::<ConnectionUse>::default());
         let held = [0, 1].map(|at| places.take_for(at, 1, &standings[at]).unwrap());
         let calls = standings.each_ref().map(Call::begin);
         assert!(places.take(2).is_none());
@@ -273,7 +273,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_nothing_under_way_goes_first() {
         let places = Places::new(Limit { all: 3, each: 3 });
-        let standings = [(); 3].map(|()| Arc::<Standing>::default());
+        let standings = [(); 3].map(|()| Arc::<ConnectionUse>::default());
         let held = standings
             .each_ref()
             .map(|it| places.take_for('a', 1, it).unwrap());
@@ -296,7 +296,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_large_counts_as_several() {
         let places = Places::new(Limit { all: 12, each: 8 });
-        let standings = [(); 4].map(|()| Arc::<Standing>::default());
+        let standings = [(); 4].map(|()| Arc::<ConnectionUse>::default());
         let take = |at: usize, peer, size| places.take_for(peer, size, &standings[at]);
         let first = take(0, 'a', 5);
         assert!(first.is_some() && take(0, 'a', 4).is_none());

@@ -27,11 +27,11 @@ pub struct Rates<K> {
     /// The time in which an empty one gets full.
     full: Duration,
     buckets_max: usize,
-    buckets: Mutex<Buckets<K>>,
+    buckets: Mutex<AddressBuckets<K>>,
 }
 
 #[derive(Debug)]
-struct Buckets<K> {
+struct AddressBuckets<K> {
     /// Those for whom there is no room have one together, which is that of none.
     full_at: HashMap<Option<K>, Instant>,
     swept: Option<Instant>,
@@ -44,7 +44,7 @@ impl<K: Copy + Eq + Hash> Rates<K> {
             each: Duration::from_secs(1) / a_second.get(),
             full: Duration::from_secs(2),
             buckets_max: BUCKETS_MAX,
-            buckets: Mutex::new(Buckets {
+            buckets: Mutex::new(AddressBuckets {
                 full_at: HashMap::new(),
                 swept: None,
             }),
@@ -93,7 +93,7 @@ impl<K: Copy + Eq + Hash> Rates<K> {
     }
 }
 
-impl<K: Copy + Eq + Hash> Buckets<K> {
+impl<K: Copy + Eq + Hash> AddressBuckets<K> {
     /// Which bucket somebody has, and when it is full.
     fn of(&mut self, peer: K, now: Instant, most: usize) -> (Option<K>, Instant) {
         let whose = self.whose(peer, now, most);

@@ -10,14 +10,14 @@ use tokio_util::sync::CancellationToken;
 
 /// The calls of one connection, and whether it has to end.
 #[derive(Debug)]
-pub(super) struct Standing {
-    state: Mutex<State>,
+pub(super) struct ConnectionUse {
+    state: Mutex<UseState>,
     /// Cancelled when it has to end at once.
     over: CancellationToken,
 }
 
 #[derive(Debug)]
-struct State {
+struct UseState {
     /// Whether a call with a valid token came over it.
     admitted: bool,
     calls: usize,
@@ -30,7 +30,7 @@ struct State {
 
 /// Whether a connection may stay, or why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Stay {
     Stays,
     /// Nothing was asked for too long.
     Idle,
@@ -41,15 +41,15 @@ pub(super) enum Verdict {
 /// A call under way: from its head to the last byte of its answer.
 #[derive(Debug)]
 pub(super) struct Call {
-    standing: Arc<Standing>,
+    standing: Arc<ConnectionUse>,
     number: u64,
     useful: bool,
 }
 
-impl Default for Standing {
-    fn default() -> Standing {
-        Standing {
-            state: Mutex::new(State {
+impl Default for ConnectionUse {
+    fn default() -> ConnectionUse {
+        ConnectionUse {
+            state: Mutex::new(UseState {
                 admitted: false,
                 calls: 0,
                 useful: Instant::now(),
@@ -61,7 +61,7 @@ impl Default for Standing {
     }
 }
 
-impl Standing {
+impl ConnectionUse {
     /// A token was shown; whether that is new.
     pub(super) fn admit(&self) -> bool {
         !std::mem::replace(&mut self.now().admitted, true)
@@ -93,25 +93,25 @@ impl Standing {
     }
 
     /// Whether the connection may stay, with `idle_time` between calls.
-    pub(super) fn judge(&self, idle_time: Duration) -> Verdict {
+    pub(super) fn judge(&self, idle_time: Duration) -> Stay {
         let (state, now) = (self.now(), Instant::now());
         if state.waits.values().any(|until| *until < now) {
-            Verdict::Slow
+            Stay::Slow
         } else if state.calls == 0 && now.duration_since(state.useful) >= idle_time {
-            Verdict::Idle
+            Stay::Idle
         } else {
-            Verdict::Stays
+            Stay::Stays
         }
     }
 
-    fn now(&self) -> MutexGuard<'_, State> {
+    fn now(&self) -> MutexGuard<'_, UseState> {
         // Nothing in it panics between two changes.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Call {
-    pub(super) fn begin(standing: &Arc<Standing>) -> Call {
+    pub(super) fn begin(standing: &Arc<ConnectionUse>) -> Call {
         let mut state = standing.now();
         state.calls += 1;
         state.next += 1;
@@ -160,7 +160,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_stays_while_it_is_of_use() {
-        let standing = Arc::new(Standing::default());
+        let standing = Arc::new(ConnectionUse::default());
         let wait = async |time: Duration| {
             tokio::time::sleep(time).await;
             standing.judge(IDLE)
@@ -172,27 +172,27 @@ mod tests {
             }
             call
         };
-        assert_eq!(wait(ALMOST).await, Verdict::Stays);
+        assert_eq!(wait(ALMOST).await, Stay::Stays);
         // A call that is refused buys no time, and one under way all that it takes.
         drop(call(false));
         let under_way = call(true);
         assert_eq!(standing.idle_since(), None);
-        assert_eq!(wait(2 * IDLE).await, Verdict::Stays);
+        assert_eq!(wait(2 * IDLE).await, Stay::Stays);
         drop(under_way);
-        assert_eq!(wait(ALMOST).await, Verdict::Stays);
+        assert_eq!(wait(ALMOST).await, Stay::Stays);
         drop(call(false));
-        assert_eq!(wait(SECOND).await, Verdict::Idle);
+        assert_eq!(wait(SECOND).await, Stay::Idle);
         // Of those who have shown a token, every call counts.
         assert!(standing.admit());
         assert!(!standing.admit() && standing.is_admitted());
         drop(call(false));
-        assert_eq!(wait(ALMOST).await, Verdict::Stays);
-        assert_eq!(wait(SECOND).await, Verdict::Idle);
+        assert_eq!(wait(ALMOST).await, Stay::Stays);
+        assert_eq!(wait(SECOND).await, Stay::Idle);
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_answer_that_is_not_taken_is_too_many() {
-        let standing = Arc::new(Standing::default());
+        let standing = Arc::new(ConnectionUse::default());
         let calls: Vec<Call> = (0..3).map(|_| Call::begin(&standing)).collect();
         for call in &calls {
             call.offers(SECOND);
@@ -200,8 +200,8 @@ mod tests {
         calls[0].taken();
         calls[1].offers(3 * SECOND);
         tokio::time::sleep(SECOND + SECOND / 2).await;
-        assert_eq!(standing.judge(IDLE), Verdict::Slow);
+        assert_eq!(standing.judge(IDLE), Stay::Slow);
         drop(calls);
-        assert_eq!(standing.judge(IDLE), Verdict::Stays);
+        assert_eq!(standing.judge(IDLE), Stay::Stays);
     }
 }

@@ -5,12 +5,12 @@ use std::num::NonZeroU32;
 use serde_json::{Value, json};
 
 use super::{Tested, start};
-use crate::site::{Options, Site};
+use crate::site::{Site, SiteOptions};
 
 /// A site without a table: games need none.
 async fn without_a_table(rate: u32) -> (Tested, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
-    let site = Site::open(Options {
+    let site = Site::open(SiteOptions {
         directory: directory.path().to_owned(),
         rate: NonZeroU32::new(rate),
         proxies: Vec::new(),

@@ -29,7 +29,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::net::{Endpoint, Limits, Server};
-use crate::site::{Options, Site};
+use crate::site::{Site, SiteOptions};
 
 struct Tested {
     server: Server,
@@ -140,7 +140,7 @@ impl Answer {
 }
 
 async fn site(directory: &Path) -> Site {
-    Site::open(Options {
+    Site::open(SiteOptions {
         directory: directory.to_owned(),
         rate: NonZeroU32::new(1_000_000),
         proxies: Vec::new(),

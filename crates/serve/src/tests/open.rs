@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Tested, publish, publish_in_frames, site, start};
 use crate::pages::{FILES, PAGES};
-use crate::site::{Options, Site, Source};
+use crate::site::{Site, SiteOptions, StatusSource};
 
 const PAGE: (&str, &str) = (
     "accept",
@@ -210,7 +210,7 @@ async fn pages_find_their_files() {
 const PROXY: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
 
 async fn limited(directory: &Path, a_second: u32) -> Tested {
-    let site = Site::open(Options {
+    let site = Site::open(SiteOptions {
         directory: directory.to_owned(),
         rate: NonZeroU32::new(a_second),
         proxies: vec![PROXY],
@@ -290,7 +290,7 @@ async fn the_description_is_that_of_the_answers() {
         .keys()
         .map(String::as_str)
         .collect();
-    let routes = site(directory.path()).await.routes(Source::Table);
+    let routes = site(directory.path()).await.routes(StatusSource::Table);
     // Pages are for people.
     let for_people = [
         "/{folder}/",

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::{Tested, site, start_with};
 use crate::net::Limits;
-use crate::site::Source;
+use crate::site::StatusSource;
 use crate::status::StatusText;
 
 const LISTEN: &[u8] = b"GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\r\n";
@@ -25,7 +25,7 @@ async fn tested_with(limits: Limits) -> (Tested, watch::Sender<StatusText>) {
     let (sender, told) = watch::channel(StatusText::default());
     let site = site("/nowhere".as_ref()).await;
     let mut router = Router::new();
-    for (path, route) in site.routes(Source::Job { told, open: true }) {
+    for (path, route) in site.routes(StatusSource::Job { told, open: true }) {
         router = router.route(path, route);
     }
     (start_with(router, limits).await, sender)

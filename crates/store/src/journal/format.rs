@@ -7,20 +7,20 @@ use bytes::Bytes;
 use chomp_table::format::{Damage, Fields, ensure};
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
-use crate::entry::{Entry, Outcast};
-use crate::envelope::{Kind, Writer, Wrong, open};
+use crate::entry::{Entry, StruckOut};
+use crate::envelope::{BadObject, ObjectKind, Writer, open};
 use crate::finders::Finders;
 use crate::keys::PartName;
-use crate::ledger::{Ledger, Ranges};
+use crate::ledger::{DoneRanges, Ledger};
 use crate::merged::Merged;
 use crate::part::Placed;
 
-pub(super) const SEGMENT: Kind = Kind {
+pub(super) const SEGMENT: ObjectKind = ObjectKind {
     magic: b"chompseg",
     version: 5,
     oldest: 2,
 };
-pub(super) const CHECKPOINT: Kind = Kind {
+pub(super) const CHECKPOINT: ObjectKind = ObjectKind {
     magic: b"chompchk",
     version: 5,
     oldest: 2,
@@ -44,8 +44,8 @@ impl Ledger {
             range_bits,
             worked: None,
             withdrawn: false,
-            ranges: Ranges::default(),
-            lost: Ranges::default(),
+            ranges: DoneRanges::default(),
+            lost: DoneRanges::default(),
             shards: BTreeMap::new(),
             outcasts: BTreeMap::new(),
         }
@@ -53,7 +53,7 @@ impl Ledger {
 }
 
 /// Takes the next segment in.
-pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), Wrong> {
+pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), BadObject> {
     let (mut fields, digest) = open(SEGMENT, bytes)?;
     let head = Heading::read(&mut fields)?;
     let follows = head.number == ledger.next && head.previous == ledger.last;
@@ -82,11 +82,11 @@ struct Heading {
 }
 
 impl Heading {
-    fn read(fields: &mut Fields) -> Result<Heading, Wrong> {
+    fn read(fields: &mut Fields) -> Result<Heading, BadObject> {
         let (number, previous) = (fields.u64()?, Digest(fields.array()?));
         let (table, code) = (fields.u64()?, fields.u32()?);
         if VALUES.contains(&code) {
-            return Err(Wrong::Values);
+            return Err(BadObject::Values);
         }
         let range_bits = RangeBits::new(code);
         Ok(Heading {
@@ -101,7 +101,7 @@ impl Heading {
 
 /// The bytes of the segment that follows `ledger`, or of its checkpoint, and their digest.
 pub(super) fn encode(
-    kind: Kind,
+    kind: ObjectKind,
     ledger: &Ledger,
     entries: impl FnOnce(&mut Writer),
 ) -> (Vec<u8>, Digest) {
@@ -139,7 +139,7 @@ pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
     bytes.into()
 }
 
-fn write_ranges(writer: &mut Writer, ranges: &Ranges) {
+fn write_ranges(writer: &mut Writer, ranges: &DoneRanges) {
     // Ranges that share a part mostly follow each other, or not: each may have an entry of its own.
     let mut done = ranges.iter().peekable();
     while let Some((head, place, finders)) = done.next() {
@@ -156,7 +156,7 @@ fn write_ranges(writer: &mut Writer, ranges: &Ranges) {
 }
 
 /// The ledger of the first segment, or of a checkpoint.
-pub(super) fn decode(kind: Kind, bytes: &[u8], number: u64) -> Result<Ledger, Wrong> {
+pub(super) fn decode(kind: ObjectKind, bytes: &[u8], number: u64) -> Result<Ledger, BadObject> {
     let (mut fields, digest) = open(kind, bytes)?;
     let heading = Heading::read(&mut fields)?;
     ensure(heading.number == number, || {
@@ -230,8 +230,8 @@ fn write_finders(writer: &mut Writer, finders: &Finders) {
     }
 }
 
-fn write_found_out(writer: &mut Writer, participant: u32, outcast: &Outcast) {
-    let Outcast { serial, reason } = outcast;
+fn write_found_out(writer: &mut Writer, participant: u32, outcast: &StruckOut) {
+    let StruckOut { serial, reason } = outcast;
     let reason = &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)];
     writer.u32(9).u32(participant).u32(*serial);
     writer.u32(count(reason.len())).bytes(reason.as_bytes());
@@ -349,7 +349,7 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
             let reason = reason.to_owned();
             Entry::FoundOut {
                 participant,
-                outcast: Outcast { serial, reason },
+                outcast: StruckOut { serial, reason },
             }
         }
         kind => {

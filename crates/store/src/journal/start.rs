@@ -12,7 +12,7 @@ use super::format::{CHECKPOINT, RANGE_ENTRY, SEGMENT, decode, read_segment};
 use crate::StoreError;
 use crate::keys::{self, PartName};
 use crate::ledger::Ledger;
-use crate::objects::{Key, Problem, Storage, StorageError};
+use crate::objects::{Key, Storage, StorageError, StorageProblem};
 
 /// The most bytes of a segment, and of a checkpoint: one with all ranges and all shards that there can be, each with an
 /// entry of its own.
@@ -140,7 +140,7 @@ pub(super) async fn refuse_gap(storage: &dyn Storage, next: u64) -> Result<(), S
 }
 
 fn is_missing(error: &StoreError) -> bool {
-    matches!(error, StoreError::Storage(error) if error.problem == Problem::NotFound)
+    matches!(error, StoreError::Storage(error) if error.problem == StorageProblem::NotFound)
 }
 
 /// A ledger to begin with: that of a checkpoint, or after segment 0 if that checkpoint is not there (any
@@ -187,7 +187,7 @@ async fn read_checkpoint(storage: &dyn Storage, number: u64) -> Result<Ledger, S
 pub(super) async fn exists(storage: &dyn Storage, key: &Key) -> Result<bool, StorageError> {
     match storage.read_at(key, 0..0).await {
         Ok(_) => Ok(true),
-        Err(error) if error.problem == Problem::NotFound => Ok(false),
+        Err(error) if error.problem == StorageProblem::NotFound => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -199,7 +199,7 @@ pub(super) async fn read_small(storage: &dyn Storage, key: &Key) -> Result<Bytes
 async fn read_within(storage: &dyn Storage, key: &Key, most: u64) -> Result<Bytes, StoreError> {
     let read = storage.read_at(key, 0..most + 1).await;
     let bytes = read.map_err(|error| match error.problem {
-        Problem::Damaged => StoreError::damaged(key, error.source.to_string()),
+        StorageProblem::Damaged => StoreError::damaged(key, error.source.to_string()),
         _ => error.into(),
     })?;
     if bytes.len() as u64 > most {

@@ -17,7 +17,7 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary, head};
 use super::*;
 use crate::objects::SimulatedStorage;
 use crate::ready;
-use crate::{DISTRUSTED, Finders, LengthSums, Merged, Outcast, PartName, Place, Placed};
+use crate::{DISTRUSTED, Finders, LengthSums, Merged, PartName, Placed, RecordPlace, StruckOut};
 
 /// The bits of the table: it has 128 ranges.
 const BITS: u32 = 19;
@@ -170,7 +170,7 @@ fn finders(lease: u64) -> Finders {
 fn found_out(participant: u32) -> Entry {
     Entry::FoundOut {
         participant,
-        outcast: Outcast {
+        outcast: StruckOut {
             serial: participant + 7,
             reason: "it computed range 1011 wrongly".to_owned(),
         },
@@ -183,7 +183,7 @@ struct Plain {
     ranges: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
     lost: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
     shards: Vec<(u32, Vec<u32>, Merged)>,
-    outcasts: BTreeMap<u32, Outcast>,
+    outcasts: BTreeMap<u32, StruckOut>,
     /// The bits of the job, and how many thousands of seconds it took: the test takes some itself.
     worked: Option<(u32, u64)>,
 }
@@ -278,7 +278,7 @@ impl Plain {
     }
 
     fn found(ledger: &Ledger) -> Plain {
-        let of_range = |(head, place, finders): (Head, &Place, &Finders)| {
+        let of_range = |(head, place, finders): (Head, &RecordPlace, &Finders)| {
             let placed = place.placed(head);
             assert_eq!(place.part().lease, place.lease);
             let is_empty = finders.is_empty();

@@ -7,33 +7,33 @@ use std::mem;
 use chomp_table::Head;
 
 use crate::finders::Finders;
-use crate::part::Place;
+use crate::part::RecordPlace;
 
 /// The number of low bits in which the heads of a group may differ.
 const GROUP_BITS: u32 = 8;
 /// The number of ranges by which the capacity of a full group grows.
 const ROOM: usize = 16;
 
-type Done = (Head, Place, Finders);
+type Done = (Head, RecordPlace, Finders);
 
 /// Ranges with their places and finders, by head. The heads of a group are kept in order; most tables have all of
 /// them, so that no room is left over at the end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ranges {
+pub(crate) struct DoneRanges {
     groups: BTreeMap<u64, Vec<Done>>,
     len: usize,
 }
 
-impl PartialEq for Ranges {
-    fn eq(&self, other: &Ranges) -> bool {
+impl PartialEq for DoneRanges {
+    fn eq(&self, other: &DoneRanges) -> bool {
         // A group from which all were removed is none.
         self.iter().eq(other.iter())
     }
 }
 
-impl Eq for Ranges {}
+impl Eq for DoneRanges {}
 
-impl Ranges {
+impl DoneRanges {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -42,7 +42,7 @@ impl Ranges {
         self.len == 0
     }
 
-    pub(crate) fn get(&self, head: Head) -> Option<&Place> {
+    pub(crate) fn get(&self, head: Head) -> Option<&RecordPlace> {
         let group = self.groups.get(&(head.0 >> GROUP_BITS))?;
         let at = find(group, head).ok()?;
         Some(&group[at].1)
@@ -62,7 +62,7 @@ impl Ranges {
     }
 
     /// Adds a range, or replaces it.
-    pub(crate) fn insert(&mut self, head: Head, place: Place, finders: Finders) {
+    pub(crate) fn insert(&mut self, head: Head, place: RecordPlace, finders: Finders) {
         let group = self.groups.entry(head.0 >> GROUP_BITS).or_default();
         match find(group, head) {
             Ok(at) => group[at] = (head, place, finders),
@@ -76,7 +76,7 @@ impl Ranges {
         }
     }
 
-    pub(crate) fn remove(&mut self, head: Head) -> Option<(Place, Finders)> {
+    pub(crate) fn remove(&mut self, head: Head) -> Option<(RecordPlace, Finders)> {
         let group = self.groups.get_mut(&(head.0 >> GROUP_BITS))?;
         let at = find(group, head).ok()?;
         self.len -= 1;
@@ -89,13 +89,13 @@ impl Ranges {
     }
 
     /// All ranges, ascending.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Head, &Place, &Finders)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Head, &RecordPlace, &Finders)> {
         let done = self.groups.values().flatten();
         done.map(|(head, place, finders)| (*head, place, finders))
     }
 
     /// The ranges below a head, ascending.
-    pub(crate) fn below(&self, head: Head) -> impl Iterator<Item = (Head, &Place, &Finders)> {
+    pub(crate) fn below(&self, head: Head) -> impl Iterator<Item = (Head, &RecordPlace, &Finders)> {
         self.iter().take_while(move |&(found, ..)| found < head)
     }
 
@@ -122,8 +122,8 @@ mod tests {
 
     use super::*;
 
-    fn place(lease: u64) -> Place {
-        Place {
+    fn place(lease: u64) -> RecordPlace {
+        RecordPlace {
             layer: 0,
             lease,
             offset: 16,
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn as_a_plain_map() {
-        let (mut ranges, mut plain) = (Ranges::default(), BTreeMap::new());
+        let (mut ranges, mut plain) = (DoneRanges::default(), BTreeMap::new());
         let mut random = 1_u64;
         for step in 0..20_000_u64 {
             random = random
@@ -169,9 +169,9 @@ mod tests {
         for &head in plain.keys() {
             ranges.remove(head);
         }
-        assert_eq!((ranges.last(), &ranges), (None, &Ranges::default()));
+        assert_eq!((ranges.last(), &ranges), (None, &DoneRanges::default()));
         ranges.insert(Head(1), place(1), Finders::default());
-        let mut other = Ranges::default();
+        let mut other = DoneRanges::default();
         other.insert(Head(1), place(2), Finders::default());
         assert_ne!(ranges, other);
         ranges.clear();
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_million_take_little_memory() {
-        let mut ranges = Ranges::default();
+        let mut ranges = DoneRanges::default();
         // In the order of layers, more or less.
         for start in 0..1000 {
             for head in (start..1_000_000).step_by(1000) {

@@ -8,7 +8,7 @@ use chomp_table::{Digest, RangeSummary, definition};
 
 use super::*;
 use crate::finders::Finders;
-use crate::ledger::Ranges;
+use crate::ledger::DoneRanges;
 use crate::part::Placed;
 
 const TABLE: u64 = 3;
@@ -90,8 +90,8 @@ impl Table {
             last: Digest([0; 32]),
             table: TABLE,
             range_bits: range_bits(),
-            ranges: Ranges::default(),
-            lost: Ranges::default(),
+            ranges: DoneRanges::default(),
+            lost: DoneRanges::default(),
             worked: None,
             withdrawn: false,
             shards: BTreeMap::new(),

@@ -27,13 +27,13 @@ use object_store::{
     PutOptions, RetryConfig,
 };
 
-use self::client::Connector;
+use self::client::ClientConnector;
 pub(super) use self::failure::is_refusal;
 use self::failure::{advice, failure, is_unknown, said};
 use super::address::{Bucket, Service};
 use super::lock::OpenError;
-use super::patience::Patience;
-use super::{Action, Key, LISTED_MAX, Problem, Storage, StorageError};
+use super::patience::StoragePatience;
+use super::{Key, LISTED_MAX, Operation, Storage, StorageError, StorageProblem};
 
 /// How long requests are repeated.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -49,7 +49,7 @@ const REMOVALS_MAX: usize = 16;
 pub(super) struct BucketStorage {
     store: Arc<dyn ObjectStore>,
     bucket: Bucket,
-    patience: Arc<Patience>,
+    patience: Arc<StoragePatience>,
     /// [`LISTED_MAX`].
     listed_max: usize,
 }
@@ -100,13 +100,13 @@ impl BucketStorage {
             Service::Google => {
                 let builder = GoogleCloudStorageBuilder::from_env();
                 let built = builder.with_bucket_name(&bucket.name).with_retry(once());
-                let built = built.with_http_connector(Connector::new(None, REQUEST_TIMEOUT));
+                let built = built.with_http_connector(ClientConnector::new(None, REQUEST_TIMEOUT));
                 BucketStorage::with(bucket, || built.build())
             }
             Service::Azure => {
                 let builder = MicrosoftAzureBuilder::from_env();
                 let built = builder.with_container_name(&bucket.name).with_retry(once());
-                let built = built.with_http_connector(Connector::new(None, REQUEST_TIMEOUT));
+                let built = built.with_http_connector(ClientConnector::new(None, REQUEST_TIMEOUT));
                 BucketStorage::with(bucket, || built.build())
             }
         }
@@ -136,7 +136,7 @@ impl BucketStorage {
         use AmazonS3ConfigKey::{DisableBulkDelete, Endpoint, S3Endpoint};
         let endpoint = [S3Endpoint, Endpoint].map(|key| builder.get_config_value(&key));
         let first = endpoint.iter().flatten().next().map(String::as_str);
-        let connector = Connector::new(first, timeout);
+        let connector = ClientConnector::new(first, timeout);
         // Whoever gives such an address means it.
         if endpoint
             .iter()
@@ -168,14 +168,14 @@ impl BucketStorage {
         Ok(BucketStorage {
             store: Arc::new(store),
             bucket: bucket.clone(),
-            patience: Arc::new(Patience::new(bucket.to_string(), PATIENCE)),
+            patience: Arc::new(StoragePatience::new(bucket.to_string(), PATIENCE)),
             listed_max: LISTED_MAX,
         })
     }
 
     /// Has requests retried for `patience`, instead of ten minutes.
     pub(crate) fn with_patience(self, patience: Duration) -> BucketStorage {
-        let patience = Arc::new(Patience::new(self.bucket.to_string(), patience));
+        let patience = Arc::new(StoragePatience::new(self.bucket.to_string(), patience));
         BucketStorage { patience, ..self }
     }
 
@@ -243,14 +243,14 @@ impl BucketStorage {
                 done => done,
             }
         };
-        self.retry(key, Action::Delete, delete).await
+        self.retry(key, Operation::Delete, delete).await
     }
 
     /// Repeats a request until the server answers it, or patience ends.
     async fn retry<T, F: Future<Output = Result<T, Error>>>(
         &self,
         key: &Key,
-        action: Action,
+        action: Operation,
         request: impl Fn() -> F,
     ) -> Result<T, StorageError> {
         let attempt = || async {
@@ -265,9 +265,9 @@ impl BucketStorage {
         let path = self.path(key);
         let error = match self.put(&path, bytes.clone()).await {
             Ok(()) => return Ok(()),
-            Err(error) => failure(key, Action::Create, error),
+            Err(error) => failure(key, Operation::Create, error),
         };
-        if error.problem != Problem::AlreadyExists {
+        if error.problem != StorageProblem::AlreadyExists {
             return Err(error);
         }
         match self.get(&path, &(0..bytes.len() as u64 + 1)).await {
@@ -275,10 +275,10 @@ impl BucketStorage {
             Ok(_) => Err(error),
             // The server answers so too while another creation is under way that then fails.
             Err(Error::NotFound { .. }) => Err(StorageError {
-                problem: Problem::Away,
+                problem: StorageProblem::Away,
                 ..error
             }),
-            Err(unread) => Err(failure(key, Action::Create, unread)),
+            Err(unread) => Err(failure(key, Operation::Create, unread)),
         }
     }
 
@@ -323,20 +323,20 @@ impl Storage for BucketStorage {
 
     async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
         let path = self.path(key);
-        self.retry(key, Action::Read, || self.get_whole(&path))
+        self.retry(key, Operation::Read, || self.get_whole(&path))
             .await
     }
 
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         let path = self.path(key);
-        self.retry(key, Action::Read, || self.get(&path, &range))
+        self.retry(key, Operation::Read, || self.get(&path, &range))
             .await
     }
 
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
         let path = self.path(prefix);
         let list = || self.list_once(&path);
-        let objects = self.retry(prefix, Action::List, list).await?;
+        let objects = self.retry(prefix, Operation::List, list).await?;
         if objects.len() > self.listed_max {
             return Err(StorageError::too_many(prefix, self.listed_max));
         }

@@ -20,8 +20,8 @@ async fn creates_once(storage: &dyn Storage) {
     storage.create(&second, Bytes::new()).await.unwrap();
     let again = storage.create(&first, Bytes::from_static(b"other")).await;
     let again = again.unwrap_err();
-    assert_eq!(again.problem, Problem::AlreadyExists, "{again:?}");
-    assert_eq!((again.action, &again.key), (Action::Create, &first));
+    assert_eq!(again.problem, StorageProblem::AlreadyExists, "{again:?}");
+    assert_eq!((again.action, &again.key), (Operation::Create, &first));
     let said = "cannot create work/parts/0001/a: it exists already";
     assert_eq!(again.to_string(), said);
     assert_eq!(storage.read(&first).await.unwrap(), &b"0123456789"[..]);
@@ -57,7 +57,7 @@ async fn reads_ranges(storage: &dyn Storage) {
     for (number, read) in read.into_iter().enumerate() {
         match read {
             Ok(bytes) => assert_eq!(bytes, (number % 10).to_string()),
-            Err(error) => assert!(error.problem == Problem::NotFound && number == 7),
+            Err(error) => assert!(error.problem == StorageProblem::NotFound && number == 7),
         }
     }
 }
@@ -72,7 +72,7 @@ async fn tells_what_is_missing(storage: &dyn Storage) {
     ] {
         let error = result.unwrap_err();
         assert!(
-            (error.problem, error.action) == (Problem::NotFound, Action::Read),
+            (error.problem, error.action) == (StorageProblem::NotFound, Operation::Read),
             "{error:?}"
         );
     }

@@ -8,7 +8,7 @@
 //!   synced: when it is made, or by [`LocalStorage::open`] when it is found.
 //! * After a failed sync the system may say that all is well though the disk lacks what was written. So a file that was
 //!   not synced is removed, and another one gets its bytes. After the failed sync of a folder nothing is written any
-//!   more: [`Problem::Unsure`].
+//!   more: [`StorageProblem::Unsure`].
 //! * An object may have a name that is not yet durable. [`LocalStorage::open`] syncs it before anybody relies on the
 //!   object.
 //! * A file may have kept its first name. [`LocalStorage::open`] removes it where the owner of the table alone writes.
@@ -31,16 +31,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use chomp_durable_files::{Below, FileError, Kind, failed};
+use chomp_durable_files::{Below, FileError, FileKind, failed};
 use chomp_table::reader::TableName;
 use futures_util::{StreamExt, stream};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
-use self::files::{Failure, names, remove_unfinished, sync_all};
+use self::files::{FileFailure, names, remove_unfinished, sync_all};
 use super::lock::{OpenError, TableLock};
-use super::patience::Patience;
-use super::{Action, Key, LISTED_MAX, Problem, READS_MAX, Storage, StorageError};
+use super::patience::StoragePatience;
+use super::{Key, LISTED_MAX, Operation, READS_MAX, Storage, StorageError, StorageProblem};
 
 /// How long the directory is waited for: as long as a file server takes to start again, and to check its disks.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -63,7 +63,7 @@ const UNSURE: &str = "an earlier write of this process was not synced";
 #[derive(Debug)]
 pub struct LocalStorage {
     directory: Arc<Directory>,
-    patience: Patience,
+    patience: StoragePatience,
     /// The objects that could not be read, and are not waited for again.
     unreadable: Mutex<BTreeSet<Key>>,
 }
@@ -100,8 +100,8 @@ impl LocalStorage {
             }
             let path = root.join(&name);
             match below.look(&name).map_err(failed("look at", &path))? {
-                (Kind::Link, _) if name == "work" => {}
-                (Kind::Folder, _) => {}
+                (FileKind::Link, _) if name == "work" => {}
+                (FileKind::Folder, _) => {}
                 _ => continue,
             }
             let folder = below.folder(&name).map_err(failed("open", &path))?;
@@ -150,7 +150,7 @@ impl LocalStorage {
         writable: bool,
         lock: Option<TableLock>,
     ) -> LocalStorage {
-        let patience = Patience::new(root.display().to_string(), PATIENCE);
+        let patience = StoragePatience::new(root.display().to_string(), PATIENCE);
         let directory = Directory {
             root,
             folders: Mutex::new(known),
@@ -219,7 +219,7 @@ impl Directory {
     }
 
     /// Makes the folder of an object, and those above it, durably. Returns it and the object's name there.
-    fn make_folder<'k>(&self, key: &'k Key) -> Result<(Below, &'k str), Failure> {
+    fn make_folder<'k>(&self, key: &'k Key) -> Result<(Below, &'k str), FileFailure> {
         let (folders, name) = key.as_str().rsplit_once('/').unwrap_or(("", key.as_str()));
         // A set of texts is whole at any time, so a panic elsewhere does not spoil it. The lock is
         // held while folders are made: a second creation must not run ahead of the first's sync.
@@ -234,7 +234,7 @@ impl Directory {
                 below.folder(segment)?
             } else {
                 let made = below.make(segment)?;
-                below.sync().map_err(Failure::of_sync)?;
+                below.sync().map_err(FileFailure::of_sync)?;
                 known.insert(path.to_owned());
                 made
             };
@@ -246,24 +246,34 @@ impl Directory {
     fn write(
         &self,
         key: &Key,
-        action: Action,
-        write: impl FnOnce() -> Result<(), Failure>,
+        action: Operation,
+        write: impl FnOnce() -> Result<(), FileFailure>,
     ) -> Result<(), StorageError> {
         if !self.writable {
-            return Err(StorageError::new(Problem::Failed, action, key, NOT_OURS));
+            return Err(StorageError::new(
+                StorageProblem::Failed,
+                action,
+                key,
+                NOT_OURS,
+            ));
         }
         if self.unsure.load(Ordering::SeqCst) {
-            return Err(StorageError::new(Problem::Unsure, action, key, UNSURE));
+            return Err(StorageError::new(
+                StorageProblem::Unsure,
+                action,
+                key,
+                UNSURE,
+            ));
         }
         let done = write().map_err(|failure| failure.of(action, key));
-        if matches!(&done, Err(error) if error.problem == Problem::Unsure) {
+        if matches!(&done, Err(error) if error.problem == StorageProblem::Unsure) {
             self.unsure.store(true, Ordering::SeqCst);
         }
         done
     }
 
     fn create(&self, key: &Key, bytes: &[u8]) -> Result<(), StorageError> {
-        self.write(key, Action::Create, || {
+        self.write(key, Operation::Create, || {
             let (folder, name) = self.make_folder(key)?;
             files::create(&folder, name, bytes)
         })
@@ -275,10 +285,12 @@ impl Directory {
         self.create(key, bytes).map_err(|error| {
             let there = self.read_late(key, 0..1).err();
             match there.map(|there| there.problem) {
-                Some(Problem::Damaged) if error.problem == Problem::Away => StorageError {
-                    problem: Problem::AlreadyExists,
-                    ..error
-                },
+                Some(StorageProblem::Damaged) if error.problem == StorageProblem::Away => {
+                    StorageError {
+                        problem: StorageProblem::AlreadyExists,
+                        ..error
+                    }
+                }
                 _ => error,
             }
         })
@@ -287,13 +299,13 @@ impl Directory {
     fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
         let mut changed = BTreeMap::new();
         for key in keys {
-            self.write(key, Action::Delete, || {
+            self.write(key, Operation::Delete, || {
                 let removed = self.folder(key).and_then(|(folder, name)| {
                     folder.remove(name)?;
                     Ok(folder)
                 });
-                match removed.map_err(Failure::of_existing) {
-                    Err(failure) if failure.problem == Problem::NotFound => {}
+                match removed.map_err(FileFailure::of_existing) {
+                    Err(failure) if failure.problem == StorageProblem::NotFound => {}
                     folder => {
                         let folder = folder?;
                         changed.insert(folder.path().to_owned(), (folder, key));
@@ -303,17 +315,17 @@ impl Directory {
             })?;
         }
         for (folder, key) in changed.into_values() {
-            self.write(key, Action::Delete, || {
-                folder.sync().map_err(Failure::of_sync)
+            self.write(key, Operation::Delete, || {
+                folder.sync().map_err(FileFailure::of_sync)
             })?;
         }
         Ok(())
     }
 
     fn read(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
-        let folder = self.folder(key).map_err(Failure::of_existing);
+        let folder = self.folder(key).map_err(FileFailure::of_existing);
         let read = folder.and_then(|(folder, name)| files::read(&folder, name, range));
-        read.map_err(|failure| failure.of(Action::Read, key))
+        read.map_err(|failure| failure.of(Operation::Read, key))
     }
 
     /// Reads an object that could not be read for a while. If others can be read, it is damaged.
@@ -325,8 +337,8 @@ impl Directory {
                 folder.is_ok_and(|(folder, name)| files::is_other_read(&folder, name))
             });
             match error.problem {
-                Problem::Away if others => StorageError {
-                    problem: Problem::Damaged,
+                StorageProblem::Away if others => StorageError {
+                    problem: StorageProblem::Damaged,
                     ..error
                 },
                 _ => error,
@@ -342,9 +354,9 @@ impl Directory {
             .and_then(|(above, name)| above.folder(name));
         let listed = folder
             .and_then(|folder| files::list(&folder, prefix.as_str(), &mut left, &mut objects));
-        match listed.map_err(Failure::of_existing) {
-            Err(failure) if failure.problem == Problem::NotFound => {}
-            listed => listed.map_err(|failure| failure.of(Action::List, prefix))?,
+        match listed.map_err(FileFailure::of_existing) {
+            Err(failure) if failure.problem == StorageProblem::NotFound => {}
+            listed => listed.map_err(|failure| failure.of(Operation::List, prefix))?,
         }
         if left.is_none() {
             return Err(StorageError::too_many(prefix, self.listed_max));
@@ -373,7 +385,7 @@ impl Directory {
             if is_ours
                 && below
                     .look(&name)
-                    .is_ok_and(|(kind, _)| kind == Kind::Folder)
+                    .is_ok_and(|(kind, _)| kind == FileKind::Folder)
             {
                 remove_unfinished(&below.folder(&name).map_err(failed("open", &path))?)?;
             }
@@ -419,7 +431,7 @@ impl Storage for LocalStorage {
         };
         let read = self.patience.keep_trying(attempt).await;
         match &read {
-            Err(error) if error.problem == Problem::Damaged => {
+            Err(error) if error.problem == StorageProblem::Damaged => {
                 self.unreadable().insert(key.clone());
             }
             Ok(_) => {
@@ -442,7 +454,7 @@ impl Storage for LocalStorage {
         let reads = stream::iter(reads.collect::<Vec<_>>());
         let mut reads = reads.buffered(READS_MAX / READS_AT_ONCE).concat().await;
         for ((key, range), read) in parts.iter().zip(&mut reads) {
-            if matches!(read, Err(error) if error.problem == Problem::Away) {
+            if matches!(read, Err(error) if error.problem == StorageProblem::Away) {
                 *read = self.read_at(key, range.clone()).await;
             }
         }
@@ -482,7 +494,7 @@ impl Storage for LocalStorage {
         let tidied = self.run(Directory::tidy).await;
         tidied.map_err(|source| {
             let work = Key::new("work").expect("letters are a key");
-            StorageError::new(Problem::Failed, Action::Delete, &work, source)
+            StorageError::new(StorageProblem::Failed, Operation::Delete, &work, source)
         })
     }
 }

@@ -10,7 +10,7 @@ use chomp_table::format::describe;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::{Problem, StorageError};
+use super::{StorageError, StorageProblem};
 
 /// The first pause before something is tried again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(8));
@@ -23,15 +23,15 @@ const SAY_EVERY: Duration = Duration::from_mins(1);
 
 /// How long a storage is waited for, and whether it is at present.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct StoragePatience {
     /// The storage, for people.
     place: String,
     most: Duration,
-    state: Mutex<State>,
+    state: Mutex<PatienceState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PatienceState {
     /// The requests that have failed, or hang, and are not given up.
     waiting: usize,
     /// Since when there is one.
@@ -45,17 +45,17 @@ struct State {
 
 /// A request that may have to be waited for.
 #[derive(Debug)]
-struct Request<'a> {
-    patience: &'a Patience,
+struct PatientRequest<'a> {
+    patience: &'a StoragePatience,
     begin: Instant,
     waits: bool,
     succeeded: bool,
 }
 
-impl Patience {
+impl StoragePatience {
     /// Waits for the storage `place` for as long as `most`.
-    pub(super) fn new(place: String, most: Duration) -> Patience {
-        Patience {
+    pub(super) fn new(place: String, most: Duration) -> StoragePatience {
+        StoragePatience {
             place,
             most,
             state: Mutex::default(),
@@ -72,7 +72,7 @@ impl Patience {
         })
     }
 
-    /// Makes attempts until one ends otherwise than with [`Problem::Away`], or patience ends.
+    /// Makes attempts until one ends otherwise than with [`StorageProblem::Away`], or patience ends.
     pub(super) async fn keep_trying<T, F>(
         &self,
         mut attempt: impl FnMut() -> F,
@@ -80,7 +80,7 @@ impl Patience {
     where
         F: Future<Output = Result<T, StorageError>>,
     {
-        let mut request = Request {
+        let mut request = PatientRequest {
             patience: self,
             begin: Instant::now(),
             waits: false,
@@ -89,7 +89,7 @@ impl Patience {
         let mut pause = PAUSES.0;
         loop {
             let error = match request.watch(attempt()).await {
-                Err(error) if error.problem == Problem::Away => error,
+                Err(error) if error.problem == StorageProblem::Away => error,
                 done => {
                     request.succeeded = true;
                     return done;
@@ -108,13 +108,13 @@ impl Patience {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PatienceState> {
         // Whole at any time.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Request<'_> {
+impl PatientRequest<'_> {
     /// The outcome of an attempt. One that takes long is told.
     async fn watch<T>(&mut self, attempt: impl Future<Output = T>) -> T {
         let mut attempt = pin!(attempt);
@@ -149,7 +149,7 @@ impl Request<'_> {
         let is_quiet = state.told_at.is_none_or(|at| now - at >= SAY_EVERY);
         if is_long && is_quiet {
             (state.told, state.told_at) = (true, Some(now));
-            let Patience { place, most, .. } = self.patience;
+            let StoragePatience { place, most, .. } = self.patience;
             let minutes = most.as_secs().div_ceil(60);
             drop(state);
             tracing::warn!("waiting for {place}, for {minutes} min at the most: {what}");
@@ -157,7 +157,7 @@ impl Request<'_> {
     }
 }
 
-impl Drop for Request<'_> {
+impl Drop for PatientRequest<'_> {
     fn drop(&mut self) {
         if !self.waits {
             return;
@@ -184,26 +184,26 @@ impl Drop for Request<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Action, Key};
+    use super::super::{Key, Operation};
     use super::*;
 
     fn away() -> StorageError {
         let key = Key::new("work/a").unwrap();
-        StorageError::new(Problem::Away, Action::Read, &key, "no answer")
+        StorageError::new(StorageProblem::Away, Operation::Read, &key, "no answer")
     }
 
     #[tokio::test(start_paused = true)]
     async fn pauses_grow_and_differ_until_patience_ends() {
         let mut lengths = Vec::new();
         for most in [99, 100, 1000, 180_000].map(Duration::from_millis) {
-            let patience = Patience::new("a store".to_owned(), most);
+            let patience = StoragePatience::new("a store".to_owned(), most);
             let mut attempts = Vec::new();
             let start = Instant::now();
             let tried = patience.keep_trying(|| {
                 attempts.push(start.elapsed());
                 async { Err::<(), _>(away()) }
             });
-            assert_eq!(tried.await.unwrap_err().problem, Problem::Away);
+            assert_eq!(tried.await.unwrap_err().problem, StorageProblem::Away);
             let mut longest = PAUSES.0;
             for pair in attempts.windows(2) {
                 assert!(pair[0] + longest <= most, "{attempts:?}");
@@ -222,7 +222,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_waited_for_is_told_and_then_no_more() {
         for hangs in [false, true] {
-            let patience = Patience::new("a store".to_owned(), Duration::from_mins(1));
+            let patience = StoragePatience::new("a store".to_owned(), Duration::from_mins(1));
             let start = Instant::now();
             let over = Duration::from_secs(20);
             let tried = patience.keep_trying(|| async {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{Action, Key, Problem, Storage, StorageError};
+use super::{Key, Operation, Storage, StorageError, StorageProblem};
 
 /// When a call fails: before it had an effect, or after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,13 +207,13 @@ impl SimulatedStorage {
     fn call<T>(
         &self,
         key: &Key,
-        action: Action,
+        action: Operation,
         effect: impl FnOnce(&mut State) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
         let mut state = self.state();
         let call = state.calls;
         state.calls += 1;
-        let failed = |why: &str| StorageError::new(Problem::Away, action, key, why);
+        let failed = |why: &str| StorageError::new(StorageProblem::Away, action, key, why);
         if state.crashed || state.crash_at == Some(call) {
             return Err(failed("the storage has crashed"));
         }
@@ -254,17 +254,24 @@ impl State {
 
     fn get(&self, key: &Key) -> Result<Bytes, StorageError> {
         let object = self.objects.get(key);
-        let missing = || StorageError::new(Problem::NotFound, Action::Read, key, "no such object");
+        let missing = || {
+            StorageError::new(
+                StorageProblem::NotFound,
+                Operation::Read,
+                key,
+                "no such object",
+            )
+        };
         object
             .map(|object| object.bytes.clone())
             .ok_or_else(missing)
     }
 
     fn create(&mut self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
-        let refused = |problem, why: &str| StorageError::new(problem, Action::Create, key, why);
+        let refused = |problem, why: &str| StorageError::new(problem, Operation::Create, key, why);
         match self.objects.get(key) {
             Some(there) if there.bytes == bytes => return Ok(()),
-            Some(_) => return Err(refused(Problem::AlreadyExists, "the object exists")),
+            Some(_) => return Err(refused(StorageProblem::AlreadyExists, "the object exists")),
             None => {}
         }
         let held = self.objects.values().map(|object| &object.bytes);
@@ -274,7 +281,7 @@ impl State {
             .map(Bytes::len)
             .sum();
         if used as u64 > self.bytes_max {
-            return Err(refused(Problem::Full, "over the limit"));
+            return Err(refused(StorageProblem::Full, "over the limit"));
         }
         for object in self.objects.values_mut() {
             object.durable = true;
@@ -308,17 +315,17 @@ impl Storage for SimulatedStorage {
             }
             _ => {}
         }
-        self.call(key, Action::Create, |state| state.create(key, bytes))
+        self.call(key, Operation::Create, |state| state.create(key, bytes))
     }
 
     async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
         self.crash_outcome(1);
-        self.call(key, Action::Read, |state| state.get(key))
+        self.call(key, Operation::Read, |state| state.get(key))
     }
 
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         self.crash_outcome(1);
-        self.call(key, Action::Read, |state| {
+        self.call(key, Operation::Read, |state| {
             let bytes = state.get(key)?;
             let within =
                 |end: u64| usize::try_from(end).map_or(bytes.len(), |end| end.min(bytes.len()));
@@ -329,7 +336,7 @@ impl Storage for SimulatedStorage {
 
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
         self.crash_outcome(1);
-        self.call(prefix, Action::List, |state| {
+        self.call(prefix, Operation::List, |state| {
             let mut newest: Vec<_> = state.objects.values().map(|it| it.created).collect();
             newest.sort_unstable_by(|a, b| b.cmp(a));
             let first_missed = match state.lag {
@@ -351,7 +358,7 @@ impl Storage for SimulatedStorage {
             if self.crash_outcome(2) == Some(0) {
                 self.state().objects.remove(key);
             }
-            self.call(key, Action::Delete, |state| {
+            self.call(key, Operation::Delete, |state| {
                 let removed = state.objects.remove_entry(key);
                 let removed = removed.map(|(key, object)| (key, object.bytes.len() as u64));
                 state.removed.extend(removed);

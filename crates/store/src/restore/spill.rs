@@ -26,18 +26,18 @@ pub(super) struct Spill {
     /// How many may wait, and how many more.
     room: u64,
     left: u64,
-    pieces: Vec<Vec<Piece>>,
+    pieces: Vec<Vec<RegionPiece>>,
 }
 
 /// Words of one region in a file, or behind its end in memory.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct RegionPiece {
     start: u64,
     bytes: usize,
 }
 
 /// Places by bucket that were read.
-struct List {
+struct PlaceList {
     counts: Vec<u32>,
     bytes: Vec<u8>,
     /// Where the lows of the next bucket are.
@@ -109,7 +109,7 @@ impl Spill {
                 lows[2 * *at as usize..][..2].copy_from_slice(&[first, second]);
                 *at += 1;
             }
-            pieces.push(Piece {
+            pieces.push(RegionPiece {
                 start: self.written + start as u64,
                 bytes: self.bytes.len() - start,
             });
@@ -124,7 +124,7 @@ impl Spill {
         self
     }
 
-    fn read(&self, piece: Piece) -> io::Result<Vec<u8>> {
+    fn read(&self, piece: RegionPiece) -> io::Result<Vec<u8>> {
         if let Some(start) = piece.start.checked_sub(self.written) {
             let start = usize::try_from(start).expect("it is in memory");
             return Ok(self.bytes[start..start + piece.bytes].to_vec());
@@ -158,7 +158,7 @@ fn counts(places: &[u32], region_bits: u32) -> Vec<u32> {
 pub(super) struct Region {
     /// The bits of the words that say where they are in it.
     bits: u32,
-    lists: Vec<List>,
+    lists: Vec<PlaceList>,
     /// How many buckets there are, and the first that is not complete.
     buckets: usize,
     next: usize,
@@ -213,7 +213,7 @@ impl Region {
         let mut lists = Vec::new();
         for spill in spills {
             for &piece in &spill.pieces[number] {
-                lists.push(List::new(spill.read(piece)?, buckets)?);
+                lists.push(PlaceList::new(spill.read(piece)?, buckets)?);
             }
         }
         Ok(Region {
@@ -282,8 +282,8 @@ impl Region {
     }
 }
 
-impl List {
-    fn new(bytes: Vec<u8>, buckets: usize) -> io::Result<List> {
+impl PlaceList {
+    fn new(bytes: Vec<u8>, buckets: usize) -> io::Result<PlaceList> {
         let (mut counts, mut next) = (Vec::with_capacity(buckets), 0);
         let cut = || io::Error::from(io::ErrorKind::UnexpectedEof);
         for _ in 0..buckets {
@@ -295,7 +295,7 @@ impl List {
             }
             counts.push(count);
         }
-        Ok(List {
+        Ok(PlaceList {
             counts,
             bytes,
             next,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::cache::{CACHE_BYTES, Cache, FrameId};
+use super::cache::{CACHE_BYTES, FrameCache, FrameId};
 use super::files::read;
 use super::{TableError, refused};
 use crate::format::Damage;
@@ -22,7 +22,7 @@ pub struct ShardFile {
     file: Mutex<File>,
     first: u64,
     index: ShardIndex,
-    cache: Cache<Vec<u64>>,
+    cache: FrameCache<Vec<u64>>,
 }
 
 impl ShardFile {
@@ -59,7 +59,7 @@ impl ShardFile {
             file: Mutex::new(file),
             first: index.first().ok_or_else(|| damaged("it has no words"))?,
             index,
-            cache: Cache::new(CACHE_BYTES),
+            cache: FrameCache::new(CACHE_BYTES),
         })
     }
 

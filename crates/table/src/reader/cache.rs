@@ -25,19 +25,19 @@ pub(crate) struct FrameId {
 
 /// Frames; the least recently used goes first.
 #[derive(Debug)]
-pub(crate) struct Cache<T> {
+pub(crate) struct FrameCache<T> {
     frames: Mutex<LruCache<FrameId, Arc<T>>>,
 }
 
-impl<T> Cache<T> {
+impl<T> FrameCache<T> {
     /// Keeps as many full frames as fit in `bytes`, and one at the least.
-    pub(crate) fn new(bytes: u64) -> Cache<T> {
+    pub(crate) fn new(bytes: u64) -> FrameCache<T> {
         let frames = usize::try_from(bytes / FRAME_BYTES).unwrap_or(usize::MAX);
         let frames = NonZeroUsize::new(frames).unwrap_or(NonZeroUsize::MIN);
         // The limit is set afterwards, so that no memory is reserved for it.
         let mut cache = LruCache::unbounded();
         cache.resize(frames);
-        Cache {
+        FrameCache {
             frames: Mutex::new(cache),
         }
     }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_frames_used_last_stay() {
-        let cache = Cache::new((4 << 16) + 1);
+        let cache = FrameCache::new((4 << 16) + 1);
         for frame in 0..4 {
             cache.insert(id(frame), Arc::new(vec![frame as u64]));
         }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn one_frame_is_always_kept() {
-        let cache = Cache::<Vec<u64>>::new(0);
+        let cache = FrameCache::<Vec<u64>>::new(0);
         cache.insert(id(1), Arc::default());
         assert!(cache.get(id(1)).is_some());
     }

@@ -12,7 +12,7 @@ use super::TableError;
 
 /// A part of a file of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct FilePart<'a> {
     /// The name of the file in the table's folder.
     pub name: &'a str,
     /// Which of its bytes.
@@ -41,7 +41,7 @@ pub trait Files: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// If a file is missing, is not as long as it must be, or cannot be read.
-    fn parts(&self, parts: &[Part<'_>]) -> Result<Vec<Vec<u8>>, TableError>;
+    fn parts(&self, parts: &[FilePart<'_>]) -> Result<Vec<Vec<u8>>, TableError>;
 }
 
 /// The files in a folder.
@@ -69,7 +69,7 @@ impl Files for Folder {
         }
     }
 
-    fn parts(&self, parts: &[Part<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
+    fn parts(&self, parts: &[FilePart<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
         let mut opened: Option<(&str, File)> = None;
         let mut all = Vec::with_capacity(parts.len());
         for part in parts {

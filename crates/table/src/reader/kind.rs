@@ -20,7 +20,7 @@ use crate::values::{Values, ValuesManifest, reader};
 
 /// The kind of a published table, by what it tells of its positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TableKind {
     /// Which are losing: a [`Table`].
     Losing,
     /// The Grundy value of each: [`Values`].
@@ -34,21 +34,21 @@ struct Tiles {
     _tiles: IgnoredAny,
 }
 
-impl Kind {
+impl TableKind {
     /// The kind of the table in `files`, as its manifest has it; nothing is checked. Of what is no manifest, opening the
     /// table will tell.
-    pub fn of(files: &dyn Files) -> Kind {
+    pub fn of(files: &dyn Files) -> TableKind {
         match files.whole(MANIFEST_NAME, MANIFEST_BYTES_MAX) {
-            Ok(bytes) => Kind::of_manifest(&bytes),
-            Err(_) => Kind::Losing,
+            Ok(bytes) => TableKind::of_manifest(&bytes),
+            Err(_) => TableKind::Losing,
         }
     }
 
     /// The kind of the table whose manifest has these bytes, which are not checked.
-    pub fn of_manifest(bytes: &[u8]) -> Kind {
+    pub fn of_manifest(bytes: &[u8]) -> TableKind {
         match serde_json::from_slice::<Tiles>(bytes) {
-            Ok(_) => Kind::Values,
-            Err(_) => Kind::Losing,
+            Ok(_) => TableKind::Values,
+            Err(_) => TableKind::Losing,
         }
     }
 }
@@ -80,9 +80,9 @@ impl AnyTable {
     ///
     /// If there is none, or if its manifest or the list of digests is not what was published.
     pub fn open(path: &Path) -> Result<AnyTable, TableError> {
-        Ok(match Kind::of(&Folder(locate(path)?)) {
-            Kind::Losing => AnyTable::Losing(Box::new(Table::open(path)?)),
-            Kind::Values => AnyTable::Values(Box::new(Values::open(path)?)),
+        Ok(match TableKind::of(&Folder(locate(path)?)) {
+            TableKind::Losing => AnyTable::Losing(Box::new(Table::open(path)?)),
+            TableKind::Values => AnyTable::Values(Box::new(Values::open(path)?)),
         })
     }
 
@@ -95,14 +95,14 @@ impl AnyTable {
         files: Box<dyn Files>,
         named: Option<TableName>,
     ) -> Result<AnyTable, TableError> {
-        let kind = named.map_or_else(|| Kind::of(&*files), TableName::kind);
+        let kind = named.map_or_else(|| TableKind::of(&*files), TableName::kind);
         let size = named.map(TableName::size);
         Ok(match kind {
-            Kind::Losing => {
+            TableKind::Losing => {
                 let table = Table::from_files(files, size, CACHE_BYTES)?;
                 AnyTable::Losing(Box::new(table))
             }
-            Kind::Values => AnyTable::Values(Box::new(Values::from_files(files, size)?)),
+            TableKind::Values => AnyTable::Values(Box::new(Values::from_files(files, size)?)),
         })
     }
 
@@ -152,7 +152,7 @@ impl TableName {
     /// Of several tables in one place, the one that is meant if none is named: the largest, and one of losing positions if
     /// there is any.
     pub fn first(tables: impl Iterator<Item = TableName>) -> Option<TableName> {
-        tables.max_by_key(|table| (table.kind() == Kind::Losing, *table))
+        tables.max_by_key(|table| (table.kind() == TableKind::Losing, *table))
     }
 
     /// The name of its folder.
@@ -164,10 +164,10 @@ impl TableName {
     }
 
     /// Its kind.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> TableKind {
         match self {
-            TableName::Losing(_) => Kind::Losing,
-            TableName::Values(_) => Kind::Values,
+            TableName::Losing(_) => TableKind::Losing,
+            TableName::Values(_) => TableKind::Values,
         }
     }
 
@@ -248,9 +248,9 @@ impl AnyManifest {
     ///
     /// If it is no manifest, one of a newer format, or one that contradicts itself.
     pub fn parse(bytes: &[u8]) -> Result<AnyManifest, FormatError> {
-        Ok(match Kind::of_manifest(bytes) {
-            Kind::Losing => AnyManifest::Losing(Manifest::parse(bytes)?),
-            Kind::Values => AnyManifest::Values(ValuesManifest::parse(bytes)?),
+        Ok(match TableKind::of_manifest(bytes) {
+            TableKind::Losing => AnyManifest::Losing(Manifest::parse(bytes)?),
+            TableKind::Values => AnyManifest::Values(ValuesManifest::parse(bytes)?),
         })
     }
 
@@ -335,10 +335,10 @@ mod tests {
                     (tiles, format!("table of the values of {tiles} tiles"))
                 }
             };
-            let bits = (table.kind() == Kind::Losing).then_some(size);
+            let bits = (table.kind() == TableKind::Losing).then_some(size);
             assert_eq!(table.bits(), bits);
             let tiles = crate::values::manifest::folder_tiles(&table.folder());
-            assert_eq!(tiles, (table.kind() == Kind::Values).then_some(size));
+            assert_eq!(tiles, (table.kind() == TableKind::Values).then_some(size));
             assert_eq!(table.to_string(), text);
         }
         for folder in [

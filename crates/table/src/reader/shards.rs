@@ -5,8 +5,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::cache::{Cache, FrameId, INDEX_BYTES, IndexCache};
-use super::files::{Files, Part};
+use super::cache::{FrameCache, FrameId, INDEX_BYTES, IndexCache};
+use super::files::{FilePart, Files};
 use super::{TableError, refused};
 use crate::format::FormatError;
 use crate::shard::{Index, ShardIndex, ShardInfo};
@@ -18,7 +18,7 @@ const INDICES_AT_ONCE: usize = 32;
 const INDICES_AT_ONCE_BYTES: u64 = 1 << 20;
 
 /// A shard as its manifest describes it, before it is read.
-pub(crate) trait Listed: fmt::Debug {
+pub(crate) trait ListedShard: fmt::Debug {
     type Index: Index<Entry: fmt::Debug> + fmt::Debug;
 
     /// The name of the file, where its index starts, and its length.
@@ -28,7 +28,7 @@ pub(crate) trait Listed: fmt::Debug {
     fn parse_index(&self, bytes: &[u8]) -> Result<Self::Index, FormatError>;
 }
 
-impl Listed for ShardInfo {
+impl ListedShard for ShardInfo {
     type Index = ShardIndex;
 
     fn file(&self) -> (&str, u64, u64) {
@@ -41,14 +41,14 @@ impl Listed for ShardInfo {
 }
 
 /// The content of a frame of a shard.
-type Entries<S> = Vec<<<S as Listed>::Index as Index>::Entry>;
+type Entries<S> = Vec<<<S as ListedShard>::Index as Index>::Entry>;
 
 #[derive(Debug)]
-pub(crate) struct Shards<S: Listed> {
+pub(crate) struct Shards<S: ListedShard> {
     pub(crate) files: Box<dyn Files>,
     pub(crate) infos: Vec<S>,
     indices: IndexCache<S::Index>,
-    cache: Cache<Entries<S>>,
+    cache: FrameCache<Entries<S>>,
 }
 
 /// Adds what is about to be read.
@@ -144,13 +144,13 @@ impl Shards<ShardInfo> {
     }
 }
 
-impl<S: Listed> Shards<S> {
+impl<S: ListedShard> Shards<S> {
     pub(crate) fn new(files: Box<dyn Files>, infos: Vec<S>, cache_bytes: u64) -> Shards<S> {
         Shards {
             files,
             infos,
             indices: IndexCache::new(INDEX_BYTES),
-            cache: Cache::new(cache_bytes),
+            cache: FrameCache::new(cache_bytes),
         }
     }
 
@@ -159,7 +159,7 @@ impl<S: Listed> Shards<S> {
     pub(crate) fn keeping(self, index_bytes: usize, cache_bytes: u64) -> Shards<S> {
         Shards {
             indices: IndexCache::new(index_bytes),
-            cache: Cache::new(cache_bytes),
+            cache: FrameCache::new(cache_bytes),
             ..self
         }
     }
@@ -180,9 +180,9 @@ impl<S: Listed> Shards<S> {
         self.decode(id, &index, &bytes[0])
     }
 
-    fn part(&self, shard: usize, range: Range<u64>) -> Part<'_> {
+    fn part(&self, shard: usize, range: Range<u64>) -> FilePart<'_> {
         let (name, _, length) = self.infos[shard].file();
-        Part {
+        FilePart {
             name,
             range,
             length,
@@ -269,7 +269,7 @@ impl<S: Listed> Shards<S> {
             let (_, index, end) = self.infos[shard].file();
             self.part(shard, index..end)
         };
-        let parts: Vec<Part<'_>> = shards.iter().map(part).collect();
+        let parts: Vec<FilePart<'_>> = shards.iter().map(part).collect();
         let all_bytes = self.files.parts(&parts)?;
         let indices = shards.iter().zip(all_bytes).map(|(&shard, bytes)| {
             let index = self.infos[shard].parse_index(&bytes);

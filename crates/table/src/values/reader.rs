@@ -12,7 +12,7 @@ use crate::format::{Damage, FormatError};
 use crate::manifest::MANIFEST_NAME;
 use crate::partition::{AREA_MAX, Partition, count};
 use crate::reader::{
-    CACHE_BYTES, FRAMES_AT_ONCE, Files, Folder, FrameId, Listed, Shards, TableError, find,
+    CACHE_BYTES, FRAMES_AT_ONCE, Files, Folder, FrameId, ListedShard, Shards, TableError, find,
     read_manifest,
 };
 
@@ -31,7 +31,7 @@ struct Shard {
     place: ShardPlace,
 }
 
-impl Listed for Shard {
+impl ListedShard for Shard {
     type Index = ValueShardIndex;
 
     fn file(&self) -> (&str, u64, u64) {

@@ -219,18 +219,18 @@ pub struct ValueShardWriter {
     rank: u64,
     /// The values of the frame that is not full yet.
     values: Vec<u8>,
-    tally: Tally,
+    tally: ShardTally,
 }
 
 /// The counts and the leaf of the values of a shard.
 #[derive(Debug, Default)]
-struct Tally {
+struct ShardTally {
     stored: u64,
     positions: Vec<u64>,
     leaf: DigestBuilder,
 }
 
-impl Tally {
+impl ShardTally {
     fn add(&mut self, value: u8, positions: u64) {
         let value = usize::from(value);
         if self.positions.len() <= value {
@@ -255,7 +255,7 @@ impl ValueShardWriter {
             rank: place.ranks.start,
             place,
             values: Vec::new(),
-            tally: Tally::default(),
+            tally: ShardTally::default(),
         }
     }
 
@@ -448,7 +448,7 @@ pub fn decode_shard(
     let index = ValueShardIndex::parse(index, info, place)?;
 
     let mut walk = Walk::from(place.area, place.ranks.start);
-    let mut tally = Tally::default();
+    let mut tally = ShardTally::default();
     let mut all = Vec::new();
     for number in 0..place.frames() {
         let values = index.decode_frame(number, part(index.location(number))?)?;

@@ -15,7 +15,7 @@ use crate::format::FormatError;
 use crate::gaps;
 use crate::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
 use crate::partition::{Partition, count, count_representatives};
-use crate::reader::{AnyManifest, Files, Part, locate};
+use crate::reader::{AnyManifest, FilePart, Files, locate};
 use crate::rng::mix;
 use crate::shard::Index;
 use crate::{Digest, TableError};
@@ -131,9 +131,9 @@ impl Files for Memory {
         Ok(self.0[name].clone())
     }
 
-    fn parts(&self, parts: &[Part<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
+    fn parts(&self, parts: &[FilePart<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
         self.1.lock().unwrap().push(parts.len());
-        let part = |part: &Part<'_>| {
+        let part = |part: &FilePart<'_>| {
             let bytes = &self.0[part.name];
             let [start, end] = [part.range.start, part.range.end].map(size);
             bytes[start..bytes.len().min(end)].to_vec()

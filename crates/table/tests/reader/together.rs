@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use crate::common::publish_words;
-use chomp_table::reader::{Files, Part};
+use chomp_table::reader::{FilePart, Files};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Table, TableError};
 
@@ -22,9 +22,9 @@ impl Files for Counted {
         Ok(fs::read(self.place(name)).unwrap())
     }
 
-    fn parts(&self, parts: &[Part<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
+    fn parts(&self, parts: &[FilePart<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
         self.1.lock().unwrap().push(parts.len());
-        let part = |part: &Part<'_>| {
+        let part = |part: &FilePart<'_>| {
             let [start, end] = [part.range.start, part.range.end];
             let [start, end] = [start, end].map(|at| usize::try_from(at).unwrap());
             fs::read(self.place(part.name)).unwrap()[start..end].to_vec()

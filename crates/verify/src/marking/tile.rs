@@ -41,14 +41,14 @@ pub(crate) struct Tile {
     size_bits: u32,
     first: u64,
     pub(crate) numbers: Vec<u64>,
-    tables: Box<Tables>,
+    tables: Box<MarkTables>,
     arrangements: Arrangements,
     joins: Joins,
 }
 
 /// The words that a losing word marks in a chunk, by the losing word's place in its own chunk.
 #[derive(Debug)]
-struct Tables {
+struct MarkTables {
     patterns: Patterns,
     /// The words that it marks in its own chunk.
     inside: [u64; WORDS],
@@ -82,7 +82,7 @@ impl Tile {
             size_bits: tile_bits,
             first: 0,
             numbers: vec![0; chunks],
-            tables: Tables::new(),
+            tables: MarkTables::new(),
             arrangements: Arrangements::new(),
             joins: Joins::new(chunks),
         }
@@ -236,9 +236,9 @@ fn kind(fewer: u32, after: u32) -> Option<u8> {
     (fewer < CHUNK_BITS - 1).then(|| u8::try_from(kind).expect("a small number"))
 }
 
-impl Tables {
-    fn new() -> Box<Tables> {
-        let mut tables = Box::new(Tables {
+impl MarkTables {
+    fn new() -> Box<MarkTables> {
+        let mut tables = Box::new(MarkTables {
             patterns: patterns(),
             inside: [0; WORDS],
             across: [[0; WORDS]; 2 * ACROSS],

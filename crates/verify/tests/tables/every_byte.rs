@@ -12,7 +12,7 @@ use chomp_table::reader::AnyTable;
 use chomp_table::shard::ShardInfo;
 use chomp_table::{Digest, Table, TableError, Word};
 use chomp_verify::bytes::{self, Content, check_shard};
-use chomp_verify::folder::{Lists, strangers};
+use chomp_verify::folder::{FolderLists, strangers};
 use chomp_verify::known;
 use chomp_verify::marking::{Band, losing};
 use chomp_verify::report::TableFacts;
@@ -22,7 +22,7 @@ const BITS: u32 = 13;
 
 /// All that is checked of a table without deciding positions.
 fn quick(folder: &Path) -> Result<Content, CheckError> {
-    let lists = Lists::read(folder)?;
+    let lists = FolderLists::read(folder)?;
     let AnyTable::Losing(table) = lists.open(folder)? else {
         panic!("a table of values");
     };
@@ -173,7 +173,7 @@ fn what_the_manifest_says_is_made_again_from_the_words() {
     );
     // It changed after it was opened.
     write_lists(folder, honest);
-    let lists = Lists::read(folder).unwrap();
+    let lists = FolderLists::read(folder).unwrap();
     let mut other = honest.clone();
     other.software = "another".into();
     write_lists(folder, &other);
@@ -315,7 +315,7 @@ fn a_table_of_format_1_is_checked() {
     assert_eq!(check_all(&table, 14).unwrap(), (1 << 15, manifest.losing));
     check_sample(&table, 500, 1, 1 << 30).unwrap();
 
-    let lists = Lists::read(&fixture).unwrap();
+    let lists = FolderLists::read(&fixture).unwrap();
     let mut facts = TableFacts::new(&table, &lists);
     let text = serde_json::to_value(&facts).unwrap();
     assert_eq!(text["fingerprint"], serde_json::Value::Null);

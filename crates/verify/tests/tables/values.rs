@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::published_values::{SMALL, areas, publish};
 use chomp_table::Partition;
 use chomp_table::values::Values;
-use chomp_verify::folder::Lists;
+use chomp_verify::folder::FolderLists;
 use chomp_verify::sample::{Sample, SampleReport};
 use chomp_verify::values::{Areas, check_known, check_sample, gather, positions, shard_bytes};
 use chomp_verify::{CheckError, UNWATCHED, Watch};
@@ -125,7 +125,7 @@ fn a_table_that_is_replaced_while_it_is_read_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let mut areas = areas(6);
     let folder = publish(directory.path(), SMALL, &areas);
-    let lists = Lists::read(&folder).unwrap();
+    let lists = FolderLists::read(&folder).unwrap();
     lists.open(&folder).unwrap();
     areas[6][0] = 1;
     *areas[6].last_mut().unwrap() = 1;

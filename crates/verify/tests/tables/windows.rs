@@ -3,7 +3,7 @@
 
 use crate::common::{check_bytes, check_window, publish, right_words};
 use chomp_table::{Digest, Table, Word};
-use chomp_verify::folder::Lists;
+use chomp_verify::folder::FolderLists;
 use chomp_verify::marking::{self, Band, Plan, Sizes, windows};
 use chomp_verify::progress::{CheckProgress, Subject};
 use chomp_verify::{CheckError, UNWATCHED};
@@ -13,7 +13,7 @@ const BITS: u32 = 13;
 fn subject() -> (Table, Subject, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let table = publish(dir.path(), BITS, &right_words(BITS));
-    let lists = Lists::read(table.folder()).unwrap();
+    let lists = FolderLists::read(table.folder()).unwrap();
     let subject = Subject::new(&table, &lists, "chomp 1.2.3".into());
     (table, subject, dir)
 }

@@ -13,7 +13,7 @@ use crate::ThinError;
 use crate::layout::Layout;
 use crate::scratch::{RowReader, RowWriter};
 use crate::sweep::Sweep;
-use crate::tally::Part;
+use crate::tally::RowPair;
 
 use super::{Control, Solver, lock, meaning, take};
 
@@ -34,7 +34,7 @@ struct Steps {
 }
 
 /// Where F of the first row is read from and written to for one second row, if it is streamed.
-struct Files {
+struct ColumnFiles {
     reader: Option<Box<dyn RowReader>>,
     writer: Option<Box<dyn RowWriter>>,
 }
@@ -55,7 +55,7 @@ impl<'a> Column<'a> {
     }
 
     /// Solves the column. None if `control` stopped it.
-    pub(super) fn run(self, control: Control<'_>) -> Result<Option<Vec<Part>>, ThinError> {
+    pub(super) fn run(self, control: Control<'_>) -> Result<Option<Vec<RowPair>>, ThinError> {
         let thread = || {
             let _guard = Guard(&self);
             let mut sweep = Sweep::new(&self.solver.tables, 3);
@@ -68,7 +68,7 @@ impl<'a> Column<'a> {
             let threads: Vec<_> = threads.map(|_| scope.spawn(thread)).collect();
             let joined = threads.into_iter().map(ScopedJoinHandle::join);
             let joined = joined.map(|parts| parts.unwrap_or_else(|panic| resume_unwind(panic)));
-            joined.collect::<Result<Vec<Vec<Part>>, ThinError>>()
+            joined.collect::<Result<Vec<Vec<RowPair>>, ThinError>>()
         })?;
         let is_stopped = lock(&self.steps).is_stopped;
         Ok((!is_stopped).then(|| parts.concat()))
@@ -108,7 +108,7 @@ impl<'a> Column<'a> {
     fn step(
         &self,
         sweep: &mut Sweep<'_>,
-        files: &mut Files,
+        files: &mut ColumnFiles,
         second: usize,
         third: usize,
     ) -> Result<(), ThinError> {
@@ -153,7 +153,7 @@ impl<'a> Column<'a> {
     }
 
     /// The files of a second row. The last second row reads nothing: the row before it leaves its F in memory.
-    fn files(&self, second: usize) -> Result<Files, ThinError> {
+    fn files(&self, second: usize) -> Result<ColumnFiles, ThinError> {
         let scratch = self
             .solver
             .scratch
@@ -163,7 +163,7 @@ impl<'a> Column<'a> {
         let written = scratch.filter(|_| !self.is_last());
         let reader = read.map(|scratch| scratch.reader(self.first - 1, second));
         let writer = written.map(|scratch| scratch.writer(self.first, second));
-        Ok(Files {
+        Ok(ColumnFiles {
             reader: reader.transpose()?,
             writer: writer.transpose()?,
         })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Answer, GameError, NAMES, answer, open};
+use crate::{GameAnswer, GameError, NAMES, answer, open};
 
 /// Pages rely on this: texts lead on, and who follows the replies from a winning position wins.
 #[test]
@@ -50,7 +50,7 @@ fn answers_are_json_of_one_shape() {
         .into_iter()
         .zip(["2x2/3", "2x2@1,1@2,2", "2,1", "1-4", "3,3"])
     {
-        let answer: Answer = answer(name, text).unwrap();
+        let answer: GameAnswer = answer(name, text).unwrap();
         let json = serde_json::to_value(&answer).unwrap();
         let keys: BTreeSet<&str> = json
             .as_object()

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::game::{Game, Move, Verdict, mex};
+use crate::game::{Game, GameValue, Move, mex};
 use crate::horse::Horse;
 use crate::nim::Nim;
 use crate::search::{POSITIONS_MAX, search};
@@ -15,23 +15,23 @@ use super::common::{corner, everything, none, rules};
 fn by_definition<G: Game>(
     game: &G,
     position: &G::Position,
-    known: &mut HashMap<G::Position, Verdict>,
-) -> Verdict {
+    known: &mut HashMap<G::Position, GameValue>,
+) -> GameValue {
     if let Some(&verdict) = known.get(position) {
         return verdict;
     }
     let moves = game.moves(position);
     let verdict = if moves.is_empty() && game.end_is_won(position) {
-        Verdict {
+        GameValue {
             losing: false,
             value: None,
         }
     } else {
-        let next: Vec<Verdict> = moves
+        let next: Vec<GameValue> = moves
             .iter()
             .map(|(_, next)| by_definition(game, next, known))
             .collect();
-        Verdict {
+        GameValue {
             losing: !next.iter().any(|next| next.losing),
             value: Some(
                 (0..1000)
@@ -133,7 +133,7 @@ fn the_value_of_a_sum_is_the_xor_of_the_values() {
         let xor = values.fold(0, |all, value| all ^ value);
         assert_eq!(
             whole.verdict(&position),
-            Some(Verdict::of(xor)),
+            Some(GameValue::of(xor)),
             "{position:?}"
         );
     }

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use crate::answer;
 use crate::answer::Theory;
 use crate::board::{self, Rows};
-use crate::game::Verdict;
+use crate::game::GameValue;
 use crate::horse::Horse;
 use crate::ichomp::{IChomp, by_search};
 use crate::nim::Nim;
@@ -37,7 +37,11 @@ fn a_corner_that_may_be_taken_is_worth_one_more() {
     let kept = by_search(&boards, MOVES_MAX).unwrap();
     let taken = search(&none(), boards.clone()).unwrap();
     for (rows, kept) in boards.iter().zip(kept) {
-        assert_eq!(taken.verdict(rows), Some(Verdict::of(kept + 1)), "{rows:?}");
+        assert_eq!(
+            taken.verdict(rows),
+            Some(GameValue::of(kept + 1)),
+            "{rows:?}"
+        );
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use chomp_store::objects::{Action, Key, Problem, SimulatedStorage, Storage, StorageError};
+use chomp_store::objects::{
+    Key, Operation, SimulatedStorage, Storage, StorageError, StorageProblem,
+};
 use fastrand::Rng;
 use tokio::time::sleep;
 
@@ -127,13 +129,13 @@ impl View {
     async fn call<T>(
         &self,
         key: &Key,
-        action: Action,
+        action: Operation,
         call: impl Future<Output = Result<T, StorageError>>,
     ) -> Result<T, StorageError> {
-        let failed = |why: &str| StorageError::new(Problem::Away, action, key, why);
+        let failed = |why: &str| StorageError::new(StorageProblem::Away, action, key, why);
         let slowest = match action {
-            Action::Create | Action::Delete => self.slowest,
-            Action::Read | Action::List => self.slowest / 20,
+            Operation::Create | Operation::Delete => self.slowest,
+            Operation::Read | Operation::List => self.slowest / 20,
         };
         self.delay(slowest).await;
         while let Some(cut) = self.health().cut {
@@ -182,24 +184,24 @@ impl Storage for View {
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
         let bytes = self.rot(key, bytes, |health| &mut health.rotten_writes);
         let call = async { self.store.now().create(key, bytes).await };
-        self.call(key, Action::Create, call).await
+        self.call(key, Operation::Create, call).await
     }
 
     async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
         let call = async { self.store.now().read(key).await };
-        let bytes = self.call(key, Action::Read, call).await?;
+        let bytes = self.call(key, Operation::Read, call).await?;
         Ok(self.rot(key, bytes, |health| &mut health.rotten_reads))
     }
 
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         let call = async { self.store.now().read_at(key, range).await };
-        let bytes = self.call(key, Action::Read, call).await?;
+        let bytes = self.call(key, Operation::Read, call).await?;
         Ok(self.rot(key, bytes, |health| &mut health.rotten_reads))
     }
 
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
         let call = async { self.store.now().list(prefix).await };
-        let mut keys = self.call(prefix, Action::List, call).await?;
+        let mut keys = self.call(prefix, Operation::List, call).await?;
         if self.health().lags {
             keys.pop();
         }
@@ -209,7 +211,7 @@ impl Storage for View {
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
         for key in keys {
             let call = async { self.store.now().delete(std::slice::from_ref(key)).await };
-            self.call(key, Action::Delete, call).await?;
+            self.call(key, Operation::Delete, call).await?;
         }
         Ok(())
     }
@@ -227,7 +229,7 @@ impl Patient {
         let mut pause = Duration::from_millis(100);
         loop {
             match attempt().await {
-                Err(error) if error.problem == Problem::Away => sleep(pause).await,
+                Err(error) if error.problem == StorageProblem::Away => sleep(pause).await,
                 done => return done,
             }
             pause = (pause * 2).min(Duration::from_secs(8));

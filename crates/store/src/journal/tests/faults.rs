@@ -50,8 +50,7 @@ fn every_call_fails() {
             storage.set_fault(Some(fault));
             let mut told = 0;
             let error = ready(work(&storage, &mut told)).unwrap_err();
-            let failed =
-                matches!(&error, StoreError::Storage(error) if error.problem == Problem::Away);
+            let failed = matches!(&error, StoreError::Storage(error) if error.problem == StorageProblem::Away);
             assert!(failed, "{fault:?}: {error:?}");
             let storage = Arc::new(storage.crash());
             assert!(kept(&storage, told), "{fault:?}");
@@ -159,7 +158,8 @@ fn the_disk_is_full_at_every_size() {
         storage.set_bytes_max(bytes_max);
         let mut told = 0;
         let error = ready(work(&storage, &mut told)).unwrap_err();
-        let full = matches!(&error, StoreError::Storage(error) if error.problem == Problem::Full);
+        let full =
+            matches!(&error, StoreError::Storage(error) if error.problem == StorageProblem::Full);
         assert!(full, "{error:?}");
         storage.set_bytes_max(u64::MAX);
         assert!(kept(&storage, told));

@@ -1,7 +1,7 @@
 //! The working files of versions before.
 
 use super::*;
-use crate::envelope::{Kind, Writer};
+use crate::envelope::{ObjectKind, Writer};
 
 fn with(names: &[&str]) -> Arc<SimulatedStorage> {
     let storage = SimulatedStorage::new(1);
@@ -45,7 +45,7 @@ fn what_a_finished_one_leaves_is_let_alone() {
 /// The first segment of an older journal: ranges 0 and 1 are done, and a shard. From version 3 on two have found them, of
 /// whom one is distrusted; and then the coordinator found range 1 too.
 fn segment(version: u32) -> Bytes {
-    let mut writer = Writer::new(Kind { version, ..SEGMENT });
+    let mut writer = Writer::new(ObjectKind { version, ..SEGMENT });
     writer.u64(0).digest(&Digest([0; 32]));
     writer.u64(TABLE).u32(range_bits().get());
     writer.u32(1).u64(7).u32(BITS);
@@ -98,7 +98,7 @@ fn journals_of_the_versions_before_are_read() {
         expected.shards.push((BITS, doubted, merged(0)));
         if version > 2 {
             let (serial, reason) = (12, "lied".to_owned());
-            expected.outcasts.insert(5, Outcast { serial, reason });
+            expected.outcasts.insert(5, StruckOut { serial, reason });
         }
         assert_eq!(Plain::found(&journal.ledger()), expected);
         // The segments after it are of this version.

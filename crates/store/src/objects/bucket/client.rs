@@ -24,29 +24,29 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Makes such clients.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Connector {
+pub(super) struct ClientConnector {
     /// How long a request may take.
     pub(super) timeout: Duration,
     /// Whether the server is on this machine, to which no proxy leads.
     pub(super) is_local: bool,
 }
 
-impl Connector {
+impl ClientConnector {
     /// One for a server at this address, or for the usual ones.
-    pub(super) fn new(endpoint: Option<&str>, timeout: Duration) -> Connector {
+    pub(super) fn new(endpoint: Option<&str>, timeout: Duration) -> ClientConnector {
         let host = endpoint.and_then(|url| Url::parse(url).ok()?.host_str().map(str::to_owned));
         let is_local = host.is_some_and(|host| {
             let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
             host == "localhost" || address.is_ok_and(|address| address.is_loopback())
         });
-        Connector { timeout, is_local }
+        ClientConnector { timeout, is_local }
     }
 }
 
 #[derive(Debug)]
 struct Bounded(Client);
 
-impl HttpConnector for Connector {
+impl HttpConnector for ClientConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let client = client(options, *self).map_err(|source| Error::Generic {
             store: "bucket",
@@ -57,7 +57,7 @@ impl HttpConnector for Connector {
 }
 
 /// A client as these options want it, of which the environment sets some.
-fn client(options: &ClientOptions, connector: Connector) -> reqwest::Result<Client> {
+fn client(options: &ClientOptions, connector: ClientConnector) -> reqwest::Result<Client> {
     let value = |key| options.get_config_value(&key);
     let is_set = |key| value(key).is_some_and(|value| value == "true");
     let mut builder = Client::builder()

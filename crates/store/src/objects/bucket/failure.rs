@@ -2,7 +2,7 @@
 
 use object_store::Error;
 
-use super::super::{Action, Cause, Key, Problem, StorageError};
+use super::super::{Cause, Key, Operation, StorageError, StorageProblem};
 
 const DENIED: &str = "access is denied: check the credentials in the environment (AWS_ACCESS_KEY_ID and \
                       AWS_SECRET_ACCESS_KEY, GOOGLE_…, AZURE_STORAGE_…) and what they permit: to read, \
@@ -29,25 +29,25 @@ pub(super) fn is_unknown(error: &Error) -> bool {
 }
 
 /// Finds the kind of a failed request, and adds advice where there is some.
-pub(super) fn failure(key: &Key, action: Action, error: Error) -> StorageError {
+pub(super) fn failure(key: &Key, action: Operation, error: Error) -> StorageError {
     let explained = |problem, what| {
         let source = Said::of(&error);
         StorageError::new(problem, action, key, Explained { what, source })
     };
     let problem = match &error {
-        _ if is_skewed(&error) => return explained(Problem::Away, CLOCK),
-        _ if is_unknown(&error) => return explained(Problem::Away, UNREACHABLE),
-        Error::NotFound { .. } if action == Action::Create || is_no_bucket(&error) => {
-            return explained(Problem::Failed, NO_BUCKET);
+        _ if is_skewed(&error) => return explained(StorageProblem::Away, CLOCK),
+        _ if is_unknown(&error) => return explained(StorageProblem::Away, UNREACHABLE),
+        Error::NotFound { .. } if action == Operation::Create || is_no_bucket(&error) => {
+            return explained(StorageProblem::Failed, NO_BUCKET);
         }
-        _ if is_full(&error) => Problem::Full,
+        _ if is_full(&error) => StorageProblem::Full,
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
-            return explained(Problem::Failed, denial(&error));
+            return explained(StorageProblem::Failed, denial(&error));
         }
-        Error::NotFound { .. } => Problem::NotFound,
-        Error::AlreadyExists { .. } => Problem::AlreadyExists,
-        _ if is_denied(&error) => return explained(Problem::Failed, denial(&error)),
-        _ => return explained(Problem::Failed, UNREACHABLE),
+        Error::NotFound { .. } => StorageProblem::NotFound,
+        Error::AlreadyExists { .. } => StorageProblem::AlreadyExists,
+        _ if is_denied(&error) => return explained(StorageProblem::Failed, denial(&error)),
+        _ => return explained(StorageProblem::Failed, UNREACHABLE),
     };
     StorageError::new(problem, action, key, error)
 }
@@ -75,7 +75,7 @@ impl Said {
 /// The cause of a failed first request, without the advice.
 pub(super) fn said(error: StorageError) -> Cause {
     match error.problem {
-        Problem::Failed | Problem::Away => {}
+        StorageProblem::Failed | StorageProblem::Away => {}
         _ => return error.into(),
     }
     match error.source.downcast::<Explained>() {
@@ -87,12 +87,15 @@ pub(super) fn said(error: StorageError) -> Cause {
 /// The advice about a failed first request.
 pub(super) fn advice(error: &StorageError) -> &'static str {
     match error.problem {
-        Problem::Failed | Problem::Away | Problem::Damaged | Problem::Unsure => {
+        StorageProblem::Failed
+        | StorageProblem::Away
+        | StorageProblem::Damaged
+        | StorageProblem::Unsure => {
             let explained = error.source.downcast_ref::<Explained>();
             explained.map_or(UNREACHABLE, |explained| explained.what)
         }
-        Problem::Full => "it has no space left: free some and run again",
-        Problem::NotFound | Problem::AlreadyExists => {
+        StorageProblem::Full => "it has no space left: free some and run again",
+        StorageProblem::NotFound | StorageProblem::AlreadyExists => {
             "it does not keep what was created: use another server"
         }
     }

@@ -9,7 +9,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::super::lock::OpenError;
-use super::super::{Key, Problem, Storage, StorageError};
+use super::super::{Key, Storage, StorageError, StorageProblem};
 use super::{BucketStorage, unusable};
 
 /// How long the first requests are repeated: a mistake should show soon.
@@ -92,7 +92,7 @@ impl BucketStorage {
                 let bytes = vec![racer; OBJECT_BYTES].into();
                 match storage.create(&key, bytes).await {
                     Ok(()) => Ok(Some(racer)),
-                    Err(error) if error.problem == Problem::AlreadyExists => Ok(None),
+                    Err(error) if error.problem == StorageProblem::AlreadyExists => Ok(None),
                     Err(error) => Err(error),
                 }
             });

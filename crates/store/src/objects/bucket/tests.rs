@@ -82,7 +82,8 @@ async fn creations_without_an_answer() {
                 stub.state.lock().unwrap().faults = faults.clone().into();
                 let other = Bytes::from_static(other);
                 let done = storage.create(&key("work/a"), other).await;
-                let exists = matches!(&done, Err(error) if error.problem == Problem::AlreadyExists);
+                let exists =
+                    matches!(&done, Err(error) if error.problem == StorageProblem::AlreadyExists);
                 assert!(exists, "{faults:?}: {done:?}");
             }
             assert_eq!(storage.read(&key("work/a")).await.unwrap(), bytes);
@@ -155,7 +156,7 @@ async fn a_server_that_loses_races_is_refused() {
     let key = key("work/a");
     storage.create(&key, Bytes::new()).await.unwrap();
     let second = storage.create(&key, Bytes::from_static(b"other")).await;
-    let exists = matches!(&second, Err(error) if error.problem == Problem::AlreadyExists);
+    let exists = matches!(&second, Err(error) if error.problem == StorageProblem::AlreadyExists);
     assert!(exists, "one after the other, all is well: {second:?}");
     let error = storage.probe().await.unwrap_err();
     assert!(error.to_string().contains("give --journal DIR"), "{error}");
@@ -170,7 +171,7 @@ async fn nobody_is_led_elsewhere() {
     for status in [301, 302, 307, 308] {
         stub.state.lock().unwrap().leads_to = Some((status, target));
         let error = storage.read(&key("work/a")).await.unwrap_err();
-        assert_eq!(error.problem, Problem::Failed, "{error:?}");
+        assert_eq!(error.problem, StorageProblem::Failed, "{error:?}");
         let source = error.source().unwrap().to_string();
         assert!(source.contains("address"), "{source}");
     }
@@ -235,8 +236,8 @@ async fn refusals_say_what_to_do_at_once() {
             storage.read_at(&key("work/a"), 0..1).await.map(drop),
         ] {
             let error = done.unwrap_err();
-            let full = error.problem == Problem::Full;
-            let failed = error.problem == Problem::Failed;
+            let full = error.problem == StorageProblem::Full;
+            let failed = error.problem == StorageProblem::Failed;
             let right = if expected == "no space left" {
                 full && !error.is_refusal()
             } else {
@@ -258,8 +259,8 @@ fn an_answer_of_another_kind_is_a_failure() {
         path: "work/a".to_owned(),
         source: "no".into(),
     };
-    let error = failure(&key("work/a"), Action::Read, error);
-    assert!(error.problem == Problem::Failed, "{error:?}");
+    let error = failure(&key("work/a"), Operation::Read, error);
+    assert!(error.problem == StorageProblem::Failed, "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -353,7 +354,7 @@ async fn a_real_server_whose_answer_is_lost() {
         *relay.cuts.lock().unwrap() = 1;
         let other = storage.create(&key, Bytes::from_static(b"other")).await;
         assert!(
-            matches!(&other, Err(error) if error.problem == Problem::AlreadyExists),
+            matches!(&other, Err(error) if error.problem == StorageProblem::AlreadyExists),
             "{other:?}"
         );
     }

@@ -7,18 +7,18 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 
 use bytes::Bytes;
-use chomp_durable_files::{Below, FaultKind, FileError, Kind, failed};
+use chomp_durable_files::{Below, FaultKind, FileError, FileKind, failed};
 
 use super::super::key::is_segment;
-use super::super::{Action, Key, Problem, StorageError};
+use super::super::{Key, Operation, StorageError, StorageProblem};
 
 /// The most objects that are tried to find out whether any can be read.
 const OTHERS_MAX: usize = 8;
 
 /// Why an object cannot be created, read or removed.
 #[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) problem: Problem,
+pub(super) struct FileFailure {
+    pub(super) problem: StorageProblem,
     source: io::Error,
 }
 
@@ -30,57 +30,57 @@ pub(super) struct Failure {
 )]
 struct NoHardLinks(#[source] io::Error);
 
-impl From<io::Error> for Failure {
-    fn from(source: io::Error) -> Failure {
+impl From<io::Error> for FileFailure {
+    fn from(source: io::Error) -> FileFailure {
         let problem = match FaultKind::of(&source) {
-            FaultKind::Passing => Problem::Away,
-            FaultKind::Damage => Problem::Damaged,
-            FaultKind::Unsure => Problem::Unsure,
+            FaultKind::Passing => StorageProblem::Away,
+            FaultKind::Damage => StorageProblem::Damaged,
+            FaultKind::Unsure => StorageProblem::Unsure,
             FaultKind::Lasting => match source.kind() {
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Problem::Full,
-                _ => Problem::Failed,
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StorageProblem::Full,
+                _ => StorageProblem::Failed,
             },
         };
-        Failure::new(problem, source)
+        FileFailure::new(problem, source)
     }
 }
 
-impl Failure {
-    fn new(problem: Problem, source: io::Error) -> Failure {
-        Failure { problem, source }
+impl FileFailure {
+    fn new(problem: StorageProblem, source: io::Error) -> FileFailure {
+        FileFailure { problem, source }
     }
 
     /// Of an action on a file that should be there. A folder is not an object, and a file has none in
     /// it.
-    pub(super) fn of_existing(source: io::Error) -> Failure {
+    pub(super) fn of_existing(source: io::Error) -> FileFailure {
         match source.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
-                Failure::new(Problem::NotFound, source)
+                FileFailure::new(StorageProblem::NotFound, source)
             }
             _ => source.into(),
         }
     }
 
     /// Of the sync of a folder.
-    pub(super) fn of_sync(source: io::Error) -> Failure {
-        Failure::new(Problem::Unsure, source)
+    pub(super) fn of_sync(source: io::Error) -> FileFailure {
+        FileFailure::new(StorageProblem::Unsure, source)
     }
 
     /// The failure as that of an action on an object.
-    pub(super) fn of(self, action: Action, key: &Key) -> StorageError {
+    pub(super) fn of(self, action: Operation, key: &Key) -> StorageError {
         StorageError::new(self.problem, action, key, self.source)
     }
 }
 
 /// Creates the file `name` in `folder`, whole and durable. One that has the same bytes already is taken for this one.
-pub(super) fn create(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+pub(super) fn create(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), FileFailure> {
     match create_once(folder, name, bytes) {
         // Whoever takes a table over clears away what is not finished. Who has it from now on is for the
         // names to say.
-        Err(first) if first.problem == Problem::NotFound => {
+        Err(first) if first.problem == StorageProblem::NotFound => {
             let again = create_once(folder, name, bytes);
             again.map_err(|failure| match failure.problem {
-                Problem::NotFound => failure.source.into(),
+                StorageProblem::NotFound => failure.source.into(),
                 _ => failure,
             })
         }
@@ -88,11 +88,11 @@ pub(super) fn create(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), Fai
     }
 }
 
-/// One attempt of [`create`]; [`Problem::NotFound`] if the file lost its first name before it had its own.
-fn create_once(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+/// One attempt of [`create`]; [`StorageProblem::NotFound`] if the file lost its first name before it had its own.
+fn create_once(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), FileFailure> {
     let (first, file) = open_unfinished(folder, name)?;
     let filled = fill(folder, &first, file, name, bytes);
-    let done = filled.and_then(|()| folder.sync().map_err(Failure::of_sync));
+    let done = filled.and_then(|()| folder.sync().map_err(FileFailure::of_sync));
     let removed = unless_gone(folder.remove(&first));
     // The first failure says more than one of the clearing up after it.
     done.and_then(|()| Ok(removed.map(drop)?))
@@ -116,7 +116,7 @@ fn fill(
     mut file: File,
     name: &str,
     bytes: &[u8],
-) -> Result<(), Failure> {
+) -> Result<(), FileFailure> {
     file.write_all(bytes)?;
     // After a failure the bytes go into a new file: of this one nobody knows what the disk has.
     file.sync_all()?;
@@ -129,11 +129,11 @@ fn fill(
             match read(folder, name, 0..bytes.len() as u64 + 1) {
                 Ok(there) if there == bytes => Ok(()),
                 Err(unread) if unread.problem.fault() != Some(FaultKind::Damage) => Err(unread),
-                _ => Err(Failure::new(Problem::AlreadyExists, error)),
+                _ => Err(FileFailure::new(StorageProblem::AlreadyExists, error)),
             }
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            Err(Failure::new(Problem::NotFound, error))
+            Err(FileFailure::new(StorageProblem::NotFound, error))
         }
         Err(error)
             if matches!(
@@ -155,8 +155,8 @@ pub(super) fn try_writing(folder: &Below) -> io::Result<()> {
 }
 
 /// The bytes of a file in `range`, as far as there are any.
-pub(super) fn read(folder: &Below, name: &str, range: Range<u64>) -> Result<Bytes, Failure> {
-    let (mut file, metadata) = folder.read(name).map_err(Failure::of_existing)?;
+pub(super) fn read(folder: &Below, name: &str, range: Range<u64>) -> Result<Bytes, FileFailure> {
+    let (mut file, metadata) = folder.read(name).map_err(FileFailure::of_existing)?;
     let wanted = range.end.min(metadata.len()).saturating_sub(range.start);
     if wanted == 0 {
         return Ok(Bytes::new());
@@ -197,7 +197,9 @@ pub(super) fn list(
             break;
         }
         match unless_gone(folder.look(&name))? {
-            Some((Kind::Folder, _)) => list(&folder.folder(&name)?, key.as_str(), left, objects)?,
+            Some((FileKind::Folder, _)) => {
+                list(&folder.folder(&name)?, key.as_str(), left, objects)?;
+            }
             // Whatever has the name of an object is listed as one, so that it is removed with the others.
             Some((_, size)) => objects.push((key, size)),
             None => {}
@@ -228,7 +230,7 @@ pub(super) fn remove_unfinished(folder: &Below) -> Result<(), FileError> {
     for name in names(folder)?.iter().filter(|name| is_unfinished(name)) {
         let path = folder.path().join(name);
         let found = unless_gone(folder.look(name)).map_err(failed("look at", &path))?;
-        if found.is_some_and(|(kind, _)| kind == Kind::File) {
+        if found.is_some_and(|(kind, _)| kind == FileKind::File) {
             let removed = unless_gone(folder.remove(name));
             removed.map_err(failed("remove the unfinished file", &path))?;
         }
@@ -242,7 +244,7 @@ fn folders(folder: &Below) -> Result<Vec<(String, Below)>, FileError> {
     for name in names(folder)?.into_iter().filter(|name| is_segment(name)) {
         let path = folder.path().join(&name);
         let found = unless_gone(folder.look(&name)).map_err(failed("look at", &path))?;
-        if matches!(found, Some((Kind::Folder, _))) {
+        if matches!(found, Some((FileKind::Folder, _))) {
             let below = folder.folder(&name).map_err(failed("open", &path))?;
             folders.push((name, below));
         }
@@ -306,7 +308,7 @@ mod tests {
         folder.remove(&first).unwrap();
         let filled = fill(&folder, &first, file, "object", b"content");
         assert!(
-            matches!(&filled, Err(failure) if failure.problem == Problem::NotFound),
+            matches!(&filled, Err(failure) if failure.problem == StorageProblem::NotFound),
             "{filled:?}"
         );
 
@@ -314,7 +316,7 @@ mod tests {
         let (first, file) = open_unfinished(&folder, "object").unwrap();
         let filled = fill(&folder, &first, file, "object#1/object", b"content");
         assert!(
-            matches!(&filled, Err(failure) if failure.problem == Problem::Failed),
+            matches!(&filled, Err(failure) if failure.problem == StorageProblem::Failed),
             "{filled:?}"
         );
     }

@@ -210,14 +210,14 @@ async fn what_is_no_file_is_no_object() {
     {
         for range in [0..0, 0..9] {
             let error = storage.read_at(key, range).await.unwrap_err();
-            assert_eq!(error.problem, Problem::Damaged, "{error:?}");
+            assert_eq!(error.problem, StorageProblem::Damaged, "{error:?}");
             assert!(error.source.to_string().contains(what), "{error:?}");
         }
         let error = storage
             .create(key, Bytes::from_static(b"x"))
             .await
             .unwrap_err();
-        assert!(error.problem == Problem::AlreadyExists, "{error:?}");
+        assert!(error.problem == StorageProblem::AlreadyExists, "{error:?}");
     }
     // They go as objects do.
     let listed = storage.list(&key("work/parts")).await.unwrap();
@@ -257,7 +257,7 @@ async fn no_link_is_followed_to_a_folder() {
             Err(error) => {
                 let text = error.source.to_string();
                 assert!(text.contains(linked) && text.contains("--store"), "{text}");
-                assert_eq!(error.problem, Problem::Failed);
+                assert_eq!(error.problem, StorageProblem::Failed);
                 true
             }
             Ok(()) => false,
@@ -362,7 +362,7 @@ async fn a_folder_that_cannot_be_made() {
         .await
         .unwrap_err();
     assert!(
-        (error.problem, error.action) == (Problem::Failed, Action::Create),
+        (error.problem, error.action) == (StorageProblem::Failed, Operation::Create),
         "{error:?}"
     );
 
@@ -378,13 +378,13 @@ async fn a_folder_that_cannot_be_made() {
 fn full_disks_and_quotas_are_told_from_other_failures() {
     use io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, StorageFull, TimedOut};
     for (kind, problem) in [
-        (StorageFull, Problem::Full),
-        (QuotaExceeded, Problem::Full),
-        (PermissionDenied, Problem::Failed),
-        (FileTooLarge, Problem::Failed),
-        (TimedOut, Problem::Away),
+        (StorageFull, StorageProblem::Full),
+        (QuotaExceeded, StorageProblem::Full),
+        (PermissionDenied, StorageProblem::Failed),
+        (FileTooLarge, StorageProblem::Failed),
+        (TimedOut, StorageProblem::Away),
     ] {
-        let error = Failure::from(io::Error::from(kind)).of(Action::Create, &key("a"));
+        let error = FileFailure::from(io::Error::from(kind)).of(Operation::Create, &key("a"));
         assert_eq!(error.problem, problem, "{error:?}");
     }
 }
@@ -406,7 +406,7 @@ async fn workers_share_it() {
     workers[0].create(&part, job.1.clone()).await.unwrap();
     let again = workers[1].create(&part, Bytes::new()).await;
     assert!(
-        matches!(&again, Err(error) if error.problem == Problem::AlreadyExists),
+        matches!(&again, Err(error) if error.problem == StorageProblem::AlreadyExists),
         "{again:?}"
     );
     for storage in [&owner, &workers[1]] {
@@ -464,7 +464,7 @@ async fn a_full_disk() {
             .await
             .unwrap_err();
         assert!(
-            (error.problem, error.action) == (Problem::Full, Action::Create),
+            (error.problem, error.action) == (StorageProblem::Full, Operation::Create),
             "{error:?}"
         );
         assert_eq!(

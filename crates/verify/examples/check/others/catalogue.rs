@@ -8,7 +8,7 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use chomp_export::{ExportError, Filter, Format, Rectangle, Request, export};
+use chomp_export::{ExportError, ExportRequest, Filter, Format, Rectangle, export};
 use chomp_table::{Digest, Table};
 use chomp_verify::CheckError;
 use chomp_verify::survey::Survey;
@@ -92,7 +92,7 @@ pub(crate) fn check_published(
             within,
             ..Filter::default()
         };
-        let request = Request {
+        let request = ExportRequest {
             format,
             filter,
             memory,
