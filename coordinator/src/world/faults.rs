@@ -4,7 +4,7 @@ use super::ending::End;
 use super::state::World;
 use chomp_store::objects::{Fault, Moment};
 use chomp_table::rng::Rng;
-use chomp_trials::effort;
+use chomp_testing::effort;
 
 const BITS: u32 = 15;
 

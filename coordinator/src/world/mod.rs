@@ -25,7 +25,7 @@ mod workers;
 use std::collections::BTreeMap;
 
 use chomp_table::rng::Rng;
-use chomp_trials::trials;
+use chomp_testing::trials;
 use state::World;
 
 /// The number of schedules from which on [`LEAST`] has to hold.

@@ -91,15 +91,9 @@ pub fn value_answers(
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a table made for a test need not be durable"
-)]
-#[path = "../../../tests/tests/common/values.rs"]
-mod made;
-
-#[cfg(test)]
 mod tests {
+    use chomp_testing::values as made;
+
     use super::*;
 
     /// The value by its definition, from nothing but the rows.

@@ -9,7 +9,7 @@ use chomp_table::range::{BUCKET_BITS, Buckets};
 use chomp_table::rng::Rng;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Head, RangeBits};
-use chomp_trials::ns_each;
+use chomp_testing::ns_each;
 
 /// The number of positions for each losing one, on average.
 const RARITY: u64 = 180;

@@ -58,9 +58,6 @@ pub mod ledger;
 pub mod location;
 pub mod merge;
 mod merged;
-#[cfg(test)]
-#[path = "../../../tests/tests/common/needs.rs"]
-mod needs;
 pub mod objects;
 pub mod part;
 pub mod published;

@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use chomp_table::shard::{Index, ShardIndex, ShardInfo, ShardSize, ShardWriter};
 use chomp_table::{Digest, Head, Range, RangeBits, range};
-use chomp_trials::ns_each;
+use chomp_testing::ns_each;
 
 /// One in `RARITY` words of a class is losing.
 const RARITY: u64 = 160;

@@ -5,9 +5,6 @@
     reason = "a table made for a test need not be durable"
 )]
 
-#[path = "reader/common.rs"]
-mod common;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use chomp_table::manifest::Manifest;
 use chomp_table::reader::{ShardFile, Table, TableError};
 use chomp_table::{Digest, Word};
-use common::{SMALL, publish_small, write_manifest};
+use chomp_testing::tables::{SMALL, publish, write_manifest};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
@@ -40,7 +37,7 @@ fn within_memory(test: impl FnOnce(&Path)) {
 }
 
 fn published(dir: &Path) -> (PathBuf, Manifest) {
-    let folder = publish_small(dir, BITS, SMALL);
+    let folder = publish(dir, BITS, SMALL);
     let manifest = Manifest::parse(&fs::read(folder.join("manifest.json")).unwrap()).unwrap();
     (folder, manifest)
 }

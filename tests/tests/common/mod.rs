@@ -5,11 +5,9 @@
 pub(crate) mod cluster;
 pub(crate) mod faults;
 pub(crate) mod http;
-pub(crate) mod needs;
 pub(crate) mod netns;
 pub(crate) mod proxy;
 pub(crate) mod random;
-pub(crate) mod values;
 pub(crate) mod watch;
 
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::common::needs;
+use chomp_testing::needs;
 
 /// The options of Chromium. The sandbox needs rights that containers do not give, and the pages are
 /// our own.

@@ -8,7 +8,7 @@ use crate::browser::{Browser, Key, calm};
 use crate::common::cluster::wait_for;
 use crate::common::random::Random;
 use crate::site::{BITS, Cell, Site, Twin, cell, digits, list, number, text, word};
-use chomp_trials::trials;
+use chomp_testing::trials;
 
 fn opened(site: &Site) -> Option<Browser> {
     let browser = calm()?;

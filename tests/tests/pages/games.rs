@@ -1,6 +1,6 @@
 //! Whole games: the computer wins whatever can be won, and no click does more than one move.
 
-use chomp_trials::trials;
+use chomp_testing::trials;
 
 use crate::browser::{Browser, Key, calm, lively};
 use crate::common::random::Random;

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::browser::{Browser, calm};
 use crate::common::random::Random;
 use crate::site::{Cell, Site, Twin, any_cell, cell, list, number, take, text, word};
-use chomp_trials::trials;
+use chomp_testing::trials;
 
 const MARKED: &str = "
     return [...document.querySelectorAll('#board .cell.hint')]

@@ -1,6 +1,6 @@
 //! The record of a game: taken back, done again, looked at, linked to, and judged.
 
-use chomp_trials::trials;
+use chomp_testing::trials;
 
 use crate::browser::{Browser, calm};
 use crate::common::random::Random;

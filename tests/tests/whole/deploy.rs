@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{PROGRAM, files, needs};
+use crate::common::{PROGRAM, files};
+use chomp_testing::needs;
 
 /// The versions of Kubernetes whose schemas the manifests have to fit.
 const VERSIONS: [&str; 3] = ["1.35", "1.36", "1.37"];

@@ -11,7 +11,7 @@ use crate::common::proxy::Proxy;
 use crate::common::random::Random;
 use crate::common::{Ended, FINGERPRINT_28, FINGERPRINT_30, end, fingerprint, run};
 use chomp_table::Table;
-use chomp_trials::trials;
+use chomp_testing::trials;
 
 const BITS: u32 = 28;
 const SHARD: &str = "shard-0000.zst";

@@ -15,9 +15,10 @@ use crate::common::cluster::{Cluster, HASTE, Process, free_port, wait_for};
 use crate::common::http::serve;
 use crate::common::random::Random;
 use crate::common::{
-    Ended, FINGERPRINT_24, FINGERPRINT_28, end, files, fingerprint, hasten, needs, ranges_done,
+    Ended, FINGERPRINT_24, FINGERPRINT_28, end, files, fingerprint, hasten, ranges_done,
 };
-use chomp_trials::trials;
+use chomp_testing::needs;
+use chomp_testing::trials;
 use nix::sys::signal::Signal;
 
 const BITS: &str = "28";

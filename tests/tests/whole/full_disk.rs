@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::cluster::{Process, free_port, wait_for};
-use crate::common::{FINGERPRINT_24, end, files, fingerprint, needs, program, ranges_done, run_in};
+use crate::common::{FINGERPRINT_24, end, files, fingerprint, program, ranges_done, run_in};
 use chomp_table::Table;
-use chomp_trials::effort;
+use chomp_testing::effort;
+use chomp_testing::needs;
 use tempfile::TempDir;
 
 const BITS: u32 = 24;

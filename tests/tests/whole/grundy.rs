@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::values::publish;
 use crate::common::{
     digests, end, files, fingerprint, folder, number, program, run, start, wait_until,
 };
@@ -15,6 +14,7 @@ use chomp_table::values::Values;
 use chomp_table::values::manifest::folder_name;
 use chomp_table::values::shard::ShardSize;
 use chomp_table::{Digest, known};
+use chomp_testing::values::publish;
 use serde_json::{Value, json};
 
 fn grundy(table: &Path, tiles: u32) -> Command {
@@ -288,7 +288,7 @@ fn a_wrong_value_is_not_published() {
     );
     // A smaller table contradicts a right one.
     let table = folder();
-    let mut areas = crate::common::values::areas(12);
+    let mut areas = chomp_testing::values::areas(12);
     let value = areas[12].iter_mut().find(|value| **value == 5).unwrap();
     *value = 6;
     publish(table.path(), ShardSize::PUBLISHED, &areas);

@@ -13,7 +13,7 @@ use crate::common::{
 };
 use chomp_table::Table;
 use chomp_table::rng::Rng;
-use chomp_trials::trials;
+use chomp_testing::trials;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 

@@ -11,7 +11,7 @@ use crate::common::faults;
 use crate::common::random::Random;
 use crate::common::{digests, end, folder, hasten, program};
 use chomp_table::Digest;
-use chomp_trials::trials;
+use chomp_testing::trials;
 use nix::sys::signal::Signal;
 
 /// Small ranges: a job of some hundred tasks.

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use crate::common::cluster::{Cluster, Process, at_home};
 use crate::common::netns::{COORDINATOR, Cut, Network, address};
 use crate::common::random::Random;
-use crate::common::{FINGERPRINT_26, fingerprint, hasten, needs, program};
-use chomp_trials::effort;
+use crate::common::{FINGERPRINT_26, fingerprint, hasten, program};
+use chomp_testing::effort;
+use chomp_testing::needs;
 use serde_json::Value;
 
 const BITS: u32 = 26;

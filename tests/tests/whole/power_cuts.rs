@@ -11,7 +11,8 @@ use std::sync::OnceLock;
 use crate::common::cluster::{Cluster, at_home, free_port, wait_for};
 use crate::common::http::get;
 use crate::common::watch::{Watched, is_for_good, watch};
-use crate::common::{copy, end, files, needs, program, run};
+use crate::common::{copy, end, files, program, run};
+use chomp_testing::needs;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use crate::common::values::{SMALL, areas, publish};
-use crate::common::{FINGERPRINT_24, end, made_once, needs, program, run};
+use crate::common::{FINGERPRINT_24, end, made_once, program, run};
 use chomp_table::partition::count;
 use chomp_table::{Partition, Table, Word};
+use chomp_testing::needs;
+use chomp_testing::values::{SMALL, areas, publish};
 use tempfile::TempDir;
 
 const BITS: u32 = 24;

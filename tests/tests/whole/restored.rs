@@ -12,7 +12,7 @@ use crate::common::{
 };
 use chomp_table::known;
 use chomp_table::rng::Rng;
-use chomp_trials::trials;
+use chomp_testing::trials;
 use nix::sys::signal::Signal;
 
 const RANGE_BITS: u32 = 14;

@@ -9,10 +9,10 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::common::cluster::{Process, at_home, free_port, wait_for};
-use crate::common::values::{SMALL, areas, publish};
 use crate::common::{Ended, end, files, number, program, run};
 use chomp_table::partition::count;
 use chomp_table::{Digest, Partition};
+use chomp_testing::values::{SMALL, areas, publish};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -9,10 +9,9 @@ use crate::common::random::Random;
 use crate::common::{
     Ended, FINGERPRINT_30, files, number, program, run, send, start, wait, wait_until,
 };
-use chomp_table::fingerprint::FingerprintBuilder;
-use chomp_table::manifest::{Manifest, folder_name, sha256sums};
-use chomp_table::shard::{ShardSize, ShardWriter};
-use chomp_table::{Digest, RangeBits, Table, Word};
+use chomp_table::shard::ShardSize;
+use chomp_table::{Digest, Table, Word};
+use chomp_testing::tables::publish_words;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -203,21 +202,7 @@ fn what_cannot_be_done_is_refused() {
 /// Publishes a table of 22 bits of these words, with right digests, counts and fingerprints.
 fn publish(words: &[u64]) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
-    let folder = directory.path().join(folder_name(22));
-    fs::create_dir(&folder).unwrap();
-    let size = ShardSize::PUBLISHED;
-    let mut fingerprints = FingerprintBuilder::with_leaf(22, size.shard_words);
-    fingerprints.push(words);
-    let mut shard = ShardWriter::new(0, size);
-    assert!(shard.push(words).is_empty());
-    let (info, bytes) = shard.finish();
-    fs::write(folder.join(&info.name), bytes).unwrap();
-    let range_bits = RangeBits::new(12).unwrap();
-    let software = "a liar".to_owned();
-    let manifest = Manifest::new(range_bits, 1, software, fingerprints.finish(), vec![info]);
-    let bytes = manifest.to_bytes();
-    fs::write(folder.join("SHA256SUMS"), sha256sums(&bytes, &manifest)).unwrap();
-    fs::write(folder.join("manifest.json"), bytes).unwrap();
+    publish_words(directory.path(), 22, ShardSize::PUBLISHED, words);
     directory
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chomp_trials::trials;
+use chomp_testing::trials;
 use tokio::runtime::Builder;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -9,11 +9,11 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
-use chomp_table::fingerprint::FingerprintBuilder;
-use chomp_table::manifest::{Manifest, sha256sums};
+use chomp_table::Digest;
+use chomp_table::manifest::sha256sums;
 use chomp_table::reader::TableName;
-use chomp_table::shard::{ShardSize, ShardWriter};
-use chomp_table::{Digest, RangeBits, Word, definition};
+use chomp_table::shard::ShardSize;
+use chomp_testing::tables;
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 
@@ -105,34 +105,16 @@ pub(super) struct Server {
 
 /// The files of a table. To spoil it is to spoil a shard whose digest the manifest has.
 fn files(spoil: bool) -> BTreeMap<String, Bytes> {
-    let losing = definition::losing(BITS);
-    let words = (0..losing.len()).filter(|&index| losing[index]);
-    let words = words.map(|index| Word::new(index as u64 * 2));
-    let words: Vec<u64> = words
-        .filter(|&word| word == word.representative())
-        .map(Word::get)
-        .collect();
-    let mut fingerprints = FingerprintBuilder::with_leaf(BITS, SIZE.shard_words);
-    fingerprints.push(&words);
-    let mut files = BTreeMap::new();
-    let mut shards = Vec::new();
-    for (number, words) in words.chunks(SIZE.shard_words).enumerate() {
-        let mut shard = ShardWriter::new(number, SIZE);
-        assert!(shard.push(words).is_empty());
-        let (mut info, mut bytes) = shard.finish();
-        if spoil && number == 1 {
-            bytes[30] ^= 1;
-            info.sha256 = Digest::of(&bytes);
-        }
-        files.insert(info.name.clone(), Bytes::from(bytes));
-        shards.push(info);
-    }
+    let (mut manifest, mut shards) = tables::shards(BITS, SIZE, &tables::words(BITS));
     assert!(shards.len() > 4);
-    let range_bits = RangeBits::new(12).unwrap();
-    let software = "chomp 0.0.0".into();
-    let manifest = Manifest::new(range_bits, 1, software, fingerprints.finish(), shards);
+    if spoil {
+        shards[1][30] ^= 1;
+        manifest.shards[1].sha256 = Digest::of(&shards[1]);
+    }
     let bytes = manifest.to_bytes();
     let sums = sha256sums(&bytes, &manifest);
+    let names = manifest.shards.iter().map(|info| info.name.clone());
+    let mut files: BTreeMap<_, _> = names.zip(shards.into_iter().map(Bytes::from)).collect();
     files.insert("SHA256SUMS".into(), sums.into());
     files.insert("manifest.json".into(), bytes.into());
     files

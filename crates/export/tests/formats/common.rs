@@ -1,16 +1,11 @@
 //! Exports into memory, and what they should hold.
 
-#[expect(dead_code, reason = "some of it is for the tests of the table alone")]
-#[path = "../../../table/tests/reader/common.rs"]
-pub(crate) mod published;
-
 use std::ops::ControlFlow;
 
 use chomp_export::{ExportError, ExportReport, ExportRequest, Filter, Format, export};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Position, Table, Word, definition};
-
-use published::publish_small;
+use chomp_testing::tables::publish;
 
 /// Small, so that there are many frames and shards.
 pub(crate) const SMALL: ShardSize = ShardSize {
@@ -21,7 +16,7 @@ pub(crate) const SMALL: ShardSize = ShardSize {
 /// Calls `test` with the table of `bits` bits.
 pub(crate) fn with_table(bits: u32, test: impl FnOnce(&Table)) {
     let dir = tempfile::tempdir().unwrap();
-    publish_small(dir.path(), bits, SMALL);
+    publish(dir.path(), bits, SMALL);
     test(&Table::open(dir.path()).unwrap());
 }
 

@@ -4,13 +4,13 @@ use std::fmt::Write;
 use std::io;
 use std::ops::ControlFlow;
 
-use crate::common::published::publish_words;
 use crate::common::{
     SMALL, bytes, bytes_with, losing, number, representatives, rows_of, with_table, words,
 };
 use chomp_export::{ExportRequest, Filter, Format, Rectangle, export};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Table, Word};
+use chomp_testing::tables::publish_words;
 use parquet::column::reader::ColumnReader;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};

@@ -4,10 +4,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use crate::common::published::{publish_small, write_manifest};
 use crate::common::{SMALL, bytes_with, losing, rows_of, with_table, words};
 use chomp_export::{ExportError, ExportProgress, ExportRequest, Filter, Format, Rectangle, export};
 use chomp_table::{Table, TableError, Word};
+use chomp_testing::tables::{publish, write_manifest};
 
 /// The losing positions that a filter lets through, each condition taken literally.
 fn brute_force(all: &[Word], filter: Filter, cells: Option<(u32, u32)>) -> Vec<u64> {
@@ -224,7 +224,7 @@ fn it_stops_when_it_is_told_to() {
 #[test]
 fn a_damaged_table_is_not_exported() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = publish_small(dir.path(), 12, SMALL);
+    let folder = publish(dir.path(), 12, SMALL);
     let table = Table::open(dir.path()).unwrap();
     let shard = folder.join(&table.manifest().shards[0].name);
     let mut bytes = fs::read(&shard).unwrap();
@@ -247,7 +247,7 @@ fn a_damaged_table_is_not_exported() {
 #[test]
 fn a_table_whose_manifest_counts_otherwise_is_not_exported() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = publish_small(dir.path(), 12, SMALL);
+    let folder = publish(dir.path(), 12, SMALL);
     let mut manifest = Table::open(&folder).unwrap().manifest().clone();
     manifest.losing_by_bits[9] += 2;
     write_manifest(&folder, &manifest);

@@ -2,12 +2,6 @@
 
 mod api;
 mod games;
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a table made for a test need not be durable"
-)]
-#[path = "../../../../tests/tests/common/values.rs"]
-mod made;
 mod open;
 mod status;
 mod tables;
@@ -20,10 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::Router;
-use chomp_table::fingerprint::FingerprintBuilder;
-use chomp_table::manifest::{Manifest, folder_name, sha256sums};
-use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
-use chomp_table::{RangeBits, Word, definition};
+use chomp_table::shard::ShardSize;
+use chomp_testing::tables::words;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -156,55 +148,20 @@ pub(crate) fn publish(directory: &Path, bits: u32) -> PathBuf {
 
 /// Publishes the table of `bits` bits in frames of `frame_words` words.
 fn publish_in_frames(directory: &Path, bits: u32, frame_words: usize) -> PathBuf {
-    publish_words(directory, bits, &words_of(bits), frame_words)
-}
-
-/// The words that a table of `bits` bits stores.
-pub(crate) fn words_of(bits: u32) -> Vec<u64> {
-    let losing = definition::losing(bits);
-    let words = (0..losing.len()).filter(|&index| losing[index]);
-    let words = words.map(|index| Word::new(index as u64 * 2));
-    let words = words.filter(|&word| word == word.representative());
-    words.map(Word::get).collect()
+    publish_words(directory, bits, &words(bits), frame_words)
 }
 
 /// A table of two shards that has these words, whatever they are.
-pub(crate) fn publish_words(
-    directory: &Path,
-    bits: u32,
-    words: &[u64],
-    frame_words: usize,
-) -> PathBuf {
-    let folder = directory.join(folder_name(bits));
-    fs::create_dir(&folder).unwrap();
+fn publish_words(directory: &Path, bits: u32, words: &[u64], frame_words: usize) -> PathBuf {
+    let shard_words = words.len() / 2 + 1;
     let size = ShardSize {
-        shard_words: words.len() / 2 + 1,
+        shard_words,
         frame_words,
     };
-    let mut fingerprints = FingerprintBuilder::with_leaf(bits, size.shard_words);
-    fingerprints.push(words);
-    let mut shards: Vec<ShardInfo> = Vec::new();
-    let mut rest = words;
-    while !rest.is_empty() {
-        let mut shard = ShardWriter::new(shards.len(), size);
-        rest = shard.push(rest);
-        let (info, bytes) = shard.finish();
-        put(&folder.join(&info.name), &bytes);
-        shards.push(info);
-    }
-    let range_bits = RangeBits::new(12).unwrap();
-    let fingerprints = fingerprints.finish();
-    let manifest = Manifest::new(range_bits, 1, "chomp 0.0.0".into(), fingerprints, shards);
-    let bytes = manifest.to_bytes();
-    put(
-        &folder.join("SHA256SUMS"),
-        sha256sums(&bytes, &manifest).as_bytes(),
-    );
-    put(&folder.join("manifest.json"), &bytes);
-    folder
+    chomp_testing::tables::publish_words(directory, bits, size, words)
 }
 
-#[expect(clippy::disallowed_methods, reason = "a table for a test")]
+#[expect(clippy::disallowed_methods, reason = "a file for a test")]
 fn put(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
 use std::path::Path;
 
+use chomp_testing::values;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -309,11 +310,7 @@ async fn the_description_is_that_of_the_answers() {
     assert_eq!(described, routes);
 
     assert_eq!(tested.get("/api/value/3,2").await.status, 503);
-    super::made::publish(
-        directory.path(),
-        super::made::SMALL,
-        &super::made::areas(10),
-    );
+    values::publish(directory.path(), values::SMALL, &values::areas(10));
     while tested.get("/api/counts").await.json()["losing_by_area"].is_null() {}
     let [game, list, picture] = ["{position}", "losing/{size}", "picture/{fixed}/{size}"];
     let [game, list, picture] =

@@ -14,7 +14,9 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::{Tested, publish, publish_words, put, site, start, words_of};
+use chomp_testing::tables::words;
+
+use super::{Tested, publish, publish_words, put, site, start};
 use crate::net::{Limit, Places};
 
 async fn tables() -> (Tested, TempDir, PathBuf) {
@@ -418,7 +420,7 @@ async fn hold(tested: &Tested, number: u8) -> TcpStream {
 async fn too_many_downloads_are_told_to_come_back() {
     let directory = tempfile::tempdir().unwrap();
     // Shards that no buffer on the way holds: but for the first words, numbers that have no pattern.
-    let mut words = words_of(16);
+    let mut words = words(16);
     words.extend((1..8_000_000).map(|index| index << 16 | mix(index) & 0xfffe));
     publish_words(
         directory.path(),

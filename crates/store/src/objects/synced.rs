@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::needs;
+use chomp_testing::needs;
 
 /// The test that is watched: it creates objects in new folders, and fails if a creation does.
 const WATCHED: &str = "objects::contract::a_directory_keeps_its_objects";

@@ -5,42 +5,19 @@ use std::fs;
 use std::path::PathBuf;
 
 use chomp_table::definition;
-use chomp_table::fingerprint::FingerprintBuilder;
-use chomp_table::manifest::{MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, sha256sums};
-use chomp_table::shard::{ShardSize, ShardWriter};
+use chomp_table::shard::ShardSize;
+use chomp_testing::tables::{publish_words, words_of};
 
 use super::*;
 use crate::merge::{Cut, Merger};
 
 /// Writes a table of `bits` bits with these losing positions, in shards of `shard_words` words. Returns its folder.
-#[expect(clippy::disallowed_methods, reason = "a table for a test")]
 fn publish(directory: &Path, bits: u32, losing: &[bool], shard_words: usize) -> PathBuf {
-    let folder = directory.join(folder_name(bits));
-    fs::create_dir(&folder).unwrap();
-    let words = (0..losing.len() as u64).map(|index| Word::new(index * 2));
-    let stored = words.filter(|&word| is_losing(losing, word) && word == word.representative());
-    let words: Vec<u64> = stored.map(Word::get).collect();
     let size = ShardSize {
         shard_words,
         frame_words: 100,
     };
-    let mut fingerprints = FingerprintBuilder::with_leaf(bits, shard_words);
-    fingerprints.push(&words);
-    let (mut shards, mut rest) = (Vec::new(), &words[..]);
-    while !rest.is_empty() {
-        let mut shard = ShardWriter::new(shards.len(), size);
-        rest = shard.push(rest);
-        let (info, bytes) = shard.finish();
-        fs::write(folder.join(&info.name), bytes).unwrap();
-        shards.push(info);
-    }
-    let range_bits = RangeBits::new(12).unwrap();
-    let fingerprints = fingerprints.finish();
-    let manifest = Manifest::new(range_bits, 1, "chomp 0.0.0".into(), fingerprints, shards);
-    let bytes = manifest.to_bytes();
-    fs::write(folder.join(SHA256SUMS_NAME), sha256sums(&bytes, &manifest)).unwrap();
-    fs::write(folder.join(MANIFEST_NAME), bytes).unwrap();
-    folder
+    publish_words(directory, bits, size, &words_of(losing))
 }
 
 fn is_losing(losing: &[bool], word: Word) -> bool {

@@ -8,7 +8,7 @@ use chomp_table::definition::{index_of, losing};
 use chomp_table::shard::TRAILER_LENGTH;
 use chomp_table::{ShardFile, TableError, Word};
 
-use crate::common::{SMALL, publish_small};
+use chomp_testing::tables::{SMALL, publish};
 
 const BITS: u32 = 12;
 
@@ -20,7 +20,7 @@ fn positions() -> impl Iterator<Item = Word> {
 #[test]
 fn each_shard_knows_its_words() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = publish_small(dir.path(), BITS, SMALL);
+    let folder = publish(dir.path(), BITS, SMALL);
     let losing = losing(BITS);
     let mut shards = 0;
     while let Ok(shard) = ShardFile::open(&folder.join(format!("shard-{shards:04}.zst"))) {
@@ -66,7 +66,7 @@ fn each_shard_knows_its_words() {
 #[test]
 fn nothing_damaged_is_believed() {
     let dir = tempfile::tempdir().unwrap();
-    let path = publish_small(dir.path(), BITS, SMALL).join("shard-0000.zst");
+    let path = publish(dir.path(), BITS, SMALL).join("shard-0000.zst");
     let original = fs::read(&path).unwrap();
     let losing = losing(BITS);
     let check = |bytes: &[u8], what: &str| {
@@ -108,7 +108,7 @@ fn nothing_damaged_is_believed() {
 #[test]
 fn other_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = publish_small(dir.path(), BITS, SMALL);
+    let folder = publish(dir.path(), BITS, SMALL);
     for name in ["manifest.json", "SHA256SUMS"] {
         let error = ShardFile::open(&folder.join(name)).unwrap_err();
         assert!(matches!(error, TableError::Damaged { .. }), "{error}");

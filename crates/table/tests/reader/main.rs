@@ -6,7 +6,6 @@
 )]
 
 mod alone;
-mod common;
 mod format;
 mod published;
 mod together;

@@ -6,10 +6,10 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{SMALL, publish_small, publish_words, words, write_manifest};
 use chomp_table::definition;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Table, TableError, Word};
+use chomp_testing::tables::{SMALL, publish, publish_words, words, write_manifest};
 
 /// All words of the table in `folder`, after its answers were compared with them.
 fn read_all(folder: &Path) -> Result<Vec<u64>, TableError> {
@@ -37,10 +37,10 @@ fn assert_noticed(folder: &Path, file: &str, words: &[u64], case: &str) {
 fn answers_agree_with_the_definition() {
     let dir = tempfile::tempdir().unwrap();
     let bits = 15;
-    let folder = publish_small(dir.path(), bits, SMALL);
+    let folder = publish(dir.path(), bits, SMALL);
     for size in [SMALL, ShardSize::PUBLISHED] {
         let dir = tempfile::tempdir().unwrap();
-        publish_small(dir.path(), bits, size);
+        publish(dir.path(), bits, size);
         let table = Table::open(dir.path()).unwrap();
         table.verify_bytes().unwrap();
         let losing = definition::losing(bits);
@@ -103,7 +103,7 @@ fn the_table_of_the_most_bits_is_opened() {
     let error = Table::open(Path::new("\0")).unwrap_err();
     assert!(matches!(error, TableError::Io { .. }), "{error}");
 
-    let smallest = publish_small(dir.path(), 1, SMALL);
+    let smallest = publish(dir.path(), 1, SMALL);
     assert!(
         !Table::open(dir.path())
             .unwrap()
@@ -111,8 +111,8 @@ fn the_table_of_the_most_bits_is_opened() {
             .unwrap()
     );
     Table::open(dir.path()).unwrap().verify_bytes().unwrap();
-    publish_small(dir.path(), 9, SMALL);
-    publish_small(dir.path(), 10, SMALL);
+    publish(dir.path(), 9, SMALL);
+    publish(dir.path(), 10, SMALL);
     fs::create_dir(dir.path().join("table-11")).unwrap();
     fs::write(dir.path().join("table-12"), "").unwrap();
     assert_eq!(Table::open(dir.path()).unwrap().manifest().bits, 10);
@@ -130,7 +130,7 @@ fn the_table_of_the_most_bits_is_opened() {
 #[test]
 fn every_truncation_and_every_flip_of_every_file_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = publish_small(dir.path(), 12, SMALL);
+    let folder = publish(dir.path(), 12, SMALL);
     let words = words(12);
     assert_eq!(read_all(&folder).unwrap(), words);
     let mut files = 0;
@@ -185,7 +185,7 @@ fn every_truncation_and_every_flip_of_every_file_is_noticed() {
 #[test]
 fn damage_is_named_by_its_part() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = publish_small(dir.path(), 12, SMALL);
+    let folder = publish(dir.path(), 12, SMALL);
     let table = Table::open(&folder).unwrap();
     let place = table.place(Word::new(words(12)[30 + 17])).unwrap().unwrap();
     assert_eq!((place.shard, place.frame), ("shard-0001.zst", 2));
@@ -236,7 +236,7 @@ fn damage_is_named_by_its_part() {
 #[test]
 fn indices_that_are_damaged_are_found_before_they_are_needed() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = publish_small(dir.path(), 13, SMALL);
+    let folder = publish(dir.path(), 13, SMALL);
     let manifest = Table::open(&folder).unwrap().manifest().clone();
     let check =
         |folder: &Path| Table::with_manifest(folder.to_owned(), manifest.clone()).check_indices();
@@ -267,7 +267,7 @@ fn indices_that_are_damaged_are_found_before_they_are_needed() {
 #[test]
 fn what_is_read_for_a_question_is_counted() {
     let dir = tempfile::tempdir().unwrap();
-    publish_small(dir.path(), 13, SMALL);
+    publish(dir.path(), 13, SMALL);
     let table = Table::open(dir.path()).unwrap();
     let asked: Vec<Word> = words(13).into_iter().map(Word::new).collect();
     let read = std::cell::Cell::new(0);
@@ -288,7 +288,7 @@ fn what_is_read_for_a_question_is_counted() {
 fn the_smallest_tables_are_read() {
     for bits in 2..=6 {
         let dir = tempfile::tempdir().unwrap();
-        publish_small(dir.path(), bits, ShardSize::PUBLISHED);
+        publish(dir.path(), bits, ShardSize::PUBLISHED);
         assert_eq!(read_all(dir.path()).unwrap(), words(bits), "{bits}");
     }
 }
@@ -297,7 +297,7 @@ fn the_smallest_tables_are_read() {
 #[test]
 fn what_is_no_file_is_named_and_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = publish_small(dir.path(), 12, SMALL);
+    let folder = publish(dir.path(), 12, SMALL);
     for name in ["manifest.json", "SHA256SUMS", "shard-0001.zst"] {
         let (path, aside) = (folder.join(name), dir.path().join(name));
         fs::rename(&path, &aside).unwrap();
@@ -330,7 +330,7 @@ fn what_is_no_file_is_named_and_not_waited_for() {
 #[test]
 fn a_newer_table_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = publish_small(dir.path(), 8, SMALL);
+    let folder = publish(dir.path(), 8, SMALL);
     fs::write(folder.join("manifest.json"), "{\"format\": 3}").unwrap();
     let error = Table::open(&folder).unwrap_err();
     assert!(matches!(
@@ -358,7 +358,7 @@ fn a_table_of_format_1_is_read() {
     assert_eq!((manifest.format, manifest.bits), (1, 16));
     table.verify_bytes().unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let now = publish_small(dir.path(), 16, ShardSize::PUBLISHED);
+    let now = publish(dir.path(), 16, ShardSize::PUBLISHED);
     let now = Table::open(&now).unwrap();
     assert_eq!(now.manifest().losing_by_bits, manifest.losing_by_bits);
     assert_ne!(now.manifest().fingerprint, manifest.fingerprint);
@@ -383,7 +383,7 @@ fn a_table_of_format_1_with_wrong_counts_is_noticed() {
 #[test]
 fn verification_notices_a_manifest_that_lies() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = publish_small(dir.path(), 12, SMALL);
+    let folder = publish(dir.path(), 12, SMALL);
     let honest = Table::open(&folder).unwrap().manifest().clone();
     let check = |change: &dyn Fn(&mut chomp_table::manifest::Manifest), what: &str| {
         let mut manifest = honest.clone();
@@ -432,7 +432,7 @@ fn verification_notices_a_word_that_is_not_the_smaller_of_its_pair() {
 #[test]
 fn threads_share_a_table() {
     let dir = tempfile::tempdir().unwrap();
-    publish_small(
+    publish(
         dir.path(),
         14,
         ShardSize {

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use crate::common::publish_words;
 use chomp_table::reader::{FilePart, Files};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Table, TableError};
+use chomp_testing::tables::publish_words;
 
 /// The files of a table in a folder, and how many parts were asked for at a time.
 #[derive(Debug)]

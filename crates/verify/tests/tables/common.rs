@@ -1,18 +1,13 @@
 //! Tables of any words, right or wrong.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a table made for a test need not be durable"
-)]
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
-use std::fs;
 use std::path::Path;
 
-use chomp_table::fingerprint::FingerprintBuilder;
-use chomp_table::manifest::{Manifest, folder_name, sha256sums};
-use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
-use chomp_table::{RangeBits, Table, Word, definition};
+use chomp_table::Table;
+use chomp_table::shard::ShardSize;
+use chomp_testing::tables::publish_words;
+pub(crate) use chomp_testing::tables::words as right_words;
 use chomp_verify::bytes::{self, Content, check_shard};
 use chomp_verify::marking::{Band, WindowReport, windows};
 use chomp_verify::sample::{self, Sample, SampleReport};
@@ -23,17 +18,6 @@ const SIZE: ShardSize = ShardSize {
     frame_words: 50,
     shard_words: 400,
 };
-
-/// The words that a table of `bits` bits has to store, by the definition.
-pub(crate) fn right_words(bits: u32) -> Vec<u64> {
-    let losing = definition::losing(bits);
-    let words = (0..losing.len()).filter(|&index| losing[index]);
-    let words = words.map(|index| Word::new(index as u64 * 2));
-    words
-        .filter(|&word| word == word.representative())
-        .map(Word::get)
-        .collect()
-}
 
 /// Compares all windows of a table; returns how many positions there are, and how many of them are
 /// losing.
@@ -80,24 +64,7 @@ pub(crate) fn check_bytes(table: &Table) -> Result<Content, CheckError> {
 
 /// Publishes `words` in the directory `dir` as a table of `bits` bits whose manifest, counts and
 /// digests are consistent, and opens it.
-pub(crate) fn publish(dir: &Path, bits: u32, mut words: &[u64]) -> Table {
-    let folder = dir.join(folder_name(bits));
-    fs::create_dir(&folder).unwrap();
-    let mut fingerprints = FingerprintBuilder::with_leaf(bits, SIZE.shard_words);
-    fingerprints.push(words);
-    let mut shards: Vec<ShardInfo> = Vec::new();
-    while !words.is_empty() {
-        let mut shard = ShardWriter::new(shards.len(), SIZE);
-        words = shard.push(words);
-        let (info, bytes) = shard.finish();
-        fs::write(folder.join(&info.name), bytes).unwrap();
-        shards.push(info);
-    }
-    let range_bits = RangeBits::new(12).unwrap();
-    let fingerprints = fingerprints.finish();
-    let manifest = Manifest::new(range_bits, 1, "a test".into(), fingerprints, shards);
-    let bytes = manifest.to_bytes();
-    fs::write(folder.join("SHA256SUMS"), sha256sums(&bytes, &manifest)).unwrap();
-    fs::write(folder.join("manifest.json"), bytes).unwrap();
+pub(crate) fn publish(dir: &Path, bits: u32, words: &[u64]) -> Table {
+    publish_words(dir, bits, SIZE, words);
     Table::open(dir).unwrap()
 }

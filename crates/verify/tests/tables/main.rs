@@ -9,8 +9,6 @@ mod common;
 mod every_byte;
 #[path = "../../examples/check/others/mod.rs"]
 mod others;
-#[path = "../../../../tests/tests/common/values.rs"]
-mod published_values;
 mod right_tables;
 mod values;
 mod windows;

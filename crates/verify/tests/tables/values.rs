@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::published_values::{SMALL, areas, publish};
 use chomp_table::Partition;
 use chomp_table::values::Values;
+use chomp_testing::values::{SMALL, areas, publish};
 use chomp_verify::folder::FolderLists;
 use chomp_verify::sample::{Sample, SampleReport};
 use chomp_verify::values::{Areas, check_known, check_sample, gather, positions, shard_bytes};

@@ -31,7 +31,7 @@ mod world;
 use self::history::{History, Seen};
 use self::network::Weather;
 use self::world::{Plot, World};
-use chomp_trials::trials;
+use chomp_testing::trials;
 
 /// From this number of histories on, their events must be as frequent as [`LEAST`] says.
 const MANY: u64 = 500;

@@ -90,7 +90,7 @@ const MAY_USE: [(&str, &[&str]); 21] = [
         ],
     ),
     ("chomp-tests", &["chomp-cli"]),
-    ("chomp-trials", &[]),
+    ("chomp-testing", &["chomp-kernel", "chomp-table"]),
     (
         "chomp-fuzz",
         &[

@@ -12,7 +12,8 @@ use tokio::time::timeout;
 
 use super::Served;
 use crate::common::cluster::{Process, free_port, wait_for};
-use crate::common::{end, needs, run};
+use crate::common::{end, run};
+use chomp_testing::needs;
 
 /// Silent connections from each of seven addresses: more than a server has places for.
 const SILENT: usize = 700;

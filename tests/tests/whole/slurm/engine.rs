@@ -12,8 +12,9 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::common::PROGRAM;
 use crate::common::cluster::{free_port, wait_for};
-use crate::common::{PROGRAM, needs};
+use chomp_testing::needs;
 
 pub(crate) const NODES: [&str; 2] = ["n1", "n2"];
 /// The CPUs and the mebibytes that each node is said to have.

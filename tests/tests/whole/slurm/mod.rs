@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use self::engine::{SUBMISSION, Slurm};
 use crate::common::cluster::wait_for;
 use crate::common::{FINGERPRINT_24, FINGERPRINT_28, end, ranges_done, send};
-use chomp_trials::effort;
+use chomp_testing::effort;
 use nix::sys::signal::Signal;
 
 /// A job of some seconds: half of it is done before anybody can be disturbed.

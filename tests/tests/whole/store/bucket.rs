@@ -9,9 +9,8 @@ use nix::sys::signal::Signal;
 use super::relay::{Relay, Way};
 use super::through_the_coordinator;
 use crate::common::cluster::{Cluster, Process, wait_for};
-use crate::common::{
-    Ended, FINGERPRINT_24, FINGERPRINT_26, end, fingerprint, needs, number, program,
-};
+use crate::common::{Ended, FINGERPRINT_24, FINGERPRINT_26, end, fingerprint, number, program};
+use chomp_testing::needs;
 
 /// The bucket that the server has.
 const BUCKET: &str = "s3://chomp-test";

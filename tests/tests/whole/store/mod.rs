@@ -16,8 +16,9 @@ use std::process::Command;
 
 use crate::common::cluster::{Cluster, at_home, wait_for};
 use crate::common::{
-    FINGERPRINT_24, FINGERPRINT_28, end, files, fingerprint, folder, is_whole, needs, ranges_done,
+    FINGERPRINT_24, FINGERPRINT_28, end, files, fingerprint, folder, is_whole, ranges_done,
 };
+use chomp_testing::needs;
 use nix::sys::signal::Signal;
 
 /// The bytes of objects that went through the coordinator, to workers and from them.

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use chomp_trials::effort;
+use chomp_testing::effort;
 use serde_json::Value;
 
 use super::bucket::Bucket;

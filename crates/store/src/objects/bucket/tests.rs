@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::super::contract::contract;
 use super::*;
-use crate::needs;
+use chomp_testing::needs;
 use stub::{Conditions, Fault, Relay, Stub};
 
 /// The address of a real S3 server, with a bucket of the name [`BUCKET`], that takes any credentials.

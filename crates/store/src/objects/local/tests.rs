@@ -12,7 +12,9 @@ use chomp_durable_files::make_folder;
 
 use super::super::Routed;
 use super::*;
-use crate::{needs, ready};
+use chomp_testing::needs;
+
+use crate::ready;
 
 fn key(text: &str) -> Key {
     Key::new(text).unwrap()

@@ -3,8 +3,6 @@
 //! A test that finds it missing has nothing to do. It says so on the terminal, past what keeps back the output of tests,
 //! and in the file that `CHOMP_NOT_RUN` names; with `CHOMP_REQUIRE_<NAME>=1` it fails. `.ci/run` sets these variables.
 
-#![allow(dead_code, reason = "each test file uses a part of this")]
-
 use std::env;
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 /// Returns the need of this name if it was found. Else reports that the test is not run, or panics if it is required.
-pub(crate) fn found<T>(name: &str, found: Result<T, String>) -> Option<T> {
+pub fn found<T>(name: &str, found: Result<T, String>) -> Option<T> {
     let variable = format!("CHOMP_REQUIRE_{name}");
     let required = env::var_os(&variable).is_some_and(|value| value == "1");
     match found {
@@ -34,8 +32,12 @@ pub(crate) fn found<T>(name: &str, found: Result<T, String>) -> Option<T> {
     }
 }
 
-/// Whether a program that is there does this, and if not what is missing.
-pub(crate) fn can(what: &str, command: &mut Command) -> Result<(), String> {
+/// Whether a program that is there does this.
+///
+/// # Errors
+///
+/// What is missing, in words.
+pub fn can(what: &str, command: &mut Command) -> Result<(), String> {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
     match quiet.stderr(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(()),
@@ -45,7 +47,7 @@ pub(crate) fn can(what: &str, command: &mut Command) -> Result<(), String> {
 }
 
 /// Whether system calls can be watched.
-pub(crate) fn strace() -> bool {
+pub fn strace() -> bool {
     let mut watch = Command::new("strace");
     let watched = can("strace", watch.args(["-o", "/dev/null", "true"]));
     found("STRACE", watched).is_some()

@@ -11,13 +11,13 @@ use chomp_table::values::manifest::folder_name;
 use chomp_table::values::shard::{ShardSize, ValueShardWriter};
 
 /// Several shards for an area of some 20 tiles.
-pub(crate) const SMALL: ShardSize = ShardSize {
+pub const SMALL: ShardSize = ShardSize {
     frame_bits: 5,
     shard_bits: 8,
 };
 
 /// The values of all positions of each area up to `tiles`, by rank; none of 0 tiles.
-pub(crate) fn areas(tiles: u32) -> Vec<Vec<u8>> {
+pub fn areas(tiles: u32) -> Vec<Vec<u8>> {
     let mut evaluator = Evaluator::new(Isa::detect());
     let mut areas = vec![AreaValues::zeros(0)];
     for area in 1..=tiles {
@@ -29,7 +29,7 @@ pub(crate) fn areas(tiles: u32) -> Vec<Vec<u8>> {
 }
 
 /// Publishes a table with these values in the directory; what was there is replaced. Returns its folder.
-pub(crate) fn publish(directory: &Path, size: ShardSize, areas: &[Vec<u8>]) -> PathBuf {
+pub fn publish(directory: &Path, size: ShardSize, areas: &[Vec<u8>]) -> PathBuf {
     let tiles = u32::try_from(areas.len()).unwrap() - 1;
     let folder = directory.join(folder_name(tiles));
     fs::create_dir_all(&folder).unwrap();

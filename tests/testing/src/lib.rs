@@ -1,0 +1,19 @@
+//! What tests of several crates share.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`trials`] | random cases for a stated time |
+//! | [`needs`] | programs and rights that not every machine has |
+//! | `tables` | small tables of losing positions, by the definition |
+//! | `values` | small tables of Grundy values |
+//!
+//! The last two need the feature `tables`.
+
+pub mod needs;
+#[cfg(feature = "tables")]
+pub mod tables;
+pub mod trials;
+#[cfg(feature = "tables")]
+pub mod values;
+
+pub use trials::{effort, ns_each, trials};
