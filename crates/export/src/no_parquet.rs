@@ -3,14 +3,14 @@
 use std::io::Write;
 
 use crate::ExportError;
-use crate::rows::Rows;
+use crate::rows::RequestedRows;
 use crate::words::Words;
 
 pub(crate) fn write(_: &mut Words<'_>, _: &mut dyn Write) -> Result<u64, ExportError> {
     Err(ExportError::WithoutParquet)
 }
 
-pub(crate) fn write_values(_: &mut Rows<'_>, _: &mut dyn Write) -> Result<u64, ExportError> {
+pub(crate) fn write_values(_: &mut RequestedRows<'_>, _: &mut dyn Write) -> Result<u64, ExportError> {
     Err(ExportError::WithoutParquet)
 }
 
