@@ -10,7 +10,10 @@ pub(crate) fn write(_: &mut Words<'_>, _: &mut dyn Write) -> Result<u64, ExportE
     Err(ExportError::WithoutParquet)
 }
 
-pub(crate) fn write_values(_: &mut RequestedRows<'_>, _: &mut dyn Write) -> Result<u64, ExportError> {
+pub(crate) fn write_values(
+    _: &mut RequestedRows<'_>,
+    _: &mut dyn Write,
+) -> Result<u64, ExportError> {
     Err(ExportError::WithoutParquet)
 }
 

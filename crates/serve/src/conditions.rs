@@ -1,4 +1,7 @@
 //! Which part of a file a request wants: `If-None-Match`, `Range` and `If-Range` of RFC 9110.
+//!
+//! The crate `headers` reads these headers, but does not tell which answer follows from them. Reading them is thirty
+//! lines.
 
 use std::ops::Range;
 

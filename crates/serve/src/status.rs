@@ -29,7 +29,8 @@ const EVENT_EVERY: Duration = Duration::from_millis(500);
 /// How often something comes at the least, so that everybody on the way knows that both ends live.
 const SIGN_EVERY: Duration = Duration::from_secs(15);
 
-/// The text before the JSON of an event, and after it.
+/// The text before the JSON of an event, and after it: axum's events would be put together for each listener, these are
+/// the same bytes for all.
 const BEFORE: &str = "event: status\ndata: ";
 const AFTER: &str = "\n\n";
 /// A line that says nothing.
