@@ -21,10 +21,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use chomp_table::rng::Rng;
-use common::cluster::{Process, free_port};
-use common::{end, program, run};
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
+use common::cluster::Server;
+use common::cpus::{as_f64, cpus, pin};
+use common::{end, run};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -59,22 +58,9 @@ fn main() {
     });
 
     let cpus = cpus();
-    pin(cpus[0]);
-    let port = free_port();
-    let mut command = program();
-    command.args([
-        "serve",
-        "--rate",
-        "0",
-        "--http",
-        &format!("127.0.0.1:{port}"),
-    ]);
-    let mut server = Process::start(command.arg("--table").arg(&table), scratch.path());
-    common::cluster::wait_for("the server", || {
-        assert!(server.ended().is_none(), "{}", server.said());
-        server.said().contains("serving ")
-    });
-    pin(*cpus.last().expect("a CPU"));
+    pin(&cpus[..1]);
+    let Server { process, port } = Server::start(1, &table, scratch.path(), "--rate 0");
+    pin(&cpus[cpus.len() - 1..]);
     if cpus.len() == 1 {
         println!("There is one CPU: who asks takes part of the server's.\n");
     }
@@ -87,17 +73,17 @@ fn main() {
     let runtime = { runtime }.enable_all().build().expect("a runtime");
     runtime.block_on(measure(port, MEASURED[1], WARM_UP));
     for case @ (connections, pace) in MEASURED {
-        let before = server.cpu_seconds();
+        let before = process.cpu_seconds();
         let time = Duration::from_secs(seconds);
         let mut times = runtime.block_on(measure(port, case, time));
-        let cpu = server.cpu_seconds() - before;
+        let cpu = process.cpu_seconds() - before;
         times.sort_unstable();
         let at = |share: f64| millis(times[rank(times.len(), share)]);
         let asked = pace.map_or_else(
             || "at once".to_owned(),
             |pace| format!("{:.0} a second", 1.0 / pace.as_secs_f64()),
         );
-        let count = as_f64(times.len());
+        let count = as_f64(times.len() as u64);
         println!(
             "| {connections} | {asked} | {:.0} | {:.2} | {:.2} | {:.2} | {:.0} | {} |",
             count / time.as_secs_f64(),
@@ -105,10 +91,10 @@ fn main() {
             at(0.99),
             at(1.0),
             cpu / count * 1e6,
-            server.peak_bytes() >> 20,
+            process.peak_bytes() >> 20,
         );
     }
-    server.end();
+    drop(process);
 }
 
 /// Asks until `time` has passed, and returns the time of each answer.
@@ -123,11 +109,9 @@ async fn measure(
         asking.spawn(async move {
             let mut connection = Connection::new(port, number as u64).await;
             let mut times = Vec::new();
-            let every = pace.map(|pace| pace * u32::try_from(connections).expect("a few"));
-            let mut next = begin
-                + pace.map_or(Duration::ZERO, |pace| {
-                    pace * u32::try_from(number).expect("a few")
-                });
+            let times_of = |count: usize| u32::try_from(count).expect("a few");
+            let every = pace.map(|pace| pace * times_of(connections));
+            let mut next = begin + pace.unwrap_or_default() * times_of(number);
             while begin.elapsed() < time {
                 if let Some(every) = every {
                     // Timers are late by a millisecond, and that would count.
@@ -156,12 +140,9 @@ struct Connection {
 
 impl Connection {
     async fn new(port: u16, number: u64) -> Connection {
-        let stream = TcpStream::connect(("127.0.0.1", port))
-            .await
-            .expect("the server listens");
-        stream
-            .set_nodelay(true)
-            .expect("an option of every connection");
+        let stream = TcpStream::connect(("127.0.0.1", port)).await;
+        let stream = stream.expect("the server listens");
+        stream.set_nodelay(true).expect("an option of all");
         Connection {
             stream,
             random: Rng(number),
@@ -173,26 +154,19 @@ impl Connection {
     async fn ask(&mut self, asked: Instant) -> Duration {
         let word = self.random.below(1 << (BITS - 1)) * 2;
         let request = format!("GET /api/position/{word:#b} HTTP/1.1\r\nhost: a\r\n\r\n");
-        self.stream
-            .write_all(request.as_bytes())
-            .await
-            .expect("the server listens");
+        let written = self.stream.write_all(request.as_bytes()).await;
+        written.expect("the server listens");
         self.buffer.clear();
         loop {
-            self.stream
-                .read_buf(&mut self.buffer)
-                .await
-                .expect("the server answers");
+            let read = self.stream.read_buf(&mut self.buffer).await;
+            read.expect("the server answers");
             if let Some(end) = end_of(&self.buffer) {
                 assert_eq!(self.buffer.len(), end, "one answer for one question");
                 break;
             }
         }
-        assert!(
-            self.buffer.starts_with(b"HTTP/1.1 200 "),
-            "{:?}",
-            self.buffer
-        );
+        let is_good = self.buffer.starts_with(b"HTTP/1.1 200 ");
+        assert!(is_good, "{:?}", self.buffer);
         asked.elapsed()
     }
 }
@@ -207,33 +181,13 @@ fn end_of(bytes: &[u8]) -> Option<usize> {
     (bytes.len() >= end).then_some(end)
 }
 
-/// The CPUs that this process may use.
-fn cpus() -> Vec<usize> {
-    let set = sched_getaffinity(Pid::from_raw(0)).expect("the CPUs of this process");
-    (0..CpuSet::count())
-        .filter(|&cpu| set.is_set(cpu).expect("a CPU"))
-        .collect()
-}
-
-/// Runs this thread on one CPU, and all that it starts from now on.
-fn pin(cpu: usize) {
-    let mut set = CpuSet::new();
-    set.set(cpu).expect("a CPU");
-    sched_setaffinity(Pid::from_raw(0), &set).expect("a CPU of this process");
-}
-
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a share of a count is a place in it"
 )]
 fn rank(count: usize, share: f64) -> usize {
-    ((as_f64(count) * share) as usize).min(count - 1)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "figures need not be exact")]
-fn as_f64(count: usize) -> f64 {
-    count as f64
+    ((as_f64(count as u64) * share) as usize).min(count - 1)
 }
 
 fn millis(time: Duration) -> f64 {

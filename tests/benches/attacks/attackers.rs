@@ -1,19 +1,14 @@
 //! Attackers: each runs in a process of its own until it is killed, ignores the answers, and comes back when it is
 //! thrown out.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chomp_access::Access;
-use chomp_proto::v1::task::Work;
-use chomp_proto::v1::{self};
-use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
-use chomp_store::location::Location;
-use chomp_store::{Follower, PartName, part};
-use chomp_table::{Head, RangeBits};
+use chomp_proto::{OBJECTS_PATH, v1};
 use http::{Method, Response};
 use hyper::body::Frame;
 use rustls::pki_types::ServerName;
@@ -24,8 +19,9 @@ use tokio::task::JoinSet;
 use tonic::body::Body;
 
 use crate::common::files;
-use crate::peer::{BoxError, Peer, address};
-use crate::peers::client::{false_result, hello};
+use crate::peers::client::{
+    BoxError, Link, all_records, back, false_result, hello, key_of, part_bytes_max, pieces, renewal,
+};
 
 /// The coordinator to attack, and the means of the attacker.
 #[derive(Clone, Debug)]
@@ -39,9 +35,10 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The address that a lane comes from.
+    /// The address that a lane comes from. Honest peers have another.
     fn from(&self, lane: usize) -> IpAddr {
-        address(lane % self.addresses)
+        let last = u8::try_from(lane % self.addresses + 1).expect("a few");
+        Ipv4Addr::new(127, 0, 1, last).into()
     }
 }
 
@@ -113,6 +110,9 @@ pub(crate) const ALL: [Attack; 26] = [
     together("slow downloads of eight", 8),
 ];
 
+/// A connection of several lanes, once one of them has opened it.
+type Shared = Arc<tokio::sync::Mutex<Option<Link>>>;
+
 /// Attacks until the process is killed.
 pub(crate) async fn run(name: &str, target: Target) {
     let target = Arc::new(target);
@@ -133,14 +133,12 @@ pub(crate) async fn run(name: &str, target: Target) {
         _ => 128,
     };
     // A few connections share the calls, as those of a worker do.
-    let peers: Vec<Arc<tokio::sync::Mutex<Option<Peer>>>> = (0
-        ..if name == "messages without end" {
-            6
-        } else {
-            16
-        })
-        .map(|_| Arc::default())
-        .collect();
+    let connections = if name == "messages without end" {
+        6
+    } else {
+        16
+    };
+    let peers: Vec<Shared> = (0..connections).map(|_| Shared::default()).collect();
     for lane in 0..many {
         let (name, target) = (name.to_owned(), Arc::clone(&target));
         let shared = Arc::clone(&peers[lane % peers.len()]);
@@ -193,13 +191,13 @@ async fn with_peer(
     name: &str,
     target: &Target,
     lane: usize,
-    shared: &tokio::sync::Mutex<Option<Peer>>,
+    shared: &Shared,
 ) -> Result<(), BoxError> {
     let peer = {
         let mut present = shared.lock().await;
         if present.is_none() {
             let from = Some(target.from(lane));
-            *present = Some(Peer::connect(&target.access, from).await?);
+            *present = Some(Link::open(&target.access, from).await?);
         }
         present.clone().expect("it was made")
     };
@@ -211,7 +209,7 @@ async fn with_peer(
 }
 
 /// One thing after the other over a connection, until it fails.
-async fn over(name: &str, target: &Target, lane: usize, mut peer: Peer) -> Result<(), BoxError> {
+async fn over(name: &str, target: &Target, lane: usize, mut peer: Link) -> Result<(), BoxError> {
     let worker = number();
     let joins = [
         "joins",
@@ -233,13 +231,7 @@ async fn over(name: &str, target: &Target, lane: usize, mut peer: Peer) -> Resul
             "uploads never sent" => upload(&mut peer, worker).await?,
             "heartbeats" => {
                 let leases = (0..8192).map(|lease| 1 << 32 | lease).collect();
-                let stats = None;
-                let renew = v1::RenewRequest {
-                    worker,
-                    leases,
-                    stats,
-                };
-                patient(peer.rpc.renew(renew).await)?;
+                patient(peer.rpc.renew(renewal(worker, leases)).await)?;
             }
             "joins" => patient(peer.rpc.join(hello(number(), "attacker")).await)?,
             "unread streams" => {
@@ -261,21 +253,12 @@ async fn over(name: &str, target: &Target, lane: usize, mut peer: Peer) -> Resul
                         1
                     }
                 };
-                let failure = if name == "failures" {
-                    reason.clone()
-                } else {
-                    String::new()
-                };
-                let back = v1::ReturnRequest {
-                    worker,
-                    lease,
-                    failure,
-                };
-                patient(peer.rpc.r#return(back).await)?;
+                let failure = reason.repeat(usize::from(name == "failures"));
+                patient(peer.rpc.r#return(back(worker, lease, failure)).await)?;
             }
             "completions" => patient(peer.rpc.complete(false_result(worker, number())).await)?,
             "lost records" => {
-                let records = all_records(&target.table).await?;
+                let records = all_records(&target.table, crate::BITS).await?;
                 for records in records.chunks(4096).cycle().take(1000) {
                     let records = records.to_vec();
                     patient(peer.rpc.report(v1::ReportRequest { worker, records }).await)?;
@@ -322,27 +305,14 @@ pub(crate) fn question(number: u64) -> String {
 }
 
 /// Takes a lease, announces the largest part that it may put, and sends none of it.
-async fn upload(peer: &mut Peer, worker: u64) -> Result<(), BoxError> {
-    let Some(task) = peer.lease(worker).await? else {
+async fn upload(link: &mut Link, worker: u64) -> Result<(), BoxError> {
+    let Some(task) = link.lease(worker).await? else {
         return Ok(());
     };
-    let Some(Work::Evaluate(evaluate)) = &task.work else {
-        return Ok(());
-    };
-    let (layer, lease) = (evaluate.layer, task.lease);
-    let path = format!("{OBJECTS_PATH}{}", PartName { layer, lease }.key());
-    let range_bits = RangeBits::new(crate::RANGE_BITS).ok_or("no range bits")?;
-    let announced = part::bytes_max(evaluate.heads.len(), range_bits);
-    let (worker, announced) = (worker.to_string(), announced.to_string());
-    let headers = [
-        (WORKER_HEADER, &*worker),
-        ("content-length", &*announced),
-        ("if-none-match", "*"),
-    ];
-    let silence = tokio_stream::pending::<Result<Frame<bytes::Bytes>, tonic::Status>>();
-    let body = Body::new(http_body_util::StreamBody::new(silence));
-    let answer = peer.ask(Method::PUT, &path, &headers, body).await?;
-    drop(answer);
+    let announced = part_bytes_max(&task, crate::RANGE_BITS);
+    let silence = pieces(0, 0, false);
+    link.announce(worker, &key_of(&task), announced, silence)
+        .await?;
     Ok(())
 }
 
@@ -362,29 +332,10 @@ fn large_part(table: &Path, lane: usize) -> Result<String, BoxError> {
         .filter_map(|path| Some((path.metadata().ok()?.len(), path)))
         .collect();
     parts.sort();
-    let (_, path) = parts
-        .iter()
-        .rev()
-        .take(32)
-        .nth(lane % 32)
-        .ok_or("no part")?;
+    let largest = parts.iter().rev().take(32).nth(lane % 32);
+    let (_, path) = largest.ok_or("no part")?;
     let name = path.strip_prefix(table)?.to_str().ok_or("no text")?;
     Ok(format!("{OBJECTS_PATH}{name}"))
-}
-
-/// Reports that the records of all finished ranges are lost, with their digests from the journal.
-async fn all_records(table: &Path) -> Result<Vec<v1::LostRecord>, BoxError> {
-    let store = Location::parse(table.to_str().ok_or("no text")?)?;
-    let follower = Follower::open(store.open_view()?, None).await?;
-    let ledger = follower.ledger();
-    let heads = ledger.range_bits.heads(crate::BITS);
-    let done = ledger.done(heads);
-    let records = done.map(|(Head(head), place)| v1::LostRecord {
-        head,
-        digest: place.digest.0.to_vec(),
-        reason: "gone".to_owned(),
-    });
-    Ok(records.collect())
 }
 
 async fn raw(target: &Target, lane: usize) -> Result<TcpStream, BoxError> {
@@ -417,7 +368,7 @@ async fn ping(target: &Target, lane: usize) -> Result<(), BoxError> {
 }
 
 /// A call whose message is as large as one may be, and never comes to its end.
-async fn endless(peer: &Peer) -> Result<(), BoxError> {
+async fn endless(link: &Link) -> Result<(), BoxError> {
     let mut message = vec![0; 2 << 20];
     // It says that it has 2 MiB, of which the head of five bytes is not a part.
     message[2] = 0x20;
@@ -425,13 +376,13 @@ async fn endless(peer: &Peer) -> Result<(), BoxError> {
     let body = tokio_stream::StreamExt::chain(message, tokio_stream::pending());
     let body = Body::new(http_body_util::StreamBody::new(body));
     let headers = [("content-type", "application/grpc"), ("te", "trailers")];
-    drop(peer.ask(Method::POST, COMPLETE, &headers, body).await?);
+    drop(link.ask(Method::POST, COMPLETE, &headers, body).await?);
     Ok(())
 }
 
 /// One call with the token, and no more over this connection.
 async fn show_token(target: &Target, lane: usize) -> Result<(), BoxError> {
-    let peer = Peer::connect(&target.access, Some(target.from(lane))).await?;
+    let peer = Link::open(&target.access, Some(target.from(lane))).await?;
     peer.get("/status", &[]).await?;
     std::future::pending().await
 }

@@ -5,13 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use chomp_access::Access;
-use chomp_proto::v1;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tonic::{Code, Status};
 
 use crate::attackers::question;
-use crate::peer::{BoxError, Peer, is_busy};
-use crate::peers::client::hello;
+use crate::peers::client::{BoxError, Link, hello, renewal};
 
 /// A request that takes longer counts as failed.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -75,8 +74,9 @@ impl Seen {
         let mut times = lock.unwrap_or_else(PoisonError::into_inner);
         times.push(start.elapsed());
         if let Err(error) = answer {
-            let status = error.downcast_ref::<tonic::Status>();
-            let count = if status.is_some_and(is_busy) {
+            // Honest peers wait when there is too much of a kind of call.
+            let is_busy = |status: &Status| status.code() == Code::ResourceExhausted;
+            let count = if error.downcast_ref().is_some_and(is_busy) {
                 &self.shared.busy
             } else {
                 &self.shared.failed
@@ -136,7 +136,7 @@ impl Kind {
     async fn ask(
         self,
         access: &Access,
-        kept: &mut Option<Peer>,
+        kept: &mut Option<Link>,
         turn: u64,
     ) -> Result<(), BoxError> {
         let stranger = Access {
@@ -148,7 +148,7 @@ impl Kind {
         let present = if is_new { None } else { kept.take() };
         let mut peer = match present {
             Some(peer) => peer,
-            None => Peer::connect(if reads { &stranger } else { access }, None).await?,
+            None => Link::open(if reads { &stranger } else { access }, None).await?,
         };
         match self {
             Kind::Question | Kind::NewReader => {
@@ -165,12 +165,7 @@ impl Kind {
                 if turn == 0 {
                     peer.rpc.join(hello(WORKER, "heart")).await?;
                 }
-                let renew = v1::RenewRequest {
-                    worker: WORKER,
-                    leases: Vec::new(),
-                    stats: None,
-                };
-                peer.rpc.renew(renew).await?;
+                peer.rpc.renew(renewal(WORKER, Vec::new())).await?;
             }
             Kind::NewWorker => {
                 peer.rpc.join(hello(WORKER + 1, "newcomer")).await?;

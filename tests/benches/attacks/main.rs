@@ -32,7 +32,6 @@ mod attackers;
 #[path = "../../tests/common/mod.rs"]
 mod common;
 mod honest;
-mod peer;
 #[path = "../../tests/peers/mod.rs"]
 mod peers;
 
@@ -42,12 +41,10 @@ use std::time::{Duration, Instant};
 
 use attackers::{ALL, Attack, Target};
 use chomp_access::Access;
-use common::cluster::{Cluster, Process, free_port};
+use common::cluster::{Cluster, Process};
+use common::cpus::{as_f64, cpus, median, pin};
 use common::{end, number, run_in};
 use honest::Seen;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
-use peer::Peer;
 use serde_json::Value;
 
 /// The job: small ranges, so that the coordinator has something to do.
@@ -89,24 +86,17 @@ fn main() {
     let (mut rounds, mut ranges, mut names) = (1, MEASURED, Vec::new());
     let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
     while let Some(arg) = args.next() {
+        let mut number = || args.next().and_then(|arg| arg.parse().ok());
         match &*arg {
-            "--rounds" => {
-                let value = args.next().and_then(|arg| arg.parse().ok());
-                rounds = value.expect("a number of rounds");
-            }
-            "--ranges" => {
-                let value = args.next().and_then(|arg| arg.parse().ok());
-                ranges = value.expect("a number of ranges");
-            }
+            "--rounds" => rounds = number().expect("a number of rounds"),
+            "--ranges" => ranges = number().expect("a number of ranges"),
             "--attack" => return attack(&args.collect::<Vec<_>>()),
             _ => names.push(arg),
         }
     }
     for name in &names {
-        assert!(
-            ALL.iter().any(|known| known.name == name),
-            "{name} is no attack"
-        );
+        let is_known = ALL.iter().any(|known| known.name == name);
+        assert!(is_known, "{name} is no attack");
     }
     println!(
         "{BITS} bits in ranges of 2^{RANGE_BITS}, and a table of {SERVED_BITS} bits that is served\n"
@@ -143,11 +133,8 @@ fn main() {
 
 /// One line of the table: medians, and the worst of what should not be. Each rate comes with its part of the undisturbed.
 fn tell(attack: Attack, all: &[(Measured, f64)]) {
-    let median = |of: fn(&(Measured, f64)) -> f64| {
-        let mut values: Vec<f64> = all.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
+    let median = |of: fn(&(Measured, f64)) -> f64| median(all.iter().map(of));
+    let peak = all.iter().map(|(one, _)| one.peak).max();
     let sum = |of: fn(&Measured) -> u64| all.iter().map(|(one, _)| of(one)).sum::<u64>();
     println!(
         "| {} | {:.0} | {:.2} | {:.1} | {:.1} | {} | {} | {} | {} | {} | {:.2} |",
@@ -160,17 +147,12 @@ fn tell(attack: Attack, all: &[(Measured, f64)]) {
         sum(|one| one.failed),
         sum(|one| one.busy),
         sum(|one| one.lost),
-        all.iter()
-            .map(|(one, _)| one.peak)
-            .max()
-            .unwrap_or_default()
-            >> 20,
+        peak.unwrap_or_default() >> 20,
         median(|(one, _)| one.cpu),
     );
-    let each: Vec<String> = all
-        .iter()
-        .map(|(one, part)| format!("rate {part:.2}, p99 {:.1}", one.p99))
-        .collect();
+    let each = all.iter();
+    let each = each.map(|(one, part)| format!("rate {part:.2}, p99 {:.1}", one.p99));
+    let each: Vec<String> = each.collect();
     let why = all.iter().find_map(|(one, _)| one.why.clone());
     tell_besides(attack, &each, why);
 }
@@ -217,7 +199,7 @@ impl Drop for Attacker {
 }
 
 fn measure(attack: Attack, ranges: u64) -> Measured {
-    let cluster = Cluster::on(free_port());
+    let cluster = Cluster::new();
     end(&mut run_in(&cluster.table(), SERVED_BITS, RANGE_BITS)).summary();
     let cpus = cpus();
     let (first_cpu, last_cpu) = (cpus[0], cpus[cpus.len() - 1]);
@@ -235,13 +217,10 @@ fn measure(attack: Attack, ranges: u64) -> Measured {
         honest::ask(&seen, &access)
     };
     let owner = Access::read(&cluster.access()).expect("the owner's file");
-    let watcher = runtime
-        .block_on(Peer::connect(&owner, None))
-        .expect("a coordinator");
+    let watcher = runtime.block_on(peers::client::connect(&owner));
     let look = || {
-        let page = runtime
-            .block_on(watcher.get("/status", &[]))
-            .expect("a status");
+        let page = runtime.block_on(watcher.get("/status", &[]));
+        let page = page.expect("a status");
         let status: Value = serde_json::from_slice(&page).expect("JSON");
         (Instant::now(), status)
     };
@@ -272,21 +251,18 @@ fn measure(attack: Attack, ranges: u64) -> Measured {
     let peak = coordinator.peak_bytes();
     drop(attacker);
     drop(asking);
-    let lost = status["workers"].as_array().expect("workers").iter();
-    let lost = lost
-        .filter(|worker| ["direct", "proxied"].contains(&worker["name"].as_str().unwrap_or("")));
-    let lost: Vec<u64> = lost.map(|worker| number(worker, "failures")).collect();
-    assert_eq!(
-        lost.len(),
-        2,
-        "both honest workers are there: {}",
-        coordinator.said()
-    );
+    let workers = status["workers"].as_array().expect("workers").iter();
+    let is_honest = |worker: &&Value| worker["name"] == "direct" || worker["name"] == "proxied";
+    let lost = workers
+        .filter(is_honest)
+        .map(|worker| number(worker, "failures"));
+    let lost: Vec<u64> = lost.collect();
+    let said = coordinator.said();
+    assert_eq!(lost.len(), 2, "both honest workers are there: {said}");
+    let times = &answers.times;
     let millis = |share: usize| {
-        let times = &answers.times;
-        times
-            .get((times.len() * share / 100).min(times.len() - 1))
-            .map_or(0.0, |time| time.as_secs_f64() * 1e3)
+        let time = times.get((times.len() * share / 100).min(times.len() - 1));
+        time.map_or(0.0, |time| time.as_secs_f64() * 1e3)
     };
     Measured {
         rate: as_f64(after - before) / seconds,
@@ -304,45 +280,26 @@ fn measure(attack: Attack, ranges: u64) -> Measured {
 
 /// The command of the coordinator: on loopback in the clear, or everywhere with TLS.
 fn coordinator(cluster: &Cluster, tls: bool) -> Command {
-    let port = cluster.port;
-    let mut command = cluster.program();
-    command.args([
-        "coordinator",
-        "--json",
-        "--keep-parts",
-        "--bits",
-        &BITS.to_string(),
-    ]);
-    command.args(["--range-bits", &RANGE_BITS.to_string(), "--table"]);
-    command.arg(cluster.table());
-    if tls {
-        command.args([
-            "--advertise",
-            "127.0.0.1",
-            "--listen",
-            &format!("0.0.0.0:{port}"),
-        ]);
+    let size = format!("--bits {BITS} --range-bits {RANGE_BITS}");
+    let doors = if tls {
+        "--advertise 127.0.0.1 --listen 0.0.0.0"
     } else {
-        command.args(["--no-tls", "--listen", &format!("127.0.0.1:{port}")]);
-    }
+        "--no-tls --listen 127.0.0.1"
+    };
+    let line = format!(
+        "coordinator --json --keep-parts {size} {doors}:{} --table",
+        cluster.port
+    );
+    let mut command = cluster.chomp(&line);
+    command.arg(cluster.table());
     command
 }
 
 /// An honest worker with a thread of its own, which goes through the coordinator if its name says so.
 fn worker(cluster: &Cluster, name: &str) -> Process {
-    let access = cluster.credential(name);
-    let mut command = cluster.program();
-    command.args([
-        "worker",
-        "--json",
-        "--threads",
-        "1",
-        "--memory",
-        "512MiB",
-        "--name",
-        name,
-    ]);
-    command.arg("--access").arg(access);
+    let line = format!("worker --json --threads 1 --memory 512MiB --name {name} --access");
+    let mut command = cluster.chomp(&line);
+    command.arg(cluster.credential(name));
     if name == "proxied" {
         command.args(["--store", "coordinator"]);
     }
@@ -370,26 +327,4 @@ fn start(cluster: &Cluster, attack: Attack, cpu: usize) -> Attacker {
 /// The path of a file of the table that is served.
 pub(crate) fn shard_path() -> String {
     format!("/table-{SERVED_BITS}/shard-0000.zst")
-}
-
-/// The CPUs that this process may use.
-fn cpus() -> Vec<usize> {
-    let set = sched_getaffinity(Pid::from_raw(0)).expect("the CPUs of this process");
-    (0..CpuSet::count())
-        .filter(|&cpu| set.is_set(cpu).expect("a CPU"))
-        .collect()
-}
-
-/// Runs this thread on these CPUs, and all that it starts from now on.
-fn pin(cpus: &[usize]) {
-    let mut set = CpuSet::new();
-    for &cpu in cpus {
-        set.set(cpu).expect("a CPU");
-    }
-    sched_setaffinity(Pid::from_raw(0), &set).expect("CPUs of this process");
-}
-
-#[expect(clippy::cast_precision_loss, reason = "figures need not be exact")]
-fn as_f64(count: u64) -> f64 {
-    count as f64
 }

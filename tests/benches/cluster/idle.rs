@@ -6,13 +6,11 @@
 use std::time::{Duration, Instant};
 
 use chomp_access::Access;
-use chomp_proto::v1;
-use chomp_proto::v1::lease_reply::Answer;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::common::cluster::{Cluster, wait_for};
-use crate::peers::client::{Rpc, connect, hello};
+use crate::peers::client::{Link, back, connect, hello, renewal};
 
 const WORKERS: u64 = 1000;
 const BITS: u32 = 32;
@@ -28,7 +26,7 @@ pub(crate) fn measure() {
     let coordinator = cluster.start_coordinator(&mut cluster.coordinator(BITS, RANGE_BITS));
     let access = Access::read(&cluster.access()).expect("the file of a coordinator that listens");
     let mut holder = runtime.block_on(join(&access, u64::MAX));
-    let held = runtime.block_on(task(&mut holder, u64::MAX));
+    let held = runtime.block_on(holder.lease(u64::MAX)).expect("an answer");
     let held = held.expect("the first range").lease;
     let before = coordinator.peak_bytes();
     let mut workers = JoinSet::new();
@@ -67,45 +65,23 @@ pub(crate) fn measure() {
     );
 }
 
-async fn join(access: &Access, worker: u64) -> Rpc {
-    let (mut rpc, _) = connect(access).await;
+async fn join(access: &Access, worker: u64) -> Link {
+    let mut link = connect(access).await;
     let request = hello(worker, &format!("idle-{worker}"));
-    rpc.join(request).await.expect("it may join");
-    rpc
+    link.rpc.join(request).await.expect("it may join");
+    link
 }
 
-/// The task that it gets, if there is one now.
-async fn task(rpc: &mut Rpc, worker: u64) -> Option<v1::Task> {
-    let reply = rpc.lease(v1::LeaseRequest { worker }).await;
-    match reply.expect("an answer").into_inner().answer {
-        Some(Answer::Task(task)) => Some(task),
-        _ => None,
-    }
-}
-
-async fn beat(rpc: &mut Rpc, worker: u64, leases: Vec<u64>) {
-    let request = v1::RenewRequest {
-        worker,
-        leases,
-        stats: None,
-    };
-    let reply = rpc.renew(request).await.expect("it is known");
-    assert!(reply.into_inner().lost.is_empty(), "it holds on");
-}
-
-async fn give_back(rpc: &mut Rpc, worker: u64, lease: u64) {
-    let request = v1::ReturnRequest {
-        worker,
-        lease,
-        failure: String::new(),
-    };
-    rpc.r#return(request).await.expect("an answer");
+async fn beat(link: &mut Link, worker: u64, leases: Vec<u64>) {
+    let reply = link.rpc.renew(renewal(worker, leases)).await;
+    let lost = reply.expect("it is known").into_inner().lost;
+    assert!(lost.is_empty(), "it holds on");
 }
 
 /// One worker that waits, for ever.
 async fn idle(access: &Access, worker: u64) {
-    let mut rpc = join(access, worker).await;
-    let mut heart = rpc.clone();
+    let mut link = join(access, worker).await;
+    let mut heart = link.clone();
     let beats = async {
         loop {
             sleep(HEARTBEAT).await;
@@ -115,8 +91,9 @@ async fn idle(access: &Access, worker: u64) {
     let asks = async {
         loop {
             // A task whose holder is slow is given to one other worker.
-            if let Some(task) = task(&mut rpc, worker).await {
-                give_back(&mut rpc, worker, task.lease).await;
+            if let Some(task) = link.lease(worker).await.expect("an answer") {
+                let back = back(worker, task.lease, String::new());
+                link.rpc.r#return(back).await.expect("an answer");
             }
         }
     };

@@ -21,8 +21,8 @@ mod idle;
 mod peers;
 
 use common::cluster::{Cluster, Process, wait_for};
+use common::cpus::{as_f64, median};
 use common::{end, fingerprint, number, run_in};
-use nix::sys::signal::Signal;
 use serde_json::Value;
 
 /// The size of the table unless the command line says otherwise, in ranges as large as a cluster has them.
@@ -91,18 +91,13 @@ fn beside(bits: u32, range_bits: u32, rounds: usize) {
     println!(
         "who               wall s    CPU s   beside run   coordinator CPU s   share   ms a range   peak MiB"
     );
-    let median = |taken: &[Taken], of: fn(&Taken) -> f64| {
-        let mut values: Vec<f64> = taken.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
+    let median = |taken: &[Taken], of: fn(&Taken) -> f64| median(taken.iter().map(of));
     let run = median(&taken[0], |taken| taken.cpu);
     for ((name, ..), taken) in all.iter().zip(&taken) {
         let wall = median(taken, |taken| taken.wall);
         let cpu = median(taken, |taken| taken.cpu);
         let own = median(taken, |taken| taken.coordinator_cpu);
-        #[expect(clippy::cast_precision_loss, reason = "a figure of few digits")]
-        let each = own * 1000.0 / ranges as f64;
+        let each = own * 1000.0 / as_f64(ranges);
         let peak = taken.iter().map(|taken| taken.coordinator_peak).max();
         println!(
             "{name:<15} {wall:>8.2} {cpu:>8.2} {:>12.3} {own:>19.2} {:>6.1}% {each:>12.3} {:>10}",
@@ -131,18 +126,14 @@ fn together(bits: u32, range_bits: u32, workers: usize, args: &[&str]) -> (Value
     let workers: Vec<Process> = (0..workers)
         .map(|number| cluster.start(cluster.worker(&format!("worker-{number}")).args(args)))
         .collect();
-    let cpu = workers.into_iter().map(|worker| {
-        let summary = worker.wait().summary();
-        seconds(&summary, "cpu_seconds")
-    });
-    let workers_cpu: f64 = cpu.sum();
+    let ended = workers.into_iter().map(|worker| worker.wait().summary());
+    let workers_cpu: f64 = ended.map(|summary| seconds(&summary, "cpu_seconds")).sum();
     wait_for("the table", || {
         assert!(coordinator.ended().is_none(), "{}", coordinator.said());
         coordinator.printed().ends_with('\n')
     });
     let coordinator_peak = coordinator.peak_bytes();
-    coordinator.send(Signal::SIGTERM);
-    let summary = coordinator.wait().summary();
+    let summary = coordinator.stop().summary();
     let coordinator_cpu = seconds(&summary, "cpu_seconds");
     let taken = Taken {
         wall: seconds(&summary, "seconds"),

@@ -1,22 +1,18 @@
 //! One participant who does as much of everything as it can, while honest workers make a table: it is
 //! told to wait, and they lose nothing.
 
+use std::path::PathBuf;
+
 use crate::common::FINGERPRINT_20;
-use crate::peers::client::{Rpc, connect, false_result, hello, key_of};
+use crate::peers::client::{
+    Link, Rpc, all_records, back, connect, false_result, hello, key_of, part_bytes_max, pieces,
+    renewal,
+};
 use crate::peers::{Job, assert_content};
-use bytes::Bytes;
 use chomp_access::Access;
-use chomp_proto::v1::task::Work;
-use chomp_proto::{WORKER_HEADER, v1};
-use chomp_store::location::Location;
-use chomp_store::{Follower, part};
-use chomp_table::{Head, RangeBits};
-use http::Method;
-use http_body_util::StreamBody;
-use hyper::body::Frame;
+use chomp_proto::v1;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tonic::body::Body;
 use tonic::{Code, Status};
 
 const BITS: u32 = 20;
@@ -48,12 +44,8 @@ async fn flood(kind: Flood, mut rpc: Rpc, lane: u64, stop: CancellationToken) ->
         }
         let told = match kind {
             Heartbeats => {
-                let renew = v1::RenewRequest {
-                    worker,
-                    leases: (0..8192).collect(),
-                    stats: None,
-                };
-                rpc.renew(renew).await.map(drop)
+                let leases = (0..8192).collect();
+                rpc.renew(renewal(worker, leases)).await.map(drop)
             }
             Joins => {
                 let number = 1 << 32 | lane << 20 | turn;
@@ -64,22 +56,11 @@ async fn flood(kind: Flood, mut rpc: Rpc, lane: u64, stop: CancellationToken) ->
                 rpc.complete(complete).await.map(drop)
             }
             Failures => {
-                let back = v1::ReturnRequest {
-                    worker,
-                    lease: turn,
-                    failure: "\u{1b}[2J\r\n".repeat(100),
-                };
+                let back = back(worker, turn, "\u{1b}[2J\r\n".repeat(100));
                 rpc.r#return(back).await.map(drop)
             }
             // It asks whether it is there, which is a call like any other.
-            Requests => {
-                let renew = v1::RenewRequest {
-                    worker,
-                    leases: Vec::new(),
-                    stats: None,
-                };
-                rpc.renew(renew).await.map(drop)
-            }
+            Requests => rpc.renew(renewal(worker, Vec::new())).await.map(drop),
         };
         let busy = refusal(told).map(|status| status.message().to_owned());
         refused = busy.or(refused);
@@ -93,58 +74,33 @@ fn refusal(told: Result<(), Status>) -> Option<Status> {
 }
 
 /// Reports all that the journal has as lost, again and again.
-async fn reports(access: Access, table: String) {
-    let (mut rpc, _) = connect(&access).await;
+async fn reports(access: Access, table: PathBuf) {
+    let Link { mut rpc, .. } = connect(&access).await;
     let worker = 77;
-    let store = Location::parse(&table).unwrap().open_view().unwrap();
     loop {
         // It may be told to wait before it is let in, and is forgotten when it waits too long.
         let _ = rpc.join(hello(worker, "reporter")).await;
-        // It is being written.
-        let Ok(journal) = Follower::open(store.clone(), None).await else {
-            continue;
-        };
-        let ledger = journal.ledger();
-        let done = ledger.done(ledger.range_bits.heads(BITS));
-        let records = done.map(|(Head(head), place)| v1::LostRecord {
-            head,
-            digest: place.digest.0.to_vec(),
-            reason: "gone".to_owned(),
-        });
-        let records = records.collect();
-        let _ = rpc.report(v1::ReportRequest { worker, records }).await;
+        // The journal is being written.
+        if let Ok(records) = all_records(&table, BITS).await {
+            let _ = rpc.report(v1::ReportRequest { worker, records }).await;
+        }
     }
 }
 
 /// Announces as many bytes as there may be, several times, under a lease that it has, and sends none of them.
 async fn uploads(access: Access) {
-    let (mut rpc, objects) = connect(&access).await;
+    let mut link = connect(&access).await;
     let mut silent = JoinSet::new();
     let worker = 1;
-    rpc.join(hello(worker, "uploader")).await.unwrap();
-    let reply = rpc.lease(v1::LeaseRequest { worker }).await.unwrap();
-    let Some(v1::lease_reply::Answer::Task(task)) = reply.into_inner().answer else {
-        panic!("it is the first to ask");
-    };
-    let Some(Work::Evaluate(evaluate)) = &task.work else {
-        panic!("ranges come first");
-    };
-    let range_bits = RangeBits::new(RANGE_BITS).unwrap();
-    let announced = part::bytes_max(evaluate.heads.len(), range_bits);
+    link.rpc.join(hello(worker, "uploader")).await.unwrap();
+    let task = link.lease(worker).await.unwrap();
+    let task = task.expect("it is the first to ask");
+    let announced = part_bytes_max(&task, RANGE_BITS);
     for _ in 0..4 {
-        let task = task.clone();
-        let objects = objects.clone();
+        let (link, key) = (link.clone(), key_of(&task));
         silent.spawn(async move {
-            let (worker, announced) = (worker.to_string(), announced.to_string());
-            let headers = [
-                (WORKER_HEADER, &*worker),
-                ("content-length", &*announced),
-                ("if-none-match", "*"),
-            ];
-            let nothing = tokio_stream::pending::<Result<Frame<Bytes>, Status>>();
-            let body = Body::new(StreamBody::new(nothing));
-            let key = key_of(&task);
-            let _ = objects.ask(Method::PUT, key.as_str(), &headers, body).await;
+            let nothing = pieces(0, 0, false);
+            let _ = link.announce(worker, &key, announced, nothing).await;
         });
     }
     silent.join_all().await;
@@ -154,13 +110,13 @@ async fn uploads(access: Access) {
 async fn one_who_floods_is_told_to_wait_and_honest_workers_lose_nothing() {
     let mut cluster = Job::start(BITS, RANGE_BITS, &["--keep-parts"]);
     let access = cluster.access_of("flood");
-    let table = cluster.table().to_str().unwrap().to_owned();
+    let table = cluster.table();
     let stop = CancellationToken::new();
     let mut hostile = JoinSet::new();
     let mut silent = JoinSet::new();
     silent.spawn(uploads(access.clone()));
     for kind in [Heartbeats, Joins, Completions, Failures, Requests] {
-        let (rpc, _) = connect(&access).await;
+        let Link { rpc, .. } = connect(&access).await;
         for lane in 0..LANES {
             let (rpc, stop) = (rpc.clone(), stop.clone());
             hostile.spawn(async move { (kind, flood(kind, rpc, lane, stop).await) });

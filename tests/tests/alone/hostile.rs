@@ -4,20 +4,18 @@
 use std::time::Duration;
 
 use crate::common::FINGERPRINT_24;
-use crate::peers::client::{connect, hello};
+use crate::peers::client::{all, connect, hello, pieces};
 use crate::peers::raw::{
     PREFACE, Peer, Then, endless_headers, endless_lines, greeting, half_call, noise, reset_call,
 };
 use crate::peers::{Job, assert_content};
-use bytes::Bytes;
 use chomp_access::Access;
-use chomp_proto::{WORKER_HEADER, v1};
+use chomp_proto::{OBJECTS_PATH, WORKER_HEADER, v1};
 use http::{Method, StatusCode};
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::Frame;
+use http_body_util::BodyExt;
 use tokio::task::JoinSet;
+use tonic::Code;
 use tonic::body::Body;
-use tonic::{Code, Status};
 
 const PEAK_BYTES_MAX: u64 = 300 << 20;
 /// Connections of one peer that send nothing. Fewer than one address may have.
@@ -46,31 +44,24 @@ fn raw_peers() -> Vec<Peer> {
     let soon = Duration::ZERO;
     let hello = b"GET /status HTTP/1.1\r\nhost: a\r\n";
     let get = [&hello[..], b"\r\n"].concat();
-    let deaf = [&greeting()[..], &half_call(0), &half_call(1)].concat();
+    let begun = greeting();
+    let deaf = [&begun[..], &half_call(0), &half_call(1)].concat();
     let tls = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
     let post = b"POST /chomp.v1.Coordinator/Join HTTP/1.1\r\nhost: a\r\ncontent-type: text/html\r\ncontent-length: 100\r\n\r\nhalf";
+    let drops = |bytes: &[u8]| Then::Drip(bytes.to_vec());
+    let calls = half_call(0).repeat(10);
     vec![
         peer("half a preface", &PREFACE[..12], Then::Silence, IDLE),
-        peer(
-            "a preface in drops",
-            b"",
-            Then::Drip(PREFACE.to_vec()),
-            IDLE,
-        ),
+        peer("a preface in drops", b"", drops(PREFACE), IDLE),
         peer("a silent caller", PREFACE, Then::Silence, 2 * KEEPALIVE),
         // It does not answer when it is asked whether it is there.
         peer("half a call", &deaf, Then::Silence, 2 * KEEPALIVE),
-        peer(
-            "a call in drops",
-            &greeting(),
-            Then::Drip(half_call(0).repeat(10)),
-            2 * KEEPALIVE,
-        ),
+        peer("a call in drops", &begun, drops(&calls), 2 * KEEPALIVE),
         peer("half a request", hello, Then::Silence, HEADER),
         peer(
             "a request in drops",
             hello,
-            Then::Drip(endless_lines(0)),
+            drops(&endless_lines(0)),
             HEADER,
         ),
         peer("a request and no more", &get, Then::Silence, HEADER),
@@ -78,11 +69,11 @@ fn raw_peers() -> Vec<Peer> {
         peer("endless lines", hello, Then::Flood(endless_lines), soon),
         peer(
             "endless headers",
-            &greeting(),
+            &begun,
             Then::Flood(endless_headers),
             soon,
         ),
-        peer("resets", &greeting(), Then::Flood(reset_call), soon),
+        peer("resets", &begun, Then::Flood(reset_call), soon),
         peer("noise", b"", Then::Flood(noise), soon),
         peer("TLS", &tls, Then::Silence, HANDSHAKE),
     ]
@@ -91,22 +82,14 @@ fn raw_peers() -> Vec<Peer> {
 /// A worker of this number has joined, and holds no lease.
 const WORKER: u64 = u64::MAX;
 
-/// A body of `count` pieces of `bytes` bytes each, which is never complete unless it `ends`.
-fn pieces(count: usize, bytes: usize, ends: bool) -> Body {
-    use tokio_stream::{StreamExt, iter, pending};
-    let piece = Bytes::from(vec![0; bytes]);
-    let frames = iter(vec![piece; count]).map(|piece| Ok::<_, Status>(Frame::data(piece)));
-    if ends {
-        Body::new(StreamBody::new(frames))
-    } else {
-        Body::new(StreamBody::new(frames.chain(pending())))
-    }
-}
-
 /// Requests for objects by somebody who has a token, and no lease.
 async fn objects(access: Access) {
-    let (mut rpc, objects) = connect(&access).await;
-    rpc.join(hello(WORKER, "hostile")).await.unwrap();
+    let mut link = connect(&access).await;
+    link.rpc.join(hello(WORKER, "hostile")).await.unwrap();
+    let ask = async |method, key: &str, headers: &[(&str, &str)], body| {
+        let path = format!("{OBJECTS_PATH}{key}");
+        all(link.ask(method, &path, headers, body).await?).await
+    };
     let worker = WORKER.to_string();
     let refusals = [
         StatusCode::BAD_REQUEST,
@@ -128,7 +111,7 @@ async fn objects(access: Access) {
         "work/job",
         &"a/".repeat(2000),
     ] {
-        let asked = objects.ask(Method::GET, key, &[], Body::empty());
+        let asked = ask(Method::GET, key, &[], Body::empty());
         let asked = tokio::time::timeout(soon, asked).await.unwrap();
         let status = asked.unwrap_or_else(|error| panic!("{key}: {error}")).0;
         assert!(refusals.contains(&status), "GET {key}: {status}");
@@ -137,66 +120,36 @@ async fn objects(access: Access) {
     let put = async |key: &str, more: &[(&str, &str)], body: Body| {
         let mut headers = vec![(WORKER_HEADER, &*worker), ("if-none-match", "*")];
         headers.extend(more);
-        let put = objects.ask(Method::PUT, key, &headers, body);
+        let put = ask(Method::PUT, key, &headers, body);
         let answer = tokio::time::timeout(STALL + SLACK, put).await;
         let answer = answer.unwrap_or_else(|_| panic!("{key} {more:?} is there after {STALL:?}"));
         // A stream may also be ended before there is an answer.
         if let Ok((status, text)) = answer {
-            assert!(
-                refusals.contains(&status),
-                "PUT {key} {more:?}: {status}: {text:?}"
-            );
+            let is_refusal = refusals.contains(&status);
+            assert!(is_refusal, "PUT {key} {more:?}: {status}: {text:?}");
         }
     };
     let mib = 1 << 20;
+    let length = |length: &'static str| [("content-length", length)];
+    let (hundred, most) = (length("100"), length("268435456"));
+    let (too_many, none) = (length("18446744073709551615"), length("-1"));
+    let other = async |key| put(key, &length("9"), pieces(1, 9, true)).await;
     tokio::join!(
-        put(part, &[("content-length", "100")], pieces(1, 100, true)),
-        put(part, &[("content-length", "100")], pieces(1, 99, false)),
-        put(part, &[("content-length", "100")], pieces(1, 101, true)),
-        put(
-            part,
-            &[("content-length", "18446744073709551615")],
-            pieces(1, mib, false)
-        ),
-        put(part, &[("content-length", "-1")], pieces(1, 100, true)),
+        put(part, &hundred, pieces(1, 100, true)),
+        put(part, &hundred, pieces(1, 99, false)),
+        put(part, &hundred, pieces(1, 101, true)),
+        put(part, &too_many, pieces(1, mib, false)),
+        put(part, &none, pieces(1, 100, true)),
         put(part, &[], pieces(1, 100, true)),
         put(part, &[], pieces(400, mib, true)),
-        put(
-            part,
-            &[("content-length", "268435456")],
-            pieces(256, mib, true)
-        ),
-        put(
-            part,
-            &[("content-length", "268435456")],
-            pieces(0, 0, false)
-        ),
+        put(part, &most, pieces(256, mib, true)),
+        put(part, &most, pieces(0, 0, false)),
         put("work/parts/0000/0000000100000002", &[], pieces(0, 0, false)),
-        put(
-            "work/journal/0000000009",
-            &[("content-length", "9")],
-            pieces(1, 9, true)
-        ),
-        put(
-            "work/checkpoints/0000000009",
-            &[("content-length", "9")],
-            pieces(1, 9, true)
-        ),
-        put(
-            "table-24/manifest.json",
-            &[("content-length", "9")],
-            pieces(1, 9, true)
-        ),
-        put(
-            "table-24/shard-0000.zst",
-            &[("content-length", "9")],
-            pieces(1, 9, true)
-        ),
-        put(
-            "access.json",
-            &[("content-length", "9")],
-            pieces(1, 9, true)
-        ),
+        other("work/journal/0000000009"),
+        other("work/checkpoints/0000000009"),
+        other("table-24/manifest.json"),
+        other("table-24/shard-0000.zst"),
+        other("access.json"),
         put(
             "table-24/shard-0000.zst",
             &[(WORKER_HEADER, "x")],
@@ -207,12 +160,12 @@ async fn objects(access: Access) {
 
 /// Objects that are asked for and not read, though the connection shows that somebody is there.
 async fn deaf_readers(access: Access) {
-    let (mut rpc, objects) = connect(&access).await;
-    rpc.join(hello(WORKER - 1, "deaf")).await.unwrap();
+    let mut link = connect(&access).await;
+    link.rpc.join(hello(WORKER - 1, "deaf")).await.unwrap();
     let mut bodies = Vec::new();
     for _ in 0..50 {
-        let segment = "work/journal/0000000000";
-        let ask = objects.begin(Method::GET, segment, &[], Body::empty());
+        let segment = format!("{OBJECTS_PATH}work/journal/0000000000");
+        let ask = link.ask(Method::GET, &segment, &[], Body::empty());
         let response = tokio::time::timeout(WATCHED, ask).await.unwrap().unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         bodies.push(response.into_body());
@@ -226,23 +179,21 @@ async fn deaf_readers(access: Access) {
 
 /// Reports without end, of ranges that nobody has lost.
 async fn reports(access: Access) {
-    let (mut rpc, _) = connect(&access).await;
-    let report = |count: u64, digest: usize| v1::ReportRequest {
-        worker: WORKER - 2,
-        records: (0..count)
-            .map(|head| v1::LostRecord {
-                head,
-                digest: vec![7; digest],
-                reason: "gone".to_owned(),
-            })
-            .collect(),
+    let mut rpc = connect(&access).await.rpc;
+    let worker = WORKER - 2;
+    let report = |count: u64, digest: usize| {
+        let record = |head| v1::LostRecord {
+            head,
+            digest: vec![7; digest],
+            reason: "gone".to_owned(),
+        };
+        let records = (0..count).map(record).collect();
+        v1::ReportRequest { worker, records }
     };
-    let stranger = rpc
-        .report(report(1, 32))
-        .await
-        .expect_err("it has not joined");
+    let stranger = rpc.report(report(1, 32)).await;
+    let stranger = stranger.expect_err("it has not joined");
     assert_eq!(stranger.code(), Code::NotFound);
-    rpc.join(hello(WORKER - 2, "reporter")).await.unwrap();
+    rpc.join(hello(worker, "reporter")).await.unwrap();
     let unfit = [
         Code::InvalidArgument,
         Code::OutOfRange,
@@ -263,14 +214,14 @@ async fn reports(access: Access) {
 
 /// More calls than a connection may have, none of which goes on. Those beyond wait on this side.
 async fn thousands_of_calls(access: Access) {
-    let (_, objects) = connect(&access).await;
+    let link = connect(&access).await;
     let mut calls = JoinSet::new();
     for _ in 0..5000 {
-        let objects = objects.clone();
+        let link = link.clone();
         calls.spawn(async move {
             let headers = [("content-length", "1000000")];
-            let silent = pieces(0, 0, false);
-            let put = objects.ask(Method::PUT, "work/parts/0000/00", &headers, silent);
+            let path = format!("{OBJECTS_PATH}work/parts/0000/00");
+            let put = link.ask(Method::PUT, &path, &headers, pieces(0, 0, false));
             put.await.map(drop)
         });
     }

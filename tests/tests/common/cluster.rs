@@ -2,7 +2,7 @@
 //! they say to files in it, and none of them outlives the test.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::http::{Response, bearer, get, get_encrypted};
-use super::{Ended, HANG, end, folder, program, send};
+use super::{Ended, HANG, chomp, end, exists, folder, hasten, ranges_done, read_json, send};
 
 /// Makes the files and ports of a test different from each other.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -82,8 +82,7 @@ impl Cluster {
 
     /// The text of a field of the access file, if it has one.
     fn field(&self, name: &str) -> Option<String> {
-        let access: Value = serde_json::from_slice(&fs::read(self.access()).unwrap()).unwrap();
-        Some(access[name].as_str()?.to_owned())
+        Some(read_json(&self.access())[name].as_str()?.to_owned())
     }
 
     /// Asks the coordinator for `path`; `headers` are whole lines.
@@ -99,9 +98,9 @@ impl Cluster {
         }
     }
 
-    /// The program, as somebody who lives in the home of the cluster.
-    pub(crate) fn program(&self) -> Command {
-        at_home(program(), self.home())
+    /// The program with this command line, for somebody who lives in the home of the cluster.
+    pub(crate) fn chomp(&self, line: &str) -> Command {
+        at_home(chomp(line), self.home())
     }
 
     /// A coordinator of the table of `bits` bits, with ranges of 2^`range_bits` words.
@@ -111,14 +110,8 @@ impl Cluster {
 
     /// A coordinator that listens on `port`.
     pub(crate) fn coordinator_on(&self, port: u16, bits: u32, range_bits: u32) -> Command {
-        let [bits, range_bits] = [bits, range_bits].map(|bits| bits.to_string());
-        self.coordinator_of(port, &["--bits", &bits, "--range-bits", &range_bits])
-    }
-
-    /// One of a table of any kind, which these arguments tell.
-    pub(crate) fn coordinator_of(&self, port: u16, size: &[&str]) -> Command {
-        let mut command = self.program();
-        command.args(["coordinator", "--json"]).args(size);
+        let mut command = self.chomp("coordinator --json");
+        command.args(format!("--bits {bits} --range-bits {range_bits}").split(' '));
         command.args(["--listen", &format!("127.0.0.1:{port}")]);
         command.arg("--table").arg(self.table());
         if self.clear {
@@ -132,19 +125,21 @@ impl Cluster {
         self.worker_with(name, &self.access())
     }
 
-    /// A worker with one thread and the access file of a participant.
+    /// A worker with one thread and the access file of a participant. One whose name ends with `proxied` has no way to the
+    /// store of its own.
     pub(crate) fn worker_with(&self, name: &str, access: &Path) -> Command {
-        let mut command = self.program();
-        command.args(["worker", "--json", "--threads", "1", "--memory", "256MiB"]);
-        command.args(["--name", name, "--access"]);
-        command.arg(access);
+        let mut command = self.chomp("worker --json --threads 1 --memory 256MiB --access");
+        command.arg(access).args(["--name", name]);
+        if name.ends_with("proxied") {
+            command.args(["--store", "coordinator"]);
+        }
         command
     }
 
     /// The access file of a participant of this name, who is made one if need be.
     pub(crate) fn credential(&self, name: &str) -> PathBuf {
         let file = self.home().join(format!("{name}.access.json"));
-        if !file.try_exists().unwrap() {
+        if !exists(&file) {
             self.change_access("add", name, Some(&file));
         }
         file
@@ -157,14 +152,12 @@ impl Cluster {
 
     /// `chomp access`: what of it, for whom, and the file to write.
     pub(crate) fn change_access(&self, what: &str, name: &str, out: Option<&Path>) {
-        let mut command = self.program();
-        command.args(["access", what, name, "--table"]);
+        let mut command = self.chomp(&format!("access {what} {name} --table"));
         command.arg(self.table());
         if let Some(out) = out {
             command.arg("--out").arg(out);
         }
-        let changed = end(&mut command);
-        assert_eq!(changed.code, Some(0), "{changed:?}");
+        end(&mut command).done();
     }
 
     pub(crate) fn start(&self, command: &mut Command) -> Process {
@@ -178,11 +171,24 @@ impl Cluster {
         coordinator
     }
 
+    /// Starts a coordinator that ends when the table is there, and waits until it listens.
+    pub(crate) fn begin(&self, bits: u32, range_bits: u32) -> Process {
+        self.start_coordinator(self.coordinator(bits, range_bits).arg("--exit-when-done"))
+    }
+
+    /// Starts a worker with the owner's access file.
+    pub(crate) fn join(&self, name: &str) -> Process {
+        self.start(&mut self.worker(name))
+    }
+
+    /// Waits until the journal has more than `least` ranges.
+    pub(crate) fn wait_for_ranges(&self, least: u64) {
+        wait_for("some ranges", || ranges_done(&self.table()) > least);
+    }
+
     /// The output of `chomp status --json`.
     pub(crate) fn status(&self) -> Value {
-        let mut command = self.program();
-        command.args(["status", "--json", "--access"]);
-        end(command.arg(self.access())).summary()
+        end(self.chomp("status --json --access").arg(self.access())).summary()
     }
 
     /// A number of `/metrics`.
@@ -292,6 +298,12 @@ impl Process {
         ended.expect("it has ended")
     }
 
+    /// Asks it to stop, and waits for its end.
+    pub(crate) fn stop(self) -> Ended {
+        self.send(Signal::SIGTERM);
+        self.wait()
+    }
+
     /// Kills it; what it left behind says whether it had ended before.
     pub(crate) fn kill(mut self) -> Ended {
         self.child.kill().unwrap();
@@ -324,6 +336,48 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// A server of tables.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) process: Process,
+    pub(crate) port: u16,
+}
+
+impl Server {
+    /// Serves the tables in a directory, with these words more on the command line and with limits of connections divided by
+    /// `haste`, and waits until it listens.
+    pub(crate) fn start(haste: u32, table: &Path, home: &Path, more: &str) -> Server {
+        let port = free_port();
+        let mut command = at_home(serve_tables(table, port), home);
+        hasten(command.args(more.split_whitespace()), haste);
+        let mut process = Process::start(&mut command, home);
+        wait_for("a server", || {
+            let ended = process.ended();
+            assert!(ended.is_none(), "{ended:?}");
+            process.said().contains("serving http://")
+        });
+        Server { process, port }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
+
+/// `chomp serve` for the tables in a directory.
+pub(crate) fn serve_tables(table: &Path, port: u16) -> Command {
+    let mut command = chomp(&format!("serve --http 127.0.0.1:{port} --table"));
+    command.arg(table);
+    command
+}
+
+/// Waits until somebody listens there.
+pub(crate) fn wait_to_answer(port: u16) {
+    wait_for("a server that listens", || {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
 }
 
 /// Waits until `condition` holds. What does not come in minutes never will.

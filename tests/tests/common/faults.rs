@@ -51,22 +51,18 @@ impl Faults {
         command.env("CHOMP_TEST_FAULTS", self.file())
     }
 
-    /// Has such calls on paths that contain `part` fail from now on; those that end with it, if `part` ends with `$`.
-    pub(crate) fn fail(&self, call: &str, part: &str, error: Errno) {
-        self.set(call, part, error as i32);
-    }
-
-    /// Has such calls hang from now on.
-    pub(crate) fn hang(&self, call: &str, part: &str) {
-        self.set(call, part, 0);
+    /// Has such calls on paths that contain `part` fail from now on, or hang if there is no error; those that end with it,
+    /// if `part` ends with `$`.
+    pub(crate) fn set(&self, call: &str, part: &str, error: Option<Errno>) {
+        self.write(call, part, error.map_or(0, |error| error as i32));
     }
 
     /// Sets the clock ahead by `seconds` from now on.
     pub(crate) fn jump(&self, seconds: i32) {
-        self.set("clock", "-", seconds);
+        self.write("clock", "-", seconds);
     }
 
-    fn set(&self, call: &str, part: &str, number: i32) {
+    fn write(&self, call: &str, part: &str, number: i32) {
         let new = self.folder.path().join("new");
         fs::write(&new, format!("{call} {part} {number}\n")).unwrap();
         fs::rename(new, self.file()).unwrap();

@@ -10,6 +10,7 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use serde_json::Value;
 
 /// The answer of a server.
 #[derive(Clone, Debug)]
@@ -23,6 +24,10 @@ pub(crate) struct Response {
 impl Response {
     pub(crate) fn text(&self) -> String {
         String::from_utf8(self.body.clone()).unwrap()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {

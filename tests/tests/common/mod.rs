@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 pub(crate) mod cluster;
+pub(crate) mod cpus;
 pub(crate) mod faults;
 pub(crate) mod http;
 pub(crate) mod netns;
@@ -12,11 +13,12 @@ pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chomp_store::objects::LocalStorage;
 use chomp_store::{Ledger, journal};
@@ -74,6 +76,32 @@ pub(crate) fn program() -> Command {
     command
 }
 
+/// The program with this command line, whose words have no spaces.
+pub(crate) fn chomp(line: &str) -> Command {
+    let mut command = program();
+    command.args(line.split_whitespace());
+    command
+}
+
+/// Another program that runs this command with its environment.
+pub(crate) fn wrapped(wrapper: &str, args: &[&str], command: &Command) -> Command {
+    let mut outer = Command::new(wrapper);
+    outer.args(args);
+    outer.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        outer.current_dir(folder);
+    }
+    outer.stdin(Stdio::null());
+    outer.stdout(Stdio::piped()).stderr(Stdio::piped());
+    outer
+}
+
 /// Divides leases, limits of connections, patience and pauses of the program by `haste`.
 pub(crate) fn hasten(command: &mut Command, haste: u32) -> &mut Command {
     command.env("CHOMP_TEST_HASTE", haste.to_string())
@@ -81,9 +109,8 @@ pub(crate) fn hasten(command: &mut Command, haste: u32) -> &mut Command {
 
 /// `chomp run --json` for the table of `bits` bits in `table`.
 pub(crate) fn run(table: &Path, bits: u32) -> Command {
-    let mut command = program();
-    command.args(["run", "--json", "--threads", "2", "--bits"]);
-    command.arg(bits.to_string()).arg("--table").arg(table);
+    let mut command = chomp(&format!("run --json --threads 2 --bits {bits} --table"));
+    command.arg(table);
     command
 }
 
@@ -101,6 +128,18 @@ pub(crate) fn start(command: &mut Command) -> Child {
 /// Runs `command` to its end.
 pub(crate) fn end(command: &mut Command) -> Ended {
     wait(start(command))
+}
+
+/// Runs a command with `input` on stdin.
+pub(crate) fn ask(command: &mut Command, input: String) -> Ended {
+    command.stdin(Stdio::piped());
+    let mut child = start(command);
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let ended = wait(child);
+    // It may have ended before it had read all.
+    drop(writer.join().expect("the writer ends"));
+    ended
 }
 
 /// Waits for the end of `child`; one that hangs is killed, so that its test fails.
@@ -155,10 +194,38 @@ pub(crate) fn wait_until(child: &mut Child, condition: impl Fn() -> bool) -> boo
 }
 
 impl Ended {
+    /// Asserts the exit code.
+    pub(crate) fn exits(self, code: i32) -> Ended {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    /// Asserts that all went well.
+    pub(crate) fn done(self) -> Ended {
+        self.exits(0)
+    }
+
     /// The summary of a run that is done.
     pub(crate) fn summary(&self) -> Value {
         assert_eq!(self.code, Some(0), "{self:?}");
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The summary of a run that has made the table with this fingerprint.
+    pub(crate) fn made(&self, known: &str) -> Value {
+        let summary = self.summary();
+        assert_eq!(fingerprint(&summary), known, "{self:?}");
+        summary
+    }
+
+    /// Asserts that there was a message with this text.
+    pub(crate) fn says(&self, text: &str) {
+        assert!(self.stderr.contains(text), "no {text:?} in {self:?}");
+    }
+
+    /// Asserts that no message had this text.
+    pub(crate) fn says_nothing_of(&self, text: &str) {
+        assert!(!self.stderr.contains(text), "{text:?} is in {self:?}");
     }
 
     /// Asserts the exit code, and that the message has all of `texts` and stdout nothing.
@@ -166,7 +233,7 @@ impl Ended {
         assert_eq!(self.code, Some(code), "{self:?}");
         assert_eq!(self.stdout, "", "{self:?}");
         for text in texts {
-            assert!(self.stderr.contains(text), "no {text:?} in {self:?}");
+            self.says(text);
         }
     }
 }
@@ -195,14 +262,39 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// The directory of a finished table of `bits` bits.
+pub(crate) fn finished(bits: u32) -> TempDir {
+    let directory = folder();
+    end(&mut run(directory.path(), bits)).summary();
+    directory
+}
+
 /// The directory of a finished table of `bits` bits, which the first test that needs it makes.
 pub(crate) fn made_once(table: &'static OnceLock<TempDir>, bits: u32) -> &'static Path {
-    let directory = table.get_or_init(|| {
-        let directory = folder();
-        end(&mut run(directory.path(), bits)).summary();
-        directory
-    });
-    directory.path()
+    table.get_or_init(|| finished(bits)).path()
+}
+
+/// The seconds since 1970.
+pub(crate) fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.expect("a time after 1970").as_secs()
+}
+
+pub(crate) fn exists(path: &Path) -> bool {
+    path.try_exists().expect("a place that can be looked at")
+}
+
+/// The JSON in a file.
+pub(crate) fn read_json(path: &Path) -> Value {
+    let bytes = fs::read(path).expect("a file that is there");
+    serde_json::from_slice(&bytes).expect("JSON")
+}
+
+/// Changes the bytes of a file.
+pub(crate) fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(path).expect("a file that is there");
+    change(&mut bytes);
+    fs::write(path, bytes).expect("a file that may be changed");
 }
 
 /// A folder of a test: in memory, where there is room. A kill loses nothing that was written, and a sync takes no time

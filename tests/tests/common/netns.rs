@@ -5,8 +5,8 @@
 
 use std::process::Command;
 
-use super::cluster::Cluster;
-use super::cluster::Process;
+use super::cluster::{Cluster, Process};
+use super::wrapped;
 
 /// Where the coordinator is.
 pub(crate) const COORDINATOR: usize = 0;
@@ -44,26 +44,19 @@ impl Network {
             "netns exec {router} sysctl -qw net.ipv4.ip_forward=1"
         ))?;
         for host in 0..hosts {
-            let inside = network.namespace(host);
-            ip(&format!("netns add {inside}"))?;
-            ip(&format!(
-                "link add to{host} netns {router} type veth peer name out netns {inside}"
-            ))?;
-            ip(&format!(
-                "-n {router} addr add {}/24 dev to{host}",
-                gateway(host)
-            ))?;
-            ip(&format!("-n {router} link set to{host} up"))?;
-            ip(&format!(
-                "-n {inside} addr add {}/24 dev out",
-                address(host)
-            ))?;
-            ip(&format!("-n {inside} link set lo up"))?;
-            ip(&format!("-n {inside} link set out up"))?;
-            ip(&format!(
-                "-n {inside} route add default via {}",
-                gateway(host)
-            ))?;
+            let (inside, gateway) = (network.namespace(host), format!("10.77.{host}.1"));
+            for command in [
+                format!("netns add {inside}"),
+                format!("link add to{host} netns {router} type veth peer name out netns {inside}"),
+                format!("-n {router} addr add {gateway}/24 dev to{host}"),
+                format!("-n {router} link set to{host} up"),
+                format!("-n {inside} addr add {}/24 dev out", address(host)),
+                format!("-n {inside} link set lo up"),
+                format!("-n {inside} link set out up"),
+                format!("-n {inside} route add default via {gateway}"),
+            ] {
+                ip(&command)?;
+            }
         }
         Ok(network)
     }
@@ -78,61 +71,54 @@ impl Network {
 
     /// Starts a process on a host.
     pub(crate) fn start(&self, host: usize, cluster: &Cluster, command: &Command) -> Process {
-        let mut inside = Command::new("ip");
-        inside.args(["netns", "exec", &self.namespace(host)]);
-        inside.arg(command.get_program()).args(command.get_args());
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => inside.env(name, value),
-                None => inside.env_remove(name),
-            };
-        }
-        cluster.start(&mut inside)
+        let namespace = ["netns", "exec", &self.namespace(host)];
+        cluster.start(&mut wrapped("ip", &namespace, command))
     }
 
     /// Cuts the link of a host.
     pub(crate) fn cut(&self, host: usize, cut: Cut) {
-        let (router, address) = (self.router(), address(host));
-        let [outwards, inwards] = rules(host);
-        let rule = |number, which, kind| {
-            let added = ip(&format!(
-                "-n {router} rule add pref {number} {which} {address} {kind}"
-            ));
-            added.expect("the network of this test");
-        };
-        match cut {
-            Cut::Both => {
-                rule(outwards, "from", "blackhole");
-                rule(inwards, "to", "blackhole");
-            }
-            Cut::Outwards => rule(outwards, "from", "blackhole"),
-            Cut::Inwards => rule(inwards, "to", "blackhole"),
-            Cut::Unreachable => {
-                rule(outwards, "from", "unreachable");
-                rule(inwards, "to", "unreachable");
-            }
-            Cut::Unplugged => self.plug(host, "down"),
+        let address = address(host);
+        for (number, which) in cut.rules(host) {
+            let kind = match cut {
+                Cut::Unreachable => "unreachable",
+                _ => "blackhole",
+            };
+            self.change(&format!("rule add pref {number} {which} {address} {kind}"));
+        }
+        if cut == Cut::Unplugged {
+            self.change(&format!("link set to{host} down"));
         }
     }
 
     /// Undoes a cut.
     pub(crate) fn mend(&self, host: usize, cut: Cut) {
-        let [outwards, inwards] = rules(host);
-        let numbers: &[usize] = match cut {
-            Cut::Both | Cut::Unreachable => &[outwards, inwards],
-            Cut::Outwards => &[outwards],
-            Cut::Inwards => &[inwards],
-            Cut::Unplugged => return self.plug(host, "up"),
-        };
-        for number in numbers {
-            let deleted = ip(&format!("-n {} rule del pref {number}", self.router()));
-            deleted.expect("the network of this test");
+        for (number, _) in cut.rules(host) {
+            self.change(&format!("rule del pref {number}"));
+        }
+        if cut == Cut::Unplugged {
+            self.change(&format!("link set to{host} up"));
         }
     }
 
-    fn plug(&self, host: usize, state: &str) {
-        let set = ip(&format!("-n {} link set to{host} {state}", self.router()));
-        set.expect("the network of this test");
+    /// Changes the router.
+    fn change(&self, what: &str) {
+        let changed = ip(&format!("-n {} {what}", self.router()));
+        changed.expect("the network of this test");
+    }
+}
+
+impl Cut {
+    /// The router's rules that are a cut: their numbers, and whether they are for what comes from a host or for what
+    /// goes there. The numbers are lower than that of the rule by which it finds itself, so none is about the router's
+    /// own addresses.
+    fn rules(self, host: usize) -> Vec<(usize, &'static str)> {
+        let (outwards, inwards) = ((100 + 2 * host, "from"), (101 + 2 * host, "to"));
+        match self {
+            Cut::Both | Cut::Unreachable => vec![outwards, inwards],
+            Cut::Outwards => vec![outwards],
+            Cut::Inwards => vec![inwards],
+            Cut::Unplugged => Vec::new(),
+        }
     }
 }
 
@@ -148,16 +134,6 @@ impl Drop for Network {
 
 pub(crate) fn address(host: usize) -> String {
     format!("10.77.{host}.2")
-}
-
-fn gateway(host: usize) -> String {
-    format!("10.77.{host}.1")
-}
-
-/// The numbers of the router's rules for what comes from a host, and for what goes there. Lower
-/// than that of the rule by which it finds itself, so none is about the router's own addresses.
-fn rules(host: usize) -> [usize; 2] {
-    [100 + 2 * host, 101 + 2 * host]
 }
 
 fn ip(arguments: &str) -> Result<(), String> {

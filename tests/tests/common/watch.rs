@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Ended, end};
+use super::{Ended, end, wrapped};
 
 /// The calls that matter.
 const CALLS: &str = "trace=openat,write,pwrite64,writev,ftruncate,copy_file_range,sendfile,fallocate,\
@@ -32,37 +32,12 @@ pub(crate) struct Watched {
 
 /// Runs a command to its end, watched. Of each thread the sync of number `failing` fails, if there is one.
 pub(crate) fn watch(command: &Command, trace: &Path, failing: Option<usize>) -> Watched {
-    let mut strace = Command::new("strace");
-    strace.args([
-        "-f",
-        "-y",
-        "-qq",
-        "-s",
-        "0",
-        "-e",
-        "signal=none",
-        "-e",
-        CALLS,
-    ]);
-    if let Some(number) = failing {
-        let fault = format!("inject=fsync,fdatasync:error=EIO:when={number}");
-        strace.args(["-e", &fault]);
-    }
-    strace.arg("-o").arg(trace);
-    strace.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => strace.env(name, value),
-            None => strace.env_remove(name),
-        };
-    }
-    if let Some(folder) = command.get_current_dir() {
-        strace.current_dir(folder);
-    }
-    strace.stdin(std::process::Stdio::null());
-    strace.stdout(std::process::Stdio::piped());
-    strace.stderr(std::process::Stdio::piped());
-    let ended = end(&mut strace);
+    let out = trace.to_str().unwrap();
+    let mut options: Vec<&str> = "-f -y -qq -s 0 -e signal=none -o".split(' ').collect();
+    options.extend([out, "-e", CALLS]);
+    let fault = failing.map(|number| format!("inject=fsync,fdatasync:error=EIO:when={number}"));
+    options.extend(fault.iter().flat_map(|fault| ["-e", fault]));
+    let ended = end(&mut wrapped("strace", &options, command));
     let text = fs::read_to_string(trace).unwrap();
     let mut begun = BTreeMap::<&str, &str>::new();
     let mut calls = Vec::new();
@@ -142,15 +117,13 @@ impl Disk {
     fn step(&mut self, call: &Call, root: &Path, last: Option<&str>) -> bool {
         let quoted: Vec<PathBuf> = call.paths(root);
         let open: Option<PathBuf> = call.open_file().filter(|path| path.starts_with(root));
+        let own_name = |path: &Path| format!("{} is written under its own name", path.display());
         match &*call.name {
             "openat" => {
                 let path = quoted.last().unwrap();
                 if call.arguments.contains("O_CREAT") && path.starts_with(root) {
-                    assert!(
-                        !is_for_good(path) || !call.arguments.contains("O_TRUNC"),
-                        "{} is written under its own name",
-                        path.display()
-                    );
+                    let empties = call.arguments.contains("O_TRUNC");
+                    assert!(!is_for_good(path) || !empties, "{}", own_name(path));
                     self.unsynced.insert(path.clone());
                 }
             }
@@ -169,18 +142,11 @@ impl Disk {
                 }
                 assert!(
                     !self.unsynced.contains(from),
-                    "{} gets its name before it is synced",
+                    "{} is named unsynced",
                     to.display()
                 );
-                if to
-                    .file_name()
-                    .is_some_and(|name| Some(name) == last.map(AsRef::as_ref))
-                {
-                    assert!(
-                        self.unnamed.is_empty(),
-                        "{:?} are not there yet",
-                        self.unnamed
-                    );
+                if last.is_some_and(|last| to.ends_with(last)) {
+                    assert!(self.unnamed.is_empty(), "not there yet: {self:?}");
                 }
                 self.unnamed.insert(to.clone());
                 return true;
@@ -194,11 +160,7 @@ impl Disk {
             _ => {
                 // A write of any kind.
                 if let Some(path) = open {
-                    assert!(
-                        !is_for_good(&path),
-                        "{} is written under its own name",
-                        path.display()
-                    );
+                    assert!(!is_for_good(&path), "{}", own_name(&path));
                     self.unsynced.insert(path);
                 }
             }

@@ -162,11 +162,10 @@ impl Browser {
     fn point(&self, css: &str, clicks: usize) {
         let to = json!({"type": "pointerMove", "x": 0, "y": 0, "origin": self.find(css)});
         let click = ["pointerDown", "pointerUp"].map(|what| json!({"type": what, "button": 0}));
-        let actions: Vec<Value> = [to]
-            .into_iter()
-            .chain(vec![click; clicks].concat())
-            .collect();
-        self.act("pointer", &actions);
+        self.act(
+            "pointer",
+            &[vec![to], vec![click; clicks].concat()].concat(),
+        );
     }
 
     pub(crate) fn double_click(&self, css: &str) {

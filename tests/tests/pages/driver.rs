@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::common::cluster::{free_port, wait_for};
+use crate::common::cluster::{free_port, wait_to_answer};
 use crate::common::http::{body_length, read_head};
 use crate::engine::Engine;
 
@@ -63,9 +63,7 @@ impl Driver {
             session: "/session".to_owned(),
             guard,
         };
-        wait_for("the driver", || {
-            TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
+        wait_to_answer(port);
         let wanted = engine.wanted(&browser, &driver.folder, calm);
         let wanted = json!({"capabilities": {"alwaysMatch": wanted}});
         let started = driver.call("POST", "", &wanted.to_string()).unwrap();

@@ -62,11 +62,8 @@ impl Engine {
             Engine::Chromium => {
                 let profile = format!("--user-data-dir={}", folder.display());
                 let calm = calm.then_some("--force-prefers-reduced-motion");
-                let flags: Vec<&str> = FLAGS
-                    .into_iter()
-                    .chain([&profile[..]])
-                    .chain(calm)
-                    .collect();
+                let flags = FLAGS.into_iter().chain([&profile[..]]).chain(calm);
+                let flags: Vec<&str> = flags.collect();
                 json!({
                     "browserName": "chrome",
                     "goog:chromeOptions": {"binary": browser, "args": flags},
@@ -96,8 +93,7 @@ impl Engine {
 fn on_path(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let mut files = names
-        .iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    let in_folders = |name| folders.iter().map(move |folder| folder.join(name));
+    let mut files = names.iter().flat_map(in_folders);
     files.find(|file| file.is_file())
 }

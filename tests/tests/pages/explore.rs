@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::browser::{Browser, Key, calm};
 use crate::common::cluster::wait_for;
 use crate::common::random::Random;
-use crate::site::{BITS, Cell, Site, Twin, cell, digits, list, number, text, word};
+use crate::site::{BITS, Cell, Site, Twin, cell, cells, digits, list, number, text, word};
 use chomp_testing::trials;
 
 fn opened(site: &Site) -> Option<Browser> {
@@ -18,7 +18,7 @@ fn opened(site: &Site) -> Option<Browser> {
 }
 
 /// The texts of the cells of a table, row by row.
-fn cells(browser: &Browser, table: &str) -> Vec<Vec<String>> {
+fn texts(browser: &Browser, table: &str) -> Vec<Vec<String>> {
     let rows = browser.value(&format!(
         "[...document.querySelectorAll('{table} tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))"
     ));
@@ -26,11 +26,10 @@ fn cells(browser: &Browser, table: &str) -> Vec<Vec<String>> {
 }
 
 fn named(cells: &[Cell]) -> String {
-    let names: Vec<String> = cells
+    let names = cells
         .iter()
-        .map(|(row, column)| format!("({row}, {column})"))
-        .collect();
-    names.join(", ")
+        .map(|(row, column)| format!("({row}, {column})"));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 #[test]
@@ -45,11 +44,8 @@ fn the_map_is_right_for_every_board() {
             button.className, button.textContent, button.getAttribute('aria-label')]);",
     );
     let boards = list(&found);
-    assert_eq!(
-        boards.len(),
-        (BITS as usize - 1) * BITS as usize / 2,
-        "all with rows + columns <= bits"
-    );
+    let all = (BITS as usize - 1) * BITS as usize / 2;
+    assert_eq!(boards.len(), all, "all with rows + columns <= bits");
     for board in boards {
         let (rows, columns) = (number(&board[0]), number(&board[1]));
         let winning = twin.winning_moves(&vec![columns; rows as usize]);
@@ -59,32 +55,26 @@ fn the_map_is_right_for_every_board() {
             1 => ("one", String::new()),
             several => ("several", several.to_string()),
         };
-        assert_eq!(
-            (&board[3], &board[4]),
-            (&json!(class), &json!(shown)),
-            "{board}"
-        );
+        assert_eq!(board[3], class, "{board}");
+        assert_eq!(board[4], shown, "{board}");
         let label = board[5].as_str().unwrap();
-        assert!(
-            label.starts_with(&format!("{rows} × {columns}: ")),
-            "{board}"
-        );
+        let begin = format!("{rows} × {columns}: ");
+        assert!(label.starts_with(&begin), "{board}");
         for (row, column) in &winning {
             assert!(label.contains(&format!("({row}, {column})")), "{board}");
         }
     }
 
-    let all = cells(&browser, "#boards");
-    let several = cells(&browser, "#several");
+    let all = texts(&browser, "#boards");
+    let several = texts(&browser, "#several");
     let mut expected = Vec::new();
     for rows in 1..BITS {
         for columns in rows..=BITS - rows {
             let mut row = vec![rows.to_string(), columns.to_string()];
             let winning = twin.winning_moves(&vec![columns; rows as usize]);
-            row.push(if winning.is_empty() {
-                "none".to_owned()
-            } else {
-                named(&winning)
+            row.push(match &winning[..] {
+                [] => "none".to_owned(),
+                winning => named(winning),
             });
             expected.push((winning.len(), row));
         }
@@ -108,10 +98,8 @@ fn the_map_leads_to_boards_by_click_and_key() {
     };
     browser.click("#map button[data-rows='10'][data-columns='8']");
     browser.wait("location.hash === '#position=10x8'");
-    browser.wait_to_say(
-        "#outcome",
-        "Winning, with 2 winning moves: (6, 5) and (9, 4).",
-    );
+    let outcome = "Winning, with 2 winning moves: (6, 5) and (9, 4).";
+    browser.wait_to_say("#outcome", outcome);
     browser.press(&[Key::Up, Key::Right, Key::Right]);
     browser.wait_to_say("#map-told", "9 × 9: 1 winning first move, (2, 2).");
     browser.press(&[Key::Home, Key::Up]);
@@ -152,19 +140,16 @@ fn the_outcome_of_each_move_is_right() {
         } else {
             format!("Winning, with {} winning move", winning.len())
         };
+        let shown = text(&rows);
         browser.wait(&format!(
-            "document.querySelector('#facts dd').textContent === '{}'",
-            text(&rows)
+            "document.querySelector('#facts dd').textContent === '{shown}'"
         ));
         browser.wait_to_say("#outcome", &told);
         let of = |class: &str| {
             let found = browser.value(&format!(
                 "[...document.querySelectorAll('#board .{class}')].map((cell) => [Number(cell.dataset.row), Number(cell.dataset.column)])"
             ));
-            let cells = list(&found)
-                .iter()
-                .map(|cell| (number(&cell[0]), number(&cell[1])));
-            cells.collect::<Vec<Cell>>()
+            cells(&found)
         };
         let mut wins = of("wins");
         wins.sort_unstable();
@@ -172,10 +157,8 @@ fn the_outcome_of_each_move_is_right() {
         let area = word(&rows).area() as usize;
         assert_eq!(wins.len() + of("loses").len(), area, "{rows:?}");
         let facts = browser.text("#facts").replace(',', "");
-        assert!(
-            facts.contains(&format!("= {}", word(&rows).get())),
-            "{facts}"
-        );
+        let number = format!("= {}", word(&rows).get());
+        assert!(facts.contains(&number), "{facts}");
     });
 
     // A move leads to what it leaves.
@@ -250,12 +233,8 @@ fn boards_of_a_box_are_on_the_map_too() {
     }
     // The table does not know the board itself.
     assert_eq!(browser.text("#facts"), position);
-    let listed = [
-        1.to_string(),
-        longest.to_string(),
-        "(1, 2), (1, 3), (1, 4)".into(),
-    ];
-    assert!(cells(&browser, "#several").contains(&listed.to_vec()));
+    let listed = ["1", &longest.to_string(), "(1, 2), (1, 3), (1, 4)"].map(str::to_owned);
+    assert!(texts(&browser, "#several").contains(&listed.to_vec()));
 }
 
 #[test]
@@ -266,10 +245,9 @@ fn the_charts_have_the_counts() {
     };
     browser.wait("document.querySelector('#by-area svg') !== null");
     let numbers = |table: &str| -> Vec<Vec<u64>> {
-        let rows = cells(&browser, table);
-        rows.iter()
-            .map(|row| row.iter().map(|text| digits(text)).collect())
-            .collect()
+        let rows = texts(&browser, table).into_iter();
+        let numbers = rows.map(|row| row.iter().map(|text| digits(text)).collect());
+        numbers.collect()
     };
     let by_bits: Vec<Vec<u64>> = (2..=BITS)
         .map(|bits| {
@@ -286,53 +264,38 @@ fn the_charts_have_the_counts() {
     // Each point can be read with the keys, and the drawing has them all.
     for (chart, rows) in [("#by-bits", &by_bits), ("#by-area", &by_area)] {
         let figure = format!("document.querySelector('{chart} .figure')");
-        let dots = browser.value(&format!(
-            "document.querySelectorAll('{chart} circle').length"
-        ));
-        assert_eq!(dots, json!(rows.len()));
+        let dots = browser.number_of(&format!("{chart} circle"));
+        assert_eq!(dots, rows.len() as u64);
         browser.run(&format!("{figure}.focus();"));
         browser.press(&[Key::Home]);
         for row in rows {
-            let told = browser.value(&format!("{figure}.getAttribute('aria-valuetext')"));
+            let value = |name: &str| browser.value(&format!("{figure}.getAttribute('{name}')"));
+            let told = value("aria-valuetext");
             let told = told.as_str().unwrap().replace(',', "");
             let noun = if row[1] == 1 { "position" } else { "positions" };
-            assert!(
-                told.starts_with(&format!("{} losing {noun} of ", row[1])),
-                "{told}"
-            );
-            assert_eq!(
-                browser.value(&format!("{figure}.getAttribute('aria-valuenow')")),
-                row[0].to_string()
-            );
-            assert_eq!(
-                browser.text(&format!("{chart} .reading")).replace(',', ""),
-                told
-            );
+            let begin = format!("{} losing {noun} of ", row[1]);
+            assert!(told.starts_with(&begin), "{told}");
+            assert_eq!(value("aria-valuenow"), row[0].to_string());
+            let reading = browser.text(&format!("{chart} .reading"));
+            assert_eq!(reading.replace(',', ""), told);
             browser.press(&[Key::Right]);
         }
         heights_follow(&browser, chart, rows);
     }
 
     let folder = browser.downloads();
+    let heads = ["bits,losing_at_most,losing_exactly", "cells,losing"];
     for (chart, name, head, rows) in [
-        (
-            "#by-bits",
-            "bits",
-            "bits,losing_at_most,losing_exactly",
-            &by_bits,
-        ),
-        ("#by-area", "area", "cells,losing", &by_area),
+        ("#by-bits", "bits", heads[0], &by_bits),
+        ("#by-area", "area", heads[1], &by_area),
     ] {
         browser.click(&format!("{chart} a[download]"));
         let file = folder.join(format!("chomp-losing-by-{name}-{BITS}.csv"));
-        let lines = rows.iter().map(|row| {
+        let mut expected = format!("{head}\n");
+        for row in rows {
             let row: Vec<String> = row.iter().map(u64::to_string).collect();
-            row.join(",")
-        });
-        let expected: String = std::iter::once(head.to_owned())
-            .chain(lines)
-            .map(|line| line + "\n")
-            .collect();
+            expected += &(row.join(",") + "\n");
+        }
         wait_for("a download", || {
             fs::read_to_string(&file).is_ok_and(|text| text == expected)
         });
@@ -349,11 +312,8 @@ fn heights_follow(browser: &Browser, chart: &str, rows: &[Vec<u64>]) {
     for (height, row) in heights.iter().zip(rows) {
         for (other, other_row) in heights.iter().zip(rows) {
             // The larger, the nearer to the top, where y is 0.
-            assert_eq!(
-                other.total_cmp(height),
-                row[1].cmp(&other_row[1]),
-                "{chart}: {row:?} {other_row:?}"
-            );
+            let (drawn, is) = (other.total_cmp(height), row[1].cmp(&other_row[1]));
+            assert_eq!(drawn, is, "{chart}: {row:?} {other_row:?}");
         }
     }
 }

@@ -68,16 +68,10 @@ fn a_game_can_be_played_with_keys_alone() {
     while browser.value(on_board) == false {
         browser.press(&[Key::Tab]);
         tabs += 1;
-        assert!(
-            tabs < 12,
-            "{:?}",
-            browser.value("document.activeElement.outerHTML")
-        );
+        let focus = browser.value("document.activeElement.outerHTML");
+        assert!(tabs < 12, "{focus}");
     }
-    assert_eq!(
-        browser.value("document.querySelectorAll('#board [tabindex=\"0\"]').length"),
-        1
-    );
+    assert_eq!(browser.number_of("#board [tabindex='0']"), 1);
     while shown.turn == "you" {
         let wanted = twin.winning_moves(&shown.rows)[0];
         go_to(&browser, wanted);
@@ -90,11 +84,7 @@ fn a_game_can_be_played_with_keys_alone() {
         let outline = "getComputedStyle(document.activeElement).outlineStyle";
         assert_eq!(browser.value(outline), "solid", "the focus is seen");
         let last = browser.shown();
-        browser.press(&[if last.at % 4 == 0 {
-            Key::Enter
-        } else {
-            Key::Space
-        }]);
+        browser.press(&[[Key::Enter, Key::Space][usize::from(last.at % 4 > 0)]]);
         shown = browser.wait_for_turn(last.moves.len() + 2);
     }
     assert_eq!(browser.text("#turn"), "You won");

@@ -1,10 +1,8 @@
 //! Hints show every winning move, and no other.
 
-use serde_json::json;
-
 use crate::browser::{Browser, calm};
 use crate::common::random::Random;
-use crate::site::{Cell, Site, Twin, any_cell, cell, list, number, take, text, word};
+use crate::site::{Cell, Site, Twin, any_cell, cell, cells, take, text, word};
 use chomp_testing::trials;
 
 const MARKED: &str = "
@@ -12,9 +10,7 @@ const MARKED: &str = "
         .map((cell) => [Number(cell.dataset.row), Number(cell.dataset.column)]);";
 
 fn marked(browser: &Browser) -> Vec<Cell> {
-    let found = browser.run(MARKED);
-    let cell = |cell: &serde_json::Value| (number(&cell[0]), number(&cell[1]));
-    let mut cells: Vec<Cell> = list(&found).iter().map(cell).collect();
+    let mut cells = cells(&browser.run(MARKED));
     cells.sort_unstable();
     cells
 }
@@ -38,10 +34,9 @@ fn hints_are_the_winning_moves() {
             browser.wait_to_say("#hint", &number);
             let (row, column) = winning[0];
             browser.wait_to_say("#hint", &format!("({row}, {column})"));
-            let label = browser.value(&format!(
-                "document.querySelector({:?}).getAttribute('aria-label')",
-                cell(winning[0])
-            ));
+            let of = cell(winning[0]);
+            let label = format!("document.querySelector({of:?}).getAttribute('aria-label')");
+            let label = browser.value(&label);
             assert!(
                 label.as_str().unwrap().contains("a winning move"),
                 "{label}"
@@ -69,12 +64,10 @@ fn what_a_move_takes_is_shown_before_it_is_made() {
             browser.point_at(&cell(aimed));
             let left = take(&rows, aimed);
             let taken = word(&rows).area() - word(&left).area();
-            browser.wait_to_say(
-                "#aim",
-                &format!("({}, {}) takes {taken} cell", aimed.0, aimed.1),
-            );
-            let counted = browser.value("document.querySelectorAll('#board .aimed').length");
-            assert_eq!(counted, json!(taken), "{rows:?} {aimed:?}");
+            let told = format!("({}, {}) takes {taken} cell", aimed.0, aimed.1);
+            browser.wait_to_say("#aim", &told);
+            let counted = browser.number_of("#board .aimed");
+            assert_eq!(counted, u64::from(taken), "{rows:?} {aimed:?}");
         }
         // Nothing was taken by that.
         assert_eq!(text(&browser.shown().rows), text(&rows));

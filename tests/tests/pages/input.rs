@@ -60,14 +60,8 @@ fn links_that_hold_no_game_say_so() {
     let site = Site::new();
     for (link, reason) in [
         ("start=3,4", "Row 2 is longer"),
-        (
-            "start=3,2&moves=1-4",
-            "Move 1 takes a cell that is not there",
-        ),
-        (
-            "start=3,2&moves=1-2_1-2",
-            "Move 2 takes a cell that is not there",
-        ),
+        ("start=3,2&moves=1-4", "Move 1 takes a cell that is not"),
+        ("start=3,2&moves=1-2_1-2", "Move 2 takes a cell that is not"),
         ("start=3,2&moves=1", "is no move"),
         ("start=3,2&first=me", "who began"),
         ("start=3,2&at=-1", "which step"),
@@ -79,11 +73,7 @@ fn links_that_hold_no_game_say_so() {
         browser.open(&site.url(&format!("/play#{link}")));
         browser.wait_to_say("#notice", reason);
         let shown = browser.shown();
-        assert_eq!(
-            (shown.turn.as_str(), shown.moves.len()),
-            ("you", 0),
-            "{link}"
-        );
+        assert_eq!((&*shown.turn, shown.moves.len()), ("you", 0), "{link}");
     }
     browser.is_content();
 }
@@ -108,12 +98,13 @@ fn boards_are_those_that_the_table_covers() {
         let shown = browser.shown();
         let bits = word(&shown.rows).bits();
         assert!(bits <= BITS, "{shown:?}");
-        let moved_to = if moved == "rows" {
+        let is_rows = moved == "rows";
+        let moved_to = if is_rows {
             shown.rows.len()
         } else {
             shown.rows[0] as usize
         };
-        assert_eq!(moved_to, if moved == "rows" { rows } else { columns });
+        assert_eq!(moved_to, if is_rows { rows } else { columns });
     }
     browser.is_content();
 }
@@ -138,11 +129,8 @@ fn random_positions_can_be_won_if_that_is_wanted() {
             browser.click("#new-game");
             browser.wait("location.hash.startsWith('#start=')");
             let shown = browser.wait_for_turn(usize::from(first == "computer"));
-            let start: Vec<u32> = shown
-                .start
-                .split(',')
-                .map(|row| row.parse().unwrap())
-                .collect();
+            let rows = shown.start.split(',').map(|row| row.parse().unwrap());
+            let start: Vec<u32> = rows.collect();
             // You can win if whoever is to move first is in a position that suits you.
             assert_eq!(twin.is_losing(&start), first == "computer", "{shown:?}");
             starts.insert(shown.start);

@@ -6,9 +6,9 @@ use std::fs;
 use nix::sys::signal::Signal;
 
 use crate::browser::{Browser, calm};
-use crate::common::cluster::{Cluster, Process, free_port};
-use crate::common::{FINGERPRINT_20, FINGERPRINT_24};
-use crate::site::{digits, wait_to_answer};
+use crate::common::cluster::{Cluster, Server, free_port, wait_to_answer};
+use crate::common::{FINGERPRINT_20, FINGERPRINT_24, end, run};
+use crate::site::digits;
 
 /// The share that is done, in whole billionths: what is read back is what was compared.
 const DONE: &str = "Math.round(document.getElementById('done').value * 1e9)";
@@ -39,14 +39,14 @@ fn a_run_is_watched_while_it_goes_on() {
     let Some(browser) = calm() else { return };
     let cluster = Cluster::in_the_clear();
     let port = free_port();
-    let start = |bits: &str, table: &str| {
-        let mut command = cluster.program();
-        command.args("run --json --threads 1 --range-bits 15 --bits".split(' '));
-        command.args([bits, "--http", &format!("127.0.0.1:{port}"), "--table"]);
+    let start = |bits: u32, table: &str| {
+        let http = format!("--http 127.0.0.1:{port}");
+        let line = format!("run --json --threads 1 --range-bits 15 --bits {bits} {http} --table");
+        let mut command = cluster.chomp(&line);
         cluster.start(command.arg(cluster.home().join(table)))
     };
     // Nobody waits for the end of this one.
-    let run = start("34", "long");
+    let run = start(34, "long");
     wait_to_answer(port);
     browser.open(&format!("http://127.0.0.1:{port}/job"));
     browser.wait("!document.getElementById('live').hidden");
@@ -60,10 +60,8 @@ fn a_run_is_watched_while_it_goes_on() {
         let last = shares.last().copied().unwrap();
         browser.wait(&format!("{DONE} > {last}"));
         let share = browser.value(DONE).as_u64().unwrap();
-        assert!(
-            share > last && share <= 1_000_000_000,
-            "{share} after {last}"
-        );
+        let is_more = share > last && share <= 1_000_000_000;
+        assert!(is_more, "{share} after {last}");
         shares.push(share);
     }
     let (done, all) = ranges(&browser);
@@ -73,11 +71,10 @@ fn a_run_is_watched_while_it_goes_on() {
     browser.is_content();
 
     // It ends with the run, and no run waits for those who watch.
-    run.send(Signal::SIGTERM);
-    run.wait();
+    run.stop();
     browser.wait_to_say("#fresh", "Connecting again.");
     browser.hurry();
-    assert_eq!(start("24", "short").wait().code, Some(0));
+    assert_eq!(start(24, "short").wait().code, Some(0));
     browser.wait_to_say("#fresh", "Connecting again.");
 }
 
@@ -120,18 +117,12 @@ fn a_job_that_needs_a_token_is_shown_to_those_who_have_it() {
     browser.wait_to_say("#phase", "Ranges are being evaluated.");
     browser.wait_to_say("#workers", "No worker is there.");
     // It is kept for this tab alone, and not shown.
-    assert_eq!(
-        browser.value("sessionStorage.getItem('chomp-token')"),
-        cluster.token()
-    );
-    assert_eq!(
-        browser.value("localStorage.length + document.cookie.length"),
-        0
-    );
-    assert_eq!(
-        browser.value("document.documentElement.outerHTML.includes('chomp1-')"),
-        false
-    );
+    let kept = browser.value("sessionStorage.getItem('chomp-token')");
+    assert_eq!(kept, cluster.token());
+    let kept_for_longer = "localStorage.length + document.cookie.length";
+    assert_eq!(browser.value(kept_for_longer), 0);
+    let is_shown = "document.documentElement.outerHTML.includes('chomp1-')";
+    assert_eq!(browser.value(is_shown), false);
     browser.reload();
     browser.wait_to_say("#phase", "Ranges are being evaluated.");
     browser.is_content();
@@ -153,7 +144,7 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
     browser.is_content();
 
     // A worker that stands still, perhaps at the end of the job: so does what is shown.
-    let worker = cluster.start(&mut cluster.worker("slow"));
+    let worker = cluster.join("slow");
     browser.wait_to_say("#workers", "slow");
     browser.wait(&format!("{DONE} > 0"));
     worker.send(Signal::SIGSTOP);
@@ -178,12 +169,9 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
     assert_eq!(browser.text("#headline"), "The table of 24 bits");
     let (done, all) = ranges(&browser);
     assert_eq!((done, sums_of_bars(&browser)), (all, (all, all)));
-    let layers = browser.value("document.querySelectorAll('#layers title').length");
-    assert!(
-        browser
-            .text("#layers-told")
-            .starts_with(&format!("{layers} "))
-    );
+    let layers = browser.number_of("#layers title");
+    let told = browser.text("#layers-told");
+    assert!(told.starts_with(&format!("{layers} ")), "{told}");
     browser.wait("document.querySelector('#table').textContent.includes('24 bits')");
     // Its files are there to be fetched.
     browser.click("#shards-told");
@@ -203,14 +191,10 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
 #[test]
 fn a_finished_table_is_told_as_such() {
     let Some(browser) = calm() else { return };
-    let cluster = Cluster::in_the_clear();
-    crate::common::end(&mut crate::common::run(&cluster.table(), 20)).summary();
-    let mut command = cluster.program();
-    let address = format!("127.0.0.1:{}", cluster.port);
-    command.args(["serve", "--http", &address, "--table"]);
-    let server: Process = cluster.start(command.arg(cluster.table()));
-    wait_to_answer(cluster.port);
-    browser.open(&format!("http://{address}/job"));
+    let cluster = Cluster::new();
+    end(&mut run(&cluster.table(), 20)).summary();
+    let server = Server::start(1, &cluster.table(), cluster.home(), "");
+    browser.open(&format!("{}/job", server.url()));
     browser.wait_to_say("#facts", FINGERPRINT_20);
     assert_eq!(browser.text("#phase"), "The table is finished.");
     assert!(browser.is_hidden("#running"), "there is no job to tell of");

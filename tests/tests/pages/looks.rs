@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::browser::{Look, calm};
 use crate::common::files;
 use crate::common::http::get;
-use crate::site::{BITS, Site, list};
+use crate::site::{BITS, Site, cell, list};
 
 /// Light and dark.
 pub(crate) const DESKTOP: [Look; 2] = [
@@ -37,11 +37,11 @@ const PAGES: [(&str, &str, &str); 11] = [
     (
         "ichomp",
         "/games/ichomp#start=4x5%2F3x4%2F4,3,1%2F2x5&first=you",
-        "document.querySelector('.parts')",
+        PARTS,
     ),
     (
         "ichomp-late",
-        "/games/ichomp#start=5x4%2F3x10%2F4,3,1%2F2x5&first=you&moves=2-3-10_2-3-9_2-3-8_2-3-7_2-3-6_2-3-5_2-2-10_2-2-9_2-2-8_2-2-7_2-2-6_2-2-5_1-5-4_1-5-3_1-5-2_1-5-1_2-3-4_2-3-3_2-3-2_2-1-10_4-2-5_2-1-9",
+        LATE,
         "document.querySelector('.parts') && document.body.dataset.turn === 'you'",
     ),
     (
@@ -49,15 +49,11 @@ const PAGES: [(&str, &str, &str); 11] = [
         "/games/poisons#start=3x8%401,1%402,2&first=you",
         "document.querySelector('#drawing rect') && document.querySelector('.valued')",
     ),
-    (
-        "nim",
-        "/games/nim#start=3,4,5,7&first=you",
-        "document.querySelector('.parts')",
-    ),
+    ("nim", "/games/nim#start=3,4,5,7&first=you", PARTS),
     (
         "towers",
         "/games/towers#start=1-8,2-6,1-4,3-8,1-7,2-5,1-6,4-7&first=you",
-        "document.querySelector('.parts')",
+        PARTS,
     ),
     (
         "horse",
@@ -81,6 +77,8 @@ const PAGES: [(&str, &str, &str); 11] = [
     ),
     ("job", "/job", "document.querySelector('#facts dd')"),
 ];
+const PARTS: &str = "document.querySelector('.parts')";
+const LATE: &str = "/games/ichomp#start=5x4%2F3x10%2F4,3,1%2F2x5&first=you&moves=2-3-10_2-3-9_2-3-8_2-3-7_2-3-6_2-3-5_2-2-10_2-2-9_2-2-8_2-2-7_2-2-6_2-2-5_1-5-4_1-5-3_1-5-2_1-5-1_2-3-4_2-3-3_2-3-2_2-1-10_4-2-5_2-1-9";
 
 #[test]
 fn every_file_of_the_pages_is_served() {
@@ -170,10 +168,8 @@ const CUT: &str = "
         .map((element) => element.outerHTML.slice(0, 200));";
 
 fn texts(found: &Value) -> Vec<&str> {
-    list(found)
-        .iter()
-        .map(|text| text.as_str().unwrap())
-        .collect()
+    let texts = list(found).iter().map(|text| text.as_str().unwrap());
+    texts.collect()
 }
 
 #[test]
@@ -229,12 +225,9 @@ fn nothing_jumps_while_a_game_is_played() {
             browser.value("[...document.querySelectorAll('#board button, #undo, #new-game')].map((button) => button.parentElement.getBoundingClientRect().top + scrollY).join()")
         };
         let before = place();
-        for cell in [
-            "[data-row='4'][data-column='5']",
-            "[data-row='1'][data-column='3']",
-        ] {
-            let selector = format!("#board button{cell}:not(.gone)");
-            if browser.value(&format!("document.querySelector({selector:?}) !== null")) == true {
+        for place_of in [(4, 5), (1, 3)] {
+            let selector = cell(place_of) + ":not(.gone)";
+            if browser.number_of(&selector) > 0 {
                 browser.click(&selector);
                 browser.wait("document.body.dataset.turn !== 'computer'");
                 assert_eq!(place(), before, "{}", look.name);

@@ -1,6 +1,5 @@
 //! A table that is served, the game as its page shows it, and W by its definition beside it.
 
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
 use chomp_table::definition::{index_of, losing};
@@ -9,9 +8,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::browser::Browser;
-use crate::common::cluster::{Process, at_home, free_port, wait_for};
+use crate::common::cluster::{Process, at_home, free_port, serve_tables, wait_to_answer};
 use crate::common::random::Random;
-use crate::common::{end, program, run};
+use crate::common::{end, run};
 
 /// The bits of the tables here: small enough for the definition.
 pub(crate) const BITS: u32 = 18;
@@ -51,9 +50,7 @@ impl Site {
 
     /// Serves again, where it did.
     pub(crate) fn start(&mut self) {
-        let mut command = at_home(program(), self.home.path());
-        command.args(["serve", "--http", &format!("127.0.0.1:{}", self.port)]);
-        command.arg("--table").arg(self.table());
+        let mut command = at_home(serve_tables(&self.table(), self.port), self.home.path());
         self.server = Some(Process::start(&mut command, self.home.path()));
         wait_to_answer(self.port);
     }
@@ -66,13 +63,6 @@ impl Site {
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
-}
-
-/// Waits until somebody listens there.
-pub(crate) fn wait_to_answer(port: u16) {
-    wait_for("a server that listens", || {
-        TcpStream::connect(("127.0.0.1", port)).is_ok()
-    });
 }
 
 /// W by its definition.
@@ -133,9 +123,8 @@ pub(crate) fn text(rows: &[u32]) -> String {
 
 /// The rows after a move.
 pub(crate) fn take(rows: &[u32], cell: Cell) -> Vec<u32> {
-    let found = word(rows)
-        .moves()
-        .find(|(taken, _)| (taken.row, taken.column) == cell);
+    let mut moves = word(rows).moves();
+    let found = moves.find(|(taken, _)| (taken.row, taken.column) == cell);
     self::rows(found.expect("a legal move").1)
 }
 
@@ -143,10 +132,8 @@ pub(crate) fn take(rows: &[u32], cell: Cell) -> Vec<u32> {
 pub(crate) fn any_cell(random: &mut Random, rows: &[u32]) -> Cell {
     let row = random.below(rows.len());
     let column = random.below(rows[row] as usize);
-    (
-        u32::try_from(row + 1).unwrap(),
-        u32::try_from(column + 1).unwrap(),
-    )
+    let [row, column] = [row, column].map(|number| u32::try_from(number + 1).unwrap());
+    (row, column)
 }
 
 /// The game as the Play page shows it.
@@ -178,14 +165,19 @@ const SHOWN: &str = "
 impl Browser {
     pub(crate) fn shown(&self) -> Shown {
         let found = self.run(SHOWN);
-        let cell = |cell: &Value| (number(&cell[0]), number(&cell[1]));
         Shown {
             turn: found["turn"].as_str().unwrap().to_owned(),
             rows: list(&found["rows"]).iter().map(number).collect(),
             start: found["start"].as_str().unwrap().to_owned(),
-            moves: list(&found["moves"]).iter().map(cell).collect(),
+            moves: cells(&found["moves"]),
             at: usize::try_from(number(&found["at"])).unwrap(),
         }
+    }
+
+    /// How many elements there are of a kind.
+    pub(crate) fn number_of(&self, css: &str) -> u64 {
+        let number = self.value(&format!("document.querySelectorAll({css:?}).length"));
+        number.as_u64().expect("a number")
     }
 
     /// Waits until it is your turn after at least `moves` moves, or the game is over.
@@ -219,6 +211,12 @@ pub(crate) fn cell((row, column): Cell) -> String {
 
 pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().unwrap_or_else(|| panic!("{value}"))
+}
+
+/// The cells in a list of rows and columns.
+pub(crate) fn cells(value: &Value) -> Vec<Cell> {
+    let cell = |cell: &Value| (number(&cell[0]), number(&cell[1]));
+    list(value).iter().map(cell).collect()
 }
 
 pub(crate) fn number(value: &Value) -> u32 {

@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 
-use chomp_games::{Choice, Move, answer};
-use serde_json::{Value, json};
-
 use crate::browser::{Browser, Key, calm};
-use crate::site::{Site, list};
+use crate::site::{Site, cells, list, number};
+use chomp_games::{Choice, Move, answer};
 
 /// Games that who begins can win, and what is said when you have.
 const WON: [(&str, &str, &str); 7] = [
@@ -63,12 +61,9 @@ fn moves<'a>(game: &str, position: &str, all: &'a [Choice]) -> impl Iterator<Ite
             .map(|(own, other)| row(own).abs_diff(row(other)))
             .sum()
     };
-    let (is_towers, now) = (
-        game == "towers",
-        gaps(if game == "towers" { position } else { "" }),
-    );
-    all.iter()
-        .filter(move |choice| !is_towers || gaps(&choice.position) < now)
+    let now = (game == "towers").then(|| gaps(position));
+    let all = all.iter();
+    all.filter(move |choice| now.is_none_or(|now| gaps(&choice.position) < now))
 }
 
 /// A game as its page shows it.
@@ -91,10 +86,8 @@ impl Browser {
         let all: Vec<&str> = all.split('_').filter(|name| !name.is_empty()).collect();
         let at = text(3).parse().unwrap_or(all.len());
         for name in &all[..at] {
-            let name: Move = name
-                .split('-')
-                .map(|number| number.parse().unwrap())
-                .collect();
+            let numbers = name.split('-').map(|number| number.parse().unwrap());
+            let name: Move = numbers.collect();
             let told = answer(game, &position).unwrap();
             let choice = told.moves.iter().find(|choice| choice.name == name);
             position.clone_from(&choice.expect("a legal move").position);
@@ -115,10 +108,8 @@ impl Browser {
 
     fn open_game(&self, site: &Site, game: &str, start: &str) -> Shown {
         self.open("about:blank");
-        self.open(&site.url(&format!(
-            "/games/{game}#start={}&first=you",
-            start.replace('@', "%40").replace('/', "%2F")
-        )));
+        let start = start.replace('@', "%40").replace('/', "%2F");
+        self.open(&site.url(&format!("/games/{game}#start={start}&first=you")));
         self.wait("document.body.dataset.turn !== undefined");
         self.wait_for_game(game, 0)
     }
@@ -147,17 +138,15 @@ fn compare(browser: &Browser, twin: &mut Twin, game: &str, position: &str) {
         let expected = match game {
             "ichomp" => {
                 let quadrant = choice.name[0] as usize - 1;
-                twin.of(game, choice.position.split('/').nth(quadrant).unwrap())
-                    .1
+                let board = choice.position.split('/').nth(quadrant);
+                twin.of(game, board.unwrap()).1
             }
             "poisons" | "horse" => twin.of(game, &choice.position).1,
             _ => None,
         };
-        assert_eq!(
-            shown.get(&name.join("-")),
-            expected.map(|value| value.to_string()).as_ref(),
-            "{game} {position} {name:?}"
-        );
+        let found = shown.get(&name.join("-"));
+        let expected = expected.map(|value| value.to_string());
+        assert_eq!(found, expected.as_ref(), "{game} {position} {name:?}");
     }
     compare_parts(browser, twin, game, position);
 }
@@ -165,8 +154,8 @@ fn compare(browser: &Browser, twin: &mut Twin, game: &str, position: &str) {
 /// Compares what is below the board with the games that the position consists of: their values, and these in binary,
 /// where the columns stand out that have an odd number of ones.
 fn compare_parts(browser: &Browser, twin: &mut Twin, game: &str, position: &str) {
-    let number = |text: &str| text.parse::<u32>().unwrap();
-    let numbers = |text: &str| -> Vec<u32> { text.split([',', '-']).map(number).collect() };
+    let whole = |text: &str| text.parse::<u32>().unwrap();
+    let numbers = |text: &str| -> Vec<u32> { text.split([',', '-']).map(whole).collect() };
     let mut parts = match game {
         "ichomp" => {
             let boards = position.split('/');
@@ -191,14 +180,12 @@ fn compare_parts(browser: &Browser, twin: &mut Twin, game: &str, position: &str)
         "[...document.querySelectorAll('.parts tbody tr')].map((row) => [row.cells[1].textContent, row.cells[2].textContent,
             [...row.cells[2].children].map((digit) => Number(digit.className === 'odd')).join('')])",
     );
-    let rows: Vec<[u32; 3]> = list(&shown)
-        .iter()
-        .map(|row| {
-            let text = |at: usize| row[at].as_str().unwrap();
-            let binary = |at| u32::from_str_radix(text(at), 2).unwrap();
-            [number(text(0)), binary(1), binary(2)]
-        })
-        .collect();
+    let rows = list(&shown).iter().map(|row| {
+        let text = |at: usize| row[at].as_str().unwrap();
+        let binary = |at| u32::from_str_radix(text(at), 2).unwrap();
+        [whole(text(0)), binary(1), binary(2)]
+    });
+    let rows: Vec<[u32; 3]> = rows.collect();
     let expected: Vec<[u32; 3]> = parts.iter().map(|&part| [part, part, total]).collect();
     assert_eq!(rows, expected, "{game} {position}");
 }
@@ -216,12 +203,8 @@ fn each_game_is_won_by_clicks_and_keys_and_shows_what_the_definition_says() {
             let winning = twin.winning_moves(game, &shown.position);
             let told = format!("{} winning move", winning.len());
             browser.wait_to_say("#hint", &told);
-            let marked = "document.querySelectorAll('#board .hint').length";
-            assert_eq!(
-                browser.value(marked),
-                json!(winning.len()),
-                "{game} {shown:?}"
-            );
+            let marked = browser.number_of("#board .hint");
+            assert_eq!(marked, winning.len() as u64, "{game} {shown:?}");
             let wanted = &winning[0];
             // The first moves by keys, the others by clicks.
             if shown.moves < 4 {
@@ -258,10 +241,9 @@ fn go_to(browser: &Browser, wanted: &Move) {
         assert!(tabs < 12, "the board is not reached");
     }
     let place = |css: &str| {
-        let found = browser.value(&format!(
-            "[{css}.dataset.row, {css}.dataset.column].map(Number)"
-        ));
-        (found[0].as_u64().unwrap(), found[1].as_u64().unwrap())
+        let place = format!("[{css}.dataset.row, {css}.dataset.column].map(Number)");
+        let found = browser.value(&place);
+        (number(&found[0]), number(&found[1]))
     };
     let to = place(&format!("document.querySelector({:?})", square(wanted)));
     for step in 0..400 {
@@ -317,11 +299,7 @@ fn what_is_no_position_or_link_is_refused() {
         ("nim", "3,x", "is not understood"),
         ("ichomp", "12x12", "too large"),
         ("horse", "100,100", "too large to be drawn"),
-        (
-            "towers",
-            "<img src=x onerror=alert(1)>",
-            "is not understood",
-        ),
+        ("towers", "<img src=x onerror=alert(1)>", "not understood"),
     ] {
         browser.open(&site.url(&format!("/games/{game}")));
         browser.wait("document.querySelector('#board .playable') !== null");
@@ -350,10 +328,8 @@ fn random_starts_can_be_won_and_mistakes_are_made_if_wanted() {
             browser.click("#new-game");
             browser.wait("location.hash.startsWith('#start=')");
             let shown = browser.wait_for_game(game, 0);
-            assert!(
-                !answer(game, &shown.position).unwrap().losing,
-                "{game} {shown:?}"
-            );
+            let told = answer(game, &shown.position).unwrap();
+            assert!(!told.losing, "{game} {shown:?}");
         }
     }
     // The computer can win this, and does not always.
@@ -386,27 +362,18 @@ fn the_picture_has_the_losing_positions() {
     browser.wait_to_say(".picture [role=status]", "with 9 in row 1");
     let found = browser.value("[...document.querySelectorAll('#drawing rect')].map((rect) => [rect.x.baseVal.value / 4, rect.y.baseVal.value / 4])");
     let mut twin = Twin::default();
-    let mut expected: Vec<Value> = Vec::new();
+    let mut expected = Vec::new();
     for longer in 0..=9 {
         for shorter in 0..=longer {
             let position = format!("9,{longer},{shorter}@1,2@2,1");
-            if twin
-                .of("poisons", &answer("poisons", &position).unwrap().position)
-                .0
-            {
-                expected.push(json!([longer, shorter]));
+            let position = answer("poisons", &position).unwrap().position;
+            if twin.of("poisons", &position).0 {
+                expected.push((longer, shorter));
             }
         }
     }
     assert!(expected.len() > 2, "{expected:?}");
-    let number = |value: &Value| value.as_f64().unwrap();
-    let points = list(&found)
-        .iter()
-        .map(|point| [0, 1].map(|at| number(&point[at])));
-    let expected = expected
-        .iter()
-        .map(|point| [0, 1].map(|at| number(&point[at])));
-    assert!(points.eq(expected), "{found}");
+    assert_eq!(cells(&found), expected);
     browser.write("#picture-length", "13");
     browser.click(".picture-form button");
     browser.wait_to_say(".picture .wrong", "1=50");

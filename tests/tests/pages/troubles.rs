@@ -47,8 +47,8 @@ fn a_game_goes_on_when_the_server_does() {
         browser.wait_to_say("#notice", told);
         let shown = browser.shown();
         assert_eq!(
-            (shown.moves.as_slice(), shown.turn.as_str()),
-            ([(4, 6)].as_slice(), "computer")
+            (&shown.moves[..], &*shown.turn),
+            (&[(4, 6)][..], "computer")
         );
         // Nothing can be taken meanwhile, and trying in vain says the same again.
         browser.click(&cell((1, 2)));
@@ -80,11 +80,8 @@ fn other_pages_go_on_too() {
     browser.write("#text", "4,2,2,1");
     browser.click("#ask button");
     browser.wait_to_say("#notice", "The server cannot be reached.");
-    assert_eq!(
-        browser.text("#outcome"),
-        "",
-        "nothing is told of what is not known"
-    );
+    let outcome = browser.text("#outcome");
+    assert_eq!(outcome, "", "nothing is told of what is not known");
     mend(&browser);
     browser.click("#notice button");
     browser.wait_to_say("#outcome", "ing");
@@ -114,23 +111,21 @@ fn without_a_table_the_job_is_shown() {
     let cluster = Cluster::in_the_clear();
     let mut command = cluster.coordinator(20, 12);
     let coordinator = cluster.start_coordinator(command.arg("--public-status"));
-    browser.open(&format!("{}/play", cluster.url()));
-    browser.wait_to_say("#table-notice", "There is no finished table here yet.");
-    browser.open(&format!("{}/explore", cluster.url()));
-    browser.wait_to_say("#table-notice", "There is no finished table here yet.");
+    let open = |page: &str| {
+        browser.open(&format!("{}/{page}", cluster.url()));
+        browser.wait_to_say("#table-notice", "There is no finished table here yet.");
+    };
+    open("play");
+    open("explore");
     browser.click("#table-notice a");
     browser.wait_to_say("#phase", "Ranges are being evaluated.");
 
     // When it is finished the pages find out.
-    browser.open(&format!(
-        "{}/play#start=4,4,4&first=computer",
-        cluster.url()
-    ));
-    browser.wait_to_say("#table-notice", "There is no finished table here yet.");
+    open("play#start=4,4,4&first=computer");
     browser.hurry();
     browser.click("#table-notice button");
     browser.wait("!document.getElementById('table-notice').hidden");
-    let worker = cluster.start(&mut cluster.worker("late"));
+    let worker = cluster.join("late");
     browser.wait_to_say("#table", "Table of 20 bits");
     let shown = browser.wait_for_turn(1);
     assert_eq!(shown.moves.len(), 1);

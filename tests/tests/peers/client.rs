@@ -1,6 +1,8 @@
 //! A worker made for tests: it does the real work, and may then say whatever it likes.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -15,12 +17,14 @@ use chomp_proto::{OBJECTS_PATH, PROTOCOL, WORKER_HEADER};
 use chomp_store::location::Location;
 use chomp_store::merge::{Cut, Merger};
 use chomp_store::part::{PartBuilder, read_record};
-use chomp_store::{Follower, Key, Merged, PartName, Placed, Storage};
+use chomp_store::{Follower, Key, Merged, PartName, Placed, Storage, part};
 use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, Range, RangeBits, range};
-use http::{Method, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http::{Method, Response, StatusCode};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+use tokio_stream::StreamExt;
 use tonic::body::Body;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::service::Interceptor;
@@ -29,74 +33,82 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Request, Status};
 use tower::{Service, ServiceExt};
 
-pub(crate) type Rpc = CoordinatorClient<InterceptedService<Channel, Authorization>>;
+pub(crate) type Rpc = CoordinatorClient<InterceptedService<Channel, Shown>>;
 
-/// Adds the token to each call.
+/// The error of a request.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The least that HTTP/2 has: who reads nothing takes no more than this.
+const WINDOW: u32 = (1 << 16) - 1;
+/// How long a connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(20);
+
+/// The token, shown with each call, if there is one.
 #[derive(Clone, Debug)]
-pub(crate) struct Authorization(AsciiMetadataValue);
+pub(crate) struct Shown(Option<AsciiMetadataValue>);
 
-impl Interceptor for Authorization {
+impl Interceptor for Shown {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        request
-            .metadata_mut()
-            .insert("authorization", self.0.clone());
+        if let Some(value) = &self.0 {
+            let value = value.clone();
+            request.metadata_mut().insert("authorization", value);
+        }
         Ok(request)
     }
 }
 
-/// The objects of the store, through the coordinator.
+/// A connection to a coordinator: calls, objects and pages go over it. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Objects {
+pub(crate) struct Link {
+    pub(crate) rpc: Rpc,
     channel: Channel,
-    authorization: String,
+    bearer: Option<String>,
 }
 
 /// A new connection with the token of `access`.
-pub(crate) async fn connect(access: &Access) -> (Rpc, Objects) {
-    let mut endpoint = Endpoint::from_shared(access.coordinator.clone()).unwrap();
-    if let Some(ca) = &access.ca {
-        let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca));
-        endpoint = endpoint.tls_config(tls).unwrap();
-    }
-    let channel = endpoint.tcp_nodelay(true).connect().await.unwrap();
-    let token = access.token.as_ref().unwrap().secret();
-    let objects = Objects {
-        channel: channel.clone(),
-        authorization: format!("Bearer {token}"),
-    };
-    let authorization = Authorization(objects.authorization.parse().unwrap());
-    let rpc = CoordinatorClient::with_interceptor(channel, authorization)
-        .max_decoding_message_size(4 << 20)
-        .max_encoding_message_size(usize::MAX);
-    (rpc, objects)
+pub(crate) async fn connect(access: &Access) -> Link {
+    let link = Link::open(access, None).await;
+    link.expect("a coordinator that listens")
 }
 
-impl Objects {
-    /// The status and the body of the answer to a request for an object.
+impl Link {
+    /// A new connection from an address, or from where the system says.
+    pub(crate) async fn open(access: &Access, from: Option<IpAddr>) -> Result<Link, BoxError> {
+        let mut endpoint = Endpoint::from_shared(access.coordinator.clone())?
+            .tcp_nodelay(true)
+            .local_address(from)
+            .connect_timeout(CONNECT)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW);
+        if let Some(ca) = &access.ca {
+            let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca));
+            endpoint = endpoint.tls_config(tls)?;
+        }
+        let channel = endpoint.connect().await?;
+        let token = access.token.as_ref();
+        let bearer = token.map(|token| format!("Bearer {}", token.secret()));
+        let shown = bearer.as_ref().map(|bearer| bearer.parse()).transpose()?;
+        let rpc = CoordinatorClient::with_interceptor(channel.clone(), Shown(shown))
+            .max_encoding_message_size(usize::MAX);
+        Ok(Link {
+            rpc,
+            channel,
+            bearer,
+        })
+    }
+
+    /// The answer to a request, before its body is read.
     pub(crate) async fn ask(
         &self,
         method: Method,
-        key: &str,
+        path: &str,
         headers: &[(&str, &str)],
         body: Body,
-    ) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error + Send + Sync>> {
-        let response = self.begin(method, key, headers, body).await?;
-        let (parts, body) = response.into_parts();
-        Ok((parts.status, body.collect().await?.to_bytes()))
-    }
-
-    /// The answer to a request for an object, before its body is read.
-    pub(crate) async fn begin(
-        &self,
-        method: Method,
-        key: &str,
-        headers: &[(&str, &str)],
-        body: Body,
-    ) -> Result<http::Response<Body>, Box<dyn std::error::Error + Send + Sync>> {
-        let mut request = http::Request::builder()
-            .method(method)
-            .uri(format!("{OBJECTS_PATH}{key}"))
-            .header("authorization", &self.authorization);
+    ) -> Result<Response<Body>, BoxError> {
+        let mut request = http::Request::builder().method(method).uri(path);
+        if let Some(bearer) = &self.bearer {
+            request = request.header("authorization", bearer);
+        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -104,18 +116,113 @@ impl Objects {
         Ok(channel.ready().await?.call(request.body(body)?).await?)
     }
 
-    /// Puts an object as a worker should.
-    pub(crate) async fn put(&self, worker: u64, key: &Key, bytes: Bytes) -> (StatusCode, String) {
-        let (worker, length) = (worker.to_string(), bytes.len().to_string());
+    /// All of an answer with status 200 or 206.
+    pub(crate) async fn get(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Bytes, BoxError> {
+        let answer = self.ask(Method::GET, path, headers, Body::empty()).await?;
+        let (status, bytes) = all(answer).await?;
+        if !status.is_success() {
+            return Err(format!("{path}: {status}").into());
+        }
+        Ok(bytes)
+    }
+
+    /// Announces an object of so many bytes as a worker should, and sends this of it.
+    pub(crate) async fn announce(
+        &self,
+        worker: u64,
+        key: &Key,
+        bytes: u64,
+        body: Body,
+    ) -> Result<(StatusCode, Bytes), BoxError> {
+        let (worker, length) = (worker.to_string(), bytes.to_string());
         let headers = [
             (WORKER_HEADER, &*worker),
             ("content-length", &*length),
             ("if-none-match", "*"),
         ];
-        let body = Body::new(Full::new(bytes));
-        let put = self.ask(Method::PUT, key.as_str(), &headers, body);
+        let path = format!("{OBJECTS_PATH}{key}");
+        all(self.ask(Method::PUT, &path, &headers, body).await?).await
+    }
+
+    /// Puts an object as a worker should.
+    pub(crate) async fn put(&self, worker: u64, key: &Key, bytes: Bytes) -> (StatusCode, String) {
+        let length = bytes.len() as u64;
+        let put = self.announce(worker, key, length, Body::new(Full::new(bytes)));
         let (status, text) = put.await.expect("an answer");
         (status, String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// A task for a worker, if there is one for it.
+    pub(crate) async fn lease(&mut self, worker: u64) -> Result<Option<v1::Task>, Status> {
+        let reply = self.rpc.lease(v1::LeaseRequest { worker }).await?;
+        Ok(match reply.into_inner().answer {
+            Some(lease_reply::Answer::Task(task)) => Some(task),
+            _ => None,
+        })
+    }
+}
+
+/// The status and the body of an answer.
+pub(crate) async fn all(answer: Response<Body>) -> Result<(StatusCode, Bytes), BoxError> {
+    let (parts, body) = answer.into_parts();
+    Ok((parts.status, body.collect().await?.to_bytes()))
+}
+
+/// A body of `count` pieces of `bytes` bytes each, which is never complete unless it `ends`.
+pub(crate) fn pieces(count: usize, bytes: usize, ends: bool) -> Body {
+    let piece = Bytes::from(vec![0; bytes]);
+    let pieces = tokio_stream::iter(vec![piece; count]);
+    let frames = pieces.map(|piece| Ok::<_, Status>(Frame::data(piece)));
+    if ends {
+        Body::new(StreamBody::new(frames))
+    } else {
+        Body::new(StreamBody::new(frames.chain(tokio_stream::pending())))
+    }
+}
+
+/// The most bytes that the part of a task may have.
+pub(crate) fn part_bytes_max(task: &v1::Task, range_bits: u32) -> u64 {
+    let Some(Work::Evaluate(evaluate)) = &task.work else {
+        return 0;
+    };
+    let range_bits = RangeBits::new(range_bits).unwrap();
+    part::bytes_max(evaluate.heads.len(), range_bits)
+}
+
+/// What tells that the records of all finished ranges of the table of `bits` bits are lost, with their digests from the
+/// journal of a store.
+pub(crate) async fn all_records(store: &Path, bits: u32) -> Result<Vec<v1::LostRecord>, BoxError> {
+    let store = Location::parse(store.to_str().ok_or("no text")?)?;
+    let follower = Follower::open(store.open_view()?, None).await?;
+    let ledger = follower.ledger();
+    let done = ledger.done(ledger.range_bits.heads(bits));
+    let records = done.map(|(Head(head), place)| v1::LostRecord {
+        head,
+        digest: place.digest.0.to_vec(),
+        reason: "gone".to_owned(),
+    });
+    Ok(records.collect())
+}
+
+/// A heartbeat.
+pub(crate) fn renewal(worker: u64, leases: Vec<u64>) -> v1::RenewRequest {
+    v1::RenewRequest {
+        worker,
+        leases,
+        stats: None,
+    }
+}
+
+/// A lease that is handed back, with what went wrong, if anything did.
+pub(crate) fn back(worker: u64, lease: u64, failure: String) -> v1::ReturnRequest {
+    v1::ReturnRequest {
+        worker,
+        lease,
+        failure,
     }
 }
 
@@ -124,15 +231,14 @@ const THREADS: u32 = 32;
 
 /// A result of one range that is none of the lease.
 pub(crate) fn false_result(worker: u64, lease: u64) -> v1::CompleteRequest {
-    let range = v1::Summary {
+    let ranges = vec![v1::Summary {
         head: 1,
         count: 1,
         stored: 1,
         digest: vec![7; 32],
         offset: 16,
         length: 16,
-    };
-    let ranges = vec![range];
+    }];
     v1::CompleteRequest {
         worker,
         lease,
@@ -170,8 +276,7 @@ pub(crate) enum Offer {
 /// A worker that has joined.
 #[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) rpc: Rpc,
-    pub(crate) objects: Objects,
+    pub(crate) link: Link,
     pub(crate) worker: u64,
     pub(crate) range_bits: RangeBits,
     storage: Arc<dyn Storage>,
@@ -184,15 +289,15 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) async fn join(access: &Access, worker: u64, name: &str) -> Client {
-        let (mut rpc, objects) = connect(access).await;
-        let reply = rpc.join(hello(worker, name)).await.unwrap().into_inner();
+        let mut link = connect(access).await;
+        let reply = link.rpc.join(hello(worker, name)).await.unwrap();
+        let reply = reply.into_inner();
         let range_bits = RangeBits::new(reply.range_bits).unwrap();
         let store = Location::parse(&reply.store).unwrap();
         let storage = store.open_view().unwrap();
         let checkpoint = Some(reply.checkpoint).filter(|&number| number > 0);
         Client {
-            rpc,
-            objects,
+            link,
             worker,
             range_bits,
             journal: Follower::open(storage.clone(), checkpoint).await.unwrap(),
@@ -206,7 +311,7 @@ impl Client {
     pub(crate) async fn lease(&mut self) -> Offer {
         let worker = self.worker;
         // A coordinator that has ended wants nothing any more.
-        match self.rpc.lease(v1::LeaseRequest { worker }).await {
+        match self.link.rpc.lease(v1::LeaseRequest { worker }).await {
             Err(status) => Offer::Refused(status),
             Ok(reply) => match reply.into_inner().answer.unwrap() {
                 lease_reply::Answer::Task(task) => Offer::Task(task),
@@ -294,7 +399,7 @@ impl Client {
         result: Option<Said>,
     ) -> Result<complete_reply::Verdict, Status> {
         if let Some(bytes) = bytes {
-            let (status, text) = self.objects.put(self.worker, &key_of(task), bytes).await;
+            let (status, text) = self.link.put(self.worker, &key_of(task), bytes).await;
             if status != StatusCode::CREATED {
                 return Err(Status::unknown(format!("{status}: {text}")));
             }
@@ -305,28 +410,46 @@ impl Client {
             result,
             next: false,
         };
-        let reply = self.rpc.complete(request).await?;
+        let reply = self.link.rpc.complete(request).await?;
         Ok(reply.into_inner().verdict.unwrap())
     }
 
     pub(crate) async fn renew(&mut self, leases: Vec<u64>) -> Result<Vec<u64>, Status> {
-        let request = v1::RenewRequest {
-            worker: self.worker,
-            leases,
-            stats: None,
-        };
-        let reply = tokio::time::timeout(Duration::from_secs(30), self.rpc.renew(request));
-        let reply = reply.await.map_err(|_| Status::unavailable("no answer"))?;
+        let reply = self.link.rpc.renew(renewal(self.worker, leases));
+        let reply = tokio::time::timeout(Duration::from_secs(30), reply).await;
+        let reply = reply.map_err(|_| Status::unavailable("no answer"))?;
         Ok(reply?.into_inner().lost)
     }
 
     pub(crate) async fn give_back(&mut self, lease: u64) -> Result<(), Status> {
-        let request = v1::ReturnRequest {
-            worker: self.worker,
-            lease,
-            failure: String::new(),
+        let request = back(self.worker, lease, String::new());
+        self.link.rpc.r#return(request).await.map(drop)
+    }
+
+    /// Says that it goes.
+    pub(crate) async fn leave(&mut self) {
+        let worker = self.worker;
+        let request = v1::LeaveRequest { worker };
+        self.link.rpc.leave(request).await.unwrap();
+    }
+
+    /// The first task of the first worker, which is to evaluate ranges, and the truth about these.
+    pub(crate) async fn first_task(&mut self) -> (v1::Task, Vec<Range>) {
+        let Offer::Task(task) = self.lease().await else {
+            panic!("there is a task for the first worker");
         };
-        self.rpc.r#return(request).await.map(drop)
+        let heads = heads_of(&task).expect("the first task is an evaluation");
+        let truth = self.evaluate(heads, task.journal).await;
+        let truth = truth.expect("all sources are there");
+        (task, truth)
+    }
+}
+
+/// The ranges of a task, if there are any to be evaluated.
+pub(crate) fn heads_of(task: &v1::Task) -> Option<&Vec<u64>> {
+    match &task.work {
+        Some(Work::Evaluate(evaluate)) => Some(&evaluate.heads),
+        _ => None,
     }
 }
 

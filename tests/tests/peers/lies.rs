@@ -110,10 +110,23 @@ async fn leave(client: &mut Client, task: &v1::Task) {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
+/// A lie that is the truth with a change.
+pub(crate) fn changed(truth: &[Range], change: impl FnOnce(&mut [Range])) -> Speech {
+    let mut ranges = truth.to_vec();
+    change(&mut ranges);
+    Speech::Ranges(ranges)
+}
+
 /// Takes one position of `range` for the opposite of what it is. The first stays: it is an edge
 /// too, and a contradiction would be seen at once.
-pub(crate) fn flip(range: &mut Range, positions: u64, random: &mut Rng) {
+pub(crate) fn flip(range: &mut Range, client: &Client, random: &mut Rng) {
+    let positions = client.range_bits.positions();
     let index = u32::try_from(1 + random.below(positions - 1)).unwrap();
+    flip_at(range, index);
+}
+
+/// Takes the position of this number for the opposite of what it is.
+pub(crate) fn flip_at(range: &mut Range, index: u32) {
     match range.losing.binary_search(&index) {
         Ok(at) => drop(range.losing.remove(at)),
         Err(at) => range.losing.insert(at, index),
@@ -157,11 +170,9 @@ pub(crate) fn misshapen(name: &str, client: &Client, truth: &[Range], bits: u32)
         change(&mut changed);
         *bytes = Some(changed.into());
     };
-    let other = |said| Speech::Other(None, Some(said));
     let merged = |json: &[u8]| {
-        other(Said::Merged(v1::Merged {
-            json: json.to_vec(),
-        }))
+        let json = json.to_vec();
+        Speech::Other(None, Some(Said::Merged(v1::Merged { json })))
     };
     match name {
         "nothing" => return Speech::Other(None, None),

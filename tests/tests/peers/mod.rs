@@ -7,16 +7,14 @@ pub(crate) mod client;
 pub(crate) mod lies;
 pub(crate) mod raw;
 
-use std::fs;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::common::cluster::{Cluster, Process, wait_for};
-use crate::common::hasten;
+use crate::common::{exists, hasten, read_json};
 
 /// A job with its coordinator, which listens without TLS, so that peers write the bytes of HTTP by hand.
 #[derive(Debug)]
@@ -57,19 +55,14 @@ impl Job {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
-    /// Starts a worker with a credential of its own, which reaches the store through the coordinator if its name
-    /// says so, and else by itself.
+    /// Starts a worker with a credential of its own.
     pub(crate) fn start_worker(&self, name: &str) -> Process {
         self.start_worker_with(name, &self.credential(name))
     }
 
-    /// Starts a worker with this access file; one whose name ends with `proxied` has no way to the store of its own.
+    /// Starts a worker with this access file.
     pub(crate) fn start_worker_with(&self, name: &str, access: &Path) -> Process {
-        let mut command = self.worker_with(name, access);
-        if name.ends_with("proxied") {
-            command.args(["--store", "coordinator"]);
-        }
-        self.cluster.start(&mut command)
+        self.cluster.start(&mut self.worker_with(name, access))
     }
 
     /// The coordinator's standard error so far.
@@ -99,16 +92,14 @@ impl Job {
     /// Waits until the table is published, and gives its manifest.
     pub(crate) fn published(&mut self) -> Value {
         let path = self.manifest_path();
-        self.wait_until("the table", |_| path.try_exists().unwrap());
-        serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+        self.wait_until("the table", |_| exists(&path));
+        read_json(&path)
     }
 
     /// Stops a coordinator that serves its table, and asserts that all went well. Returns what it said.
     pub(crate) fn stop(self) -> String {
-        self.coordinator.send(Signal::SIGTERM);
-        let ended = self.coordinator.wait();
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+        let ended = self.coordinator.stop().done();
+        ended.says_nothing_of("panicked");
         ended.stderr
     }
 }
@@ -116,8 +107,13 @@ impl Job {
 /// Asserts that an honest worker came to the end of the job. Some of its results may have been of no use,
 /// when what they drew on was withdrawn meanwhile.
 pub(crate) fn assert_content(worker: Process) {
-    let ended = worker.wait();
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    worker.wait().done();
+}
+
+/// Asserts that the coordinator blamed no worker whose name says that it is honest.
+pub(crate) fn assert_nobody_honest_was_blamed(log: &str) {
+    let blamed = |line: &str| line.contains("WARN") && line.contains("honest-");
+    assert!(!log.lines().any(blamed), "somebody honest was: {log}");
 }
 
 /// Runs what a peer does on this thread.

@@ -5,8 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{end, folder, number, program, run, send, start, wait, wait_until};
-use nix::sys::signal::Signal;
+use crate::common::{chomp, end, finished, folder, number, start, wait, wait_until};
 use serde_json::Value;
 
 /// The number of times that a run is killed.
@@ -15,10 +14,7 @@ const KILLS: usize = 10;
 const STARTS_MAX: usize = 200;
 
 fn solve(rows: u32, columns: u32) -> Command {
-    let mut command = program();
-    let sizes = [rows, columns].map(|n| n.to_string());
-    command.args(["box", "--rows", &sizes[0], "--columns", &sizes[1], "--json"]);
-    command
+    chomp(&format!("box --rows {rows} --columns {columns} --json"))
 }
 
 fn with_folder(rows: u32, columns: u32, folder: &Path) -> Command {
@@ -34,14 +30,8 @@ fn found(summary: &Value) -> [&Value; 4] {
 
 #[test]
 fn openings_are_those_that_a_table_has() {
-    let directory = folder();
-    run(directory.path(), 20).output().unwrap();
-    let mut openings = program();
-    openings
-        .args(["openings", "--json", "--table"])
-        .arg(directory.path());
-    let openings = end(&mut openings);
-    assert_eq!(openings.code, Some(0), "{openings:?}");
+    let directory = finished(20);
+    let openings = end(chomp("openings --json --table").arg(directory.path())).done();
     let board = |opening: &Value| (number(opening, "rows"), number(opening, "columns"));
     let of_table = openings.stdout.lines().map(|line| {
         let opening: Value = serde_json::from_str(line).unwrap();
@@ -52,13 +42,12 @@ fn openings_are_those_that_a_table_has() {
     let summary = end(&mut solve(9, 14)).summary();
     let of_box = summary["openings"].as_array().unwrap();
     assert_eq!(of_box.len(), 9 * 14);
-    let both = of_box
-        .iter()
-        .filter_map(|of_box| Some((of_box, of_table.get(&board(of_box))?)));
     let mut count = 0;
-    for (of_box, of_table) in both {
-        assert_eq!(of_box, of_table);
-        count += 1;
+    for of_box in of_box {
+        if let Some(of_table) = of_table.get(&board(of_box)) {
+            assert_eq!(of_box, of_table);
+            count += 1;
+        }
     }
     assert!(count > 70, "{count} rectangles");
     assert_eq!(summary["losing_by_rows_and_columns"][8][8], 322);
@@ -66,18 +55,17 @@ fn openings_are_those_that_a_table_has() {
 
 #[test]
 fn openings_of_a_box_beside_a_table_are_told_with_its_own() {
-    let directory = folder();
-    run(directory.path(), 14).output().unwrap();
+    let directory = finished(14);
     let file = directory.path().join("box-3x14.json");
     let found = end(&mut solve(3, 14)).stdout;
     fs::write(&file, &found).unwrap();
     let ask = |boards: &[&str]| {
-        let mut openings = program();
-        openings.arg("openings").args(boards).arg("--table");
-        end(openings.arg(directory.path()))
+        end(chomp("openings")
+            .args(boards)
+            .arg("--table")
+            .arg(directory.path()))
     };
-    let all = ask(&[]);
-    assert_eq!(all.code, Some(0), "{all:?}");
+    let all = ask(&[]).done();
     let board = |line: &str| line.split(' ').next().unwrap().to_owned();
     let boards: Vec<String> = all.stdout.lines().map(board).collect();
     let expected = (1..=7).flat_map(|m| (m..=14).map(move |n| (m, n)));
@@ -93,10 +81,8 @@ fn openings_of_a_box_beside_a_table_are_told_with_its_own() {
     ask(&["8x101"]).refuses(5, &["109 bits"]);
 
     // One move of a board that the table has too is another one.
-    let wrong = found.replace(
-        r#"{"rows":2,"columns":4,"moves":[[2,4]]}"#,
-        r#"{"rows":2,"columns":4,"moves":[[2,3]]}"#,
-    );
+    let board = r#"{"rows":2,"columns":4,"moves":[[2,4]]}"#;
+    let wrong = found.replace(board, r#"{"rows":2,"columns":4,"moves":[[2,3]]}"#);
     assert_ne!(wrong, found);
     for (content, text) in [
         (&wrong[..], "contradicts what is known of 2x4"),
@@ -107,10 +93,8 @@ fn openings_of_a_box_beside_a_table_are_told_with_its_own() {
     }
     // Who asks the table alone is not concerned, nor who asks a shard, which has none beside it.
     assert_eq!(ask(&["2x5"]).code, Some(0));
-    let mut of_shard = program();
-    of_shard.args(["openings", "--table"]);
-    let of_shard = end(of_shard.arg(directory.path().join("table-14/shard-0000.zst")));
-    assert_eq!(of_shard.code, Some(0), "{of_shard:?}");
+    let mut of_shard = chomp("openings --table");
+    let of_shard = end(of_shard.arg(directory.path().join("table-14/shard-0000.zst"))).done();
     let of_table: Vec<&str> = all.stdout.lines().collect();
     let told: Vec<&str> = of_shard.stdout.lines().collect();
     assert!(told.iter().all(|line| of_table.contains(line)), "{told:?}");
@@ -129,15 +113,15 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
         let before = state();
         let mut child = start(with_folder(9, 30, &folder).args(["--threads", "2"]));
         if wait_until(&mut child, || state() != before) {
-            send(child.id(), Signal::SIGKILL);
+            child.kill().unwrap();
         }
-        match wait(child).code {
-            None => kills += 1,
-            Some(code) => {
-                assert_eq!(code, 0);
-                fs::remove_dir_all(&folder).unwrap();
-                kills = 0;
-            }
+        let ended = wait(child);
+        if ended.code.is_none() {
+            kills += 1;
+        } else {
+            ended.done();
+            fs::remove_dir_all(&folder).unwrap();
+            kills = 0;
         }
     }
     let summary = end(&mut with_folder(9, 30, &folder)).summary();

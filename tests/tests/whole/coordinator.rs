@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::common::cluster::{Cluster, HASTE, Process, at_home, free_port, wait_for};
-use crate::common::http::{Response, bearer};
+use crate::common::http::bearer;
 use crate::common::{
-    Ended, FINGERPRINT_24, FINGERPRINT_30, FINGERPRINT_31, copy, end, fingerprint, folder, hasten,
-    number, run,
+    Ended, FINGERPRINT_24, FINGERPRINT_30, FINGERPRINT_31, chomp, copy, end, exists, folder,
+    hasten, number, read_json, run,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -28,21 +28,13 @@ fn begin(cluster: &Cluster, (bits, range_bits): (u32, u32)) -> Process {
     cluster.start_coordinator(&mut cluster.coordinator(bits, range_bits))
 }
 
-fn join(cluster: &Cluster, name: &str) -> Process {
-    cluster.start(&mut cluster.worker(name))
-}
-
-fn ask(cluster: &Cluster, path: &str) -> Response {
-    cluster.get(path, &[&bearer(&cluster.token())])
-}
-
 /// Waits until the coordinator tells something of its job, and gives all that it tells then.
 fn wait_until_told(cluster: &Cluster, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
     let mut status = Value::Null;
     wait_for(what, || {
-        let response = ask(cluster, "/status");
+        let response = cluster.get("/status", &[&bearer(&cluster.token())]);
         assert_eq!(response.status, 200, "{response:?}");
-        status = serde_json::from_slice(&response.body).unwrap();
+        status = response.json();
         condition(&status)
     });
     status
@@ -90,7 +82,7 @@ fn a_table_has_one_owner() {
 fn an_owner_with_a_successor_ends() {
     let cluster = Cluster::new();
     let first = begin(&cluster, LONG);
-    let worker = join(&cluster, "loser");
+    let worker = cluster.join("loser");
     wait_until_told(&cluster, "work", has_begun);
     first.send(Signal::SIGSTOP);
     worker.send(Signal::SIGSTOP);
@@ -104,10 +96,9 @@ fn an_owner_with_a_successor_ends() {
     ended.refuses(5, &["taken over by another coordinator", "work/journal/"]);
     drop(worker);
 
-    let worker = join(&cluster, "winner");
-    let summary = second.wait().summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_30);
-    assert_eq!(worker.wait().code, Some(0));
+    let worker = cluster.join("winner");
+    second.wait().made(FINGERPRINT_30);
+    worker.wait().done();
 }
 
 /// A table that is put back as it was some time ago is built to its end, also by workers that knew
@@ -116,7 +107,7 @@ fn an_owner_with_a_successor_ends() {
 fn a_table_that_is_put_back_is_finished() {
     let cluster = Cluster::new();
     let coordinator = begin(&cluster, LONGER);
-    let mut worker = join(&cluster, "witness");
+    let mut worker = cluster.join("witness");
     let before = wait_until_told(&cluster, "work", has_begun);
     coordinator.send(Signal::SIGSTOP);
     let before_more = cluster.home().join("copy");
@@ -132,16 +123,13 @@ fn a_table_that_is_put_back_is_finished() {
     fs::rename(&before_more, cluster.table()).unwrap();
     worker.send(Signal::SIGCONT);
     end(&mut cluster.coordinator(LONGER.0, LONGER.1)).refuses(1, &["chomp access adopt"]);
-    let mut adopt = at_home(crate::common::program(), cluster.home());
-    adopt.args(["access", "adopt", "--table"]);
-    assert_eq!(end(adopt.arg(cluster.table())).code, Some(0));
+    end(cluster.chomp("access adopt --table").arg(cluster.table())).done();
 
     let coordinator = begin(&cluster, LONGER);
     let status = wait_until_told(&cluster, "the end", is_finished);
     assert!(number(&status, "ranges_resumed") > 0, "{status}");
-    assert_eq!(worker.wait().code, Some(0));
-    coordinator.send(Signal::SIGTERM);
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_31);
+    worker.wait().done();
+    coordinator.stop().made(FINGERPRINT_31);
 }
 
 #[test]
@@ -151,19 +139,18 @@ fn who_may_not_join_is_told_why() {
     let coordinator = begin(&cluster, SHORT);
     let url = cluster.url();
     let by_address = |command: &str| {
-        let mut command_line = at_home(crate::common::program(), stranger.path());
-        command_line.args([command, "--coordinator", &url]);
-        command_line
+        let line = format!("{command} --coordinator {url}");
+        at_home(chomp(&line), stranger.path())
     };
     for command in ["worker", "status"] {
         let refused = end(&mut by_address(command));
         refused.refuses(5, &[&url, "no token", "--access FILE"]);
-        assert!(!refused.stderr.contains('{'), "{refused:?}");
+        refused.says_nothing_of("{");
     }
 
     let with = |access: &Path| {
-        let mut command = at_home(crate::common::program(), stranger.path());
-        command.args(["worker", "--access"]).arg(access);
+        let mut command = at_home(chomp("worker --access"), stranger.path());
+        command.arg(access);
         command
     };
     let access = stranger.path().join("access.json");
@@ -185,37 +172,34 @@ fn who_may_not_join_is_told_why() {
         fs::write(&access, good.replace(&token, &wrong)).unwrap();
         let refused = end(&mut with(&access));
         refused.refuses(5, &[&url, "refuses", "token"]);
-        assert!(!refused.stderr.contains(&wrong), "{refused:?}");
+        refused.says_nothing_of(&wrong);
     }
     fs::write(&access, good).unwrap();
     let good = cluster.start(with(&access).args(["--threads", "1"]));
-    assert_eq!(good.wait().code, Some(0));
+    good.wait().done();
     drop(coordinator);
 }
 
 #[test]
 fn a_coordinator_that_is_not_there_is_not_waited_for_for_ever() {
     let cluster = Cluster::new();
-    let mut worker = cluster.program();
-    worker.args(["worker", "--coordinator", &cluster.url()]);
-    end(&mut worker).refuses(1, &[&cluster.url(), "certificate", "--access FILE"]);
+    let url = cluster.url();
+    let mut worker = cluster.chomp(&format!("worker --coordinator {url}"));
+    end(&mut worker).refuses(1, &[&url, "certificate", "--access FILE"]);
 
     let cluster = Cluster::in_the_clear();
-    let mut worker = cluster.program();
-    worker.args(["worker", "--patience", "1", "--coordinator", &cluster.url()]);
-    end(&mut worker).refuses(4, &[&cluster.url(), "cannot be reached"]);
-    let mut status = cluster.program();
-    status.args(["status", "--coordinator", &cluster.url()]);
-    end(hasten(&mut status, HASTE)).refuses(4, &[&cluster.url(), "cannot be reached"]);
+    let url = cluster.url();
+    let mut worker = cluster.chomp(&format!("worker --patience 1 --coordinator {url}"));
+    end(&mut worker).refuses(4, &[&url, "cannot be reached"]);
+    let mut status = cluster.chomp(&format!("status --coordinator {url}"));
+    end(hasten(&mut status, HASTE)).refuses(4, &[&url, "cannot be reached"]);
 
     // Nor is one that was there and is gone.
     let coordinator = begin(&cluster, LONG);
     let worker = cluster.start(cluster.worker("left alone").args(["--patience", "1"]));
     wait_until_told(&cluster, "work", has_begun);
     coordinator.kill();
-    worker
-        .wait()
-        .refuses(4, &[&cluster.url(), "cannot be reached"]);
+    worker.wait().refuses(4, &[&url, "cannot be reached"]);
 }
 
 #[test]
@@ -228,15 +212,15 @@ fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
         (Signal::SIGINT, 75, "stopped early"),
         (Signal::SIGUSR2, 0, "drained"),
     ] {
-        let worker = join(&cluster, "first");
+        let worker = cluster.join("first");
         wait_until_told(&cluster, "work", |status| {
             number(status, "ranges_done") > before
         });
         let told = Instant::now();
         worker.send(signal);
         let ended = worker.wait();
-        assert_eq!(ended.code, Some(code), "{ended:?}");
-        assert!(ended.stderr.contains(said), "{ended:?}");
+        ended.says(said);
+        let ended = ended.exits(code);
         let done: Value = serde_json::from_str(&ended.stdout).unwrap();
         assert_eq!(done["finished"], false);
         assert!(number(&done, "ranges_evaluated") > 0);
@@ -247,11 +231,10 @@ fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
         assert!(!is_finished(&status), "{status}");
         before = number(&status, "ranges_done");
     }
-    let second = join(&cluster, "second");
+    let second = cluster.join("second");
     wait_until_told(&cluster, "the end", is_finished);
-    assert_eq!(second.wait().code, Some(0));
-    coordinator.send(Signal::SIGTERM);
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_31);
+    second.wait().done();
+    coordinator.stop().made(FINGERPRINT_31);
 }
 
 /// Nobody takes its results and leases: it does not say that somebody did.
@@ -259,21 +242,19 @@ fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
 fn a_worker_without_a_coordinator_says_what_becomes_of_its_work() {
     let cluster = Cluster::new();
     let coordinator = begin(&cluster, LONG);
-    let worker = join(&cluster, "left alone");
+    let worker = cluster.join("left alone");
     wait_until_told(&cluster, "work", has_begun);
     coordinator.kill();
-    worker.send(Signal::SIGTERM);
-    let ended = worker.wait();
-    assert_eq!(ended.code, Some(75), "{ended:?}");
-    assert!(ended.stderr.contains("without contact"), "{ended:?}");
-    assert!(!ended.stderr.contains("are submitted"), "{ended:?}");
+    let ended = worker.stop().exits(75);
+    ended.says("without contact");
+    ended.says_nothing_of("are submitted");
 }
 
 #[test]
 fn a_coordinator_that_is_told_to_stop_is_continued() {
     let cluster = Cluster::new();
     let mut coordinator = begin(&cluster, LONG);
-    let worker = join(&cluster, "patient");
+    let worker = cluster.join("patient");
     let mut resumed = 0;
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         wait_until_told(&cluster, "work", has_begun);
@@ -287,24 +268,17 @@ fn a_coordinator_that_is_told_to_stop_is_continued() {
     }
     let status = wait_until_told(&cluster, "the end", is_finished);
     assert!(number(&status, "epoch") > 2, "{status}");
-    let ended = worker.wait();
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = worker.wait().done();
     let done: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(done["finished"], true);
-    coordinator.send(Signal::SIGTERM);
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_30);
+    coordinator.stop().made(FINGERPRINT_30);
 }
 
 #[test]
 fn status_tells_how_the_job_gets_on() {
     let cluster = Cluster::new();
-    let status_of_table = || {
-        let mut command = cluster.program();
-        command.args(["status", "--json", "--table"]);
-        command.arg(cluster.table());
-        command
-    };
-    end(&mut status_of_table()).refuses(1, &[cluster.table().to_str().unwrap()]);
+    let status_of_table = || end(cluster.chomp("status --json --table").arg(cluster.table()));
+    status_of_table().refuses(1, &[cluster.table().to_str().unwrap()]);
     let coordinator = begin(&cluster, LONG);
     wait_until_told(&cluster, "a start", |status| number(status, "ranges") > 0);
     let alone = cluster.status();
@@ -330,7 +304,7 @@ fn status_tells_how_the_job_gets_on() {
         assert_eq!(number(&alone, name), value, "{name}");
     }
 
-    let worker = join(&cluster, "Olga");
+    let worker = cluster.join("Olga");
     let status = wait_until_told(&cluster, "work", |status| {
         let rate = status["positions_per_second"].as_f64();
         has_begun(status) && number(status, "layer") > 0 && rate > Some(0.0)
@@ -339,36 +313,28 @@ fn status_tells_how_the_job_gets_on() {
     assert_eq!(olga["name"], "Olga");
     assert_eq!(number(olga, "threads"), 1);
     assert!(number(olga, "ranges") > 0, "{status}");
-    let text = end(cluster
-        .program()
-        .args(["status", "--access"])
-        .arg(cluster.access()));
-    for expected in [
-        "30 bits, running",
-        "Olga, of owner: 1 threads",
-        "of 32,768 done",
-        "left",
-    ] {
+    let text = end(cluster.chomp("status --access").arg(cluster.access()));
+    let olga = "Olga, of owner: 1 threads";
+    for expected in ["30 bits, running", olga, "of 32,768 done", "left"] {
         assert!(text.stdout.contains(expected), "{expected}: {text:?}");
     }
     // The table's owner is asked, where there is one.
-    assert_eq!(end(&mut status_of_table()).summary()["phase"], "running");
+    assert_eq!(status_of_table().summary()["phase"], "running");
     coordinator.kill();
-    let found = end(&mut status_of_table()).summary();
+    let found = status_of_table().summary();
     assert_eq!(found["published_bits"], Value::Null);
     assert_eq!(number(&found, "range_bits"), 15);
     assert!(number(&found, "ranges_done") > 0, "{found}");
 
     let coordinator = begin(&cluster, LONG);
-    assert_eq!(worker.wait().code, Some(0));
+    worker.wait().done();
     let status = wait_until_told(&cluster, "the end", is_finished);
     assert_eq!(number(&status, "ranges_done"), 1 << 15);
     assert_eq!(number(&status, "losing"), 3_893_679);
     assert_eq!(number(&status, "leases"), 0);
     assert_eq!(number(&status, "shards_done"), 1);
-    coordinator.send(Signal::SIGTERM);
-    assert_eq!(coordinator.wait().code, Some(0));
-    let found = end(&mut status_of_table()).summary();
+    coordinator.stop().done();
+    let found = status_of_table().summary();
     assert_eq!(number(&found, "published_bits"), 30);
 }
 
@@ -376,21 +342,18 @@ fn status_tells_how_the_job_gets_on() {
 fn a_worker_that_comes_late_has_nothing_to_do() {
     let cluster = Cluster::new();
     let coordinator = begin(&cluster, SHORT);
-    assert_eq!(join(&cluster, "early").wait().code, Some(0));
+    assert_eq!(cluster.join("early").wait().code, Some(0));
     wait_until_told(&cluster, "the end", is_finished);
     // By its address alone: the access file is found in the home of its user.
-    let mut late = cluster.program();
-    late.args(["worker", "--json", "--coordinator", &cluster.url()]);
+    let mut late = cluster.chomp(&format!("worker --json --coordinator {}", cluster.url()));
     let done = end(&mut late).summary();
     assert_eq!(done["finished"], true);
     assert_eq!(number(&done, "ranges_evaluated"), 0);
-    coordinator.send(Signal::SIGTERM);
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_24);
+    coordinator.stop().made(FINGERPRINT_24);
 
     // One that starts with a finished table says so at once, and ends if it is told to.
     let mut again = cluster.coordinator(SHORT.0, SHORT.1);
-    let summary = end(again.arg("--exit-when-done")).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+    end(again.arg("--exit-when-done")).made(FINGERPRINT_24);
 }
 
 #[test]
@@ -416,10 +379,7 @@ fn the_door_for_pages_is_none_for_workers() {
 fn all_of(process: &Process) -> String {
     let proc = format!("/proc/{}", process.pid());
     let shown = ["cmdline", "environ"].map(|name| fs::read(format!("{proc}/{name}")).unwrap());
-    shown
-        .iter()
-        .map(|bytes| String::from_utf8_lossy(bytes))
-        .collect()
+    String::from_utf8_lossy(&shown.concat()).into_owned()
 }
 
 #[test]
@@ -440,25 +400,19 @@ fn secrets_stay_secret() {
     wait_until_told(&cluster, "work", has_begun);
     let mut said = all_of(&coordinator) + &all_of(&worker);
     let mut add = |ended: Ended| {
-        assert!(ended.stderr.contains("TRACE"), "{ended:?}");
+        ended.says("TRACE");
         said += &ended.stdout;
         said += &ended.stderr;
     };
-    let mut status = cluster.program();
-    status.args(["status", "--access"]).arg(cluster.access());
-    add(end(status.env("CHOMP_LOG", "trace")));
-    worker.send(Signal::SIGTERM);
-    add(worker.wait());
-    coordinator.send(Signal::SIGTERM);
-    add(coordinator.wait());
-    assert!(
-        !local.try_exists().unwrap(),
-        "it is for as long as the coordinator runs"
-    );
+    let mut status = cluster.chomp("status --access");
+    add(end(status.arg(cluster.access()).env("CHOMP_LOG", "trace")));
+    add(worker.stop());
+    add(coordinator.stop());
+    assert!(!exists(&local), "it is for as long as the coordinator runs");
 
-    let secrets: Value = serde_json::from_slice(&fs::read(secrets).unwrap()).unwrap();
-    let key = secrets["authority_key"].as_str().unwrap();
-    let mut hidden: Vec<&str> = key.lines().filter(|line| !line.starts_with("--")).collect();
+    let secrets: Value = read_json(&secrets);
+    let key = secrets["authority_key"].as_str().unwrap().lines();
+    let mut hidden: Vec<&str> = key.filter(|line| !line.starts_with("--")).collect();
     assert!(!hidden.is_empty());
     let token = cluster.token();
     let mac = token.rsplit('-').next().unwrap();

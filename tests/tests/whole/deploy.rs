@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{PROGRAM, files};
+use crate::common::{PROGRAM, copy, files};
 use chomp_testing::needs;
 
 /// The versions of Kubernetes whose schemas the manifests have to fit.
@@ -56,18 +56,13 @@ fn manifests_with_their_components_fit_too() {
     let folder = tempfile::tempdir().unwrap();
     let with = |components: &str| {
         let kustomization = folder.path().join("kubernetes/kustomization.yaml");
-        crate::common::copy(&deploy("kubernetes"), &folder.path().join("kubernetes"));
+        copy(&deploy("kubernetes"), &folder.path().join("kubernetes"));
         let text = fs::read_to_string(&kustomization).unwrap();
-        fs::write(
-            &kustomization,
-            format!("{text}components: [{components}]\n"),
-        )
-        .unwrap();
+        let text = format!("{text}components: [{components}]\n");
+        fs::write(&kustomization, text).unwrap();
         let mut kustomize = Command::new("kubectl");
-        kustomize
-            .arg("kustomize")
-            .arg(kustomization.parent().unwrap());
-        printed(&mut kustomize)
+        kustomize.arg("kustomize");
+        printed(kustomize.arg(kustomization.parent().unwrap()))
     };
     let [plain, bucket] = ["", "components/bucket"].map(with);
     assert!(!plain.contains("CHOMP_COORDINATOR_STORE"));

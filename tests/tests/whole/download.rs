@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use crate::common::cluster::{Cluster, Process, wait_for};
 use crate::common::proxy::Proxy;
 use crate::common::random::Random;
-use crate::common::{Ended, FINGERPRINT_28, FINGERPRINT_30, end, fingerprint, run};
+use crate::common::{Ended, FINGERPRINT_28, FINGERPRINT_30, change, end, exists, files, run};
 use chomp_table::Table;
 use chomp_testing::trials;
 
@@ -34,11 +34,7 @@ impl Source {
     fn new() -> Source {
         let cluster = Cluster::in_the_clear();
         end(&mut run(&cluster.table(), BITS)).summary();
-        let mut command = cluster.program();
-        command.args(["coordinator", "--json", "--bits", "28", "--table"]);
-        command.arg(cluster.table());
-        command.args(["--listen", &format!("127.0.0.1:{}", cluster.port)]);
-        command.arg("--no-tls");
+        let mut command = cluster.coordinator(BITS, 16);
         Source {
             proxy: Proxy::start(cluster.port),
             _coordinator: cluster.start_coordinator(&mut command),
@@ -52,8 +48,8 @@ impl Source {
 
     /// A download through the proxy.
     fn download(&self, out: &Path) -> Command {
-        let mut command = self.cluster.program();
-        command.args(["download", "--json", "--from", &self.proxy.url, "--out"]);
+        let line = format!("download --json --from {} --out", self.proxy.url);
+        let mut command = self.cluster.chomp(&line);
         command.arg(out);
         command
     }
@@ -70,15 +66,12 @@ impl Source {
 
     /// Asserts that all of the table is in `out`, as it is at the source.
     fn check_complete(&self, out: &Path, ended: &Ended) {
-        let summary = ended.summary();
-        assert_eq!(fingerprint(&summary), FINGERPRINT_28);
+        ended.made(FINGERPRINT_28);
         for file in FILES {
-            assert!(
-                fs::read(folder(out).join(file)).unwrap() == self.original(file),
-                "{file} is another"
-            );
+            let copy = fs::read(folder(out).join(file)).unwrap();
+            assert!(copy == self.original(file), "{file} is another");
         }
-        assert_eq!(crate::common::files(&folder(out)).len(), FILES.len());
+        assert_eq!(files(&folder(out)).len(), FILES.len());
     }
 }
 
@@ -106,7 +99,7 @@ fn kill_a_download(source: &Source, seed: u64) -> u64 {
         }
         kills += 1;
         let manifest = folder(out).join("manifest.json");
-        assert!(!manifest.try_exists().unwrap(), "it is the last");
+        assert!(!exists(&manifest), "it is the last");
         let holds = fs::metadata(partial(out)).map_or(0, |file| file.len());
         assert!(holds >= held, "{holds} of {held} bytes are left");
     }
@@ -115,11 +108,9 @@ fn kill_a_download(source: &Source, seed: u64) -> u64 {
     // Only bytes that were on the way at a kill were fetched again.
     let (fetched, size) = (source.proxy.passed() - before, source.original(SHARD).len());
     assert!(fetched < 3 * size as u64, "{fetched} bytes for {size}");
-    let checked = Command::new("sha256sum")
-        .args(["--check", "--strict", "SHA256SUMS"])
-        .current_dir(folder(out))
-        .output()
-        .unwrap();
+    let mut check = Command::new("sha256sum");
+    check.args(["--check", "--strict", "SHA256SUMS"]);
+    let checked = check.current_dir(folder(out)).output().unwrap();
     assert!(checked.status.success(), "{checked:?}");
     kills
 }
@@ -134,10 +125,8 @@ fn killed_again_and_again_it_ends_complete() {
     let parts = source.proxy.orders.parts.load(Ordering::Relaxed);
     eprintln!("{kills} kills, {parts} continued");
     assert!(kills >= downloads * KILLS / 2, "{kills} kills");
-    assert!(
-        u64::from(parts) >= downloads * KILLS / 3,
-        "{parts} were continued"
-    );
+    let enough = u64::from(parts) >= downloads * KILLS / 3;
+    assert!(enough, "{parts} were continued");
 }
 
 #[test]
@@ -148,16 +137,14 @@ fn a_bit_that_flips_on_the_way_is_not_accepted() {
     let ended = end(&mut source.download(out));
     ended.refuses(3, &[SHARD, "is damaged", "SHA-256"]);
     for file in FILES {
-        assert!(!folder(out).join(file).try_exists().unwrap(), "{file}");
+        assert!(!exists(&folder(out).join(file)), "{file}");
     }
     source.proxy.flip(false);
     source.check_complete(out, &end(&mut source.download(out)));
 
     // A manifest that is another may be that of another table, which is not to be destroyed.
     let manifest = folder(out).join("manifest.json");
-    let mut bytes = fs::read(&manifest).unwrap();
-    bytes[100] ^= 1;
-    fs::write(&manifest, bytes).unwrap();
+    change(&manifest, |bytes| bytes[100] ^= 1);
     end(&mut source.download(out)).refuses(5, &["has another table already"]);
 }
 
@@ -166,9 +153,7 @@ fn what_was_downloaded_can_be_extended() {
     let source = Source::new();
     let out = &source.cluster.home().join("out");
     source.check_complete(out, &end(&mut source.download(out)));
-    let mut extended = run(out, 30);
-    let summary = end(&mut extended).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_30);
+    end(&mut run(out, 30)).made(FINGERPRINT_30);
     let table = Table::open(out).unwrap();
     table.verify_bytes().unwrap();
     let of_less = table.manifest().fingerprints_by_bits[BITS as usize];

@@ -14,16 +14,14 @@ use std::time::{Duration, Instant};
 use crate::common::cluster::{Cluster, HASTE, Process, free_port, wait_for};
 use crate::common::http::serve;
 use crate::common::random::Random;
-use crate::common::{
-    Ended, FINGERPRINT_24, FINGERPRINT_28, end, files, fingerprint, hasten, ranges_done,
-};
+use crate::common::{Ended, FINGERPRINT_24, FINGERPRINT_28, end, files, hasten, ranges_done};
 use chomp_testing::needs;
 use chomp_testing::trials;
 use nix::sys::signal::Signal;
 
-const BITS: &str = "28";
+const BITS: u32 = 28;
 /// Small ranges: a job of some hundred tasks, which takes long enough to be disturbed.
-const RANGE_BITS: &str = "16";
+const RANGE_BITS: u32 = 16;
 const WORKERS: usize = 2;
 /// How long a deployment is disturbed, and the least number of evictions.
 const DISTURBED: Duration = Duration::from_millis(1500);
@@ -79,18 +77,16 @@ struct Deployment {
     service: Service,
     volume: PathBuf,
     starts: usize,
-    bits: &'static str,
+    bits: u32,
 }
 
 impl Deployment {
     fn new() -> Deployment {
         let cluster = Cluster::new();
-        let volume = cluster.home().join("volume-0");
-        let service = Service::start();
         Deployment {
+            volume: cluster.home().join("volume-0"),
+            service: Service::start(),
             cluster,
-            service,
-            volume,
             starts: 0,
             bits: BITS,
         }
@@ -106,9 +102,9 @@ impl Deployment {
         self.volume = volume;
         let port = free_port();
         let address = format!("127.0.1.{}:{port}", self.starts);
-        let mut command = self.cluster.program();
-        command.args(["coordinator", "--json", "--exit-when-done"]);
-        command.args(["--bits", self.bits, "--range-bits", RANGE_BITS]);
+        let mut command = self.cluster.chomp("coordinator --json --exit-when-done");
+        let size = format!("--bits {} --range-bits {RANGE_BITS}", self.bits);
+        command.args(size.split(' '));
         command.args(["--listen", &address, "--advertise", "localhost", "--table"]);
         hasten(command.arg(&self.volume), HASTE);
         let mut coordinator = self.cluster.start(&mut command);
@@ -121,10 +117,8 @@ impl Deployment {
 
     /// The credential of the workers, as a secret that is mounted.
     fn secret(&self) -> PathBuf {
-        let mut add = self.cluster.program();
-        add.args(["access", "add", "workers", "--out", "-", "--table"]);
-        let printed = end(add.arg(&self.volume));
-        assert_eq!(printed.code, Some(0), "{printed:?}");
+        let mut add = self.cluster.chomp("access add workers --out - --table");
+        let printed = end(add.arg(&self.volume)).done();
         let file = self.cluster.home().join("access.json");
         fs::write(&file, printed.stdout).unwrap();
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o400);
@@ -135,13 +129,12 @@ impl Deployment {
     /// A worker with a new name.
     fn worker(&mut self) -> Process {
         self.starts += 1;
-        let mut command = self.cluster.program();
-        command.args(["worker", "--json", "--threads", "1", "--memory", "256MiB"]);
-        command.args(["--name", &format!("worker-{}", self.starts)]);
-        let url = format!("https://localhost:{}", self.service.port);
-        command.args(["--patience", "60", "--coordinator", &url, "--access"]);
         let access = self.cluster.home().join("access.json");
-        self.cluster.start(command.arg(access))
+        let name = format!("worker-{}", self.starts);
+        let mut command = self.cluster.worker_with(&name, &access);
+        let url = format!("https://localhost:{}", self.service.port);
+        let command = command.args(["--patience", "60", "--coordinator", &url]);
+        self.cluster.start(command)
     }
 }
 
@@ -186,11 +179,7 @@ fn build(seed: u64) -> Evictions {
             continue;
         }
         // Some have no time at all.
-        let most = if evictions.all.is_multiple_of(3) {
-            0
-        } else {
-            GRACE_MILLIS
-        };
+        let most = [0, GRACE_MILLIS, GRACE_MILLIS][evictions.all as usize % 3];
         let ample = evictions.all % AMPLE_ONE_IN == 1;
         let grace = if ample {
             AMPLE_GRACE
@@ -219,7 +208,7 @@ fn build(seed: u64) -> Evictions {
         evictions.all += 1;
         evictions.killed += u32::from(ended.code.is_none());
     };
-    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_28);
+    ended.made(FINGERPRINT_28);
     for worker in workers {
         // Who comes when all is over finds nobody.
         let ended = worker.kill();
@@ -238,19 +227,14 @@ fn evictions_change_nothing() {
         all.coordinators += some.coordinators;
     });
     eprintln!("{evictions:?}");
-    let Evictions {
-        all,
-        killed,
-        coordinators,
-    } = evictions;
-    assert!(u64::from(all) >= jobs * u64::from(EVICTIONS_MIN));
-    assert!(killed > 0 && coordinators > 0 && coordinators < all);
+    assert!(u64::from(evictions.all) >= jobs * u64::from(EVICTIONS_MIN));
+    assert!(evictions.killed > 0 && (1..evictions.all).contains(&evictions.coordinators));
 }
 
 /// Takes the volume away from those who use it. Whoever runs then ends soon, and says where and what; nothing is written to
 /// the place where the volume was, and with the volume back the job goes on.
 fn detach(deployment: &mut Deployment, away: impl FnOnce(&Path), back: impl FnOnce(&Path)) {
-    deployment.bits = "24";
+    deployment.bits = 24;
     let mut coordinator = deployment.coordinator();
     deployment.secret();
     let workers: Vec<Process> = (0..WORKERS).map(|_| deployment.worker()).collect();
@@ -261,11 +245,8 @@ fn detach(deployment: &mut Deployment, away: impl FnOnce(&Path), back: impl FnOn
     let ended = coordinator.wait();
     ended.refuses(1, &[place.to_str().unwrap()]);
     // It depends on whether there was something to write.
-    let said = ["is not where it was", "No such file or directory"];
-    assert!(
-        said.iter().any(|said| ended.stderr.contains(said)),
-        "{ended:?}"
-    );
+    let mut said = ["is not where it was", "No such file or directory"].into_iter();
+    assert!(said.any(|said| ended.stderr.contains(said)), "{ended:?}");
     // Workers of a coordinator that is gone wait for the next one.
     for mut worker in workers {
         assert!(worker.ended().is_none(), "{:?}", worker.ended());
@@ -274,7 +255,7 @@ fn detach(deployment: &mut Deployment, away: impl FnOnce(&Path), back: impl FnOn
     back(&place);
     let coordinator = deployment.coordinator();
     let workers: Vec<Process> = (0..WORKERS).map(|_| deployment.worker()).collect();
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_24);
+    coordinator.wait().made(FINGERPRINT_24);
     drop(workers);
 }
 
@@ -299,12 +280,10 @@ fn a_volume_that_is_unmounted() {
     for folder in [&elsewhere, &place] {
         fs::create_dir(folder).unwrap();
     }
-    let mount = || {
-        let mut mount = Command::new("mount");
-        mount.arg("--bind").arg(&elsewhere).arg(&place);
-        needs::can("another place for a folder", &mut mount)
-    };
-    if needs::found("MOUNT", mount()).is_none() {
+    let mut mount = Command::new("mount");
+    mount.arg("--bind").arg(&elsewhere).arg(&place);
+    let mounted = needs::can("another place for a folder", &mut mount);
+    if needs::found("MOUNT", mounted).is_none() {
         return;
     }
     detach(

@@ -6,7 +6,10 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::common::{end, files, made_once, number, program, start, wait};
+use crate::common::{
+    PROGRAM, change, chomp, copy, end, files, made_once, number, read_json, send, start, wait,
+    wait_until,
+};
 use chomp_table::{Digest, Table};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -22,9 +25,9 @@ fn table() -> &'static Path {
 
 /// `chomp export` of `table`, with these words on the command line.
 fn export_of(table: &Path, out: &Path, flags: &str) -> Command {
-    let mut command = program();
-    command.arg("export").arg("--table").arg(table);
-    command.arg("--out").arg(out).args(flags.split_whitespace());
+    let mut command = chomp("export --table");
+    command.arg(table).arg("--out").arg(out);
+    command.args(flags.split_whitespace());
     command
 }
 
@@ -54,34 +57,27 @@ fn the_summary_tells_what_was_written() {
     assert_eq!(summary["out"], out.to_str().unwrap());
     let fingerprint = table.manifest().fingerprint.to_string();
     assert_eq!(summary["fingerprint"], fingerprint);
-    let beside = fs::read(directory.path().join("words.npy.json")).unwrap();
-    assert_eq!(serde_json::from_slice::<Value>(&beside).unwrap(), summary);
-    let events: Vec<Value> = ended
-        .stderr
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let beside = read_json(&directory.path().join("words.npy.json"));
+    assert_eq!(beside, summary);
+    let lines = ended.stderr.lines();
+    let events = lines.map(|line| serde_json::from_str(line).unwrap());
+    let events: Vec<Value> = events.collect();
     assert_eq!(events[0]["command"], "export");
     assert_eq!(events.last().unwrap()["event"], "finished");
     let both = ["words.npy", "words.npy.json"];
     assert_eq!(names(directory.path()), both);
 
     // A pipe gets the same bytes as a file.
-    let mut piped = std::process::Command::new("sh");
-    piped.args([
-        "-c",
-        "\"$0\" export --format npy --table \"$1\" --out - | cat > \"$2\"",
-    ]);
-    let program = program();
-    piped.arg(program.get_program()).arg(crate::export::table());
+    let mut piped = Command::new("sh");
+    let line = "\"$0\" export --format npy --table \"$1\" --out - | cat > \"$2\"";
+    piped.args(["-c", line, PROGRAM]).arg(self::table());
     let other = directory.path().join("piped");
     end(piped.arg(&other));
     assert_eq!(fs::read(&other).unwrap(), bytes);
     let nowhere = end(&mut export(Path::new("/dev/null"), "--format npy --json")).summary();
     assert_eq!(nowhere["sha256"], summary["sha256"]);
 
-    let ended = end(&mut export(&out, "--format npy --both --force"));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = end(&mut export(&out, "--format npy --both --force")).done();
     let digest = Digest::of(&fs::read(&out).unwrap()).to_string();
     for text in ["a table of 22 bits", &digest, "words.npy (npy, "] {
         assert!(ended.stdout.contains(text), "{ended:?}");
@@ -90,8 +86,7 @@ fn the_summary_tells_what_was_written() {
 
 #[test]
 fn stdout_gets_the_positions_alone() {
-    let ended = end(&mut export(Path::new("-"), "--format rows --bits 5 --both"));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = end(&mut export(Path::new("-"), "--format rows --bits 5 --both")).done();
     let expected =
         "word,bits,area,rows\n2,2,1,\"1\"\n10,4,3,\"2,1\"\n20,5,5,\"2,2,1\"\n26,5,5,\"3,2\"\n";
     assert_eq!(ended.stdout, expected);
@@ -106,8 +101,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     lines.read_line(&mut line).unwrap();
     assert_eq!(line, "word,bits,area,rows\n");
     drop(lines);
-    let ended = wait(child);
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = wait(child).done();
     assert_eq!(ended.stderr, "");
 }
 
@@ -127,20 +121,18 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     beyond("--box 12x11", "23");
     beyond("--area 3-22", "23");
     refused(&out, "--format chomp-fast", 2, &["--box 16x16"]);
+    let values = "possible values: words, rows, npy";
+    refused(&out, "--format xml", 2, &[values]);
+    let stdout = Path::new("-");
     refused(
-        &out,
-        "--format xml",
-        2,
-        &["possible values: words, rows, npy"],
-    );
-    refused(
-        Path::new("-"),
+        stdout,
         "--format rows --json",
         2,
         &["--json prints to stdout"],
     );
+    let nowhere = directory.path().join("none/out");
     refused(
-        &directory.path().join("none/out"),
+        &nowhere,
         "--format words",
         1,
         &["cannot create a file in", "none"],
@@ -159,8 +151,7 @@ fn a_file_that_is_there_stays() {
     let ended = end(&mut export(&out, "--format words"));
     ended.refuses(5, &[path, "is there already", "--force"]);
     assert_eq!(fs::read(&out).unwrap(), b"mine");
-    let ended = end(&mut export(&out, "--format words --bits 2 --force"));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    end(&mut export(&out, "--format words --bits 2 --force")).done();
     assert_eq!(fs::read(&out).unwrap(), b"word\n2\n");
     assert_eq!(names(directory.path()), ["out", "out.json"]);
 }
@@ -169,30 +160,16 @@ fn a_file_that_is_there_stays() {
 fn damage_is_named_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let damaged = directory.path().join("damaged");
-    fs::create_dir(&damaged).unwrap();
-    let folder = Table::open(table()).unwrap().folder().to_owned();
-    for file in files(&folder) {
-        fs::copy(&file, damaged.join(file.file_name().unwrap())).unwrap();
-    }
+    copy(Table::open(table()).unwrap().folder(), &damaged);
     let shard = damaged.join("shard-0000.zst");
-    let mut bytes = fs::read(&shard).unwrap();
-    bytes[1000] ^= 1;
-    fs::write(&shard, bytes).unwrap();
+    change(&shard, |bytes| bytes[1000] ^= 1);
     let results = directory.path().join("results");
     fs::create_dir(&results).unwrap();
-    for format in [
-        "rows",
-        "npy --both",
-        "parquet",
-        "roaring",
-        "chomp-fast --box 9x9",
-    ] {
+    let fast = "chomp-fast --box 9x9";
+    for format in ["rows", "npy --both", "parquet", "roaring", fast] {
         let out = results.join("out");
-        let ended = end(&mut export_of(
-            &damaged,
-            &out,
-            &format!("--format {format}"),
-        ));
+        let flags = format!("--format {format}");
+        let ended = end(&mut export_of(&damaged, &out, &flags));
         ended.refuses(3, &[shard.to_str().unwrap(), "is damaged"]);
         assert_eq!(names(&results), [""; 0], "{format}");
     }
@@ -204,9 +181,9 @@ fn a_signal_ends_it_and_leaves_nothing() {
     let out = directory.path().join("out");
     // With 1 byte of memory it makes many passes, and is not done before the signal comes.
     let mut child = start(&mut export(&out, "--format npy --both --memory 1B"));
-    let begun = crate::common::wait_until(&mut child, || !names(directory.path()).is_empty());
+    let begun = wait_until(&mut child, || !names(directory.path()).is_empty());
     assert!(begun);
-    crate::common::send(child.id(), Signal::SIGTERM);
+    send(child.id(), Signal::SIGTERM);
     wait(child).refuses(75, &["the export was stopped"]);
     assert_eq!(names(directory.path()), [""; 0]);
 }

@@ -5,8 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::cluster::{Process, free_port, wait_for};
-use crate::common::{FINGERPRINT_24, end, files, fingerprint, program, ranges_done, run_in};
+use crate::common::cluster::Server;
+use crate::common::{
+    FINGERPRINT_24, chomp, end, exists, files, fingerprint, finished, ranges_done, run_in,
+};
 use chomp_table::Table;
 use chomp_testing::effort;
 use chomp_testing::needs;
@@ -66,7 +68,7 @@ enum Stage {
 }
 
 fn stage(table: &Path) -> Stage {
-    if table.join("table-24").try_exists().unwrap() {
+    if exists(&table.join("table-24")) {
         Stage::Publication
     } else if ranges_done(table) > 0 {
         Stage::Layers
@@ -80,8 +82,7 @@ fn a_full_disk_at_any_stage() {
     let Some(ample) = SmallDisk::mount(AMPLE) else {
         return;
     };
-    let summary = end(run_in(ample.table(), BITS, RANGE_BITS).arg("--keep-parts")).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+    end(run_in(ample.table(), BITS, RANGE_BITS).arg("--keep-parts")).made(FINGERPRINT_24);
     let pages = |folder: &Path| -> u64 {
         let files = files(folder);
         let lengths = files.iter().map(|file| file.metadata().unwrap().len());
@@ -123,12 +124,11 @@ fn stops_and_goes_on(disk: &SmallDisk, size: u64) -> Vec<Stage> {
         }
         let path = table.to_str().unwrap();
         ended.refuses(1, &[path, "no space left", "free some and run again"]);
-        assert!(!table.join("table-24/manifest.json").try_exists().unwrap());
+        assert!(!exists(&table.join("table-24/manifest.json")));
         stages.push(stage(table));
     }
     disk.resize(AMPLE);
-    let summary = run().summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_24, "{size} pages");
+    run().made(FINGERPRINT_24);
     Table::open(table).unwrap().verify_bytes().unwrap();
     stages
 }
@@ -139,8 +139,7 @@ fn grundy_values_on_a_full_disk() {
     let Some(disk) = SmallDisk::mount(AMPLE) else {
         return;
     };
-    let mut grundy = program();
-    grundy.args(["grundy", "--json", "--tiles", "60", "--table"]);
+    let mut grundy = chomp("grundy --json --tiles 60 --table");
     grundy.arg(disk.table());
     let expected = end(&mut grundy).summary();
     fs::remove_dir_all(disk.table().join("values-060")).unwrap();
@@ -153,10 +152,7 @@ fn grundy_values_on_a_full_disk() {
         assert!(areas.len() > 50, "{areas:?}");
         disk.resize(AMPLE);
     }
-    assert_eq!(
-        fingerprint(&end(&mut grundy).summary()),
-        fingerprint(&expected)
-    );
+    end(&mut grundy).made(fingerprint(&expected));
     assert_eq!(files(disk.table()).len(), 60 + 3);
 }
 
@@ -165,14 +161,11 @@ fn an_export_to_a_full_disk() {
     let Some(disk) = SmallDisk::mount(8 * PAGE) else {
         return;
     };
-    let table = tempfile::tempdir().unwrap();
-    end(&mut run_in(table.path(), BITS, RANGE_BITS)).summary();
+    let table = finished(BITS);
     let out = disk.table().join("out");
     for format in ["words", "rows", "npy", "parquet", "roaring"] {
-        let mut export = program();
-        export.args(["export", "--both", "--format", format]);
-        export.arg("--table").arg(table.path());
-        let ended = end(export.arg("--out").arg(&out));
+        let mut export = chomp(&format!("export --both --format {format} --table"));
+        let ended = end(export.arg(table.path()).arg("--out").arg(&out));
         let path = out.to_str().unwrap();
         ended.refuses(1, &[path, "no space left", "free some and run again"]);
         assert!(files(disk.table()).is_empty(), "{format}");
@@ -185,26 +178,20 @@ fn a_report_to_a_full_disk() {
     let Some(disk) = SmallDisk::mount(4 * PAGE) else {
         return;
     };
-    let table = tempfile::tempdir().unwrap();
-    end(&mut run_in(table.path(), BITS, RANGE_BITS)).summary();
+    let table = finished(BITS);
     let report = disk.table().join("report.json");
     let filled = fs::write(disk.table().join("filler"), vec![0; 9 << 12]);
     assert!(filled.is_err(), "it is full");
-    let mut verify = program();
-    verify
-        .args(["verify", "--level", "quick", "--table"])
-        .arg(table.path());
-    let ended = end(verify.arg("--report").arg(&report));
+    let mut verify = chomp("verify --level quick --table");
+    verify.arg(table.path()).arg("--report").arg(&report);
+    let ended = end(&mut verify).exits(1);
     let path = report.to_str().unwrap();
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains(path), "{ended:?}");
-    assert!(
-        ended.stderr.to_lowercase().contains("no space left"),
-        "{ended:?}"
-    );
+    ended.says(path);
+    let said = ended.stderr.to_lowercase();
+    assert!(said.contains("no space left"), "{ended:?}");
     assert!(ended.stdout.contains("passed all checks"), "{ended:?}");
     assert!(!ended.stdout.contains(path), "{ended:?}");
-    assert!(!report.try_exists().unwrap());
+    assert!(!exists(&report));
 }
 
 #[test]
@@ -212,33 +199,18 @@ fn a_download_to_a_disk_that_is_too_small() {
     let Some(disk) = SmallDisk::mount(8 * PAGE) else {
         return;
     };
-    let home = tempfile::tempdir().unwrap();
-    end(&mut run_in(home.path(), BITS, RANGE_BITS)).summary();
-    let address = format!("127.0.0.1:{}", free_port());
-    let mut serve = program();
-    serve.args(["serve", "--http", &address, "--table"]);
-    let server = Process::start(serve.arg(home.path()), home.path());
-    wait_for("a server", || server.said().contains("serving http://"));
-    let mut download = program();
-    download.args(["download", "--from", &format!("http://{address}"), "--out"]);
+    let home = finished(BITS);
+    let server = Server::start(1, home.path(), home.path(), "");
+    let mut download = chomp(&format!("download --from {} --out", server.url()));
     let out = disk.table().join("out");
     let ended = end(download.arg(&out));
-    ended.refuses(
-        1,
-        &[
-            out.to_str().unwrap(),
-            "no space left",
-            "free some and run again",
-        ],
-    );
-    let there: Vec<_> = files(&out)
-        .iter()
-        .map(|file| file.metadata().unwrap().len())
-        .collect();
-    assert!(there.iter().sum::<u64>() < 100, "{there:?}");
+    let path = out.to_str().unwrap();
+    ended.refuses(1, &[path, "no space left", "free some and run again"]);
+    let files = files(&out).into_iter();
+    let there: u64 = files.map(|file| file.metadata().unwrap().len()).sum();
+    assert!(there < 100, "{there}");
     disk.resize(AMPLE);
-    let said = end(&mut download);
-    assert!(said.stderr.contains("the table has "), "{}", said.stderr);
+    end(&mut download).says("the table has ");
     Table::open(&out).unwrap().verify_bytes().unwrap();
 }
 
@@ -250,16 +222,11 @@ fn a_table_on_a_disk_that_is_read_only_is_checked() {
     end(&mut run_in(disk.table(), 16, 12)).summary();
     let locked = mount(&["-o", "remount,ro"], disk.table()).status();
     assert!(locked.unwrap().success());
-    let ended = end(program().arg("verify").arg("--table").arg(disk.table()));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    let said = &ended.stderr;
-    assert!(
-        said.contains("no report is kept") && said.contains("--report FILE"),
-        "{ended:?}"
-    );
+    let mut verify = chomp("verify --table");
+    let ended = end(verify.arg(disk.table())).done();
+    ended.says("no report is kept");
+    ended.says("--report FILE");
     // Where one was asked for, it is needed.
     let path = disk.table().join("report.json");
-    let mut command = program();
-    command.arg("verify").arg("--report").arg(path);
-    end(command.arg("--table").arg(disk.table())).refuses(1, &["--report FILE"]);
+    end(verify.arg("--report").arg(path)).refuses(1, &["--report FILE"]);
 }

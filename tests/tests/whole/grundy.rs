@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{
-    digests, end, files, fingerprint, folder, number, program, run, start, wait_until,
+    change, chomp, digests, end, exists, files, fingerprint, finished, folder, number, run, start,
+    wait_until,
 };
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::partition::{Partition, count};
@@ -18,8 +19,7 @@ use chomp_testing::values::publish;
 use serde_json::{Value, json};
 
 fn grundy(table: &Path, tiles: u32) -> Command {
-    let mut command = program();
-    command.args(["grundy", "--json", "--tiles", &tiles.to_string(), "--table"]);
+    let mut command = chomp(&format!("grundy --json --tiles {tiles} --table"));
     command.arg(table);
     command
 }
@@ -32,7 +32,7 @@ fn summary(command: &mut Command) -> Value {
 const WORK: &str = "values-work";
 
 /// The value of a position by its definition: the least number that no move leads to.
-fn value(position: &Partition, known: &mut HashMap<Partition, u8>) -> u8 {
+pub(crate) fn value(position: &Partition, known: &mut HashMap<Partition, u8>) -> u8 {
     if let Some(&value) = known.get(position) {
         return value;
     }
@@ -40,9 +40,8 @@ fn value(position: &Partition, known: &mut HashMap<Partition, u8>) -> u8 {
     for (row, &length) in position.rows().iter().enumerate() {
         for column in (0..length).filter(|&column| (row, column) != (0, 0)) {
             let mut rows = position.rows().to_vec();
-            rows[row..]
-                .iter_mut()
-                .for_each(|cut| *cut = column.min(*cut));
+            let cut = rows[row..].iter_mut();
+            cut.for_each(|cut| *cut = column.min(*cut));
             rows.retain(|&row| row > 0);
             led_to.insert(value(&Partition::new(rows).unwrap(), known));
         }
@@ -83,11 +82,8 @@ fn values_are_those_of_the_definition() {
     let positions: u64 = (1..=TILES).map(count).sum();
     assert_eq!(number(&summary, "positions"), positions);
     assert_eq!(number(&summary, "ranges_evaluated"), u64::from(TILES));
-    assert_eq!(
-        files(table.path()).len(),
-        TILES as usize + 3,
-        "nothing else is left"
-    );
+    let left = files(table.path()).len();
+    assert_eq!(left, TILES as usize + 3, "nothing else is left");
     // It is there now, and other threads change nothing.
     let again = self::summary(&mut grundy(table.path(), TILES));
     assert_eq!(fingerprint(&again), fingerprint(&summary));
@@ -101,11 +97,7 @@ fn values_are_those_of_the_definition() {
 /// losing ones, and are those of a run for up to 30 tiles.
 #[test]
 fn published_counts_are_those_of_a_run() {
-    let text = fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../docs/grundy-values.csv"
-    ));
-    let text = text.unwrap();
+    let text = include_str!("../../../docs/grundy-values.csv");
     let mut published: Vec<BTreeMap<String, u64>> = vec![BTreeMap::new(); 120];
     for line in text.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
@@ -146,10 +138,8 @@ fn tables_have_the_fingerprints_on_the_page() {
 fn areas(table: &Path) -> Vec<PathBuf> {
     let listed = files(&table.join(WORK));
     let is_area = |path: &PathBuf| {
-        path.file_name()
-            .unwrap()
-            .as_encoded_bytes()
-            .starts_with(b"area-")
+        let name = path.file_name().unwrap();
+        name.as_encoded_bytes().starts_with(b"area-")
     };
     listed.into_iter().filter(is_area).collect()
 }
@@ -160,13 +150,7 @@ fn interrupted(table: &Path, tiles: u32) {
     wait_until(&mut child, || areas(table).len() > 40);
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(
-        !table
-            .join(folder_name(tiles))
-            .join(MANIFEST_NAME)
-            .try_exists()
-            .unwrap()
-    );
+    assert!(!exists(&table.join(folder_name(tiles)).join(MANIFEST_NAME)));
 }
 
 #[test]
@@ -178,25 +162,17 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
     let table = folder();
     interrupted(table.path(), TILES);
     let there = areas(table.path()).len() as u64;
-    let mut status = program();
-    let status = end(status
-        .args(["status", "--json", "--table"])
-        .arg(table.path()))
-    .summary();
+    let status = end(chomp("status --json --table").arg(table.path())).summary();
     assert_eq!(number(&status, "areas"), there);
     // A file that was begun, and one of somebody else.
     fs::write(table.path().join(WORK).join(".area-072.x.partial"), "begun").unwrap();
     fs::write(table.path().join(WORK).join("notes"), "mine").unwrap();
     let went_on = summary(&mut grundy(table.path(), TILES));
-    assert_eq!(
-        number(&went_on, "ranges_evaluated"),
-        u64::from(TILES) - there
-    );
+    let evaluated = number(&went_on, "ranges_evaluated");
+    assert_eq!(evaluated, u64::from(TILES) - there);
     assert_eq!(published(table.path(), TILES), expected);
-    assert_eq!(
-        fs::read(table.path().join(WORK).join("notes")).unwrap(),
-        b"mine"
-    );
+    let notes = fs::read(table.path().join(WORK).join("notes"));
+    assert_eq!(notes.unwrap(), b"mine");
     assert_eq!(areas(table.path()), [] as [PathBuf; 0]);
     // A run that was killed between the table and the end left some.
     fs::write(table.path().join(WORK).join("area-072"), "left").unwrap();
@@ -210,30 +186,23 @@ fn a_damaged_area_is_named_and_computed_again() {
     let table = folder();
     interrupted(table.path(), TILES);
     let there = areas(table.path());
-    let spoil = |number: usize, change: &dyn Fn(&mut Vec<u8>)| {
-        let mut bytes = fs::read(&there[number]).unwrap();
-        change(&mut bytes);
-        fs::write(&there[number], bytes).unwrap();
-    };
-    spoil(3, &|bytes| bytes[50] ^= 1);
-    spoil(11, &|bytes| bytes.truncate(60));
-    spoil(20, &|bytes| bytes[12] ^= 1);
-    spoil(30, &|bytes| bytes[8] = 2);
-    spoil(35, &|bytes| bytes.push(0));
+    change(&there[3], |bytes| bytes[50] ^= 1);
+    change(&there[11], |bytes| bytes.truncate(60));
+    change(&there[20], |bytes| bytes[12] ^= 1);
+    change(&there[30], |bytes| bytes[8] = 2);
+    change(&there[35], |bytes| bytes.push(0));
     let ended = end(&mut grundy(table.path(), TILES));
     for number in [3, 11, 20, 30, 35] {
         let said = format!("{} is computed again: ", there[number].display());
-        assert!(ended.stderr.contains(&said), "{ended:?}");
+        ended.says(&said);
     }
     let summary = ended.summary();
     let missing = u64::from(TILES) - there.len() as u64;
     assert_eq!(number(&summary, "ranges_evaluated"), missing + 5);
     let undisturbed = folder();
     self::summary(&mut grundy(undisturbed.path(), TILES));
-    assert_eq!(
-        published(table.path(), TILES),
-        published(undisturbed.path(), TILES)
-    );
+    let expected = published(undisturbed.path(), TILES);
+    assert_eq!(published(table.path(), TILES), expected);
 }
 
 #[test]
@@ -244,14 +213,7 @@ fn what_stands_in_the_way_is_named_and_stays() {
     // A folder in the place of an area, and a link in that of all.
     fs::create_dir_all(table.path().join(WORK).join("area-007/mine")).unwrap();
     end(&mut grundy(table.path(), 12)).refuses(1, &["area-007"]);
-    assert!(
-        table
-            .path()
-            .join(WORK)
-            .join("area-007/mine")
-            .try_exists()
-            .unwrap()
-    );
+    assert!(exists(&table.path().join(WORK).join("area-007/mine")));
     let other = folder();
     std::os::unix::fs::symlink(table.path(), other.path().join(WORK)).unwrap();
     end(&mut grundy(other.path(), 12)).refuses(1, &[WORK, "link"]);
@@ -269,23 +231,17 @@ fn a_wrong_value_is_not_published() {
     const TILES: u32 = 72;
     let table = folder();
     interrupted(table.path(), TILES);
-    let area = table.path().join(WORK).join("area-030");
-    let mut bytes = fs::read(&area).unwrap();
-    let losing = bytes[48..].iter().position(|&value| value == 0).unwrap();
-    bytes[48 + losing] = 1;
-    let digest = Digest::of(&bytes[48..]);
-    bytes[16..48].copy_from_slice(&digest.0);
-    fs::write(&area, bytes).unwrap();
+    change(&table.path().join(WORK).join("area-030"), |bytes| {
+        let losing = bytes[48..].iter().position(|&value| value == 0).unwrap();
+        bytes[48 + losing] = 1;
+        let digest = Digest::of(&bytes[48..]);
+        bytes[16..48].copy_from_slice(&digest.0);
+    });
     let refused = ["of 30 tiles 218", "220 are known", "computes wrongly"];
     end(&mut grundy(table.path(), TILES)).refuses(3, &refused);
-    assert!(
-        !table
-            .path()
-            .join(folder_name(TILES))
-            .join(MANIFEST_NAME)
-            .try_exists()
-            .unwrap()
-    );
+    assert!(!exists(
+        &table.path().join(folder_name(TILES)).join(MANIFEST_NAME)
+    ));
     // A smaller table contradicts a right one.
     let table = folder();
     let mut areas = chomp_testing::values::areas(12);
@@ -316,22 +272,14 @@ fn a_job_of_an_earlier_version_is_refused_and_stays() {
     // Once it is published nothing depends on it.
     fs::remove_dir(table.path().join("work/parts/000000")).unwrap();
     end(&mut grundy(table.path(), 16)).summary();
-    let mut status = program();
-    let status = end(status
-        .args(["status", "--json", "--table"])
-        .arg(table.path()))
-    .summary();
+    let status = end(chomp("status --json --table").arg(table.path())).summary();
     assert_eq!(number(&status, "published_tiles"), 16);
 }
 
 #[test]
 fn tables_of_both_kinds_may_be_in_one_directory() {
-    let table = folder();
-    end(&mut run(table.path(), 16)).summary();
+    let table = finished(16);
     end(&mut grundy(table.path(), 16)).summary();
     end(&mut run(table.path(), 17)).summary();
-    assert!(
-        table.path().join("table-17").try_exists().unwrap()
-            && table.path().join("values-016").try_exists().unwrap()
-    );
+    assert!(exists(&table.path().join("table-17")) && exists(&table.path().join("values-016")));
 }

@@ -9,10 +9,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::common::cluster::{Cluster, HASTE, Process, wait_for};
-use crate::common::{FINGERPRINT_28, end, fingerprint, hasten, ranges_done};
+use crate::common::{FINGERPRINT_28, end, exists, hasten, now, ranges_done, read_json};
 use chomp_access::Issuer;
 use rustls::{ServerConfig, ServerConnection};
-use serde_json::Value;
 
 /// A job of a second or two.
 const BITS: u32 = 28;
@@ -125,15 +124,12 @@ fn take_the_port(
     wait_for("a worker that comes back", || impostor.visits() >= VISITS);
     // Others come by who only know the port, however they write that.
     for url in [cluster.url(), cluster.url().replace("https", "http")] {
-        let mut download = cluster.program();
-        download.args(["download", "--from", &url, "--out"]);
+        let mut download = cluster.chomp(&format!("download --from {url} --out"));
         let download = cluster.start(download.arg(cluster.home().join("copy")));
-        let mut status = cluster.program();
-        status.args(["status", "--coordinator", &url]);
+        let mut status = cluster.chomp(&format!("status --coordinator {url}"));
         // It finds another certificate, or none.
         end(hasten(&mut status, HASTE)).refuses(4, &[&cluster.url()]);
-        let mut late = cluster.program();
-        late.args(["worker", "--patience", "0", "--coordinator", &url]);
+        let mut late = cluster.chomp(&format!("worker --patience 0 --coordinator {url}"));
         end(&mut late).refuses(4, &[&cluster.url()]);
         let ended = download.kill();
         assert_ne!(ended.code, Some(0), "{ended:?}");
@@ -156,11 +152,11 @@ fn who_takes_the_port_learns_nothing() {
         drop(faithful.take());
         let before = ranges_done(&cluster.table());
         let coordinator = begin();
-        let worker = cluster.start(&mut cluster.worker("faithful"));
-        wait_for("work", || ranges_done(&cluster.table()) > before);
+        let worker = cluster.join("faithful");
+        cluster.wait_for_ranges(before);
         coordinator.kill();
         let manifest = cluster.table().join("table-28/manifest.json");
-        assert!(!manifest.try_exists().unwrap(), "the job was too short");
+        assert!(!exists(&manifest), "the job was too short");
         let token = cluster.token();
         let mac = token.rsplit('-').next().unwrap().to_owned();
         let encrypted = tls.is_some();
@@ -169,20 +165,15 @@ fn who_takes_the_port_learns_nothing() {
         for visit in visits {
             assert!(!visit.trusted, "{visit:?}");
             for secret in [&token[..], &mac] {
-                let told = visit
-                    .bytes
-                    .windows(secret.len())
-                    .any(|bytes| bytes == secret.as_bytes());
+                let mut windows = visit.bytes.windows(secret.len());
+                let told = windows.any(|bytes| bytes == secret.as_bytes());
                 assert!(!told, "the token was said to somebody else");
             }
             starts.insert(visit.bytes.iter().take(2).copied().collect::<Vec<_>>());
         }
         starts.remove(&[][..]);
-        let expected = if encrypted {
-            HashSet::new()
-        } else {
-            HashSet::from([HANDSHAKE.to_vec()])
-        };
+        let expected = (!encrypted).then(|| HANDSHAKE.to_vec());
+        let expected: HashSet<_> = expected.into_iter().collect();
         assert_eq!(starts, expected, "nothing but the beginning of TLS");
         faithful = Some(worker);
     }
@@ -190,32 +181,22 @@ fn who_takes_the_port_learns_nothing() {
     let coordinator = begin();
     let worker = faithful.expect("one that waits");
     assert_eq!(worker.wait().code, Some(0), "it finds the true one again");
-    coordinator.send(nix::sys::signal::Signal::SIGTERM);
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_28);
-}
-
-fn now() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.unwrap().as_secs()
+    coordinator.stop().made(FINGERPRINT_28);
 }
 
 /// Off by name alone.
 #[test]
 fn calls_are_in_the_clear_only_where_one_asks_for_it() {
     for cluster in [Cluster::new(), Cluster::in_the_clear()] {
-        let mut command = cluster.coordinator(24, 14);
-        let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
-        let access = std::fs::read_to_string(cluster.access()).unwrap();
-        let said: Value = serde_json::from_str(&access).unwrap();
+        let coordinator = cluster.begin(24, 14);
+        let said = read_json(&cluster.access());
         assert_eq!(said["coordinator"], cluster.url());
         assert_eq!(said["ca"].is_string(), cluster.url().starts_with("https"));
         // However the address of the user's own coordinator is written.
-        let mut worker = cluster.program();
         let url = cluster.url().replace("https", "http");
-        worker.args(["worker", "--threads", "1", "--coordinator", &url]);
-        let ended = end(&mut worker);
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        assert!(ended.stderr.contains(&cluster.url()), "{ended:?}");
-        assert_eq!(coordinator.wait().code, Some(0));
+        let mut worker = cluster.chomp(&format!("worker --threads 1 --coordinator {url}"));
+        let ended = end(&mut worker).done();
+        ended.says(&cluster.url());
+        coordinator.wait().done();
     }
 }

@@ -1,5 +1,5 @@
 //! A run that is killed again and again, at any moment, ends with the same table, and nothing that
-//! was committed is evaluated again. SIGINT and SIGTERM stop it in good order.
+//! was committed is evaluated again. Signals stop it in good order.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use crate::common::{
-    Ended, files, fingerprint, folder, is_whole, number, ranges_done, run_in, send, start, wait,
-    wait_until,
+    Ended, chomp, exists, files, fingerprint, folder, is_whole, number, ranges_done, run_in, send,
+    start, wait, wait_until,
 };
 use chomp_table::Table;
 use chomp_table::rng::Rng;
@@ -74,7 +74,7 @@ fn manifest(table: &Path) -> PathBuf {
 }
 
 fn is_published(table: &Path) -> bool {
-    manifest(table).try_exists().unwrap()
+    exists(&manifest(table))
 }
 
 /// The files of the journal: each start adds one before it does anything else.
@@ -102,8 +102,9 @@ fn check_end(ended: &Ended, committed: u64) {
 #[test]
 fn killed_at_random_moments() {
     undisturbed();
-    let runs = trials("series of kills at random moments").seconds(1.5);
-    runs.run(kill_at_random_moments);
+    trials("series of kills at random moments")
+        .seconds(1.5)
+        .run(kill_at_random_moments);
 }
 
 #[expect(clippy::print_stderr, reason = "the stages, shown on failure")]
@@ -157,7 +158,7 @@ fn killed_at_chosen_moments() {
     let mut kills = 0;
     for name in ["lock", "work/journal", "work/parts"] {
         let mut child = begin(table);
-        wait_until(&mut child, || table.join(name).try_exists().unwrap());
+        wait_until(&mut child, || exists(&table.join(name)));
         kills += u32::from(kill_after(child, Duration::ZERO).code.is_none());
     }
     assert_eq!(kills, 3, "all of them long before the end");
@@ -175,8 +176,9 @@ fn killed_at_chosen_moments() {
 #[test]
 fn killed_while_it_publishes() {
     undisturbed();
-    let runs = trials("series of kills of publications").seconds(1.5);
-    runs.run(kill_while_it_publishes);
+    trials("series of kills of publications")
+        .seconds(1.5)
+        .run(kill_while_it_publishes);
 }
 
 fn kill_while_it_publishes(seed: u64) {
@@ -196,17 +198,11 @@ fn kill_while_it_publishes(seed: u64) {
         let mut child = begin(table);
         let there = match starts % 4 {
             0 => wait_until(&mut child, all_done),
-            1 => wait_until(&mut child, || folder.try_exists().unwrap()),
-            2 => wait_until(&mut child, || {
-                folder.join("SHA256SUMS").try_exists().unwrap()
-            }),
+            1 => wait_until(&mut child, || exists(&folder)),
+            2 => wait_until(&mut child, || exists(&folder.join("SHA256SUMS"))),
             _ => wait_until(&mut child, || is_published(table)),
         };
-        let most = if starts % 4 == 0 {
-            publication
-        } else {
-            Duration::ZERO
-        };
+        let most = [publication, Duration::ZERO][usize::from(starts % 4 > 0)];
         starts += 1;
         let ended = kill_after(child, up_to(most, &mut random));
         if is_published(table) {
@@ -245,15 +241,20 @@ fn stopped_while_it_publishes_and_gone_on_with_other_means() {
         fs::remove_dir_all(table.join(format!("table-{BITS}"))).unwrap();
     }
     assert_eq!(stopped, 1);
-    let mut command = crate::common::program();
-    command.args(["run", "--json", "--threads", "1", "--memory", "384MiB"]);
-    command.args(["--keep-parts", "--bits", &BITS.to_string(), "--table"]);
+    let mut command = chomp("run --json --threads 1 --memory 384MiB");
+    command.args(format!("--keep-parts --bits {BITS} --table").split(' '));
     check_end(&wait(start(command.arg(table))), RANGES);
 }
 
 #[test]
 fn signals_stop_it_in_good_order() {
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+    // The last two come from a terminal that is lost, and from a batch system that warns.
+    for signal in [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGUSR1,
+    ] {
         let directory = folder();
         let table = directory.path();
         for after in [0, 1, RANGES / 2] {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::common::cluster::{Cluster, Process, at_home};
 use crate::common::netns::{COORDINATOR, Cut, Network, address};
 use crate::common::random::Random;
-use crate::common::{FINGERPRINT_26, fingerprint, hasten, program};
+use crate::common::{FINGERPRINT_26, chomp, hasten, read_json};
 use chomp_testing::effort;
 use chomp_testing::needs;
 use serde_json::Value;
@@ -109,12 +109,10 @@ impl Machines<'_> {
         machines.start(coordinator);
         machines.hosts[COORDINATOR].process.wait_to_listen();
         for host in 1..HOSTS {
-            let mut worker = machines.cluster.worker(&format!("worker-{host}"));
-            hasten(worker.args(["--patience", "300"]), HASTE);
             // The machines of this test share their disk. Most act as if they did not.
-            if host > 1 {
-                worker.args(["--store", "coordinator"]);
-            }
+            let way = if host > 1 { "proxied" } else { "direct" };
+            let mut worker = machines.cluster.worker(&format!("worker-{host}-{way}"));
+            hasten(worker.args(["--patience", "300"]), HASTE);
             machines.start(worker);
         }
         machines
@@ -180,18 +178,16 @@ impl Machines<'_> {
 }
 
 fn coordinator(cluster: &Cluster) -> Command {
-    let mut command = cluster.program();
-    command.args(["coordinator", "--json", "--bits", &BITS.to_string()]);
-    command.args(["--range-bits", &RANGE_BITS.to_string()]);
-    let listen = format!("{}:{PORT}", address(COORDINATOR));
-    command.args(["--listen", &listen, "--table"]);
+    let size = format!("--bits {BITS} --range-bits {RANGE_BITS}");
+    let listen = format!("--listen {}:{PORT}", address(COORDINATOR));
+    let mut command = cluster.chomp(&format!("coordinator --json {size} {listen} --table"));
     hasten(command.arg(cluster.table()), HASTE);
     command
 }
 
 /// Everything beyond loopback is encrypted, and the access file says by which authority.
 fn check_access(cluster: &Cluster) {
-    let access: Value = serde_json::from_slice(&fs::read(cluster.access()).unwrap()).unwrap();
+    let access: Value = read_json(&cluster.access());
     let url = format!("https://{}:{PORT}", address(COORDINATOR));
     assert_eq!(access["coordinator"], url);
     assert!(access["ca"].as_str().unwrap().contains("BEGIN CERTIFICATE"));
@@ -200,27 +196,23 @@ fn check_access(cluster: &Cluster) {
 /// The table can be had from another machine by whoever knows the authority, and by nobody else.
 fn check_download(network: &Network, cluster: &Cluster) {
     let stranger = tempfile::tempdir().unwrap();
-    let download = || {
-        let mut command = at_home(program(), stranger.path());
-        let from = format!("https://{}:{PORT}", address(COORDINATOR));
-        command.args(["download", "--json", "--from", &from, "--out"]);
-        command.arg(stranger.path().join("out"));
-        command
-    };
-    let mut known = download();
+    let from = format!("https://{}:{PORT}", address(COORDINATOR));
+    let line = format!("download --json --from {from} --out");
+    let mut known = at_home(chomp(&line), stranger.path());
+    known.arg(stranger.path().join("out"));
     known.arg("--access").arg(cluster.access());
-    let summary = network.start(1, cluster, &known).wait().summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_26);
-    let access = fs::read_to_string(cluster.access()).unwrap();
-    let mut access: Value = serde_json::from_str(&access).unwrap();
+    network
+        .start(1, cluster, &known)
+        .wait()
+        .made(FINGERPRINT_26);
+    let mut access = read_json(&cluster.access());
     let authority = access.as_object_mut().unwrap().remove("ca");
     assert!(authority.is_some());
     let file = stranger.path().join("access.json");
     fs::write(&file, access.to_string()).unwrap();
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
-    let mut worker = at_home(program(), stranger.path());
-    worker.args(["worker", "--access"]).arg(&file);
-    let refused = network.start(1, cluster, &worker).wait();
+    let mut worker = at_home(chomp("worker --access"), stranger.path());
+    let refused = network.start(1, cluster, worker.arg(&file)).wait();
     refused.refuses(1, &["certificate", "access file"]);
 }
 
@@ -243,7 +235,7 @@ fn build(network: &Network, random: &mut Random, faults: &mut Faults) {
         }
         for worker in &mut machines.hosts[1..] {
             if let Some(ended) = worker.process.ended() {
-                assert_eq!(ended.code, Some(0), "{ended:?}");
+                ended.done();
                 finished = true;
             }
         }
@@ -252,7 +244,7 @@ fn build(network: &Network, random: &mut Random, faults: &mut Faults) {
             machines.disturb(random, faults);
         }
     };
-    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_26);
+    ended.made(FINGERPRINT_26);
 
     // Those that were cut off when it was done hear of it when they ask again.
     machines.mend_all();
@@ -261,8 +253,7 @@ fn build(network: &Network, random: &mut Random, faults: &mut Faults) {
     coordinator.wait_to_listen();
     check_download(network, &machines.cluster);
     for worker in machines.hosts.into_iter().skip(1) {
-        let ended = worker.process.wait();
-        assert_eq!(ended.code, Some(0), "{ended:?}");
+        worker.process.wait().done();
     }
 }
 

@@ -3,19 +3,19 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::signal::Signal;
+use tempfile::TempDir;
 use tokio::net::TcpSocket;
 
-use crate::common::cluster::{Cluster, at_home, free_port, wait_for};
+use crate::common::cluster::{Cluster, free_port, wait_for};
 use crate::common::faults::Faults;
 use crate::common::{
-    Ended, FINGERPRINT_20, FINGERPRINT_26, end, files, fingerprint, folder, is_whole, ranges_done,
-    run_in, send, start, wait, wait_until,
+    Ended, FINGERPRINT_20, FINGERPRINT_26, change, end, files, folder, is_whole, ranges_done,
+    run_in, start, wait, wait_until, wrapped,
 };
 use crate::peers::block_on;
 
@@ -25,17 +25,33 @@ const RANGE_BITS: u32 = 13;
 const TABLE_BITS: u32 = 20;
 const TABLE_RANGE_BITS: u32 = 12;
 
+/// A run in a folder of its own.
+fn run(table: &TempDir) -> Command {
+    run_in(table.path(), BITS, RANGE_BITS)
+}
+
+/// Starts a run, and waits until some ranges are done.
+fn begin(table: &TempDir, faults: &Faults) -> Child {
+    let mut child = start(faults.reach(&mut run(table)));
+    assert!(wait_until(&mut child, || ranges_done(table.path()) > 200));
+    child
+}
+
+/// A run that is killed when some ranges are done.
+fn killed() -> TempDir {
+    let table = folder();
+    let mut child = begin(&table, &Faults::new());
+    child.kill().unwrap();
+    wait(child);
+    table
+}
+
 /// A run whose calls fail so for a while, from when some ranges are done.
 fn run_through(call: &str, part: &str, error: Option<Errno>, lasts: Duration) -> (Ended, Duration) {
     let table = folder();
     let faults = Faults::new();
-    let mut command = run_in(table.path(), BITS, RANGE_BITS);
-    let mut child = start(faults.reach(&mut command));
-    assert!(wait_until(&mut child, || ranges_done(table.path()) > 100));
-    match error {
-        Some(error) => faults.fail(call, part, error),
-        None => faults.hang(call, part),
-    }
+    let child = begin(&table, &faults);
+    faults.set(call, part, error);
     sleep(lasts);
     faults.end();
     let over = Instant::now();
@@ -64,7 +80,7 @@ fn a_disk_that_fails_for_a_while_is_waited_for() {
         for (call, part, error) in cases {
             scope.spawn(move || {
                 let (ended, rest) = run_through(call, part, error, Duration::from_secs(5));
-                assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_26, "{call}");
+                ended.made(FINGERPRINT_26);
                 assert_eq!(waits(&ended).len(), 2, "begun and over: {ended:?}");
                 assert!(rest < Duration::from_secs(30), "{call}: {rest:?}");
             });
@@ -75,13 +91,9 @@ fn a_disk_that_fails_for_a_while_is_waited_for() {
 /// Shorter than people care for.
 #[test]
 fn a_hiccup_is_not_told() {
-    let (ended, _) = run_through(
-        "read",
-        "work/parts/",
-        Some(Errno::EIO),
-        Duration::from_millis(300),
-    );
-    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_26);
+    let briefly = Duration::from_millis(300);
+    let (ended, _) = run_through("read", "work/parts/", Some(Errno::EIO), briefly);
+    ended.made(FINGERPRINT_26);
     assert_eq!(waits(&ended), [""; 0], "{ended:?}");
 }
 
@@ -90,14 +102,11 @@ fn a_hiccup_is_not_told() {
 fn a_folder_that_is_not_synced_ends_the_process() {
     let table = folder();
     let faults = Faults::new();
-    let mut child = start(faults.reach(&mut run_in(table.path(), BITS, RANGE_BITS)));
-    assert!(wait_until(&mut child, || ranges_done(table.path()) > 100));
-    faults.fail("sync", "work/journal$", Errno::EIO);
-    let ended = wait(child);
-    ended.refuses(1, &["a sync failed", "run again"]);
+    let child = begin(&table, &faults);
+    faults.set("sync", "work/journal$", Some(Errno::EIO));
+    wait(child).refuses(1, &["a sync failed", "run again"]);
     faults.end();
-    let summary = end(&mut run_in(table.path(), BITS, RANGE_BITS)).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_26);
+    end(&mut run(&table)).made(FINGERPRINT_26);
 }
 
 /// While others can be read, it is lost: its ranges are computed again, and a checkpoint is passed over, also one that has
@@ -107,11 +116,7 @@ fn an_object_that_stays_unreadable_is_lost_and_no_more() {
     std::thread::scope(|scope| {
         for unreadable in ["work/parts/0000/", "work/checkpoints/"] {
             scope.spawn(move || {
-                let table = folder();
-                let mut child = start(&mut run_in(table.path(), BITS, RANGE_BITS));
-                assert!(wait_until(&mut child, || ranges_done(table.path()) > 200));
-                send(child.id(), Signal::SIGKILL);
-                wait(child);
+                let table = killed();
                 let work = table.path().join("work");
                 let mut numbers = (0..).map(|number| format!("{number:010}"));
                 let journal = work.join("journal");
@@ -121,9 +126,8 @@ fn an_object_that_stays_unreadable_is_lost_and_no_more() {
                 fs::create_dir_all(&checkpoints).unwrap();
                 fs::write(checkpoints.join(next.unwrap()), [0]).unwrap();
                 let faults = Faults::new();
-                faults.fail("read", unreadable, Errno::EIO);
-                let summary = end(faults.reach(&mut run_in(table.path(), BITS, RANGE_BITS)));
-                assert_eq!(fingerprint(&summary.summary()), FINGERPRINT_26);
+                faults.set("read", unreadable, Some(Errno::EIO));
+                end(faults.reach(&mut run(&table))).made(FINGERPRINT_26);
             });
         }
     });
@@ -137,15 +141,14 @@ fn workers_that_go_through_a_coordinator_wait_for_its_disk() {
     let mut command = cluster.coordinator(BITS, RANGE_BITS);
     let command = faults.reach(command.arg("--exit-when-done"));
     let coordinator = cluster.start_coordinator(command);
-    let worker = cluster.start(cluster.worker("far").args(["--store", "coordinator"]));
-    wait_for("some ranges", || ranges_done(&cluster.table()) > 50);
-    faults.fail("sync", "#1", Errno::EIO);
+    let worker = cluster.join("proxied");
+    cluster.wait_for_ranges(50);
+    faults.set("sync", "#1", Some(Errno::EIO));
     wait_for("the coordinator is not ready", || {
         cluster.get("/readyz", &[]).status == 503
     });
     faults.end();
-    let ended = coordinator.wait();
-    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_26);
+    coordinator.wait().made(FINGERPRINT_26);
     drop(worker);
 }
 
@@ -158,27 +161,16 @@ fn a_clock_that_jumps_is_waited_for() {
     let mut command = cluster.coordinator(BITS, RANGE_BITS);
     let command = faults.reach(command.arg("--exit-when-done"));
     let coordinator = cluster.start_coordinator(command);
-    let workers = ["near", "far"].map(|name| {
-        let mut worker = cluster.worker(name);
-        if name == "far" {
-            worker.args(["--store", "coordinator"]);
-        }
-        cluster.start(&mut worker)
-    });
+    let workers = ["near", "proxied"].map(|name| cluster.join(name));
     for jump in [YEARS, -YEARS] {
-        let before = ranges_done(&cluster.table());
-        wait_for("some ranges", || {
-            ranges_done(&cluster.table()) > before + 50
-        });
+        cluster.wait_for_ranges(ranges_done(&cluster.table()) + 50);
         faults.jump(jump);
         sleep(Duration::from_secs(2));
         faults.end();
     }
-    let ended = coordinator.wait();
-    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_26);
+    coordinator.wait().made(FINGERPRINT_26);
     for worker in workers {
-        let ended = worker.wait();
-        assert_eq!(ended.code, Some(0), "{ended:?}");
+        worker.wait().done();
     }
 }
 
@@ -186,13 +178,11 @@ fn a_clock_that_jumps_is_waited_for() {
 #[test]
 fn strangers_take_no_files_that_the_job_needs() {
     let cluster = Cluster::new();
-    let plain = cluster.coordinator(BITS, RANGE_BITS);
-    let mut command = at_home(Command::new("sh"), cluster.home());
-    command.args(["-c", "ulimit -n 512 && exec \"$@\"", "sh"]);
-    command.arg(plain.get_program()).args(plain.get_args());
+    let limited = ["-c", "ulimit -n 512 && exec \"$@\"", "sh"];
+    let mut command = wrapped("sh", &limited, &cluster.coordinator(BITS, RANGE_BITS));
     let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
-    let worker = cluster.start(cluster.worker("far").args(["--store", "coordinator"]));
-    wait_for("some ranges", || ranges_done(&cluster.table()) > 50);
+    let worker = cluster.join("proxied");
+    cluster.wait_for_ranges(50);
     // Fewer from each address than one may have.
     let there = SocketAddr::from(([127, 0, 0, 1], cluster.port));
     let strangers = block_on(async {
@@ -205,9 +195,9 @@ fn strangers_take_no_files_that_the_job_needs() {
         }
         strangers
     });
-    assert_eq!(worker.wait().code, Some(0));
+    worker.wait().done();
     let ended = coordinator.wait();
-    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_26);
+    ended.made(FINGERPRINT_26);
     assert_eq!(waits(&ended), [""; 0], "{ended:?}");
     drop(strangers);
 }
@@ -263,10 +253,7 @@ impl Row {
 
     fn begin(&self) -> Faults {
         let faults = Faults::new();
-        match self.error {
-            Some(error) => faults.fail(self.call, self.part, error),
-            None => faults.hang(self.call, self.part),
-        }
+        faults.set(self.call, self.part, self.error);
         faults
     }
 
@@ -282,23 +269,16 @@ impl Row {
         let (code, last) = &self.ends[program];
         let what = format!("{} {} {:?}: {ended:?}", self.call, self.part, self.error);
         assert_eq!(ended.code, Some(*code), "{what}");
-        assert!(
-            ended
-                .stderr
-                .lines()
-                .last()
-                .unwrap_or_default()
-                .contains(last),
-            "{what}"
-        );
-        assert!(!ended.stderr.contains("a task failed"), "{what}");
+        let said = ended.stderr.lines().last().unwrap_or_default();
+        assert!(said.contains(last), "{what}");
+        ended.says_nothing_of("a task failed");
     }
 
     fn run(&self) {
         let table = folder();
         let faults = self.begin();
-        let mut run = run_in(table.path(), TABLE_BITS, TABLE_RANGE_BITS);
-        let child = start(faults.reach(&mut run));
+        let mut command = run_in(table.path(), TABLE_BITS, TABLE_RANGE_BITS);
+        let child = start(faults.reach(&mut command));
         self.end(&faults);
         let mut ended = wait(child);
         self.check(0, &ended);
@@ -306,9 +286,9 @@ impl Row {
             ended.refuses(1, &[table.path().to_str().unwrap()]);
             assert_eq!(waits(&ended), [""; 0], "{ended:?}");
             faults.end();
-            ended = end(&mut run_in(table.path(), TABLE_BITS, TABLE_RANGE_BITS));
+            ended = end(&mut command);
         }
-        assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_20);
+        ended.made(FINGERPRINT_20);
     }
 
     /// A coordinator whose store fails, or a worker who writes into it.
@@ -317,13 +297,8 @@ impl Row {
         let faults = self.begin();
         let mut coordinator = cluster.coordinator(TABLE_BITS, TABLE_RANGE_BITS);
         coordinator.arg("--exit-when-done");
-        let mut worker = cluster.worker("one");
-        if program == 1 {
-            faults.reach(&mut coordinator);
-            worker.args(["--store", "coordinator"]);
-        } else {
-            faults.reach(&mut worker);
-        }
+        let mut worker = cluster.worker(if program == 1 { "proxied" } else { "one" });
+        faults.reach([&mut coordinator, &mut worker][program - 1]);
         let coordinator = cluster.start_coordinator(&mut coordinator);
         let worker = cluster.start(&mut worker);
         self.end(&faults);
@@ -331,7 +306,7 @@ impl Row {
         if program == 1 {
             self.check(1, &ended);
         } else {
-            assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_20);
+            ended.made(FINGERPRINT_20);
             self.check(2, &worker.wait());
         }
     }
@@ -358,47 +333,27 @@ fn what_becomes_of_a_fault_is_what_the_manual_says() {
     });
 }
 
-/// A terminal that is lost, and the warning of a batch system.
-#[test]
-fn signals_of_all_kinds_stop_a_run_in_good_order() {
-    for signal in [Signal::SIGHUP, Signal::SIGUSR1] {
-        let table = folder();
-        let mut child = start(&mut run_in(table.path(), BITS, RANGE_BITS));
-        assert!(wait_until(&mut child, || ranges_done(table.path()) > 100));
-        send(child.id(), signal);
-        let ended = wait(child);
-        assert_eq!(ended.code, Some(75), "{ended:?}");
-    }
-}
-
 /// As a machine leaves it whose disk lost its last write.
 #[test]
 fn the_last_segment_can_be_given_up_if_it_is_damaged() {
-    let table = folder();
-    let mut child = start(&mut run_in(table.path(), BITS, RANGE_BITS));
-    assert!(wait_until(&mut child, || ranges_done(table.path()) > 100));
-    send(child.id(), Signal::SIGKILL);
-    wait(child);
+    let table = killed();
     let segments = files(&table.path().join("work/journal"));
     let mut whole = segments.iter().filter(|file| is_whole(file));
     let last = whole.next_back().unwrap();
-    let bytes = fs::read(last).unwrap();
-    fs::write(last, &bytes[..bytes.len() / 2]).unwrap();
-    let run = || run_in(table.path(), BITS, RANGE_BITS);
+    change(last, |bytes| bytes.truncate(bytes.len() / 2));
     let number = last.file_name().unwrap().to_str().unwrap();
     let number: u64 = number.parse().unwrap();
     let remedy = format!("--without-segment {number}");
-    end(&mut run()).refuses(3, &["is damaged", &remedy]);
+    end(&mut run(&table)).refuses(3, &["is damaged", &remedy]);
+    let run_without = |number: u64| {
+        let flag = ["--without-segment", &number.to_string()];
+        end(run(&table).args(flag))
+    };
     // No other one is.
     for other in [number - 1, number + 1] {
-        let mut command = run();
-        command.args(["--without-segment", &other.to_string()]);
-        end(&mut command).refuses(5, &["is not removed"]);
+        run_without(other).refuses(5, &["is not removed"]);
     }
-    let mut command = run();
-    command.args(["--without-segment", &number.to_string()]);
-    let summary = end(&mut command).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_26);
+    run_without(number).made(FINGERPRINT_26);
 }
 
 /// The access file and the secrets are in the directory, wherever the store is.

@@ -1,25 +1,17 @@
 //! Credentials of real processes: they come, are renewed and taken back, and one holder is one voice.
 
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crate::common::cluster::{Cluster, wait_for};
-use crate::common::{
-    FINGERPRINT_24, FINGERPRINT_28, end, fingerprint, folder, ledger, ranges_done,
-};
-use crate::peers::client::{Client, Offer, key_of};
-use crate::peers::lies::{Deeds, Speech, work};
-use crate::peers::{Job, assert_content, block_on};
-use bytes::Bytes;
+use crate::common::{FINGERPRINT_24, FINGERPRINT_28, chomp, end, folder, ledger, now, ranges_done};
+use crate::peers::client::{Client, Offer, key_of, pieces};
+use crate::peers::lies::{Deeds, Speech, changed, flip_at, work};
+use crate::peers::{Job, assert_content, assert_nobody_honest_was_blamed, block_on};
 use chomp_access::Access;
-use chomp_proto::WORKER_HEADER;
 use chomp_table::Range;
-use http::{Method, StatusCode};
-use http_body_util::StreamBody;
-use hyper::body::Frame;
-use tokio_stream::StreamExt;
-use tonic::body::Body;
-use tonic::{Code, Status};
+use http::StatusCode;
+use tonic::Code;
 
 const BITS: u32 = 24;
 
@@ -28,14 +20,11 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// Lies about the same position of the same ranges, whoever asks.
 fn same_lie(truth: &[Range]) -> Speech {
-    let mut ranges = truth.to_vec();
-    for range in &mut ranges {
-        match range.losing.binary_search(&7) {
-            Ok(at) => drop(range.losing.remove(at)),
-            Err(at) => range.losing.insert(at, 7),
+    changed(truth, |ranges| {
+        for range in ranges {
+            flip_at(range, 7);
         }
-    }
-    Speech::Ranges(ranges)
+    })
 }
 
 async fn lie_as(access: &Access, worker: u64) -> Deeds {
@@ -61,15 +50,9 @@ fn one_holder_that_is_many_workers_does_not_outvote_anybody() {
         assert!(first.lies + second.lies + third.lies > 0, "nobody lied");
     });
     let log = cluster.stop();
-    let blamed = |line: &str| line.contains("WARN") && line.contains("honest-");
-    assert!(
-        !log.lines().any(blamed),
-        "somebody honest was blamed: {log}"
-    );
-    assert!(
-        log.contains("worker liar (participant liar) gets no more tasks"),
-        "{log}"
-    );
+    assert_nobody_honest_was_blamed(&log);
+    let named = "worker liar (participant liar) gets no more tasks";
+    assert!(log.contains(named), "{log}");
 }
 
 #[test]
@@ -105,28 +88,16 @@ fn a_credential_that_is_taken_back_is_useless_at_once_and_others_are_not() {
     block_on(async {
         let mut client = Client::join(&access, 1, "eve").await;
         // Its results are right, and still nobody trusts them when it is gone.
-        let Offer::Task(task) = client.lease().await else {
-            panic!("there is a task for the first worker");
-        };
-        let Some(chomp_proto::v1::task::Work::Evaluate(evaluate)) = &task.work else {
-            panic!("the first task is an evaluation");
-        };
-        let truth = client.evaluate(&evaluate.heads, task.journal).await;
-        client.submit(&task, &truth.unwrap()).await.unwrap();
+        let (task, truth) = client.first_task().await;
+        client.submit(&task, &truth).await.unwrap();
         // An upload that it has begun ends too.
         let Offer::Task(next) = client.lease().await else {
             panic!("there is a task for the only worker");
         };
+        let link = client.link.clone();
+        let half = pieces(1, 4, false);
         let key = key_of(&next);
-        let half = tokio_stream::once(Ok::<_, Status>(Frame::data(Bytes::from_static(b"half"))));
-        let half = Body::new(StreamBody::new(half.chain(tokio_stream::pending())));
-        let headers = [
-            (WORKER_HEADER, "1"),
-            ("content-length", "100"),
-            ("if-none-match", "*"),
-        ];
-        let objects = client.objects.clone();
-        let put = objects.ask(Method::PUT, key.as_str(), &headers, half);
+        let put = link.announce(client.worker, &key, 100, half);
         let put = async {
             let put = tokio::time::timeout(AT_ONCE, put).await;
             put.expect("what was begun ends").unwrap().0
@@ -157,11 +128,7 @@ fn a_credential_that_is_taken_back_is_useless_at_once_and_others_are_not() {
     let renewed = stolen.with_file_name("renewed.json");
     cluster.change_access("renew", "eve", Some(&renewed));
     let refused = cluster.start_worker_with("thief", &stolen).wait();
-    assert_eq!(refused.code, Some(5), "{refused:?}");
-    assert!(
-        refused.stderr.contains("taken back or renewed"),
-        "{refused:?}"
-    );
+    refused.exits(5).says("taken back or renewed");
     let workers = [
         cluster.start_worker_with("eve-direct", &renewed),
         cluster.start_worker("other"),
@@ -195,9 +162,8 @@ fn nobody_inherits_what_another_one_did() {
 
     let second = coordinator(&after);
     let ann = after.start(&mut after.worker_with("ann", &after.credential("ann")));
-    let ended = ann.wait();
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(fingerprint(&second.wait().summary()), FINGERPRINT_28);
+    ann.wait().done();
+    second.wait().made(FINGERPRINT_28);
 }
 
 #[test]
@@ -207,23 +173,14 @@ fn the_list_says_who_has_access_and_mistakes_are_told() {
     cluster.credential("bob");
     cluster.change_access("revoke", "bob", None);
     let table = cluster.table();
-    let run = |args: &[&str]| {
-        let mut command = crate::common::program();
-        command.arg("access").args(args).arg("--table").arg(&table);
-        end(&mut command)
-    };
+    let run = |args: &[&str]| end(chomp("access").args(args).arg("--table").arg(&table));
     let listed = run(&["list"]);
-    let lines: Vec<Vec<&str>> = listed
-        .stdout
-        .lines()
-        .map(|line| line.split_whitespace().collect())
-        .collect();
-    let expected = [
-        vec!["owner", "has", "access"],
-        vec!["ann", "has", "access"],
-        vec!["bob", "revoked"],
-    ];
-    assert_eq!(lines, expected);
+    let words: Vec<&str> = listed.stdout.split_whitespace().collect();
+    assert_eq!(
+        words.join(" "),
+        "owner has access ann has access bob revoked"
+    );
+    assert_eq!(listed.stdout.lines().count(), 3);
     let listed = run(&["list", "--json"]).summary();
     assert_eq!(listed["participants"][2]["name"], "bob");
     assert_eq!(listed["participants"][2]["revoked"], true);
@@ -233,18 +190,11 @@ fn the_list_says_who_has_access_and_mistakes_are_told() {
         (&["revoke", "carl"], 5, "no participant carl"),
         (&["renew", "carl"], 5, "no participant carl"),
     ] {
-        let refused = run(args);
-        assert_eq!(refused.code, Some(code), "{refused:?}");
-        assert!(refused.stderr.contains(why), "{refused:?}");
+        run(args).exits(code).says(why);
     }
-    let mut elsewhere = crate::common::program();
-    elsewhere.args(["access", "add", "dora", "--table", "/nowhere"]);
-    let refused = end(&mut elsewhere);
-    assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(
-        refused.stderr.contains("no coordinator was ever started"),
-        "{refused:?}"
-    );
+    let mut elsewhere = chomp("access add dora --table /nowhere");
+    let refused = end(&mut elsewhere).exits(2);
+    refused.says("no coordinator was ever started");
 }
 
 /// Tokens expire after the days that were asked for, and after 365 by default.
@@ -257,20 +207,17 @@ fn credentials_expire() {
         let expires = token.secret().split('-').nth(3).map(str::parse);
         expires.expect("a time").expect("seconds since 1970")
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now = now();
     let in_days = |days: u64, found: u64| {
-        let expected = now.as_secs() + days * DAY;
+        let expected = now + days * DAY;
         assert!((expected - DAY..expected + DAY).contains(&found), "{found}");
     };
     in_days(365, expiry(&cluster.access()));
     in_days(365, expiry(&cluster.credential("ann")));
     for (what, days) in [("add", 30), ("renew", 3)] {
         let out = cluster.table().join("bob.json");
-        let mut command = crate::common::program();
-        command.args(["access", what, "bob", "--days", &days.to_string()]);
-        command.arg("--table").arg(cluster.table());
-        let ended = end(command.arg("--out").arg(&out));
-        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let mut command = chomp(&format!("access {what} bob --days {days} --table"));
+        end(command.arg(cluster.table()).arg("--out").arg(&out)).done();
         in_days(days, expiry(&out));
     }
 }

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use crate::common::{end, files, number, program, run_in};
+use crate::common::{chomp, end, files, number, run_in};
 use serde_json::Value;
 
-fn plan(arguments: &[&str]) -> Value {
-    end(program().args(["plan", "--json"]).args(arguments)).summary()
+fn plan(flags: &str) -> Value {
+    end(&mut chomp(&format!("plan --json {flags}"))).summary()
 }
 
 #[test]
@@ -15,38 +15,20 @@ fn a_plan_is_near_what_the_run_comes_to() {
         let directory = tempfile::tempdir().unwrap();
         let table = directory.path();
         let run = end(run_in(table, bits, range_bits).arg("--keep-parts")).summary();
-        let planned = plan(&[
-            "--bits",
-            &bits.to_string(),
-            "--range-bits",
-            &range_bits.to_string(),
-            "--threads",
-            "2",
-            "--memory",
-            "1GiB",
-        ]);
+        let size = format!("--bits {bits} --range-bits {range_bits}");
+        let planned = plan(&format!("{size} --threads 2 --memory 1GiB"));
         let near = |what: &str, planned: u64, is: u64, percent: u64| {
-            assert!(
-                planned.abs_diff(is) * 100 <= is * percent,
-                "{bits} bits: {planned} {what} planned, {is} found"
-            );
+            let is_near = planned.abs_diff(is) * 100 <= is * percent;
+            assert!(is_near, "{bits} bits: {planned} {what} planned, {is} found");
         };
         assert_eq!(number(&planned, "positions"), number(&run, "positions"));
         assert_eq!(number(&planned, "ranges"), number(&run, "ranges_evaluated"));
         let layers = fs::read_dir(table.join("work/parts")).unwrap().count();
         assert_eq!(number(&planned, "layers"), layers as u64);
-        near(
-            "losing",
-            number(&planned, "losing"),
-            number(&run, "losing"),
-            12,
-        );
-        near(
-            "bytes of shards",
-            number(&planned["disk"], "shards"),
-            number(&run, "bytes"),
-            15,
-        );
+        let losing = number(&planned, "losing");
+        near("losing", losing, number(&run, "losing"), 12);
+        let shards = number(&planned["disk"], "shards");
+        near("bytes of shards", shards, number(&run, "bytes"), 15);
         let work = files(&table.join("work")).into_iter();
         let work = work.map(|file| fs::metadata(file).unwrap().len()).sum();
         near("bytes of work", number(&planned["disk"], "work"), work, 25);
@@ -55,20 +37,8 @@ fn a_plan_is_near_what_the_run_comes_to() {
 
 #[test]
 fn a_large_table_is_planned_in_seconds_and_for_as_many_workers_as_asked() {
-    let planned = plan(&[
-        "--bits",
-        "44",
-        "--workers",
-        "16",
-        "--threads",
-        "8",
-        "--memory",
-        "8GiB",
-        "--bandwidth",
-        "1GB",
-        "--range-bits",
-        "30",
-    ]);
+    let means = "--workers 16 --threads 8 --memory 8GiB --bandwidth 1GB";
+    let planned = plan(&format!("--bits 44 --range-bits 30 {means}"));
     assert_eq!(number(&planned, "workers"), 16);
     assert_eq!(number(&planned, "ranges"), 1 << 14);
     assert_eq!(number(&planned, "layers"), 106);
@@ -79,42 +49,25 @@ fn a_large_table_is_planned_in_seconds_and_for_as_many_workers_as_asked() {
     let path = &planned["critical_path"];
     let each = seconds(path, "evaluation") + seconds(path, "commit") + seconds(path, "fetch");
     assert!((seconds(path, "layers") * each / seconds(path, "seconds") - 1.0).abs() < 1e-6);
-    let (least, most) = (
-        seconds(&planned, "wall_seconds_least"),
-        seconds(&planned, "wall_seconds"),
-    );
+    let [least, most] = ["wall_seconds_least", "wall_seconds"].map(|it| seconds(&planned, it));
     assert!(seconds(path, "seconds") <= least && least < most);
     let bounds = &planned["bounds"];
-    let parts =
-        ["threads", "critical_path", "coordinator", "links"].map(|part| seconds(bounds, part));
-    assert!(
-        (parts.iter().sum::<f64>() / most - 1.0).abs() < 1e-6,
-        "{bounds}"
-    );
-    assert_eq!(
-        number(&planned, "threads_that_help"),
-        8 * number(&planned, "workers_that_help")
-    );
-    let text = ["--bits", "30", "--from", "29", "--memory", "1GiB"];
-    let text = end(program().arg("plan").args(text));
-    for expected in [
-        "positions",
-        "losing",
-        "CPU time",
-        "wall time",
-        ", restoring ",
-        "critical path",
-        "threads",
-        "disk",
-    ] {
+    let parts = ["threads", "critical_path", "coordinator", "links"].into_iter();
+    let sum: f64 = parts.map(|part| seconds(bounds, part)).sum();
+    assert!((sum / most - 1.0).abs() < 1e-6, "{bounds}");
+    let workers = number(&planned, "workers_that_help");
+    assert_eq!(number(&planned, "threads_that_help"), 8 * workers);
+    let text = end(&mut chomp("plan --bits 30 --from 29 --memory 1GiB"));
+    let expected = "positions|losing|CPU time|wall time|, restoring |critical path|threads|disk";
+    for expected in expected.split('|') {
         assert!(text.stdout.contains(expected), "no {expected} in {text:?}");
     }
 }
 
 #[test]
 fn what_no_job_can_do_is_refused() {
-    let planned = end(program().args(["plan", "--bits", "40", "--memory", "10MiB"]));
+    let planned = end(&mut chomp("plan --bits 40 --memory 10MiB"));
     planned.refuses(2, &["10 MiB of memory", "give at least"]);
-    let planned = end(program().args(["plan", "--bits", "40", "--range-bits", "12"]));
+    let planned = end(&mut chomp("plan --bits 40 --range-bits 12"));
     planned.refuses(5, &["use at least 20 range bits"]);
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::cluster::Cluster;
-use crate::common::{end, files, fingerprint, program, run_in};
+use crate::common::{chomp, end, files, fingerprint, run_in};
 use tempfile::TempDir;
 
 const BITS: u32 = 14;
@@ -42,10 +42,10 @@ impl Home {
         self.directory.path().join("precious")
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = program();
+    fn command(&self, line: &str) -> Command {
+        let mut command = chomp(line);
         command.env("XDG_STATE_HOME", self.directory.path().join("state"));
-        command.args(arguments).arg("--table").arg(self.table());
+        command.arg("--table").arg(self.table());
         command
     }
 
@@ -76,33 +76,29 @@ fn a_published_file_that_is_none_is_damage() {
     let home = Home::new();
     for name in PUBLISHED {
         in_place_of(&home.table().join("table-14").join(name), |what| {
-            for arguments in [&["query", "3x4"][..], &["verify"]] {
-                end(&mut home.command(arguments)).refuses(3, &[name, what]);
+            for line in ["query 3x4", "verify"] {
+                end(&mut home.command(line)).refuses(3, &[name, what]);
             }
             let mut run = run_in(&home.table(), BITS, RANGE_BITS);
             end(run.arg("--keep-parts")).refuses(3, &[name, what]);
         });
     }
-    end(&mut home.command(&["verify", "--json"])).summary();
+    end(&mut home.command("verify --json")).summary();
 }
 
 #[test]
 fn working_files_that_are_none_are_not_waited_for() {
     let home = Home::new();
     let table = home.table();
-    let run = || {
-        let mut run = run_in(&table, BITS, RANGE_BITS);
-        run.arg("--keep-parts");
-        run
-    };
+    let run = || end(run_in(&table, BITS, RANGE_BITS).arg("--keep-parts"));
     fs::remove_dir_all(table.join("table-14")).unwrap();
     let segment = files(&table.join("work/journal")).pop().unwrap();
     let name = segment.file_name().unwrap().to_str().unwrap().to_owned();
     in_place_of(&segment, |what| {
-        end(&mut run()).refuses(3, &["work/journal", &name, what]);
+        run().refuses(3, &["work/journal", &name, what]);
     });
     let lock = table.join("lock");
-    in_place_of(&lock, |what| end(&mut run()).refuses(1, &["lock", what]));
+    in_place_of(&lock, |what| run().refuses(1, &["lock", what]));
 
     // A part is lost, and its ranges are computed again.
     for part in files(&table.join("work/parts")) {
@@ -112,7 +108,7 @@ fn working_files_that_are_none_are_not_waited_for() {
             _ => symlink(home.precious(), &part).unwrap(),
         }
     }
-    assert_eq!(fingerprint(&end(&mut run()).summary()), home.fingerprint);
+    assert_eq!(fingerprint(&run().summary()), home.fingerprint);
     home.assert_untouched();
 }
 
@@ -125,7 +121,7 @@ fn nothing_is_written_through_a_link() {
         symlink(home.precious(), &link).unwrap();
         link
     };
-    let verify = |level: &str| end(&mut home.command(&["verify", "--level", level]));
+    let verify = |level: &str| end(&mut home.command(&format!("verify --level {level}")));
     // The names that a file could have before it is complete.
     for name in ["partial", "progress.partial", "tmp"] {
         link(&format!("verify-14-full.json.{name}"));
@@ -150,22 +146,20 @@ fn nothing_is_written_through_a_link() {
     ] {
         let path = table.join("verify-14-full.json.progress");
         plant(&path);
-        let ended = verify("full");
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        assert!(ended.stderr.contains("progress is not used"), "{ended:?}");
+        let ended = verify("full").done();
+        ended.says("progress is not used");
         fs::remove_file(&path).unwrap();
     }
 
     let out = link("words.csv");
-    let mut export = home.command(&["export", "--format", "csv", "--force", "--out"]);
-    export.arg(&out).args(["--bits", "8"]);
-    let out = end(&mut export);
+    let mut export = home.command("export --format csv --force --bits 8");
+    let out = end(export.arg("--out").arg(&out));
     assert_ne!(out.code, Some(0), "{out:?}");
     let pages = home.directory.path().join("pages");
     fs::create_dir(&pages).unwrap();
     symlink(home.precious(), pages.join("chomp.1")).unwrap();
-    let mut man = program();
-    end(man.args(["man", "--out"]).arg(&pages)).refuses(1, &["chomp.1", "it is a symbolic link"]);
+    let man = end(chomp("man --out").arg(&pages));
+    man.refuses(1, &["chomp.1", "it is a symbolic link"]);
     home.assert_untouched();
 }
 
@@ -200,13 +194,7 @@ fn strangers_bring_no_secrets() {
     let access = cluster.home().join("access.json");
     pipe(&access);
     for command in ["worker", "status"] {
-        let mut command = stranger_to(&cluster, command);
+        let mut command = cluster.chomp(&format!("{command} --access"));
         end(command.arg(&access)).refuses(1, &["access.json", "it is a pipe"]);
     }
-}
-
-fn stranger_to(cluster: &Cluster, command: &str) -> Command {
-    let mut program = cluster.program();
-    program.args([command, "--access"]);
-    program
 }

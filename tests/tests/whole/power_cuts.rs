@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::common::cluster::{Cluster, at_home, free_port, wait_for};
-use crate::common::http::get;
+use crate::common::cluster::{Server, at_home, free_port};
 use crate::common::watch::{Watched, is_for_good, watch};
-use crate::common::{copy, end, files, program, run};
+use crate::common::{chomp, copy, end, exists, files, run};
 use chomp_testing::needs;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -26,36 +25,34 @@ fn template() -> &'static Path {
         let table = home.path().join("table");
         end(&mut run(&table, BITS)).summary();
         let mut coordinator = coordinator(home.path());
-        assert_eq!(end(&mut coordinator).code, Some(0));
+        end(&mut coordinator).done();
         home
     });
     home.path()
 }
 
-fn command(home: &Path, args: &[&str]) -> Command {
-    let mut command = at_home(program(), home);
-    command.current_dir(home).args(args);
+fn command(home: &Path, line: &str) -> Command {
+    let mut command = at_home(chomp(line), home);
+    command.current_dir(home);
     command
 }
 
 /// A copy of secrets is of no use until this has run.
 fn adopt(home: &Path) -> Command {
-    command(home, &["access", "adopt", "--table", "table"])
+    command(home, "access adopt --table table")
 }
 
 fn coordinator(home: &Path) -> Command {
-    let listen = format!("127.0.0.1:{}", free_port());
-    let args = [
-        "coordinator",
-        "--bits",
-        "16",
-        "--table",
-        "table",
-        "--listen",
-    ];
-    let mut command = command(home, &args);
-    command.args([&listen, "--exit-when-done"]);
-    command
+    let listen = format!("--listen 127.0.0.1:{}", free_port());
+    let line = format!("coordinator --bits 16 --table table --exit-when-done {listen}");
+    command(home, &line)
+}
+
+/// A copy of the template.
+fn prepared() -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    copy(template(), home.path());
+    home
 }
 
 /// The files for users below a folder: those that have their names for good, and are neither those of a job nor what a
@@ -64,9 +61,7 @@ fn contents(home: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut contents = BTreeMap::new();
     for path in files(home) {
         let name = path.strip_prefix(home).unwrap();
-        let passing = ["table/work", "state"]
-            .iter()
-            .any(|folder| name.starts_with(folder));
+        let passing = name.starts_with("table/work") || name.starts_with("state");
         if is_for_good(&path) && !passing {
             contents.insert(name.to_owned(), fs::read(&path).unwrap());
         }
@@ -90,22 +85,19 @@ fn check(prepared: &Path, last: Option<&str>, command: impl Fn(&Path) -> Command
         let home = scratch.join(name);
         // Where a coordinator leaves its access file for as long as it runs.
         let state = home.join("state/chomp");
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(state)
-            .unwrap();
+        let mut private = DirBuilder::new();
+        private.recursive(true).mode(0o700).create(state).unwrap();
         copy(prepared, &home);
-        if home.join("table/secrets.json").try_exists().unwrap() {
-            assert_eq!(end(&mut adopt(&home)).code, Some(0));
+        if exists(&home.join("table/secrets.json")) {
+            end(&mut adopt(&home)).done();
         }
         home
     };
     let home = begin("undisturbed".to_owned());
     let before = contents(&home);
     let watched = watch(&command(&home), &trace, None);
-    assert_eq!(watched.ended.code, Some(0), "{:?}", watched.ended);
     watched.survives_power_cuts(&home, last);
+    watched.ended.done();
     let after = contents(&home);
     assert_ne!(before, after, "it writes something");
 
@@ -127,11 +119,8 @@ fn check(prepared: &Path, last: Option<&str>, command: impl Fn(&Path) -> Command
                 };
                 known.is_some_and(same)
             });
-            assert!(
-                whole,
-                "{} is neither old nor new: {ended:?}",
-                path.display()
-            );
+            let name = path.display();
+            assert!(whole, "{name} is neither old nor new: {ended:?}");
         }
     }
     fs::remove_dir_all(scratch).unwrap();
@@ -143,16 +132,11 @@ fn exports() {
         return;
     }
     for format in ["words", "parquet"] {
-        let export = |home: &Path| {
-            let args = ["export", "--table", "table", "--force", "--format", format];
-            let mut command = command(home, &args);
-            command.args(["--out", "out"]);
-            command
-        };
+        let line = format!("export --table table --force --format {format} --out out");
+        let export = |home: &Path| command(home, &line);
         check(template(), None, export);
         // An export that replaces an old one.
-        let old = tempfile::tempdir().unwrap();
-        copy(template(), old.path());
+        let old = prepared();
         fs::write(old.path().join("out"), "what was exported before").unwrap();
         check(old.path(), None, export);
     }
@@ -164,16 +148,11 @@ fn reports() {
         return;
     }
     for level in ["quick", "sample", "full"] {
-        let verify = |home: &Path| {
-            let args = ["verify", "--threads", "1", "--table", "table", "--level"];
-            let mut command = command(home, &args);
-            command.arg(level);
-            command
-        };
+        let line = format!("verify --threads 1 --table table --level {level}");
+        let verify = |home: &Path| command(home, &line);
         check(template(), None, verify);
-        let old = tempfile::tempdir().unwrap();
-        copy(template(), old.path());
-        assert_eq!(end(&mut verify(old.path())).code, Some(0));
+        let old = prepared();
+        end(&mut verify(old.path())).done();
         fs::write(old.path().join("table/other"), "").unwrap();
         check(old.path(), None, verify);
     }
@@ -184,20 +163,18 @@ fn secrets_and_participants() {
     if !needs::strace() {
         return;
     }
-    let begun = tempfile::tempdir().unwrap();
-    copy(template(), begun.path());
+    let begun = prepared();
     fs::remove_file(begun.path().join("table/secrets.json")).unwrap();
     fs::remove_file(begun.path().join("table/access.json")).unwrap();
     check(begun.path(), None, coordinator);
 
     let access =
-        |home: &Path, what: &str| command(home, &["access", what, "ann", "--table", "table"]);
+        |home: &Path, what: &str| command(home, &format!("access {what} ann --table table"));
     check(template(), None, adopt);
     check(template(), None, |home| access(home, "add"));
-    let known = tempfile::tempdir().unwrap();
-    copy(template(), known.path());
-    assert_eq!(end(&mut adopt(known.path())).code, Some(0));
-    assert_eq!(end(&mut access(known.path(), "add")).code, Some(0));
+    let known = prepared();
+    end(&mut adopt(known.path())).done();
+    end(&mut access(known.path(), "add")).done();
     check(known.path(), None, |home| access(home, "renew"));
     check(known.path(), None, |home| access(home, "revoke"));
 }
@@ -207,37 +184,23 @@ fn downloads() {
     if !needs::strace() {
         return;
     }
-    let port = free_port();
-    let cluster = Cluster::on(port);
-    let mut serve = cluster.program();
-    serve.args(["serve", "--http", &format!("127.0.0.1:{port}"), "--table"]);
-    let _serve = cluster.start(serve.arg(template().join("table")));
-    wait_for("a server", || {
-        std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
-    });
-    assert_eq!(get(port, "/api/table", &[]).status, 200);
-    let download = |home: &Path| {
-        let args = [
-            "download",
-            "--from",
-            &cluster.url().replace("https", "http"),
-            "--parallel",
-            "1",
-        ];
-        let mut command = command(home, &args);
-        command.args(["--out", "new/folder"]);
-        command
-    };
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(1, &template().join("table"), home.path(), "--rate 0");
+    let line = format!(
+        "download --from {} --parallel 1 --out new/folder",
+        server.url()
+    );
+    let download = |home: &Path| command(home, &line);
     let empty = tempfile::tempdir().unwrap();
     check(empty.path(), Some("manifest.json"), download);
 
     // Files that an attempt named before it was killed are made durable by the next one, which writes nothing.
     let home = fs::canonicalize(empty.path()).unwrap();
-    assert_eq!(end(&mut download(&home)).code, Some(0));
+    end(&mut download(&home)).done();
     let again = watch(&download(&home), &home.join("trace"), None);
-    assert_eq!(again.ended.code, Some(0), "{:?}", again.ended);
     let folder = home.join("new/folder/table-16");
     assert!(again.synced(&folder));
+    again.ended.done();
 
     // The list of digests is there, and a shard is not.
     for file in ["manifest.json", "shard-0000.zst"] {
@@ -252,7 +215,5 @@ fn manuals() {
         return;
     }
     let empty = tempfile::tempdir().unwrap();
-    check(empty.path(), None, |home| {
-        command(home, &["man", "--out", "pages"])
-    });
+    check(empty.path(), None, |home| command(home, "man --out pages"));
 }

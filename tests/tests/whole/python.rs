@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use crate::common::{FINGERPRINT_24, end, made_once, program, run};
+use crate::common::{FINGERPRINT_24, chomp, end, finished, made_once};
 use chomp_table::partition::count;
 use chomp_table::{Partition, Table, Word};
 use chomp_testing::needs;
@@ -74,18 +74,9 @@ fn check_format(format: &str, program_text: &str) {
     }
     let directory = tempfile::tempdir().unwrap();
     for (flag, count) in [("--both", LOSING), ("--json", STORED)] {
-        let (file, words) = (
-            directory.path().join(format),
-            directory.path().join("expected"),
-        );
+        let [file, words] = [format, "expected"].map(|name| directory.path().join(name));
         fs::write(&words, expected(flag == "--both", count)).unwrap();
-        let mut export = program();
-        export.args(["export", "--json", "--force", "--format", format]);
-        if flag == "--both" {
-            export.arg(flag);
-        }
-        export.arg("--table").arg(table()).arg("--out").arg(&file);
-        end(&mut export).summary();
+        export(&[flag], format, table(), &file);
         let read =
             "import sys, numpy; path, words = sys.argv[1], numpy.fromfile(sys.argv[2], '<u8')\n";
         let mut command = python();
@@ -94,16 +85,21 @@ fn check_format(format: &str, program_text: &str) {
     }
 }
 
+/// Exports a table to a file.
+fn export(flags: &[&str], format: &str, table: &Path, file: &Path) {
+    let mut export = chomp(&format!("export --force --format {format} --table"));
+    export.arg(table).arg("--out").arg(file);
+    end(export.args(flags)).done();
+}
+
 /// The words that an export should have, 8 bytes each, from the reader of tables.
 fn expected(both: bool, count: usize) -> Vec<u8> {
     let table = Table::open(table()).unwrap();
     let stored = table.words().collect::<Result<Vec<_>, _>>().unwrap();
     let mut words = stored.concat();
     if both {
-        let mirrors: Vec<u64> = words
-            .iter()
-            .map(|&word| Word::new(word).mirror().get())
-            .collect();
+        let mirror = |&word: &u64| Word::new(word).mirror().get();
+        let mirrors: Vec<u64> = words.iter().map(mirror).collect();
         words.extend(mirrors);
         words.sort_unstable();
         words.dedup();
@@ -246,17 +242,12 @@ fn numpy_pyarrow_and_csv_read_values() {
     for (tiles, both) in [(24, false), (40, true)] {
         let areas = areas(tiles);
         let folder = publish(directory.path(), SMALL, &areas);
+        let flags: Vec<&str> = both.then_some("--both").into_iter().collect();
         let mut command = python();
         command.arg("-c").arg(READ_VALUES);
         for format in ["npy", "parquet", "rows"] {
             let file = directory.path().join(format);
-            let mut export = program();
-            export.args(["export", "--json", "--force", "--format", format]);
-            if both {
-                export.arg("--both");
-            }
-            export.arg("--table").arg(&folder).arg("--out").arg(&file);
-            end(&mut export).summary();
+            export(&flags, format, &folder, &file);
             command.arg(file);
         }
         let expected = directory.path().join("expected");
@@ -272,20 +263,15 @@ fn read_table_agrees() {
     }
     let folder = folder();
     let text = printed(read_table(&[folder.to_str().unwrap()]));
-    for found in [
-        "24 bits           104,364 losing",
-        "52,188 stored",
-        FINGERPRINT_24,
-    ] {
+    let count = "24 bits           104,364 losing";
+    for found in [count, "52,188 stored", FINGERPRINT_24] {
         assert!(text.contains(found), "{text}");
     }
 
     let text = printed(read_table(&["--rows", folder.to_str().unwrap()]));
     assert_eq!(text.lines().count(), LOSING);
-    let mut words: Vec<u64> = text
-        .lines()
-        .map(|line| Word::from(&line.parse().unwrap()).get())
-        .collect();
+    let word = |line: &str| Word::from(&line.parse().unwrap()).get();
+    let mut words: Vec<u64> = text.lines().map(word).collect();
     words.sort_unstable();
     let words: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     assert!(words == expected(true, LOSING));
@@ -310,8 +296,7 @@ fn read_table_refuses_what_is_damaged() {
     if !has_python() {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    end(&mut run(directory.path(), 20)).summary();
+    let directory = finished(20);
     let folder = directory.path().join("table-20");
     let refused = |path: &Path, case: &str| {
         let output = read_table(&[path.to_str().unwrap()]);
@@ -362,14 +347,10 @@ fn the_reader_in_the_page_agrees() {
         return;
     }
     let page = fs::read_to_string(root().join("docs/FORMAT.md")).unwrap();
-    let (_, reader) = page
-        .split_once("```python\n")
-        .expect("the page has a reader");
+    let (_, reader) = page.split_once("```python\n").expect("a reader");
     let (reader, _) = reader.split_once("```").expect("the reader ends");
     let output = python().arg("-c").arg(reader).arg(folder()).output();
     let text = printed(output.unwrap());
-    assert_eq!(
-        text,
-        format!("{STORED} words, fingerprint {FINGERPRINT_24}\n")
-    );
+    let expected = format!("{STORED} words, fingerprint {FINGERPRINT_24}\n");
+    assert_eq!(text, expected);
 }

@@ -4,15 +4,13 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
+use std::process::Command;
 
 use crate::common::cluster::Cluster;
 use crate::common::random::seed;
-use crate::common::{Ended, end, folder, hasten, program, run, run_in, wait};
+use crate::common::{Ended, ask, chomp, end, finished, folder, hasten, run, run_in};
 use chomp_table::definition::{self, index_of};
 use chomp_table::rng::Rng;
 use chomp_table::{Digest, Position, Word};
@@ -22,25 +20,13 @@ use serde_json::{Value, json};
 const BITS_BY_DEFINITION: u32 = 22;
 
 fn query(table: &str, args: &[&str]) -> Command {
-    let mut command = program();
-    command.args(["query", "--table", table]).args(args);
+    let mut command = chomp("query --table");
+    command.arg(table).args(args);
     command
 }
 
 fn path(table: &Path) -> &str {
     table.to_str().expect("a plain path")
-}
-
-/// Runs a command with `input` on stdin.
-fn ask(command: &mut Command, input: String) -> Ended {
-    command.stdin(Stdio::piped());
-    let mut child = crate::common::start(command);
-    let mut stdin = child.stdin.take().expect("a pipe");
-    let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
-    let ended = wait(child);
-    // It may have ended before it had read all.
-    drop(writer.join().expect("the writer ends"));
-    ended
 }
 
 /// The objects in lines of JSON.
@@ -56,15 +42,21 @@ fn binary(word: Word) -> String {
     format!("{:#b}\n", word.get())
 }
 
+/// The winning moves by the definition.
+fn winning_moves(word: Word, losing: &[bool]) -> Vec<(u32, u32)> {
+    let winning = word.moves().filter(|&(_, next)| losing[index_of(next)]);
+    let mut moves: Vec<_> = winning.map(|(cell, _)| (cell.row, cell.column)).collect();
+    moves.sort_unstable();
+    moves
+}
+
 /// Files may have names that are no text.
 #[test]
 fn a_table_of_any_name_is_asked() {
     let home = folder();
     let table = home.path().join(OsStr::from_bytes(b"tables-\xff"));
     end(&mut run_in(&table, 16, 12)).summary();
-    let mut command = program();
-    command.args(["query", "2,1", "--table"]).arg(&table);
-    let said = end(&mut command);
+    let said = end(chomp("query 2,1 --table").arg(&table));
     assert_eq!(said.stdout, "2,1 is losing: no move wins\n", "{said:?}");
 }
 
@@ -74,11 +66,7 @@ fn answers_are_the_same_from_everywhere() {
     let cluster = Cluster::new();
     end(&mut run(&cluster.table(), 20)).summary();
     let losing = definition::losing(20);
-    let mut command = cluster.program();
-    command.args(["coordinator", "--json", "--bits", "20", "--table"]);
-    command.arg(cluster.table());
-    command.args(["--listen", &format!("127.0.0.1:{}", cluster.port)]);
-    let _coordinator = cluster.start_coordinator(&mut command);
+    let _coordinator = cluster.start_coordinator(&mut cluster.coordinator(20, 12));
 
     let folder = cluster.table().join("table-20");
     let shard = folder.join("shard-0000.zst");
@@ -94,22 +82,15 @@ fn answers_are_the_same_from_everywhere() {
     let positions: String = words.iter().copied().map(binary).collect();
     let mut told: HashSet<String> = HashSet::new();
     for place in &places {
-        let mut command = cluster.program();
-        command.args(["query", "--json", "--table", place]);
-        let ended = ask(&mut command, positions.clone());
-        assert_eq!(ended.code, Some(0), "{place}: {}", ended.stderr);
-        told.insert(ended.stdout);
+        let mut command = cluster.chomp("query --json --table");
+        let ended = ask(command.arg(place), positions.clone());
+        told.insert(ended.done().stdout);
     }
     assert_eq!(told.len(), 1, "all say the same");
     let told = told.into_iter().next().unwrap();
     for (word, line) in words.into_iter().zip(told.lines()) {
         let said: Value = serde_json::from_str(line).unwrap();
-        let mut moves: Vec<(u32, u32)> = word
-            .moves()
-            .filter(|&(_, next)| losing[index_of(next)])
-            .map(|(cell, _)| (cell.row, cell.column))
-            .collect();
-        moves.sort_unstable();
+        let moves = winning_moves(word, &losing);
         assert_eq!(said["rows"], json!(Position::from(word).rows()));
         assert_eq!(said["bits"], word.bits());
         assert_eq!(said["losing"], losing[index_of(word)]);
@@ -119,40 +100,23 @@ fn answers_are_the_same_from_everywhere() {
 
 #[test]
 fn openings_agree_with_the_definition() {
-    let dir = tempfile::tempdir().unwrap();
-    end(&mut run(dir.path(), BITS_BY_DEFINITION)).summary();
+    let dir = finished(BITS_BY_DEFINITION);
     let losing = definition::losing(BITS_BY_DEFINITION);
-    let mut command = program();
-    command.args(["openings", "--json", "--table", path(dir.path())]);
-    let openings = lines(&end(&mut command));
+    let openings = lines(&end(chomp("openings --json --table").arg(dir.path())));
     let mut boards = openings.iter();
     for rows in 1..=BITS_BY_DEFINITION / 2 {
         for columns in rows..=BITS_BY_DEFINITION - rows {
             let board = Position::new(vec![columns; usize::try_from(rows).unwrap()]).unwrap();
-            let mut moves: Vec<(u32, u32)> = Word::from(&board)
-                .moves()
-                .filter(|&(_, next)| losing[index_of(next)])
-                .map(|(cell, _)| (cell.row, cell.column))
-                .collect();
-            moves.sort_unstable();
+            let moves = winning_moves(Word::from(&board), &losing);
             let expected = json!({"rows": rows, "columns": columns, "moves": moves});
             assert_eq!(boards.next(), Some(&expected));
         }
     }
     assert_eq!(boards.next(), None);
 
-    let mut command = program();
-    command.args([
-        "openings",
-        "--table",
-        path(dir.path()),
-        "10x8",
-        "8x10",
-        "9x10",
-    ]);
-    let ended = end(&mut command);
+    let told = end(chomp("openings 10x8 8x10 9x10 --table").arg(dir.path())).stdout;
     assert_eq!(
-        ended.stdout,
+        told,
         "10x8 (6,5) (9,4)\n8x10 (4,9) (5,6)\n9x10 (7,8) (9,5)\n"
     );
 }
@@ -175,41 +139,29 @@ fn what_is_not_known_is_refused() {
         end(&mut query(table, &["--json", position])).refuses(code, texts);
     }
     for (board, code, text) in [("8x13", 5, "21 bits"), ("5,4", 2, "is not a board")] {
-        let mut command = program();
-        command.args(["openings", "--table", table, board]);
+        let mut command = chomp(&format!("openings --table {table} {board}"));
         end(&mut command).refuses(code, &[text]);
     }
 
     // Lines before a bad one are answered, and the bad one is named.
-    let ended = ask(
-        &mut query(table, &[]),
-        "2x2\n\n# a remark\n3x3\n4,5\n4x4\n".into(),
-    );
-    assert_eq!(ended.code, Some(2));
-    assert_eq!(
-        ended.stdout,
-        "2x2 is winning, with (2,2)\n3x3 is winning, with (2,2)\n"
-    );
-    assert!(ended.stderr.contains("line 5 of stdin"), "{}", ended.stderr);
+    let lines = "2x2\n\n# a remark\n3x3\n4,5\n4x4\n";
+    let ended = ask(&mut query(table, &[]), lines.into()).exits(2);
+    let answered = "2x2 is winning, with (2,2)\n3x3 is winning, with (2,2)\n";
+    assert_eq!(ended.stdout, answered);
+    ended.says("line 5 of stdin");
     // It reads the rows that `chomp export` writes.
-    let mut export = program();
-    export.args(["export", "--format", "rows", "--table", table, "--out", "-"]);
-    let losing = end(&mut export).stdout;
+    let mut export = chomp("export --format rows --out - --table");
+    let losing = end(export.arg(table)).stdout;
     let ended = ask(&mut query(table, &["--no-moves"]), losing.clone());
     assert_eq!(ended.stdout.lines().count(), losing.lines().count() - 1);
-    assert!(
-        ended
-            .stdout
-            .lines()
-            .all(|line| line.ends_with(" is losing"))
-    );
+    let mut lines = ended.stdout.lines();
+    assert!(lines.all(|line| line.ends_with(" is losing")));
     let args = ["--no-moves", "--numbers", "columns", "[3, 3, 1]"];
     assert_eq!(end(&mut query(table, &args)).stdout, "3,2,2 is winning\n");
     let args = ["--no-moves", "--numbers", "words", "346"];
     assert_eq!(end(&mut query(table, &args)).stdout, "5,4,2,1 is winning\n");
 
-    let ended = ask(&mut query(table, &[]), "2x2\n11x10\n4x4\n".into());
-    assert_eq!(ended.code, Some(5));
+    let ended = ask(&mut query(table, &[]), "2x2\n11x10\n4x4\n".into()).exits(5);
     assert_eq!(ended.stdout, "2x2 is winning, with (2,2)\n");
 
     let shard = dir.path().join("table-20/shard-0000.zst");
@@ -228,25 +180,17 @@ fn escape_sequences_are_shown_and_never_sent() {
     let table = dir.path().join(COMMAND);
     let check = |table: &Path, code: i32| {
         for json in [false, true] {
-            for name in ["query", "verify"] {
-                let mut command = program();
-                command.args([name, "--table", path(table)]);
-                if name == "query" {
-                    command.arg("8x10");
-                } else {
-                    command.args(["--level", "quick"]);
-                }
-                if json {
-                    command.arg("--json");
-                }
-                let ended = end(&mut command);
+            for name in ["query 8x10", "verify --level quick"] {
+                let mut command = chomp(name);
+                command.args(json.then_some("--json"));
+                let ended = end(command.arg("--table").arg(table));
                 let said = format!("{}{}", ended.stdout, ended.stderr);
                 let raw = |char: char| char.is_control() && !['\n', '\t'].contains(&char);
                 assert!(!said.contains(raw), "{said:?}");
                 assert_eq!(ended.code, Some(code), "{said}");
-                let silent = code == 0 && name == "query";
+                let silent = code == 0 && name.starts_with("query");
                 assert!(silent || said.contains(SHOWN), "{said}");
-                for line in said.lines().filter(|_| json && name == "verify") {
+                for line in said.lines().filter(|_| json && name.starts_with("verify")) {
                     serde_json::from_str::<Value>(line).expect("still JSON");
                 }
             }
@@ -267,10 +211,7 @@ fn escape_sequences_are_shown_and_never_sent() {
     let sums = fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
     let (_, rest) = sums.split_once('\n').unwrap();
     let digest = Digest::of(text.as_bytes());
-    fs::write(
-        folder.join("SHA256SUMS"),
-        format!("{digest}  manifest.json\n{rest}"),
-    )
-    .unwrap();
+    let sums = format!("{digest}  manifest.json\n{rest}");
+    fs::write(folder.join("SHA256SUMS"), sums).unwrap();
     check(&table, 3);
 }

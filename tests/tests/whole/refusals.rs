@@ -2,14 +2,14 @@
 //! nothing is spoiled by them.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    Ended, FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, hasten, number, pause, program,
-    ranges_done, run, run_in, send, start, wait, wait_until,
+    Ended, FINGERPRINT_20, FINGERPRINT_24, chomp, digests, end, exists, files, fingerprint,
+    finished, hasten, number, pause, ranges_done, run, run_in, send, start, wait, wait_until,
 };
 use chomp_table::Digest;
 use nix::sys::signal::Signal;
@@ -18,44 +18,22 @@ use serde_json::Value;
 /// Longer than the time in which a program in haste writes four lines of progress.
 const LINES_AND_MORE: Duration = Duration::from_millis(4200);
 
-/// The directory of a finished table of 14 bits with ranges of 2^12 words.
-fn small_table() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    end(&mut run_in(directory.path(), 14, 12)).summary();
-    directory
-}
-
-/// All files of a table, by their names in it, and their bytes.
-fn content(table: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let name = |path: &Path| path.strip_prefix(table).unwrap().to_owned();
-    let files = files(table);
-    let read = |path: &PathBuf| (name(path), fs::read(path).unwrap());
-    files.iter().map(read).collect()
-}
-
 #[test]
 fn other_range_bits() {
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path();
     end(run_in(table, 16, 12).arg("--keep-parts")).summary();
-    let before = content(table);
+    let before = digests(table);
     for bits in [14, 16] {
         let ended = end(&mut run_in(table, bits, 13));
-        ended.refuses(
-            5,
-            &[
-                "12 range bits",
-                "13 range bits were asked for",
-                "leave them out",
-            ],
-        );
+        let asked = "13 range bits were asked for";
+        ended.refuses(5, &["12 range bits", asked, "leave them out"]);
     }
-    assert_eq!(content(table), before);
+    assert_eq!(digests(table), before);
     // Left out, they are the table's. When the parts are gone, nothing depends on them.
     let summary = end(&mut run(table, 18)).summary();
     assert_eq!(number(&summary, "ranges_evaluated"), (1 << 6) - (1 << 4));
-    let summary = end(&mut run_in(table, 20, 13)).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_20);
+    let summary = end(&mut run_in(table, 20, 13)).made(FINGERPRINT_20);
     assert_eq!(number(&summary, "ranges_evaluated"), 1 << 7);
 }
 
@@ -64,10 +42,7 @@ fn a_table_in_use() {
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path();
     let mut first = start(&mut run_in(table, 24, 12));
-    assert!(wait_until(&mut first, || table
-        .join("work/parts")
-        .try_exists()
-        .unwrap()));
+    assert!(wait_until(&mut first, || exists(&table.join("work/parts"))));
     // It holds its lock while it sleeps, however slow this machine is.
     pause(first.id());
     let before = files(table);
@@ -81,8 +56,7 @@ fn a_table_in_use() {
     }
     assert_eq!(files(table), before);
     send(first.id(), Signal::SIGCONT);
-    let summary = wait(first).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+    let summary = wait(first).made(FINGERPRINT_24);
     assert_eq!(number(&summary, "ranges_evaluated"), 1 << 12);
 }
 
@@ -100,15 +74,11 @@ fn how_far_a_job_is_that_nobody_works_on() {
     send(first.id(), Signal::SIGTERM);
     wait(first).refuses(75, &["stopped early"]);
     let text = status(table, &[]).stdout;
-    assert!(
-        text.contains(" % of 24 bits done in ") && text.contains(" left\n"),
-        "{text}"
-    );
+    let told = text.contains(" % of 24 bits done in ") && text.contains(" left\n");
+    assert!(told, "{text}");
     let job = status(table, &["--json"]).summary()["job"].take();
-    assert!(
-        job["done"].as_f64().unwrap() > 0.0 && number(&job, "size") == 24,
-        "{job}"
-    );
+    let is_right = job["done"].as_f64().unwrap() > 0.0 && number(&job, "size") == 24;
+    assert!(is_right, "{job}");
     let before = number(&job, "seconds");
     assert!(before >= 1);
     let summary = end(&mut run(table, 24)).summary();
@@ -120,9 +90,7 @@ fn how_far_a_job_is_that_nobody_works_on() {
 }
 
 fn status(table: &Path, flags: &[&str]) -> Ended {
-    let mut command = program();
-    command.arg("status").args(flags);
-    end(command.arg("--table").arg(table))
+    end(chomp("status").args(flags).arg("--table").arg(table))
 }
 
 /// Raises the format version of a file of the journal, which has it at byte 8, its length at byte 12,
@@ -154,13 +122,13 @@ fn newer_working_files() {
         let name = file.strip_prefix(table).unwrap().to_str().unwrap();
         let ended = end(&mut run(table, 14));
         ended.refuses(5, &[name, &format!("version {version}"), "a newer one"]);
-        assert!(!table.join("table-14").try_exists().unwrap());
+        assert!(!exists(&table.join("table-14")));
     }
 }
 
 #[test]
 fn a_newer_manifest() {
-    let directory = small_table();
+    let directory = finished(14);
     let file = directory.path().join("table-14/manifest.json");
     let manifest = fs::read_to_string(&file).unwrap();
     let newer = manifest.replacen("\"format\": 2,", "\"format\": 3, \"new\": [],", 1);
@@ -168,10 +136,8 @@ fn a_newer_manifest() {
     fs::write(&file, newer).unwrap();
     for bits in [14, 16] {
         let ended = end(&mut run(directory.path(), bits));
-        ended.refuses(
-            5,
-            &[file.to_str().unwrap(), "format 3", "use a newer chomp"],
-        );
+        let path = file.to_str().unwrap();
+        ended.refuses(5, &[path, "format 3", "use a newer chomp"]);
     }
 }
 
@@ -216,10 +182,7 @@ fn wrong_usage() {
         "run --bits 20 table",
     ] {
         let directory = tempfile::tempdir().unwrap();
-        let mut command = program();
-        command.args(wrong.split_whitespace());
-        command.current_dir(directory.path());
-        end(&mut command).refuses(2, &["--help"]);
+        end(chomp(wrong).current_dir(directory.path())).refuses(2, &["--help"]);
         assert_eq!(files(directory.path()).len(), 0, "{wrong}");
     }
     for (wrong, rule) in [
@@ -231,9 +194,9 @@ fn wrong_usage() {
         ),
         ("serve --http 65536", "as 0.0.0.0:7171 or localhost"),
     ] {
-        end(program().args(wrong.split_whitespace())).refuses(2, &[rule]);
+        end(&mut chomp(wrong)).refuses(2, &[rule]);
     }
-    let help = end(program().arg("--help"));
+    let help = end(&mut chomp("--help"));
     assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
     assert!(help.stdout.contains("Exit codes"));
 }
@@ -253,18 +216,14 @@ fn an_address_is_no_path() {
         "access list --table s3://bucket/tables",
     ] {
         let directory = tempfile::tempdir().unwrap();
-        let mut command = program();
-        command.args(line.split_whitespace());
-        let ended = end(command.current_dir(directory.path()));
-        ended.refuses(
-            2,
-            &[
-                "://",
-                "is no path on this machine",
-                "--store",
-                "chomp download",
-            ],
-        );
+        let ended = end(chomp(line).current_dir(directory.path()));
+        let said = [
+            "://",
+            "is no path on this machine",
+            "--store",
+            "chomp download",
+        ];
+        ended.refuses(2, &said);
         assert_eq!(files(directory.path()).len(), 0, "{line}");
     }
     for command in [
@@ -275,18 +234,14 @@ fn an_address_is_no_path() {
         "serve",
         "status",
     ] {
-        let mut reads = program();
-        reads.args(command.split_whitespace());
-        let ended = end(reads.args(["--table", "ftp://example.org/"]));
+        let ended = end(chomp(command).args(["--table", "ftp://example.org/"]));
         ended.refuses(2, &["no table is read from ftp://", "s3://"]);
     }
     let directory = tempfile::tempdir().unwrap();
     let address = format!("file://{}", directory.path().display());
-    let mut run = program();
-    run.args(["run", "--json", "--bits", "12", "--table", &address]);
+    let mut run = chomp(&format!("run --json --bits 12 --table {address}"));
     assert_eq!(number(&end(&mut run).summary(), "bits"), 12);
-    let mut query = program();
-    query.args(["query", "--table", &address, "2,1"]);
+    let mut query = chomp(&format!("query --table {address} 2,1"));
     assert_eq!(end(&mut query).stdout, "2,1 is losing: no move wins\n");
 }
 
@@ -296,22 +251,20 @@ fn too_many_ranges() {
     let directory = tempfile::tempdir().unwrap();
     let ended = end(&mut run_in(directory.path(), 52, 12));
     ended.refuses(5, &["52 bits with 12 range bits", "too many ranges"]);
-    assert!(!directory.path().join("work").try_exists().unwrap());
+    assert!(!exists(&directory.path().join("work")));
     let ended = end(&mut run_in(directory.path(), 33, 12));
     ended.refuses(5, &["use at least 13 range bits"]);
-    let summary = end(&mut run_in(directory.path(), 20, 13)).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_20);
+    end(&mut run_in(directory.path(), 20, 13)).made(FINGERPRINT_20);
 }
 
 #[test]
 fn too_little_memory() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = run_in(directory.path(), 20, 12);
-    let ended = end(command.args(["--memory", "1MiB"]));
-    ended.refuses(2, &["1 MiB of memory", "give at least 306MiB", "2 threads"]);
-    assert!(!directory.path().join("work").try_exists().unwrap());
-    let summary = end(&mut run(directory.path(), 20)).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_20);
+    let refused = ["1 MiB of memory", "give at least 306MiB", "2 threads"];
+    end(command.args(["--memory", "1MiB"])).refuses(2, &refused);
+    assert!(!exists(&directory.path().join("work")));
+    end(&mut run(directory.path(), 20)).made(FINGERPRINT_20);
 }
 
 #[test]
@@ -328,31 +281,27 @@ fn the_environment_mirrors_the_flags() {
         ("CHOMP_RUN_KEEP_PARTS", "true"),
         ("CHOMP_RUN_JSON", "true"),
     ];
-    let summary = end(program().arg("run").envs(variables)).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_20);
+    let begin = || {
+        let mut command = chomp("run");
+        command.envs(variables);
+        command
+    };
+    let summary = end(&mut begin()).made(FINGERPRINT_20);
     assert_eq!(number(&summary, "ranges_evaluated"), 1 << 7);
-    assert!(table.join("table-20/manifest.json").try_exists().unwrap());
-    assert!(table.join("work/parts").try_exists().unwrap());
+    assert!(exists(&table.join("table-20/manifest.json")));
+    assert!(exists(&table.join("work/parts")));
 
     // A flag wins.
-    let mut command = program();
-    command.args(["run", "--bits", "14"]).envs(variables);
-    assert_eq!(number(&end(&mut command).summary(), "bits"), 14);
+    let summary = end(begin().args(["--bits", "14"])).summary();
+    assert_eq!(number(&summary, "bits"), 14);
 
     for json in ["1", "0", "false"] {
-        let mut command = program();
-        command
-            .arg("run")
-            .envs(variables)
-            .env("CHOMP_RUN_JSON", json);
-        let ended = end(&mut command);
-        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let ended = end(begin().env("CHOMP_RUN_JSON", json)).done();
         let is_json = ended.stdout.starts_with('{');
         assert_eq!(is_json, json == "1", "{json}: {ended:?}");
     }
-    let mut empty = program();
-    empty.arg("run").envs(variables).env("CHOMP_RUN_JSON", "");
-    end(&mut empty).refuses(2, &["true or false, as CHOMP_RUN_JSON=true"]);
+    let empty = end(begin().env("CHOMP_RUN_JSON", ""));
+    empty.refuses(2, &["true or false, as CHOMP_RUN_JSON=true"]);
     for (name, value) in [
         ("CHOMP_RUN_BITS", "1"),
         ("CHOMP_RUN_THREADS", "none"),
@@ -361,31 +310,25 @@ fn the_environment_mirrors_the_flags() {
         ("CHOMP_RUN_ISA", "z80"),
         ("CHOMP_RUN_JSON", "perhaps"),
     ] {
-        let mut command = program();
-        command.arg("run").envs(variables).env(name, value);
-        end(&mut command).refuses(2, &[value]);
+        end(begin().env(name, value)).refuses(2, &[value]);
     }
 }
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let directory = small_table();
+    let directory = finished(14);
     let table = directory.path().to_str().unwrap();
-    let run = ["run", "--bits", "14", "--table", table];
-    for args in [&["--help"][..], &run, &[&run[..], &["--json"]].concat()] {
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        let ended = end(program().args(args).stdout(Stdio::from(writer)));
-        assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
-        assert!(!ended.stderr.contains("error"), "{args:?}: {ended:?}");
+    // The side of a pipe whose other side is closed.
+    let nobody = || Stdio::from(std::io::pipe().unwrap().1);
+    for json in ["", "--json"] {
+        for line in ["--help", &format!("run --bits 14 --table {table} {json}")] {
+            let ended = end(chomp(line).stdout(nobody())).done();
+            ended.says_nothing_of("error");
+        }
     }
     // Nor is it one when nobody reads the messages: the table is what counts.
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let mut command = program();
-    command.args(["run", "--bits", "20", "--table", table, "--json"]);
-    let ended = end(command.stderr(Stdio::from(writer)));
-    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_20);
+    let mut command = chomp(&format!("run --bits 20 --table {table} --json"));
+    end(command.stderr(nobody())).made(FINGERPRINT_20);
 }
 
 #[test]
@@ -407,7 +350,7 @@ fn one_json_object_on_stdout_and_nothing_else() {
         assert_eq!(summary["table"], folder.to_str().unwrap());
     }
     let table = directory.path().to_str().unwrap();
-    let text = end(program().args(["run", "--bits", "20", "--table", table]));
+    let text = end(&mut chomp(&format!("run --bits 20 --table {table}")));
     assert_eq!((text.code, text.stderr.as_str()), (Some(0), ""));
     for expected in ["losing", "fingerprint", FINGERPRINT_20, "table-20"] {
         assert!(text.stdout.contains(expected), "{text:?}");
@@ -461,15 +404,11 @@ fn with_json_what_happens_is_told_as_events() {
 fn progress_is_plain_lines_on_stderr() {
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path();
-    let mut command = program();
-    command.args(["run", "--bits", "24", "--range-bits", "12", "--table"]);
+    let mut command = chomp("run --bits 24 --range-bits 12 --table");
     let mut child = start(hasten(command.arg(table), 10));
-    assert!(wait_until(&mut child, || table
-        .join("work/parts")
-        .try_exists()
-        .unwrap()));
+    assert!(wait_until(&mut child, || exists(&table.join("work/parts"))));
     pause(child.id());
-    std::thread::sleep(LINES_AND_MORE);
+    sleep(LINES_AND_MORE);
     send(child.id(), Signal::SIGCONT);
 
     let goes_on = Instant::now();

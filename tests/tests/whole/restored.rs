@@ -1,19 +1,17 @@
 //! A published table is extended without its parts: its ranges come back from its shards.
 
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
 use crate::common::{
-    FINGERPRINT_28, copy, end, files, fingerprint, folder, number, ranges_done, run, run_in, send,
-    start, wait, wait_until,
+    FINGERPRINT_28, change, copy, end, files, finished, folder, number, ranges_done, run_in, start,
+    wait, wait_until,
 };
 use chomp_table::known;
 use chomp_table::rng::Rng;
 use chomp_testing::trials;
-use nix::sys::signal::Signal;
 
 const RANGE_BITS: u32 = 14;
 const STEP_RANGE_BITS: u32 = 20;
@@ -23,8 +21,9 @@ fn known(bits: u32) -> String {
     known.unwrap().1.to_string()
 }
 
-fn heads(bits: u32, range_bits: u32) -> u64 {
-    1 << (bits - range_bits)
+/// The ranges of a step to the table of `bits` bits.
+fn ranges_of_step(bits: u32) -> u64 {
+    1 << (bits - 1 - STEP_RANGE_BITS)
 }
 
 /// A copy of the published table alone, as a download gives it.
@@ -37,21 +36,18 @@ fn published(from: &Path, bits: u32) -> tempfile::TempDir {
 
 #[test]
 fn step_by_step_each_from_what_was_published_before() {
-    let mut directory = folder();
-    end(&mut run(directory.path(), 25)).summary();
+    let mut directory = finished(25);
     for bits in 26..=33 {
         directory = published(directory.path(), bits - 1);
-        let summary = end(&mut run_in(directory.path(), bits, STEP_RANGE_BITS)).summary();
-        assert_eq!(fingerprint(&summary), known(bits));
-        let rest = heads(bits, STEP_RANGE_BITS) - heads(bits - 1, STEP_RANGE_BITS);
-        assert_eq!(number(&summary, "ranges_evaluated"), rest, "to {bits} bits");
+        let ended = end(&mut run_in(directory.path(), bits, STEP_RANGE_BITS));
+        let evaluated = number(&ended.made(&known(bits)), "ranges_evaluated");
+        assert_eq!(evaluated, ranges_of_step(bits), "to {bits} bits");
     }
 }
 
 #[test]
 fn killed_while_it_restores() {
-    let first = folder();
-    end(&mut run(first.path(), 28)).summary();
+    let first = finished(28);
     let amid = AtomicU32::new(0);
     trials("kills while ranges are restored")
         .at_least(8)
@@ -62,13 +58,11 @@ fn killed_while_it_restores() {
             let mut child = start(&mut run_in(table, 29, STEP_RANGE_BITS));
             assert!(wait_until(&mut child, || !files(&journal).is_empty()));
             sleep(Duration::from_millis(Rng(seed).below(60)));
-            send(child.id(), Signal::SIGKILL);
+            child.kill().unwrap();
             wait(child);
             amid.fetch_add(u32::from(ranges_done(table) == 0), Ordering::Relaxed);
-            let summary = end(&mut run_in(table, 29, STEP_RANGE_BITS)).summary();
-            assert_eq!(fingerprint(&summary), known(29));
-            let rest = heads(29, STEP_RANGE_BITS) - heads(28, STEP_RANGE_BITS);
-            assert!(number(&summary, "ranges_evaluated") <= rest);
+            let summary = end(&mut run_in(table, 29, STEP_RANGE_BITS)).made(&known(29));
+            assert!(number(&summary, "ranges_evaluated") <= ranges_of_step(29));
         });
     assert!(amid.into_inner() > 0, "no kill came before the end of it");
 }
@@ -76,20 +70,13 @@ fn killed_while_it_restores() {
 /// The damage is in the first shard, and all ranges are computed.
 #[test]
 fn a_damaged_shard_is_named_and_its_ranges_are_computed() {
-    let first = folder();
-    end(&mut run(first.path(), 26)).summary();
+    let first = finished(26);
     let table = first.path();
     let shard = table.join("table-26/shard-0000.zst");
-    let mut bytes = fs::read(&shard).unwrap();
-    bytes[1000] ^= 16;
-    fs::write(&shard, bytes).unwrap();
+    change(&shard, |bytes| bytes[1000] ^= 16);
     let ended = end(&mut run_in(table, 28, RANGE_BITS));
-    let summary = ended.summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_28);
+    let summary = ended.made(FINGERPRINT_28);
     assert_eq!(number(&summary, "ranges_evaluated"), 1 << (28 - RANGE_BITS));
-    assert!(ended.stderr.contains(shard.to_str().unwrap()), "{ended:?}");
-    assert!(
-        ended.stderr.contains("the others are computed"),
-        "{ended:?}"
-    );
+    ended.says(shard.to_str().unwrap());
+    ended.says("the others are computed");
 }

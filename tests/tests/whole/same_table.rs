@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use crate::common::{
-    FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_32, end, fingerprint, number, run, run_in,
+    FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_32, chomp, digests, end, fingerprint, number, run,
+    run_in,
 };
 use chomp_table::{Table, Word, definition};
 
@@ -18,26 +19,17 @@ fn fresh<T>(run: impl FnOnce(&Path) -> T) -> T {
 #[test]
 fn any_range_bits_threads_and_instruction_sets() {
     for (bits, range_bits, threads, isa) in [
-        (24, 12, "1", "portable"),
-        (24, 15, "3", "avx2"),
-        (24, 20, "2", "avx512"),
-        (20, 24, "2", "avx512"),
+        (24, 12, 1, "portable"),
+        (24, 15, 3, "avx2"),
+        (24, 20, 2, "avx512"),
+        (20, 24, 2, "avx512"),
     ] {
         fresh(|table| {
-            let mut command = crate::common::program();
-            command.args(["run", "--json", "--bits", &bits.to_string()]);
-            command.args(["--range-bits", &range_bits.to_string(), "--isa", isa]);
-            command.args(["--threads", threads, "--table"]).arg(table);
-            let known = if bits == 24 {
-                FINGERPRINT_24
-            } else {
-                FINGERPRINT_20
-            };
-            assert_eq!(
-                fingerprint(&end(&mut command).summary()),
-                known,
-                "{command:?}"
-            );
+            let size = format!("--bits {bits} --range-bits {range_bits}");
+            let means = format!("--isa {isa} --threads {threads}");
+            let mut command = chomp(&format!("run --json {size} {means} --table"));
+            let known = [FINGERPRINT_20, FINGERPRINT_24][usize::from(bits == 24)];
+            end(command.arg(table)).made(known);
         });
     }
 }
@@ -51,8 +43,7 @@ fn the_least_memory() {
         too_little.refuses(2, &["memory", "at least "]);
         let (_, least) = too_little.stderr.split_once("at least ").unwrap();
         let least = least.split(',').next().unwrap();
-        let summary = end(run_in(table, 32, 24).args(["--memory", least])).summary();
-        assert_eq!(fingerprint(&summary), FINGERPRINT_32);
+        end(run_in(table, 32, 24).args(["--memory", least])).made(FINGERPRINT_32);
     });
 }
 
@@ -103,11 +94,8 @@ fn a_table_in_steps() {
         fresh(|at_once| {
             let summary = end(&mut run_in(at_once, 24, RANGE_BITS)).summary();
             assert_eq!(number(&summary, "ranges_evaluated"), evaluated);
-            for name in ["shard-0000.zst", "manifest.json", "SHA256SUMS"] {
-                let bytes =
-                    |table: &Path| std::fs::read(table.join("table-24").join(name)).unwrap();
-                assert_eq!(bytes(table), bytes(at_once), "{name}");
-            }
+            let [steps, at_once] = [table, at_once].map(|table| table.join("table-24"));
+            assert_eq!(digests(&steps), digests(&at_once));
         });
     });
 }

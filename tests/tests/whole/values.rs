@@ -1,15 +1,17 @@
 //! Tables of Grundy values as processes have them: checked, asked, exported, served and fetched. What they say is what the definition
 //! says, and a wrong value is named.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::common::cluster::{Process, at_home, free_port, wait_for};
-use crate::common::{Ended, end, files, number, program, run};
+use crate::common::cluster::{Process, at_home, free_port, serve_tables, wait_for};
+use crate::common::http;
+use crate::common::{Ended, change, chomp, digests, end, files, number, read_json, run};
+use crate::grundy::value;
 use chomp_table::partition::count;
 use chomp_table::{Digest, Partition};
 use chomp_testing::values::{SMALL, areas, publish};
@@ -31,11 +33,8 @@ fn table(tiles: u32) -> (TempDir, PathBuf) {
     (directory, folder)
 }
 
-fn chomp(command: &str, table: &str, flags: &str) -> Command {
-    let mut chomp = program();
-    chomp.args([command, "--table", table]);
-    chomp.args(flags.split_whitespace());
-    chomp
+fn of(command: &str, table: &str, flags: &str) -> Command {
+    chomp(&format!("{command} --table {table} {flags}"))
 }
 
 fn path(path: &Path) -> &str {
@@ -43,32 +42,7 @@ fn path(path: &Path) -> &str {
 }
 
 fn done(command: &mut Command) -> Ended {
-    let ended = end(command);
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    ended
-}
-
-/// The value of a position by its definition, from the rows alone.
-fn value(rows: &[u32], known: &mut BTreeMap<Vec<u32>, u8>) -> u8 {
-    if let Some(&value) = known.get(rows) {
-        return value;
-    }
-    let mut led_to = Vec::new();
-    for row in 0..rows.len() {
-        for kept in 0..rows[row] {
-            let mut left = rows.to_vec();
-            left[row..]
-                .iter_mut()
-                .for_each(|row| *row = (*row).min(kept));
-            left.retain(|&row| row > 0);
-            if !left.is_empty() {
-                led_to.push(value(&left, known));
-            }
-        }
-    }
-    let value = (0..=u8::MAX).find(|value| !led_to.contains(value)).unwrap();
-    known.insert(rows.to_vec(), value);
-    value
+    end(command).done()
 }
 
 #[test]
@@ -84,39 +58,27 @@ fn right_tables_pass_at_every_level() {
         ("full", &["files", "shards", "definition", "known"]),
     ] {
         let flags = format!("--json --level {level} --sample 500 --seed 3 --threads 2");
-        let report = end(&mut chomp("verify", path(&folder), &flags)).summary();
-        assert_eq!(
-            (&report["result"], &report["level"]),
-            (&json!("passed"), &json!(level))
-        );
+        let report = end(&mut of("verify", path(&folder), &flags)).summary();
+        assert_eq!(report["result"], "passed");
+        assert_eq!(report["level"], level);
         let made = report["checks"].as_array().unwrap().iter();
         let made: Vec<&str> = made.map(|check| check["check"].as_str().unwrap()).collect();
         assert_eq!(made, checks);
         let tiles = if level == "full" { 42 } else { 40 };
         let what = report["checks"][2]["what"].as_str().unwrap();
-        assert!(
-            what.contains(&format!("all of at most {tiles} tiles")),
-            "{what}"
-        );
+        let all = format!("all of at most {tiles} tiles");
+        assert!(what.contains(&all), "{what}");
         let table = &report["table"];
-        assert_eq!(
-            number(table, "positions"),
-            (1..=TILES).map(count).sum::<u64>()
-        );
+        let positions: u64 = (1..=TILES).map(count).sum();
+        assert_eq!(number(table, "positions"), positions);
         assert_eq!(number(table, "tiles"), u64::from(TILES));
         assert_eq!(report["sample"].is_null(), level != "sample");
-        let written = directory
-            .path()
-            .join(format!("verify-values-042-{level}.json"));
-        let written: Value = serde_json::from_slice(&fs::read(written).unwrap()).unwrap();
-        assert_eq!(written, report);
+        let name = format!("verify-values-042-{level}.json");
+        assert_eq!(read_json(&directory.path().join(name)), report);
     }
     assert_eq!(files(&folder), listed, "the folder is as it was");
-    let ended = end(&mut chomp(
-        "verify",
-        path(&folder),
-        "--level full --memory 65MiB",
-    ));
+    let little = "--level full --memory 65MiB";
+    let ended = end(&mut of("verify", path(&folder), little));
     ended.refuses(2, &["MiB of memory are too few"]);
 }
 
@@ -124,20 +86,14 @@ fn right_tables_pass_at_every_level() {
 fn damage_and_wrong_values_are_named() {
     let (directory, folder) = table(TILES);
     let refused = |flags: &str, texts: &[&str]| {
-        let ended = end(&mut chomp(
-            "verify",
-            path(&folder),
-            &format!("--json {flags}"),
-        ));
-        assert_eq!(ended.code, Some(3), "{ended:?}");
+        let flags = format!("--json {flags}");
+        let ended = end(&mut of("verify", path(&folder), &flags)).exits(3);
         let report: Value = serde_json::from_str(&ended.stdout).unwrap();
         assert_eq!(report["result"], "damaged");
         let damage = report["damage"].as_str().unwrap();
         for text in texts {
-            assert!(
-                damage.contains(text) && ended.stderr.contains(text),
-                "{ended:?}"
-            );
+            assert!(damage.contains(text), "{ended:?}");
+            ended.says(text);
         }
     };
     for (file, texts) in [
@@ -168,18 +124,11 @@ fn damage_and_wrong_values_are_named() {
         wrong[tiles][rank] = other;
         wrong[tiles][mirror] = other;
         publish(directory.path(), SMALL, &wrong);
-        let named = position.representative();
-        refused(
-            &format!("--level {flags}"),
-            &[
-                &format!(
-                    "the position {named} ({tiles} tiles, rank {}, shard-",
-                    named.rank()
-                ),
-                &format!("has the value {other} in the table"),
-                &format!("it is {value};"),
-            ],
-        );
+        let (named, flags) = (position.representative(), format!("--level {flags}"));
+        let place = format!("({tiles} tiles, rank {}, shard-", named.rank());
+        let said = format!("has the value {other} in the table");
+        let name = format!("the position {named} {place}");
+        refused(&flags, &[&name, &said, &format!("it is {value};")]);
     }
 }
 
@@ -190,22 +139,19 @@ fn positions_have_the_values_of_the_definition() {
     let mut flags: Vec<String> = positions.map(|position| position.to_string()).collect();
     flags.extend(["1", "2,1", "4x4", "0b110100", "16", "7,3,3,1"].map(str::to_owned));
     let asked = flags.join(" ");
-    let mut known = BTreeMap::new();
-    for (table, told) in [
-        (path(&folder), "--json"),
-        (path(directory.path()), "--json"),
-    ] {
-        let said = done(&mut chomp("query", table, &format!("{told} {asked}"))).stdout;
+    let mut known = HashMap::new();
+    for table in [path(&folder), path(directory.path())] {
+        let said = done(&mut of("query", table, &format!("--json {asked}"))).stdout;
         for (line, text) in said.lines().zip(&flags) {
             let answer: Value = serde_json::from_str(line).unwrap();
             let position: Partition = text.parse().unwrap();
             assert_eq!(answer["rows"], json!(position.rows()));
-            let right = value(position.rows(), &mut known);
+            let right = value(&position, &mut known);
             assert_eq!(number(&answer, "value"), u64::from(right), "{text}");
             assert_eq!(answer["losing"], json!(right == 0));
             let mut by_value = vec![Vec::new(); usize::from(right)];
             for (cell, left) in position.moves() {
-                let value = value(left.rows(), &mut known);
+                let value = value(&left, &mut known);
                 if value < right {
                     by_value[usize::from(value)].push([cell.row, cell.column]);
                 }
@@ -216,38 +162,30 @@ fn positions_have_the_values_of_the_definition() {
         }
         assert_eq!(said.lines().count(), flags.len());
     }
-    let said = |flags: &str| done(&mut chomp("query", path(&folder), flags)).stdout;
+    let said = |flags: &str| done(&mut of("query", path(&folder), flags)).stdout;
     assert_eq!(
         said("2,1 2x2"),
         "2,1 has the value 0: it is losing, no move wins\n\
          2x2 has the value 2: it is winning, with moves to\n  0   (2,2)\n  1   (1,2) (2,1)\n"
     );
-    assert_eq!(
-        said("--no-moves 4 2x2"),
-        "4 has the value 3\n2x2 has the value 2\n"
-    );
+    let without = said("--no-moves 4 2x2");
+    assert_eq!(without, "4 has the value 3\n2x2 has the value 2\n");
+    let too_large = "the position has 17 tiles, and the table covers those of 1 to 16";
+    let other_kind = "is a table of Grundy values, and this takes one of losing positions";
     for (flags, code, text) in [
-        (
-            "query 17",
-            5,
-            "the position has 17 tiles, and the table covers those of 1 to 16",
-        ),
+        ("query 17", 5, too_large),
         ("query 0", 5, "the position has 0 tiles"),
         ("query 11x11", 5, "more than 120 tiles"),
         ("query 1,2", 2, "rows are listed longest first"),
         ("query a", 2, "is not a position"),
-        (
-            "openings 2x3",
-            2,
-            "is a table of Grundy values, and this takes one of losing positions",
-        ),
+        ("openings 2x3", 2, other_kind),
     ] {
         let (command, flags) = flags.split_once(' ').unwrap();
-        end(&mut chomp(command, path(&folder), flags)).refuses(code, &[text]);
+        end(&mut of(command, path(&folder), flags)).refuses(code, &[text]);
     }
     // Beside a table of losing positions it is asked by its own folder.
     end(&mut run(directory.path(), 20)).summary();
-    let both = done(&mut chomp("query", path(directory.path()), "2x2")).stdout;
+    let both = done(&mut of("query", path(directory.path()), "2x2")).stdout;
     assert_eq!(both, "2x2 is winning, with (2,2)\n");
     assert!(said("2x2").contains("has the value 2"));
 }
@@ -260,7 +198,7 @@ fn values_are_exported() {
     let (directory, folder) = table(20);
     let out = directory.path().join("out");
     let export = |flags: &str| {
-        let mut command = chomp("export", path(&folder), flags);
+        let mut command = of("export", path(&folder), flags);
         command.args(["--force", "--out", path(&out)]);
         command
     };
@@ -302,25 +240,19 @@ fn values_are_exported() {
         let expected = lines(takes);
         let found = fs::read_to_string(&out).unwrap();
         assert!(found == expected, "{flags}");
-        assert_eq!(
-            number(&summary, "positions") + 1,
-            expected.lines().count() as u64
-        );
+        let lines = expected.lines().count() as u64;
+        assert_eq!(number(&summary, "positions") + 1, lines);
         assert_eq!(summary["sha256"], Digest::of(found.as_bytes()).to_string());
-        assert_eq!(
-            (&summary["tiles"], &summary["bits"]),
-            (&json!(20), &Value::Null)
-        );
+        assert_eq!(summary["tiles"], 20);
+        assert!(summary["bits"].is_null());
 
         done(&mut export(&format!("--format npy {flags}")));
         let bytes = fs::read(&out).unwrap();
         let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
         let head = String::from_utf8_lossy(&bytes[10..header]).into_owned();
         let count = expected.lines().count() - 1;
-        assert!(
-            head.contains("[('tiles', '|u1'), ('rank', '<u4'), ('value', '|u1')]"),
-            "{head}"
-        );
+        let kinds = "[('tiles', '|u1'), ('rank', '<u4'), ('value', '|u1')]";
+        assert!(head.contains(kinds), "{head}");
         assert!(head.contains(&format!("'shape': ({count},)")), "{head}");
         let rows = bytes[header..].chunks(6);
         assert_eq!(rows.len(), count);
@@ -329,23 +261,15 @@ fn values_are_exported() {
             let (start, end) = (format!("{},{rank},\"", row[0]), format!("\",{}", row[5]));
             assert!(line.starts_with(&start) && line.ends_with(&end), "{line}");
         }
-        assert_eq!(
-            done(&mut export(&format!("--format parquet {flags}"))).code,
-            Some(0)
-        );
+        done(&mut export(&format!("--format parquet {flags}")));
     }
+    let of_21 = "a table of the values of 21 tiles";
     for (flags, text) in [
         ("--format words", "is for losing positions"),
         ("--format roaring", "is for losing positions"),
         ("--format chomp-fast --box 4x4", "is for losing positions"),
-        (
-            "--format rows --area 21",
-            "a table of the values of 21 tiles",
-        ),
-        (
-            "--format npy --box 3x7",
-            "a table of the values of 21 tiles",
-        ),
+        ("--format rows --area 21", of_21),
+        ("--format npy --box 3x7", of_21),
         (
             "--format npy --bits 10",
             "a table of the values of 25 tiles",
@@ -361,75 +285,47 @@ fn tables_are_served_asked_and_fetched() {
     let (directory, folder) = table(22);
     let home = tempfile::tempdir().unwrap();
     let port = free_port();
-    let mut serve = at_home(program(), home.path());
-    serve.args([
-        "serve",
-        "--json",
-        "--http",
-        &format!("127.0.0.1:{port}"),
-        "--table",
-    ]);
-    let mut serve = Process::start(serve.arg(directory.path()), home.path());
+    let mut serve = at_home(serve_tables(directory.path(), port), home.path());
+    let mut serve = Process::start(serve.arg("--json"), home.path());
     wait_for("the server", || serve.printed().ends_with('\n'));
     let served: Value = serde_json::from_str(&serve.printed()).unwrap();
-    assert_eq!(
-        (&served["tiles"], &served["bits"]),
-        (&json!(22), &Value::Null)
-    );
-    let list = crate::common::http::get(port, "/", &[]);
+    assert_eq!(served["tiles"], 22);
+    assert!(served["bits"].is_null());
+    let get = |path: &str| http::get(port, path, &[]);
+    let list = get("/");
     assert_eq!(list.text(), "[{\"tiles\":22,\"path\":\"/values-022/\"}]\n");
-    let answer = crate::common::http::get(port, "/api/value/5,4,2,1", &[]);
-    let expected = done(&mut chomp("query", path(&folder), "--json 5,4,2,1")).stdout;
-    let [answer, expected]: [Value; 2] =
-        [answer.text(), expected].map(|text| serde_json::from_str(&text).unwrap());
-    assert_eq!(answer, expected);
+    let answer = get("/api/value/5,4,2,1");
+    let expected = done(&mut of("query", path(&folder), "--json 5,4,2,1")).stdout;
+    let expected: Value = serde_json::from_str(&expected).unwrap();
+    assert_eq!(answer.json(), expected);
 
     for from in ["", "/values-022", "/values-022/"] {
         let url = format!("http://127.0.0.1:{port}{from}");
-        let told = done(
-            at_home(chomp("query", &url, "--no-moves 4 2x2"), home.path())
-                .stdin(std::process::Stdio::null()),
-        );
-        assert_eq!(told.stdout, "4 has the value 3\n2x2 has the value 2\n");
+        let mut query = at_home(of("query", &url, "--no-moves 4 2x2"), home.path());
+        let told = done(&mut query).stdout;
+        assert_eq!(told, "4 has the value 3\n2x2 has the value 2\n");
         let out = tempfile::tempdir().unwrap();
-        let mut download = at_home(program(), home.path());
-        download.args([
-            "download",
-            "--json",
-            "--from",
-            &url,
-            "--out",
-            path(out.path()),
-        ]);
-        if from.is_empty() {
-            download.args(["--tiles", "22"]);
-        }
+        // Where there may be several tables.
+        let which = if from.is_empty() { "--tiles 22" } else { "" };
+        let line = format!("download --json {which} --from {url} --out");
+        let mut download = at_home(chomp(&line), home.path());
+        download.arg(out.path());
         let summary = end(&mut download).summary();
         assert_eq!(number(&summary, "tiles"), 22);
         let fetched = out.path().join("values-022");
-        let names = files(&folder);
-        assert_eq!(files(&fetched).len(), names.len());
-        for file in names {
-            let copy = fetched.join(file.file_name().unwrap());
-            assert_eq!(fs::read(copy).unwrap(), fs::read(&file).unwrap());
-        }
-        done(&mut chomp("verify", path(&fetched), ""));
+        assert_eq!(digests(&fetched), digests(&folder));
+        done(&mut of("verify", path(&fetched), ""));
     }
     // A shard that is damaged on the server's disk is not sent.
     let shard = folder.join("shard-0021.zst");
-    let mut bytes = fs::read(&shard).unwrap();
-    bytes[40] ^= 1;
-    fs::write(&shard, bytes).unwrap();
-    let file = crate::common::http::get(port, "/values-022/shard-0021.zst", &[]);
+    change(&shard, |bytes| bytes[40] ^= 1);
+    let file = get("/values-022/shard-0021.zst");
     assert_eq!(file.status, 500);
-    assert_eq!(
-        crate::common::http::get(port, "/values-022/../lock", &[]).status,
-        404
-    );
+    assert_eq!(get("/values-022/../lock").status, 404);
     // The table of the most tiles answers, as long as it is there.
     let of_row = |expected: Option<u64>| {
-        let answer = crate::common::http::get(port, "/api/value/23", &[]);
-        let found = serde_json::from_str::<Value>(&answer.text()).ok();
+        let answer = get("/api/value/23");
+        let found = serde_json::from_slice::<Value>(&answer.body).ok();
         assert_eq!(found.and_then(|found| found["value"].as_u64()), expected);
         assert_eq!(answer.status, if expected.is_some() { 200 } else { 400 });
     };

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use crate::common::random::Random;
 use crate::common::{
-    Ended, FINGERPRINT_30, files, number, program, run, send, start, wait, wait_until,
+    Ended, FINGERPRINT_30, change, chomp, end, exists, files, finished, number, read_json, run,
+    send, start, wait, wait_until,
 };
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Table, Word};
@@ -21,37 +22,20 @@ const BITS: u32 = 30;
 const WINDOWS: u64 = 16;
 
 /// Somebody who checks the table, and keeps what is done in a folder in it.
-fn checker(table: &Path) -> Command {
-    let mut command = program();
+fn checker(table: &Path, line: &str) -> Command {
+    let mut command = chomp(line);
     command.env("XDG_STATE_HOME", table.join("state"));
     command
 }
 
 fn verify(table: &Path, level: &str) -> Command {
-    let mut command = checker(table);
-    command.args(["verify", "--json", "--threads", "2", "--level", level]);
+    let mut command = checker(table, &format!("verify --json --threads 2 --level {level}"));
     command.arg("--table").arg(table);
     command
 }
 
-fn end(command: &mut Command) -> Ended {
-    crate::common::end(command)
-}
-
-fn finished(bits: u32) -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    end(&mut run(directory.path(), bits)).summary();
-    directory
-}
-
-fn report(path: &Path) -> Value {
-    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
-}
-
 fn flip(path: &Path, at: usize, bit: usize) {
-    let mut bytes = fs::read(path).unwrap();
-    bytes[at] ^= 1 << bit;
-    fs::write(path, bytes).unwrap();
+    change(path, |bytes| bytes[at] ^= 1 << bit);
 }
 
 #[test]
@@ -62,7 +46,7 @@ fn a_random_bit_of_a_table_is_found_and_named() {
     let listed = files(&folder);
     let summary = end(&mut verify(table, "quick")).summary();
     let written = table.join("verify-30-quick.json");
-    assert_eq!(report(&written), summary);
+    assert_eq!(read_json(&written), summary);
     assert_eq!(summary["result"], "passed");
     assert_eq!(summary["table"]["fingerprint"], FINGERPRINT_30);
     let linear = "d82e0472d012698c4955229d073960b610a80e5f7c1bc7759056b7165b0ca3e3";
@@ -85,13 +69,9 @@ fn a_random_bit_of_a_table_is_found_and_named() {
             flip(&path, at, bit);
             let ended = end(&mut verify(table, "quick"));
             // Of the two lists that disagree either may be wrong.
-            let place = if name == "shard-0000.zst" {
-                name
-            } else {
-                "manifest.json"
-            };
+            let place = ["manifest.json", name][usize::from(name.starts_with("shard"))];
             let said = damaged(&ended, &[place]);
-            assert_eq!(said, report(&written), "{name}, byte {at}, bit {bit}");
+            assert_eq!(said, read_json(&written), "{name}, byte {at}, bit {bit}");
             flip(&path, at, bit);
         }
     }
@@ -99,10 +79,8 @@ fn a_random_bit_of_a_table_is_found_and_named() {
     let middle = fs::read(&shard).unwrap().len() / 2;
     flip(&shard, middle, 3);
     let ended = end(&mut verify(table, "full"));
-    damaged(
-        &ended,
-        &["shard-0000.zst is damaged", "instead of", "its frame "],
-    );
+    let said = ["shard-0000.zst is damaged", "instead of", "its frame "];
+    damaged(&ended, &said);
     flip(&shard, middle, 3);
 
     // A file that is not listed is no damage.
@@ -110,12 +88,8 @@ fn a_random_bit_of_a_table_is_found_and_named() {
     let summary = end(&mut verify(table, "quick")).summary();
     let warnings = summary["warnings"].as_array().unwrap();
     assert_eq!(warnings.len(), 1);
-    assert!(
-        warnings[0]
-            .as_str()
-            .unwrap()
-            .starts_with("notes is in the folder")
-    );
+    let warning = warnings[0].as_str().unwrap();
+    assert!(warning.starts_with("notes is in the folder"), "{warning}");
 
     // The job that made it does not mind what is beside it.
     end(&mut run(table, BITS)).summary();
@@ -128,8 +102,8 @@ fn damaged(ended: &Ended, texts: &[&str]) -> Value {
     assert_eq!(report["result"], "damaged");
     let damage = report["damage"].as_str().unwrap();
     for text in texts {
-        let found = ended.stderr.contains(text) && damage.contains(text);
-        assert!(found, "no {text:?} in {ended:?}");
+        ended.says(text);
+        assert!(damage.contains(text), "no {text:?} in {ended:?}");
     }
     let checks = report["checks"].as_array().unwrap();
     assert_eq!(checks.last().unwrap()["passed"], false);
@@ -161,40 +135,29 @@ fn what_cannot_be_done_is_refused() {
     let directory = finished(20);
     let table = directory.path();
     let inside = table.join("table-20/report.json");
-    let mut command = verify(table, "quick");
-    let ended = end(command.arg("--report").arg(&inside));
-    ended.refuses(2, &["report.json", "is in the folder of the table"]);
-    let mut command = verify(table, "quick");
-    let ended = end(command.arg("--report").arg(table.join("none/report.json")));
-    ended.refuses(1, &["the report needs a place", "--report FILE"]);
-    let mut command = verify(table, "full");
-    let ended = end(command.args(["--memory", "1MiB"]));
+    let report = |to: &Path| end(verify(table, "quick").arg("--report").arg(to));
+    report(&inside).refuses(2, &["report.json", "is in the folder of the table"]);
+    let nowhere = report(&table.join("none/report.json"));
+    nowhere.refuses(1, &["the report needs a place", "--report FILE"]);
+    let ended = end(verify(table, "full").args(["--memory", "1MiB"]));
     ended.refuses(2, &["are too few: give at least"]);
     let ended = end(&mut verify(&table.join("table-21"), "quick"));
     ended.refuses(1, &["has no published table"]);
     assert_eq!(files(&table.join("table-20")).len(), 3);
     // Nobody has to keep a report.
-    let mut command = verify(table, "quick");
-    let summary = end(command.args(["--report", "-"])).summary();
+    let summary = report(Path::new("-")).summary();
     assert_eq!(summary["result"], "passed");
-    let mut command = checker(table);
-    command.args(["verify", "--report", "/dev/null", "--table"]);
-    let ended = end(command.arg(table));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let mut command = checker(table, "verify --report /dev/null --table");
+    let ended = end(command.arg(table)).done();
     assert!(!ended.stdout.contains("report"), "{ended:?}");
     let beside = fs::read_dir(table).unwrap().count();
     assert_eq!(beside, 3, "the lock, the table and the working files");
 
     // For people there are lines.
-    let mut command = checker(table);
-    command.args(["verify", "--level", "full", "--table"]);
-    let ended = end(command.arg(table.join("table-20")));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    for part in [
-        "passed all checks of the level full",
-        "agree with marking",
-        "verify-20-full.json",
-    ] {
+    let mut command = checker(table, "verify --level full --table");
+    let ended = end(command.arg(table.join("table-20"))).done();
+    let passed = "passed all checks of the level full";
+    for part in [passed, "agree with marking", "verify-20-full.json"] {
         assert!(ended.stdout.contains(part), "{ended:?}");
     }
 }
@@ -252,10 +215,8 @@ fn progress(table: &Path) -> Option<Value> {
 }
 
 fn windows_done(table: &Path) -> u64 {
-    let progress = progress(table);
-    progress.map_or(0, |found| {
-        found["windows"].as_object().unwrap().len() as u64
-    })
+    let windows = progress(table).map(|found| found["windows"].as_object().unwrap().len());
+    windows.unwrap_or_default() as u64
 }
 
 /// Marking of the table until some windows are done, and then `signal`.
@@ -271,13 +232,9 @@ fn marking_goes_on_where_it_was_stopped_or_killed() {
     let directory = finished(BITS);
     let table = directory.path();
     let written = table.join("verify-30-full.json");
-    let ended = stop_after(table, 2, Signal::SIGTERM);
-    assert_eq!(ended.code, Some(75), "{ended:?}");
-    assert!(
-        ended.stderr.contains("what is done so far is kept"),
-        "{ended:?}"
-    );
-    assert!(!written.try_exists().unwrap());
+    let ended = stop_after(table, 2, Signal::SIGTERM).exits(75);
+    ended.says("what is done so far is kept");
+    assert!(!exists(&written));
     let names = || {
         let entries = fs::read_dir(table).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -293,7 +250,7 @@ fn marking_goes_on_where_it_was_stopped_or_killed() {
     let before = windows_done(table);
     let ended = stop_after(table, before + 2, Signal::SIGKILL);
     assert_eq!(ended.code, None);
-    assert!(ended.stderr.contains("goes on after"), "{ended:?}");
+    ended.says("goes on after");
     let before = windows_done(table);
     assert!((4..WINDOWS).contains(&before));
 
@@ -315,24 +272,20 @@ fn marking_goes_on_where_it_was_stopped_or_killed() {
     let mut child = start(&mut verify(table, "full"));
     wait_until(&mut child, || (1..before).contains(&windows_done(table)));
     send(child.id(), Signal::SIGTERM);
-    let ended = wait(child);
-    assert_eq!(ended.code, Some(75), "{ended:?}");
-    let parts = ["progress is not used", "it is not as it was written"];
-    assert!(
-        parts.iter().all(|part| ended.stderr.contains(part)),
-        "{ended:?}"
-    );
+    let ended = wait(child).exits(75);
+    ended.says("progress is not used");
+    ended.says("it is not as it was written");
 
     fs::write(&kept, whole).unwrap();
     let summary = end(&mut verify(table, "full")).summary();
-    assert_eq!(report(&written), summary);
+    assert_eq!(read_json(&written), summary);
     let full = &summary["full"];
     assert_eq!(number(full, "positions"), 1 << (BITS - 1));
     assert_eq!(number(full, "losing"), 3_893_679);
     assert_eq!(number(full, "windows"), WINDOWS);
     assert_eq!(number(full, "windows_before"), before);
     assert_eq!(names(), ["verify-30-full.json"]);
-    assert!(!kept.try_exists().unwrap(), "all is done");
+    assert!(!exists(&kept), "all is done");
 }
 
 /// Progress that came with a wrong table says that all its windows are right.
@@ -362,8 +315,8 @@ fn planted_progress_is_not_believed() {
     fs::write(table.join(name), &bytes).unwrap();
     let ended = end(&mut verify(table, "full"));
     damaged(&ended, &["is not listed, but none of its "]);
-    assert!(ended.stderr.contains(name), "{ended:?}");
-    assert!(ended.stderr.contains("is not used"), "{ended:?}");
+    ended.says(name);
+    ended.says("is not used");
     // Where this user keeps progress it would be believed: the test plants what counts.
     fs::write(kept(table).unwrap(), &bytes).unwrap();
     end(&mut verify(table, "full")).summary();
@@ -374,8 +327,7 @@ fn planted_progress_is_not_believed() {
 fn a_check_without_a_home() {
     let directory = finished(20);
     let mut command = verify(directory.path(), "full");
-    command.env_remove("XDG_STATE_HOME").env_remove("HOME");
-    let ended = end(&mut command);
+    let ended = end(command.env_remove("XDG_STATE_HOME").env_remove("HOME"));
     ended.summary();
-    assert!(ended.stderr.contains("is not kept"), "{ended:?}");
+    ended.says("is not kept");
 }

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use crate::common::cluster::{Cluster, Process, free_port, wait_for};
 use crate::common::proxy::Proxy;
 use crate::common::{
-    FINGERPRINT_28, end, fingerprint, folder, hasten, pause, program, run, send, start, wait,
-    wait_until,
+    FINGERPRINT_28, chomp, end, exists, folder, hasten, pause, run, send, start, wait, wait_until,
 };
 use nix::pty::openpty;
 use nix::sys::signal::Signal;
@@ -25,11 +24,10 @@ const LATE: Duration = Duration::from_secs(3);
 
 /// The commands that ask a server, with its address.
 fn askers(url: &str, out: &Path) -> [Command; 3] {
-    let [mut status, mut query, mut download] = [program(), program(), program()];
-    status.args(["status", "--coordinator", url]);
-    query.args(["query", "2x2", "--table", url]);
-    download.args(["download", "--from", url, "--out"]).arg(out);
-    [status, query, download]
+    let mut download = chomp(&format!("download --from {url} --out"));
+    download.arg(out);
+    let status = chomp(&format!("status --coordinator {url}"));
+    [status, chomp(&format!("query 2x2 --table {url}")), download]
 }
 
 fn told(process: &Process) -> usize {
@@ -41,13 +39,13 @@ fn a_server_that_never_answers_is_said_soon_and_left_after_ten_seconds() {
     let home = folder();
     // It takes connections, and that is all.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let silent = silent
-        .local_addr()
-        .map(|address| (address.port(), silent))
-        .unwrap();
+    let silent_port = silent.local_addr().unwrap().port();
     let began = Instant::now();
     let mut all = Vec::new();
-    for (port, cause) in [(free_port(), "Connection refused"), (silent.0, "no answer")] {
+    for (port, cause) in [
+        (free_port(), "Connection refused"),
+        (silent_port, "no answer"),
+    ] {
         let url = format!("http://127.0.0.1:{port}");
         for mut asker in askers(&url, &home.path().join("out")) {
             all.push((Process::start(&mut asker, home.path()), url.clone(), cause));
@@ -62,11 +60,8 @@ fn a_server_that_never_answers_is_said_soon_and_left_after_ten_seconds() {
         ended.refuses(4, &[&url, "trying for", "cannot be reached", cause]);
         let took = began.elapsed();
         assert!(took > TRIED && took < TRIED + LATE, "{took:?}: {ended:?}");
-        assert_eq!(
-            ended.stderr.matches("nothing from ").count(),
-            1,
-            "{ended:?}"
-        );
+        let lines = ended.stderr.matches("nothing from ").count();
+        assert_eq!(lines, 1, "{ended:?}");
     }
 }
 
@@ -74,12 +69,10 @@ fn a_server_that_never_answers_is_said_soon_and_left_after_ten_seconds() {
 fn an_outage_of_a_download_is_said_once_and_so_is_its_end() {
     let cluster = Cluster::in_the_clear();
     end(&mut run(&cluster.table(), 28)).summary();
-    let mut coordinator = cluster.coordinator_of(cluster.port, &["--bits", "28"]);
-    let coordinator = cluster.start_coordinator(&mut coordinator);
+    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(28, 16));
     let proxy = Proxy::start(cluster.port);
     proxy.limit(1_000_000);
-    let mut download = cluster.program();
-    download.args(["download", "--json", "--from", &proxy.url, "--out"]);
+    let mut download = cluster.chomp(&format!("download --json --from {} --out", proxy.url));
     let download = cluster.start(download.arg(cluster.home().join("out")));
     wait_for("bytes", || proxy.passed() > 100_000);
     pause(coordinator.pid());
@@ -89,7 +82,7 @@ fn an_outage_of_a_download_is_said_once_and_so_is_its_end() {
     wait_for("another line", || download.said().contains("answers again"));
     proxy.limit(0);
     let ended = download.wait();
-    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_28);
+    ended.made(FINGERPRINT_28);
     for line in ["nothing from ", "answers again"] {
         assert_eq!(ended.stderr.matches(line).count(), 1, "{ended:?}");
     }
@@ -101,16 +94,12 @@ fn a_dumb_terminal_gets_lines() {
     let directory = folder();
     let table = directory.path();
     let terminal = openpty(None, None).unwrap();
-    let mut command = program();
-    command.args(["run", "--bits", "24", "--range-bits", "12", "--table"]);
+    let mut command = chomp("run --bits 24 --range-bits 12 --table");
     command.arg(table).env("TERM", "dumb");
     command.stderr(Stdio::from(terminal.slave));
     let mut child = start(hasten(&mut command, 10));
     drop(command);
-    assert!(wait_until(&mut child, || table
-        .join("work/parts")
-        .try_exists()
-        .unwrap()));
+    assert!(wait_until(&mut child, || exists(&table.join("work/parts"))));
     pause(child.id());
     thread::sleep(Duration::from_millis(1200));
     send(child.id(), Signal::SIGCONT);
@@ -119,8 +108,6 @@ fn a_dumb_terminal_gets_lines() {
     // It ends with an error when nobody has the other side any more.
     let _ = File::from(terminal.master).read_to_end(&mut said);
     let said = String::from_utf8(said).unwrap();
-    assert!(
-        said.contains("24 bits, layer ") && said.contains(" % "),
-        "{said:?}"
-    );
+    let told = said.contains("24 bits, layer ") && said.contains(" % ");
+    assert!(told, "{said:?}");
 }

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::{
-    FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, folder, left_by_the_first_version,
-    number, program, ranges_done, run, run_in, start, wait, wait_until,
+    FINGERPRINT_20, FINGERPRINT_24, chomp, end, exists, files, folder, left_by_the_first_version,
+    number, ranges_done, run, run_in, start, wait, wait_until,
 };
 use chomp_table::Table;
 
@@ -44,8 +44,8 @@ fn damaged_ones_are_left_alone() {
     fs::write(&segment, "damage").unwrap();
     let before = files(&table.join("work"));
     let ended = end(&mut run_in(table, 20, RANGE_BITS));
-    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_20);
-    assert!(ended.stderr.contains("is damaged"), "{ended:?}");
+    ended.made(FINGERPRINT_20);
+    ended.says("is damaged");
     assert_eq!(files(&table.join("work")), before);
 }
 
@@ -56,12 +56,9 @@ fn a_table_is_extended() {
         let directory = folder();
         let table = directory.path();
         let mut smaller = run_in(table, 20, RANGE_BITS);
-        if is_kept {
-            smaller.arg("--keep-parts");
-        }
+        smaller.args(is_kept.then_some("--keep-parts"));
         let there = number(&end(&mut smaller).summary(), "ranges_evaluated");
-        let summary = end(&mut run(table, 24)).summary();
-        assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+        let summary = end(&mut run(table, 24)).made(FINGERPRINT_24);
         // Without parts nothing depends on their ranges, and the usual ones are taken.
         let evaluated = number(&summary, "ranges_evaluated");
         assert_eq!(is_kept, evaluated == all - there, "{evaluated}");
@@ -79,8 +76,7 @@ fn downloaded_shards_are_extended() {
     let table = directory.path();
     fs::rename(made.path().join("table-20"), table.join("table-20")).unwrap();
     // Any range bits will do.
-    let summary = end(&mut run_in(table, 24, 16)).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+    end(&mut run_in(table, 24, 16)).made(FINGERPRINT_24);
 }
 
 #[test]
@@ -90,12 +86,11 @@ fn killed_while_it_removes_them() {
     for bits in [22, 24] {
         let mut child = start(&mut run_in(table, bits, 12));
         let manifest = table.join(format!("table-{bits}/manifest.json"));
-        wait_until(&mut child, || manifest.try_exists().unwrap());
+        wait_until(&mut child, || exists(&manifest));
         child.kill().unwrap();
         wait(child);
     }
-    let summary = end(&mut run_in(table, 24, 12)).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+    end(&mut run_in(table, 24, 12)).made(FINGERPRINT_24);
     assert_pruned(table);
     Table::open(table).unwrap().verify_bytes().unwrap();
 }
@@ -108,21 +103,14 @@ fn a_table_of_the_first_version_is_read_and_extended() {
     let summary = end(&mut run(table, 16)).summary();
     assert_eq!(number(&summary, "losing"), LOSING);
     assert_eq!(number(&summary, "ranges_evaluated"), 0);
-    let mut query = program();
-    query.args(["query", "7x9", "--table"]).arg(table);
-    let answer = end(&mut query);
+    let answer = end(chomp("query 7x9 --table").arg(table));
     assert_eq!(answer.stdout, "7x9 is winning, with (3,4)\n");
-    let mut verify = program();
-    verify.args(["verify", "--json", "--level", "full", "--table"]);
-    let report = end(verify.arg(table)).summary();
+    let report = end(chomp("verify --json --level full --table").arg(table)).summary();
     assert_eq!(number(&report["table"], "losing"), LOSING);
 
-    let summary = end(&mut run(table, 20)).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_20);
-    Table::open(&table.join("table-16"))
-        .unwrap()
-        .verify_bytes()
-        .unwrap();
+    end(&mut run(table, 20)).made(FINGERPRINT_20);
+    let old = Table::open(&table.join("table-16")).unwrap();
+    old.verify_bytes().unwrap();
 
     // One that counts otherwise is not built on.
     let directory = left_by_the_first_version("format-1");
@@ -134,7 +122,7 @@ fn a_table_of_the_first_version_is_read_and_extended() {
     fs::write(&manifest, wrong).unwrap();
     fs::remove_file(table.join("table-16/SHA256SUMS")).unwrap();
     end(&mut run(table, 20)).refuses(3, &["table-16"]);
-    assert!(!table.join("table-20/manifest.json").try_exists().unwrap());
+    assert!(!exists(&table.join("table-20/manifest.json")));
 }
 
 #[test]
@@ -143,10 +131,8 @@ fn an_unfinished_job_of_the_first_version_is_refused() {
     let table = directory.path();
     let before = files(&table.join("work"));
     let ended = end(&mut run(table, 14));
-    ended.refuses(
-        5,
-        &["work/parts/", "of an older chomp", "remove the folder work"],
-    );
+    let remedy = "remove the folder work";
+    ended.refuses(5, &["work/parts/", "of an older chomp", remedy]);
     assert_eq!(files(&table.join("work")), before);
     fs::remove_dir_all(table.join("work")).unwrap();
     end(&mut run(table, 14)).summary();

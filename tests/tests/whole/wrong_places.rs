@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::common::cluster::{Cluster, HASTE};
 use crate::common::http::{read_head, serve};
-use crate::common::{Ended, end, folder, hasten, made_once, program};
+use crate::common::{Ended, chomp, end, folder, hasten, made_once, now};
 use chomp_access::{Access, Issuer, Token};
 use rustls::ServerConnection;
 use tempfile::TempDir;
@@ -45,12 +44,9 @@ fn start(gives: Gives) -> String {
 }
 
 fn answer(mut client: &TcpStream, path: &str, gives: &Gives) -> io::Result<()> {
+    let page = "text/html; charset=utf-8";
     let (status, kind, body) = match gives {
-        Gives::Page => (
-            "200 OK",
-            "text/html; charset=utf-8",
-            b"<form>Sign in".to_vec(),
-        ),
+        Gives::Page => ("200 OK", page, b"<form>Sign in".to_vec()),
         Gives::Files(folder) => match fs::read(folder.join(path.trim_start_matches('/'))) {
             Ok(bytes) => ("200 OK", "application/octet-stream", bytes),
             Err(_) => ("404 Not Found", "text/plain", b"none".to_vec()),
@@ -65,26 +61,24 @@ fn answer(mut client: &TcpStream, path: &str, gives: &Gives) -> io::Result<()> {
 }
 
 fn query(url: &str) -> Command {
-    let mut command = program();
-    command.args(["query", "2x2", "--table", url]);
-    command
+    chomp(&format!("query 2x2 --table {url}"))
 }
 
 fn download(url: &str, out: &Path) -> Command {
-    let mut command = program();
-    command.args(["download", "--from", url, "--out"]).arg(out);
+    let mut command = chomp(&format!("download --from {url} --out"));
+    command.arg(out);
     command
 }
 
 fn status(url: &str) -> Command {
-    let mut command = program();
-    command.args(["status", "--coordinator", url]);
-    command
+    chomp(&format!("status --coordinator {url}"))
 }
 
-fn says(ended: &Ended, code: i32, texts: &[&str]) {
+fn says(command: &mut Command, code: i32, texts: &[&str]) -> Ended {
+    let ended = end(command);
     ended.refuses(code, texts);
-    assert!(!ended.stderr.contains("damaged"), "{ended:?}");
+    ended.says_nothing_of("damaged");
+    ended
 }
 
 #[test]
@@ -94,22 +88,14 @@ fn a_folder_that_is_not_there_is_no_damage() {
     for name in ["table-21/", "tabel-20/", ""] {
         let url = format!("{url}{name}");
         for mut command in [query(&url), download(&url, out.path())] {
-            says(
-                &end(&mut command),
-                1,
-                &["there is no table", &url, "table-32/"],
-            );
+            says(&mut command, 1, &["there is no table", &url, "table-32/"]);
         }
     }
-    let ended = end(&mut status(&url));
+    let place = url.trim_end_matches('/');
     says(
-        &ended,
+        &mut status(&url),
         4,
-        &[
-            url.trim_end_matches('/'),
-            "not as a coordinator does",
-            "/status",
-        ],
+        &[place, "not as a coordinator does", "/status"],
     );
 }
 
@@ -117,15 +103,14 @@ fn a_folder_that_is_not_there_is_no_damage() {
 fn a_server_without_byte_ranges_gives_whole_tables_only() {
     let url = start(Gives::Files(made_once(&TABLE, 20).to_owned()));
     let url = format!("{url}table-20/");
-    let ended = end(&mut query(&url));
     says(
-        &ended,
+        &mut query(&url),
         1,
         &["byte ranges", "shard-0000.zst", "chomp download"],
     );
     let out = folder();
-    assert_eq!(end(&mut download(&url, out.path())).code, Some(0));
-    assert_eq!(end(&mut query(out.path().to_str().unwrap())).code, Some(0));
+    end(&mut download(&url, out.path())).done();
+    end(&mut query(out.path().to_str().unwrap())).done();
 }
 
 #[test]
@@ -134,11 +119,7 @@ fn a_page_to_sign_in_is_called_a_page() {
     let out = folder();
     for url in [url.clone(), format!("{url}table-20/")] {
         for mut command in [query(&url), download(&url, out.path()), status(&url)] {
-            says(
-                &end(&mut command),
-                4,
-                &[&url, "web page (text/html", "address"],
-            );
+            says(&mut command, 4, &[&url, "web page (text/html", "address"]);
         }
     }
 }
@@ -151,24 +132,18 @@ fn a_name_in_other_letters_is_a_wrong_address() {
         download("http://höst.example/", out.path()),
         status("http://höst.example:7171"),
     ] {
-        says(&end(&mut command), 2, &["höst", "ASCII", "xn--"]);
+        says(&mut command, 2, &["höst", "ASCII", "xn--"]);
     }
     let cluster = Cluster::new();
     let mut coordinator = cluster.coordinator(20, 12);
-    says(
-        &end(coordinator.args(["--advertise", "höst.example"])),
-        1,
-        &["höst", "ASCII", "xn--"],
-    );
+    let coordinator = coordinator.args(["--advertise", "höst.example"]);
+    says(coordinator, 1, &["höst", "ASCII", "xn--"]);
 }
 
 /// Coordinators whose clocks are years behind and ahead, or this one's are.
 #[test]
 fn a_wrong_clock_is_called_one() {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_secs();
+    let now = now();
     for (time, what) in [
         (now - 5 * YEAR, "it expired"),
         (now + YEAR, "it is not valid for another"),
@@ -191,16 +166,17 @@ fn a_wrong_clock_is_called_one() {
             token: Some(Token::new("secret".to_owned())),
         };
         access.write(&file).unwrap();
-        let [mut ask, mut work] = [program(), program()];
-        ask.arg("status");
-        work.arg("worker");
-        let [mut lookup, mut fetch] = [query(&coordinator), download(&coordinator, home.path())];
-        for command in [&mut ask, &mut work, &mut lookup, &mut fetch] {
-            let ended = end(command.arg("--access").arg(&file));
-            says(&ended, 4, &[&coordinator, what, "clock"]);
-            assert!(!ended.stderr.contains("trying again"), "{ended:?}");
+        for mut command in [
+            chomp("status"),
+            chomp("worker"),
+            query(&coordinator),
+            download(&coordinator, home.path()),
+        ] {
+            command.arg("--access").arg(&file);
+            let ended = says(&mut command, 4, &[&coordinator, what, "clock"]);
+            ended.says_nothing_of("trying again");
             assert_eq!(ended.stderr.matches("certificate").count(), 1, "{ended:?}");
-            assert!(!ended.stderr.contains("check the address"), "{ended:?}");
+            ended.says_nothing_of("check the address");
         }
     }
 }
@@ -211,32 +187,27 @@ fn a_proxy_is_for_what_is_elsewhere_and_is_named() {
     const PROXY: &str = "http://me:secret@127.0.0.1:1";
     let out = folder();
     let proxied = |mut command: Command| {
+        hasten(&mut command, HASTE);
         for name in ["http_proxy", "https_proxy"] {
             command.env(name, PROXY).env_remove(name.to_uppercase());
         }
         command.env_remove("no_proxy").env_remove("NO_PROXY");
-        end(hasten(&mut command, HASTE))
+        command
     };
     let url = start(Gives::Files(made_once(&TABLE, 20).to_owned()));
-    assert_eq!(
-        proxied(download(&format!("{url}table-20/"), out.path())).code,
-        Some(0)
-    );
+    let url = format!("{url}table-20/");
+    end(&mut proxied(download(&url, out.path()))).done();
     let page = start(Gives::Page);
-    says(&proxied(status(&page)), 4, &["web page"]);
+    says(&mut proxied(status(&page)), 4, &["web page"]);
 
     for (url, variable) in [
         ("http://chomp.invalid/", "http_proxy"),
         ("https://chomp.invalid/", "https_proxy"),
     ] {
         for command in [query(url), download(url, out.path()), status(url)] {
-            let ended = proxied(command);
-            says(
-                &ended,
-                4,
-                &[url, "through the proxy http://127.0.0.1:1 of", variable],
-            );
-            assert!(!ended.stderr.contains("secret"), "{ended:?}");
+            let through = "through the proxy http://127.0.0.1:1 of";
+            let ended = says(&mut proxied(command), 4, &[url, through, variable]);
+            ended.says_nothing_of("secret");
         }
     }
     // A coordinator with a certificate of its own is asked without a proxy, wherever it is.
@@ -247,9 +218,12 @@ fn a_proxy_is_for_what_is_elsewhere_and_is_named() {
         token: None,
     };
     access.write(&file).unwrap();
-    let mut ask = program();
-    ask.args(["status", "--access"]).arg(&file);
-    let ended = proxied(ask);
-    says(&ended, 4, &["chomp.invalid", "cannot be reached"]);
-    assert!(!ended.stderr.contains("proxy"), "{ended:?}");
+    let mut ask = chomp("status --access");
+    ask.arg(&file);
+    let ended = says(
+        &mut proxied(ask),
+        4,
+        &["chomp.invalid", "cannot be reached"],
+    );
+    ended.says_nothing_of("proxy");
 }

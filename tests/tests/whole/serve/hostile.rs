@@ -5,13 +5,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use chomp_table::rng::Rng;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::Served;
+use super::{Served, home};
 use crate::common::http::get;
-use crate::common::{end, run};
+use crate::peers::raw::{Peer, Then};
 
 const SILENT: usize = 800;
 const SLOW: usize = 800;
@@ -25,35 +23,6 @@ const AMONG_THEM: Duration = Duration::from_secs(2);
 const QUESTIONS: usize = 50;
 const PEAK_BYTES_MAX: u64 = 300 << 20;
 
-/// Sends `opening` at once and then a byte of `drops` a second, until the connection is closed.
-async fn stay(address: SocketAddr, opening: Vec<u8>, drops: &'static [u8]) -> Duration {
-    let begin = Instant::now();
-    let Ok(mut stream) = TcpStream::connect(address).await else {
-        return Duration::ZERO;
-    };
-    let (mut reader, mut writer) = stream.split();
-    let read = async {
-        let mut buffer = vec![0; 4096];
-        while matches!(reader.read(&mut buffer).await, Ok(1..)) {}
-    };
-    let write = async {
-        if writer.write_all(&opening).await.is_ok() {
-            for drop in drops.iter().cycle() {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                if writer.write_all(&[*drop]).await.is_err() {
-                    break;
-                }
-            }
-        }
-        std::future::pending::<()>().await;
-    };
-    tokio::select! {
-        () = read => {}
-        () = write => {}
-    }
-    begin.elapsed()
-}
-
 /// Requests that no client makes.
 fn absurd() -> Vec<Vec<u8>> {
     let mut random = Rng(1);
@@ -62,53 +31,57 @@ fn absurd() -> Vec<Vec<u8>> {
             .map(|_| u8::try_from(random.below(256)).unwrap())
             .collect()
     };
-    let get = |path: &str, header: &str| {
+    let ask = |path: &str, header: &str| {
         format!("GET {path} HTTP/1.1\r\nhost: a\r\n{header}\r\n\r\n").into_bytes()
     };
     let mut requests: Vec<Vec<u8>> = vec![
         noise(),
         noise(),
-        get("/api/table", &format!("x: {}", "y".repeat(1 << 20))),
-        get("/api/table", &"x: y\r\n".repeat(100_000)),
-        get(&format!("/api/position/{}", "1,".repeat(500_000)), "x: y"),
-        get(&format!("/api/position/{}", "9".repeat(10_000)), "x: y"),
-        get(&format!("/{}", "a/".repeat(5_000)), "x: y"),
-        get("/api/position/4294967295x4294967295", "x: y"),
-        get("/table-16/shard-0000.zst", &format!("range: bytes={}", "0-1,".repeat(3_000))),
-        get("/table-16/shard-0000.zst", "range: bytes=18446744073709551615-18446744073709551616"),
-        get("/table-16/shard-0000.zst", "range: bytes=-0"),
-        get("/api/status", &format!("accept: {}", "text/html;q=0.1,".repeat(900))),
-        get("/", &format!("accept: text/html;q={}", "9".repeat(10_000))),
+        ask("/api/table", &format!("x: {}", "y".repeat(1 << 20))),
+        ask("/api/table", &"x: y\r\n".repeat(100_000)),
+        ask(&format!("/api/position/{}", "1,".repeat(500_000)), "x: y"),
+        ask(&format!("/api/position/{}", "9".repeat(10_000)), "x: y"),
+        ask(&format!("/{}", "a/".repeat(5_000)), "x: y"),
+        ask("/api/position/4294967295x4294967295", "x: y"),
+        ask("/table-16/shard-0000.zst", &format!("range: bytes={}", "0-1,".repeat(3_000))),
+        ask("/table-16/shard-0000.zst", "range: bytes=18446744073709551615-18446744073709551616"),
+        ask("/table-16/shard-0000.zst", "range: bytes=-0"),
+        ask("/api/status", &format!("accept: {}", "text/html;q=0.1,".repeat(900))),
+        ask("/", &format!("accept: text/html;q={}", "9".repeat(10_000))),
         b"POST /api/table HTTP/1.1\r\nhost: a\r\ncontent-length: 18446744073709551615\r\n\r\nhalf".to_vec(),
         b"POST /api/table HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffff\r\n".to_vec(),
         b"GET /api/table HTTP/9.9\r\nhost: a\r\n\r\n".to_vec(),
         b"GET http://[::1/api HTTP/1.1\r\nhost: a\r\n\r\n".to_vec(),
     ];
     // Many at once over one connection.
-    requests.push(get("/api/openings", "x: y").repeat(500));
+    requests.push(ask("/api/openings", "x: y").repeat(500));
     requests
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn honest_questions_are_answered_among_hostile_ones() {
-    let home = tempfile::tempdir().unwrap();
-    end(&mut run(&home.path().join("table"), 16)).summary();
-    let served = Served::in_haste(HASTE, home, &["--rate", "0", "--trust-proxy", "127.0.0.1"]);
-    let port = served.port;
+    let served = Served::in_haste(HASTE, home(16), "--rate 0 --trust-proxy 127.0.0.1");
+    let port = served.server.port;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut stays = JoinSet::new();
+    let mut come = |name, opening: Vec<u8>, then| {
+        let peer = Peer {
+            name,
+            opening,
+            then,
+            within: GONE,
+        };
+        stays.spawn(peer.stay(address));
+    };
     for _ in 0..SILENT {
-        stays.spawn(stay(address, Vec::new(), b""));
+        come("a silent connection", Vec::new(), Then::Silence);
     }
     for _ in 0..SLOW {
-        stays.spawn(stay(
-            address,
-            b"GET /api/table HT".to_vec(),
-            b"TP/1.1\r\nx: y",
-        ));
+        let drops = Then::Drip(b"TP/1.1\r\nx: y".repeat(100));
+        come("a slow request", b"GET /api/table HT".to_vec(), drops);
     }
     for request in absurd() {
-        stays.spawn(stay(address, request, b"z"));
+        come("an absurd request", request, Then::Drip(vec![b'z'; 1000]));
     }
     let honest = tokio::task::spawn_blocking(move || {
         let begin = Instant::now();
@@ -123,11 +96,8 @@ async fn honest_questions_are_answered_among_hostile_ones() {
         }
     });
     honest.await.unwrap();
-    let gone = async { while stays.join_next().await.is_some() {} };
-    tokio::time::timeout(GONE, gone)
-        .await
-        .expect("all have to go");
-    let peak = served.process.peak_bytes();
+    stays.join_all().await;
+    let peak = served.server.process.peak_bytes();
     assert!(peak < PEAK_BYTES_MAX, "{peak}");
     tokio::task::block_in_place(|| served.stop());
 }

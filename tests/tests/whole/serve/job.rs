@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::cluster::{Cluster, Process, free_port, wait_for};
-use crate::common::{FINGERPRINT_28, number, run_in};
+use crate::common::cluster::{Cluster, Process, free_port, wait_to_answer};
+use crate::common::{FINGERPRINT_28, folder, number, run_in};
 
 /// A read that takes longer fails.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -15,20 +15,13 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// Those who listen to a job hear of it until it is finished, and it is none the slower.
 #[test]
 fn a_job_is_watched_from_its_beginning_to_its_end() {
-    let home = tempfile::tempdir().unwrap();
-    let table = home.path().join("table");
+    let home = folder();
     let port = free_port();
-    let mut command = run_in(&table, 28, 15);
-    let process = Process::start(
-        command.args(["--http", &format!("127.0.0.1:{port}")]),
-        home.path(),
-    );
-    let mut stream = None;
-    wait_for("somebody who listens", || {
-        stream = TcpStream::connect(("127.0.0.1", port)).ok();
-        stream.is_some()
-    });
-    let mut stream = stream.unwrap();
+    let mut command = run_in(&home.path().join("table"), 28, 15);
+    let command = command.args(["--http", &format!("127.0.0.1:{port}")]);
+    let process = Process::start(command, home.path());
+    wait_to_answer(port);
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     // Others never read what they ask for.
     let request = b"GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\r\n";
@@ -51,10 +44,8 @@ fn a_job_is_watched_from_its_beginning_to_its_end() {
 
     let last = events.last().unwrap();
     assert_eq!(last["phase"], "finished", "{last}");
-    assert_eq!(
-        (&last["done"], &last["losing"]),
-        (&Value::from(1.0), &summary["losing"])
-    );
+    assert_eq!(last["done"], 1.0);
+    assert_eq!(last["losing"], summary["losing"]);
     let mut done = 0;
     for event in &events {
         assert_eq!(event["bits"], 28);
@@ -65,10 +56,9 @@ fn a_job_is_watched_from_its_beginning_to_its_end() {
         assert_eq!(sum("done"), number(event, "ranges_done"));
         assert!(number(event, "ranges_done") >= done, "it goes on");
         done = number(event, "ranges_done");
-        let complete = layers
-            .iter()
-            .take_while(|layer| layer["ranges"] == layer["done"]);
-        assert_eq!(complete.count() as u64, number(event, "layer"));
+        let is_complete = |layer: &&Value| layer["ranges"] == layer["done"];
+        let complete = layers.iter().take_while(is_complete).count();
+        assert_eq!(complete as u64, number(event, "layer"));
     }
     assert!(events.len() > 1, "{events:?}");
 }
@@ -79,9 +69,7 @@ fn a_coordinator_tells_of_its_job_if_it_is_told_to() {
     let cluster = Cluster::new();
     for public in [false, true] {
         let mut command = cluster.coordinator(24, 12);
-        if public {
-            command.arg("--public-status");
-        }
+        command.args(public.then_some("--public-status"));
         let coordinator = cluster.start_coordinator(&mut command);
         for path in ["/status", "/api/status"] {
             let answer = cluster.get(path, &[]);

@@ -8,10 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
-use serde_json::Value;
-
-use super::Served;
+use super::{Served, home};
 use crate::common::cluster::wait_for;
 use crate::common::http::{body_length, get, read_head};
 use crate::common::{end, run};
@@ -25,7 +22,7 @@ fn a_larger_table_answers_when_it_is_there() {
     assert_eq!(served.get("/api/position/10x8").status, 400);
     let stop = Arc::new(AtomicBool::new(false));
     let asking = {
-        let (stop, port) = (Arc::clone(&stop), served.port);
+        let (stop, port) = (Arc::clone(&stop), served.server.port);
         thread::spawn(move || {
             let mut asked = 0;
             while !stop.load(Ordering::Relaxed) {
@@ -41,18 +38,15 @@ fn a_larger_table_answers_when_it_is_there() {
     stop.store(true, Ordering::Relaxed);
     assert!(asking.join().unwrap() > 0, "it answered all the time");
     assert_eq!(served.api("position/10x8")["bits"], 18);
-    let list: Value = serde_json::from_slice(&served.get("/").body).unwrap();
-    assert_eq!(list.as_array().unwrap().len(), 2);
+    assert_eq!(served.get("/").json().as_array().unwrap().len(), 2);
     served.stop();
 }
 
 #[test]
 fn bytes_that_change_under_it_give_errors_and_no_answers() {
-    let home = tempfile::tempdir().unwrap();
-    let table = home.path().join("table");
-    end(&mut run(&table, 24)).summary();
     // No more than one frame stays in memory.
-    let served = Served::of(home, &["--cache", "0", "--rate", "0"]);
+    let served = Served::of(home(24), "--cache 0 --rate 0");
+    let table = served.table();
     let paths = ["12x12", "5,4,2,1", "3x20", "22,1"].map(|text| format!("/api/position/{text}"));
     let honest: Vec<_> = paths.iter().map(|path| served.get(path).body).collect();
     let shard = table.join("table-24/shard-0000.zst");
@@ -66,7 +60,7 @@ fn bytes_that_change_under_it_give_errors_and_no_answers() {
     fs::write(&shard, &whole).unwrap();
     assert_eq!(served.get(&paths[0]).body, honest[0]);
     // The owner is told where.
-    let said = served.process.said();
+    let said = served.server.process.said();
     assert!(said.contains("shard-0000.zst is damaged"), "{said}");
     fs::remove_dir_all(table.join("table-24")).unwrap();
     wait_for("its end", || served.get("/api/table").status == 503);
@@ -75,14 +69,12 @@ fn bytes_that_change_under_it_give_errors_and_no_answers() {
 /// Every request that was answered before the end was answered whole.
 #[test]
 fn the_end_comes_between_requests() {
-    let home = tempfile::tempdir().unwrap();
-    end(&mut run(&home.path().join("table"), 20)).summary();
-    let served = Served::of(home, &["--rate", "0"]);
+    let served = Served::of(home(20), "--rate 0");
     let expected = served.get("/api/position/9x11").body;
     let answered = Arc::new(AtomicU64::new(0));
     let asking: Vec<_> = (0..8)
         .map(|_| {
-            let (port, expected) = (served.port, expected.clone());
+            let (port, expected) = (served.server.port, expected.clone());
             let answered = Arc::clone(&answered);
             thread::spawn(move || {
                 let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -100,17 +92,15 @@ fn the_end_comes_between_requests() {
         })
         .collect();
     // One who listens does not hold it.
-    let mut listener = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
+    let mut listener = TcpStream::connect(("127.0.0.1", served.server.port)).unwrap();
     let request = b"GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\r\n";
     listener.write_all(request).unwrap();
     let mut first = [0; 12];
     listener.read_exact(&mut first).unwrap();
     assert_eq!(&first, b"HTTP/1.1 200");
     wait_for("some answers", || answered.load(Ordering::Relaxed) > 100);
-    served.process.send(Signal::SIGTERM);
     let begin = Instant::now();
-    let ended = served.process.wait();
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    served.server.process.stop().done();
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     for asking in asking {
         asking.join().unwrap();

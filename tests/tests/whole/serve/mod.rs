@@ -6,13 +6,12 @@ mod job;
 mod life;
 mod proxied;
 
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::common::cluster::{Process, free_port, wait_for};
+use crate::common::cluster::{Process, Server, free_port, serve_tables, wait_for, wait_to_answer};
 use crate::common::http::{Response, get};
-use crate::common::{end, hasten, program, run, run_in};
+use crate::common::{change, chomp, end, exists, folder, run, run_in};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -22,44 +21,35 @@ const BITS: u32 = 16;
 /// A table that is served.
 struct Served {
     home: TempDir,
-    process: Process,
-    port: u16,
+    server: Server,
+}
+
+/// A home with the finished table of `bits` bits in the folder `table`.
+fn home(bits: u32) -> TempDir {
+    let home = folder();
+    end(&mut run(&home.path().join("table"), bits)).summary();
+    home
 }
 
 impl Served {
     /// The table of [`BITS`] bits, with its working files beside it, for any number of questions.
     fn start() -> Served {
-        let home = tempfile::tempdir().unwrap();
+        let home = folder();
         let table = home.path().join("table");
         end(run_in(&table, BITS, 12).arg("--keep-parts")).summary();
-        Served::of(home, &["--rate", "0"])
+        Served::of(home, "--rate 0")
     }
 
-    /// The table in `home`, with more arguments.
-    fn of(home: TempDir, args: &[&str]) -> Served {
-        Served::in_haste(1, home, args)
+    /// The table in `home`, with these words more on the command line.
+    fn of(home: TempDir, more: &str) -> Served {
+        Served::in_haste(1, home, more)
     }
 
-    /// The table in `home`, with more arguments and with limits of connections divided by `haste`.
-    fn in_haste(haste: u32, home: TempDir, args: &[&str]) -> Served {
-        let port = free_port();
-        let mut command = serve(&home.path().join("table"), port);
-        let process = Process::start(hasten(command.args(args), haste), home.path());
-        let mut served = Served {
-            home,
-            process,
-            port,
-        };
-        served.wait_to_serve();
-        served
-    }
-
-    fn wait_to_serve(&mut self) {
-        wait_for("a server", || {
-            let ended = self.process.ended();
-            assert!(ended.is_none(), "{ended:?}");
-            self.process.said().contains("serving http://")
-        });
+    /// The table in `home`, with limits of connections divided by `haste`.
+    fn in_haste(haste: u32, home: TempDir, more: &str) -> Served {
+        let table = home.path().join("table");
+        let server = Server::start(haste, &table, home.path(), more);
+        Served { home, server }
     }
 
     fn table(&self) -> PathBuf {
@@ -67,55 +57,40 @@ impl Served {
     }
 
     fn get(&self, path: &str) -> Response {
-        get(self.port, path, &[])
+        get(self.server.port, path, &[])
     }
 
     /// The answer of the API, which must have status 200.
     fn api(&self, path: &str) -> Value {
         let response = self.get(&format!("/api/{path}"));
         assert_eq!(response.status, 200, "{path}: {response:?}");
-        serde_json::from_slice(&response.body).unwrap()
+        response.json()
     }
 
     /// Stops it, and asserts that it ended well and said nothing of trouble.
     fn stop(self) {
-        self.process.send(nix::sys::signal::Signal::SIGTERM);
-        let ended = self.process.wait();
-        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let ended = self.server.process.stop().done();
         for trouble in ["panicked", "error", "ERROR"] {
-            assert!(!ended.stderr.contains(trouble), "{ended:?}");
+            ended.says_nothing_of(trouble);
         }
     }
-}
-
-fn serve(table: &Path, port: u16) -> Command {
-    let mut command = program();
-    command.args(["serve", "--http", &format!("127.0.0.1:{port}")]);
-    command.arg("--table").arg(table);
-    command
 }
 
 /// A table that is served can be downloaded, and asked from afar.
 #[test]
 fn other_commands_find_what_they_need() {
     let served = Served::start();
-    let url = format!("http://127.0.0.1:{}", served.port);
+    let url = served.server.url();
     let copy = served.home.path().join("copy");
-    let mut download = program();
-    download.args(["download", "--json", "--from", &url, "--out"]);
+    let mut download = chomp(&format!("download --json --from {url} --out"));
     let summary = end(download.arg(&copy)).summary();
     assert_eq!(summary["fingerprint"], served.api("table")["fingerprint"]);
-    let asked = end(program().args(["query", "--json", "--table", &url, "7x8"])).summary();
-    assert_eq!(
-        asked["winning_moves"],
-        served.api("position/7x8")["winning_moves"]
-    );
-    let [here, there] = [served.table().display().to_string(), url].map(|table| {
-        let mut export = program();
-        export.args([
-            "export", "--format", "rows", "--out", "-", "--table", &table,
-        ]);
-        end(&mut export).stdout
+    let asked = end(&mut chomp(&format!("query --json --table {url} 7x8"))).summary();
+    let told = served.api("position/7x8");
+    assert_eq!(asked["winning_moves"], told["winning_moves"]);
+    let [here, there] = [served.table(), url.into()].map(|table| {
+        let mut export = chomp("export --format rows --out - --table");
+        end(export.arg(table)).stdout
     });
     assert!(here.lines().count() > 100 && here == there);
     served.stop();
@@ -125,29 +100,21 @@ fn other_commands_find_what_they_need() {
 #[test]
 fn a_table_elsewhere_is_checked_and_served_here() {
     let served = Served::start();
-    let url = format!("http://127.0.0.1:{}", served.port);
-    let here = tempfile::tempdir().unwrap();
-    let mut verify = program();
-    verify.args(["verify", "--table", &url]);
+    let url = served.server.url();
+    let here = folder();
+    let mut verify = chomp(&format!("verify --table {url}"));
     let ended = end(verify.current_dir(here.path()));
     let said = format!("the table at {url} is downloaded to chomp-table first");
-    assert!(ended.stderr.contains(&said), "{ended:?}");
+    ended.says(&said);
     assert!(ended.stdout.contains("passed all checks"), "{ended:?}");
     let table = here.path().join("chomp-table");
-    assert!(
-        table
-            .join(format!("verify-{BITS}-quick.json"))
-            .try_exists()
-            .unwrap()
-    );
+    assert!(exists(&table.join(format!("verify-{BITS}-quick.json"))));
 
     let manifest = format!("table-{BITS}/manifest.json");
     let port = free_port();
-    let mut again = serve(Path::new(&url), port);
+    let mut again = serve_tables(Path::new(&url), port);
     let again = Process::start(again.current_dir(here.path()), here.path());
-    wait_for("the copy", || {
-        TcpStream::connect(("127.0.0.1", port)).is_ok()
-    });
+    wait_to_answer(port);
     let copy = get(port, &format!("/{manifest}"), &[]).body;
     assert_eq!(copy, std::fs::read(table.join(manifest)).unwrap());
     drop(again);
@@ -156,39 +123,30 @@ fn a_table_elsewhere_is_checked_and_served_here() {
 
 #[test]
 fn what_cannot_be_served_is_refused() {
-    let home = tempfile::tempdir().unwrap();
+    let start = |table: &Path, port| end(&mut serve_tables(table, port));
+    let home = home(14);
     let table = home.path().join("table");
-    let nothing = end(&mut serve(&table, free_port()));
+    let nothing = start(&home.path().join("none"), free_port());
     nothing.refuses(1, &["no published table", "chomp run"]);
-
-    end(&mut run(&table, 14)).summary();
     let folder = table.join("table-14");
-    let one = end(&mut serve(&folder, free_port()));
-    one.refuses(2, &["the folder of one table"]);
-
-    let served = Served::of(home, &[]);
-    let taken = end(&mut serve(&served.table(), served.port));
+    start(&folder, free_port()).refuses(2, &["the folder of one table"]);
+    let served = Served::of(home, "");
+    let taken = start(&table, served.server.port);
     taken.refuses(1, &["cannot listen on", "--http"]);
-
-    let manifest = folder.join("manifest.json");
-    let bytes = std::fs::read(&manifest).unwrap();
-    std::fs::write(&manifest, &bytes[..bytes.len() / 2]).unwrap();
-    let damaged = end(&mut serve(&served.table(), free_port()));
-    damaged.refuses(3, &["manifest.json", "damaged"]);
+    change(&folder.join("manifest.json"), |bytes| {
+        bytes.truncate(bytes.len() / 2);
+    });
+    start(&table, free_port()).refuses(3, &["manifest.json", "damaged"]);
 }
 
 #[test]
 fn it_may_be_there_before_the_first_table() {
-    let home = tempfile::tempdir().unwrap();
+    let home = folder();
     let (table, port) = (home.path().join("table"), free_port());
     std::fs::create_dir(&table).unwrap();
-    let mut command = program();
-    command.args(["serve", "--http", &format!("localhost:{port}")]);
-    command.arg("--table").arg(&table);
-    let process = Process::start(&mut command, home.path());
-    wait_for("the server", || {
-        TcpStream::connect(("127.0.0.1", port)).is_ok()
-    });
+    let mut command = chomp(&format!("serve --http localhost:{port} --table"));
+    let process = Process::start(command.arg(&table), home.path());
+    wait_to_answer(port);
     assert_eq!(get(port, "/healthz", &[]).status, 200);
     assert_eq!(get(port, "/readyz", &[]).status, 503);
     end(&mut run(&table, 14)).summary();
@@ -196,16 +154,14 @@ fn it_may_be_there_before_the_first_table() {
         get(port, "/api/position/3x3", &[]).status == 200
     });
     assert_eq!(get(port, "/readyz", &[]).status, 200);
-    process.send(nix::sys::signal::Signal::SIGTERM);
-    let ended = process.wait();
-    assert!(ended.stderr.contains("which has no table yet"), "{ended:?}");
+    let ended = process.stop();
+    ended.says("which has no table yet");
 }
 
 #[test]
 fn where_it_listens_is_told_at_once() {
-    let home = tempfile::tempdir().unwrap();
-    end(&mut run(&home.path().join("table"), 14)).summary();
-    let mut command = serve(&home.path().join("table"), 0);
+    let home = home(14);
+    let mut command = serve_tables(&home.path().join("table"), 0);
     let process = Process::start(command.arg("--json"), home.path());
     let mut told = String::new();
     wait_for("a line", || {
@@ -217,24 +173,19 @@ fn where_it_listens_is_told_at_once() {
     let url = told["url"].as_str().unwrap();
     let port = url.rsplit(':').next().unwrap().trim_end_matches('/');
     assert_eq!(get(port.parse().unwrap(), "/api/table", &[]).status, 200);
-    process.send(nix::sys::signal::Signal::SIGINT);
-    let ended = process.wait();
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    process.send(Signal::SIGINT);
+    let ended = process.wait().done();
     let last = ended.stderr.lines().last().unwrap();
     assert_eq!(last, "{\"event\":\"finished\"}");
 }
 
 #[test]
 fn each_address_has_its_rate() {
-    let home = tempfile::tempdir().unwrap();
-    end(&mut run(&home.path().join("table"), 14)).summary();
-    let served = Served::of(home, &["--rate", "5"]);
+    let served = Served::of(home(14), "--rate 5");
     let mut answers = (0..100).map(|_| served.get("/api/position/3,1"));
     let refused = answers.find(|response| response.status != 200).unwrap();
-    assert_eq!(
-        (refused.status, refused.header("retry-after")),
-        (429, Some("1"))
-    );
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.header("retry-after"), Some("1"));
     wait_for("a token", || served.get("/api/table").status == 200);
     served.stop();
 }

@@ -1,7 +1,7 @@
 //! A served table behind nginx, as `deploy/proxy/nginx.conf` sets it up.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -10,9 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use super::Served;
-use crate::common::cluster::{Process, free_port, wait_for};
-use crate::common::{end, run};
+use super::{Served, home};
+use crate::common::cluster::{Process, free_port, wait_to_answer};
 use chomp_testing::needs;
 
 /// Silent connections from each of seven addresses: more than a server has places for.
@@ -42,22 +41,16 @@ fn nginx(home: &Path, port: u16, behind: u16) -> Option<Process> {
     );
     fs::write(home.join("nginx.conf"), main).unwrap();
     let mut command = Command::new("nginx");
-    command
-        .args(["-e", "stderr", "-c", "nginx.conf", "-p"])
-        .arg(home);
-    Some(Process::start(&mut command, home))
+    command.args(["-e", "stderr", "-c", "nginx.conf", "-p"]);
+    Some(Process::start(command.arg(home), home))
 }
 
 async fn connect(from: u8, port: u16) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
-    socket
-        .bind((Ipv4Addr::new(127, 0, 2, from), 0).into())
-        .unwrap();
-    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    timeout(HANG, socket.connect(server))
-        .await
-        .unwrap()
-        .unwrap()
+    let own = SocketAddr::from(([127, 0, 2, from], 0));
+    socket.bind(own).unwrap();
+    let connected = socket.connect(([127, 0, 0, 1], port).into());
+    timeout(HANG, connected).await.unwrap().unwrap()
 }
 
 /// The status of an answer to a visitor at 127.0.2.`from`, who says that it is somebody else.
@@ -69,26 +62,18 @@ async fn ask(from: u8, port: u16, path: &str) -> u16 {
     let mut answer = Vec::new();
     let read = timeout(HANG, stream.read_to_end(&mut answer)).await;
     read.expect("an answer").unwrap();
-    let status = answer
-        .get(9..12)
-        .and_then(|status| str::from_utf8(status).ok());
-    status
-        .and_then(|status| status.parse().ok())
-        .expect("a status")
+    let status = answer.get(9..12).and_then(|it| str::from_utf8(it).ok());
+    status.and_then(|it| it.parse().ok()).expect("a status")
 }
 
 #[tokio::test]
 async fn nginx_tells_who_asks_and_keeps_the_silent_from_the_others() {
-    let home = tempfile::tempdir().unwrap();
-    end(&mut run(&home.path().join("table"), 14)).summary();
-    let served = Served::of(home, &["--rate", "20", "--trust-proxy", "127.0.0.1"]);
+    let served = Served::of(home(14), "--rate 20 --trust-proxy 127.0.0.1");
     let port = free_port();
-    let Some(proxy) = nginx(served.home.path(), port, served.port) else {
+    let Some(proxy) = nginx(served.home.path(), port, served.server.port) else {
         return served.stop();
     };
-    wait_for("nginx", || {
-        std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
-    });
+    wait_to_answer(port);
 
     // One that asks too often has to wait, and no other.
     let mut refused = 0;
@@ -121,7 +106,6 @@ async fn nginx_tells_who_asks_and_keeps_the_silent_from_the_others() {
         assert_eq!(ask(visitor, port, "/api/position/3,1").await, 200);
     }
     drop(silent);
-    proxy.send(nix::sys::signal::Signal::SIGTERM);
-    assert_eq!(proxy.wait().code, Some(0));
+    proxy.stop().done();
     served.stop();
 }

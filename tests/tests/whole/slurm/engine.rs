@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::PROGRAM;
 use crate::common::cluster::{free_port, wait_for};
+use crate::common::{PROGRAM, fingerprint, read_json};
 use chomp_testing::needs;
 
 pub(crate) const NODES: [&str; 2] = ["n1", "n2"];
@@ -133,10 +132,8 @@ impl Slurm {
     fn signal_daemon(&self, name: &str, signal: Signal) {
         let file = self.home().join("run").join(name);
         // One that did not start has none.
-        if let Some(pid) = fs::read_to_string(file)
-            .ok()
-            .and_then(|pid| pid.trim().parse().ok())
-        {
+        let pid = fs::read_to_string(file).unwrap_or_default();
+        if let Ok(pid) = pid.trim().parse() {
             let _gone = kill(Pid::from_raw(pid), signal);
         }
     }
@@ -188,17 +185,8 @@ impl Slurm {
 
     /// Waits until a job is over, and tells whether all of it ended well.
     pub(crate) fn ends_well(&self, job: &str) -> bool {
-        let is_over = |state: &String| {
-            let ends = [
-                "COMPLETED",
-                "CANCELLED",
-                "FAILED",
-                "TIMEOUT",
-                "NODE_FAIL",
-                "PREEMPTED",
-            ];
-            ends.contains(&state.as_str())
-        };
+        let ends = "COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL PREEMPTED";
+        let is_over = |state: &String| ends.split(' ').any(|end| end == state);
         wait_for("the end of a job", || {
             self.hurry(job);
             self.states(job).iter().all(is_over)
@@ -209,29 +197,18 @@ impl Slurm {
     /// The fingerprint of the published table of `bits` bits.
     pub(crate) fn fingerprint(&self, bits: u32) -> String {
         let manifest = self.table().join(format!("table-{bits}/manifest.json"));
-        let bytes = fs::read(&manifest).unwrap_or_else(|error| {
-            panic!("{error}: {}", self.said(None) + &self.said(Some(0)));
-        });
-        let manifest: Value = serde_json::from_slice(&bytes).unwrap();
-        manifest["fingerprint"].as_str().unwrap().to_owned()
+        fingerprint(&read_json(&manifest)).to_owned()
     }
 
     /// The processes that work on the table: the workers, or the coordinator.
     pub(crate) fn processes(&self, command: &str) -> Vec<u32> {
         let table = self.table();
-        let mut found = Vec::new();
-        for entry in fs::read_dir("/proc").unwrap() {
-            let entry = entry.unwrap();
-            let Ok(pid) = entry.file_name().to_string_lossy().parse() else {
-                continue;
-            };
-            let read = |name| fs::read_to_string(entry.path().join(name)).unwrap_or_default();
-            let is_it = read("cmdline").starts_with(&format!("{PROGRAM}\0{command}\0"));
-            if is_it && read("environ").contains(table.to_str().unwrap()) {
-                found.push(pid);
-            }
-        }
-        found
+        let begin = format!("{PROGRAM}\0{command}\0");
+        let table = table.to_str().unwrap();
+        let is_it = |[line, environment]: [String; 2]| {
+            line.starts_with(&begin) && environment.contains(table)
+        };
+        all_processes(is_it)
     }
 
     /// Runs a program of Slurm that has to end well.
@@ -246,10 +223,8 @@ impl Slurm {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
-            if ["CHOMP_", "SLURM_", "SBATCH_"]
-                .iter()
-                .any(|start| name.starts_with(start))
-            {
+            let mut starts = ["CHOMP_", "SLURM_", "SBATCH_"].into_iter();
+            if starts.any(|start| name.starts_with(start)) {
                 command.env_remove(&*name);
             }
         }
@@ -271,12 +246,8 @@ impl Slurm {
         } else {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        let child = command
-            .args(args)
-            .current_dir(home)
-            .stdin(Stdio::null())
-            .spawn();
-        child.unwrap().wait_with_output().unwrap()
+        command.args(args).current_dir(home).stdin(Stdio::null());
+        command.spawn().unwrap().wait_with_output().unwrap()
     }
 }
 
@@ -290,19 +261,30 @@ impl Drop for Slurm {
         }
         // Whatever has the folder of the test in its environment or its arguments: steps, scripts, the program.
         let home = self.home().to_str().unwrap().to_owned();
-        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Ok(pid) = entry.file_name().to_string_lossy().parse() else {
-                continue;
-            };
-            let has = |name| {
-                let bytes = fs::read(entry.path().join(name)).unwrap_or_default();
-                String::from_utf8_lossy(&bytes).contains(&home)
-            };
-            if pid != Pid::this().as_raw() && (has("environ") || has("cmdline")) {
-                let _gone = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        for process in all_processes(|shown| shown.iter().any(|text| text.contains(&home))) {
+            if process != std::process::id() {
+                let pid = Pid::from_raw(process.try_into().expect("a process id"));
+                let _gone = kill(pid, Signal::SIGKILL);
             }
         }
     }
+}
+
+/// The processes whose command line and environment are such.
+fn all_processes(are_such: impl Fn([String; 2]) -> bool) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let read = |name| {
+            let bytes = fs::read(entry.path().join(name)).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        if let Ok(pid) = entry.file_name().to_string_lossy().parse()
+            && are_such(["cmdline", "environ"].map(read))
+        {
+            found.push(pid);
+        }
+    }
+    found
 }
 
 /// Whether the programs are there, and this user may start jobs.

@@ -19,8 +19,19 @@ const RANGE_BITS: u32 = 14;
 /// The number of ranges, of 16,384, that are done when it is disturbed.
 const BEGUN: u64 = 1_000;
 
-fn wait_until_begun(slurm: &Slurm) {
+/// Submits a job, and waits until it has begun.
+fn begin(slurm: &Slurm, options: &[&str]) -> String {
+    let job = slurm.submit(options, BITS, RANGE_BITS);
     wait_for("some ranges", || ranges_done(&slurm.table()) > BEGUN);
+    job
+}
+
+/// Waits until a job has ended well, with the right table.
+fn finish(slurm: &Slurm, job: &str) {
+    let well = slurm.ends_well(job);
+    let said = || [None, Some(0), Some(1), Some(2)].map(|element| slurm.said(element));
+    assert!(well, "{:?}: {:?}", slurm.states(job), said());
+    assert_eq!(slurm.fingerprint(BITS), FINGERPRINT_28);
 }
 
 #[test]
@@ -36,11 +47,8 @@ fn one_submission_computes_a_table() {
     assert_eq!(slurm.restarts(&job), 0);
     // Those that come too late, with a coordinator or without, have nothing to do, and no reason to complain.
     let late = slurm.submit(&["--array=0-1", "--cpus-per-task=1"], 24, 12);
-    assert!(
-        slurm.ends_well(&late),
-        "{:?}",
-        [0, 1].map(|element| slurm.said(Some(element)))
-    );
+    let said = || [0, 1].map(|element| slurm.said(Some(element)));
+    assert!(slurm.ends_well(&late), "{:?}", said());
 }
 
 /// Which may have ended before the script has seen it.
@@ -50,8 +58,7 @@ fn a_coordinator_with_nothing_to_do_ends_its_job() {
     let mut script = Command::new("bash");
     script.arg(SUBMISSION).env("CHOMP_PROGRAM", "true");
     script.env("CHOMP_TABLE", home.path());
-    let ended = end(script.env("SLURM_JOB_ID", "1"));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    end(script.env("SLURM_JOB_ID", "1")).done();
     let leader = fs::read_to_string(home.path().join("slurm-job"));
     assert_eq!(leader.unwrap(), "finished\n");
 }
@@ -79,19 +86,13 @@ fn a_slurm_that_does_not_answer_is_waited_for() {
     script.env("CHOMP_TABLE", home).current_dir(home);
     script.env("SLURM_JOB_ID", "7").env("CHOMP_PAUSE", "0");
     script.env("SLURM_ARRAY_JOB_ID", "7").stderr(Stdio::piped());
-    let ended = end(script.env("SLURM_ARRAY_TASK_ID", "1"));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    end(script.env("SLURM_ARRAY_TASK_ID", "1")).done();
     // One that answers and does not know the job any more is not waited for.
     fs::remove_file(home.join("tried")).unwrap();
     let said = "slurm_load_jobs error: Invalid job id specified";
     program("squeue", &format!("echo {said} >&2; exit 1"));
-    let ended = end(&mut script);
-    assert_eq!(ended.code, Some(4), "{ended:?}");
-    assert!(
-        ended
-            .stderr
-            .contains("the job of the coordinator, 6, is over")
-    );
+    let ended = end(&mut script).exits(4);
+    ended.says("the job of the coordinator, 6, is over");
 }
 
 #[test]
@@ -99,8 +100,7 @@ fn a_job_whose_time_is_up_goes_on_in_its_next_one() {
     let Some(slurm) = Slurm::start() else { return };
     // A minute is the least.
     let options = ["--cpus-per-task=1", "--time=1", "--signal=B:USR1@50"];
-    let job = slurm.submit(&options, BITS, RANGE_BITS);
-    wait_until_begun(&slurm);
+    let job = begin(&slurm, &options);
     let workers = slurm.processes("worker");
     assert_eq!(workers.len(), 1);
     send(workers[0], Signal::SIGSTOP);
@@ -112,21 +112,17 @@ fn a_job_whose_time_is_up_goes_on_in_its_next_one() {
         slurm.said(None).contains("the time limit is near")
     });
     send(workers[0], Signal::SIGCONT);
-    assert!(slurm.ends_well(&job), "{}", slurm.said(None));
+    finish(&slurm, &job);
     assert!(slurm.restarts(&job) >= 1);
     let said = slurm.said(None);
-    assert!(
-        said.contains("stopped early: finished results are submitted"),
-        "{said}"
-    );
-    assert_eq!(slurm.fingerprint(BITS), FINGERPRINT_28);
+    let submitted = "stopped early: finished results are submitted";
+    assert!(said.contains(submitted), "{said}");
 }
 
 #[test]
 fn jobs_of_an_array_that_are_requeued_find_each_other_again() {
     let Some(slurm) = Slurm::start() else { return };
-    let job = slurm.submit(&["--array=0-2", "--cpus-per-task=1"], BITS, RANGE_BITS);
-    wait_until_begun(&slurm);
+    let job = begin(&slurm, &["--array=0-2", "--cpus-per-task=1"]);
     let [first, second, last] = [0, 1, 2].map(|element| format!("{job}_{element}"));
     // The time of the last one is up: its number is that of all of them too, and only it is to go.
     slurm.run("scancel", &["--batch", "--signal=USR1", &last]);
@@ -134,22 +130,15 @@ fn jobs_of_an_array_that_are_requeued_find_each_other_again() {
     assert_eq!((slurm.restarts(&first), slurm.restarts(&second)), (0, 0));
     // The one with the coordinator.
     slurm.run("scontrol", &["requeue", &first]);
-    assert!(
-        slurm.ends_well(&job),
-        "{:?}: {:?}",
-        slurm.states(&job),
-        [0, 1, 2].map(|element| slurm.said(Some(element)))
-    );
+    finish(&slurm, &job);
     assert_eq!(slurm.restarts(&first), 1);
-    assert_eq!(slurm.fingerprint(BITS), FINGERPRINT_28);
 }
 
 /// Of a node that is lost the processes may go on: they own the table until the node is back.
 #[test]
 fn a_job_on_a_node_that_is_lost_goes_on_elsewhere() {
     let Some(slurm) = Slurm::start() else { return };
-    let job = slurm.submit(&["--cpus-per-task=1"], BITS, RANGE_BITS);
-    wait_until_begun(&slurm);
+    let job = begin(&slurm, &["--cpus-per-task=1"]);
     let stopped = [slurm.processes("worker"), slurm.processes("coordinator")].concat();
     for &process in &stopped {
         send(process, Signal::SIGSTOP);
@@ -161,33 +150,29 @@ fn a_job_on_a_node_that_is_lost_goes_on_elsewhere() {
     });
     // The node is back, and ends what it should not have.
     slurm.start_node("n1");
-    assert!(slurm.ends_well(&job), "{}", slurm.said(None));
+    finish(&slurm, &job);
     assert_eq!(slurm.restarts(&job), 1);
-    assert_eq!(slurm.fingerprint(BITS), FINGERPRINT_28);
 }
 
 #[test]
 fn a_job_that_makes_room_goes_on_later() {
     let Some(slurm) = Slurm::start() else { return };
     let options = ["--ntasks=2", "--nodes=2", "--cpus-per-task=2"];
-    let job = slurm.submit(&options, BITS, RANGE_BITS);
-    wait_until_begun(&slurm);
+    let job = begin(&slurm, &options);
     // Slurm has them continue when it ends them.
     for worker in slurm.processes("worker") {
         send(worker, Signal::SIGSTOP);
     }
     let urgent = ["-p", "high", "-N2", "-n2", "-c2", "true"];
     slurm.run("srun", &urgent);
-    assert!(slurm.ends_well(&job), "{}", slurm.said(None));
+    finish(&slurm, &job);
     assert_eq!(slurm.restarts(&job), 1);
-    assert_eq!(slurm.fingerprint(BITS), FINGERPRINT_28);
 }
 
 #[test]
 fn a_job_that_is_cancelled_stays_so_and_the_next_one_goes_on() {
     let Some(slurm) = Slurm::start() else { return };
-    let job = slurm.submit(&["--cpus-per-task=1"], BITS, RANGE_BITS);
-    wait_until_begun(&slurm);
+    let job = begin(&slurm, &["--cpus-per-task=1"]);
     slurm.run("scancel", &[&job]);
     assert!(!slurm.ends_well(&job));
     assert_eq!(slurm.states(&job), ["CANCELLED"]);
@@ -197,6 +182,5 @@ fn a_job_that_is_cancelled_stays_so_and_the_next_one_goes_on() {
     assert!(done > BEGUN);
 
     let next = slurm.submit(&["--cpus-per-task=1"], BITS, RANGE_BITS);
-    assert!(slurm.ends_well(&next), "{}", slurm.said(None));
-    assert_eq!(slurm.fingerprint(BITS), FINGERPRINT_28);
+    finish(&slurm, &next);
 }

@@ -4,12 +4,11 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use chomp_table::Table;
-use nix::sys::signal::Signal;
 
 use super::relay::{Relay, Way};
 use super::through_the_coordinator;
 use crate::common::cluster::{Cluster, Process, wait_for};
-use crate::common::{Ended, FINGERPRINT_24, FINGERPRINT_26, end, fingerprint, number, program};
+use crate::common::{Ended, FINGERPRINT_24, FINGERPRINT_26, chomp, end, exists, number};
 use chomp_testing::needs;
 
 /// The bucket that the server has.
@@ -24,8 +23,8 @@ pub(crate) struct Bucket {
     pub(crate) cluster: Cluster,
     pub(crate) store: String,
     /// Of its table.
-    pub(crate) bits: &'static str,
-    pub(crate) range_bits: &'static str,
+    pub(crate) bits: u32,
+    pub(crate) range_bits: u32,
 }
 
 impl Bucket {
@@ -41,26 +40,23 @@ impl Bucket {
         Some(Bucket {
             url: format!("http://{address}"),
             address,
-            bits: "24",
-            range_bits: "12",
+            // A job that is not over before somebody looks.
+            bits: 24,
+            range_bits: 12,
             store: format!("{BUCKET}/{}/table", name.trim_start_matches('.')),
             cluster,
         })
     }
 
+    fn size(&self) -> String {
+        format!("--bits {} --range-bits {}", self.bits, self.range_bits)
+    }
+
     /// A coordinator on this store with a directory of its own.
     pub(crate) fn coordinator(&self, directory: &str, port: u16) -> Command {
-        let mut command = self.cluster.program();
-        command.args([
-            "coordinator",
-            "--json",
-            "--bits",
-            self.bits,
-            "--range-bits",
-            self.range_bits,
-        ]);
-        command.args(["--listen", &format!("127.0.0.1:{port}")]);
-        command.args(["--store", &self.store, "--table"]);
+        let place = format!("--listen 127.0.0.1:{port} --store {}", self.store);
+        let line = format!("coordinator --json {} {place} --table", self.size());
+        let mut command = self.cluster.chomp(&line);
         command.arg(self.directory(directory));
         with_credentials(&mut command, &self.url);
         command
@@ -70,12 +66,15 @@ impl Bucket {
         self.cluster.home().join(name)
     }
 
+    /// The access file of the coordinator with this directory.
+    fn access(&self, directory: &str) -> PathBuf {
+        self.directory(directory).join("access.json")
+    }
+
     /// A worker for the coordinator with this directory.
     pub(crate) fn worker(&self, directory: &str) -> Command {
-        let mut command = self.cluster.program();
-        command.args(["worker", "--json", "--threads", "1", "--memory", "256MiB"]);
-        command.args(["--patience", "1", "--access"]);
-        command.arg(self.directory(directory).join("access.json"));
+        let mut command = self.cluster.worker_with("worker", &self.access(directory));
+        command.args(["--patience", "1"]);
         with_credentials(&mut command, &self.url);
         command
     }
@@ -84,23 +83,12 @@ impl Bucket {
         self.cluster.start(command)
     }
 
-    /// `chomp run` on this store, whose server is at `url`.
-    fn run_at(&self, url: &str, more: &[&str]) -> Command {
-        self.run_on(&self.store, url, more)
-    }
-
-    fn run_on(&self, store: &str, url: &str, more: &[&str]) -> Command {
-        let mut command = self.cluster.program();
-        command.args([
-            "run",
-            "--json",
-            "--bits",
-            self.bits,
-            "--range-bits",
-            self.range_bits,
-        ]);
-        command.args(["--threads", "1", "--memory", "512MiB", "--store", store]);
-        command.arg("--table").arg(self.cluster.table()).args(more);
+    /// `chomp run` on a store, whose server is at `url`.
+    fn run(&self, store: &str, url: &str, more: &[&str]) -> Command {
+        let means = format!("--threads 1 --memory 512MiB --store {store}");
+        let line = format!("run --json {} {means} --table", self.size());
+        let mut command = self.cluster.chomp(&line);
+        command.arg(self.cluster.table()).args(more);
         with_credentials(&mut command, url);
         command
     }
@@ -120,32 +108,23 @@ fn with_credentials(command: &mut Command, url: &str) {
 
 #[test]
 fn a_coordinator_with_an_empty_directory_goes_on_where_the_last_one_was() {
-    // Not over before somebody looks.
-    let Some(bucket) = Bucket::new().map(|bucket| Bucket {
-        bits: "24",
-        range_bits: "12",
-        ..bucket
-    }) else {
-        return;
-    };
-    let first = bucket
-        .cluster
-        .start_coordinator(&mut bucket.coordinator("first", 0));
+    let Some(bucket) = Bucket::new() else { return };
+    let mut first = bucket.coordinator("first", 0);
+    let first = bucket.cluster.start_coordinator(&mut first);
     let worker = bucket.start(&mut bucket.worker("first"));
-    let mut status = program();
-    status.args(["status", "--json", "--access"]);
-    status.arg(bucket.directory("first").join("access.json"));
+    let mut status = chomp("status --json --access");
+    status.arg(bucket.access("first"));
     wait_for("some ranges", || {
         number(&end(&mut status).summary(), "ranges_done") > 1 << 8
     });
     assert_eq!(first.kill().code, None);
-    assert_eq!(worker.wait().code, Some(4));
+    worker.wait().exits(4);
 
     let mut second = bucket.coordinator("second", bucket.cluster.port);
     let second = bucket.cluster.start_coordinator(&mut second);
     let mut through = bucket.worker("second");
     let mut workers = vec![bucket.start(through.args(["--store", "coordinator"]))];
-    let access = bucket.directory("second").join("access.json");
+    let access = bucket.access("second");
     std::fs::create_dir_all(bucket.cluster.table()).unwrap();
     std::fs::copy(access, bucket.cluster.access()).unwrap();
     let mut passed = [0, 0];
@@ -155,33 +134,25 @@ fn a_coordinator_with_an_empty_directory_goes_on_where_the_last_one_was() {
     });
     workers.extend((0..2).map(|_| bucket.start(&mut bucket.worker("second"))));
     for worker in workers {
-        let ended = worker.wait();
-        assert_eq!(ended.code, Some(0), "{ended:?}");
+        worker.wait().done();
     }
-    second.send(Signal::SIGTERM);
-    let summary = second.wait().summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+    let summary = second.stop().made(FINGERPRINT_24);
     let table = format!("{}/table-24", bucket.store);
     assert_eq!(summary["table"], table);
 
     let out = bucket.directory("out");
-    let mut download = program();
-    download.args(["download", "--json", "--from", &bucket.store, "--out"]);
+    let mut download = chomp(&format!("download --json --from {} --out", bucket.store));
     with_credentials(download.arg(&out), &bucket.url);
-    assert_eq!(fingerprint(&end(&mut download).summary()), FINGERPRINT_24);
+    end(&mut download).made(FINGERPRINT_24);
     Table::open(&out).unwrap().verify_bytes().unwrap();
     for place in [&bucket.store, &table] {
-        let mut query = program();
-        query.args(["query", "--table", place, "8x10"]);
+        let mut query = chomp(&format!("query --table {place} 8x10"));
         with_credentials(&mut query, &bucket.url);
-        let said = end(&mut query);
-        assert_eq!(
-            said.stdout, "8x10 is winning, with (4,9) (5,6)\n",
-            "{said:?}"
-        );
+        let said = end(&mut query).done().stdout;
+        assert_eq!(said, "8x10 is winning, with (4,9) (5,6)\n");
     }
     // The finished table is found.
-    let summary = end(&mut bucket.run_at(&bucket.url, &[])).summary();
+    let summary = end(&mut bucket.run(&bucket.store, &bucket.url, &[])).summary();
     assert_eq!(number(&summary, "ranges_evaluated"), 0);
 }
 
@@ -189,22 +160,18 @@ fn a_coordinator_with_an_empty_directory_goes_on_where_the_last_one_was() {
 #[test]
 fn a_published_table_is_extended_by_a_cluster() {
     let Some(bucket) = Bucket::new() else { return };
-    end(&mut bucket.run_at(&bucket.url, &[])).summary();
-    let bucket = Bucket {
-        bits: "26",
-        ..bucket
-    };
+    end(&mut bucket.run(&bucket.store, &bucket.url, &[])).summary();
+    let bucket = Bucket { bits: 26, ..bucket };
     let mut coordinator = bucket.coordinator("larger", 0);
     let coordinator = coordinator.arg("--exit-when-done");
     let coordinator = bucket.cluster.start_coordinator(coordinator);
     let workers = [0; 3].map(|_| bucket.start(&mut bucket.worker("larger")));
     let ended = coordinator.wait();
-    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_26);
+    ended.made(FINGERPRINT_26);
     let said = "the ranges of the table of 24 bits are restored from its shards";
-    assert!(ended.stderr.contains(said), "{ended:?}");
+    ended.says(said);
     for worker in workers {
-        let ended = worker.wait();
-        assert_eq!(ended.code, Some(0), "{ended:?}");
+        worker.wait().done();
     }
 }
 
@@ -217,8 +184,8 @@ fn of_two_coordinators_one_goes_on() {
         (name, bucket.start(command.arg("--exit-when-done")))
     });
     let workers = coordinators.each_mut().map(|(name, coordinator)| {
-        let access = bucket.directory(name).join("access.json");
-        let exists = || access.try_exists().unwrap();
+        let access = bucket.access(name);
+        let exists = || exists(&access);
         // One that was overtaken before it listened has none.
         wait_for("an access file or an end", || {
             exists() || coordinator.ended().is_some()
@@ -226,13 +193,12 @@ fn of_two_coordinators_one_goes_on() {
         exists().then(|| bucket.start(&mut bucket.worker(name)))
     });
     let ended: Vec<Ended> = coordinators.into_iter().map(|(_, it)| it.wait()).collect();
-    let (winners, losers): (Vec<&Ended>, Vec<&Ended>) =
-        ended.iter().partition(|ended| ended.code == Some(0));
-    let [winner] = winners[..] else {
-        panic!("{ended:?}")
+    let (won, lost) = match ended.iter().position(|ended| ended.code == Some(0)) {
+        Some(won) => (&ended[won], &ended[1 - won]),
+        None => panic!("{ended:?}"),
     };
-    assert_eq!(fingerprint(&winner.summary()), FINGERPRINT_24);
-    losers[0].refuses(5, &["taken over by another coordinator"]);
+    won.made(FINGERPRINT_24);
+    lost.refuses(5, &["taken over by another coordinator"]);
     drop(workers);
 }
 
@@ -240,11 +206,11 @@ fn of_two_coordinators_one_goes_on() {
 fn a_server_that_will_not_do_is_refused() {
     let Some(bucket) = Bucket::new() else { return };
     let refused = Relay::start(&bucket.address, Way::Refused);
-    let ended = end(&mut bucket.run_at(&refused.url, &[]));
+    let ended = end(&mut bucket.run(&bucket.store, &refused.url, &[]));
     ended.refuses(5, &[&bucket.store, "403"]);
 
     let nowhere = "s3://chomp-no-such-bucket/table";
-    let ended = end(&mut bucket.run_on(nowhere, &bucket.url, &[]));
+    let ended = end(&mut bucket.run(nowhere, &bucket.url, &[]));
     ended.refuses(5, &[nowhere, "the bucket does not exist"]);
 }
 
@@ -253,9 +219,8 @@ fn a_server_that_will_not_do_is_refused() {
 #[test]
 fn a_server_that_overwrites_is_refused() {
     let Some(bucket) = Bucket::new() else { return };
-    let forged = end(bucket
-        .run_at(&bucket.url, &[])
-        .env("AWS_SECRET_ACCESS_KEY", "wrong"));
+    let mut forged = bucket.run(&bucket.store, &bucket.url, &[]);
+    let forged = end(forged.env("AWS_SECRET_ACCESS_KEY", "wrong"));
     let takes_any = match forged.code {
         Some(0) => Ok(()),
         _ => Err("this server checks signatures".to_owned()),
@@ -267,11 +232,11 @@ fn a_server_that_overwrites_is_refused() {
     let worse = Relay::start(&bucket.address, Way::Racing);
     for way in [Way::Racing, Way::Unconditional] {
         worse.set(way);
-        let ended = end(&mut bucket.run_at(&worse.url, &[]));
+        let ended = end(&mut bucket.run(&bucket.store, &worse.url, &[]));
         ended.refuses(5, &[&bucket.store, "only if absent", "--journal"]);
     }
     let journal = bucket.directory("journal");
     let with_journal = &["--journal", journal.to_str().unwrap()];
-    let summary = end(&mut bucket.run_at(&worse.url, with_journal)).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+    let mut run = bucket.run(&bucket.store, &worse.url, with_journal);
+    end(&mut run).made(FINGERPRINT_24);
 }

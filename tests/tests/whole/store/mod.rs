@@ -15,9 +15,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::cluster::{Cluster, at_home, wait_for};
-use crate::common::{
-    FINGERPRINT_24, FINGERPRINT_28, end, files, fingerprint, folder, is_whole, ranges_done,
-};
+use crate::common::{FINGERPRINT_24, FINGERPRINT_28, end, files, folder, is_whole, ranges_done};
 use chomp_testing::needs;
 use nix::sys::signal::Signal;
 
@@ -30,14 +28,10 @@ fn through_the_coordinator(cluster: &Cluster) -> [u64; 2] {
 fn workers_on_a_shared_directory_read_and_write_it_themselves() {
     let cluster = Cluster::new();
     let coordinator = cluster.start_coordinator(&mut cluster.coordinator(24, 12));
-    let workers = ["first", "second"].map(|name| cluster.start(&mut cluster.worker(name)));
+    let workers = ["first", "second"].map(|name| cluster.join(name));
     for worker in workers {
-        let ended = worker.wait();
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        assert!(
-            !ended.stderr.contains("through the coordinator"),
-            "{ended:?}"
-        );
+        let ended = worker.wait().done();
+        ended.says_nothing_of("through the coordinator");
     }
     assert_eq!(through_the_coordinator(&cluster), [0, 0]);
     drop(coordinator);
@@ -46,11 +40,9 @@ fn workers_on_a_shared_directory_read_and_write_it_themselves() {
 #[test]
 fn workers_that_do_not_reach_the_store_go_through_the_coordinator() {
     let cluster = Cluster::new();
-    let mut command = cluster.coordinator(24, 12);
-    let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
+    let coordinator = cluster.begin(24, 12);
     // One that is told to, and one that is told of a store of somebody else.
-    let mut told = cluster.worker("told");
-    let told = cluster.start(told.args(["--store", "coordinator"]));
+    let told = cluster.join("proxied");
     let elsewhere = cluster.home().join("elsewhere");
     let mut lost = cluster.worker("lost");
     let lost = cluster.start(lost.arg("--store").arg(&elsewhere));
@@ -59,16 +51,11 @@ fn workers_that_do_not_reach_the_store_go_through_the_coordinator() {
         passed = through_the_coordinator(&cluster);
         passed.iter().all(|&bytes| bytes > 0)
     });
-    let [told, lost] = [told, lost].map(crate::common::cluster::Process::wait);
-    assert_eq!(
-        (told.code, lost.code),
-        (Some(0), Some(0)),
-        "{told:?} {lost:?}"
-    );
-    let place = elsewhere.to_str().unwrap();
-    assert!(lost.stderr.contains(place), "it says why: {lost:?}");
+    told.wait().done();
+    let lost = lost.wait().done();
+    lost.says(elsewhere.to_str().unwrap());
     assert_eq!(files(&elsewhere).len(), 0);
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_24);
+    coordinator.wait().made(FINGERPRINT_24);
 }
 
 /// Users of no account, and their group.
@@ -78,10 +65,8 @@ const GROUP: u32 = 65_500;
 /// Whose files are for themselves alone, unless their group may write to the directory.
 #[test]
 fn people_of_one_group_share_a_directory() {
-    let is_root = nix::unistd::geteuid().is_root();
-    let is_root = is_root
-        .then_some(())
-        .ok_or_else(|| "only root starts processes of others".to_owned());
+    let is_root = nix::unistd::geteuid().is_root().then_some(());
+    let is_root = is_root.ok_or_else(|| "only root starts processes of others".to_owned());
     if needs::found("USERS", is_root).is_none() {
         return;
     }
@@ -103,8 +88,7 @@ fn people_of_one_group_share_a_directory() {
     };
     let mut plain = cluster.coordinator(28, 14);
     plain
-        .arg("--exit-when-done")
-        .arg("--store")
+        .args(["--exit-when-done", "--store"])
         .arg(store.path());
     let coordinator = cluster.start_coordinator(&mut as_user(OWNER, &plain));
     for (user, code) in [(OWNER + 1, 75), (OWNER + 2, 0)] {
@@ -120,32 +104,27 @@ fn people_of_one_group_share_a_directory() {
         }
         let ended = worker.wait();
         assert_eq!(ended.code, Some(code), "{ended:?}");
-        assert!(
-            !ended.stderr.contains("through the coordinator"),
-            "{ended:?}"
-        );
+        ended.says_nothing_of("through the coordinator");
     }
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_28);
+    coordinator.wait().made(FINGERPRINT_28);
 }
 
 /// All parts are removed while no worker runs, and computed again.
 #[test]
 fn parts_that_disappear_are_made_again() {
     let cluster = Cluster::new();
-    let mut command = cluster.coordinator(24, 12);
-    let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
-    let worker = cluster.start(&mut cluster.worker("worker"));
-    wait_for("some parts", || ranges_done(&cluster.table()) > 1 << 8);
-    worker.send(Signal::SIGTERM);
-    assert_eq!(worker.wait().code, Some(75));
+    let coordinator = cluster.begin(24, 12);
+    let worker = cluster.join("worker");
+    cluster.wait_for_ranges(1 << 8);
+    worker.stop().exits(75);
     for part in files(&cluster.table().join("work/parts")) {
         if is_whole(&part) {
-            std::fs::remove_file(part).unwrap();
+            fs::remove_file(part).unwrap();
         }
     }
-    let worker = cluster.start(&mut cluster.worker("second"));
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_24);
-    assert_eq!(worker.wait().code, Some(0));
+    let worker = cluster.join("second");
+    coordinator.wait().made(FINGERPRINT_24);
+    worker.wait().done();
 }
 
 /// The journal alone in a local directory.
@@ -154,19 +133,14 @@ fn a_journal_of_its_own() {
     let cluster = Cluster::new();
     let (store, journal) = (cluster.home().join("store"), cluster.home().join("journal"));
     let mut command = cluster.coordinator(24, 12);
-    command
-        .arg("--store")
-        .arg(&store)
-        .arg("--journal")
-        .arg(&journal);
+    command.arg("--store").arg(&store);
+    command.arg("--journal").arg(&journal);
     let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
-    let worker = cluster.start(&mut cluster.worker("worker"));
-    assert_eq!(worker.wait().code, Some(0));
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_24);
+    cluster.join("worker").wait().done();
+    coordinator.wait().made(FINGERPRINT_24);
     assert!(!files(&journal).is_empty());
     assert!(files(&store.join("work/journal")).is_empty());
     assert_eq!(files(&store.join("table-24")).len(), 3);
-    let mut verify = cluster.program();
-    verify.args(["verify", "--level", "full", "--table"]);
-    assert_eq!(end(verify.arg(&store)).code, Some(0));
+    let mut verify = cluster.chomp("verify --level full --table");
+    end(verify.arg(&store)).done();
 }

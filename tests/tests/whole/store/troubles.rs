@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::bucket::Bucket;
 use super::relay::{CREDENTIALS, Counts, NEW_KEY, OLD_KEY, Relay, Way};
 use crate::common::cluster::{Process, wait_for};
-use crate::common::{Ended, FINGERPRINT_24, fingerprint, number};
+use crate::common::{Ended, FINGERPRINT_24, number};
 
 /// Who has no key, but is told where to get one.
 const POD: &str = "";
@@ -34,22 +34,31 @@ impl Job {
         let mut bucket = Bucket::new()?;
         let relay = Relay::start(&bucket.address, way);
         bucket.url.clone_from(&relay.url);
-        (bucket.bits, bucket.range_bits) = ("24", "16");
+        (bucket.bits, bucket.range_bits) = (24, 16);
         Some(Job { bucket, relay })
     }
 
     /// A coordinator with this key, always the same one.
     fn coordinator(&self, key: &str) -> Process {
         let mut command = self.bucket.coordinator("table", self.bucket.cluster.port);
-        command.arg("--exit-when-done");
-        self.identify(&mut command, key);
+        self.identify(command.arg("--exit-when-done"), key);
         self.bucket.cluster.start_coordinator(&mut command)
     }
 
-    fn worker(&self, key: &str) -> Process {
-        let mut command = self.bucket.worker("table");
-        self.identify(&mut command, key);
-        self.bucket.start(&mut command)
+    fn workers<const N: usize>(&self, keys: [&str; N]) -> [Process; N] {
+        keys.map(|key| {
+            let mut command = self.bucket.worker("table");
+            self.identify(&mut command, key);
+            self.bucket.start(&mut command)
+        })
+    }
+
+    /// Starts a coordinator on a store in which so many ranges were acknowledged.
+    fn go_on(&self, done: u64) -> Process {
+        let coordinator = self.coordinator(NEW_KEY);
+        let found = self.ranges_done();
+        assert!(found > 0 && found >= done, "{found} of {done} are there");
+        coordinator
     }
 
     fn identify(&self, command: &mut Command, key: &str) {
@@ -84,12 +93,8 @@ impl Job {
 
 /// The job is done; what its workers left behind.
 fn is_done(coordinator: Process, workers: [Process; 2]) -> [Ended; 2] {
-    let ended = workers.map(Process::wait);
-    for worker in &ended {
-        assert_eq!(worker.code, Some(0), "{worker:?}");
-    }
-    let summary = coordinator.wait().summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+    let ended = workers.map(|worker| worker.wait().done());
+    coordinator.wait().made(FINGERPRINT_24);
     ended
 }
 
@@ -98,22 +103,16 @@ fn is_done(coordinator: Process, workers: [Process; 2]) -> [Ended; 2] {
 fn build(way: Way) -> Option<Counts> {
     let job = Job::new(way)?;
     let coordinator = job.coordinator(NEW_KEY);
-    let workers = [NEW_KEY; 2].map(|key| job.worker(key));
+    let workers = job.workers([NEW_KEY; 2]);
     let done = job.wait_for_more(SOME);
     assert_eq!(coordinator.kill().code, None);
     for worker in workers {
-        assert_eq!(worker.wait().code, Some(4));
+        worker.wait().exits(4);
     }
-    let coordinator = job.coordinator(NEW_KEY);
-    let found = job.ranges_done();
-    assert!(
-        found > 0 && found >= done,
-        "{done} were acknowledged, {found} are there"
-    );
-    let workers = [NEW_KEY; 2].map(|key| job.worker(key));
+    let coordinator = job.go_on(done);
+    let workers = job.workers([NEW_KEY; 2]);
     for worker in is_done(coordinator, workers) {
-        let direct = !worker.stderr.contains("through the coordinator");
-        assert!(direct, "{worker:?}");
+        worker.says_nothing_of("through the coordinator");
     }
     let counts = job.relay.counts();
     eprintln!("{counts:?}");
@@ -125,10 +124,8 @@ fn a_server_that_fails_now_and_then() {
     let Some(counts) = build(Way::Failing) else {
         return;
     };
-    assert!(
-        counts.failed_before > 10 && counts.failed_after > 10,
-        "{counts:?}"
-    );
+    let least = counts.failed_before.min(counts.failed_after);
+    assert!(least > 10, "{counts:?}");
 }
 
 #[test]
@@ -145,7 +142,7 @@ fn a_server_that_is_gone_for_a_while_is_waited_for() {
         return;
     };
     let mut coordinator = job.coordinator(NEW_KEY);
-    let mut workers = [NEW_KEY; 2].map(|key| job.worker(key));
+    let mut workers = job.workers([NEW_KEY; 2]);
     job.wait_for_more(SOME);
     job.relay.set(Way::Gone);
     let outage = std::env::var("CHOMP_OUTAGE");
@@ -168,7 +165,7 @@ fn credentials_that_expire_half_way() {
         return;
     };
     let coordinator = job.coordinator(OLD_KEY);
-    let workers = [OLD_KEY; 2].map(|key| job.worker(key));
+    let workers = job.workers([OLD_KEY; 2]);
     let texts = [
         &job.bucket.store,
         "the credentials have expired",
@@ -190,20 +187,15 @@ fn credentials_that_expire_half_way() {
         assert_eq!(ended.code, Some(code), "{ended:?}");
     }
 
-    let coordinator = job.coordinator(NEW_KEY);
-    let found = job.ranges_done();
-    assert!(
-        found > 0 && found >= done,
-        "{done} were acknowledged, {found} are there"
-    );
+    let coordinator = job.go_on(done);
     // And the workers': then the coordinator does for them what is done in the store.
     let (parts, status) = (2, 403);
     job.relay.set(Way::Expires { parts, status });
-    let workers = [OLD_KEY, NEW_KEY].map(|key| job.worker(key));
+    let workers = job.workers([OLD_KEY, NEW_KEY]);
     let [old, new] = is_done(coordinator, workers);
     for text in ["through the coordinator", "the credentials have expired"] {
-        assert!(old.stderr.contains(text), "{old:?}");
-        assert!(!new.stderr.contains(text), "{new:?}");
+        old.says(text);
+        new.says_nothing_of(text);
     }
 }
 
@@ -216,7 +208,7 @@ fn credentials_that_are_renewed_in_time() {
         return;
     };
     let coordinator = job.coordinator(POD);
-    let workers = [POD; 2].map(|key| job.worker(key));
+    let workers = job.workers([POD; 2]);
     is_done(coordinator, workers);
     let counts = job.relay.counts();
     assert!(counts.expired == 0 && counts.renewed > 10, "{counts:?}");
