@@ -76,13 +76,9 @@ impl Chain {
             read.expect("a segment follows from the one before");
             self.take();
         }
-        let segments = objects.keys();
-        let segments = segments.filter(|key| key.as_str().starts_with("work/journal/"));
-        assert_eq!(
-            segments.count() as u64,
-            self.next(),
-            "segments without those before"
-        );
+        let is_segment = |key: &&Key| key.as_str().starts_with("work/journal/");
+        let segments = objects.keys().filter(is_segment).count() as u64;
+        assert_eq!(segments, self.next(), "segments without those before");
     }
 
     fn take(&mut self) {

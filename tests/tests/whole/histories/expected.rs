@@ -33,9 +33,8 @@ pub(crate) fn published(bits: u32, replicas: u32) -> &'static Objects {
 /// The objects of the table of `bits` bits among others.
 pub(crate) fn objects_of(bits: u32, objects: Objects) -> Objects {
     let folder = format!("{}/", folder_name(bits));
-    let objects = objects.into_iter();
-    let of = objects.filter(|(key, _)| key.as_str().starts_with(&folder));
-    of.collect()
+    let is_of = |key: &Key| key.as_str().starts_with(&folder);
+    objects.into_iter().filter(|(key, _)| is_of(key)).collect()
 }
 
 fn undisturbed(bits: u32, replicas: u32) -> Objects {
@@ -46,13 +45,7 @@ fn undisturbed(bits: u32, replicas: u32) -> Objects {
         lease_ms: 30_000,
         slowest: 0,
         segments: 0,
-        weather: Weather {
-            latency: 1,
-            tails: 0,
-            tail: 0,
-            losses: 0,
-            doubles: 0,
-        },
+        weather: Weather::calm(1),
         between_faults: 0,
         calm_at: 0,
     };

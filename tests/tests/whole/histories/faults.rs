@@ -1,5 +1,7 @@
 //! The faults that happen to the world.
 
+use std::fmt;
+
 use chomp_store::Storage;
 
 use crate::histories::chain::at_once;
@@ -8,15 +10,6 @@ use crate::histories::store::{Cut, Health, is_part};
 use crate::histories::wire::Way;
 use crate::histories::worker::Worker;
 use crate::histories::world::{Event, World};
-
-/// Weather in which nothing gets lost.
-const CALM: Weather = Weather {
-    latency: 20,
-    tails: 0,
-    tail: 0,
-    losses: 0,
-    doubles: 0,
-};
 
 impl World {
     pub(crate) fn happen(&mut self, event: Event) {
@@ -60,12 +53,20 @@ impl World {
             87..94 => self.jump(),
             _ => {
                 let slot = self.history.rng.usize(0..self.slots.len());
-                self.history
-                    .count("broken connections", format_args!("{slot}"));
-                self.network
-                    .break_streams(&mut self.history, Some(slot), None);
+                self.count("broken connections", format_args!("{slot}"));
+                self.break_streams(Some(slot), None);
             }
         }
+    }
+
+    pub(crate) fn count(&mut self, kind: &'static str, what: fmt::Arguments<'_>) {
+        self.history.count(kind, what);
+    }
+
+    /// Ends all streams of a place, or of a coordinator.
+    pub(crate) fn break_streams(&mut self, slot: Option<usize>, coordinator: Option<u64>) {
+        let history = &mut self.history;
+        self.network.break_streams(history, slot, coordinator);
     }
 
     /// Some milliseconds, mostly few.
@@ -85,8 +86,7 @@ impl World {
         let all = self.history.per_mille(300);
         let one = self.history.rng.usize(0..self.slots.len());
         for slot in (0..self.slots.len()).filter(|&slot| all || slot == one) {
-            self.history
-                .count(kind, format_args!("{slot} until {until}, drops {drops}"));
+            self.count(kind, format_args!("{slot} until {until}, drops {drops}"));
             self.network.part(slot, ways, until, drops);
         }
     }
@@ -99,17 +99,14 @@ impl World {
         {
             worker.node.paused = true;
             let number = worker.number();
-            self.history
-                .count("paused workers", format_args!("{number} for {time}"));
+            self.count("paused workers", format_args!("{number} for {time}"));
             self.plan(time, Event::ResumeWorker(number));
         }
     }
 
     fn resume_worker(&mut self, number: u64) {
-        let mut workers = self
-            .slots
-            .iter_mut()
-            .filter_map(|slot| slot.worker.as_mut());
+        let slots = self.slots.iter_mut();
+        let mut workers = slots.filter_map(|slot| slot.worker.as_mut());
         let worker = workers.find(|worker| worker.number() == number && worker.node.paused);
         if let Some(worker) = worker {
             worker.node.resume(self.history.now);
@@ -119,21 +116,16 @@ impl World {
     /// The coordinator is stopped for a while; sometimes somebody starts another one meanwhile.
     fn pause_coordinator(&mut self) {
         let time = self.some_time();
-        let Some(last) = self
-            .coordinators
-            .last_mut()
-            .filter(|last| !last.node.paused)
-        else {
+        let last = self.coordinators.last_mut();
+        let Some(last) = last.filter(|last| !last.node.paused) else {
             return;
         };
         last.node.paused = true;
         let number = last.number;
-        self.history
-            .count("paused coordinators", format_args!("{number} for {time}"));
+        self.count("paused coordinators", format_args!("{number} for {time}"));
         self.plan(time, Event::ResumeCoordinator(number));
         if self.history.per_mille(400) {
-            self.history
-                .count("overtaken coordinators", format_args!("{number}"));
+            self.count("overtaken coordinators", format_args!("{number}"));
             self.start_coordinator();
         }
     }
@@ -159,8 +151,7 @@ impl World {
     fn crash_coordinator(&mut self) {
         let time = self.some_time();
         if let Some(last) = self.coordinators.pop() {
-            self.history
-                .count("crashed coordinators", format_args!("{}", last.number));
+            self.count("crashed coordinators", format_args!("{}", last.number));
             self.bury(last.number);
             drop(last);
             // An overtaken one is not to be mistaken for the owner.
@@ -183,8 +174,7 @@ impl World {
 
     pub(crate) fn crash_machine(&mut self) {
         let time = self.some_time();
-        self.history
-            .count("crashed machines", format_args!("for {time}"));
+        self.count("crashed machines", format_args!("for {time}"));
         self.end_coordinators();
         self.store.mend();
         self.plan(if self.calm { 1 } else { time }, Event::StartCoordinator);
@@ -198,7 +188,7 @@ impl World {
         let time = self.some_time();
         self.in_outage = true;
         self.outages += 1;
-        self.history.count("outages", format_args!("for {time}"));
+        self.count("outages", format_args!("for {time}"));
         self.plan(if self.calm { 1 } else { time }, Event::MendStore);
     }
 
@@ -215,12 +205,8 @@ impl World {
         let slot = self.history.rng.usize(0..self.slots.len());
         let mut health = Health::default();
         let kind = match self.history.rng.u32(0..6) {
-            0 => {
-                health.cut = Some(Cut::Waits);
-                "stores out of reach"
-            }
-            1 => {
-                health.cut = Some(Cut::Fails);
+            cut @ 0..=1 => {
+                health.cut = Some([Cut::Waits, Cut::Fails][cut as usize]);
                 "stores out of reach"
             }
             2 => {
@@ -241,8 +227,7 @@ impl World {
             }
         };
         self.harms += u64::from(health.rotten_reads + health.rotten_writes);
-        self.history
-            .count(kind, format_args!("{slot} for {time}, {health:?}"));
+        self.count(kind, format_args!("{slot} for {time}, {health:?}"));
         *self.slots[slot].health.lock().unwrap() = health;
         self.plan(time, Event::MendWay(slot));
     }
@@ -262,13 +247,12 @@ impl World {
         let (key, bytes) = parts[self.history.rng.usize(0..parts.len())];
         self.harms += 1;
         if self.history.rng.bool() {
-            self.history.count("lost parts", format_args!("{key}"));
+            self.count("lost parts", format_args!("{key}"));
             // If the store goes down at this very moment, the part may stay.
             at_once(storage.delete(std::slice::from_ref(key))).unwrap_or(());
         } else {
             let at = self.history.rng.usize(0..bytes.len());
-            self.history
-                .count("rotten parts", format_args!("{key} at {at}"));
+            self.count("rotten parts", format_args!("{key} at {at}"));
             storage.flip_bit(key, at, self.history.rng.u32(0..8));
         }
     }
@@ -282,8 +266,7 @@ impl World {
     /// Those who speak to a dead coordinator may hear of it, or not.
     fn bury(&mut self, number: u64) {
         if self.history.rng.bool() {
-            self.network
-                .break_streams(&mut self.history, None, Some(number));
+            self.break_streams(None, Some(number));
         }
     }
 
@@ -292,22 +275,19 @@ impl World {
         let nodes = self.slots.len() + 1;
         let which = self.history.rng.usize(0..nodes);
         let workers = self.slots.iter_mut();
-        let mut nodes: Vec<_> = workers
-            .filter_map(|slot| slot.worker.as_mut())
-            .map(|worker| &mut worker.node)
-            .collect();
+        let workers = workers.filter_map(|slot| slot.worker.as_mut());
+        let mut nodes: Vec<_> = workers.map(|worker| &mut worker.node).collect();
         nodes.extend(self.coordinators.last_mut().map(|last| &mut last.node));
         if let Some(node) = nodes.into_iter().filter(|node| !node.paused).nth(which) {
             node.jump(time);
-            self.history
-                .count("jumped clocks", format_args!("node {which} by {time}"));
+            self.count("jumped clocks", format_args!("node {which} by {time}"));
         }
     }
 
     /// Nothing bad happens any more.
     fn calm_down(&mut self) {
         self.calm = true;
-        self.network.heal(CALM);
+        self.network.heal(Weather::calm(20));
         if self.store.took_coordinators() {
             self.crash_machine();
         }

@@ -43,7 +43,20 @@ struct Fate {
     loud: bool,
 }
 
-#[derive(Debug)]
+impl Weather {
+    /// Nothing gets lost, and all takes up to so many milliseconds.
+    pub(crate) const fn calm(latency: u64) -> Weather {
+        Weather {
+            latency,
+            tails: 0,
+            tail: 0,
+            losses: 0,
+            doubles: 0,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
 struct Stream {
     slot: usize,
     /// The coordinator at its other end, once there is one.
@@ -102,11 +115,8 @@ impl Network {
             slot,
             coordinator,
             fate,
-            dead: [false; 2],
-            sent: [0; 2],
-            last: [0; 2],
             copy: doubled.then(Vec::new),
-            ghost: false,
+            ..Stream::default()
         };
         self.streams.insert(stream, stream_of);
     }
@@ -177,29 +187,19 @@ impl Network {
         let id = self.wire.new_stream();
         let later = history.one_of(&[10, 1_000, 20_000]);
         let mut at = history.now + history.rng.u64(1..=later);
-        history.count(
-            "doubled requests",
-            format_args!("stream {of} as {id} at {at}"),
-        );
+        let what = format_args!("stream {of} as {id} at {at}");
+        history.count("doubled requests", what);
         let (slot, coordinator) = (self.streams[&of].slot, self.streams[&of].coordinator);
         let ghost = Stream {
             slot,
             coordinator,
-            fate: None,
             dead: [false, true],
-            sent: [0; 2],
-            last: [0; 2],
-            copy: None,
             ghost: true,
+            ..Stream::default()
         };
         self.streams.insert(id, ghost);
         for payload in payloads {
-            let packet = Packet {
-                stream: id,
-                way: Way::Up,
-                payload,
-            };
-            self.put(at, packet);
+            self.put(at, Packet::new(id, Way::Up, payload));
             at += history.rng.u64(0..=self.weather.latency);
         }
     }
@@ -227,12 +227,7 @@ impl Network {
         let last = stream.last;
         for way in [Way::Up, Way::Down] {
             let at = last[way as usize].max(history.now) + self.delay(history);
-            let packet = Packet {
-                stream: id,
-                way,
-                payload: Payload::Reset,
-            };
-            self.put(at, packet);
+            self.put(at, Packet::new(id, way, Payload::Reset));
         }
     }
 

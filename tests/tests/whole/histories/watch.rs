@@ -217,10 +217,6 @@ fn messages<M: Message + Default>(mut bytes: &[u8]) -> Vec<M> {
 /// Sends what a coordinator says, unless its machine is down.
 pub(crate) fn send(wire: &Wire, store: &Store, stream: StreamId, payload: Payload) {
     if !store.took_coordinators() {
-        wire.send(Sent::Packet(Packet {
-            stream,
-            way: Way::Down,
-            payload,
-        }));
+        wire.send(Sent::Packet(Packet::new(stream, Way::Down, payload)));
     }
 }

@@ -57,6 +57,16 @@ pub(crate) struct Packet {
     pub(crate) payload: Payload,
 }
 
+impl Packet {
+    pub(crate) fn new(stream: StreamId, way: Way, payload: Payload) -> Packet {
+        Packet {
+            stream,
+            way,
+            payload,
+        }
+    }
+}
+
 /// An event in a node, for the world.
 #[derive(Debug)]
 pub(crate) enum Sent {
@@ -256,12 +266,7 @@ struct Line {
 
 impl Line {
     fn send(&self, payload: Payload) {
-        let (stream, way) = (self.stream, Way::Up);
-        self.put(Sent::Packet(Packet {
-            stream,
-            way,
-            payload,
-        }));
+        self.put(Sent::Packet(Packet::new(self.stream, Way::Up, payload)));
     }
 
     fn put(&self, sent: Sent) {

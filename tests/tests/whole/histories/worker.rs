@@ -68,10 +68,8 @@ impl World {
     /// Gives a packet to the worker that waits for it; a pause holds up all of its node.
     pub(crate) fn deliver_down(&mut self, packet: Packet) {
         let of = self.wire.worker_of(packet.stream);
-        let mut workers = self
-            .slots
-            .iter_mut()
-            .filter_map(|slot| slot.worker.as_mut());
+        let slots = self.slots.iter_mut();
+        let mut workers = slots.filter_map(|slot| slot.worker.as_mut());
         match workers.find(|worker| worker.node.paused && Some(worker.number) == of) {
             Some(worker) => worker.inbox.push(packet),
             None => self.wire.deliver_down(packet.stream, packet.payload),
@@ -130,13 +128,10 @@ impl World {
         if let Some(worker) = self.slots[slot].worker.take() {
             // The messages of its tasks would depend on the order in which they end.
             self.wire.silence(worker.number);
-            self.history.count(
-                "crashed workers",
-                format_args!("{} told {loud}", worker.number),
-            );
+            let what = format_args!("{} told {loud}", worker.number);
+            self.count("crashed workers", what);
             if loud {
-                self.network
-                    .break_streams(&mut self.history, Some(slot), None);
+                self.break_streams(Some(slot), None);
             }
         }
     }

@@ -161,8 +161,9 @@ impl World {
         self.chain.read(&objects);
         self.check_withdrawals();
         let published = expected::objects_of(self.plot.bits, objects);
+        let right = expected::published(self.plot.bits, self.plot.replicas);
         assert!(
-            published == *expected::published(self.plot.bits, self.plot.replicas),
+            published == *right,
             "the published table is not the right one"
         );
     }
@@ -175,11 +176,8 @@ impl World {
             } else {
                 STEP_MIN
             };
-            let now = self.history.now;
-            assert!(
-                now < self.plot.calm_at + END_MAX,
-                "the history does not end"
-            );
+            let end = self.plot.calm_at + END_MAX;
+            assert!(self.history.now < end, "the history does not end");
         }
         let last = self.coordinators.pop().expect("it has finished");
         let ended = last.stop();
@@ -192,17 +190,15 @@ impl World {
     fn checkpoints(&self) -> u64 {
         let objects = self.store.now().objects();
         let keys = objects.keys().map(chomp_store::Key::as_str);
-        keys.filter(|key| key.starts_with("work/checkpoints/"))
-            .count() as u64
+        let kept = keys.filter(|key| key.starts_with("work/checkpoints/"));
+        kept.count() as u64
     }
 
     /// Nothing is withdrawn unless something happened to a part.
     fn check_withdrawals(&self) {
         let withdrawn = self.chain.withdrawn;
-        assert!(
-            withdrawn == 0 || self.harms > 0,
-            "{withdrawn} ranges are withdrawn without cause"
-        );
+        let has_cause = withdrawn == 0 || self.harms > 0;
+        assert!(has_cause, "{withdrawn} ranges are withdrawn");
     }
 
     fn has_ended(&self) -> bool {
@@ -273,18 +269,14 @@ impl World {
     fn note_start(&mut self, number: u64) {
         let at = self.place_of(number).expect("it was just there");
         let epoch = self.coordinators[at].epoch();
-        self.history.log(format_args!(
-            "coordinator {number} has started, epoch {epoch}"
-        ));
+        let what = format_args!("coordinator {number} has started, epoch {epoch}");
+        self.history.log(what);
         self.chain.read(&self.store.now().objects());
         self.check_withdrawals();
         let found = self.coordinators[at].ledger().expect("it runs");
         if self.chain.next() == found.next {
-            assert_eq!(
-                Some(&found),
-                self.chain.ledger(),
-                "it has read something else"
-            );
+            let is_same = Some(&found) == self.chain.ledger();
+            assert!(is_same, "it has read something else");
         }
         // Lost ranges have to come out the same, and one result settles them.
         let lost = found.lost(u64::MAX);
@@ -307,8 +299,7 @@ impl World {
             }
             ended => panic!("the job of coordinator {number} ended: {ended:?}"),
         }
-        self.network
-            .break_streams(&mut self.history, None, Some(number));
+        self.break_streams(None, Some(number));
         if is_last && self.coordinators.is_empty() {
             let time = self.history.rng.u64(1..2_000);
             self.plan(time, Event::StartCoordinator);
