@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::cluster::{Cluster, at_home, wait_for};
-use crate::common::{FINGERPRINT_24, FINGERPRINT_28, end, files, folder, is_whole, ranges_done};
+use crate::common::{FINGERPRINT_24, FINGERPRINT_28, end, files, folder, ranges_done};
 use chomp_testing::needs;
 use nix::sys::signal::Signal;
 
@@ -107,24 +107,6 @@ fn people_of_one_group_share_a_directory() {
         ended.says_nothing_of("through the coordinator");
     }
     coordinator.wait().made(FINGERPRINT_28);
-}
-
-/// All parts are removed while no worker runs, and computed again.
-#[test]
-fn parts_that_disappear_are_made_again() {
-    let cluster = Cluster::new();
-    let coordinator = cluster.begin(24, 12);
-    let worker = cluster.join("worker");
-    cluster.wait_for_ranges(1 << 8);
-    worker.stop().exits(75);
-    for part in files(&cluster.table().join("work/parts")) {
-        if is_whole(&part) {
-            fs::remove_file(part).unwrap();
-        }
-    }
-    let worker = cluster.join("second");
-    coordinator.wait().made(FINGERPRINT_24);
-    worker.wait().done();
 }
 
 /// The journal alone in a local directory.
