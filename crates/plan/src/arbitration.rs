@@ -12,8 +12,7 @@ use super::Plan;
 use super::ids::{SubmissionId, Unit};
 use super::jury::Doer;
 use super::messages::{Action, Loss, QuarantineReason, StopReason};
-use super::slots::{UnitContent, UnitState};
-use super::units::{Priority, priority, unit_at};
+use super::units::{Priority, UnitContent, UnitState, priority, unit_at};
 
 /// The units that the coordinator computes at a time.
 const AT_A_TIME: usize = 4;
@@ -128,8 +127,7 @@ impl Plan {
             if let Some(unit) = next {
                 self.arbitrations.under_way.insert(unit, false);
                 let is_shard = matches!(unit, Unit::Shard(_));
-                let vote = self.jury.votes(unit).first().filter(|_| is_shard);
-                let vote = vote.map(|vote| vote.submission);
+                let vote = self.jury.file(unit).filter(|_| is_shard);
                 self.out.push(Action::Arbitrate { unit, vote });
             } else if let Some(unit) = self.neglected() {
                 self.arbitrate(unit, ArbitrationReason::Unsettled);
@@ -225,11 +223,7 @@ impl Plan {
         match unit {
             Unit::Range(head) => self.condemn(head),
             // The right shard is written over it. One that is computed is not being written.
-            Unit::Shard(number) => {
-                if self.units.state(unit) == UnitState::Committed {
-                    self.units.shards.reopen(number);
-                }
-            }
+            Unit::Shard(number) => self.units.shards.reopen(number),
         }
     }
 

@@ -3,14 +3,13 @@
 //! Most units that are wanted are *fresh*: any worker may have them. The others are grouped by those that
 //! did something about them. So a worker that may not have one of a thousand units skips the others of its group.
 
-use std::collections::{BTreeMap, BTreeSet, btree_set};
-use std::iter::Peekable;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use super::ids::{LeaseId, ParticipantId, Unit, WorkerId};
 use super::jury::Doer;
 use super::regions::Fresh;
-use super::units::{Priority, SHARDS, priority};
+use super::units::{priority, unit_at};
 
 /// The attempts of workers at a unit that is not settled.
 #[derive(Clone, Debug, Default)]
@@ -26,13 +25,8 @@ pub(super) struct Attempts {
 impl Attempts {
     fn doers(&self, wish: Wish) -> Doers {
         let mut busy = wish.voters;
-        busy.extend(self.leases.iter().map(|&(_, worker)| {
-            if wish.is_by_worker {
-                Doer::Worker(worker)
-            } else {
-                Doer::Participant(worker.participant)
-            }
-        }));
+        let holders = self.leases.iter().map(|&(_, holder)| holder);
+        busy.extend(holders.map(|holder| Doer::of(holder, wish.is_by_worker)));
         Doers {
             busy: busy.into_iter().collect(),
             failed: self.failed.iter().copied().collect(),
@@ -187,7 +181,7 @@ impl ReadyQueue {
 
     /// All units that are begun or wanted.
     pub(super) fn ready(&self) -> impl Iterator<Item = Unit> + '_ {
-        let fresh = self.fresh.iter().map(super::units::unit_at);
+        let fresh = self.fresh.iter().map(unit_at);
         self.begun().chain(fresh)
     }
 
@@ -206,15 +200,17 @@ impl ReadyQueue {
         !self.shared.is_empty()
     }
 
-    /// The units that `worker` may have, of the lowest layer that has any, ascending. Of those that nobody
-    /// has begun it has its [pile](Fresh::pile). `others` is the number of participants that are there besides its own.
+    /// The first units that `worker` may have, of the lowest layer that has any: `most` of that layer at most, ascending.
+    /// Fresh ones are among those that others have begun, so that nobody sees which are which. Of the fresh ones it has its
+    /// [pile](Fresh::pile). `others` is the number of participants that are there besides its own.
     pub(super) fn wanted_by(
         &self,
         worker: WorkerId,
         others: usize,
         idle: bool,
         below: u32,
-    ) -> Option<(u32, Run<'_>)> {
+        most: impl Fn(u32) -> usize,
+    ) -> Option<Vec<Unit>> {
         let pile = self.fresh.pile(worker, idle, below);
         let fresh = pile.and_then(|pile| Some(pile.first()?.0));
         let end = fresh.map_or(Bound::Excluded(below), Bound::Included);
@@ -227,8 +223,15 @@ impl ReadyQueue {
         let has_failed = shared.is_some_and(|(_, (doers, _))| !doers.failed.is_empty());
         let fresh = pile.filter(|_| fresh == Some(layer) && !has_failed);
         let fresh = fresh.map(|pile| pile.range((layer, 0)..=(layer, u64::MAX)));
-        let shared = shared.map(|(_, (_, group))| group.range(0..));
-        Some((layer, Run::new(fresh, shared)))
+        let fresh = fresh.into_iter().flatten().map(|&(_, number)| number);
+        let shared = shared.into_iter().flat_map(|(_, (_, group))| group);
+        let most = most(layer);
+        let mut numbers: Vec<u64> = fresh.take(most).collect();
+        numbers.extend(shared.take(most));
+        numbers.sort_unstable();
+        numbers.truncate(most);
+        let units = numbers.into_iter().map(|number| unit_at((layer, number)));
+        Some(units.collect())
     }
 
     /// Whether this lease is on the unit, and not ended for it.
@@ -316,49 +319,4 @@ fn first_group(
     let (before, after) = (groups.range(..&start), groups.range(&start..));
     let mut around = after.chain(before);
     around.find(|(doers, _)| doers.admit(worker, others))
-}
-
-/// Units of one layer, ascending: fresh ones among those that others have begun, so that nobody sees which are which.
-#[derive(Clone, Debug)]
-pub(super) struct Run<'a> {
-    fresh: Option<Peekable<btree_set::Range<'a, Priority>>>,
-    shared: Option<Peekable<btree_set::Range<'a, u64>>>,
-}
-
-impl<'a> Run<'a> {
-    fn new(
-        fresh: Option<btree_set::Range<'a, Priority>>,
-        shared: Option<btree_set::Range<'a, u64>>,
-    ) -> Run<'a> {
-        Run {
-            fresh: fresh.map(Iterator::peekable),
-            shared: shared.map(Iterator::peekable),
-        }
-    }
-}
-
-impl Iterator for Run<'_> {
-    type Item = u64;
-
-    fn next(&mut self) -> Option<u64> {
-        let fresh = self.fresh.as_mut().and_then(Peekable::peek);
-        let fresh = fresh.map(|priority| priority.1);
-        let shared = self.shared.as_mut().and_then(Peekable::peek);
-        let shared = shared.copied().copied();
-        let is_fresh = match (fresh, shared) {
-            (Some(fresh), Some(shared)) => fresh < shared,
-            (fresh, _) => fresh.is_some(),
-        };
-        if is_fresh {
-            let next = self.fresh.as_mut().and_then(Iterator::next);
-            next.map(|priority| priority.1)
-        } else {
-            self.shared.as_mut().and_then(Iterator::next).copied()
-        }
-    }
-}
-
-/// The layer below which work may be given out, with shards or without.
-pub(super) const fn below(with_shards: bool) -> u32 {
-    if with_shards { u32::MAX } else { SHARDS }
 }

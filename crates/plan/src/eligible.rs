@@ -13,7 +13,7 @@ use super::arbitration::ArbitrationReason;
 use super::ids::{Millis, Unit, WorkerId};
 use super::jury::Standing;
 use super::messages::Rejection;
-use super::slots::UnitState;
+use super::units::UnitState;
 use super::{Phase, Plan};
 
 /// The units that wait for votes.
@@ -95,7 +95,7 @@ impl Plan {
 
     /// Whether more participants are active than agree on a unit: then one is eligible, whatever the unit.
     fn is_in_company(&self) -> bool {
-        let agreeing = self.settings.replicas.max(1) as usize;
+        let agreeing = self.settings.replicas as usize;
         let mut active = BTreeSet::new();
         let mut workers = self.active();
         let is_enough = workers.any(|worker| {

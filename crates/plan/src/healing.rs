@@ -13,7 +13,7 @@ use chomp_table::{Digest, Head};
 use super::arbitration::ArbitrationReason;
 use super::ids::{LeaseId, Unit};
 use super::messages::{Action, Rejection, StopReason};
-use super::slots::UnitState;
+use super::units::UnitState;
 use super::{Phase, Plan};
 
 impl Plan {
@@ -22,21 +22,16 @@ impl Plan {
         // When all shards are written, records are not needed any more.
         let is_over = self.is_faulty() || self.phase == Phase::Finished || self.publishing;
         let unit = Unit::Range(head);
-        if is_over
-            || !self.units.contains(unit)
-            || self.units.state(unit) != UnitState::Committed
-            || self
-                .jury
-                .known(unit)
-                .is_none_or(|known| known.digest != digest)
-        {
+        let is_committed =
+            self.units.contains(unit) && self.units.state(unit) == UnitState::Committed;
+        let known = self.jury.known(unit).filter(|_| is_committed && !is_over);
+        let Some(known) = known.filter(|known| known.digest == digest) else {
             return;
-        }
+        };
         self.out.push(Action::Lose { head });
         self.drop_shards();
-        let known = self.jury.known(unit).expect("it was committed");
         self.end_wait(unit);
-        self.units.ranges.uncommit(head, known);
+        self.units.ranges.uncommit(head, known.count);
         self.block_dependants(head);
         self.block_reopened();
         let times = self.units.ranges.count_lost_record(head);
@@ -107,8 +102,7 @@ impl Plan {
 
     /// Withdraws a range whose known content is wrong, with all ranges that follow from it.
     pub(super) fn condemn(&mut self, head: Head) {
-        let mut condemned = vec![head];
-        condemned.extend(self.units.ranges.followers(&[head]));
+        let condemned = self.units.ranges.with_followers(head);
         let is_known = |head: &Head| self.jury.known(Unit::Range(*head)).is_some();
         let heads: Vec<Head> = condemned.iter().copied().filter(is_known).collect();
         if !heads.is_empty() && !self.is_faulty() {
@@ -128,7 +122,7 @@ impl Plan {
             UnitState::Committed => {
                 let known = self.jury.known(unit).expect("it was committed");
                 self.drop_copies(unit);
-                self.units.ranges.uncommit(head, known);
+                self.units.ranges.uncommit(head, known.count);
             }
             UnitState::Ready => {
                 self.drop_copies(unit);

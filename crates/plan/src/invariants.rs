@@ -6,8 +6,7 @@ use chomp_table::Head;
 
 use super::jury::Standing;
 use super::messages::Work;
-use super::slots::UnitState;
-use super::units::priority;
+use super::units::{UnitState, priority};
 use super::workers::Waiter;
 use super::{LeaseId, Plan, SubmissionId, Unit, WorkerId};
 
@@ -18,9 +17,8 @@ impl Plan {
     ///
     /// If the plan does not agree with itself.
     pub fn check_invariants(&self) {
-        self.units
-            .ranges
-            .check(|head| self.jury.known(Unit::Range(head)));
+        let known = |head| self.jury.known(Unit::Range(head)).unwrap();
+        self.units.ranges.check(|head| known(head).count);
         self.units.shards.check();
         self.ready.check(self.all_units(), |unit| {
             self.is_open(unit).then(|| self.wish(unit))
@@ -63,7 +61,10 @@ impl Plan {
             }
             let others = self.present.len() - 1;
             let idle = !self.workers[&worker].is_busy();
-            let wanted = self.ready.wanted_by(worker, others, idle, self.below());
+            let most = |layer| self.task_units(layer);
+            let wanted = self
+                .ready
+                .wanted_by(worker, others, idle, self.below(), most);
             assert!(wanted.is_none(), "request {request} waits in vain");
             let is_held_up = self.is_held_up(worker, others);
             assert!(!is_held_up, "request {request} waits for a slow worker");
@@ -144,9 +145,7 @@ impl Plan {
         if let Work::Merge { shard, written, .. } = work
             && self.is_running()
         {
-            let votes = self.jury.votes(Unit::Shard(*shard)).iter();
-            let first = votes.map(|vote| vote.submission).next();
-            assert_eq!(*written, first);
+            assert_eq!(*written, self.jury.file(Unit::Shard(*shard)));
         }
     }
 

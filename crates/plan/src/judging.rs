@@ -7,7 +7,7 @@ use chomp_table::RangeSummary;
 use super::Plan;
 use super::ids::{LeaseId, Unit, WorkerId};
 use super::messages::{Rejection, Work};
-use super::slots::UnitState;
+use super::units::UnitState;
 
 impl Plan {
     /// Whether results of this worker are taken at all.
@@ -34,15 +34,14 @@ impl Plan {
     ) -> Result<(), Rejection> {
         self.judge_sender(worker)?;
         let first = ranges.first().ok_or(Rejection::Empty)?;
-        let layer_of = chomp_table::Head::layer;
-        let layer = layer_of(first.head);
+        let layer = first.head.layer();
         let mut heads = BTreeSet::new();
         for &RangeSummary { head, .. } in ranges {
             let unit = Unit::Range(head);
             if !self.units.contains(unit) {
                 return Err(Rejection::Unknown { unit });
             }
-            if layer_of(head) != layer {
+            if head.layer() != layer {
                 return Err(Rejection::Mixed { head, layer });
             }
             if !heads.insert(head) {
@@ -68,8 +67,7 @@ impl Plan {
         }
         let work = self.judge_unit(worker, lease, unit, self.oldest_merge)?;
         // It may have written the file before somebody else did, or read the one before.
-        let first = self.jury.votes(unit).first().map(|vote| vote.submission);
-        if work.reads() != first {
+        if work.reads() != self.jury.file(unit) {
             return Err(Rejection::Stale);
         }
         Ok(())
@@ -87,10 +85,10 @@ impl Plan {
         let work = match self.work_of(worker, lease) {
             Some(work) => work,
             None if lease < oldest => return Err(Rejection::Stale),
-            None => {
-                let ended = self.ended.work_of(worker, lease);
-                ended.ok_or(Rejection::NoLease { lease })?
-            }
+            None => self
+                .ended
+                .work_of(worker, lease)
+                .ok_or(Rejection::NoLease { lease })?,
         };
         if !work.contains(unit) {
             return Err(Rejection::NotLeased { unit, lease });

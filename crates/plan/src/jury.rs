@@ -37,7 +37,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use chomp_table::rng::mix;
 
 use super::ids::{ParticipantId, SubmissionId, Unit, WorkerId};
-use super::slots::UnitContent;
+use super::settings::Settings;
+use super::units::UnitContent;
 
 /// The result of a worker for a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,15 @@ pub(super) enum Doer {
 }
 
 impl Doer {
+    /// What `worker` does counts for its participant, or for the worker alone.
+    pub(super) fn of(worker: WorkerId, is_by_worker: bool) -> Doer {
+        if is_by_worker {
+            Doer::Worker(worker)
+        } else {
+            Doer::Participant(worker.participant)
+        }
+    }
+
     /// Whether a vote of `worker` would be one more of the same.
     pub(super) fn includes(self, worker: WorkerId) -> bool {
         match self {
@@ -85,19 +95,6 @@ pub(super) enum Standing {
     Settled(UnitContent),
     /// Votes differ.
     Disputed,
-}
-
-/// How many votes a unit needs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct VoteRule {
-    /// The votes that each unit needs, at least 1.
-    pub(super) replicas: u32,
-    /// A range is drawn with a chance of 1 in `draw_one_in`, or never if it is 0.
-    pub(super) draw_one_in: u32,
-    /// As `draw_one_in`, while only one participant is there.
-    pub(super) draw_own_one_in: u32,
-    /// Nobody must guess it.
-    pub(super) key: u64,
 }
 
 /// The settled content of a unit, and who found it.
@@ -150,7 +147,8 @@ pub(super) struct Struck {
 /// The votes and what became of them.
 #[derive(Debug)]
 pub(super) struct Jury {
-    rule: VoteRule,
+    /// They say how many votes a unit needs.
+    settings: Settings,
     ranges: Vec<Option<SettledContent>>,
     shards: Vec<Option<SettledContent>>,
     sets: ParticipantSets,
@@ -165,10 +163,10 @@ pub(super) struct Jury {
 
 impl Jury {
     /// A jury for `ranges` ranges, none of which is known.
-    pub(super) fn new(rule: VoteRule, ranges: u64) -> Jury {
+    pub(super) fn new(settings: Settings, ranges: u64) -> Jury {
         let ranges = usize::try_from(ranges).expect("at most 2^HEAD_BITS_MAX");
         Jury {
-            rule,
+            settings,
             ranges: vec![None; ranges],
             shards: Vec::new(),
             sets: ParticipantSets::default(),
@@ -179,19 +177,9 @@ impl Jury {
         }
     }
 
-    /// Notes what the journal says was settled: the finders that are not struck out, and the votes that were needed, 0
-    /// if the coordinator computed it.
-    pub(super) fn recall(
-        &mut self,
-        unit: Unit,
-        content: UnitContent,
-        finders: Vec<ParticipantId>,
-        needed: u32,
-    ) {
-        self.know(unit, content, finders, needed);
-    }
-
-    fn know(
+    /// Notes what was settled: the finders that are not struck out, and the votes that were needed, 0 if the coordinator
+    /// computed it.
+    pub(super) fn know(
         &mut self,
         unit: Unit,
         content: UnitContent,
@@ -265,7 +253,7 @@ impl Jury {
 
     /// Notes whether only one participant is there. Returns whether that changes who votes.
     pub(super) fn set_alone(&mut self, is_alone: bool) -> bool {
-        let is_by_worker = is_alone && self.rule.replicas <= 1;
+        let is_by_worker = is_alone && self.settings.replicas <= 1;
         std::mem::replace(&mut self.is_by_worker, is_by_worker) != is_by_worker
     }
 
@@ -274,12 +262,8 @@ impl Jury {
         self.is_by_worker
     }
 
-    pub(super) fn doer(&self, worker: WorkerId) -> Doer {
-        if self.is_by_worker {
-            Doer::Worker(worker)
-        } else {
-            Doer::Participant(worker.participant)
-        }
+    fn doer(&self, worker: WorkerId) -> Doer {
+        Doer::of(worker, self.is_by_worker)
     }
 
     /// The hash by which a unit is drawn.
@@ -289,7 +273,7 @@ impl Jury {
             Unit::Shard(number) => u64::from(number) | 1 << 63,
         };
         let times = self.withdrawals.get(&unit).copied().unwrap_or(0);
-        mix(self.rule.key ^ mix(number + 1) ^ mix(!times))
+        mix(self.settings.key ^ mix(number + 1) ^ mix(!times))
     }
 
     /// The unit among these that is to be confirmed for a newcomer: which one, nobody knows.
@@ -300,15 +284,15 @@ impl Jury {
     /// Whether a unit needs one more vote than others.
     fn is_drawn(&self, unit: Unit) -> bool {
         let one_in = if self.is_by_worker {
-            self.rule.draw_own_one_in
+            self.settings.draw_own_one_in
         } else {
-            self.rule.draw_one_in
+            self.settings.draw_one_in
         };
         if self.of(unit).is_some() {
             return false;
         }
         if let Unit::Shard(_) = unit {
-            return self.rule.replicas <= 1 && !self.is_by_worker;
+            return self.settings.replicas <= 1 && !self.is_by_worker;
         }
         if one_in == 0 {
             return false;
@@ -321,7 +305,7 @@ impl Jury {
     /// The votes that a unit needs at least.
     fn least(&self, unit: Unit) -> usize {
         let needed = self.of(unit).map(|known| known.needed);
-        needed.unwrap_or(self.rule.replicas) as usize
+        needed.unwrap_or(self.settings.replicas) as usize
     }
 
     /// How many should compute a unit.
@@ -341,6 +325,11 @@ impl Jury {
 
     pub(super) fn votes(&self, unit: Unit) -> &[Vote] {
         self.cases.get(&unit).map_or(&[], |case| &case.votes)
+    }
+
+    /// The result whose file others read, if a shard has votes: the first.
+    pub(super) fn file(&self, unit: Unit) -> Option<SubmissionId> {
+        self.votes(unit).first().map(|vote| vote.submission)
     }
 
     /// The units with votes that are not settled.
@@ -417,7 +406,7 @@ impl Jury {
         let content = known.map(|known| known.content);
         let content = content.or_else(|| votes.first().map(|vote| vote.content));
         let content = content.expect("somebody found it");
-        let needed = known.map_or(self.rule.replicas, |known| known.needed);
+        let needed = known.map_or(self.settings.replicas, |known| known.needed);
         let found = votes.iter().chain(&current);
         let found = found.map(|vote| vote.worker.participant);
         let finders = self.finders(unit).iter().copied().chain(found);

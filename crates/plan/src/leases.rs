@@ -9,8 +9,7 @@ use super::arbitration::ArbitrationReason;
 use super::attempts::{Attempts, Wish};
 use super::ids::{LeaseId, Millis, ParticipantId, SubmissionId, Unit, WorkerId};
 use super::messages::{Action, Loss, Work};
-use super::slots::{FailedAttempt, UnitState};
-use super::units::priority;
+use super::units::{UnitState, priority};
 
 /// The most units of ended leases that are remembered: those of some minutes of a large job, and 10 MB at most.
 const ENDED_UNITS_MAX: usize = 1 << 17;
@@ -273,29 +272,28 @@ impl Plan {
     /// one more failed attempt.
     pub(super) fn end_lease(&mut self, id: LeaseId, loss: Option<&Loss>) {
         let lease = self.forget_lease(id);
-        let how = loss.map(|loss| match loss {
-            Loss::Expired { .. } => FailedAttempt::Expired,
-            Loss::Failed { .. } | Loss::Rejected { .. } => FailedAttempt::Failed,
-        });
+        let has_failed = matches!(loss, Some(Loss::Failed { .. } | Loss::Rejected { .. }));
         for unit in lease.work.units() {
             if !self.ready.is_at(id, unit) {
                 continue;
             }
             self.update_attempts(unit, |attempts| {
                 attempts.leases.retain(|&(lease, _)| lease != id);
-                if how == Some(FailedAttempt::Failed) {
+                if has_failed {
                     attempts.failed.insert(lease.worker.participant);
                 }
             });
             if self.ready.is_left_over(unit) {
                 self.left_over.insert((self.now, unit));
             }
-            if let (Some(how), Some(loss)) = (how, loss) {
-                self.note_failed_attempt(unit, how, loss);
+            if let Some(loss) = loss {
+                self.note_failed_attempt(unit, loss);
             }
         }
-        if how.is_some() && loss.is_some() {
-            self.count_failed_task(lease.worker);
+        if loss.is_some()
+            && let Some(worker) = self.workers.get_mut(&lease.worker)
+        {
+            worker.failures += 1;
         }
     }
 
@@ -310,11 +308,11 @@ impl Plan {
     }
 
     /// Counts a failed attempt at a unit. After too many of them the coordinator computes it itself.
-    fn note_failed_attempt(&mut self, unit: Unit, how: FailedAttempt, last: &Loss) {
-        let attempts = self.units.count_failed_attempt(unit, how);
-        let most = match how {
-            FailedAttempt::Expired => self.settings.expiries_max,
-            FailedAttempt::Failed => self.settings.failures_max,
+    fn note_failed_attempt(&mut self, unit: Unit, last: &Loss) {
+        let attempts = self.units.count_failed_attempt(unit, last);
+        let most = match last {
+            Loss::Expired { .. } => self.settings.expiries_max,
+            Loss::Failed { .. } | Loss::Rejected { .. } => self.settings.failures_max,
         };
         if attempts >= most && !self.is_faulty() {
             self.arbitrate(unit, ArbitrationReason::Failed(attempts, last.clone()));

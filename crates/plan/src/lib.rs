@@ -9,7 +9,7 @@
 //! | modules | what they have |
 //! |---|---|
 //! | `messages`, `ids`, `reasons`, `settings`, `waiting` | what the plan and its caller tell each other |
-//! | `units`, `ranges`, `shards`, `slots` | the units and their states |
+//! | `units`, `ranges`, `shards` | the units and their states |
 //! | `offers`, `attempts`, `regions`, `leases`, `patience` | which worker gets which task, and for how long |
 //! | `jury`, `eligible` | what is believed of a unit, and how long it waits for votes |
 //! | `judging`, `submissions` | what becomes of a result |
@@ -106,7 +106,6 @@ mod reasons;
 mod regions;
 mod settings;
 mod shards;
-mod slots;
 mod submissions;
 mod units;
 mod waiting;
@@ -132,7 +131,7 @@ pub use settings::HEAD_BITS_MAX;
 use arbitration::Arbitrations;
 use attempts::ReadyQueue;
 use eligible::Awaited;
-use jury::{Jury, VoteRule};
+use jury::Jury;
 use leases::{Ended, Lease, TypicalTaskTime};
 use patience::Credits;
 use ranges::RangeStates;
@@ -230,11 +229,10 @@ impl Plan {
         for head in (0..plan.units.ranges.count()).map(Head) {
             plan.reconsider(Unit::Range(head));
         }
-        let mut heads: Vec<u64> = past.ranges.iter().map(|summary| summary.head.0).collect();
-        heads.sort_unstable();
-        heads.dedup();
-        let whole = (0..).zip(heads).take_while(|(number, head)| number == head);
-        plan.missing_before = Head(whole.count() as u64);
+        let ranges = &plan.units.ranges;
+        let mut heads = (0..ranges.count()).map(Head);
+        let missing = heads.find(|&head| !ranges.is_committed(head));
+        plan.missing_before = missing.unwrap_or(Head(ranges.count()));
         if plan.units.ranges.is_complete() {
             plan.cut_shards();
         }
@@ -249,14 +247,12 @@ impl Plan {
     }
 
     fn of(settings: Settings, ranges: RangeStates) -> Plan {
-        let next_lease = settings.epoch << 32;
-        let rule = VoteRule {
+        let settings = Settings {
             replicas: settings.replicas.max(1),
-            draw_one_in: settings.draw_one_in,
-            draw_own_one_in: settings.draw_own_one_in,
-            key: settings.key,
+            ..settings
         };
-        let mut jury = Jury::new(rule, ranges.count());
+        let next_lease = settings.epoch << 32;
+        let mut jury = Jury::new(settings.clone(), ranges.count());
         jury.set_alone(true);
         Plan {
             phase: Phase::Running,
@@ -446,20 +442,19 @@ impl Plan {
     /// How far the job has come.
     pub fn progress(&self) -> JobProgress {
         let Units { ranges, shards } = &self.units;
-        let (work, work_done, publication_work) = ranges.work();
         JobProgress {
             phase: self.phase.clone(),
             layers: ranges.layers(),
             layer: ranges.open(),
             ranges: ranges.count(),
-            ranges_done: ranges.done(),
-            ranges_resumed: ranges.resumed(),
-            losing: ranges.losing(),
+            ranges_done: ranges.done,
+            ranges_resumed: ranges.resumed,
+            losing: ranges.losing,
             shards: shards.count(),
-            shards_done: shards.done(),
-            work,
-            work_done,
-            publication_work,
+            shards_done: shards.done,
+            work: ranges.work_total,
+            work_done: ranges.work_done,
+            publication_work: ranges.work.publication,
             leases: self.leases.len() as u64,
             submissions: self.pending.len() as u64,
             arbitrations: self.in_doubt() as u64,

@@ -11,10 +11,9 @@ use std::ops::Bound;
 
 use chomp_table::Head;
 
-use super::attempts::below;
 use super::ids::{LeaseId, Millis, RequestId, Unit, WorkerId};
 use super::messages::{Action, LeaseAnswer, Task, Work};
-use super::units::{SHARDS, priority, unit_at};
+use super::units::{SHARDS, priority};
 use super::workers::Worker;
 use super::{Phase, Plan};
 
@@ -103,7 +102,11 @@ impl Plan {
 
     /// The layer below which work may be given out: no shard is merged while some range is in doubt.
     pub(super) fn below(&self) -> u32 {
-        below(!self.are_ranges_in_doubt())
+        if self.are_ranges_in_doubt() {
+            SHARDS
+        } else {
+            u32::MAX
+        }
     }
 
     /// Answers a request if there is a task for its worker. Returns whether there is.
@@ -111,17 +114,15 @@ impl Plan {
         if !self.may_begin(now, worker) {
             return false;
         }
-        let task = self
-            .offer_units(now, worker)
-            .or_else(|| self.speculate(now, worker));
-        let is_served = task.is_some();
-        if let Some(task) = task {
-            self.withdrawn(request);
-            self.asks(worker);
-            let answer = LeaseAnswer::Task(task);
-            self.out.push(Action::Answer { request, answer });
-        }
-        is_served
+        let task = self.offer_units(now, worker);
+        let Some(task) = task.or_else(|| self.speculate(now, worker)) else {
+            return false;
+        };
+        self.withdrawn(request);
+        self.asks(worker);
+        let answer = LeaseAnswer::Task(task);
+        self.out.push(Action::Answer { request, answer });
+        true
     }
 
     fn offer_units(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
@@ -155,11 +156,7 @@ impl Plan {
     fn work(&self, units: &[Unit]) -> Work {
         if let Unit::Shard(shard) = units[0] {
             let (head, skip) = self.units.shards.start(shard);
-            let written = self
-                .jury
-                .votes(units[0])
-                .first()
-                .map(|vote| vote.submission);
+            let written = self.jury.file(units[0]);
             return Work::Merge {
                 shard,
                 head,
@@ -167,32 +164,28 @@ impl Plan {
                 written,
             };
         }
-        let head = |unit: &Unit| match unit {
-            Unit::Range(head) => Some(*head),
-            Unit::Shard(_) => None,
-        };
-        let heads: Vec<Head> = units.iter().filter_map(head).collect();
+        let heads = units.iter().map(|&unit| Head(priority(unit).1));
         Work::Evaluate {
-            layer: heads[0].layer(),
-            heads,
+            layer: priority(units[0]).0,
+            heads: heads.collect(),
         }
     }
 
     /// The units of the next task of this worker, if there is one.
     fn cut_task(&self, worker: WorkerId) -> Option<Vec<Unit>> {
         let idle = !self.workers.get(&worker)?.is_busy();
-        let (layer, numbers) = self
-            .ready
-            .wanted_by(worker, self.others(), idle, self.below())?;
-        let mut units = numbers.map(|number| unit_at((layer, number))).peekable();
-        let failed = self.units.failed_attempts(*units.peek()?);
-        let most = if failed >= ALONE_AFTER {
-            1
-        } else {
-            self.task_units(layer)
-        };
-        let alike = units.take_while(|&unit| self.units.failed_attempts(unit) == failed);
-        Some(alike.take(most).collect())
+        let (others, below) = (self.others(), self.below());
+        let most = |layer| self.task_units(layer);
+        let mut units = self.ready.wanted_by(worker, others, idle, below, most)?;
+        let failed = |unit: Unit| self.units.failed_attempts(unit);
+        let of_first = failed(units[0]);
+        if of_first >= ALONE_AFTER {
+            units.truncate(1);
+        }
+        let alike = units
+            .into_iter()
+            .take_while(|&unit| failed(unit) == of_first);
+        Some(alike.collect())
     }
 
     /// The number of participants that are there, besides one that is.
@@ -200,8 +193,8 @@ impl Plan {
         self.present.len().saturating_sub(1)
     }
 
-    /// How many units make a good task. A shard is a task.
-    fn task_units(&self, layer: u32) -> usize {
+    /// How many units make a good task, at least one. A shard is a task.
+    pub(super) fn task_units(&self, layer: u32) -> usize {
         if layer == SHARDS {
             return 1;
         }

@@ -7,7 +7,7 @@ use chomp_table::{Digest, RangeSummary};
 use super::Plan;
 use super::ids::{ParticipantId, Unit};
 use super::messages::{PlanError, QuarantineReason};
-use super::slots::UnitContent;
+use super::units::UnitContent;
 use super::workers::Outcast;
 
 /// All that is known of a job from before. Units beyond the table are ignored.
@@ -60,24 +60,21 @@ impl Plan {
                     return Err(PlanError::Disagreement { unit });
                 }
                 Some(_) => {}
-                None => self.recall_unit(unit, content, &past.found),
+                None => {
+                    let found = past.found.get(&unit).cloned();
+                    let Found { finders, needed } = found.unwrap_or_default();
+                    self.jury.know(unit, content, finders, needed);
+                }
             }
         }
         for &(number, digest) in &past.shards {
-            let found = past.found.get(&Unit::Shard(number)).cloned();
-            let before = self
-                .shards_before
-                .insert(number, (digest, found.clone().unwrap_or_default()));
+            let unit = Unit::Shard(number);
+            let found = past.found.get(&unit).cloned().unwrap_or_default();
+            let before = self.shards_before.insert(number, (digest, found));
             if before.is_some_and(|(before, _)| before != digest) {
-                let unit = Unit::Shard(number);
                 return Err(PlanError::Disagreement { unit });
             }
         }
         Ok(())
-    }
-
-    fn recall_unit(&mut self, unit: Unit, content: UnitContent, found: &BTreeMap<Unit, Found>) {
-        let Found { finders, needed } = found.get(&unit).cloned().unwrap_or_default();
-        self.jury.recall(unit, content, finders, needed);
     }
 }

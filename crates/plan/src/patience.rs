@@ -64,11 +64,8 @@ impl Credits {
 impl Plan {
     /// Notes that a task of this worker came to nothing.
     pub(super) fn note_idled(&mut self, worker: WorkerId) {
-        let account = self
-            .patience
-            .accounts
-            .entry(worker.participant)
-            .or_default();
+        let account = self.patience.accounts.entry(worker.participant);
+        let account = account.or_default();
         account.credit = LEAST.max(account.credit - 1);
         if account.credit < 0 {
             let wait = WAIT_MS << account.credit.unsigned_abs();
@@ -80,11 +77,8 @@ impl Plan {
     /// Notes that a result of this worker was taken.
     pub(super) fn note_done(&mut self, worker: WorkerId) {
         self.asks(worker);
-        let account = self
-            .patience
-            .accounts
-            .entry(worker.participant)
-            .or_default();
+        let account = self.patience.accounts.entry(worker.participant);
+        let account = account.or_default();
         if account.credit < 0 {
             account.credit /= 2;
             account.until = Millis::default();
@@ -96,10 +90,9 @@ impl Plan {
 
     /// Whether this worker may have a task now, as far as its participant's credit is concerned.
     pub(super) fn may_begin(&self, now: Millis, worker: WorkerId) -> bool {
-        let account = self.patience.of(worker.participant);
-        let may_again =
-            |account: &Account| account.until <= now && self.has_no_task(worker.participant);
-        !self.owes(worker.participant) || account.is_none_or(may_again)
+        let own = worker.participant;
+        let may_again = |account: &Account| account.until <= now && self.has_no_task(own);
+        !self.owes(own) || self.patience.of(own).is_none_or(may_again)
     }
 
     /// Whether a participant has to wait between tasks. It is not counted on for votes.

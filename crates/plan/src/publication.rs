@@ -9,8 +9,7 @@ use chomp_table::{Digest, Head};
 use super::arbitration::ArbitrationReason;
 use super::ids::{ParticipantId, Unit};
 use super::messages::{Action, StopReason};
-use super::slots::{UnitContent, UnitState};
-use super::units::Units;
+use super::units::{UnitContent, Units};
 use super::{Found, Phase, Plan};
 
 impl Plan {
@@ -74,7 +73,7 @@ impl Plan {
                 self.ready.close(unit);
                 let Found { finders, needed } = found;
                 let content = UnitContent::of_shard(digest);
-                self.jury.recall(unit, content, finders, needed);
+                self.jury.know(unit, content, finders, needed);
                 self.units.shards.commit(number);
                 if self.jury.is_reopened(unit) {
                     self.reopened(unit);
@@ -111,9 +110,7 @@ impl Plan {
     /// Has the coordinator write a shard.
     pub(super) fn rewrite(&mut self, number: u32) {
         let unit = Unit::Shard(number);
-        if self.units.state(unit) == UnitState::Committed {
-            self.units.shards.reopen(number);
-        }
+        self.units.shards.reopen(number);
         self.arbitrate(unit, ArbitrationReason::Unsettled);
     }
 

@@ -15,7 +15,7 @@ use crate::forecast::JobWork;
 
 use super::messages::PlanError;
 use super::settings::Settings;
-use super::slots::{Slot, UnitContent, UnitState};
+use super::units::{Slot, UnitState};
 
 /// The end of a list of watchers.
 const NOBODY: u32 = u32::MAX;
@@ -40,12 +40,14 @@ pub(super) struct RangeStates {
     next_watcher: Vec<u32>,
     /// How often the record of each range was lost.
     lost_records: BTreeMap<Head, u32>,
-    done: u64,
-    resumed: u64,
-    losing: u64,
-    work: JobWork,
-    work_total: u64,
-    work_done: u64,
+    /// The committed ranges; those of them that were before the plan was made; and the losing positions of all of them.
+    pub(super) done: u64,
+    pub(super) resumed: u64,
+    pub(super) losing: u64,
+    /// The work of each range, of all ranges, and of those that are committed.
+    pub(super) work: JobWork,
+    pub(super) work_total: u64,
+    pub(super) work_done: u64,
 }
 
 impl RangeStates {
@@ -82,7 +84,7 @@ impl RangeStates {
         for summary in done {
             let head = summary.head;
             if ranges.contains(head) && !ranges.is_committed(head) {
-                ranges.count_committed(head, UnitContent::of_range(*summary));
+                ranges.count_committed(head, summary.count);
             }
         }
         ranges.resumed = ranges.done;
@@ -96,21 +98,18 @@ impl RangeStates {
     /// The ranges of a job of which nothing is left to do and nothing needs to be known.
     pub(super) fn all_done(settings: &Settings, losing: u64) -> Result<RangeStates, PlanError> {
         let mut ranges = RangeStates::new(settings, &[])?;
-        for slot in &mut ranges.slots {
-            slot.state = UnitState::Committed;
+        for head in (0..ranges.count()).map(Head) {
+            ranges.count_committed(head, 0);
         }
         ranges.watchers.fill(NOBODY);
-        ranges.missing.fill(0);
-        ranges.open = ranges.layers.len();
-        (ranges.done, ranges.resumed) = (ranges.count(), ranges.count());
-        ranges.work_done = ranges.work_total;
+        ranges.resumed = ranges.done;
         ranges.losing = losing;
         Ok(ranges)
     }
 
-    /// Notes that a range with this content is durable. Returns the ranges that became ready by this.
-    pub(super) fn commit(&mut self, head: Head, content: UnitContent) -> Vec<Head> {
-        self.count_committed(head, content);
+    /// Notes that a range with so many losing positions is durable. Returns the ranges that became ready by this.
+    pub(super) fn commit(&mut self, head: Head, losing: u64) -> Vec<Head> {
+        self.count_committed(head, losing);
         let mut ready = Vec::new();
         let mut next = std::mem::replace(&mut self.watchers[index(head)], NOBODY);
         while next != NOBODY {
@@ -123,30 +122,30 @@ impl RangeStates {
         ready
     }
 
-    fn count_committed(&mut self, head: Head, content: UnitContent) {
+    fn count_committed(&mut self, head: Head, losing: u64) {
         self.slot_mut(head).state = UnitState::Committed;
         self.committed[index(head) / 64] |= 1 << (head.0 % 64);
         let layer = head.layer() as usize;
         self.missing[layer] -= 1;
         self.work_done += self.work.ranges[layer];
         self.done += 1;
-        self.losing = self.losing.saturating_add(content.count);
+        self.losing = self.losing.saturating_add(losing);
         while self.missing.get(self.open) == Some(&0) {
             self.open += 1;
         }
     }
 
     /// Notes that a committed range is not done any more, because its record is lost or its content is withdrawn.
-    /// Returns whether it is ready. The caller has to [block](Self::block) the ranges that draw on it next.
-    pub(super) fn uncommit(&mut self, head: Head, known: UnitContent) -> bool {
+    /// The caller has to [block](Self::block) the ranges that draw on it next.
+    pub(super) fn uncommit(&mut self, head: Head, losing: u64) {
         self.committed[index(head) / 64] &= !(1 << (head.0 % 64));
         let layer = head.layer() as usize;
         self.missing[layer] += 1;
         self.work_done -= self.work.ranges[layer];
         self.done -= 1;
-        self.losing = self.losing.saturating_sub(known.count);
+        self.losing = self.losing.saturating_sub(losing);
         self.open = self.open.min(layer);
-        self.block(head)
+        self.block(head);
     }
 
     /// Counts one more lost record of a range, and returns how many it has lost.
@@ -156,10 +155,10 @@ impl RangeStates {
         *count
     }
 
-    /// Finds out anew whether a range that is not committed is ready, and returns that.
-    pub(super) fn block(&mut self, head: Head) -> bool {
+    /// Finds out anew whether a range that is not committed is ready.
+    pub(super) fn block(&mut self, head: Head) {
         self.slot_mut(head).state = UnitState::Blocked;
-        self.unblock(head)
+        self.unblock(head);
     }
 
     /// Makes a blocked range ready, or has it watch another source. Returns whether it is ready now.
@@ -204,25 +203,23 @@ impl RangeStates {
         self.blocker(head).is_none()
     }
 
-    /// The ranges of higher layers that follow from one of these, ascending by layer.
-    pub(super) fn followers(&self, heads: &[Head]) -> Vec<Head> {
-        let mut of_them = vec![false; self.slots.len()];
-        for &head in heads {
-            of_them[index(head)] = true;
-        }
-        let lowest = heads.iter().map(|&head| head.layer() as usize).min();
-        let above = lowest.map_or(self.layers.len(), |layer| layer + 1);
-        let mut followers = Vec::new();
+    /// A range and those of higher layers that follow from it, ascending by layer.
+    pub(super) fn with_followers(&self, first: Head) -> Vec<Head> {
+        let mut follows = vec![false; self.slots.len()];
+        follows[index(first)] = true;
+        let mut all = vec![first];
+        let above = first.layer() as usize + 1;
         for &head in self.layers[above..].iter().flatten() {
-            let mut follows = false;
+            let mut is_one = false;
             sources::each(head, self.range_bits, &mut |source| {
-                follows |= of_them[index(source)];
+                is_one |= follows[index(source)];
             });
-            if follows && !std::mem::replace(&mut of_them[index(head)], true) {
-                followers.push(head);
+            if is_one {
+                follows[index(head)] = true;
+                all.push(head);
             }
         }
-        followers
+        all
     }
 
     pub(super) fn contains(&self, head: Head) -> bool {
@@ -268,26 +265,9 @@ impl RangeStates {
         self.slots.len() as u64
     }
 
-    pub(super) fn done(&self) -> u64 {
-        self.done
-    }
-
-    pub(super) fn resumed(&self) -> u64 {
-        self.resumed
-    }
-
-    pub(super) fn losing(&self) -> u64 {
-        self.losing
-    }
-
-    /// The work of all ranges, of those that are committed, and of the publication.
-    pub(super) fn work(&self) -> (u64, u64, u64) {
-        (self.work_total, self.work_done, self.work.publication)
-    }
-
     /// Recounts everything that is kept more than once.
     #[cfg(any(test, feature = "testing"))]
-    pub(super) fn check(&self, content: impl Fn(Head) -> Option<UnitContent>) {
+    pub(super) fn check(&self, losing: impl Fn(Head) -> u64) {
         let heads = || (0..self.count()).map(Head);
         let mut watching = Vec::new();
         for watched in heads() {
@@ -327,8 +307,8 @@ impl RangeStates {
         assert_eq!(self.work_done, work.sum::<u64>());
         let done: Vec<&Head> = self.layers.iter().flatten().filter(committed).collect();
         assert_eq!(self.done, done.len() as u64);
-        let count = |&&head: &&Head| content(head).unwrap().count;
-        assert_eq!(self.losing, done.iter().map(count).sum::<u64>());
+        let of_each = done.iter().map(|&&head| losing(head));
+        assert_eq!(self.losing, of_each.sum::<u64>());
     }
 }
 
@@ -362,7 +342,7 @@ mod tests {
                     follows.push(head);
                 }
             }
-            assert_eq!(ranges.followers(&[first]), follows[1..], "{first}");
+            assert_eq!(ranges.with_followers(first), follows, "{first}");
         }
     }
 }

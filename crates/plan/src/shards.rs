@@ -3,7 +3,7 @@
 use chomp_table::Head;
 
 use super::ranges::RangeStates;
-use super::slots::{Slot, UnitState};
+use super::units::{Slot, UnitState};
 
 #[derive(Clone, Copy, Debug)]
 struct ShardState {
@@ -31,7 +31,8 @@ impl ShardState {
 #[derive(Debug, Default)]
 pub(super) struct ShardStates {
     all: Vec<ShardState>,
-    done: u64,
+    /// Those that are committed.
+    pub(super) done: u64,
     /// How often they were forgotten: what was begun before that is of no more use.
     pub(super) generation: u32,
 }
@@ -75,10 +76,6 @@ impl ShardStates {
         self.all.len() as u64
     }
 
-    pub(super) fn done(&self) -> u64 {
-        self.done
-    }
-
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
         0..u32::try_from(self.all.len()).expect("a shard has 4,194,304 words, a table at most 2^51")
     }
@@ -114,10 +111,13 @@ impl ShardStates {
         self.done += 1;
     }
 
-    /// Notes that the content of a durable shard is wrong.
+    /// Notes that the content of a shard is wrong, if it is durable.
     pub(super) fn reopen(&mut self, number: u32) {
-        self.slot_mut(number).state = UnitState::Ready;
-        self.done -= 1;
+        let state = &mut self.slot_mut(number).state;
+        if *state == UnitState::Committed {
+            *state = UnitState::Ready;
+            self.done -= 1;
+        }
     }
 
     #[cfg(any(test, feature = "testing"))]

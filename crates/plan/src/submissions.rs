@@ -9,7 +9,7 @@ use super::arbitration::ArbitrationReason;
 use super::ids::{LeaseId, ParticipantId, SubmissionId, Unit, WorkerId};
 use super::jury::{Standing, Vote};
 use super::messages::{Action, AgreedUnit, Loss, Rejection, StopReason, Verdict};
-use super::slots::{UnitContent, UnitState};
+use super::units::{UnitContent, UnitState};
 
 /// A result that is not answered, or whose votes on some unit wait for others.
 #[derive(Debug, Default)]
@@ -59,15 +59,6 @@ impl Pending {
     }
 }
 
-/// A result with the contents that it tells.
-struct JudgedResult {
-    submission: SubmissionId,
-    worker: WorkerId,
-    units: Vec<(Unit, UnitContent)>,
-    /// The unit that is to be found by another one too, since its worker is new.
-    of_newcomer: Option<Unit>,
-}
-
 impl Plan {
     pub(super) fn evaluated(
         &mut self,
@@ -76,26 +67,19 @@ impl Plan {
         lease: LeaseId,
         ranges: &[RangeSummary],
     ) {
-        let unit = |range: &RangeSummary| (Unit::Range(range.head), UnitContent::of_range(*range));
-        let units: Vec<(Unit, UnitContent)> = ranges.iter().map(unit).collect();
-        let judged = self.judge_ranges(worker, lease, ranges);
-        let mut of_newcomer = None;
+        let judged = self.judge_ranges(worker, lease, ranges).map(|()| {
+            let unit = |range: &RangeSummary| {
+                let unit = Unit::Range(range.head);
+                (unit, UnitContent::of_range(*range))
+            };
+            ranges.iter().map(unit).collect()
+        });
         if judged.is_ok()
             && let Some(entry) = self.workers.get_mut(&worker)
         {
             entry.results += 1;
-            if entry.results <= self.settings.newcomer_results.into() {
-                let units = units.iter().map(|(unit, _)| *unit);
-                of_newcomer = self.jury.of_newcomer(units);
-            }
         }
-        let result = JudgedResult {
-            submission,
-            worker,
-            units,
-            of_newcomer,
-        };
-        self.receive_result(result, lease, judged);
+        self.receive_result(submission, worker, lease, judged);
     }
 
     pub(super) fn merged(
@@ -106,33 +90,29 @@ impl Plan {
         shard: u32,
         digest: Digest,
     ) {
-        let unit = (Unit::Shard(shard), UnitContent::of_shard(digest));
-        let judged = self.judge_shard(worker, lease, unit.0);
-        let result = JudgedResult {
-            submission,
-            worker,
-            units: vec![unit],
-            of_newcomer: None,
-        };
-        self.receive_result(result, lease, judged);
+        let unit = Unit::Shard(shard);
+        let judged = self.judge_shard(worker, lease, unit);
+        let judged = judged.map(|()| vec![(unit, UnitContent::of_shard(digest))]);
+        self.receive_result(submission, worker, lease, judged);
     }
 
+    /// Takes a result with the contents that it tells, unless it was judged not to be of use.
     fn receive_result(
         &mut self,
-        result: JudgedResult,
+        submission: SubmissionId,
+        worker: WorkerId,
         lease: LeaseId,
-        judged: Result<(), Rejection>,
+        judged: Result<Vec<(Unit, UnitContent)>, Rejection>,
     ) {
-        let worker = result.worker;
         let held = self.holds(worker, lease);
         match judged {
-            Ok(()) => {
+            Ok(units) => {
                 // A result under an ended lease may have been taken before, and says nothing new of its worker.
                 if held {
                     self.note_time(lease);
                     self.note_done(worker);
                 }
-                self.count_votes(result);
+                self.count_votes(submission, worker, units);
                 // If the lease still stands, others may try what the result has not.
                 if self.holds(worker, lease) {
                     self.end_lease(lease, None);
@@ -146,9 +126,10 @@ impl Plan {
                     };
                     self.end_lease(lease, Some(&loss));
                 }
+                let verdict = Verdict::Rejected { reason };
                 self.out.push(Action::Settle {
-                    submission: result.submission,
-                    verdict: Verdict::Rejected { reason },
+                    submission,
+                    verdict,
                 });
             }
         }
@@ -156,14 +137,18 @@ impl Plan {
 
     /// Counts each unit of a good result as a vote. Has the units written that have enough votes now, and waits for the
     /// units that are just being written.
-    fn count_votes(&mut self, result: JudgedResult) {
-        let JudgedResult {
-            submission,
-            worker,
-            units,
-            of_newcomer,
-        } = result;
+    fn count_votes(
+        &mut self,
+        submission: SubmissionId,
+        worker: WorkerId,
+        units: Vec<(Unit, UnitContent)>,
+    ) {
         self.begin_submission(submission);
+        // The unit that is to be found by another one too, since its worker is new.
+        let results = self.workers.get(&worker).map_or(0, |entry| entry.results);
+        let is_newcomer = results <= self.settings.newcomer_results.into();
+        let of_newcomer = self.jury.of_newcomer(units.iter().map(|(unit, _)| *unit));
+        let of_newcomer = of_newcomer.filter(|_| is_newcomer);
         for (unit, content) in units {
             let vote = Vote {
                 worker,
@@ -171,14 +156,12 @@ impl Plan {
                 submission,
             };
             self.take_vote(unit, vote, of_newcomer == Some(unit));
-            match self.units.state(unit) {
-                UnitState::Committing(writer) if writer != submission => {
-                    let writer = self.pending_mut(writer);
-                    // One that was asked to wait by an earlier unit waits once more: each write tells once.
-                    writer.waiters.push(submission);
-                    self.pending_mut(submission).writes_awaited += 1;
-                }
-                _ => {}
+            if let UnitState::Committing(writer) = self.units.state(unit)
+                && writer != submission
+            {
+                // One that was asked to wait by an earlier unit waits once more: each write tells once.
+                self.pending_mut(writer).waiters.push(submission);
+                self.pending_mut(submission).writes_awaited += 1;
             }
         }
         self.advance_submission(submission);
@@ -223,7 +206,7 @@ impl Plan {
     /// wrote that is struck out.
     fn end_stale_merges(&mut self, unit: Unit) {
         if let Unit::Shard(_) = unit {
-            let first = self.jury.votes(unit).first().map(|vote| vote.submission);
+            let first = self.jury.file(unit);
             for lease in self.leases_on(unit) {
                 if self.leases[&lease].work.reads() != first {
                     self.end_lease(lease, None);
@@ -438,7 +421,7 @@ impl Plan {
                 }
                 Unit::Range(head) => {
                     let known = self.jury.known(unit).expect("known before it is written");
-                    for ready in self.units.ranges.commit(head, known) {
+                    for ready in self.units.ranges.commit(head, known.count) {
                         self.reconsider(Unit::Range(ready));
                     }
                     // A finder may have been struck out while it was written.

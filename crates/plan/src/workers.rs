@@ -11,7 +11,7 @@ use super::ids::{LeaseId, Millis, ParticipantId, RequestId, WorkerId};
 use super::messages::{Action, LeaseAnswer, QuarantineReason, Rejection, WorkerProgress};
 
 /// A worker that is there.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Worker {
     pub(super) name: String,
     pub(super) threads: u32,
@@ -62,18 +62,7 @@ impl Plan {
         }
         let mut is_new = false;
         if let Entry::Vacant(vacant) = self.workers.entry(worker) {
-            vacant.insert(Worker {
-                name: String::new(),
-                threads: 0,
-                leases: BTreeSet::new(),
-                requests: BTreeSet::new(),
-                queued: None,
-                heard: now,
-                asked: Millis::default(),
-                results: 0,
-                agreed: 0,
-                failures: 0,
-            });
+            vacant.insert(Worker::default());
             *self.present.entry(worker.participant).or_default() += 1;
             is_new = true;
         }
@@ -194,13 +183,6 @@ impl Plan {
             .unwrap_or_else(|| format!("number {worker}, which has left"))
     }
 
-    /// Counts a failed task of a worker, for people.
-    pub(super) fn count_failed_task(&mut self, worker: WorkerId) {
-        if let Some(entry) = self.workers.get_mut(&worker) {
-            entry.failures += 1;
-        }
-    }
-
     /// Quarantines a participant whose credential was taken back.
     pub(super) fn revoked(&mut self, participant: ParticipantId) {
         let worker = self.some_worker(participant);
@@ -210,13 +192,11 @@ impl Plan {
     /// A worker of this participant: one that is there, if any is.
     pub(super) fn some_worker(&self, participant: ParticipantId) -> WorkerId {
         let mut here = self.workers.range(WorkerId::all_of(participant));
-        here.next().map_or(
-            WorkerId {
-                participant,
-                number: 0,
-            },
-            |(&worker, _)| worker,
-        )
+        let here = here.next().map(|(&worker, _)| worker);
+        here.unwrap_or(WorkerId {
+            participant,
+            number: 0,
+        })
     }
 
     /// Forgets why a participant is not trusted: the owner of the table trusts it again.

@@ -126,14 +126,19 @@ fn key() -> u64 {
     (0..1 << 20).find(fits).unwrap()
 }
 
-fn jury(replicas: u32, key: u64) -> Jury {
-    let rule = VoteRule {
+fn drawing(replicas: u32, one_in: u32, key: u64, ranges: u64) -> Jury {
+    let settings = Settings {
         replicas,
-        draw_one_in: 2,
-        draw_own_one_in: 2,
+        draw_one_in: one_in,
+        draw_own_one_in: one_in,
         key,
+        ..Settings::new(16, chomp_table::RangeBits::new(12).unwrap())
     };
-    Jury::new(rule, 2)
+    Jury::new(settings, ranges)
+}
+
+fn jury(replicas: u32, key: u64) -> Jury {
+    drawing(replicas, 2, key, 2)
 }
 
 /// Does to a new jury what happened, and compares it after each event. Returns the rulebook after that; none if the last
@@ -268,7 +273,7 @@ fn workers_vote_as_long_as_nobody_else_is_there() {
 
 /// A jury with the votes of another.
 fn jury_of(other: &Jury) -> Jury {
-    let mut jury = jury(other.rule.replicas, other.rule.key);
+    let mut jury = jury(other.settings.replicas, other.settings.key);
     jury.set_alone(other.is_by_worker);
     jury.cases.clone_from(&other.cases);
     jury
@@ -278,13 +283,7 @@ fn jury_of(other: &Jury) -> Jury {
 #[test]
 fn nobody_knows_which_ranges_are_drawn() {
     let draw = |key: u64, times: u32| {
-        let rule = VoteRule {
-            replicas: 1,
-            draw_one_in: 4,
-            draw_own_one_in: 0,
-            key,
-        };
-        let mut jury = Jury::new(rule, 4096);
+        let mut jury = drawing(1, 4, key, 4096);
         let units = || (0..4096).map(|head| Unit::Range(Head(head)));
         for unit in units() {
             (0..times).for_each(|_| drop(jury.withdraw(unit)));

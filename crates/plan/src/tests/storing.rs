@@ -439,7 +439,7 @@ fn a_shard_that_could_not_be_written_is_not_done() {
     fail_commit(&mut bench, submission);
     assert_eq!(
         bench.plan.units.state(Unit::Shard(0)),
-        slots::UnitState::Ready
+        units::UnitState::Ready
     );
 }
 
