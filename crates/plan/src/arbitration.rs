@@ -35,8 +35,8 @@ pub(super) struct Arbitrations {
     queue: BTreeMap<Priority, ArbitrationReason>,
     /// Those under way, and whether each draws on a range that was withdrawn since.
     under_way: BTreeMap<Unit, bool>,
-    /// Whether one may have become possible.
-    is_new: bool,
+    /// Whether one may have become possible, so that the next event looks at the queue again.
+    pub(super) is_new: bool,
 }
 
 impl Arbitrations {
@@ -61,11 +61,6 @@ impl Arbitrations {
     /// Whether one more could be begun.
     pub(super) fn has_room(&self) -> bool {
         self.under_way.len() < AT_A_TIME
-    }
-
-    /// Makes the next event look at the queue again.
-    pub(super) fn reconsider(&mut self) {
-        self.is_new = true;
     }
 
     fn insert(&mut self, unit: Unit, cause: ArbitrationReason) {

@@ -19,7 +19,8 @@ use super::{Phase, Plan};
 /// The units that wait for votes.
 #[derive(Debug, Default)]
 pub(super) struct Awaited {
-    since: BTreeMap<Unit, Millis>,
+    /// Drawn ones on which enough agree, and those that are open again.
+    pub(super) since: BTreeMap<Unit, Millis>,
     oldest: BTreeSet<(Millis, Unit)>,
     /// When the plan last looked at all of them.
     reviewed: Millis,
@@ -36,16 +37,6 @@ impl Plan {
         if let Some(since) = self.awaited.since.remove(&unit) {
             self.awaited.oldest.remove(&(since, unit));
         }
-    }
-
-    #[cfg(any(test, feature = "testing"))]
-    pub(super) fn awaited_units(&self) -> impl Iterator<Item = Unit> + '_ {
-        self.awaited.since.keys().copied()
-    }
-
-    /// How many units wait for votes: drawn ones on which enough agree, and those that are open again.
-    pub(super) fn awaited(&self) -> usize {
-        self.awaited.since.len()
     }
 
     /// Has others find a known unit again that has too few finders left.
@@ -108,7 +99,7 @@ impl Plan {
     /// Settles the units on which enough agree and nobody else can vote any more.
     pub(super) fn review(&mut self) {
         self.awaited.reviewed = self.now;
-        self.arbitrations.reconsider();
+        self.arbitrations.is_new = true;
         if self.is_in_company() {
             return;
         }
@@ -138,7 +129,7 @@ impl Plan {
             for unit in self.jury.voted().collect::<Vec<_>>() {
                 self.void_votes(unit, &Rejection::Stopped);
             }
-        } else if self.awaited() > 0 {
+        } else if !self.awaited.since.is_empty() {
             self.review();
         }
     }

@@ -56,7 +56,7 @@ impl Plan {
         assert_eq!(self.queue, queue);
         for (&request, &worker) in &self.requests {
             assert!(self.is_running(), "request {request} waits for nothing");
-            if !self.may_begin(self.offered_until, worker) {
+            if !self.may_begin(worker) {
                 continue;
             }
             let others = self.present.len() - 1;
@@ -239,7 +239,7 @@ impl Plan {
             is_agreed && !self.arbitrations.contains(unit)
         });
         let agreed: BTreeSet<Unit> = agreed.collect();
-        let awaited: BTreeSet<Unit> = self.awaited_units().collect();
+        let awaited: BTreeSet<Unit> = self.awaited.since.keys().copied().collect();
         assert!(agreed.is_subset(&awaited), "{agreed:?} of {awaited:?}");
         for &unit in &awaited {
             assert!(!self.arbitrations.contains(unit));

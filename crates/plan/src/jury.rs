@@ -38,7 +38,7 @@ use chomp_table::rng::mix;
 
 use super::ids::{ParticipantId, SubmissionId, Unit, WorkerId};
 use super::settings::Settings;
-use super::units::UnitContent;
+use super::units::{UnitContent, index};
 
 /// The result of a worker for a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,10 +203,7 @@ impl Jury {
 
     fn place(&mut self, unit: Unit) -> &mut Option<SettledContent> {
         match unit {
-            Unit::Range(head) => {
-                let index = usize::try_from(head.0).expect("a head of the table");
-                &mut self.ranges[index]
-            }
+            Unit::Range(head) => &mut self.ranges[index(head)],
             Unit::Shard(number) => {
                 let index = number as usize;
                 if self.shards.len() <= index {

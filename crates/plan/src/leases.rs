@@ -8,7 +8,7 @@ use super::Plan;
 use super::arbitration::ArbitrationReason;
 use super::attempts::{Attempts, Wish};
 use super::ids::{LeaseId, Millis, ParticipantId, SubmissionId, Unit, WorkerId};
-use super::messages::{Action, Loss, Work};
+use super::messages::{Action, Loss, Task, Work};
 use super::units::{UnitState, priority};
 
 /// The most units of ended leases that are remembered: those of some minutes of a large job, and 10 MB at most.
@@ -120,17 +120,14 @@ impl Work {
 }
 
 impl Plan {
-    /// Leases `work` to a worker. The lease ends when `open_units` of its units are done.
-    pub(super) fn lease(
-        &mut self,
-        now: Millis,
-        worker: WorkerId,
-        work: Work,
-        open_units: usize,
-    ) -> LeaseId {
+    /// Leases units to a worker, ranges of one layer or one shard, until all of them are done.
+    pub(super) fn lease(&mut self, worker: WorkerId, units: &[Unit]) -> Task {
+        let attempt = self.units.failed_attempts(units[0]).saturating_add(1);
+        let work = self.work(units);
         let id = LeaseId(self.next_lease);
         self.next_lease += 1;
-        let deadline = now.plus(self.settings.lease_ms);
+        let lease_ms = self.settings.lease_ms;
+        let deadline = self.now.plus(lease_ms);
         let straggler_ms = self.settings.straggler_ms;
         let slow_after = match work {
             Work::Evaluate { .. } => self.task_time.slow_after(straggler_ms),
@@ -138,18 +135,26 @@ impl Plan {
         };
         let lease = Lease {
             worker,
-            work,
-            open_units,
-            given: now,
+            work: work.clone(),
+            open_units: units.len(),
+            given: self.now,
             deadline,
-            speculate_at: now.plus(slow_after),
+            speculate_at: self.now.plus(slow_after),
             speculates: None,
         };
         self.leases.insert(id, lease);
         self.deadlines.insert((deadline, id));
         self.worker(worker).leases.insert(id);
         self.requeue(worker);
-        id
+        for &unit in units {
+            self.update_attempts(unit, |attempts| attempts.leases.push((id, worker)));
+        }
+        Task {
+            lease: id,
+            attempt,
+            lease_ms,
+            work,
+        }
     }
 
     /// Pretends that this worker held this lease, which has ended unless it stands. For tests.
@@ -178,8 +183,8 @@ impl Plan {
     }
 
     /// Renews the leases of a heartbeat, and tells the worker which of them do not stand any more.
-    pub(super) fn renewed(&mut self, now: Millis, worker: WorkerId, leases: Vec<LeaseId>) {
-        let deadline = now.plus(self.settings.lease_ms);
+    pub(super) fn renewed(&mut self, worker: WorkerId, leases: Vec<LeaseId>) {
+        let deadline = self.now.plus(self.settings.lease_ms);
         let mut lost = Vec::new();
         // After a fault nothing is taken any more.
         let is_over = self.is_faulty();
@@ -207,19 +212,15 @@ impl Plan {
     pub(super) fn failed(&mut self, worker: WorkerId, lease: LeaseId, reason: String) {
         if self.holds(worker, lease) {
             self.note_idled(worker);
-            let name = self.name(worker);
-            let loss = Loss::Failed {
-                worker: name,
-                reason,
-            };
-            self.end_lease(lease, Some(&loss));
+            let worker = self.name(worker);
+            self.end_lease(lease, Some(&Loss::Failed { worker, reason }));
         }
     }
 
     /// Ends the leases whose time is over.
-    pub(super) fn expire(&mut self, now: Millis) {
+    pub(super) fn expire(&mut self) {
         while let Some(&(deadline, lease)) = self.deadlines.first()
-            && deadline <= now
+            && deadline <= self.now
         {
             let silent = self.leases[&lease].worker;
             // A worker that does not say that it works is not waited for.
@@ -232,9 +233,9 @@ impl Plan {
 
     /// Has the coordinator compute the units that a participant failed at, and that no other took for as long as a
     /// lease lasts.
-    pub(super) fn arbitrate_left_over(&mut self, now: Millis) {
+    pub(super) fn arbitrate_left_over(&mut self) {
         while let Some(due) = self.next_left_over()
-            && due <= now
+            && due <= self.now
             && let Some((_, unit)) = self.left_over.pop_first()
         {
             let is_open = self.units.contains(unit) && self.is_open(unit);

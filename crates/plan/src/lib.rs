@@ -320,39 +320,43 @@ impl Plan {
     /// acknowledge what may not be durable.
     pub fn handle(&mut self, now: Millis, event: Event) -> Vec<Action> {
         // A clock that goes back counts as one that stands.
-        let now = self.now.max(now);
-        self.now = now;
+        self.now = self.now.max(now);
         if let Some(worker) = event.sender() {
-            self.heard(now, worker);
+            self.heard(worker);
         }
         let was_in_doubt = self.are_ranges_in_doubt();
-        self.dispatch(now, event);
+        self.dispatch(event);
         if !self.is_running() {
             self.end_votes();
         }
-        self.review_for_debtors();
+        if std::mem::take(&mut self.patience.has_new_debtor) {
+            self.review();
+        }
         self.advance_stirred();
         // Shards may be merged after the last doubt.
         self.requests_dirty |= was_in_doubt && !self.are_ranges_in_doubt();
         self.advance_arbitrations();
         self.advance_publication();
-        self.answer_requests(now);
+        self.answer_requests();
         std::mem::take(&mut self.out)
     }
 
-    fn dispatch(&mut self, now: Millis, event: Event) {
+    fn dispatch(&mut self, event: Event) {
         match event {
             Event::Joined {
                 worker,
                 name,
                 threads,
-            } => self.joined(now, worker, name, threads),
+            } => self.joined(worker, name, threads),
             Event::Left { worker } => self.left(worker),
-            Event::Revoked { participant } => self.revoked(participant),
-            Event::Readmitted { participant } => self.readmitted(participant),
+            Event::Revoked { participant } => {
+                let worker = self.some_worker(participant);
+                self.quarantine(worker, QuarantineReason::Revoked);
+            }
+            Event::Readmitted { participant } => drop(self.outcasts.remove(&participant)),
             Event::Wanted { request, worker } => self.wanted(request, worker),
             Event::Withdrawn { request } => self.withdrawn(request),
-            Event::Renewed { worker, leases } => self.renewed(now, worker, leases),
+            Event::Renewed { worker, leases } => self.renewed(worker, leases),
             Event::Returned { worker, lease } => self.returned(worker, lease),
             Event::Failed {
                 worker,
@@ -399,10 +403,10 @@ impl Plan {
                 self.shards_lost(&shards);
             }
             Event::Tick => {
-                self.expire(now);
-                self.forget_silent(now);
+                self.expire();
+                self.forget_silent();
                 self.review();
-                self.arbitrate_left_over(now);
+                self.arbitrate_left_over();
             }
             Event::Shutdown => {
                 if self.phase == Phase::Running {

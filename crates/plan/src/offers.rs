@@ -43,16 +43,14 @@ impl Plan {
         let Some(worker) = self.requests.remove(&request) else {
             return;
         };
-        let entry = self.workers.get_mut(&worker);
-        let entry = entry.expect("requests go with their worker");
-        entry.requests.remove(&request);
+        self.worker(worker).requests.remove(&request);
         self.requeue(worker);
     }
 
     /// Answers the requests that need not wait any longer.
-    pub(super) fn answer_requests(&mut self, now: Millis) {
+    pub(super) fn answer_requests(&mut self) {
         let answer = match &self.phase {
-            Phase::Running => return self.offer_tasks(now),
+            Phase::Running => return self.offer_tasks(),
             Phase::Finished => LeaseAnswer::Finished,
             Phase::Stopped(reason) => LeaseAnswer::Stopped {
                 reason: reason.clone(),
@@ -66,38 +64,37 @@ impl Plan {
         }
     }
 
-    fn offer_tasks(&mut self, now: Millis) {
+    fn offer_tasks(&mut self) {
         let became_slow = (
             Bound::Excluded((self.offered_until, LeaseId(u64::MAX))),
-            Bound::Included((now, LeaseId(u64::MAX))),
+            Bound::Included((self.now, LeaseId(u64::MAX))),
         );
         if self.unspeculated.range(became_slow).next().is_some() {
             self.requests_dirty = true;
         }
-        let is_due = |at: Option<Millis>| at.is_some_and(|at| at <= now);
-        self.requests_dirty |= is_due(self.next_patience());
-        self.offered_until = now;
+        self.requests_dirty |= self.next_patience().is_some_and(|at| at <= self.now);
+        self.offered_until = self.now;
         while let Some(worker) = self.recheck_workers.pop_first() {
             while let Some(entry) = self.workers.get(&worker)
                 && let Some(&request) = entry.requests.first()
-                && self.serve(now, request, worker)
+                && self.serve(request, worker)
             {}
         }
         // When a worker gets a unit, a worker that failed at it may be allowed to try again.
         while std::mem::take(&mut self.requests_dirty) {
             let mut looked_at = Bound::Unbounded;
             while let Some(&next) = self.queue.range((looked_at, Bound::Unbounded)).next()
-                && self.has_offers(now, !next.is_busy)
+                && self.has_offers(!next.is_busy)
             {
                 looked_at = Bound::Excluded(next);
-                self.serve(now, next.request, next.worker);
+                self.serve(next.request, next.worker);
             }
         }
     }
 
     /// Whether there may be a task for workers that would `idle`, or for all. It may return true though there is none.
-    fn has_offers(&self, now: Millis, idle: bool) -> bool {
-        self.ready.is_wanted(idle, self.below()) || self.slow_leases(now).next().is_some()
+    fn has_offers(&self, idle: bool) -> bool {
+        self.ready.is_wanted(idle, self.below()) || self.slow_leases().next().is_some()
     }
 
     /// The layer below which work may be given out: no shard is merged while some range is in doubt.
@@ -110,12 +107,12 @@ impl Plan {
     }
 
     /// Answers a request if there is a task for its worker. Returns whether there is.
-    fn serve(&mut self, now: Millis, request: RequestId, worker: WorkerId) -> bool {
-        if !self.may_begin(now, worker) {
+    fn serve(&mut self, request: RequestId, worker: WorkerId) -> bool {
+        if !self.may_begin(worker) {
             return false;
         }
-        let task = self.offer_units(now, worker);
-        let Some(task) = task.or_else(|| self.speculate(now, worker)) else {
+        let task = self.offer_units(worker);
+        let Some(task) = task.or_else(|| self.speculate(worker)) else {
             return false;
         };
         self.withdrawn(request);
@@ -125,35 +122,19 @@ impl Plan {
         true
     }
 
-    fn offer_units(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
+    fn offer_units(&mut self, worker: WorkerId) -> Option<Task> {
         let units = self.cut_task(worker)?;
         for &unit in &units {
-            let priority = priority(unit);
-            self.ready.fresh.claim(worker, priority);
+            self.ready.fresh.claim(worker, priority(unit));
         }
-        let task = self.offer(now, worker, &units);
+        let task = self.lease(worker, &units);
         let speculate_at = self.leases[&task.lease].speculate_at;
         self.unspeculated.insert((speculate_at, task.lease));
         Some(task)
     }
 
-    /// Leases units: ranges of one layer, or one shard.
-    fn offer(&mut self, now: Millis, worker: WorkerId, units: &[Unit]) -> Task {
-        let attempt = self.units.failed_attempts(units[0]).saturating_add(1);
-        let work = self.work(units);
-        let lease = self.lease(now, worker, work.clone(), units.len());
-        for &unit in units {
-            self.update_attempts(unit, |attempts| attempts.leases.push((lease, worker)));
-        }
-        Task {
-            lease,
-            attempt,
-            lease_ms: self.settings.lease_ms,
-            work,
-        }
-    }
-
-    fn work(&self, units: &[Unit]) -> Work {
+    /// The work of a task for units: ranges of one layer, or one shard.
+    pub(super) fn work(&self, units: &[Unit]) -> Work {
         if let Unit::Shard(shard) = units[0] {
             let (head, skip) = self.units.shards.start(shard);
             let written = self.jury.file(units[0]);
@@ -204,36 +185,30 @@ impl Plan {
     }
 
     /// Speculative execution: gives `worker`, which would have nothing to do, the work of another one that is slow.
-    fn speculate(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
+    fn speculate(&mut self, worker: WorkerId) -> Option<Task> {
         let others = self.others();
         let below = self.below();
-        let (lease, units) = self.slow_leases(now).find_map(|(speculate_at, id)| {
-            let lease = self.leases.get(&id)?;
-            let units: Vec<Unit> = lease
-                .work
-                .units()
-                .filter(|&unit| {
-                    self.is_open(unit)
-                        && priority(unit).0 < below
-                        && self
-                            .ready
-                            .may_speculate(worker, others, unit, self.wish(unit))
-                })
-                .collect();
-            (!units.is_empty()).then_some(((speculate_at, id), units))
+        let may = |unit: &Unit| {
+            let is_offered = self.is_open(*unit) && priority(*unit).0 < below;
+            let may = |wish| self.ready.may_speculate(worker, others, *unit, wish);
+            is_offered && may(self.wish(*unit))
+        };
+        let (lease, units) = self.slow_leases().find_map(|slow| {
+            let units: Vec<Unit> = self.leases[&slow.1].work.units().filter(may).collect();
+            (!units.is_empty()).then_some((slow, units))
         })?;
         // While that stands neither of the two leases gets another speculative one.
         self.unspeculated.remove(&lease);
-        let task = self.offer(now, worker, &units);
+        let task = self.lease(worker, &units);
         let speculative = self.leases.get_mut(&task.lease).expect("it was just given");
         speculative.speculates = Some(lease.1);
         Some(task)
     }
 
     /// The slow leases that have no speculative second one, the slowest first.
-    fn slow_leases(&self, now: Millis) -> impl Iterator<Item = (Millis, LeaseId)> {
+    fn slow_leases(&self) -> impl Iterator<Item = (Millis, LeaseId)> {
         let leases = self.unspeculated.iter().copied();
-        leases.take_while(move |&(speculate_at, _)| speculate_at <= now)
+        leases.take_while(|&(speculate_at, _)| speculate_at <= self.now)
     }
 
     /// When the next lease becomes slow, if a request waits.

@@ -27,8 +27,9 @@ const WAIT_MS: u64 = 100;
 #[derive(Debug, Default)]
 pub(super) struct Credits {
     accounts: BTreeMap<ParticipantId, Account>,
-    /// Whether a participant came to owe something since the units that wait for votes were looked at.
-    has_new_debtor: bool,
+    /// Whether a participant came to owe something since the units that wait for votes were looked at: it is not counted
+    /// on any more.
+    pub(super) has_new_debtor: bool,
 }
 
 #[derive(Debug)]
@@ -52,12 +53,6 @@ impl Credits {
     fn of(&self, participant: ParticipantId) -> Option<&Account> {
         let account = self.accounts.get(&participant);
         account.filter(|account| account.credit < 0)
-    }
-
-    /// When the first participant need not wait any more, after `then`.
-    fn next_after(&self, then: Millis) -> Option<Millis> {
-        let ends = self.accounts.values().map(|account| account.until);
-        ends.filter(|&until| until > then).min()
     }
 }
 
@@ -89,22 +84,15 @@ impl Plan {
     }
 
     /// Whether this worker may have a task now, as far as its participant's credit is concerned.
-    pub(super) fn may_begin(&self, now: Millis, worker: WorkerId) -> bool {
+    pub(super) fn may_begin(&self, worker: WorkerId) -> bool {
         let own = worker.participant;
-        let may_again = |account: &Account| account.until <= now && self.has_no_task(own);
+        let may_again = |account: &Account| account.until <= self.now && self.has_no_task(own);
         !self.owes(own) || self.patience.of(own).is_none_or(may_again)
     }
 
     /// Whether a participant has to wait between tasks. It is not counted on for votes.
     pub(super) fn owes(&self, participant: ParticipantId) -> bool {
         self.present.len() > 1 && self.patience.of(participant).is_some()
-    }
-
-    /// Looks at the units that wait for votes of participants that have to wait themselves now.
-    pub(super) fn review_for_debtors(&mut self) {
-        if std::mem::take(&mut self.patience.has_new_debtor) {
-            self.review();
-        }
     }
 
     fn has_no_task(&self, participant: ParticipantId) -> bool {
@@ -124,6 +112,8 @@ impl Plan {
         if self.requests.is_empty() || !self.is_running() {
             return None;
         }
-        self.patience.next_after(self.offered_until)
+        let accounts = self.patience.accounts.values();
+        let ends = accounts.map(|account| account.until);
+        ends.filter(|&until| until > self.offered_until).min()
     }
 }

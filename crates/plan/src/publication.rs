@@ -27,7 +27,11 @@ impl Plan {
             self.advance_arbitrations();
         }
         if self.units.shards.is_complete() {
-            let of_strangers = self.found_by_a_stranger();
+            // Those that one participant alone has found, who is not the owner of the table.
+            let finders = |number: u32| self.jury.finders(Unit::Shard(number));
+            let is_of_one =
+                |number: &u32| matches!(finders(*number), [one] if *one != ParticipantId::OWNER);
+            let of_strangers: Vec<u32> = self.units.shards.numbers().filter(is_of_one).collect();
             for &number in &of_strangers {
                 self.rewrite(number);
             }
@@ -37,14 +41,6 @@ impl Plan {
             self.publishing = true;
             self.out.push(Action::Publish);
         }
-    }
-
-    /// The shards that one participant alone has found, who is not the owner of the table.
-    fn found_by_a_stranger(&self) -> Vec<u32> {
-        let finders = |number: u32| self.jury.finders(Unit::Shard(number));
-        let is_of_one =
-            |number: &u32| matches!(finders(*number), [one] if *one != ParticipantId::OWNER);
-        self.units.shards.numbers().filter(is_of_one).collect()
     }
 
     /// Cuts the table. Shards that are durable already are committed.

@@ -15,7 +15,7 @@ use crate::forecast::JobWork;
 
 use super::messages::PlanError;
 use super::settings::Settings;
-use super::units::{Slot, UnitState};
+use super::units::{Slot, UnitState, index};
 
 /// The end of a list of watchers.
 const NOBODY: u32 = u32::MAX;
@@ -310,11 +310,6 @@ impl RangeStates {
         let of_each = done.iter().map(|&&head| losing(head));
         assert_eq!(self.losing, of_each.sum::<u64>());
     }
-}
-
-/// Where a head is kept: heads of a table are the numbers from 0.
-fn index(head: Head) -> usize {
-    usize::try_from(head.0).expect("a head of the table, of at most HEAD_BITS_MAX bits")
 }
 
 fn as_u32(layers: usize) -> u32 {

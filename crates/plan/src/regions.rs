@@ -23,7 +23,7 @@ const REGION_BITS: u32 = 9;
 pub(super) struct Fresh {
     /// The bits of a head that do not say which region it is in.
     shift: u32,
-    all: BTreeSet<Priority>,
+    pub(super) all: BTreeSet<Priority>,
     /// The units of `all` by the owners of their regions.
     piles: BTreeMap<Option<WorkerId>, BTreeSet<Priority>>,
     owners: BTreeMap<u64, WorkerId>,
@@ -127,10 +127,6 @@ impl Fresh {
         };
         let first = pile.and_then(BTreeSet::first);
         first.is_some_and(|priority| priority.0 < below)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = Priority> + '_ {
-        self.all.iter().copied()
     }
 
     #[cfg(any(test, feature = "testing"))]

@@ -124,9 +124,7 @@ impl Settings {
     ///
     /// [`PlanError::TooManyRanges`].
     pub fn check(&self) -> Result<(), PlanError> {
-        let Settings {
-            range_bits, size, ..
-        } = *self;
+        let (range_bits, size) = (self.range_bits, self.size);
         if self.head_bits() > HEAD_BITS_MAX {
             return Err(PlanError::TooManyRanges { range_bits, size });
         }

@@ -440,7 +440,7 @@ impl Plan {
                 }
             }
         }
-        self.arbitrations.reconsider();
+        self.arbitrations.is_new = true;
         if !withdrawn.is_empty() {
             self.pending_mut(submission).rejection = Some(Rejection::Stale);
             self.out.push(Action::Withdraw { heads: withdrawn });

@@ -10,6 +10,11 @@ use super::shards::ShardStates;
 /// The layer of shards: above all layers of ranges.
 pub(super) const SHARDS: u32 = u32::MAX - 1;
 
+/// Where a head is kept: heads of a table are the numbers from 0.
+pub(crate) fn index(head: Head) -> usize {
+    usize::try_from(head.0).expect("a head of the table, of at most HEAD_BITS_MAX bits")
+}
+
 /// Where a unit stands in the order of work: low layers first, and shards last.
 pub(super) type Priority = (u32, u64);
 

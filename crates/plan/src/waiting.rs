@@ -16,9 +16,9 @@ impl Plan {
             )),
             Phase::Running if !self.leases.is_empty() => None,
             Phase::Running if self.workers.is_empty() => Some("no worker is there".to_owned()),
-            Phase::Running if self.awaited() > 0 => Some(format!(
+            Phase::Running if !self.awaited.since.is_empty() => Some(format!(
                 "{} ranges wait for another participant to find the same",
-                self.awaited()
+                self.awaited.since.len()
             )),
             Phase::Running if !self.is_quiet() => None,
             Phase::Running if self.ready.is_shared() && replicas > 1 => Some(format!(

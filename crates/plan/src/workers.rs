@@ -56,7 +56,7 @@ pub(super) struct Outcast {
 }
 
 impl Plan {
-    pub(super) fn joined(&mut self, now: Millis, worker: WorkerId, name: String, threads: u32) {
+    pub(super) fn joined(&mut self, worker: WorkerId, name: String, threads: u32) {
         if self.quarantine_reason(worker).is_some() {
             return;
         }
@@ -71,7 +71,7 @@ impl Plan {
         entry.name = name;
         self.threads = self.threads - u64::from(before) + u64::from(threads);
         self.requeue(worker);
-        self.heard(now, worker);
+        self.heard(worker);
         if is_new {
             self.company_changed();
         }
@@ -117,11 +117,11 @@ impl Plan {
     }
 
     /// Notes that a worker is there.
-    pub(super) fn heard(&mut self, now: Millis, worker: WorkerId) {
+    pub(super) fn heard(&mut self, worker: WorkerId) {
         if let Some(entry) = self.workers.get_mut(&worker) {
             self.silences.remove(&(entry.heard, worker));
-            self.silences.insert((now, worker));
-            entry.heard = now;
+            self.silences.insert((self.now, worker));
+            entry.heard = self.now;
         }
     }
 
@@ -136,9 +136,9 @@ impl Plan {
     }
 
     /// Forgets the workers that have fallen silent. Their leases have ended long before.
-    pub(super) fn forget_silent(&mut self, now: Millis) {
+    pub(super) fn forget_silent(&mut self) {
         while let Some(&(heard, worker)) = self.silences.first()
-            && heard.plus(self.settings.silence_ms) <= now
+            && heard.plus(self.settings.silence_ms) <= self.now
         {
             self.left(worker);
         }
@@ -183,12 +183,6 @@ impl Plan {
             .unwrap_or_else(|| format!("number {worker}, which has left"))
     }
 
-    /// Quarantines a participant whose credential was taken back.
-    pub(super) fn revoked(&mut self, participant: ParticipantId) {
-        let worker = self.some_worker(participant);
-        self.quarantine(worker, QuarantineReason::Revoked);
-    }
-
     /// A worker of this participant: one that is there, if any is.
     pub(super) fn some_worker(&self, participant: ParticipantId) -> WorkerId {
         let mut here = self.workers.range(WorkerId::all_of(participant));
@@ -197,11 +191,6 @@ impl Plan {
             participant,
             number: 0,
         })
-    }
-
-    /// Forgets why a participant is not trusted: the owner of the table trusts it again.
-    pub(super) fn readmitted(&mut self, participant: ParticipantId) {
-        self.outcasts.remove(&participant);
     }
 
     /// Excludes a participant for what this worker of it did. Its leases go to others, and its votes do not count.

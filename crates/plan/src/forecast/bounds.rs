@@ -9,6 +9,7 @@ use chomp_table::{Head, head, sources};
 
 use super::{Costs, Forecast, HEADER_BYTES, as_f64, losing_total};
 use crate::Settings;
+use crate::units::index;
 
 /// The ratio of the times to restore and to encode a losing position: 17 ns and 2.5 ns, measured.
 const RESTORED_PER_ENCODED: f64 = 7.0;
@@ -288,10 +289,6 @@ fn most_kept(forecast: &Forecast, layers: usize, last_use: impl Iterator<Item = 
         Some(*kept)
     });
     kept.max().unwrap_or(0).cast_unsigned()
-}
-
-fn index(head: Head) -> usize {
-    usize::try_from(head.0).expect("a head of the table")
 }
 
 /// The number of tasks into which `left` ranges of a layer are cut, if all are ready.

@@ -24,6 +24,8 @@ mod work;
 use chomp_table::sources::starts;
 use chomp_table::{Head, RangeBits};
 
+use crate::units::index;
+
 pub use bounds::{Cluster, CostBounds, CriticalPath, HASH};
 pub use costs::Costs;
 pub use work::JobWork;
@@ -92,8 +94,7 @@ impl Forecast {
     ///
     /// If the head is not of this table.
     pub fn losing(&self, head: Head) -> f64 {
-        let index = usize::try_from(head.0).expect("a head of the table");
-        self.losing[index]
+        self.losing[index(head)]
     }
 
     /// How many positions of its sources the evaluation of a range puts into bitmaps, one by one.

@@ -248,37 +248,6 @@ fn two_finders_settle_every_sequence_by_the_rule() {
     every_sequence(2, 5);
 }
 
-/// While only one participant is there its workers vote, and then another comes.
-#[test]
-fn workers_vote_as_long_as_nobody_else_is_there() {
-    let [drawn, _] = UNITS;
-    let mut jury = jury(1, key());
-    assert!(jury.set_alone(true) && !jury.set_alone(true));
-    let vote = |number: u64| Vote {
-        worker: WorkerId::new(1, number),
-        content: content(1),
-        submission: SubmissionId(number),
-    };
-    assert!(jury.vote(drawn, vote(1), false) && !jury.vote(drawn, vote(1), false));
-    assert_eq!(jury.standing(drawn), Standing::Agreed);
-    let mut company = jury_of(&jury);
-    assert!(jury.vote(drawn, vote(2), false));
-    assert_eq!(jury.standing(drawn), Standing::Settled(content(1)));
-    let (_, finders, votes) = jury.settle(drawn, None);
-    assert_eq!((finders.len(), votes.len()), (1, 2));
-    assert!(company.set_alone(false));
-    assert!(!company.vote(drawn, vote(2), false));
-    assert_eq!(company.standing(drawn), Standing::Agreed);
-}
-
-/// A jury with the votes of another.
-fn jury_of(other: &Jury) -> Jury {
-    let mut jury = jury(other.settings.replicas, other.settings.key);
-    jury.set_alone(other.is_by_worker);
-    jury.cases.clone_from(&other.cases);
-    jury
-}
-
 /// Which ranges are drawn depends on the key, and is another matter when one was withdrawn.
 #[test]
 fn nobody_knows_which_ranges_are_drawn() {
@@ -340,21 +309,4 @@ fn whoever_speaks_of_a_forged_file_is_a_liar() {
         [liars(&jury, false), liars(&jury, true)],
         [vec![c], vec![c]]
     );
-}
-
-/// One unit of each of the first results of a newcomer is drawn whatever the hash says.
-#[test]
-fn what_a_newcomer_found_needs_one_more() {
-    let [_, plain] = UNITS;
-    let mut jury = jury(1, key());
-    assert!(UNITS.contains(&jury.of_newcomer(UNITS.into_iter()).unwrap()));
-    let vote = |worker: usize| Vote {
-        worker: WORKERS[worker],
-        content: content(1),
-        submission: SubmissionId(worker as u64),
-    };
-    jury.vote(plain, vote(0), true);
-    assert_eq!(jury.standing(plain), Standing::Agreed);
-    jury.vote(plain, vote(1), false);
-    assert_eq!(jury.standing(plain), Standing::Settled(content(1)));
 }
