@@ -109,21 +109,28 @@ fn slow_after(straggler_ms: u64, bits: u32) -> Settings {
 
 /// The task of the only action.
 fn only_task(actions: &[Action]) -> &Task {
-    let [action] = actions else {
-        panic!("{actions:?}");
-    };
-    given(action)
+    assert_eq!(actions.len(), 1, "{actions:?}");
+    given(&actions[0])
 }
 
 /// The task that an action gives.
 fn given(action: &Action) -> &Task {
+    task_of(action).unwrap_or_else(|| panic!("no task: {action:?}"))
+}
+
+fn task_of(action: &Action) -> Option<&Task> {
     match action {
         Action::Answer {
             answer: LeaseAnswer::Task(task),
             ..
-        } => task,
-        other => panic!("no task: {other:?}"),
+        } => Some(task),
+        _ => None,
     }
+}
+
+/// The first task that actions give, if they give one.
+fn some_task(actions: &[Action]) -> Option<Task> {
+    actions.iter().find_map(task_of).cloned()
 }
 
 /// A plan under test: every step checks the invariants.
@@ -136,36 +143,38 @@ struct Bench {
 
 impl Bench {
     fn new(settings: Settings, done: &[RangeSummary]) -> Bench {
-        let (bench, actions) = Bench::with(settings, done, &[]);
+        let (bench, actions) = Bench::resumed(settings, &past(done.to_vec(), &[]));
         assert_eq!(actions, []);
         bench
-    }
-
-    fn with(
-        settings: Settings,
-        done: &[RangeSummary],
-        shards: &[(u32, Digest)],
-    ) -> (Bench, Vec<Action>) {
-        let past = Past {
-            ranges: done.to_vec(),
-            shards: shards.to_vec(),
-            ..Past::default()
-        };
-        Bench::resumed(settings, &past)
     }
 
     fn resumed(settings: Settings, past: &Past) -> (Bench, Vec<Action>) {
         let (plan, actions) = Plan::new(settings, past).unwrap();
         plan.check_invariants();
-        (
-            Bench {
-                plan,
-                now: 0,
-                requests: 0,
-                submissions: 0,
-            },
-            actions,
-        )
+        let bench = Bench {
+            plan,
+            now: 0,
+            requests: 0,
+            submissions: 0,
+        };
+        (bench, actions)
+    }
+
+    fn with_shards(
+        settings: Settings,
+        done: &[RangeSummary],
+        shards: &[(u32, Digest)],
+    ) -> (Bench, Vec<Action>) {
+        let past = Past {
+            shards: shards.to_vec(),
+            ..past(done.to_vec(), &[])
+        };
+        Bench::resumed(settings, &past)
+    }
+
+    /// The ranges of 14 bits are done, and no shard.
+    fn to_merge(settings: Settings) -> Bench {
+        Bench::new(settings, &summaries(0..4))
     }
 
     /// All layers below `layer` of a table of `bits` bits are done.
@@ -202,6 +211,10 @@ impl Bench {
         self.tell(Event::Left { worker })
     }
 
+    fn is_out(&self, worker: WorkerId) -> bool {
+        self.plan.quarantine_reason(worker).is_some()
+    }
+
     fn revoke(&mut self, participant: ParticipantId) -> Vec<Action> {
         self.tell(Event::Revoked { participant })
     }
@@ -222,9 +235,8 @@ impl Bench {
     fn task(&mut self, worker: WorkerId) -> Task {
         let actions = self.want(worker);
         let task = only_task(&actions).clone();
-        let request = RequestId(self.requests);
         let answer = LeaseAnswer::Task(task.clone());
-        assert_eq!(actions, [Action::Answer { request, answer }]);
+        assert_eq!(actions, [answered(self.requests, answer)]);
         task
     }
 
@@ -313,10 +325,10 @@ impl Bench {
 
     /// The record of a range is lost.
     fn lose(&mut self, head: u64) -> Vec<Action> {
-        let digest = summary(head).digest;
-        let head = Head(head);
+        let RangeSummary { head, digest, .. } = summary(head);
+        let worker = A;
         self.tell(Event::Lost {
-            worker: A,
+            worker,
             head,
             digest,
         })
@@ -324,28 +336,42 @@ impl Bench {
 
     /// The coordinator has evaluated a range itself.
     fn arbitrate(&mut self, range: RangeSummary) -> (SubmissionId, Vec<Action>) {
-        let submission = self.new_submission();
-        let event = Event::Arbitrated {
-            submission,
-            unit: Unit::Range(range.head),
-            range: Some(range),
-            digest: range.digest,
-            is_forged: false,
-        };
-        (submission, self.tell(event))
+        self.arbitrated(Unit::Range(range.head), Some(range), range.digest, false)
     }
 
     /// The coordinator has merged a shard itself.
     fn arbitrate_shard(&mut self, shard: u32, is_forged: bool) -> (SubmissionId, Vec<Action>) {
+        self.arbitrated(Unit::Shard(shard), None, shard_digest(shard), is_forged)
+    }
+
+    fn arbitrated(
+        &mut self,
+        unit: Unit,
+        range: Option<RangeSummary>,
+        digest: Digest,
+        is_forged: bool,
+    ) -> (SubmissionId, Vec<Action>) {
         let submission = self.new_submission();
         let event = Event::Arbitrated {
             submission,
-            unit: Unit::Shard(shard),
-            range: None,
-            digest: shard_digest(shard),
+            unit,
+            range,
+            digest,
             is_forged,
         };
         (submission, self.tell(event))
+    }
+
+    /// The coordinator cannot compute a unit itself.
+    fn fail_arbitration(&mut self, unit: Unit, reason: &str) -> Vec<Action> {
+        let reason = reason.to_owned();
+        self.tell(Event::ArbitrationFailed { unit, reason })
+    }
+
+    /// A result could not be written.
+    fn fail_commit(&mut self, submission: SubmissionId) -> Vec<Action> {
+        let reason = "disk full".to_owned();
+        self.tell(Event::CommitFailed { submission, reason })
     }
 
     /// Hands in a result after which something is written: this result, or the first that found the same.
@@ -394,10 +420,25 @@ fn to_heads(heads: &[u64]) -> Vec<Head> {
     heads.iter().copied().map(Head).collect()
 }
 
+/// What an earlier coordinator left: ranges, and who found what.
+fn past(ranges: Vec<RangeSummary>, found: &[(Unit, Found)]) -> Past {
+    Past {
+        ranges,
+        found: found.iter().cloned().collect(),
+        ..Past::default()
+    }
+}
+
 /// A settled unit with its finders and needed votes.
 fn found(unit: Unit, finders: &[WorkerId], needed: u32) -> (Unit, Found) {
     let finders = finders.iter().map(|worker| worker.participant).collect();
     (unit, Found { finders, needed })
+}
+
+/// The first ranges of layer 12 of a table of 20 bits.
+fn of_layer_12(count: usize) -> Vec<u64> {
+    let layers = head::layers(20, settings(20).range_bits);
+    layers[12][..count].iter().map(|head| head.0).collect()
 }
 
 fn range(head: u64) -> Unit {

@@ -18,6 +18,12 @@ pub(super) fn publish() -> Action {
     Action::Publish
 }
 
+/// A request is answered.
+pub(super) fn answered(request: u64, answer: LeaseAnswer) -> Action {
+    let request = RequestId(request);
+    Action::Answer { request, answer }
+}
+
 pub(super) fn forget(submission: SubmissionId) -> Action {
     Action::Forget { submission }
 }

@@ -14,42 +14,6 @@ fn delivered(lie: bool) -> Bench {
 }
 
 #[test]
-fn another_content_than_the_committed_one_is_a_lie() {
-    let mut bench = delivered(false);
-    let (bad, actions) = bench.submit(B, LeaseId(9), vec![summary(3), wrong(4)]);
-    assert_eq!(actions, [noted(bad), arbitrate(4)]);
-    let (own, actions) = bench.arbitrate(summary(4));
-    let last = [confirmed(4), quarantine(B, 4), forget(own), forget(bad)];
-    assert_eq!(actions, last);
-    assert_eq!(bench.plan.quarantine_reason(B), Some(&lied(4)));
-    assert_eq!(*bench.plan.phase(), Phase::Running);
-}
-
-#[test]
-fn a_committed_lie_is_withdrawn_and_the_truth_written() {
-    let mut bench = delivered(true);
-    let (honest, actions) = bench.submit(B, LeaseId(9), vec![summary(4)]);
-    assert_eq!(actions, [noted(honest), arbitrate(4)]);
-    let (own, actions) = bench.arbitrate(summary(4));
-    let heads = to_heads(&[4]);
-    // The other results of A are checked after that.
-    let expected = [
-        Action::Withdraw { heads },
-        quarantine(A, 4),
-        commit_by(own, &[4], &[]),
-        forget(honest),
-        arbitrate(3),
-    ];
-    assert_eq!(actions, expected);
-    assert_eq!(bench.plan.quarantine_reason(B), None);
-    assert_eq!(bench.plan.progress().ranges_done, 4);
-    assert_eq!(bench.committed(own), [accepted(own)]);
-    assert_eq!(bench.plan.progress().ranges_done, 5);
-    let (own, actions) = bench.arbitrate(summary(3));
-    assert_eq!(actions, [confirmed(3), forget(own)]);
-}
-
-#[test]
 fn another_count_is_another_content() {
     for range in [
         RangeSummary {
@@ -65,102 +29,6 @@ fn another_count_is_another_content() {
         let (_, actions) = bench.submit(B, LeaseId(9), vec![range]);
         assert_eq!(actions[1], arbitrate(4));
     }
-}
-
-#[test]
-fn what_is_being_written_is_compared_too() {
-    let mut bench = Bench::at_layer(settings(16), 3);
-    let writing = bench.begin_commit(A, LeaseId(9), &[3]);
-    let (bad, actions) = bench.submit(B, LeaseId(9), vec![wrong(3)]);
-    assert_eq!(actions, []);
-    let told = [accepted(writing), noted(bad), arbitrate(3)];
-    assert_eq!(bench.committed(writing), told);
-    let (_, actions) = bench.arbitrate(summary(3));
-    assert_eq!(actions[..2], [confirmed(3), quarantine(B, 3)]);
-}
-
-#[test]
-fn nobody_is_given_what_is_in_doubt() {
-    let mut bench = Bench::at_layer(two_replicas(16), 3);
-    bench.join_all(&[A, B]);
-    bench.submit(A, LeaseId(0), vec![wrong(3)]);
-    bench.submit(B, LeaseId(0), vec![summary(3)]);
-    bench.join(WorkerId::only(3), 1);
-    assert_eq!(heads(&bench.task(WorkerId::only(3))), to_heads(&[4]));
-    assert_eq!(bench.want(WorkerId::only(3)), []);
-    let (own, actions) = bench.arbitrate(summary(3));
-    assert_eq!(actions[..2], [quarantine(A, 3), commit_by(own, &[3], &[])]);
-    let (late, actions) = bench.submit(B, LeaseId(0), vec![summary(3)]);
-    assert_eq!(actions, []);
-    assert_eq!(bench.committed(own)[..2], [accepted(own), duplicate(late)]);
-}
-
-#[test]
-fn nothing_is_published_while_something_is_in_doubt() {
-    let (mut bench, actions) = Bench::with(settings(14), &summaries(0..4), &[]);
-    assert_eq!(actions, []);
-    bench.join_all(&[A, B]);
-    let task = bench.task(A);
-    bench.submit(B, LeaseId(0), vec![wrong(3)]);
-    // No other shard is given out meanwhile.
-    bench.give_back(A, task.lease);
-    assert_eq!(bench.want(A), []);
-    let (own, actions) = bench.arbitrate(summary(3));
-    let [_, quarantined, forgotten, _, Action::Answer { answer, .. }] = actions.as_slice() else {
-        panic!("{actions:?}");
-    };
-    assert_eq!((quarantined, forgotten), (&quarantine(B, 3), &forget(own)));
-    assert!(matches!(answer, LeaseAnswer::Task(task) if matches!(task.work, Work::Merge { .. })));
-}
-
-#[test]
-fn a_wrong_shard_is_merged_by_the_coordinator_and_written_over() {
-    let shards = [(0, Digest([1; 32]))];
-    let (mut bench, _) = Bench::with(shards_of(4, 14), &summaries(0..4), &shards);
-    bench.join(A, 1);
-    let (bad, actions) = bench.merge(A, LeaseId(9), 0, shard_digest(0));
-    let unit = Unit::Shard(0);
-    assert_eq!(actions, [noted(bad), arbitrate_shard(0, Some(bad))]);
-    let (submission, actions) = bench.arbitrate_shard(0, false);
-    assert_eq!(actions[0], commit_units(submission, &[unit], &[]));
-    assert_eq!(bench.plan.quarantine_reason(A), None);
-}
-
-#[test]
-fn a_quarantined_worker_has_no_part_in_the_job() {
-    let mut bench = delivered(false);
-    bench.submit(B, LeaseId(9), vec![wrong(4)]);
-    bench.arbitrate(summary(4));
-    assert_eq!(bench.plan.progress().workers, 1);
-    bench.join(B, 4);
-    assert_eq!(bench.plan.progress().threads, 1);
-    let answer = LeaseAnswer::Quarantined { reason: lied(4) };
-    let request = RequestId(1);
-    assert_eq!(bench.want(B), [Action::Answer { request, answer }]);
-    let submission = SubmissionId(70);
-    let actions = bench.tell(Event::Evaluated {
-        submission,
-        worker: B,
-        lease: LeaseId(0),
-        ranges: summaries([5]),
-    });
-    let reason = Rejection::Quarantined { reason: lied(4) };
-    assert_eq!(actions, [rejected(submission, reason)]);
-}
-
-#[test]
-fn a_coordinator_that_cannot_evaluate_stops() {
-    let mut bench = delivered(false);
-    bench.submit(B, LeaseId(9), vec![wrong(4)]);
-    let reason = "no memory".to_owned();
-    let unit = range(4);
-    let actions = bench.tell(Event::ArbitrationFailed {
-        unit,
-        reason: reason.clone(),
-    });
-    let reason = StopReason::ArbitrationFailed { unit, reason };
-    assert_eq!(actions[0], Action::Stop { reason });
-    assert!(bench.plan.is_quiet());
 }
 
 #[test]
@@ -216,13 +84,6 @@ fn a_restart_forgets_no_suspicion() {
     assert!(bench.plan.is_there(B));
 }
 
-#[test]
-fn what_the_coordinator_finds_too_is_confirmed() {
-    let (mut bench, _) = resumed();
-    let (own, actions) = bench.arbitrate(wrong(3));
-    assert_eq!(actions, [confirmed(3), forget(own)]);
-}
-
 /// A result of the coordinator is of no use if a source of it is lost meanwhile, and nobody is blamed by it.
 #[test]
 fn what_is_computed_from_a_lost_range_says_nothing() {
@@ -240,7 +101,7 @@ fn what_is_computed_from_a_lost_range_says_nothing() {
 #[test]
 fn a_shard_that_is_none_any_more_is_not_decided() {
     let shards = [(0, shard_digest(0))];
-    let (mut bench, _) = Bench::with(shards_of(4, 14), &summaries(0..4), &shards);
+    let (mut bench, _) = Bench::with_shards(shards_of(4, 14), &summaries(0..4), &shards);
     bench.join(A, 1);
     let unit = Unit::Shard(0);
     bench.merge(A, LeaseId(9), 0, Digest([1; 32]));
@@ -267,11 +128,10 @@ fn a_shard_that_is_none_any_more_is_not_decided() {
 /// Disputes about a range that is withdrawn, and results for it, count no more.
 #[test]
 fn what_follows_from_a_lie_is_nobodys_fault() {
-    let past = Past {
-        ranges: vec![summary(0), summary(1), wrong(2), wrong(3)],
-        found: [found(range(2), &[A], 1), found(range(3), &[B], 1)].into(),
-        ..Past::default()
-    };
+    let past = past(
+        vec![summary(0), summary(1), wrong(2), wrong(3)],
+        &[found(range(2), &[A], 1), found(range(3), &[B], 1)],
+    );
     let (mut bench, _) = Bench::resumed(settings(16), &past);
     bench.join_all(&[B, C]);
     bench.submit(C, LeaseId(9), summaries([2]));
@@ -315,18 +175,14 @@ fn a_liar_is_not_trusted_in_shards_either() {
             assert!(told.contains(&arbitrate_shard(1, None)));
         }
     }
-    assert!(bench.plan.quarantine_reason(A).is_some(), "{told:?}");
+    assert!(bench.is_out(A), "{told:?}");
     let actions = bench.revoke(B.participant);
     assert!(actions.contains(&arbitrate(3)), "{actions:?}");
 }
 
 #[test]
 fn whoever_waits_hears_that_nothing_is_in_doubt() {
-    let past = Past {
-        ranges: summaries(0..4),
-        found: [found(range(3), &[], 1)].into(),
-        ..Past::default()
-    };
+    let past = past(summaries(0..4), &[found(range(3), &[], 1)]);
     let (mut bench, _) = Bench::resumed(settings(14), &past);
     bench.join(A, 1);
     assert_eq!(bench.want(A), []);
@@ -341,8 +197,7 @@ fn what_is_decided_after_a_fault_changes_nothing() {
     let mut bench = delivered(true);
     bench.submit(B, LeaseId(9), vec![summary(4)]);
     let submission = bench.begin_commit(B, LeaseId(9), &[8]);
-    let reason = "disk full".to_owned();
-    bench.tell(Event::CommitFailed { submission, reason });
+    bench.fail_commit(submission);
     let (own, actions) = bench.arbitrate(summary(4));
     assert_eq!(actions, [quarantine(A, 4), forget(own)]);
     assert_eq!(bench.lose(2), []);

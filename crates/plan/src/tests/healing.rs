@@ -80,7 +80,7 @@ fn a_store_that_keeps_losing_a_range_stops_the_job() {
 
 #[test]
 fn a_loss_uncuts_the_table() {
-    let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
+    let mut bench = Bench::to_merge(settings(14));
     bench.join(OWNER, 1);
     let task = bench.task(OWNER);
     assert_eq!(bench.plan.progress().shards, 1);
@@ -104,7 +104,7 @@ fn a_loss_uncuts_the_table() {
 
 #[test]
 fn a_shard_on_its_way_when_a_range_is_lost_is_none() {
-    let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
+    let mut bench = Bench::to_merge(settings(14));
     bench.join(A, 1);
     let task = bench.task(A);
     let (merged, _) = bench.merge(A, task.lease, 0, shard_digest(0));
@@ -121,8 +121,7 @@ fn a_shard_on_its_way_when_a_range_is_lost_is_none() {
     let lease = bench.task(A).lease;
     let (merged, _) = bench.merge(A, lease, 0, shard_digest(0));
     bench.lose(3);
-    let (submission, reason) = (merged, "disk full".to_owned());
-    let actions = bench.tell(Event::CommitFailed { submission, reason });
+    let actions = bench.fail_commit(merged);
     assert_eq!(actions[0], rejected(merged, Rejection::Stopped));
 }
 
@@ -178,31 +177,6 @@ fn results_from_before_a_withdrawal_are_not_taken_by_the_next_plan() {
     let (old, actions) = bench.submit(A, LeaseId(1 << 32), summaries([3]));
     assert_eq!(actions, [rejected(old, Rejection::Stale)]);
     bench.begin_commit(A, LeaseId(2 << 32), &[3]);
-}
-
-/// A's lie about range 2 was lost. Whoever computes that anew does not just replace it: B, who drew on it for range 3,
-/// did as it was told, and range 3 has to go.
-#[test]
-fn what_was_in_a_lost_range_is_not_forgotten_by_the_next_plan() {
-    let past = Past {
-        ranges: summaries(0..2).into_iter().chain([wrong(3)]).collect(),
-        lost: vec![wrong(2), summary(1 << 20)],
-        found: [found(range(2), &[A], 1), found(range(3), &[B], 1)].into(),
-        ..Past::default()
-    };
-    let (mut bench, _) = Bench::resumed(settings(16), &past);
-    bench.join_all(&[B, C]);
-    let task = bench.task(C);
-    assert_eq!(heads(&task), to_heads(&[2]));
-    let (submission, actions) = bench.submit(C, task.lease, summaries([2]));
-    assert_eq!(actions, [noted(submission), arbitrate(2)]);
-    let (own, actions) = bench.arbitrate(summary(2));
-    assert_eq!(actions[0], withdraw(&[2, 3]));
-    assert!(actions.contains(&commit_by(own, &[2], &[])));
-    assert!(bench.plan.quarantine_reason(A).is_some());
-    for honest in [B, C] {
-        assert_eq!(bench.plan.quarantine_reason(honest), None);
-    }
 }
 
 /// A and B have found the same in range 2, A before its record was lost. The journal names both.
@@ -274,7 +248,7 @@ fn a_table_that_contradicts_itself_is_healed() {
     let (own, actions) = bench.arbitrate(summary(2));
     assert_eq!(actions[0], withdraw(&[2, 3]));
     assert_eq!(actions[2], commit_by(own, &[2], &[]));
-    assert!(bench.plan.quarantine_reason(A).is_some());
+    assert!(bench.is_out(A));
     bench.committed(own);
     bench.join(B, 1);
     assert_eq!(heads(&bench.task(B)), to_heads(&[3]));

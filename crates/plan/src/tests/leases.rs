@@ -54,15 +54,8 @@ fn lost_attempts_lead_to_the_range_that_cannot_be_computed() {
         last,
         own: "not here either".to_owned(),
     };
-    let failed = bench.tell(Event::ArbitrationFailed {
-        unit: Unit::Range(poison),
-        reason: "not here either".to_owned(),
-    });
+    let failed = bench.fail_arbitration(Unit::Range(poison), "not here either");
     assert_eq!(failed, [Action::Stop { reason }]);
-    assert!(matches!(
-        bench.plan.phase(),
-        Phase::Stopped(StopReason::GaveUp { .. })
-    ));
 }
 
 #[test]
@@ -105,22 +98,6 @@ fn silence_is_a_lost_attempt_and_an_orderly_return_is_none() {
 }
 
 #[test]
-fn a_lease_ends_when_others_have_handed_in_all_of_it() {
-    let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join_all(&[A, B]);
-    let late = bench.task(A);
-    bench.now = 100;
-    bench.tell(Event::Tick);
-    let again = bench.task(B);
-    assert_eq!(
-        (heads(&late), heads(&again)),
-        (to_heads(&[3]), to_heads(&[3]))
-    );
-    bench.begin_commit(A, late.lease, &[3]);
-    assert_eq!(bench.renew(B, again.lease), renewal(B, &[again.lease]));
-}
-
-#[test]
 fn what_belonged_to_a_silent_worker_is_nobodys() {
     let mut bench = Bench::at_layer(settings(16), 3);
     bench.join_all(&[A, B]);
@@ -134,19 +111,6 @@ fn what_belonged_to_a_silent_worker_is_nobodys() {
     );
     // It has a task for its thread already.
     assert_eq!(bench.task(B).work, tasks[1].work);
-}
-
-#[test]
-fn what_a_worker_failed_goes_to_others_while_there_are_any() {
-    let mut bench = Bench::new(settings(13), &[]);
-    bench.join_all(&[A, B]);
-    let lease = bench.task(A).lease;
-    bench.fail(A, lease);
-    assert_eq!(bench.want(A), []);
-    let lease = bench.task(B).lease;
-    // Both have failed: A, which waits, may try again.
-    let actions = bench.fail(B, lease);
-    assert_eq!(only_task(&actions).attempt, 3);
 }
 
 /// Else a job of two workers would wait for a third one.
@@ -191,16 +155,4 @@ fn a_heartbeat_tells_of_all_leases_at_once() {
         renewal(A, &[])
     );
     assert_eq!(bench.renew(B, three), renewal(B, &[three]));
-}
-
-#[test]
-fn the_work_of_a_lease_is_known_while_its_worker_holds_it() {
-    let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join(A, 1);
-    let task = bench.task(A);
-    assert_eq!(bench.plan.work_of(A, task.lease), Some(&task.work));
-    assert_eq!(bench.plan.work_of(B, task.lease), None);
-    assert!(bench.plan.holds(A, task.lease) && !bench.plan.holds(B, task.lease));
-    bench.finish(A, &task);
-    assert!(!bench.plan.holds(A, task.lease));
 }

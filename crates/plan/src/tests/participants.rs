@@ -69,6 +69,9 @@ fn a_liar_is_out_with_all_its_workers_and_numbers() {
         let request = RequestId(bench.requests + 1);
         assert_eq!(bench.want(worker), [Action::Answer { request, answer }]);
     }
+    let (result, actions) = bench.submit_as_it_is(A, task.lease, summaries([3]));
+    let reason = Rejection::Quarantined { reason: lied };
+    assert_eq!(actions, [rejected(result, reason)]);
     assert!(bench.plan.is_there(B));
 }
 
@@ -112,33 +115,9 @@ fn what_a_revoked_participant_settled_is_computed_again() {
 }
 
 #[test]
-fn one_that_fails_a_range_does_not_stop_the_job() {
-    let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join_all(&[A, B]);
-    // A fails whatever it is given, under as many numbers as it likes; B is given what it failed.
-    for number in 0..30 {
-        let worker = WorkerId::new(1, number);
-        bench.join(worker, 1);
-        let actions = bench.want(worker);
-        let Some(Action::Answer {
-            answer: LeaseAnswer::Task(task),
-            ..
-        }) = actions.first()
-        else {
-            continue;
-        };
-        let lease = task.lease;
-        bench.fail(worker, lease);
-    }
-    let task = bench.task(B);
-    bench.finish(B, &task);
-    assert_eq!(*bench.plan.phase(), Phase::Running);
-}
-
-#[test]
 fn nobody_reads_what_its_own_participant_wrote() {
     for is_alone in [true, false] {
-        let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
+        let mut bench = Bench::to_merge(settings(14));
         bench.join_all(&[A, A2]);
         let lease = bench.task(A).lease;
         bench.want(A2);
@@ -194,7 +173,7 @@ fn what_one_failed_at_waits_for_nobody_for_ever() {
     bench.begin_commit(B, LeaseId(9), &[0]);
 
     // Nor does the coordinator do what somebody is at, or what is none any more.
-    let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
+    let mut bench = Bench::to_merge(settings(14));
     bench.join_all(&[A, B]);
     for taken in [true, false] {
         let lease = bench.task(A).lease;

@@ -65,23 +65,6 @@ fn who_gives_tasks_back_waits_longer_each_time() {
     bench.task(A2);
 }
 
-/// One of many machines of a participant stops, and gives back what it has in hand.
-#[test]
-fn who_has_done_much_may_give_some_back() {
-    let mut bench = busy(1_000_000);
-    for _ in 0..2 {
-        let task = bench.task(A);
-        bench.finish(A, &task);
-    }
-    let leases: Vec<LeaseId> = (0..5).map(|_| bench.task(A).lease).collect();
-    for lease in leases {
-        bench.give_back(A, lease);
-    }
-    let lease = bench.task(A2).lease;
-    bench.give_back(A2, lease);
-    assert_eq!(bench.want(A2), []);
-}
-
 #[test]
 fn who_holds_tasks_until_others_have_done_them_waits() {
     let mut bench = busy(3_000);
@@ -164,16 +147,6 @@ fn what_is_usual_follows_the_many() {
     assert_eq!(usual.slow_after(3_000), 8 * 98);
 }
 
-fn some_task(actions: &[Action]) -> Option<Task> {
-    actions.iter().find_map(|action| match action {
-        Action::Answer {
-            answer: LeaseAnswer::Task(task),
-            ..
-        } => Some(task.clone()),
-        _ => None,
-    })
-}
-
 /// To go and come back is no way around it.
 #[test]
 fn who_leaves_with_tasks_in_hand_waits_too() {
@@ -198,18 +171,6 @@ fn who_is_alone_does_not_wait() {
     bench.task(A);
 }
 
-/// Nothing waits for a vote of one that has to wait itself.
-#[test]
-fn who_waits_is_not_counted_on_for_votes() {
-    let mut bench = Bench::at_layer(all_drawn(16), 3);
-    bench.join_all(&[A, B]);
-    for _ in 0..4 {
-        let lease = bench.task(B).lease;
-        bench.give_back(B, lease);
-    }
-    bench.begin_commit(A, LeaseId(9), &[4]);
-}
-
 #[test]
 fn what_waits_for_a_vote_of_who_has_to_wait_now_is_committed() {
     let settings = Settings {
@@ -232,17 +193,6 @@ fn what_waits_for_a_vote_of_who_has_to_wait_now_is_committed() {
         actions = bench.give_back(B, lease);
     }
     assert_eq!(actions, [commit(submission, &[head])]);
-}
-
-/// Others may finish what somebody holds; that says nothing of it unless it was slow.
-#[test]
-fn nobody_pays_for_what_was_not_slow() {
-    let mut bench = busy(1_000_000);
-    for _ in 0..8 {
-        let head = heads(&bench.task(A))[0].0;
-        bench.begin_commit(B, LeaseId(9), &[head]);
-    }
-    assert!(some_task(&bench.want(A)).is_some());
 }
 
 /// It has used its credit up, and earns one more task.

@@ -1,7 +1,5 @@
 //! Who gets what.
 
-use std::collections::VecDeque;
-
 use super::*;
 
 fn evaluate(layer: u32, heads: &[u64]) -> Work {
@@ -14,52 +12,18 @@ fn a_layer_is_offered_when_the_one_below_is_durable() {
     let mut bench = Bench::new(settings(14), &[]);
     bench.join(A, 1);
     let first = bench.task(A);
-    assert_eq!(
-        first,
-        Task {
-            lease: LeaseId(0),
-            attempt: 1,
-            lease_ms: 100,
-            work: evaluate(0, &[0])
-        }
-    );
-    assert_eq!(bench.want(A), []);
-    let submission = bench.begin_commit(A, first.lease, &[0]);
-    let actions = bench.tell(Event::Committed { submission });
-    let next = Task {
-        lease: LeaseId(1),
+    let task = |lease, head| Task {
+        lease: LeaseId(lease),
         attempt: 1,
         lease_ms: 100,
-        work: evaluate(1, &[1]),
+        work: evaluate(head, &[head.into()]),
     };
-    let answer = Action::Answer {
-        request: RequestId(2),
-        answer: LeaseAnswer::Task(next),
-    };
+    assert_eq!(first, task(0, 0));
+    assert_eq!(bench.want(A), []);
+    let submission = bench.begin_commit(A, first.lease, &[0]);
+    let actions = bench.committed(submission);
+    let answer = answered(2, LeaseAnswer::Task(task(1, 1)));
     assert_eq!(actions, [accepted(submission), answer]);
-}
-
-#[test]
-fn a_range_is_offered_when_its_sources_are_durable() {
-    // Layers 3 to 6 of 16 bits are [3 4] [5 8] [6 9] [7 a]; 8 draws on 4 and not on 3.
-    let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join(A, 1);
-    let (three, four) = (bench.task(A), bench.task(A));
-    assert_eq!(bench.want(A), []);
-    let submission = bench.begin_commit(A, four.lease, &[4]);
-    let actions = bench.tell(Event::Committed { submission });
-    let [settled, answer] = &actions[..] else {
-        panic!("{actions:?}")
-    };
-    assert_eq!(*settled, accepted(submission));
-    let ahead = given(answer);
-    assert_eq!(&ahead.work, &evaluate(4, &[8]));
-    bench.finish(A, ahead);
-    assert_eq!(bench.plan.progress().layer, 3);
-    assert_eq!(bench.want(A), []);
-    // A task given back goes before those ready above it.
-    bench.give_back(A, three.lease);
-    assert_eq!(bench.plan.progress().leases, 1);
 }
 
 #[test]
@@ -79,15 +43,7 @@ fn what_a_slow_worker_holds_is_given_to_one_that_would_idle() {
     assert_eq!(bench.plan.next_deadline(), Some(Millis(50)));
     bench.now = 50;
     let actions = bench.tell(Event::Tick);
-    let [
-        Action::Answer {
-            request: RequestId(3),
-            answer: LeaseAnswer::Task(double),
-        },
-    ] = actions.as_slice()
-    else {
-        panic!("{actions:?}")
-    };
+    let double = only_task(&actions);
     assert_eq!((&double.work, double.attempt), (&slow.work, 1));
     // Twice is enough.
     assert_eq!(bench.want(B), []);
@@ -152,17 +108,6 @@ fn tasks_follow_the_number_of_threads() {
 }
 
 #[test]
-fn tasks_are_cut_from_the_bottom_and_cover_the_layer_once() {
-    let mut bench = Bench::at_layer(settings(24), 39);
-    bench.join(A, 3);
-    let mut all = Vec::new();
-    while all.len() < 124 {
-        all.extend(heads(&bench.task(A)));
-    }
-    assert_eq!(all, head::layers(24, settings(24).range_bits)[39]);
-}
-
-#[test]
 fn a_task_has_so_many_positions_at_most() {
     for (positions, ranges) in [(0, 1), (2048, 1), (4095, 1), (4096, 2), (3 * 2048, 3)] {
         let settings = Settings {
@@ -210,19 +155,12 @@ fn what_comes_back_goes_to_its_owner_before_others() {
     assert_eq!(bench.want(A), []);
     for (task, request, worker) in [(&tasks[0], 4, A), (&tasks[1], 3, B)] {
         let actions = bench.give_back(A, task.lease);
-        let [
-            Action::Answer {
-                request: answered,
-                answer: LeaseAnswer::Task(again),
-            },
-        ] = actions.as_slice()
-        else {
-            panic!("{actions:?}")
-        };
+        let again = only_task(&actions);
         assert_eq!(
-            (answered.0, &again.work, again.attempt),
-            (request, &task.work, 1)
+            actions[0],
+            answered(request, LeaseAnswer::Task(again.clone()))
         );
+        assert_eq!((&again.work, again.attempt), (&task.work, 1));
         assert_eq!(bench.renew(worker, again.lease), renewal(worker, &[]));
     }
 }
@@ -253,151 +191,12 @@ fn a_withdrawn_request_is_not_answered() {
 #[test]
 fn strangers_are_told_to_join() {
     let mut bench = Bench::new(settings(13), &[]);
-    let stranger = |request| Action::Answer {
-        request: RequestId(request),
-        answer: LeaseAnswer::NotJoined,
-    };
+    let stranger = |request| answered(request, LeaseAnswer::NotJoined);
     assert_eq!(bench.want(A), [stranger(1)]);
     bench.join(A, 1);
     bench.leave(A);
     assert_eq!(bench.want(A), [stranger(2)]);
     assert_eq!(bench.leave(A), []);
-}
-
-#[test]
-fn what_a_leaving_worker_held_goes_back() {
-    let mut bench = Bench::new(settings(13), &[]);
-    bench.join(A, 2);
-    bench.join(B, 1);
-    let task = bench.task(A);
-    assert_eq!(bench.want(A), []);
-    assert_eq!(bench.want(B), []);
-    let actions = bench.leave(A);
-    let again = Task {
-        lease: LeaseId(1),
-        ..task.clone()
-    };
-    assert_eq!(
-        actions,
-        [Action::Answer {
-            request: RequestId(3),
-            answer: LeaseAnswer::Task(again)
-        }]
-    );
-    assert_eq!(bench.renew(A, task.lease), renewal(A, &[task.lease]));
-    assert_eq!(
-        (bench.plan.progress().workers, bench.plan.progress().threads),
-        (1, 1)
-    );
-}
-
-/// Runs a job to its end, without the checks that look at every range, and counts tasks and events.
-fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u64) {
-    let mut bench = Bench::new(settings, &[]);
-    for worker in (0..workers).map(|number| WorkerId::new(0, number)) {
-        let name = String::new();
-        let joined = Event::Joined {
-            worker,
-            name,
-            threads,
-        };
-        bench.plan.handle(Millis(0), joined);
-    }
-    let (mut tasks, mut id) = (0, 0);
-    let mut events = VecDeque::new();
-    for worker in (0..workers).map(|number| WorkerId::new(0, number)) {
-        for _ in 0..2 {
-            id += 1;
-            let request = RequestId(id);
-            events.push_back(Event::Wanted { request, worker });
-        }
-    }
-    let mut holders = std::collections::BTreeMap::new();
-    while let Some(event) = events.pop_front() {
-        if let Event::Wanted { request, worker } = event {
-            holders.insert(request, worker);
-        }
-        for action in bench.plan.handle(Millis(0), event) {
-            id += 1;
-            match action {
-                Action::Answer {
-                    request,
-                    answer: LeaseAnswer::Task(Task { lease, work, .. }),
-                } => {
-                    tasks += 1;
-                    let worker = holders.remove(&request).unwrap();
-                    let submission = SubmissionId(id);
-                    let result = match work {
-                        Work::Evaluate { heads, .. } => Event::Evaluated {
-                            submission,
-                            worker,
-                            lease,
-                            ranges: summaries(heads.iter().map(|head| head.0)),
-                        },
-                        Work::Merge { shard, .. } => Event::Merged {
-                            submission,
-                            worker,
-                            lease,
-                            shard,
-                            digest: shard_digest(shard),
-                        },
-                    };
-                    let request = RequestId(id);
-                    events.push_back(Event::Wanted { request, worker });
-                    events.push_back(result);
-                }
-                Action::Commit { submission, .. } => {
-                    events.push_back(Event::Committed { submission });
-                }
-                Action::Publish => events.push_back(Event::Published),
-                Action::Settle { .. } | Action::Forget { .. } => {}
-                Action::Answer { answer, .. } => assert_eq!(answer, LeaseAnswer::Finished),
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-    (bench, tasks, id)
-}
-
-/// The layers of 16 head bits, each cut for 64 threads.
-#[test]
-fn a_job_of_65536_ranges_runs_through() {
-    let settings = shards_of(1000, 28);
-    let (bench, tasks, _) = run_through(settings, 16, 4);
-    bench.plan.check_invariants();
-    assert_eq!(*bench.plan.phase(), Phase::Finished);
-    assert_eq!(bench.plan.progress().ranges_done, 65536);
-    // At least 128 tasks in each layer with enough ranges, and not many more.
-    assert!((137 * 64..137 * 256).contains(&tasks), "{tasks}");
-}
-
-/// Each range is a task, every eighth is drawn, and thousands of requests wait.
-#[test]
-fn a_job_of_many_workers_runs_through() {
-    let settings = Settings {
-        draw_own_one_in: 8,
-        newcomer_results: 2,
-        shard_words: 1 << 20,
-        ..settings(26)
-    };
-    let (bench, tasks, _) = run_through(settings, 3000, 1);
-    bench.plan.check_invariants();
-    assert_eq!(*bench.plan.phase(), Phase::Finished);
-    assert!((17_000..40_000).contains(&tasks), "{tasks}");
-}
-
-#[test]
-fn what_belongs_to_another_worker_is_for_one_that_would_idle() {
-    let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join_all(&[A, B]);
-    let tasks = [bench.task(A), bench.task(A)];
-    bench.give_back(A, tasks[1].lease);
-    let stolen = bench.task(B);
-    assert_eq!(stolen.work, tasks[1].work);
-    bench.give_back(A, tasks[0].lease);
-    // It has a task for its thread.
-    assert_eq!(bench.want(B), []);
-    assert_eq!(bench.task(A).work, tasks[0].work);
 }
 
 /// Only somebody who waits is to be told that a lease has become old.
@@ -419,7 +218,7 @@ fn nobody_is_woken_up_for_a_slow_task_that_nobody_wants() {
 /// Shards are neither merged nor doubled while a range is in doubt.
 #[test]
 fn a_slow_merge_is_not_doubled_in_doubt() {
-    let (mut bench, _) = Bench::with(slow_after(50, 14), &summaries(0..4), &[]);
+    let mut bench = Bench::to_merge(slow_after(50, 14));
     bench.join_all(&[A, B, C]);
     bench.task(A);
     bench.submit(B, LeaseId(9), vec![wrong(3)]);

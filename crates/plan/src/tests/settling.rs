@@ -85,45 +85,6 @@ fn leases_that_ended_long_ago_are_forgotten() {
 }
 
 #[test]
-fn a_late_result_counts() {
-    let (mut bench, late) = two_ranges();
-    expire(&mut bench);
-    let submission = bench.begin_commit(A, late.lease, &[3, 4]);
-    assert!(
-        bench
-            .tell(Event::Committed { submission })
-            .contains(&accepted(submission))
-    );
-    assert_eq!(bench.plan.progress().layer, 4);
-}
-
-#[test]
-fn only_what_is_missing_is_committed() {
-    let (mut bench, late) = two_ranges();
-    expire(&mut bench);
-    // Half of it, from someone who was never asked.
-    let half = bench.begin_commit(B, LeaseId(77), &[4]);
-    assert_eq!(
-        bench.tell(Event::Committed { submission: half }),
-        [accepted(half)]
-    );
-    let (whole, actions) = bench.submit(A, late.lease, summaries([3, 4]));
-    assert_eq!(actions, [commit(whole, &[3])]);
-    assert_eq!(
-        bench.tell(Event::Committed { submission: whole })[0],
-        accepted(whole)
-    );
-}
-
-#[test]
-fn what_a_result_leaves_out_is_free_again() {
-    let (mut bench, task) = two_ranges();
-    bench.begin_commit(A, task.lease, &[4]);
-    let rest = bench.task(A);
-    assert_eq!((heads(&rest), rest.attempt), (to_heads(&[3]), 1));
-}
-
-#[test]
 fn a_result_waits_for_the_write_of_its_ranges() {
     let (mut bench, late) = two_ranges();
     expire(&mut bench);
@@ -136,8 +97,8 @@ fn a_result_waits_for_the_write_of_its_ranges() {
     assert_eq!(actions, []);
     assert_eq!(bench.plan.progress().submissions, 4);
     // Its own range is durable, the other is not.
-    assert_eq!(bench.tell(Event::Committed { submission: whole }), []);
-    let actions = bench.tell(Event::Committed { submission: half });
+    assert_eq!(bench.committed(whole), []);
+    let actions = bench.committed(half);
     let settled = [
         accepted(half),
         duplicate(same),
@@ -190,31 +151,6 @@ fn bad_results_are_rejected_and_lose_the_attempt() {
 }
 
 #[test]
-fn nobody_can_have_computed_a_range_before_its_sources() {
-    let (mut bench, _) = two_ranges();
-    let (submission, actions) = bench.submit(B, LeaseId(9), summaries([5]));
-    let unit = range(5);
-    assert_eq!(
-        actions,
-        [rejected(submission, Rejection::NotReady { unit })]
-    );
-}
-
-#[test]
-fn what_is_done_without_its_sources_is_compared() {
-    let mut bench = Bench::new(settings(16), &summaries([0, 5]));
-    let (good, actions) = bench.submit(B, LeaseId(9), summaries([5]));
-    assert_eq!(actions, [duplicate(good)]);
-    let (late, actions) = bench.submit(B, LeaseId(9), summaries([5, 8]));
-    let unit = range(8);
-    assert_eq!(actions, [rejected(late, Rejection::NotReady { unit })]);
-    // Nothing can be found out before the sources are there again.
-    let (bad, actions) = bench.submit(B, LeaseId(9), vec![wrong(5)]);
-    assert_eq!(actions, [noted(bad)]);
-    assert_eq!(bench.plan.progress().arbitrations, 1);
-}
-
-#[test]
 fn only_who_has_joined_hands_in() {
     let mut bench = Bench::at_layer(settings(16), 3);
     let submission = SubmissionId(1);
@@ -254,8 +190,7 @@ fn a_fault_ends_a_result_that_is_half_written() {
             assert_eq!(stale[0], withdraw(&[3]));
             continue;
         }
-        let reason = "no memory".to_owned();
-        bench.tell(Event::ArbitrationFailed { unit, reason });
+        bench.fail_arbitration(unit, "no memory");
         let actions = bench.committed(submission);
         assert_eq!(actions[0], forget(submission));
         assert_eq!(bench.plan.progress().ranges_done, 4);

@@ -2,11 +2,22 @@
 
 use super::*;
 
+fn disk_full() -> StopReason {
+    let reason = "disk full".to_owned();
+    StopReason::CommitFailed { reason }
+}
+
+fn publish_failed(reason: &str) -> StopReason {
+    let reason = reason.to_owned();
+    StopReason::PublishFailed { reason }
+}
+
+fn stop(reason: StopReason) -> Action {
+    Action::Stop { reason }
+}
+
 fn stopped(request: u64, reason: StopReason) -> Action {
-    Action::Answer {
-        request: RequestId(request),
-        answer: LeaseAnswer::Stopped { reason },
-    }
+    answered(request, LeaseAnswer::Stopped { reason })
 }
 
 #[test]
@@ -39,10 +50,7 @@ fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are()
     assert_eq!(bench.committed(one), told);
     assert_eq!(*bench.plan.phase(), Phase::Running);
     assert!(!bench.plan.is_quiet());
-    let finished = |request| Action::Answer {
-        request: RequestId(request),
-        answer: LeaseAnswer::Finished,
-    };
+    let finished = |request| answered(request, LeaseAnswer::Finished);
     assert_eq!(bench.tell(Event::Published), [finished(7)]);
     assert_eq!(bench.want(OWNER), [finished(8)]);
     assert_eq!(*bench.plan.phase(), Phase::Finished);
@@ -75,16 +83,16 @@ fn every_shard_begins_at_its_word() {
         .flat_map(|range| (0..range.stored).map(|skip| (range.head, skip)))
         .collect();
     for shard_words in [1, 2, 3, 7, 63, 64, 126, 127, 128, 1000] {
-        let (mut bench, _) = Bench::with(shards_of(shard_words, 18), &done, &[]);
+        let mut bench = Bench::new(shards_of(shard_words, 18), &done);
         bench.join(A, 1);
         let step = usize::try_from(shard_words).unwrap();
         for (shard, &(head, skip)) in (0..).zip(words.iter().step_by(step)) {
-            let work = bench.task(A).work;
-            if shard == 0 {
-                assert_eq!(work, merge(0, 0, 0));
+            let (head, skip) = if shard == 0 {
+                (Head(0), 0)
             } else {
-                assert_eq!(work, merge(shard, head.0, skip));
-            }
+                (head, skip)
+            };
+            assert_eq!(bench.task(A).work, merge(shard, head.0, skip));
         }
         assert_eq!(bench.want(A), []);
     }
@@ -109,11 +117,11 @@ fn a_table_of_one_range_has_one_shard() {
 fn what_was_done_before_is_not_done_again() {
     let all = summaries(0..4);
     let shards = [(0, shard_digest(0)), (7, shard_digest(7))];
-    let (bench, actions) = Bench::with(settings(14), &all, &shards);
+    let (bench, actions) = Bench::with_shards(settings(14), &summaries(0..4), &shards);
     assert_eq!(actions, [publish()]);
     assert_eq!(bench.plan.progress().ranges_resumed, 4);
     // A shard is of no use if one of its ranges is missing: it may have come out otherwise.
-    let (mut bench, actions) = Bench::with(settings(14), &all[..3], &shards);
+    let (mut bench, actions) = Bench::with_shards(settings(14), &all[..3], &shards);
     assert_eq!(actions, []);
     bench.join(A, 1);
     let task = bench.task(A);
@@ -127,7 +135,7 @@ fn what_was_done_before_is_not_done_again() {
 fn shards_of_a_smaller_table_are_not_merged_again() {
     let all = summaries(0..4);
     let shards = [(0, shard_digest(0)), (1, shard_digest(1))];
-    let (mut bench, actions) = Bench::with(shards_of(2, 14), &all[..3], &shards);
+    let (mut bench, actions) = Bench::with_shards(shards_of(2, 14), &all[..3], &shards);
     assert_eq!(actions, []);
     bench.join(A, 1);
     let task = bench.task(A);
@@ -165,20 +173,8 @@ fn shards_of_a_smaller_table_may_be_wrong() {
 }
 
 #[test]
-fn ranges_that_are_missing_below_done_ones_are_computed_before_all_else() {
-    let all = summaries(0..4);
-    let done = [all[0], all[2], all[3]];
-    let mut bench = Bench::new(settings(14), &done);
-    bench.join(A, 1);
-    let task = bench.task(A);
-    assert_eq!(heads(&task), to_heads(&[1]));
-    bench.finish(A, &task);
-    assert_eq!(bench.task(A).work, merge(0, 0, 0));
-}
-
-#[test]
 fn bad_shards_are_rejected() {
-    let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
+    let mut bench = Bench::to_merge(settings(14));
     bench.join(A, 1);
     let task = bench.task(A);
     let (bad, actions) = bench.merge(A, LeaseId(9), 1, shard_digest(1));
@@ -209,24 +205,15 @@ fn what_is_known_of_larger_tables_is_ignored() {
 fn what_is_known_twice_counts_once_and_must_agree() {
     let bench = Bench::new(settings(14), &summaries([0, 0]));
     assert_eq!(bench.plan.progress().ranges_done, 1);
-    let error = Plan::new(
-        settings(14),
-        &Past {
-            ranges: vec![summary(2), wrong(2)],
-            ..Past::default()
-        },
-    )
-    .err();
-    let unit = range(2);
-    assert_eq!(error, Some(PlanError::Disagreement { unit }));
-    let past = Past {
-        ranges: summaries(0..4),
+    let of_range = past(vec![summary(2), wrong(2)], &[]);
+    let of_shard = Past {
         shards: vec![(0, shard_digest(0)), (0, shard_digest(1))],
-        ..Past::default()
+        ..past(summaries(0..4), &[])
     };
-    let error = Plan::new(settings(14), &past).err();
-    let unit = Unit::Shard(0);
-    assert_eq!(error, Some(PlanError::Disagreement { unit }));
+    for (past, unit) in [(of_range, range(2)), (of_shard, Unit::Shard(0))] {
+        let error = Plan::new(settings(14), &past).err();
+        assert_eq!(error, Some(PlanError::Disagreement { unit }));
+    }
 }
 
 #[test]
@@ -259,26 +246,15 @@ fn a_failed_write_stops_the_job_and_acknowledges_nothing() {
     );
     let (waiting, _) = bench.submit(B, LeaseId(9), summaries([3, 4]));
     assert_eq!(bench.want(A), []);
-    let reason = StopReason::CommitFailed {
-        reason: "disk full".to_owned(),
-    };
-    let failed = Event::CommitFailed {
-        submission: failing,
-        reason: "disk full".to_owned(),
-    };
-    assert_eq!(
-        bench.tell(failed),
-        [
-            rejected(failing, Rejection::Stopped),
-            Action::Stop {
-                reason: reason.clone()
-            },
-            stopped(1, reason)
-        ]
-    );
+    let told = [
+        rejected(failing, Rejection::Stopped),
+        stop(disk_full()),
+        stopped(1, disk_full()),
+    ];
+    assert_eq!(bench.fail_commit(failing), told);
     // A later success is acknowledged; a result that waited for the failed write is not.
     let settled = [accepted(good), rejected(waiting, Rejection::Stopped)];
-    assert_eq!(bench.tell(Event::Committed { submission: good }), settled);
+    assert_eq!(bench.committed(good), settled);
     assert!(bench.plan.is_quiet());
     assert_eq!(bench.plan.progress().ranges_done, 4);
 }
@@ -286,7 +262,7 @@ fn a_failed_write_stops_the_job_and_acknowledges_nothing() {
 /// A table of which everything is done but the publication.
 fn publishing() -> Bench {
     let shards = [(0, shard_digest(0))];
-    let (mut bench, actions) = Bench::with(settings(14), &summaries(0..4), &shards);
+    let (mut bench, actions) = Bench::with_shards(settings(14), &summaries(0..4), &shards);
     assert_eq!(actions, [publish()]);
     bench.join(A, 1);
     bench
@@ -296,12 +272,8 @@ fn publishing() -> Bench {
 fn a_failed_publication_stops_the_job() {
     let reason = "read-only".to_owned();
     let mut bench = publishing();
-    let stop = Action::Stop {
-        reason: StopReason::PublishFailed {
-            reason: reason.clone(),
-        },
-    };
-    assert_eq!(bench.tell(Event::PublishFailed { reason }), [stop]);
+    let actions = bench.tell(Event::PublishFailed { reason });
+    assert_eq!(actions, [stop(publish_failed("read-only"))]);
     assert!(bench.plan.is_quiet());
 }
 
@@ -312,7 +284,7 @@ fn a_shard_whose_file_is_lost_is_merged_by_the_coordinator() {
         failures_max: 2,
         ..settings(14)
     };
-    let (mut bench, _) = Bench::with(settings, &summaries(0..4), &[]);
+    let mut bench = Bench::to_merge(settings);
     bench.join(OWNER, 1);
     let lease = bench.task(OWNER).lease;
     let (one, _) = bench.merge(OWNER, lease, 0, shard_digest(0));
@@ -325,22 +297,9 @@ fn a_shard_whose_file_is_lost_is_merged_by_the_coordinator() {
         assert_eq!(bench.committed(own), [accepted(own), publish()]);
     }
     assert_eq!(bench.plan.quarantine_reason(OWNER), None);
-    let reason = "the file of shard 0 was damaged 3 times".to_owned();
-    let reason = StopReason::PublishFailed { reason };
-    assert_eq!(bench.tell(lost()), [Action::Stop { reason }]);
+    let reason = publish_failed("the file of shard 0 was damaged 3 times");
+    assert_eq!(bench.tell(lost()), [stop(reason)]);
     assert!(bench.plan.is_quiet());
-}
-
-/// A fault.
-fn fail_commit(bench: &mut Bench, submission: SubmissionId) -> StopReason {
-    let reason = "a bit has flipped".to_owned();
-    let stop = StopReason::CommitFailed {
-        reason: reason.clone(),
-    };
-    let actions = bench.tell(Event::CommitFailed { submission, reason });
-    let reason = stop.clone();
-    assert_eq!(actions[1], Action::Stop { reason });
-    stop
 }
 
 #[test]
@@ -349,7 +308,7 @@ fn a_fault_ends_every_lease_sooner_or_later() {
     bench.join(A, 1);
     let lease = bench.task(A).lease;
     let submission = bench.begin_commit(A, LeaseId(9), &[4]);
-    fail_commit(&mut bench, submission);
+    bench.fail_commit(submission);
     // Its worker is told by the answer to its next request.
     assert_eq!(bench.renew(A, lease), renewal(A, &[lease]));
     bench.now = 100;
@@ -378,16 +337,7 @@ fn a_shutdown_offers_nothing_more_and_takes_what_comes() {
     assert_eq!(bench.plan.progress().ranges_done, 5);
     // A fault is told even now.
     let submission = bench.begin_commit(A, LeaseId(9), &[5]);
-    fail_commit(&mut bench, submission);
-}
-
-#[test]
-fn a_publication_under_way_at_a_shutdown_may_end() {
-    let mut bench = publishing();
-    assert_eq!(bench.tell(Event::Shutdown), []);
-    assert!(!bench.plan.is_quiet());
-    assert_eq!(bench.tell(Event::Published), []);
-    assert_eq!(*bench.plan.phase(), Phase::Finished);
+    assert_eq!(bench.fail_commit(submission)[1], stop(disk_full()));
 }
 
 #[test]
@@ -395,8 +345,8 @@ fn a_publication_under_way_at_a_shutdown_may_end() {
 fn an_outcome_told_twice_is_a_bug() {
     let mut bench = Bench::at_layer(settings(16), 3);
     let submission = bench.begin_commit(A, LeaseId(0), &[3]);
-    bench.tell(Event::Committed { submission });
-    bench.tell(Event::Committed { submission });
+    bench.committed(submission);
+    bench.committed(submission);
 }
 
 #[test]
@@ -415,28 +365,26 @@ fn a_finished_job_has_nothing_to_do_and_says_so() {
         (progress.layers, None)
     );
     let (worker, request) = (A, RequestId(1));
-    plan.handle(
-        Millis(0),
-        Event::Joined {
-            worker,
-            name: String::new(),
-            threads: 1,
-        },
-    );
+    let (name, threads) = (String::new(), 1);
+    let joined = Event::Joined {
+        worker,
+        name,
+        threads,
+    };
+    plan.handle(Millis(0), joined);
     let actions = plan.handle(Millis(0), Event::Wanted { request, worker });
-    let answer = LeaseAnswer::Finished;
-    assert_eq!(actions, [Action::Answer { request, answer }]);
+    assert_eq!(actions, [answered(1, LeaseAnswer::Finished)]);
     assert!(plan.is_quiet());
 }
 
 /// A shard whose write failed is open again, as is the range.
 #[test]
 fn a_shard_that_could_not_be_written_is_not_done() {
-    let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
+    let mut bench = Bench::to_merge(settings(14));
     bench.join(A, 1);
     let lease = bench.task(A).lease;
     let (submission, _) = bench.merge(A, lease, 0, shard_digest(0));
-    fail_commit(&mut bench, submission);
+    bench.fail_commit(submission);
     assert_eq!(
         bench.plan.units.state(Unit::Shard(0)),
         units::UnitState::Ready
@@ -476,9 +424,7 @@ fn people_are_told_of_layers_work_and_what_a_job_waits_for() {
     bench.submit(A, LeaseId(9), vec![wrong(3)]);
     let text = "1 ranges or shards are computed again, since results differ or whoever found them is not trusted";
     assert_eq!(waits(&bench), text);
-    let reason = "no memory".to_owned();
-    let unit = range(3);
-    bench.tell(Event::ArbitrationFailed { unit, reason });
+    bench.fail_arbitration(range(3), "no memory");
     assert!(waits(&bench).contains("range 3"), "{}", waits(&bench));
     assert_eq!(waits(&publishing()), "the manifest is being written");
     assert_eq!(Plan::finished(settings(16), 0).unwrap().waits_for(), None);

@@ -95,16 +95,6 @@ fn only_what_is_drawn_of_a_result_waits() {
 }
 
 #[test]
-fn a_worker_alone_waits_for_nobody() {
-    let mut bench = drawn(&[A]);
-    bench.begin_commit(A, LeaseId(9), &[3, 4]);
-    // One that is there and asks for nothing is nobody to wait for, however often it says that it is there.
-    let mut bench = drawn(&[A, B]);
-    bench.renew(B, LeaseId(0));
-    bench.begin_commit(A, LeaseId(9), &[3, 4]);
-}
-
-#[test]
 fn what_nobody_can_vote_on_any_more_is_committed() {
     for case in 0..4 {
         let mut bench = drawn(&[A, B]);
@@ -147,56 +137,13 @@ fn who_falls_silent_is_not_looked_at_again() {
     assert_eq!(bench.plan.next_deadline(), Some(Millis(150)));
 }
 
-/// It asks again and again, and votes on other ranges.
-#[test]
-fn what_nobody_votes_on_is_computed_by_the_coordinator() {
-    let mut bench = drawn(&[A, B]);
-    let (_, actions) = bench.submit(A, LeaseId(9), summaries([3]));
-    assert!(matches!(actions[..], [Action::Commit { .. }]));
-    bench.task(B);
-    let (submission, actions) = bench.submit(A, LeaseId(9), summaries([4]));
-    assert_eq!(actions, [noted(submission)]);
-    bench.now = 60;
-    bench.want(B);
-    bench.now = 100;
-    assert_eq!(bench.tell(Event::Tick)[..1], [arbitrate(4)]);
-    let (own, actions) = bench.arbitrate(summary(4));
-    assert_eq!(
-        actions[..2],
-        [commit_by(own, &[4], &[]), forget(submission)]
-    );
-}
-
-#[test]
-fn who_finds_something_else_is_right_or_a_liar() {
-    for lies_first in [true, false] {
-        let mut bench = drawn(&[A, B, C]);
-        let [first, second] = [A, B].map(|worker| bench.task(worker));
-        let said = if lies_first {
-            [wrong(3), summary(3)]
-        } else {
-            [summary(3), wrong(3)]
-        };
-        bench.submit(A, first.lease, vec![said[0]]);
-        let (two, actions) = bench.submit(B, second.lease, vec![said[1]]);
-        assert_eq!(actions, [noted(two), arbitrate(3)]);
-        bench.arbitrate(summary(3));
-        let liar = if lies_first { A } else { B };
-        for worker in [A, B] {
-            let is_out = bench.plan.quarantine_reason(worker).is_some();
-            assert_eq!(is_out, worker == liar);
-        }
-    }
-}
-
 /// Four are computed at a time. The fifth need not be: with the liar its votes go.
 #[test]
 fn a_dispute_ends_with_its_liar() {
     let mut bench = Bench::at_layer(all_drawn(20), 12);
     bench.join_all(&[A, B, C]);
     bench.task(C);
-    let layers = head::layers(20, bench.plan.settings.range_bits);
-    let heads: Vec<u64> = layers[12][..5].iter().map(|head| head.0).collect();
+    let heads = of_layer_12(5);
     bench.submit(A, LeaseId(99), heads.iter().copied().map(wrong).collect());
     let said = summaries(heads.iter().copied());
     let (honest, actions) = bench.submit(B, LeaseId(99), said);
@@ -213,8 +160,7 @@ fn a_dispute_ends_with_its_liar() {
 fn what_is_not_disputed_any_more_may_be_open() {
     let mut bench = Bench::at_layer(settings(20), 12);
     bench.join_all(&[A, B, C]);
-    let layers = head::layers(20, bench.plan.settings.range_bits);
-    let heads: Vec<u64> = layers[12][..5].iter().map(|head| head.0).collect();
+    let heads = of_layer_12(5);
     let submission = bench.begin_commit(A, LeaseId(99), &heads);
     bench.committed(submission);
     bench.submit(B, LeaseId(99), heads.iter().copied().map(wrong).collect());
@@ -251,25 +197,6 @@ fn what_was_found_by_more_than_it_needs_stays() {
     assert_eq!(bench.plan.progress().arbitrations, 1);
 }
 
-#[test]
-fn what_has_too_few_finders_left_is_found_again_by_others() {
-    let mut bench = found_by_two();
-    bench.revoke(A.participant);
-    assert_eq!(bench.plan.progress().arbitrations, 2);
-    // Not by B, which has said what it is.
-    let task = bench.task(B);
-    assert!(heads(&task).iter().all(|head| head.0 > 4), "{task:?}");
-    let task = bench.task(C);
-    assert_eq!(heads(&task), to_heads(&[3]));
-    let (found, actions) = bench.submit(C, LeaseId(99), summaries([3, 4]));
-    let by_both = |head| Action::Confirmed {
-        head: Head(head),
-        finders: vec![B.participant, C.participant],
-    };
-    assert_eq!(actions, [by_both(3), by_both(4), accepted(found)]);
-    assert_eq!(bench.plan.progress().arbitrations, 0);
-}
-
 /// Its only finder is struck out while it is written.
 #[test]
 fn what_is_being_written_is_found_again_too() {
@@ -280,22 +207,6 @@ fn what_is_being_written_is_found_again_too() {
     bench.revoke(A.participant);
     bench.committed(submission);
     assert_eq!(heads(&bench.task(B)), to_heads(&[4]));
-}
-
-#[test]
-fn what_was_wrong_with_it_is_withdrawn() {
-    let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join_all(&[A, B]);
-    let (submission, _) = bench.submit(A, LeaseId(9), vec![summary(3), wrong(4)]);
-    bench.committed(submission);
-    bench.task(B);
-    bench.revoke(A.participant);
-    let (found, actions) = bench.submit(B, LeaseId(9), summaries([3, 4]));
-    assert_eq!(actions[1..], [noted(found), arbitrate(4)]);
-    let (own, actions) = bench.arbitrate(summary(4));
-    assert_eq!(actions[0], withdraw(&[4]));
-    assert!(actions.contains(&commit_by(own, &[4], &[])), "{actions:?}");
-    assert!(bench.plan.is_there(B));
 }
 
 /// Nobody else is there, or nobody takes it, or its sources are lost.
@@ -339,11 +250,7 @@ fn the_coordinator_finds_again_what_nobody_else_does() {
 /// Shards wait until all has been found again, and go on then.
 #[test]
 fn nothing_is_merged_while_a_range_is_open_again() {
-    let past = Past {
-        ranges: summaries(0..4),
-        found: [found(range(3), &[A], 1)].into(),
-        ..Past::default()
-    };
+    let past = past(summaries(0..4), &[found(range(3), &[A], 1)]);
     let (mut bench, _) = Bench::resumed(shards_of(4, 14), &past);
     bench.join_all(&[A, B, C]);
     assert!(matches!(bench.task(C).work, Work::Merge { .. }));
@@ -360,11 +267,7 @@ fn nothing_is_merged_while_a_range_is_open_again() {
 /// The last shard is being written when a range becomes open again.
 #[test]
 fn nothing_is_published_while_a_range_is_open_again() {
-    let past = Past {
-        ranges: summaries(0..4),
-        found: [found(range(3), &[A], 1)].into(),
-        ..Past::default()
-    };
+    let past = past(summaries(0..4), &[found(range(3), &[A], 1)]);
     let (mut bench, _) = Bench::resumed(settings(14), &past);
     bench.join_all(&[OWNER, A]);
     let lease = bench.task(OWNER).lease;
@@ -377,7 +280,7 @@ fn nothing_is_published_while_a_range_is_open_again() {
 
 /// All ranges are done, and there is one shard. A has it to write.
 fn cut(settings: Settings, workers: &[WorkerId]) -> (Bench, LeaseId) {
-    let (mut bench, _) = Bench::with(settings, &summaries(0..4), &[]);
+    let mut bench = Bench::to_merge(settings);
     bench.join_all(workers);
     let lease = bench.task(workers[0]).lease;
     (bench, lease)
@@ -429,7 +332,7 @@ fn what_one_stranger_alone_has_merged_the_coordinator_merges_too() {
         let (own, actions) = bench.arbitrate_shard(0, is_forged);
         let commit = commit_units(own, &[Unit::Shard(0)], &[]);
         assert_eq!(actions.last(), Some(&commit));
-        assert_eq!(bench.plan.quarantine_reason(A).is_some(), is_forged);
+        assert_eq!(bench.is_out(A), is_forged);
         assert_eq!(bench.committed(own), [accepted(own), publish()]);
     }
 }
@@ -448,25 +351,6 @@ fn a_shard_does_not_wait_for_one_that_idles() {
     bench.renew(B, LeaseId(0));
     assert_eq!(bench.tell(Event::Tick), [commit(one)]);
     assert_eq!(bench.committed(one), [forget(one), publish()]);
-}
-
-#[test]
-fn what_its_reader_gives_back_or_cannot_read_the_coordinator_merges() {
-    for lose in [Bench::give_back, Bench::fail] {
-        let (mut bench, one) = written(settings(14), &[A, B]);
-        let lease = bench.task(B).lease;
-        assert_eq!(lose(&mut bench, B, lease), []);
-        bench.now = 50;
-        bench.want(B);
-        bench.now = 100;
-        let actions = bench.tell(Event::Tick);
-        assert_eq!(actions, [arbitrate_shard(0, Some(one))]);
-        let (own, actions) = bench.arbitrate_shard(0, false);
-        let shard = commit_units(own, &[Unit::Shard(0)], &[]);
-        assert_eq!(actions, [shard, forget(one)]);
-        // The first file may come late.
-        assert_eq!(bench.committed(own), [accepted(own), publish()]);
-    }
 }
 
 #[test]
@@ -495,17 +379,8 @@ fn nobody_reads_what_one_wrote_that_is_not_trusted() {
     let (mut bench, _, lease) = read_by_b(settings(14));
     let actions = bench.revoke(A.participant);
     assert!(!bench.plan.holds(B, lease));
-    let again = actions.iter().find_map(|action| match action {
-        Action::Answer {
-            answer: LeaseAnswer::Task(task),
-            ..
-        } => Some(&task.work),
-        _ => None,
-    });
-    assert!(
-        again.is_some_and(|work| work.reads().is_none()),
-        "{actions:?}"
-    );
+    let again = some_task(&actions).unwrap();
+    assert_eq!(again.work.reads(), None);
 }
 
 #[test]
@@ -522,8 +397,10 @@ fn whoever_forges_a_file_or_vouches_for_it_is_out() {
     let actions = bench.tell(Event::Tick);
     assert_eq!(actions, [arbitrate_shard(0, Some(one))]);
     bench.arbitrate_shard(0, true);
-    let is_out = |worker| bench.plan.quarantine_reason(worker).is_some();
-    assert_eq!([A, B, C].map(is_out), [true, true, false]);
+    assert_eq!(
+        [A, B, C].map(|worker| bench.is_out(worker)),
+        [true, true, false]
+    );
 
     // The journal says who did so before.
     let past = Past {
@@ -538,24 +415,10 @@ fn whoever_forges_a_file_or_vouches_for_it_is_out() {
     let actions = bench.tell(Event::ShardsLost { shards });
     assert_eq!(actions, [arbitrate_shard(0, None)]);
     bench.arbitrate_shard(0, true);
-    let is_out = |worker| bench.plan.quarantine_reason(worker).is_some();
-    assert_eq!([A, B, C].map(is_out), [true, true, false]);
-}
-
-/// C had the shard to write, too, and its file comes when the right one is read.
-#[test]
-fn whoever_forges_a_file_late_is_alone() {
-    let (mut bench, one, lease) = read_by_b(shards_of(4, 14));
-    bench.merge(B, lease, 0, shard_digest(0));
-    bench.committed(one);
-    let (bad, actions) = bench.merge(C, LeaseId(9), 0, Digest([1; 32]));
-    assert!(
-        actions.contains(&arbitrate_shard(0, Some(bad))),
-        "{actions:?}"
+    assert_eq!(
+        [A, B, C].map(|worker| bench.is_out(worker)),
+        [true, true, false]
     );
-    bench.arbitrate_shard(0, true);
-    let is_out = |worker| bench.plan.quarantine_reason(worker).is_some();
-    assert_eq!([A, B, C].map(is_out), [false, false, true]);
 }
 
 /// C says something else while the shard is written. The file of the coordinator is the one that counts.
@@ -573,25 +436,4 @@ fn what_is_disputed_while_it_is_written_is_not_done() {
     let commit = commit_units(own, &[Unit::Shard(0)], &[]);
     assert!(actions.contains(&commit), "{actions:?}");
     assert!(bench.committed(own).contains(&publish()));
-}
-
-/// A participant may have found many ranges. Most of them are for the workers that come.
-#[test]
-fn the_coordinator_takes_a_few_and_leaves_the_rest_to_others() {
-    let mut bench = Bench::at_layer(settings(20), 12);
-    bench.join_all(&[A, B]);
-    let layers = head::layers(20, bench.plan.settings.range_bits);
-    let heads: Vec<u64> = layers[12][..9].iter().map(|head| head.0).collect();
-    let submission = bench.begin_commit(A, LeaseId(99), &heads);
-    bench.committed(submission);
-    // Nobody else asks for anything.
-    let actions = bench.revoke(A.participant);
-    let begun = heads[..4].iter().map(|&head| arbitrate(head));
-    let begun: Vec<Action> = begun.collect();
-    assert_eq!(actions[1..], begun);
-    let task = bench.task(B);
-    assert_eq!(task.work.units().next(), Some(range(heads[4])));
-    let (_, actions) = bench.arbitrate(summary(heads[0]));
-    assert!(!actions.iter().any(|action| begun.contains(action)));
-    assert_eq!(bench.plan.progress().arbitrations, 8);
 }
