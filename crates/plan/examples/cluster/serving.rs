@@ -118,14 +118,4 @@ mod tests {
         link.begin(2 * second, 0.0, 9);
         assert_eq!(link.next().unwrap().0, 2 * second + 1, "the clock moves");
     }
-
-    #[test]
-    fn servers_work_beside_each_other() {
-        let mut servers = Servers::new(2);
-        let second = 1_000_000_000;
-        assert_eq!(servers.serve(0, 1.0), second);
-        assert_eq!(servers.serve(0, 2.0), 2 * second);
-        assert_eq!(servers.serve(0, 1.0), 2 * second);
-        assert_eq!(servers.serve(5 * second, 1.0), 6 * second);
-    }
 }

@@ -102,39 +102,3 @@ impl Worker {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use chomp_table::RangeBits;
-
-    use super::*;
-    use crate::simulation::ALONE;
-
-    #[test]
-    fn what_was_drawn_on_stays() {
-        let forecast = Forecast::new(14, RangeBits::new(12).unwrap());
-        let [a, b, c, d] = [0, 1, 2, 3].map(Head);
-        let weight = |head| forecast.cache_bytes(head);
-        // There is room for the first range and for one other.
-        let cluster = Cluster {
-            cache_bytes: weight(a) + [b, c, d].map(weight).into_iter().max().unwrap(),
-            ..ALONE
-        };
-        let mut worker = Worker::new(&cluster, 4);
-        let mut reads = Vec::new();
-        assert_eq!(worker.look(a, 5, &mut reads), None);
-        assert_eq!(worker.look(a, 6, &mut reads), Some(5));
-        worker.keep(a, &forecast);
-        worker.keep(b, &forecast);
-        assert_eq!(worker.look(a, 6, &mut reads), None);
-        assert_eq!(reads, [a], "it is here");
-        worker.keep(c, &forecast);
-        assert_eq!(worker.held[1], Held::Missing);
-        worker.keep(d, &forecast);
-        assert_eq!(
-            [2, 3].map(|head: usize| worker.held[head]),
-            [Held::Missing, Held::Here]
-        );
-        assert_eq!(worker.held[0], Held::Here, "it had a second chance");
-    }
-}
