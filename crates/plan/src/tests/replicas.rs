@@ -10,24 +10,6 @@ fn twice() -> Bench {
 }
 
 #[test]
-fn what_two_workers_say_is_kept() {
-    let mut bench = twice();
-    let (first, second) = (bench.task(A), bench.task(B));
-    let (one, actions) = bench.submit(A, first.lease, summaries([3]));
-    assert_eq!(actions, [noted(one)]);
-    // An equal result of one worker is no second vote.
-    let (again, actions) = bench.submit(A, first.lease, summaries([3]));
-    assert_eq!(actions, [noted(again), forget(again)]);
-    // The first result is written, and both hear of it.
-    let (second, actions) = bench.submit(B, second.lease, summaries([3]));
-    assert_eq!(actions, [commit_by(one, &[3], &[A, B])]);
-    assert_eq!(bench.committed(one), [forget(one), accepted(second)]);
-    assert_eq!(bench.plan.progress().ranges_done, 4);
-    let delivered = bench.plan.workers().map(|worker| worker.ranges);
-    assert_eq!(delivered.collect::<Vec<_>>(), [1, 1, 0]);
-}
-
-#[test]
 fn the_coordinator_finds_out_who_of_two_is_right() {
     let mut bench = twice();
     bench.submit(A, LeaseId(0), vec![wrong(3)]);

@@ -107,35 +107,31 @@ fn tasks_follow_the_number_of_threads() {
     assert_eq!(bench.want(A), []);
 }
 
+/// No more than the most, and no less than the least unless a thread would go without.
 #[test]
-fn a_task_has_so_many_positions_at_most() {
-    for (positions, ranges) in [(0, 1), (2048, 1), (4095, 1), (4096, 2), (3 * 2048, 3)] {
-        let settings = Settings {
-            task_positions_max: positions,
-            ..settings(24)
-        };
-        let mut bench = Bench::at_layer(settings, 39);
-        bench.join(A, 1);
-        assert_eq!(heads(&bench.task(A)).len(), ranges, "{positions}");
-    }
-}
-
-#[test]
-fn a_task_has_so_many_positions_at_least_unless_a_thread_would_go_without() {
-    for (ranges, threads, expected) in [
-        (5, 62, 2),
-        (5, 31, 4),
-        (5, 4, 15),
-        (40, 4, 31),
-        (200, 1, 124),
+fn a_task_has_so_many_positions() {
+    let most = u64::MAX;
+    for (least, most, threads, expected) in [
+        (0, 0, 1, 1),
+        (0, 2048, 1, 1),
+        (0, 4095, 1, 1),
+        (0, 4096, 1, 2),
+        (0, 3 * 2048, 1, 3),
+        (5 * 2048, most, 62, 2),
+        (5 * 2048, most, 31, 4),
+        (5 * 2048, most, 4, 15),
+        (40 * 2048, most, 4, 31),
+        (200 * 2048, most, 1, 124),
     ] {
         let settings = Settings {
-            task_positions_min: ranges * 2048,
+            task_positions_min: least,
+            task_positions_max: most,
             ..settings(24)
         };
         let mut bench = Bench::at_layer(settings, 39);
         bench.join(A, threads);
-        assert_eq!(heads(&bench.task(A)).len(), expected, "{ranges} {threads}");
+        let ranges = heads(&bench.task(A)).len();
+        assert_eq!(ranges, expected, "{least} {most} {threads}");
     }
 }
 
