@@ -175,7 +175,7 @@ impl Plan {
             self.quarantine(worker, QuarantineReason::Lied { unit });
         }
         if self.is_running() && state == UnitState::Ready {
-            self.submit_own(submission, unit, truth);
+            self.submit_own(submission, unit);
         } else {
             self.reconsider(unit);
             self.out.push(Action::Forget { submission });

@@ -232,7 +232,7 @@ impl Plan {
         let ranges = &plan.units.ranges;
         let mut heads = (0..ranges.count()).map(Head);
         let missing = heads.find(|&head| !ranges.is_committed(head));
-        plan.missing_before = missing.unwrap_or(Head(ranges.count()));
+        plan.missing_before = missing.unwrap_or_else(|| Head(ranges.count()));
         if plan.units.ranges.is_complete() {
             plan.cut_shards();
         }
@@ -246,11 +246,8 @@ impl Plan {
         Ok((plan, actions))
     }
 
-    fn of(settings: Settings, ranges: RangeStates) -> Plan {
-        let settings = Settings {
-            replicas: settings.replicas.max(1),
-            ..settings
-        };
+    fn of(mut settings: Settings, ranges: RangeStates) -> Plan {
+        settings.replicas = settings.replicas.max(1);
         let next_lease = settings.epoch << 32;
         let mut jury = Jury::new(settings.clone(), ranges.count());
         jury.set_alone(true);

@@ -108,7 +108,7 @@ impl Settings {
     /// longer than computing them, unless a thread would go without.
     pub(super) fn task_ranges(&self, left: u64, threads: u64) -> u64 {
         let ranges = |positions| positions / self.range_bits.positions();
-        let to_share = left * u64::from(self.replicas.max(1));
+        let to_share = left * u64::from(self.replicas);
         let tasks_per_thread = u64::from(self.tasks_per_thread);
         let share = to_share / threads.saturating_mul(tasks_per_thread).max(1);
         let one_for_each_thread = to_share.div_ceil(threads.max(1));

@@ -230,7 +230,7 @@ impl Plan {
         }
         let writer = votes.first().copied().or(current);
         if let Some(writer) = writer.filter(|_| is_missing) {
-            self.queue_write(&writer, unit, finders);
+            self.queue_write(writer.submission, unit, finders);
         } else if let Unit::Range(head) = unit {
             self.out.push(Action::Confirmed { head, finders });
         }
@@ -315,26 +315,15 @@ impl Plan {
     }
 
     /// Has a result written that the coordinator computed itself.
-    pub(super) fn submit_own(
-        &mut self,
-        submission: SubmissionId,
-        unit: Unit,
-        content: UnitContent,
-    ) {
+    pub(super) fn submit_own(&mut self, submission: SubmissionId, unit: Unit) {
         self.begin_submission(submission);
         self.finish_unit(unit, &[]);
-        let own = Vote {
-            worker: WorkerId::new(0, 0),
-            content,
-            submission,
-        };
-        self.queue_write(&own, unit, Vec::new());
+        self.queue_write(submission, unit, Vec::new());
         self.advance_submission(submission);
     }
 
-    /// Has a unit written next, with the result of this vote.
-    fn queue_write(&mut self, vote: &Vote, unit: Unit, finders: Vec<ParticipantId>) {
-        let submission = vote.submission;
+    /// Has a unit of this result written next.
+    fn queue_write(&mut self, submission: SubmissionId, unit: Unit, finders: Vec<ParticipantId>) {
         self.units
             .set_state(unit, UnitState::Committing(submission));
         let agreed = AgreedUnit { unit, finders };

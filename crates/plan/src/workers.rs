@@ -187,10 +187,7 @@ impl Plan {
     pub(super) fn some_worker(&self, participant: ParticipantId) -> WorkerId {
         let mut here = self.workers.range(WorkerId::all_of(participant));
         let here = here.next().map(|(&worker, _)| worker);
-        here.unwrap_or(WorkerId {
-            participant,
-            number: 0,
-        })
+        here.unwrap_or_else(|| WorkerId::new(participant.0, 0))
     }
 
     /// Excludes a participant for what this worker of it did. Its leases go to others, and its votes do not count.
@@ -278,10 +275,7 @@ impl Plan {
             .outcasts
             .iter()
             .map(|(&participant, outcast)| WorkerProgress {
-                id: WorkerId {
-                    participant,
-                    number: 0,
-                },
+                id: WorkerId::new(participant.0, 0),
                 name: outcast.name.clone(),
                 threads: 0,
                 leases: 0,
