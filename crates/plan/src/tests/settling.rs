@@ -141,6 +141,7 @@ fn bad_results_are_rejected_and_lose_the_attempt() {
         let (submission, actions) = bench.submit(A, task.lease, summaries(heads.clone()));
         assert_eq!(actions, [rejected(submission, reason)], "{heads:?}");
         assert_eq!(*bench.plan.phase(), Phase::Running);
+        assert!(!bench.plan.has_delivered(A), "{heads:?}");
         assert_eq!(bench.task(A).attempt, 2, "{heads:?}");
     }
     // Without the lease an empty result costs nobody an attempt.

@@ -359,7 +359,8 @@ fn a_publication_that_was_not_asked_for_is_a_bug() {
 fn a_finished_job_has_nothing_to_do_and_says_so() {
     let mut plan = Plan::finished(settings(16), 77).unwrap();
     let progress = plan.progress();
-    assert_eq!((progress.ranges_done, progress.losing), (16, 77));
+    let ranges = [progress.ranges_done, progress.ranges_resumed];
+    assert_eq!((ranges, progress.losing), ([16, 16], 77));
     assert_eq!(
         (progress.layer, plan.next_deadline()),
         (progress.layers, None)
