@@ -1,30 +1,11 @@
 //! The command line. An environment variable can set each flag of a command.
 
-mod access;
-mod boxes;
-mod download;
-mod export;
-mod game;
-mod job;
-mod manual;
-mod query;
-mod serve;
-mod shared;
-mod verify;
-
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-pub(crate) use access::{AccessArgs, AccessCommand, IssueArgs};
-pub(crate) use boxes::BoxArgs;
-pub(crate) use download::DownloadArgs;
-pub(crate) use export::ExportArgs;
-pub(crate) use game::GameArgs;
-pub(crate) use job::{CoordinatorArgs, GrundyArgs, PlanArgs, RunArgs, StatusArgs, Way, WorkerArgs};
-pub(crate) use manual::{CompletionsArgs, ManArgs};
-pub(crate) use query::{Numbers, OpeningsArgs, QueryArgs};
-pub(crate) use serve::ServeArgs;
-pub(crate) use shared::{ReachArgs, SourceArgs, TABLE, TableArgs, TablePlace, WantedTable};
-pub(crate) use verify::VerifyArgs;
+use crate::{
+    access, boxes, coordinator, download, export, game, grundy, manual, openings, plan, query, run,
+    serve, status, verify, worker,
+};
 
 /// Computes tables of the losing positions of Chomp, answers questions from them and checks them.
 #[derive(Debug, Parser)]
@@ -83,39 +64,39 @@ fn of_command(command: clap::Command, above: &str) -> clap::Command {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Compute the table on this machine: start, continue or extend it
-    Run(RunArgs),
+    Run(run::RunArgs),
     /// Compute the Sprague-Grundy value of every position up to a number of tiles
-    Grundy(GrundyArgs),
+    Grundy(grundy::GrundyArgs),
     /// Lease the work to workers on any number of machines, and serve the finished table
-    Coordinator(CoordinatorArgs),
+    Coordinator(coordinator::CoordinatorArgs),
     /// Compute for a coordinator until its table is finished; workers may join and leave at any time
-    Worker(WorkerArgs),
+    Worker(worker::WorkerArgs),
     /// Manage who may work for a coordinator: one credential for each participant
-    Access(AccessArgs),
+    Access(access::AccessArgs),
     /// Estimate the time, memory, disk and network that a table needs, and how many workers help
-    Plan(PlanArgs),
+    Plan(plan::PlanArgs),
     /// Show the progress of a job, or what a directory holds of a table
-    Status(StatusArgs),
+    Status(status::StatusArgs),
     /// Download a finished table and check every byte; resumes after an interruption
-    Download(DownloadArgs),
+    Download(download::DownloadArgs),
     /// Check a finished table: every byte, random positions, or every position
-    Verify(VerifyArgs),
+    Verify(verify::VerifyArgs),
     /// Write the losing positions or Grundy values of a finished table to a file for other programs
-    Export(ExportArgs),
+    Export(export::ExportArgs),
     /// Say whether positions are losing or what their Grundy values are, and list all winning moves
-    Query(QueryArgs),
+    Query(query::QueryArgs),
     /// List every winning first move of every rectangle that the table covers
-    Openings(OpeningsArgs),
+    Openings(openings::OpeningsArgs),
     /// List every winning first move of all rectangles of few rows and many columns, without a table
-    Box(BoxArgs),
+    Box(boxes::BoxArgs),
     /// Say who wins in iChomp, Chomp with poisons, Nim, towers on a chessboard or the Trojan horse, and how
-    Game(GameArgs),
+    Game(game::GameArgs),
     /// Serve a finished table over HTTP: pages to play and explore, JSON, and its files
-    Serve(ServeArgs),
+    Serve(serve::ServeArgs),
     /// Print the completions of commands and flags for a shell
-    Completions(CompletionsArgs),
+    Completions(manual::CompletionsArgs),
     /// Print the manual
-    Man(ManArgs),
+    Man(manual::ManArgs),
 }
 
 impl Command {

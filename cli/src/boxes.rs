@@ -1,5 +1,6 @@
 //! `chomp box`: all rectangles of few rows and many columns.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use chomp_boxes::{Bounds, BoxSummary, Memory, Scratch, Solver};
@@ -9,9 +10,9 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::args::BoxArgs;
 use crate::events::ProgramEvent;
 use crate::exit::{Exit, usage};
+use crate::flags::{ShareArgs, flag, path};
 use crate::machine;
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
@@ -20,6 +21,40 @@ use crate::stage::Stage;
 mod scratch;
 
 use scratch::Folder;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+All rectangles of at most M rows and N columns are solved together, columns one after the other. Memory
+follows from M and N: 0.5 GB for 10 rows and 42 columns, 11 GB for 12 and 42. With --scratch the work goes
+on after it was stopped, also for more columns, and if the memory does not hold it, the files there do.
+
+Examples:
+  chomp box --rows 10 --columns 42
+  chomp box --rows 10 --columns 42 --json | jq -c '.openings[] | select(.moves | length > 1)'
+  chomp box --rows 12 --columns 42 --memory 7GiB --scratch /var/tmp/box-12
+
+Exit codes: 0 done; 2 too little memory, or beyond the limits; 5 the folder is in use, or has boards of other
+rows; 75 stopped early, with --scratch run the same command again to go on.")]
+pub(crate) struct BoxArgs {
+    /// The most rows, from 1 to 32
+    #[arg(long, value_name = "M")]
+    pub(crate) rows: usize,
+
+    /// The most columns, from 1 to 250
+    #[arg(long, value_name = "N")]
+    pub(crate) columns: usize,
+
+    #[command(flatten)]
+    pub(crate) share: ShareArgs,
+
+    /// Keep the state in this folder, which is made if it is not there
+    #[arg(long, value_name = "DIR", value_parser = path())]
+    pub(crate) scratch: Option<PathBuf>,
+
+    /// Print one JSON object, and events to stderr, one JSON object a line
+    #[arg(long, value_parser = flag)]
+    pub(crate) json: bool,
+}
 
 /// The pause after a save, as a multiple of the time that the save took.
 const SAVE_SHARE: u32 = 10;

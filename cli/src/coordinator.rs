@@ -17,9 +17,9 @@ use chomp_table::format::describe;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{self, ACCESS_NAME};
-use crate::args::CoordinatorArgs;
 use crate::directory::{OwnedDirectory, in_table, prune};
 use crate::exit::Exit;
+use crate::flags::{TableArgs, WantedTable, address, flag, path};
 use crate::machine;
 use crate::progress::Display;
 use crate::restore::restore;
@@ -27,6 +27,59 @@ use crate::run::stopped;
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
 use crate::summary::{Meter, report};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp coordinator --bits 36 --listen 0.0.0.0:7171
+  chomp coordinator --bits 40 --replicas 2 --listen 0.0.0.0:7171 --http 0.0.0.0:8080
+  chomp coordinator --bits 44 --store s3://my-bucket/chomp --listen 0.0.0.0:7171")]
+pub(crate) struct CoordinatorArgs {
+    #[command(flatten)]
+    pub(crate) wanted: WantedTable,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+
+    /// Where to listen for workers, downloads and questions, with TLS
+    #[arg(long, value_parser = address, value_name = "ADDR", default_value = "127.0.0.1:7171")]
+    pub(crate) listen: SocketAddr,
+
+    /// A second address to listen at, for downloads, questions and browsers, but not for workers
+    #[arg(long, value_parser = address, value_name = "ADDR")]
+    pub(crate) http: Option<SocketAddr>,
+
+    /// Show the job's progress, with the names of workers, to everybody, not only to those who have a token
+    #[arg(long, value_parser = flag)]
+    pub(crate) public_status: bool,
+
+    /// Count a range as done when this many participants have found the same
+    #[arg(long, value_name = "N", default_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub(crate) replicas: u32,
+
+    /// Have one participant more find the same in one of N ranges before the range counts; 0: none [default: 4; 16
+    /// while all workers are one participant's]
+    #[arg(long, value_name = "N")]
+    pub(crate) check_one_in: Option<u32>,
+
+    /// The name or address by which workers reach this machine [default: that of --listen, or the
+    /// machine's name]
+    #[arg(long, value_name = "HOST")]
+    pub(crate) advertise: Option<String>,
+
+    /// Where to write the access file for workers [default: access.json in the table's directory]
+    #[arg(long, value_name = "FILE", value_parser = path())]
+    pub(crate) access: Option<PathBuf>,
+
+    /// Listen without TLS. Others on the network can then read and change tokens and data. On loopback only a process that
+    /// takes the port after this one has ended can
+    #[arg(long, value_parser = flag)]
+    pub(crate) no_tls: bool,
+
+    /// End when the table is published, instead of serving it
+    #[arg(long, value_parser = flag)]
+    pub(crate) exit_when_done: bool,
+}
 
 /// The threads that range bits are chosen for, as nobody knows which workers will come.
 pub(crate) const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();

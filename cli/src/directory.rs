@@ -14,7 +14,7 @@ use chomp_table::format::describe;
 use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::reader::{Table, TableError};
 
-use crate::args::{TableArgs, WantedTable};
+use crate::flags::{TableArgs, WantedTable};
 use crate::machine;
 use crate::progress::Display;
 use crate::summary::{Meter, RunCost};

@@ -1,5 +1,7 @@
 //! `chomp download`: fetches a finished table.
 
+use clap::builder::TypedValueParser;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use chomp_download::{Config, DownloadError, DownloadProgress, DownloadReport, PARALLEL, Reach};
@@ -7,12 +9,57 @@ use chomp_table::reader::TableName;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{DownloadArgs, SourceArgs, TABLE, TablePlace};
 use crate::exit::Exit;
+use crate::flags::{SourceArgs, TABLE, TablePlace, count, flag, path, place};
 use crate::progress::Display;
 use crate::reach;
 use crate::signals::stop_on_signals;
 use crate::summary::{Meter, report};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp download --from https://localhost:7171 --out my-table
+  chomp download --from https://example.org/chomp/table-40 --out my-table
+  chomp download --from s3://bucket/tables --out my-table
+  chomp download --from http://127.0.0.1:7172 --tiles 82 --out my-values")]
+pub(crate) struct DownloadArgs {
+    /// Where the table is: a coordinator, the folder of a table on any server, or a bucket
+    #[arg(long, value_name = "URL", value_parser = from())]
+    pub(crate) from: String,
+
+    /// The directory to put it in; afterwards it can be given to --table
+    #[arg(long, value_name = "DIR", value_parser = path())]
+    pub(crate) out: PathBuf,
+
+    /// Download the table of this many bits [default: the largest]
+    #[arg(long, value_name = "N", conflicts_with = "tiles")]
+    pub(crate) bits: Option<u32>,
+
+    /// Download the table of the Grundy values of this many tiles [default: the largest, if there is no other table]
+    #[arg(long, value_name = "T")]
+    pub(crate) tiles: Option<u32>,
+
+    /// The access file of the coordinator, for its certificate
+    #[arg(long, value_name = "FILE", value_parser = path())]
+    pub(crate) access: Option<PathBuf>,
+
+    /// Download this many files at a time
+    #[arg(long, value_parser = count, value_name = "N", default_value = "4")]
+    pub(crate) parallel: NonZeroUsize,
+
+    /// Print the summary as one JSON object, and events to stderr, one JSON object a line
+    #[arg(long, value_parser = flag)]
+    pub(crate) json: bool,
+}
+
+/// The address of a server or of a bucket.
+fn from() -> impl TypedValueParser<Value = String> {
+    place().try_map(|place| match place {
+        TablePlace::Elsewhere(address) => Ok(address),
+        TablePlace::Here(_) => Err("an address looks like https://host:7171 or s3://bucket/tables"),
+    })
+}
 
 pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result<Exit> {
     let meter = Meter::start();

@@ -1,8 +1,10 @@
 //! `chomp grundy`: the table of Grundy values, in this process.
 
+use chomp_table::partition::AREA_MAX;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::Context;
 use chomp_grundy::{BuildError, BuildWatch, Builder, Built, memory_bytes, remove_areas};
@@ -17,15 +19,42 @@ use indicatif::HumanBytes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::args::GrundyArgs;
 use crate::directory::in_table;
 use crate::events::ProgramEvent;
 use crate::exit::{Exit, usage};
+use crate::flags::{MachineArgs, flag, path};
 use crate::progress::Display;
 use crate::run::stopped;
 use crate::signals::stop_on_signals;
 use crate::stage::Stage;
 use crate::summary::{Meter, RunCost, report};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The value of a position is the least number that no move leads to; the poison is never taken, so the
+single poisoned cell has the value 0. All values are in memory, a byte each: 0.2 GB for 82 tiles,
+1.7 GB for 100, 17.3 GB for 120. On the disk they take as much until the table is published.
+
+Examples:
+  chomp grundy --tiles 60
+  chomp grundy --tiles 100 --table /data/values
+  chomp query --table chomp-values 5,4,2,1")]
+pub(crate) struct GrundyArgs {
+    /// Compute all positions of at most this many tiles, from 1 to 120
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=i64::from(AREA_MAX)))]
+    pub(crate) tiles: u32,
+
+    /// The directory of the table; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "chomp-values", value_parser = path())]
+    pub(crate) table: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+
+    /// Print the summary as one JSON object, and events to stderr, one JSON object a line
+    #[arg(long, value_parser = flag)]
+    pub(crate) json: bool,
+}
 
 /// The memory that the program takes besides values.
 const PROGRAM_BYTES: u64 = 32 << 20;

@@ -1,11 +1,13 @@
 //! The program `chomp`: arguments, progress, printing.
 //!
 //! Results go to stdout, everything else to stderr. [`exit`] has the exit codes, and `failure` chooses the code for an
-//! error. Each command has a module of its name; `box` is in `boxes`. `args` has the flags.
+//! error. Each command has a module of its name, with its flags; `box` is in `boxes`, `man` and `completions` in
+//! `manual`. `args` has the command line as a whole.
 //! The commands share these modules:
 //!
 //! | module | holds |
 //! |---|---|
+//! | `flags` | flags that several commands have |
 //! | `directory`, `local` | the store of a table, opened for a job; a coordinator for a worker of this process |
 //! | `trial`, `costs` | measurements of what the parts of a job cost on this machine |
 //! | `events`, `progress`, `stage`, `summary` | events, the progress bar, and summaries, for programs and people |
@@ -29,6 +31,7 @@ mod events;
 pub mod exit;
 mod export;
 mod failure;
+mod flags;
 mod game;
 mod grant;
 mod grundy;

@@ -2,10 +2,35 @@
 
 use anyhow::Context;
 use clap::Command;
+use clap_complete::Shell;
 use clap_mangen::Man;
+use std::path::PathBuf;
 
-use crate::args::{Args, CompletionsArgs, ManArgs};
+use crate::args::Args;
 use crate::exit::Exit;
+use crate::flags::path;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp completions bash > ~/.local/share/bash-completion/completions/chomp
+  chomp completions fish > ~/.config/fish/completions/chomp.fish")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp man | man -l -
+  chomp man --out ~/.local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// Write the pages of all commands into this directory, which is made if it is not there
+    /// [default: the first page, to stdout]
+    #[arg(long, value_name = "DIR", value_parser = path())]
+    pub(crate) out: Option<PathBuf>,
+}
 
 pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
     let mut script = Vec::new();

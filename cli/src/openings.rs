@@ -5,10 +5,32 @@ use std::path::Path;
 use chomp_query::{Losing, Opening, drawing, of_board, opening, openings, with_boxes};
 use chomp_table::{Position, TableError};
 
-use crate::args::{OpeningsArgs, TABLE, TablePlace};
 use crate::exit::{Exit, usage};
+use crate::flags::{SourceArgs, TABLE, TablePlace, flag};
 use crate::progress::Display;
 use crate::source::QuerySource;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Boards are rows x columns, with rows <= columns: the mirror image of a board has the mirror images
+of its moves.
+
+Examples:
+  chomp openings
+  chomp openings 8x10 9x10
+  chomp openings --json | jq -c 'select(.moves | length > 1)'")]
+pub(crate) struct OpeningsArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+
+    /// The boards, as 8x10 [default: all that the table covers, or a file box-….json beside it]
+    #[arg(value_name = "BOARD")]
+    pub(crate) boards: Vec<String>,
+
+    /// Print one JSON object for each board, one a line
+    #[arg(long, value_parser = flag)]
+    pub(crate) json: bool,
+}
 
 pub(crate) async fn run(args: OpeningsArgs, display: &Display) -> anyhow::Result<Exit> {
     let source = QuerySource::open(&args.source, display.haste()).await?;

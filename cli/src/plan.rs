@@ -2,6 +2,7 @@
 //!
 //! It measures what the parts of a job cost on this machine, and gives that to the [forecast](chomp_plan::forecast).
 
+use bytesize::ByteSize;
 use std::num::NonZeroUsize;
 
 use anyhow::Context;
@@ -12,11 +13,51 @@ use chomp_table::{RangeBits, head};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
-use crate::args::PlanArgs;
 use crate::exit::Exit;
+use crate::flags::{BITS_MAX, BITS_MIN, MachineArgs, count, flag, range_bits, size};
 use crate::local::COORDINATOR_RANGE_BYTES;
 use crate::restore::is_restored;
 use crate::{coordinator, costs, local, machine, trial};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp plan --bits 40
+  chomp plan --bits 41 --from 40
+  chomp plan --bits 44 --workers 20 --threads 16 --memory 32GiB --bandwidth 1GiB")]
+pub(crate) struct PlanArgs {
+    /// Plan for all positions of at most this many bits (first row + number of rows)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
+    pub(crate) bits: u32,
+
+    /// Plan for a job beside the published table of this many bits, which it extends
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
+    pub(crate) from: Option<u32>,
+
+    /// Plan for this many workers, each with the threads and the memory given here, and a coordinator
+    /// on a machine like this one [default: for `chomp run` on this machine]
+    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) workers: Option<u32>,
+
+    /// Work on ranges of 2^B numbers, half of which are words, from 2^12 to 2^32 [default: what the job would choose]
+    #[arg(long, value_name = "B", value_parser = range_bits)]
+    pub(crate) range_bits: Option<RangeBits>,
+
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+
+    /// The number of threads of the coordinator's machine [default: one for each CPU of this one]
+    #[arg(long, value_parser = count, value_name = "C", requires = "workers")]
+    pub(crate) coordinator_threads: Option<NonZeroUsize>,
+
+    /// The bandwidth of each worker's link in bytes a second, as 1GiB [default: unlimited]
+    #[arg(long, value_parser = size, value_name = "SIZE")]
+    pub(crate) bandwidth: Option<ByteSize>,
+
+    /// Print it as one JSON object
+    #[arg(long, value_parser = flag)]
+    pub(crate) json: bool,
+}
 
 /// The memory that the coordinator's process takes before it has a job.
 const COORDINATOR_BYTES: u64 = 64 << 20;

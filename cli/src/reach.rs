@@ -7,8 +7,8 @@ use chomp_access::{Access, local};
 use chomp_download::{Reach, ServerPatience};
 use chomp_store::location::Location;
 
-use crate::args::ReachArgs;
 use crate::exit::usage;
+use crate::flags::ReachArgs;
 
 /// The access to the coordinator that the arguments name. Without `--access`, the file of a coordinator of this user on
 /// this machine is used if there is one.

@@ -5,19 +5,39 @@ use chomp_coordinator::server::Coordinator;
 use chomp_kernel::Isa;
 use chomp_plan::{Phase, Settings};
 use chomp_worker::{Config, Report, WorkerError};
+use std::net::SocketAddr;
 use tokio_util::sync::CancellationToken;
 
 use anyhow::Context;
 
-use crate::args::RunArgs;
 use crate::directory::{OwnedDirectory, in_table, prune};
 use crate::exit::Exit;
+use crate::flags::{MachineArgs, TableArgs, WantedTable, address};
 use crate::local::{self, Resources};
 use crate::progress::Display;
 use crate::restore::restore;
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
 use crate::summary::{Meter, RunCost, report};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp run --bits 32
+  chomp run --bits 40 --memory 4GiB --table /data/chomp")]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) wanted: WantedTable,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+
+    /// Serve pages with the job's progress and the finished tables at this address while it runs, to everybody who can
+    /// reach it
+    #[arg(long, value_parser = address, value_name = "ADDR")]
+    pub(crate) http: Option<SocketAddr>,
+}
 
 pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
     let meter = Meter::start();

@@ -5,8 +5,8 @@ use chomp_table::reader::AnyTable;
 use chomp_table::values::Values;
 use chomp_table::{ShardFile, Table, TableError, Word};
 
-use crate::args::{SourceArgs, TablePlace};
 use crate::exit::usage;
+use crate::flags::{SourceArgs, TablePlace};
 use crate::reach;
 
 /// A table, or a shard, that says whether positions are losing.

@@ -24,11 +24,30 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 
 use crate::access::ACCESS_NAME;
-use crate::args::{StatusArgs, TablePlace};
 use crate::exit::Exit;
+use crate::flags::{ReachArgs, TABLE, TablePlace, flag, place};
 use crate::progress::{self, Display};
 use crate::reach;
 use crate::stage::time_left;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp status
+  chomp status --table s3://bucket/tables
+  chomp status --access access.json --json")]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+
+    /// Look at the table in this directory or bucket, when no coordinator is named
+    #[arg(long, value_name = "DIR|URL", default_value = TABLE, value_parser = place())]
+    pub(crate) table: TablePlace,
+
+    /// Print it as one JSON object
+    #[arg(long, value_parser = flag)]
+    pub(crate) json: bool,
+}
 
 /// How long it may take to find out whether somebody listens where the owner of a table did.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,5 +1,6 @@
 //! `chomp worker`: computes for a coordinator.
 
+use chomp_store::location::Location;
 use std::time::Duration;
 
 use chomp_kernel::Isa;
@@ -7,13 +8,60 @@ use chomp_table::shard::ShardSize;
 use chomp_worker::{Config, End, Evaluation, Report, StoreChoice};
 use serde::Serialize;
 
-use crate::args::{Way, WorkerArgs};
 use crate::exit::Exit;
+use crate::flags::{MachineArgs, ReachArgs, flag, location};
 use crate::machine;
 use crate::progress::Display;
 use crate::reach;
 use crate::signals::{drain_on_signal, stop_on_signals};
 use crate::summary::Meter;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp worker --access access.json
+  chomp worker --coordinator https://localhost:7171 --threads 4 --memory 8GiB
+  kill -USR2 PID      has a worker do the tasks in its hands, take no more, and end")]
+pub(crate) struct WorkerArgs {
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+
+    /// Where this machine reaches the store, if not where the coordinator says; `coordinator` to go through the
+    /// coordinator
+    #[arg(long, value_name = "URL", value_parser = way)]
+    pub(crate) store: Option<Way>,
+
+    /// The name of this worker in the coordinator's status [default: the machine's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// End after this many seconds without contact to the coordinator [default: 10 at the start,
+    /// 1800 later]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) patience: Option<u64>,
+
+    /// Print what was done as one JSON object, and events to stderr, one JSON object a line
+    #[arg(long, value_parser = flag)]
+    pub(crate) json: bool,
+}
+
+/// How a worker reaches the store.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    /// By itself.
+    Direct(Location),
+    /// Through the coordinator.
+    Coordinator,
+}
+
+fn way(text: &str) -> Result<Way, String> {
+    if text == "coordinator" {
+        return Ok(Way::Coordinator);
+    }
+    location(text).map(Way::Direct)
+}
 
 /// The report of a worker, as JSON.
 #[derive(Debug, Serialize)]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use anyhow::Context;
 use chomp_table::position::PositionError;
 
-use crate::args::Numbers;
+use super::Numbers;
 use crate::exit::usage;
 
 /// The longest line of stdin: no position of a table takes a hundredth of it.

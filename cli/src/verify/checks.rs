@@ -14,9 +14,9 @@ use chomp_verify::sample::{self, Sample, SampleReport};
 use chomp_verify::{CheckError, Watch};
 use indicatif::{HumanBytes, HumanCount};
 
+use super::VerifyArgs;
 use super::lanes::in_order;
 use super::{Resources, full};
-use crate::args::VerifyArgs;
 use crate::machine;
 use crate::progress::Display;
 

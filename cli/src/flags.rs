@@ -19,12 +19,12 @@ use crate::machine;
 pub(crate) const TABLE: &str = "chomp-table";
 
 /// The least bits of a table: the poison alone has two.
-pub(super) const BITS_MIN: u32 = 2;
+pub(crate) const BITS_MIN: u32 = 2;
 /// The most bits of a table: beyond, even the largest ranges are more than a plan can hold.
-pub(super) const BITS_MAX: u32 = RangeBits::MAX + HEAD_BITS_MAX;
+pub(crate) const BITS_MAX: u32 = RangeBits::MAX + HEAD_BITS_MAX;
 
 /// Parses a flag's environment variable.
-pub(super) fn flag(text: &str) -> Result<bool, &'static str> {
+pub(crate) fn flag(text: &str) -> Result<bool, &'static str> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "t" | "y" | "1" => Ok(true),
         "false" | "no" | "off" | "f" | "n" | "0" => Ok(false),
@@ -33,18 +33,18 @@ pub(super) fn flag(text: &str) -> Result<bool, &'static str> {
 }
 
 /// How many there are of what is never none.
-pub(super) fn count(text: &str) -> Result<NonZeroUsize, &'static str> {
+pub(crate) fn count(text: &str) -> Result<NonZeroUsize, &'static str> {
     text.parse().map_err(|_| "at least 1 is wanted, as 4")
 }
 
-pub(super) fn size(text: &str) -> Result<ByteSize, &'static str> {
+pub(crate) fn size(text: &str) -> Result<ByteSize, &'static str> {
     let wrong = "a size is a number with a unit, as 8GiB or 500MB, or one of bytes";
     text.parse().map_err(|_| wrong)
 }
 
 /// Where to listen: as an address, with a name, or as a port of this machine alone or, after a colon, of all its
 /// addresses.
-pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
+pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     if let Ok(port) = text.parse() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
@@ -216,7 +216,7 @@ pub(crate) struct SourceArgs {
     pub(crate) access: Option<PathBuf>,
 }
 
-pub(super) fn url(text: &str) -> Result<String, String> {
+pub(crate) fn url(text: &str) -> Result<String, String> {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme);
     match scheme {
         Some("http" | "https") => Ok(text.trim_end_matches('/').to_owned()),
@@ -225,20 +225,20 @@ pub(super) fn url(text: &str) -> Result<String, String> {
 }
 
 /// A table.
-pub(super) fn place() -> impl TypedValueParser<Value = TablePlace> {
+pub(crate) fn place() -> impl TypedValueParser<Value = TablePlace> {
     OsStringValueParser::new().try_map(|text| TablePlace::parse(&text))
 }
 
 /// A file or directory of this machine.
-pub(super) fn path() -> impl TypedValueParser<Value = PathBuf> {
+pub(crate) fn path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|text| local(&text))
 }
 
-pub(super) fn location(text: &str) -> Result<Location, String> {
+pub(crate) fn location(text: &str) -> Result<Location, String> {
     Location::parse(text).map_err(|error| error.to_string())
 }
 
-pub(super) fn range_bits(text: &str) -> Result<RangeBits, String> {
+pub(crate) fn range_bits(text: &str) -> Result<RangeBits, String> {
     text.parse().ok().and_then(RangeBits::new).ok_or_else(|| {
         format!(
             "range bits are from {} to {}",
