@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use chomp_access::participants::OWNER;
+use chomp_access::participants::{ChangeError, OWNER, Participant};
 use chomp_access::{Access, Holder, Issuer, Participants};
 use serde::Serialize;
 
-use crate::exit::{Exit, usage};
+use crate::connect::is_there;
+use crate::exit::usage;
 use crate::flags::{TABLE, flag, path};
 use crate::machine;
 
@@ -29,13 +30,26 @@ pub(crate) enum AccessCommand {
     /// Give somebody a credential of their own, and write it into an access file
     Add(IssueArgs),
     /// List who has a credential, and who had one
-    List(ListArgs),
+    List {
+        #[command(flatten)]
+        place: PlaceArgs,
+
+        /// Print one JSON object
+        #[arg(long, value_parser = flag)]
+        json: bool,
+    },
     /// Revoke a credential at once; what too few others have found is computed again
-    Revoke(RevokeArgs),
+    Revoke {
+        /// Whose credential
+        name: String,
+
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
     /// Give a participant another credential instead of those that it had, and trust it from now on
     Renew(IssueArgs),
     /// Use secrets that you copied here from another disk; a coordinator refuses copies otherwise, as others may have them
-    Adopt(AdoptArgs),
+    Adopt(PlaceArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -60,31 +74,6 @@ pub(crate) struct IssueArgs {
     #[arg(long, value_name = "N", default_value = "365",
         value_parser = clap::value_parser!(u32).range(1..=3650))]
     pub(crate) days: u32,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct ListArgs {
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
-
-    /// Print one JSON object
-    #[arg(long, value_parser = flag)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct AdoptArgs {
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct RevokeArgs {
-    /// Whose credential
-    pub(crate) name: String,
-
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -136,43 +125,34 @@ fn expiry(days: u32) -> u64 {
     machine::seconds_since_1970() + u64::from(days) * DAY_SECONDS
 }
 
-pub(crate) fn run(args: AccessArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: AccessArgs) -> anyhow::Result<()> {
     let text = match args.what {
         AccessCommand::Add(args) => write(&args, Participants::add)?,
         AccessCommand::Renew(args) => write(&args, Participants::renew)?,
-        AccessCommand::Revoke(args) => {
-            let home = owned(&args.place.table)?;
-            Participants::change(&list_file(home), |list| list.revoke(&args.name))?;
+        AccessCommand::Revoke { name, place } => {
+            let home = owned(&place.table)?;
+            Participants::change(&list_file(home), |list| list.revoke(&name))?;
             format!(
-                "{} has no access any more; a running coordinator turns it away within a second\n",
-                args.name
+                "{name} has no access any more; a running coordinator turns it away within a second\n"
             )
         }
-        AccessCommand::Adopt(args) => {
-            let secrets = owned(&args.place.table)?.join(SECRETS_NAME);
+        AccessCommand::Adopt(place) => {
+            let secrets = owned(&place.table)?.join(SECRETS_NAME);
             Issuer::adopt(&secrets)?;
             format!("a coordinator uses {} from now on\n", secrets.display())
         }
-        AccessCommand::List(args) => {
-            let list = Participants::read(&list_file(owned(&args.place.table)?))?;
-            if args.json {
-                let participants = list.iter().map(ListedParticipant::of).collect();
-                let listing = Listing { participants };
-                format!("{}\n", serde_json::to_string(&listing)?)
-            } else {
-                text(&list)
-            }
+        AccessCommand::List { place, json } => {
+            let list = Participants::read(&list_file(owned(&place.table)?))?;
+            let participants = list.iter().collect();
+            return crate::print_as(json, &Listing { participants }, Listing::text);
         }
     };
-    crate::print(&text)?;
-    Ok(Exit::Done)
+    crate::print(&text)
 }
 
 /// The directory of a table that had a coordinator.
 fn owned(home: &Path) -> anyhow::Result<&Path> {
-    let secrets = home.join(SECRETS_NAME);
-    let is_there = secrets.try_exists();
-    if !is_there.with_context(|| format!("cannot look for {}", secrets.display()))? {
+    if !is_there(&home.join(SECRETS_NAME))? {
         return Err(usage(format!(
             "no coordinator was ever started for the table in {}: start it first, or name the directory with --table",
             home.display()
@@ -184,10 +164,7 @@ fn owned(home: &Path) -> anyhow::Result<&Path> {
 /// Writes an access file with the credential that `change` gives.
 fn write(
     args: &IssueArgs,
-    change: impl FnOnce(
-        &mut Participants,
-        &str,
-    ) -> Result<Holder, chomp_access::participants::ChangeError>,
+    change: impl FnOnce(&mut Participants, &str) -> Result<Holder, ChangeError>,
 ) -> anyhow::Result<String> {
     let home = owned(&args.place.table)?;
     let issuer = issuer(home)?;
@@ -209,42 +186,23 @@ fn write(
         return Ok(access.to_text());
     }
     access.write(&out)?;
+    let (out, name) = (out.display(), &args.name);
     Ok(format!(
-        "{}: give it to {} over a safe way, and to nobody else; workers join with: chomp worker --access {}\n",
-        out.display(),
-        args.name,
-        out.display()
+        "{out}: give it to {name} over a safe way, and to nobody else; workers join with: chomp worker --access {out}\n"
     ))
 }
 
 #[derive(Serialize)]
-struct Listing {
-    participants: Vec<ListedParticipant>,
+struct Listing<'a> {
+    participants: Vec<&'a Participant>,
 }
 
-#[derive(Serialize)]
-struct ListedParticipant {
-    name: String,
-    number: u32,
-    serial: u32,
-    revoked: bool,
-}
-
-impl ListedParticipant {
-    fn of(one: &chomp_access::participants::Participant) -> ListedParticipant {
-        ListedParticipant {
-            name: one.name.clone(),
-            number: one.number,
-            serial: one.serial,
-            revoked: one.revoked,
-        }
+impl Listing<'_> {
+    fn text(&self) -> String {
+        let line = |one: &&Participant| {
+            let state = if one.revoked { "revoked" } else { "has access" };
+            format!("{:<24} {state}\n", one.name)
+        };
+        self.participants.iter().map(line).collect()
     }
-}
-
-fn text(list: &Participants) -> String {
-    let line = |one: &chomp_access::participants::Participant| {
-        let state = if one.revoked { "revoked" } else { "has access" };
-        format!("{:<24} {state}\n", one.name)
-    };
-    list.iter().map(line).collect()
 }

@@ -4,19 +4,17 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use chomp_boxes::{Bounds, BoxSummary, Memory, Scratch, Solver};
-use chomp_query::{Opening, drawing};
+use chomp_query::Opening;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
-use crate::events::ProgramEvent;
-use crate::exit::{Exit, usage};
+use crate::events::{ProgramEvent, Stage};
+use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, flag, path};
-use crate::machine;
-use crate::progress::Display;
+use crate::openings;
+use crate::progress::{Display, Teller};
 use crate::signals::stop_on_signals;
-use crate::stage::Stage;
+use crate::summary::{Lines, Meter};
 
 mod scratch;
 
@@ -77,9 +75,8 @@ struct SolvedBox {
     openings: Vec<Opening>,
 }
 
-pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit> {
-    #[expect(clippy::disallowed_methods, reason = "the summary tells what it took")]
-    let start = Instant::now();
+pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> {
+    let meter = Meter::start();
     let bounds = Bounds::new(args.rows, args.columns)?;
     let (threads, given) = (args.share.threads(), args.share.memory_bytes()?);
     let of_solver = Memory::of(&bounds, threads);
@@ -106,21 +103,14 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit
     let scratch = scratch.map(|folder| Box::new(folder) as Box<dyn Scratch>);
     let solver = Solver::new(bounds.clone(), threads, given - PROGRAM_BYTES, scratch)?;
     let positions = bounds.positions();
-    let solving = display.during(told, move |progress| {
-        solve(solver, positions, &progress, &stop)
+    let solving = display.during(ProgramEvent::Solving, &stop, move |teller| {
+        solve(solver, positions, &teller)
     });
     let Some(summary) = solving.await? else {
-        return Ok(Exit::Stopped);
+        return Err(Interruption::Silent.into());
     };
-    let told = SolvedBox::new(&bounds, &summary, start.elapsed());
-    crate::print_as(args.json, &told, SolvedBox::text)?;
-    Ok(Exit::Done)
-}
-
-/// The event of a stage.
-fn told(stage: Stage, seconds_left: Option<f64>) -> ProgramEvent {
-    let done = stage.done;
-    ProgramEvent::Solving { done, seconds_left }
+    let told = SolvedBox::new(&bounds, &summary, meter);
+    crate::print_as(args.json, &told, SolvedBox::text)
 }
 
 /// Solves all columns. None if the solver was stopped.
@@ -131,15 +121,12 @@ fn told(stage: Stage, seconds_left: Option<f64>) -> ProgramEvent {
 fn solve(
     mut solver: Solver,
     positions: u64,
-    progress: &watch::Sender<Stage>,
-    stop: &CancellationToken,
+    teller: &Teller<Stage>,
 ) -> anyhow::Result<Option<BoxSummary>> {
     let control = |done: u64| {
         #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
         let done = done as f64 / positions as f64;
-        let stage = "positions";
-        progress.send_replace(Stage { name: stage, done });
-        !stop.is_cancelled()
+        teller.stage("positions", done).is_continue()
     };
     let mut wait = Duration::ZERO;
     let mut saved = Instant::now();
@@ -158,7 +145,7 @@ fn solve(
 }
 
 impl SolvedBox {
-    fn new(bounds: &Bounds, summary: &BoxSummary, wall: Duration) -> SolvedBox {
+    fn new(bounds: &Bounds, summary: &BoxSummary, meter: Meter) -> SolvedBox {
         let (rows, columns) = (bounds.rows(), bounds.columns());
         let counts = |m: usize| (0..=columns).map(|n| summary.losing(m, n)).collect();
         let number = |n: usize| u32::try_from(n).expect("at most 250");
@@ -175,31 +162,20 @@ impl SolvedBox {
             losing: summary.losing(rows, columns),
             losing_by_rows_and_columns: (0..=rows).map(counts).collect(),
             digest: summary.digests[columns].to_string(),
-            seconds: wall.as_secs_f64(),
-            cpu_seconds: machine::cpu_time().as_secs_f64(),
+            seconds: meter.wall().as_secs_f64(),
+            cpu_seconds: meter.cpu().as_secs_f64(),
             openings: boards.map(|(m, n)| opening(m, n)).collect(),
         }
     }
 
     /// The winning first moves, a rectangle a line, and then the counts.
     fn text(&self) -> String {
-        let mut text = String::new();
-        for Opening {
-            rows,
-            columns,
-            moves,
-        } in &self.openings
-        {
-            let line = format!("{rows}x{columns} {}", drawing::moves(moves));
-            text += line.trim_end();
-            text.push('\n');
-        }
-        let mut line = |name: &str, value: &str| crate::add_line(&mut text, name, value);
-        line("positions", &HumanCount(self.positions).to_string());
-        line("losing", &HumanCount(self.losing).to_string());
-        line("digest", &self.digest);
-        let (seconds, cpu) = (self.seconds, self.cpu_seconds);
-        line("time", &format!("{seconds:.2} s, {cpu:.2} s of CPU"));
-        text
+        let openings = self.openings.iter().map(openings::line);
+        let mut lines = Lines::after(openings.collect());
+        lines.line("positions", HumanCount(self.positions));
+        lines.line("losing", HumanCount(self.losing));
+        lines.line("digest", &self.digest);
+        lines.time(self.seconds, self.cpu_seconds);
+        lines.into_text()
     }
 }

@@ -14,16 +14,14 @@ use chomp_plan::Phase;
 use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
 use chomp_table::format::describe;
-use tokio_util::sync::CancellationToken;
 
 use crate::access::{self, ACCESS_NAME};
 use crate::directory::{OwnedDirectory, in_table, prune};
-use crate::exit::Exit;
+use crate::exit::Interruption;
 use crate::flags::{TableArgs, WantedTable, address, flag, path};
 use crate::machine;
 use crate::progress::Display;
 use crate::restore::restore;
-use crate::run::stopped;
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
 use crate::summary::{Meter, report};
@@ -90,15 +88,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How long workers have to hear that the table is finished, with `--exit-when-done`.
 const GOODBYE: Duration = Duration::from_secs(15);
 
-pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
     let stop = stop_on_signals()?;
     let table = &args.table;
     let opening = OwnedDirectory::open(args.wanted, table, THREADS, MEMORY_BYTES);
-    let Some(directory) = unless_stopped(&stop, opening).await else {
-        return Ok(stopped(display));
-    };
-    let directory = directory?;
+    let directory = unless_stopped(&stop, opening).await?;
     if let Some(finished) = &directory.finished
         && !table.keep_parts
     {
@@ -108,9 +103,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
 
     let home = &table.table;
     let _home = lock_home(home, &directory.location, table.journal.as_deref())?;
-    if !restore(&directory, size, machine::share()?, home, &stop, display).await? {
-        return Ok(stopped(display));
-    }
+    let share = (machine::threads(), machine::memory_bytes()?);
+    restore(&directory, size, share, home, &stop, display).await?;
     let issuer = Arc::new(access::issuer(home)?);
     let listeners = Listeners {
         calls: listen(args.listen, "--listen").await?,
@@ -139,16 +133,11 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         limits: machine::limits().hastened(display.haste()),
         haste: display.haste(),
     };
-    let starting = Box::pin(Coordinator::start(
-        Arc::clone(&directory.storage),
-        options,
-        directory.finished.clone(),
-        listeners,
-    ));
-    let Some(coordinator) = unless_stopped(&stop, starting).await else {
-        return Ok(stopped(display));
-    };
-    let coordinator = coordinator.with_context(|| in_table(&directory.location))?;
+    let in_table = || in_table(&directory.location);
+    let (storage, finished) = (directory.storage.clone(), directory.finished.clone());
+    let starting = Box::pin(Coordinator::start(storage, options, finished, listeners));
+    let starting = async { starting.await.with_context(in_table) };
+    let coordinator = unless_stopped(&stop, starting).await?;
     let access = access::of_owner(home, &issuer, &endpoints.url, endpoints.tls)?;
     let file = args.access.clone();
     let file = file.unwrap_or_else(|| table.table.join(ACCESS_NAME));
@@ -160,16 +149,23 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         file.display()
     ));
 
-    let ended = tokio::select! {
-        ended = follow(&coordinator, &stop, display) => ended,
-        () = lost(&directory) => {
-            display.clear();
-            coordinator.stop().await;
-            anyhow::bail!(
+    let work = async {
+        tokio::select! {
+            biased;
+            ended = coordinator.ended() => Ok(Some(ended)),
+            () = stop.cancelled() => Ok(None),
+            () = lost(&directory) => Err(anyhow::anyhow!(
                 "the table {} is not where it was: it was renamed or removed, or its volume was detached. What was \
                  acknowledged is in it: bring it back and run the same command again",
                 directory.location
-            );
+            )),
+        }
+    };
+    let ended = match display.during_job(coordinator.status(), work).await {
+        Ok(ended) => ended,
+        Err(lost) => {
+            coordinator.stop().await;
+            return Err(lost);
         }
     };
     if ended == Some(Phase::Finished) {
@@ -187,9 +183,9 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         }
     }
     match coordinator.stop().await {
-        JobOutcome::Finished(_) => Ok(Exit::Done),
-        JobOutcome::Interrupted => Ok(stopped(display)),
-        JobOutcome::Failed(error) => Err(error).with_context(|| in_table(&directory.location)),
+        JobOutcome::Finished(_) => Ok(()),
+        JobOutcome::Interrupted => Err(Interruption::Resumable.into()),
+        JobOutcome::Failed(error) => Err(error).with_context(in_table),
     }
 }
 
@@ -209,29 +205,8 @@ fn lock_home(
     };
     let is_store = matches!(store, Location::Directory(path) if is_home(path));
     let is_locked = is_store || journal.is_some_and(is_home);
-    Ok(if is_locked {
-        None
-    } else {
-        Some(TableLock::acquire(home)?)
-    })
-}
-
-/// Shows the job until it has ended, and tells how; nothing if it was told to stop before.
-async fn follow(
-    coordinator: &Coordinator,
-    stop: &CancellationToken,
-    display: &Display,
-) -> Option<Phase> {
-    let ended = tokio::select! {
-        biased;
-        ended = coordinator.ended() => Some(ended),
-        () = stop.cancelled() => None,
-        () = display.follow(coordinator.status()) => {
-            unreachable!("the display follows for as long as it is polled")
-        }
-    };
-    display.clear();
-    ended
+    let lock = (!is_locked).then(|| TableLock::acquire(home));
+    Ok(lock.transpose()?)
 }
 
 /// Waits until the directory of the table is not where it was. Without work nobody would notice, and without the directory

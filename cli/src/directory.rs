@@ -1,5 +1,6 @@
 //! Opens the store of a table for a job, and removes working files after it.
 
+use std::error::Error;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,8 +16,7 @@ use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::reader::{Table, TableError};
 
 use crate::flags::{TableArgs, WantedTable};
-use crate::machine;
-use crate::progress::Display;
+use crate::progress::{Display, blocking};
 use crate::summary::{Meter, RunCost};
 
 /// The store of a table that this process has taken.
@@ -65,9 +65,7 @@ impl OwnedDirectory {
             Location::Directory(folder) => {
                 let folder = folder.clone();
                 // Checking every byte of a table takes long: a signal meanwhile is to be heard.
-                let check = tokio::task::spawn_blocking(move || finished(&folder, size));
-                let check = check.await;
-                check.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?
+                blocking(move || finished(&folder, size)).await?
             }
             Location::Bucket(_) => published(&*storage, size)
                 .await
@@ -94,7 +92,7 @@ impl OwnedDirectory {
     /// The cost of this run, and of those before.
     pub(crate) fn cost(&self, run: Meter) -> RunCost {
         RunCost {
-            before: Some(self.worked),
+            seconds_of_all_runs: Some((self.worked + run.wall()).as_secs_f64()),
             ..run.cost()
         }
     }
@@ -104,13 +102,14 @@ impl OwnedDirectory {
         if !self.has_parts {
             return;
         }
-        let opened = machine::random();
+        // It names the coordinator and the table.
+        let random = fastrand::u64(..);
         let opened = Journal::open(
             Arc::clone(&self.storage),
             self.range_bits,
             size,
-            opened,
-            opened,
+            random,
+            random,
         );
         match opened.await {
             Ok(journal) => prune(&journal, size, display).await,
@@ -156,9 +155,14 @@ pub(crate) fn in_table(location: &Location) -> String {
     format!("in the table {location}")
 }
 
-/// Removes the working files of a published table. If that fails, the table is finished all the same.
+/// Removes the working files of a published table.
 pub(crate) async fn prune(journal: &Journal, size: u32, display: &Display) {
-    if let Err(error) = journal.prune(size).await {
+    tell_left(journal.prune(size).await, display);
+}
+
+/// Tells if not all working files were `removed`. The table is finished all the same.
+pub(crate) fn tell_left<T>(removed: Result<T, impl Error + 'static>, display: &Display) {
+    if let Err(error) = removed {
         display.say(&format!(
             "the table is finished; not all of its working files were removed: {}",
             describe(&error)
@@ -176,12 +180,21 @@ fn finished(directory: &Path, bits: u32) -> anyhow::Result<Option<Manifest>> {
         table.verify_bytes()?;
         Ok(Some(table.manifest().clone()))
     };
-    match read() {
+    if_published(
+        read(),
+        "remove the folder of the published table and run again: it is made anew from the finished \
+         ranges, or computed again",
+    )
+}
+
+/// What was read of a published table, or none if there is no table. `remedy` says what to do if it is damaged.
+pub(crate) fn if_published<T>(
+    read: Result<Option<T>, TableError>,
+    remedy: &'static str,
+) -> anyhow::Result<Option<T>> {
+    match read {
         Err(TableError::NotFound { .. }) => Ok(None),
-        Err(error @ TableError::Damaged { .. }) => Err(error).context(
-            "remove the folder of the published table and run again: it is made anew from the finished \
-             ranges, or computed again",
-        ),
+        Err(error @ TableError::Damaged { .. }) => Err(error).context(remedy),
         read => Ok(read?),
     }
 }

@@ -9,10 +9,9 @@ use chomp_table::reader::TableName;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::Exit;
+use crate::connect;
 use crate::flags::{SourceArgs, TABLE, TablePlace, count, flag, path, place};
 use crate::progress::Display;
-use crate::reach;
 use crate::signals::stop_on_signals;
 use crate::summary::{Meter, report};
 
@@ -61,20 +60,19 @@ fn from() -> impl TypedValueParser<Value = String> {
     })
 }
 
-pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
     let stop = stop_on_signals()?;
-    let reach = reach::tables(&args.from, args.access.as_deref(), display.haste())?;
+    let reach = connect::tables(&args.from, args.access.as_deref(), display.haste())?;
     let bits = args.bits.map(TableName::Losing);
     let config = Config {
         table: bits.or_else(|| args.tiles.map(TableName::Values)),
         parallel: args.parallel,
         ..config(reach, args.out)
     };
-    let DownloadReport {
-        manifest, folder, ..
-    } = fetch(config, display, stop).await?;
-    report(args.json, manifest.size(), manifest, folder, meter.cost())
+    let done = fetch(config, display, stop).await?;
+    let size = done.manifest.size();
+    report(args.json, size, done.manifest, done.folder, meter.cost())
 }
 
 /// Where the table is on this machine, for what needs its files. One that is elsewhere is downloaded to the usual directory
@@ -88,7 +86,7 @@ pub(crate) async fn directory(
         TablePlace::Here(path) => return Ok(path.clone()),
         TablePlace::Elsewhere(from) => from,
     };
-    let reach = reach::tables(from, source.access.as_deref(), display.haste())?;
+    let reach = connect::tables(from, source.access.as_deref(), display.haste())?;
     display.say(&format!(
         "the table at {from} is downloaded to {TABLE} first"
     ));
@@ -114,12 +112,6 @@ async fn fetch(
     stop: CancellationToken,
 ) -> Result<DownloadReport, DownloadError> {
     let (progress, watcher) = watch::channel(DownloadProgress::default());
-    let report = tokio::select! {
-        report = chomp_download::download(config, progress, stop) => report,
-        () = display.follow_download(watcher) => {
-            unreachable!("the display follows for as long as it is polled")
-        }
-    };
-    display.clear();
-    report
+    let downloading = chomp_download::download(config, progress, stop);
+    display.during_download(watcher, downloading).await
 }

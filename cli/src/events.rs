@@ -1,20 +1,22 @@
 //! The events that `--json` writes to stderr: one JSON object a line, each with the name of its event.
 
+use std::sync::Arc;
+
 use chomp_coordinator::status::{JobPhase, Status};
 use serde::Serialize;
 
 /// Something that happened.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum ProgramEvent {
     /// The program has started.
     Started { command: String },
     /// The job goes on: ranges are missing.
-    Progress(HowFar),
+    Progress(#[serde(with = "HowFar")] Arc<Status>),
     /// Another layer, or more, is complete.
     Layer { layers_done: u32, layers: u32 },
     /// All ranges are done, and workers write shards.
-    Publishing(HowFar),
+    Publishing(#[serde(with = "HowFar")] Arc<Status>),
     /// A download goes on.
     Downloading {
         shards: u64,
@@ -22,31 +24,18 @@ pub(crate) enum ProgramEvent {
         bytes: u64,
         bytes_total: u64,
     },
-    /// A table is checked: the part of a stage that is done, from 0 to 1.
+    /// A table is checked.
     Checking {
         stage: &'static str,
-        done: f64,
-        /// Null if it cannot be told yet.
-        seconds_left: Option<f64>,
+        #[serde(flatten)]
+        how_far: Stage,
     },
-    /// A thin box is solved: the part of its positions that is done, from 0 to 1.
-    Solving {
-        done: f64,
-        /// Null if it cannot be told yet.
-        seconds_left: Option<f64>,
-    },
-    /// Grundy values are evaluated: the part of the table that is done, from 0 to 1.
-    Evaluating {
-        done: f64,
-        /// Null if it cannot be told yet.
-        seconds_left: Option<f64>,
-    },
-    /// Ranges are restored from a published table: the part that is done, from 0 to 1.
-    Restoring {
-        done: f64,
-        /// Null if it cannot be told yet.
-        seconds_left: Option<f64>,
-    },
+    /// A thin box is solved.
+    Solving(Stage),
+    /// Grundy values are evaluated.
+    Evaluating(Stage),
+    /// Ranges are restored from a published table.
+    Restoring(Stage),
     /// An export goes on: `read` of `total` stored words were read.
     Exporting { read: u64, total: u64 },
     /// A message for people.
@@ -61,9 +50,22 @@ pub(crate) enum ProgramEvent {
     Finished,
 }
 
-/// How far a job has come.
-#[derive(Debug, PartialEq, Serialize)]
-pub(crate) struct HowFar {
+/// A stage of some long work, and how far it is.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Stage {
+    /// Its name, for people.
+    #[serde(skip)]
+    pub(crate) name: &'static str,
+    /// The part of it that is done, from 0 to 1.
+    pub(crate) done: f64,
+    /// Null if it cannot be told yet.
+    pub(crate) seconds_left: Option<f64>,
+}
+
+/// What is told of the status of a job.
+#[derive(Serialize)]
+#[serde(remote = "Status")]
+struct HowFar {
     bits: u32,
     /// The part of the work that is done, from 0 to 1.
     done: f64,
@@ -81,47 +83,48 @@ pub(crate) struct HowFar {
 
 impl ProgramEvent {
     /// How far the job has come.
-    pub(crate) fn progress(status: &Status) -> ProgramEvent {
-        let done = HowFar {
-            bits: status.bits,
-            done: status.done,
-            layer: status.layer,
-            layers: status.layers,
-            ranges_done: status.ranges_done,
-            shards_done: status.shards_done,
-            shards: status.shards,
-            ranges: status.ranges,
-            losing: status.losing,
-            positions_per_second: status.positions_per_second,
-            seconds_left: status.seconds_left,
-        };
+    pub(crate) fn progress(status: &Arc<Status>) -> ProgramEvent {
+        let status = Arc::clone(status);
         match status.phase {
-            JobPhase::Publishing => ProgramEvent::Publishing(done),
-            _ => ProgramEvent::Progress(done),
+            JobPhase::Publishing => ProgramEvent::Publishing(status),
+            _ => ProgramEvent::Progress(status),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
 
     #[test]
     fn each_event_is_one_line_with_its_name() {
-        let progress = ProgramEvent::progress(&Status {
+        let status = Status {
             bits: 30,
             ranges: 64,
             ..Status::default()
-        });
-        let line = serde_json::to_string(&progress).unwrap();
-        assert!(!line.contains('\n'));
-        let value: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(value["event"], "progress");
-        assert_eq!(value["ranges"], 64);
-        assert_eq!(value["seconds_left"], Value::Null);
-        let interrupted = serde_json::to_value(ProgramEvent::Interrupted).unwrap();
-        assert_eq!(interrupted, json!({"event": "interrupted"}));
+        };
+        let how_far = Stage {
+            name: "every byte",
+            done: 0.5,
+            seconds_left: None,
+        };
+        let stage = how_far.name;
+        for (event, line) in [
+            (
+                ProgramEvent::progress(&Arc::new(status)),
+                r#"{"event":"progress","bits":30,"done":0.0,"layer":0,"layers":0,"ranges_done":0,"shards_done":0,"shards":0,"ranges":64,"losing":0,"positions_per_second":0.0,"seconds_left":null}"#,
+            ),
+            (
+                ProgramEvent::Checking { stage, how_far },
+                r#"{"event":"checking","stage":"every byte","done":0.5,"seconds_left":null}"#,
+            ),
+            (
+                ProgramEvent::Solving(how_far),
+                r#"{"event":"solving","done":0.5,"seconds_left":null}"#,
+            ),
+            (ProgramEvent::Interrupted, r#"{"event":"interrupted"}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&event).unwrap(), line);
+        }
     }
 }

@@ -22,6 +22,12 @@ pub enum Exit {
     Stopped = 75,
 }
 
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
 /// The command line asks for something that cannot be done: the program ends with [`Exit::Usage`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -32,8 +38,13 @@ pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
     Usage(text.into()).into()
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit as u8)
-    }
+/// A command was told to stop, and did: the program ends with [`Exit::Stopped`], which is no failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Interruption {
+    /// The user is told that the same command continues.
+    #[error("stopped early: what is done so far is kept, run the same command again to go on")]
+    Resumable,
+    /// There is nothing to tell, or it was told.
+    #[error("stopped early")]
+    Silent,
 }

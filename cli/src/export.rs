@@ -3,9 +3,7 @@
 use bytesize::ByteSize;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::io::{self, IsTerminal, Write};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::Context;
 use chomp_durable_files::{FileError, NewFile};
@@ -17,14 +15,13 @@ use chomp_table::Digest;
 use chomp_table::reader::{AnyTable, TableName};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
-use crate::exit::{Exit, usage};
+use crate::exit::usage;
 use crate::flags::{SourceArgs, flag, path, size};
-use crate::progress::Display;
+use crate::progress::{Display, Teller};
 use crate::signals::stop_on_signals;
 use crate::source;
+use crate::summary::{Lines, Meter};
 
 /// The most bits of a table.
 const BITS_MAX: i64 = u64::BITS as i64;
@@ -102,7 +99,7 @@ struct Exported<'a> {
     fingerprint: Digest,
     positions: u64,
     bytes: u64,
-    sha256: String,
+    sha256: Digest,
     /// Wall time.
     seconds: f64,
 }
@@ -115,12 +112,8 @@ enum Out {
     File(NewFile, Option<NewFile>),
 }
 
-pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<Exit> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the summary tells what the export took"
-    )]
-    let start = Instant::now();
+pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<()> {
+    let meter = Meter::start();
     let to_stdout = is_stdout(&args.out);
     if to_stdout && !args.format.is_text() && io::stdout().is_terminal() {
         return Err(usage(format!(
@@ -137,39 +130,26 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
     let table = source::open(&args.source, display.haste()).await?;
     let (name, fingerprint) = (table.name(), table.manifest().fingerprint());
     let out = Out::open(&args)?;
-    let (progress, watcher) = watch::channel(ExportProgress::default());
-    let job = ExportJob {
-        table,
-        request: ExportRequest {
-            format: args.format,
-            filter: Filter {
-                bits: args.bits,
-                areas: args.area,
-                within: args.within,
-                both: args.both,
-            },
-            memory: args.memory.as_u64(),
+    let request = ExportRequest {
+        format: args.format,
+        filter: Filter {
+            bits: args.bits,
+            areas: args.area,
+            within: args.within,
+            both: args.both,
         },
-        progress,
-        stop,
+        memory: args.memory.as_u64(),
     };
-    // Reading and writing block: a thread for such work does them.
-    let work = tokio::task::spawn_blocking(move || job.write(out));
-    let done = tokio::select! {
-        done = work => done,
-        () = display.follow_export(watcher) => {
-            unreachable!("the display follows for as long as it is polled")
-        }
-    };
-    display.clear();
     let failed = || format!("cannot write {}", shown(&args.out));
-    let done = done.context("the export ended early")?;
-    let done = done.map_err(|error| match error {
-        ExportError::Full | ExportError::Write(_) => anyhow::Error::new(error).context(failed()),
-        error => error.into(),
-    });
-    let Some((report, out)) = done? else {
-        return Ok(Exit::Done);
+    let work = move |teller| out.write(&table, &request, &teller);
+    let done = match display.during_export(&stop, work).await {
+        Err(error @ (ExportError::Full | ExportError::Write(_))) => {
+            Err(error).with_context(failed)?
+        }
+        done => done?,
+    };
+    let Some((report, out)) = done else {
+        return Ok(());
     };
     let exported = Exported {
         out: &args.out,
@@ -178,13 +158,13 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
         fingerprint,
         positions: report.positions,
         bytes: report.bytes,
-        sha256: report.sha256.to_string(),
-        seconds: start.elapsed().as_secs_f64(),
+        sha256: report.sha256,
+        seconds: meter.wall().as_secs_f64(),
     };
-    let line = serde_json::to_string(&exported)? + "\n";
     if let Out::File(file, beside) = out {
         file.finish().with_context(failed)?;
         if let Some(mut beside) = beside {
+            let line = serde_json::to_string(&exported)? + "\n";
             let told = beside
                 .write_all(line.as_bytes())
                 .map_err(anyhow::Error::new);
@@ -192,14 +172,11 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
             told.with_context(|| format!("cannot write {}", what_it_is(&args.out).display()))?;
         }
     }
-    if args.json {
-        crate::print(&line)?;
-    } else if to_stdout {
+    if to_stdout {
         display.say(exported.text().trim_end());
-    } else {
-        crate::print(&exported.text())?;
+        return Ok(());
     }
-    Ok(Exit::Done)
+    crate::print_as(args.json, &exported, Exported::text)
 }
 
 fn is_stdout(out: &Path) -> bool {
@@ -244,63 +221,47 @@ impl Out {
         let beside = (!tells).then(|| create(&what_it_is(&args.out)));
         Ok(Out::File(file, beside.transpose()?))
     }
-}
 
-/// An export to be made.
-struct ExportJob {
-    table: AnyTable,
-    request: ExportRequest,
-    progress: watch::Sender<ExportProgress>,
-    stop: CancellationToken,
-}
-
-impl ExportJob {
-    fn export(&self, out: &mut (dyn Write + Send)) -> Result<ExportReport, ExportError> {
-        let watch = &mut |progress| {
-            self.progress.send_replace(progress);
-            if self.stop.is_cancelled() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
+    /// Writes an export. None if the reader of stdout went away.
+    fn write(
+        mut self,
+        table: &AnyTable,
+        request: &ExportRequest,
+        teller: &Teller<ExportProgress>,
+    ) -> Result<Option<(ExportReport, Out)>, ExportError> {
+        let out: &mut (dyn Write + Send) = match &mut self {
+            Out::Stdout => &mut io::stdout(),
+            Out::Nowhere => &mut io::sink(),
+            Out::File(file, _) => file,
+        };
+        let watch = &mut |progress| teller.tell(progress);
+        let report = match table {
+            AnyTable::Losing(table) => export(table, request, out, watch),
+            AnyTable::Values(table) => export_values(table, request, out, watch),
+        };
+        match report {
+            Err(ExportError::Write(error))
+                if matches!(self, Out::Stdout) && error.kind() == io::ErrorKind::BrokenPipe =>
+            {
+                Ok(None)
             }
-        };
-        match &self.table {
-            AnyTable::Losing(table) => export(table, &self.request, out, watch),
-            AnyTable::Values(table) => export_values(table, &self.request, out, watch),
+            report => Ok(Some((report?, self))),
         }
-    }
-
-    /// None if the reader of stdout went away.
-    fn write(&self, mut out: Out) -> Result<Option<(ExportReport, Out)>, ExportError> {
-        let report = match &mut out {
-            Out::Stdout => match self.export(&mut io::stdout()) {
-                Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-                    return Ok(None);
-                }
-                report => report,
-            },
-            Out::Nowhere => self.export(&mut io::sink()),
-            Out::File(file, _) => self.export(file),
-        };
-        Ok(Some((report?, out)))
     }
 }
 
 impl Exported<'_> {
     fn text(&self) -> String {
-        let what = match self.table {
+        let mut lines = Lines::new(match self.table {
             TableName::Losing(bits) => format!("Losing positions of a table of {bits} bits"),
             TableName::Values(tiles) => format!("Values of a table of {tiles} tiles"),
-        };
-        let mut text = what + "\n";
-        let mut line = |name: &str, value: &str| crate::add_line(&mut text, name, value);
-        line("fingerprint", &self.fingerprint.to_string());
-        line("positions", &HumanCount(self.positions).to_string());
-        line("SHA-256", &self.sha256);
-        line("time", &format!("{:.2} s", self.seconds));
-        let out = shown(self.out);
-        let size = HumanBytes(self.bytes);
-        line("file", &format!("{out} ({}, {size})", self.format));
-        text
+        });
+        lines.line("fingerprint", self.fingerprint);
+        lines.line("positions", HumanCount(self.positions));
+        lines.line("SHA-256", self.sha256);
+        lines.line("time", format_args!("{:.2} s", self.seconds));
+        let (out, format, size) = (shown(self.out), &self.format, HumanBytes(self.bytes));
+        lines.line("file", format_args!("{out} ({format}, {size})"));
+        lines.into_text()
     }
 }

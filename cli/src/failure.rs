@@ -1,5 +1,7 @@
 //! Chooses the exit code for an error. Only this module knows all errors.
 
+use std::error::Error;
+
 use chomp_access::participants::ChangeError;
 use chomp_boxes::ThinError;
 use chomp_coordinator::arbiter::ArbiterError;
@@ -18,8 +20,7 @@ use chomp_table::format::FormatError;
 use chomp_table::position::PositionError;
 use chomp_table::reader::TableError;
 use chomp_verify::CheckError;
-use chomp_worker::ClientError;
-use chomp_worker::WorkerError;
+use chomp_worker::{ClientError, WorkerError};
 
 use crate::exit::{Exit, Usage};
 use crate::status::AskError;
@@ -29,95 +30,89 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     error.chain().find_map(of_cause).unwrap_or(Exit::Failed)
 }
 
-fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
-    if let Some(error) = cause.downcast_ref() {
-        return of_store(error);
+fn of_cause(cause: &(dyn Error + 'static)) -> Option<Exit> {
+    /// The code of a cause of this type.
+    fn of<E: Error + 'static>(
+        cause: &(dyn Error + 'static),
+        code: impl FnOnce(&E) -> Option<Exit>,
+    ) -> Option<Exit> {
+        cause.downcast_ref().and_then(code)
     }
-    match cause.downcast_ref() {
-        Some(JobError::Store(error) | JobError::Publish(PublishError::Store(error))) => {
-            return of_store(error);
-        }
-        Some(JobError::Arbiter(ArbiterError::Store(error))) => return of_store(error),
-        Some(JobError::Publish(_) | JobError::Arbiter(_)) => return Some(Exit::Damaged),
-        Some(JobError::Stopped(_)) => return Some(Exit::Failed),
-        None => {}
+    let codes = [
+        of(cause, of_store),
+        of(cause, of_table),
+        of(cause, of_download),
+        of(cause, of_export),
+        of(cause, of_job),
+        of(cause, of_box),
+        of(cause, |error| match error {
+            StartError::Store(error) => of_store(error),
+            StartError::Plan(_) => Some(Exit::Refused),
+            _ => None,
+        }),
+        of(cause, |error| match error {
+            WorkerError::Client(
+                ClientError::Unreachable { .. } | ClientError::Certificate { .. },
+            ) => Some(Exit::Unreachable),
+            WorkerError::Client(ClientError::Refused { .. }) => Some(Exit::Refused),
+            WorkerError::Memory { .. } => Some(Exit::Usage),
+            WorkerError::Store(error) => of_storage(error),
+            _ => None,
+        }),
+        of(cause, |error| match error {
+            // More than any table has.
+            PositionError::TooLarge { .. } | PositionError::TooManyTiles(_) => Some(Exit::Refused),
+            _ => Some(Exit::Usage),
+        }),
+        of(cause, |error| match error {
+            CheckError::Table(error) => of_table(error),
+            CheckError::Wrong(_) => Some(Exit::Damaged),
+            CheckError::Stopped => Some(Exit::Stopped),
+        }),
+        of(cause, |error| match error {
+            BuildError::OtherCount { .. } | BuildError::OtherTable { .. } => Some(Exit::Damaged),
+            _ => None,
+        }),
+        of(cause, |error| match error {
+            FileError::InUse { .. } | FileError::Exists { .. } => Some(Exit::Refused),
+            FileError::Failed { .. } => None,
+        }),
+        of(cause, |error| match error {
+            ChangeError::Name(_) => Some(Exit::Usage),
+            ChangeError::File(_) => None,
+            _ => Some(Exit::Refused),
+        }),
+        of(cause, |error| match error {
+            AskError::Unreachable { .. } | AskError::Strange { .. } => Some(Exit::Unreachable),
+            AskError::Refused { .. } => Some(Exit::Refused),
+        }),
+        of(cause, |error| match error {
+            OpenError::InUse { .. } | OpenError::Bucket { .. } => Some(Exit::Refused),
+            OpenError::File(_) => None,
+        }),
+        of(cause, |_: &PlanError| Some(Exit::Refused)),
+        of(cause, |_: &Usage| Some(Exit::Usage)),
+        of(cause, |_: &GameError| Some(Exit::Usage)),
+    ];
+    codes.into_iter().find_map(|code| code)
+}
+
+fn of_job(error: &JobError) -> Option<Exit> {
+    match error {
+        JobError::Store(error)
+        | JobError::Publish(PublishError::Store(error))
+        | JobError::Arbiter(ArbiterError::Store(error)) => of_store(error),
+        JobError::Publish(_) | JobError::Arbiter(_) => Some(Exit::Damaged),
+        JobError::Stopped(_) => Some(Exit::Failed),
     }
-    match cause.downcast_ref() {
-        Some(StartError::Store(error)) => return of_store(error),
-        Some(StartError::Plan(_)) => return Some(Exit::Refused),
-        _ => {}
-    }
-    if let Some(error) = cause.downcast_ref() {
-        return of_table(error);
-    }
-    match cause.downcast_ref() {
-        Some(WorkerError::Client(
-            ClientError::Unreachable { .. } | ClientError::Certificate { .. },
-        )) => return Some(Exit::Unreachable),
-        Some(WorkerError::Client(ClientError::Refused { .. })) => return Some(Exit::Refused),
-        Some(WorkerError::Memory { .. }) => return Some(Exit::Usage),
-        Some(WorkerError::Store(error)) => return of_storage(error),
-        _ => {}
-    }
-    match cause.downcast_ref() {
-        // More than any table has.
-        Some(PositionError::TooLarge { .. } | PositionError::TooManyTiles(_)) => {
-            return Some(Exit::Refused);
-        }
-        Some(_) => return Some(Exit::Usage),
-        None => {}
-    }
-    if cause.is::<PlanError>() {
-        return Some(Exit::Refused);
-    }
-    match cause.downcast_ref() {
-        Some(CheckError::Table(error)) => return of_table(error),
-        Some(CheckError::Wrong(_)) => return Some(Exit::Damaged),
-        Some(CheckError::Stopped) => return Some(Exit::Stopped),
-        None => {}
-    }
-    if let Some(BuildError::OtherCount { .. } | BuildError::OtherTable { .. }) =
-        cause.downcast_ref()
-    {
-        return Some(Exit::Damaged);
-    }
-    match cause.downcast_ref() {
-        Some(ThinError::Size { .. }) => return Some(Exit::Usage),
-        Some(ThinError::Rows { .. } | ThinError::File(FileError::InUse { .. })) => {
-            return Some(Exit::Refused);
-        }
-        Some(ThinError::Damaged { .. }) => return Some(Exit::Damaged),
-        _ => {}
-    }
-    if let Some(FileError::InUse { .. } | FileError::Exists { .. }) = cause.downcast_ref() {
-        return Some(Exit::Refused);
-    }
-    match cause.downcast_ref() {
-        Some(ChangeError::Name(_)) => return Some(Exit::Usage),
-        Some(ChangeError::Taken(_) | ChangeError::Unknown(_) | ChangeError::TooMany) => {
-            return Some(Exit::Refused);
-        }
-        _ => {}
-    }
-    if cause.is::<Usage>() || cause.is::<GameError>() {
-        return Some(Exit::Usage);
-    }
-    match cause.downcast_ref() {
-        Some(AskError::Unreachable { .. } | AskError::Strange { .. }) => {
-            return Some(Exit::Unreachable);
-        }
-        Some(AskError::Refused { .. }) => return Some(Exit::Refused),
-        None => {}
-    }
-    if let Some(error) = cause.downcast_ref() {
-        return of_download(error);
-    }
-    if let Some(error) = cause.downcast_ref() {
-        return of_export(error);
-    }
-    match cause.downcast_ref()? {
-        OpenError::InUse { .. } | OpenError::Bucket { .. } => Some(Exit::Refused),
-        OpenError::File(_) => None,
+}
+
+fn of_box(error: &ThinError) -> Option<Exit> {
+    match error {
+        ThinError::Size { .. } => Some(Exit::Usage),
+        ThinError::Rows { .. } | ThinError::File(FileError::InUse { .. }) => Some(Exit::Refused),
+        ThinError::Damaged { .. } => Some(Exit::Damaged),
+        ThinError::File(_) => None,
     }
 }
 

@@ -9,7 +9,6 @@ use anyhow::{Context, bail};
 use chomp_games::{GameAnswer, GameError, Move, Poisons};
 use serde_json::json;
 
-use crate::exit::Exit;
 use crate::flags::flag;
 use crate::progress::Display;
 
@@ -57,10 +56,9 @@ pub(crate) struct GameArgs {
 /// Who does not know that positions are read waits for an answer.
 const HINT: &str = "positions are read from here: write one a line, and end with Ctrl-D";
 
-pub(crate) fn run(args: &GameArgs, display: &Display) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &GameArgs, display: &Display) -> anyhow::Result<()> {
     if let Some(size) = args.losing {
-        crate::print(&list(args, size)?)?;
-        return Ok(Exit::Done);
+        return crate::print(&list(args, size)?);
     }
     let lines = io::stdin().lock().lines();
     let lines = lines.map(|line| line.context("cannot read stdin"));
@@ -100,7 +98,7 @@ pub(crate) fn run(args: &GameArgs, display: &Display) -> anyhow::Result<Exit> {
             break;
         }
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 fn tell(answer: &GameAnswer) -> String {

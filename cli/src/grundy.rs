@@ -12,21 +12,17 @@ use chomp_kernel::Isa;
 use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
 use chomp_store::{StoreError, journal};
-use chomp_table::format::describe;
-use chomp_table::reader::{AnyManifest, TableError};
+use chomp_table::reader::AnyManifest;
 use chomp_table::values::Values;
 use indicatif::HumanBytes;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
-use crate::directory::in_table;
-use crate::events::ProgramEvent;
-use crate::exit::{Exit, usage};
+use crate::SOFTWARE;
+use crate::directory::{if_published, in_table, tell_left};
+use crate::events::{ProgramEvent, Stage};
+use crate::exit::{Interruption, usage};
 use crate::flags::{MachineArgs, flag, path};
-use crate::progress::Display;
-use crate::run::stopped;
+use crate::progress::{Display, Teller, blocking};
 use crate::signals::stop_on_signals;
-use crate::stage::Stage;
 use crate::summary::{Meter, RunCost, report};
 
 #[derive(Debug, clap::Args)]
@@ -59,7 +55,7 @@ pub(crate) struct GrundyArgs {
 /// The memory that the program takes besides values.
 const PROGRAM_BYTES: u64 = 32 << 20;
 
-pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
     let stop = stop_on_signals()?;
     let (tiles, directory) = (args.tiles, args.table);
@@ -67,16 +63,13 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<E
     check_journal(&directory).await?;
     let _lock = TableLock::acquire(&directory)?;
     let path = directory.clone();
-    let finished = tokio::task::spawn_blocking(move || finished(&path, tiles)).await??;
-    if let Some(finished) = finished {
-        clear_up(&directory, tiles, display);
+    if let Some(finished) = blocking(move || finished(&path, tiles)).await? {
+        tell_left(remove_areas(&directory, tiles), display);
         let folder = directory.join(finished.table().folder());
         return report(args.json, tiles, finished, folder, meter.cost());
     }
-    let (given, needed) = (
-        args.machine.share.memory_bytes()?,
-        memory_bytes(tiles, threads) + PROGRAM_BYTES,
-    );
+    let given = args.machine.share.memory_bytes()?;
+    let needed = memory_bytes(tiles, threads) + PROGRAM_BYTES;
     if needed > given {
         return Err(usage(format!(
             "{} of memory are too few: the values of all positions of at most {tiles} tiles are in memory, so this needs \
@@ -87,47 +80,28 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<E
     }
     let isa = args.machine.isa.unwrap_or_else(Isa::detect);
     let (path, say) = (directory.clone(), display.clone());
-    let built = display.during(event, move |progress| {
+    let built = display.during(ProgramEvent::Evaluating, &stop, move |teller| {
         let builder = Builder {
             directory: &path,
             tiles,
             threads,
             isa,
-            software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
+            software: SOFTWARE.to_owned(),
         };
-        let watch = DisplayWatch {
-            progress,
-            say,
-            stop,
-        };
+        let watch = DisplayWatch { teller, say };
         builder.run(&watch).map(|built| (built, builder.folder()))
     });
     let (Built { manifest, areas }, folder) = match built.await {
-        Err(BuildError::Stopped) => return Ok(stopped(display)),
+        Err(BuildError::Stopped) => return Err(Interruption::Resumable.into()),
         built => built?,
     };
-    clear_up(&directory, tiles, display);
+    tell_left(remove_areas(&directory, tiles), display);
     let cost = RunCost {
-        ranges: areas.into(),
+        ranges_evaluated: areas.into(),
         ..meter.cost()
     };
-    report(
-        args.json,
-        tiles,
-        AnyManifest::Values(manifest),
-        folder,
-        cost,
-    )
-}
-
-/// Removes the files of areas. If that fails, the table is finished all the same.
-fn clear_up(directory: &Path, tiles: u32, display: &Display) {
-    if let Err(error) = remove_areas(directory, tiles) {
-        display.say(&format!(
-            "the table is finished; not all of its working files were removed: {}",
-            describe(&error)
-        ));
-    }
+    let manifest = AnyManifest::Values(manifest);
+    report(args.json, tiles, manifest, folder, cost)
 }
 
 /// Refuses a directory with the parts of a job of an earlier version, which computed values as ranges.
@@ -161,40 +135,24 @@ fn finished(directory: &Path, tiles: u32) -> anyhow::Result<Option<AnyManifest>>
         manifest.verify_bytes(folder)?;
         Ok(Some(manifest))
     };
-    match read() {
-        Err(TableError::NotFound { .. }) => Ok(None),
-        Err(error @ TableError::Damaged { .. }) => Err(error).context(
-            "remove the folder of the published table and run again: it is computed again",
-        ),
-        read => Ok(read?),
-    }
+    if_published(
+        read(),
+        "remove the folder of the published table and run again: it is computed again",
+    )
 }
 
 /// Tells the display what is done, and the work when to stop.
 struct DisplayWatch {
-    progress: watch::Sender<Stage>,
+    teller: Teller<Stage>,
     say: Display,
-    stop: CancellationToken,
 }
 
 impl BuildWatch for DisplayWatch {
     fn done(&self, done: f64) -> ControlFlow<()> {
-        let name = "values";
-        self.progress.send_replace(Stage { name, done });
-        if self.stop.is_cancelled() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        self.teller.stage("values", done)
     }
 
     fn say(&self, text: &str) {
         self.say.say(text);
     }
-}
-
-/// The event of a stage.
-fn event(stage: Stage, seconds_left: Option<f64>) -> ProgramEvent {
-    let done = stage.done;
-    ProgramEvent::Evaluating { done, seconds_left }
 }

@@ -1,18 +1,18 @@
 //! The program `chomp`: arguments, progress, printing.
 //!
 //! Results go to stdout, everything else to stderr. [`exit`] has the exit codes, and `failure` chooses the code for an
-//! error. Each command has a module of its name, with its flags; `box` is in `boxes`, `man` and `completions` in
-//! `manual`. `args` has the command line as a whole.
+//! error.
+//! Each command has a module of its name, with its flags; `box` is in `boxes`, `completions` and `man` are in `manual`.
 //! The commands share these modules:
 //!
 //! | module | holds |
 //! |---|---|
-//! | `flags` | flags that several commands have |
+//! | `args`, `flags` | the command line, and the flags that several commands have |
 //! | `directory`, `local` | the store of a table, opened for a job; a coordinator for a worker of this process |
 //! | `trial`, `costs` | measurements of what the parts of a job cost on this machine |
-//! | `events`, `progress`, `stage`, `summary` | events, the progress bar, and summaries, for programs and people |
-//! | `reach`, `source` | how to reach a coordinator; a table to query, wherever it is |
-//! | `machine`, `grant` | the CPUs and memory of this computer, and the part that Slurm grants this process |
+//! | `events`, `progress`, `summary` | events, the progress bar, and summaries, for programs and people |
+//! | `connect`, `source` | how to reach a coordinator or a server; a table to query, wherever it is |
+//! | `machine`, `slurm` | the CPUs and memory of this computer, and the part that Slurm grants this process |
 //! | `signals` | stopping on SIGINT and SIGTERM |
 //!
 //! # What always holds
@@ -23,6 +23,7 @@
 mod access;
 mod args;
 mod boxes;
+mod connect;
 mod coordinator;
 mod costs;
 mod directory;
@@ -33,7 +34,6 @@ mod export;
 mod failure;
 mod flags;
 mod game;
-mod grant;
 mod grundy;
 mod local;
 mod machine;
@@ -42,20 +42,18 @@ mod openings;
 mod plan;
 mod progress;
 mod query;
-mod reach;
 mod restore;
 mod run;
 mod serve;
 mod signals;
+mod slurm;
 mod source;
-mod stage;
 mod status;
 mod summary;
 mod trial;
 mod verify;
 mod worker;
 
-use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -72,7 +70,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use args::{Args, Command};
 use events::ProgramEvent;
-use exit::Exit;
+use exit::{Exit, Interruption};
 use progress::Display;
 
 /// The allocator of musl has one lock for all threads, and returns large pieces to the system at once: a job takes a
@@ -80,6 +78,9 @@ use progress::Display;
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// This program with its version, as files and reports name it.
+const SOFTWARE: &str = concat!("chomp ", env!("CARGO_PKG_VERSION"));
 
 /// The most threads for calls and the store; evaluation has its own.
 const IO_THREADS: usize = 2;
@@ -102,23 +103,22 @@ pub fn main_in_haste(haste: u32) -> ExitCode {
     let display = Display::new(command.tells_events(), haste);
     display.tell(&ProgramEvent::Started { command: name });
     start_log(&display, &command);
-    match execute(command, &display) {
-        Ok(exit) => {
-            match exit {
-                Exit::Done => display.tell(&ProgramEvent::Finished),
-                Exit::Stopped => display.tell(&ProgramEvent::Interrupted),
-                _ => {}
-            }
-            exit.into()
-        }
-        Err(error) => {
-            display.error(&error);
-            failure::exit_of(&error).into()
-        }
+    let Err(error) = execute(command, &display) else {
+        display.tell(&ProgramEvent::Finished);
+        return Exit::Done.into();
+    };
+    let Some(interruption) = error.downcast_ref::<Interruption>() else {
+        display.error(&error);
+        return failure::exit_of(&error).into();
+    };
+    if *interruption == Interruption::Resumable {
+        display.say(&interruption.to_string());
     }
+    display.tell(&ProgramEvent::Interrupted);
+    Exit::Stopped.into()
 }
 
-fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
+fn execute(command: Command, display: &Display) -> anyhow::Result<()> {
     // Whatever reaches for TLS takes this, and no other.
     let provider = rustls::crypto::ring::default_provider();
     if provider.install_default().is_err() {
@@ -139,7 +139,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let exit = runtime.block_on(async {
+    let done = runtime.block_on(async {
         match command {
             Command::Run(args) => run::run(args, display).await,
             Command::Grundy(args) => grundy::run(args, display).await,
@@ -153,8 +153,8 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Export(args) => export::run(args, display).await,
             Command::Query(args) => query::run(args, display).await,
             Command::Openings(args) => openings::run(args, display).await,
-            Command::Completions(args) => manual::completions(&args),
-            Command::Man(args) => manual::man(&args),
+            Command::Completions(args) => manual::completions(&args, Args::with_variables()),
+            Command::Man(args) => manual::man(&args, Args::with_variables()),
             Command::Box(args) => boxes::run(args, display).await,
             Command::Game(args) => game::run(&args, display),
             Command::Serve(args) => serve::run(args, display).await,
@@ -163,7 +163,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
     // Reads and checks that still run after the stop are of no more use, and files appear when they are
     // complete.
     runtime.shutdown_timeout(LAST_WORDS);
-    exit
+    done
 }
 
 /// Sends log lines to stderr, above the progress bar. `CHOMP_LOG` chooses which.
@@ -174,8 +174,9 @@ fn start_log(display: &Display, command: &Command) {
         _ => LevelFilter::WARN,
     };
     let wanted = std::env::var("CHOMP_LOG").unwrap_or_default();
+    let usual = || Targets::new().with_default(level);
     let filter = match wanted.as_str() {
-        "" => Ok(Targets::new().with_default(level)),
+        "" => Ok(usual()),
         wanted => wanted.parse::<Targets>(),
     };
     // Names and reasons come from others.
@@ -194,7 +195,7 @@ fn start_log(display: &Display, command: &Command) {
         .with_target(false)
         .with_ansi(display.is_terminal());
     let wrong = filter.as_ref().err().map(ToString::to_string);
-    let filter = filter.unwrap_or_else(|_| Targets::new().with_default(level));
+    let filter = filter.unwrap_or_else(|_| usual());
     tracing_subscriber::registry()
         .with(lines.with_filter(filter))
         .init();
@@ -225,11 +226,6 @@ fn print_as<T: serde::Serialize>(
         text(result)
     };
     print(&text)
-}
-
-/// Adds a line of a result to `text`: a name and its value.
-fn add_line(text: &mut String, name: &str, value: &str) {
-    writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
 }
 
 /// Prints a part of a result on stdout, with control characters escaped. False if the reader went away and wants no more.

@@ -17,7 +17,7 @@ use sysinfo::{
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::grant::Grant;
+use crate::slurm::Grant;
 
 /// The bitmap of a range of 2^24 words fits a core's cache. Smaller ranges cost more for each position.
 const RANGE_BITS_USUAL: u32 = 24;
@@ -35,11 +35,6 @@ pub(crate) fn threads() -> NonZeroUsize {
     Grant::here()
         .cpus
         .map_or(may_use, |granted| granted.min(may_use))
-}
-
-/// The threads and the memory.
-pub(crate) fn share() -> anyhow::Result<(NonZeroUsize, u64)> {
-    Ok((threads(), memory_bytes()?))
 }
 
 /// Three quarters of the free memory, within the limits that the process has.
@@ -105,11 +100,6 @@ pub(crate) fn date() -> String {
     let date = date.unwrap_or(OffsetDateTime::UNIX_EPOCH);
     date.format(&Rfc3339)
         .expect("a date with a year of four digits has this form")
-}
-
-/// A random number that names a coordinator or a table.
-pub(crate) fn random() -> u64 {
-    fastrand::u64(..)
 }
 
 /// The limits of connections to this process, which may have as many files open as the system lets it from now on.

@@ -6,8 +6,6 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use std::path::PathBuf;
 
-use crate::args::Args;
-use crate::exit::Exit;
 use crate::flags::path;
 
 #[derive(Debug, clap::Args)]
@@ -32,20 +30,14 @@ pub(crate) struct ManArgs {
     pub(crate) out: Option<PathBuf>,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
+pub(crate) fn completions(args: &CompletionsArgs, mut program: Command) -> anyhow::Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(
-        args.shell,
-        &mut Args::with_variables(),
-        "chomp",
-        &mut script,
-    );
-    crate::print(&String::from_utf8(script)?)?;
-    Ok(Exit::Done)
+    clap_complete::generate(args.shell, &mut program, "chomp", &mut script);
+    crate::print(&String::from_utf8(script)?)
 }
 
-pub(crate) fn man(args: &ManArgs) -> anyhow::Result<Exit> {
-    let pages = pages()?;
+pub(crate) fn man(args: &ManArgs, program: Command) -> anyhow::Result<()> {
+    let pages = pages(program)?;
     if let Some(folder) = &args.out {
         let made = chomp_durable_files::make_folders(folder);
         made.with_context(|| format!("cannot create the folder {}", folder.display()))?;
@@ -56,35 +48,31 @@ pub(crate) fn man(args: &ManArgs) -> anyhow::Result<Exit> {
     } else {
         crate::print(&pages[0].1)?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// The pages and the names of their files: that of the program first, then one for each command.
-fn pages() -> anyhow::Result<Vec<(String, String)>> {
-    let mut program = Args::with_variables().disable_help_subcommand(true);
+fn pages(program: Command) -> anyhow::Result<Vec<(String, String)>> {
+    let mut program = program.disable_help_subcommand(true);
     program.build();
-    std::iter::once(&program)
-        .chain(program.get_subcommands())
-        .map(|command| page(command.clone()))
-        .collect()
-}
-
-fn page(command: Command) -> anyhow::Result<(String, String)> {
-    let page = Man::new(command);
-    let mut text = Vec::new();
-    page.render(&mut text)?;
-    Ok((page.get_filename(), String::from_utf8(text)?))
+    let page = |command: &Command| {
+        let page = Man::new(command.clone());
+        let mut text = Vec::new();
+        page.render(&mut text)?;
+        Ok((page.get_filename(), String::from_utf8(text)?))
+    };
+    let commands = std::iter::once(&program).chain(program.get_subcommands());
+    commands.map(page).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use clap_complete::Shell;
-
     use super::*;
+    use crate::args::Args;
 
     #[test]
     fn every_command_has_its_page_with_examples() {
-        let pages = pages().unwrap();
+        let pages = pages(Args::with_variables()).unwrap();
         let commands = Args::with_variables().get_subcommands().count();
         assert_eq!(pages.len(), commands + 1);
         assert_eq!(pages[0].0, "chomp.1");

@@ -5,10 +5,10 @@ use std::path::Path;
 use chomp_query::{Losing, Opening, drawing, of_board, opening, openings, with_boxes};
 use chomp_table::{Position, TableError};
 
-use crate::exit::{Exit, usage};
+use crate::exit::usage;
 use crate::flags::{SourceArgs, TABLE, TablePlace, flag};
-use crate::progress::Display;
-use crate::source::QuerySource;
+use crate::progress::{Display, blocking};
+use crate::source::{self, LosingTable};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -32,26 +32,29 @@ pub(crate) struct OpeningsArgs {
     pub(crate) json: bool,
 }
 
-pub(crate) async fn run(args: OpeningsArgs, display: &Display) -> anyhow::Result<Exit> {
-    let source = QuerySource::open(&args.source, display.haste()).await?;
+pub(crate) async fn run(args: OpeningsArgs, display: &Display) -> anyhow::Result<()> {
+    let source = source::losing(&args.source, display.haste()).await?;
     let json = args.json;
-    let told = tokio::task::spawn_blocking(move || find(&source, &args)).await??;
+    let found = blocking(move || find(&source, &args)).await?;
     let mut text = String::new();
-    for opening in &told {
-        if json {
-            text += &serde_json::to_string(opening)?;
+    for opening in &found {
+        text += &if json {
+            serde_json::to_string(opening)? + "\n"
         } else {
-            let moves = drawing::moves(&opening.moves);
-            let line = format!("{}x{} {moves}", opening.rows, opening.columns);
-            text += line.trim_end();
-        }
-        text.push('\n');
+            line(opening)
+        };
     }
-    crate::print(&text)?;
-    Ok(Exit::Done)
+    crate::print(&text)
 }
 
-fn find(source: &QuerySource, args: &OpeningsArgs) -> anyhow::Result<Vec<Opening>> {
+/// The winning first moves of a rectangle, as a line.
+pub(crate) fn line(opening: &Opening) -> String {
+    let moves = drawing::moves(&opening.moves);
+    let line = format!("{}x{} {moves}", opening.rows, opening.columns);
+    line.trim_end().to_owned() + "\n"
+}
+
+fn find(source: &LosingTable, args: &OpeningsArgs) -> anyhow::Result<Vec<Opening>> {
     let directory = match &args.source.table {
         TablePlace::Here(path) => path,
         // Without boxes.

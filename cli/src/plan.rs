@@ -4,19 +4,20 @@
 
 use bytesize::ByteSize;
 use std::num::NonZeroUsize;
+use std::thread::ScopedJoinHandle;
 
 use anyhow::Context;
 use chomp_kernel::Isa;
 use chomp_plan::Settings;
-use chomp_plan::forecast::{Cluster, CostBounds, Costs, Forecast, losing_total};
+use chomp_plan::forecast::{Cluster, CostBounds, Costs, Forecast, as_f64, losing_total, round};
 use chomp_table::{RangeBits, head};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
-use crate::exit::Exit;
 use crate::flags::{BITS_MAX, BITS_MIN, MachineArgs, count, flag, range_bits, size};
 use crate::local::COORDINATOR_RANGE_BYTES;
 use crate::restore::is_restored;
+use crate::summary::Lines;
 use crate::{coordinator, costs, local, machine, trial};
 
 #[derive(Debug, clap::Args)]
@@ -99,7 +100,8 @@ struct JobPlan {
     /// The workers that have these threads.
     workers_that_help: u64,
     /// The measured seconds for each unit.
-    costs: CostsOfThisMachine,
+    #[serde(with = "CostsOfThisMachine")]
+    costs: Costs,
 }
 
 /// Seconds that no part of the job can make up for.
@@ -167,7 +169,8 @@ struct Network {
     put: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
+#[serde(remote = "Costs")]
 struct CostsOfThisMachine {
     position: f64,
     scattered: f64,
@@ -181,7 +184,7 @@ struct CostsOfThisMachine {
     fetch: f64,
 }
 
-pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<()> {
     let threads = args.machine.share.threads();
     let memory_bytes = args.machine.share.memory_bytes()?;
     let range_bits = args.range_bits.unwrap_or_else(|| match args.workers {
@@ -210,9 +213,8 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
         shared: args.workers.is_none(),
         bandwidth: args.bandwidth.map(|bytes| as_f64(bytes.as_u64())),
     };
-    let plan = plan(&args, range_bits, &costs, cluster, memory_bytes);
-    crate::print_as(args.json, &plan, JobPlan::text)?;
-    Ok(Exit::Done)
+    let plan = plan(&args, range_bits, costs, cluster, memory_bytes);
+    crate::print_as(args.json, &plan, JobPlan::text)
 }
 
 /// Measures the costs in `threads` threads at the same time, as they share caches, and maybe cores.
@@ -220,9 +222,9 @@ fn measure(bits: u32, range_bits: RangeBits, isa: Isa, threads: NonZeroUsize) ->
     let measured: Vec<Costs> = std::thread::scope(|scope| {
         let measure = || costs::measure(bits, range_bits, isa, &mut machine::thread_cpu_time);
         let threads: Vec<_> = (0..threads.get()).map(|_| scope.spawn(measure)).collect();
-        let measured = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+        let measured = threads.into_iter().map(ScopedJoinHandle::join);
         measured
-            .map(|costs| costs.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .map(|costs| costs.expect("measuring does not panic"))
             .collect()
     });
     Costs::mean(&measured)
@@ -232,7 +234,7 @@ fn measure(bits: u32, range_bits: RangeBits, isa: Isa, threads: NonZeroUsize) ->
 fn plan(
     args: &PlanArgs,
     range_bits: RangeBits,
-    costs: &Costs,
+    costs: Costs,
     cluster: Cluster,
     memory_bytes: u64,
 ) -> JobPlan {
@@ -245,20 +247,20 @@ fn plan(
     let from = args
         .from
         .filter(|&from| is_restored(from, bits, range_bits));
-    let bounds = CostBounds::new(&forecast, costs, cluster, from);
+    let bounds = CostBounds::new(&forecast, &costs, cluster, from);
     let path = bounds.path;
     let workers_that_help = bounds.threads_that_help() / f64::from(cluster.threads);
-    let workers_that_help = whole(workers_that_help.ceil());
+    let workers_that_help = round(workers_that_help.ceil());
 
     let threads = NonZeroUsize::new(cluster.threads as usize).unwrap_or(NonZeroUsize::MIN);
-    let shards = whole(forecast.shard_bytes(costs.shard_factor));
+    let shards = round(forecast.shard_bytes(costs.shard_factor));
     let [of_range, of_task] = WORK_FILE_BYTES;
-    let records = whole(forecast.record_bytes(costs.record_bytes));
+    let records = round(forecast.record_bytes(costs.record_bytes));
     let work = records + of_range * ranges + of_task * bounds.tasks;
     let (fetched, put) = match args.workers {
         // It has no network.
         None => (0, 0),
-        Some(_) => (whole(bounds.fetched), whole(bounds.put)),
+        Some(_) => (round(bounds.fetched), round(bounds.put)),
     };
     JobPlan {
         bits,
@@ -271,8 +273,8 @@ fn plan(
             .map(|layer| layer.len() as u64)
             .max()
             .unwrap_or(0),
-        losing: whole(losing),
-        stored: whole(losing / 2.0),
+        losing: round(losing),
+        stored: round(losing / 2.0),
         workers: args.workers,
         threads: threads.get(),
         coordinator_threads: cluster.coordinator_threads,
@@ -319,123 +321,89 @@ fn plan(
         },
         threads_that_help: workers_that_help * u64::from(cluster.threads),
         workers_that_help,
-        costs: CostsOfThisMachine {
-            position: costs.position,
-            scattered: costs.scattered,
-            encode: costs.encode,
-            decode: costs.decode,
-            shard: costs.shard,
-            range: costs.range,
-            read: costs.read,
-            control: costs.control,
-            commit: costs.commit,
-            fetch: costs.fetch,
-        },
+        costs,
     }
 }
 
 impl JobPlan {
     fn text(&self) -> String {
-        let mut text = format!(
-            "All Chomp positions of at most {} bits, in ranges of 2^{}\n",
+        let count = HumanCount;
+        let bytes = HumanBytes;
+        let mut lines = Lines::new(format_args!(
+            "All Chomp positions of at most {} bits, in ranges of 2^{}",
             self.bits, self.range_bits
-        );
-        let mut line = |name: &str, value: String| crate::add_line(&mut text, name, &value);
-        line("positions", HumanCount(self.positions).to_string());
-        line(
-            "losing",
-            format!(
-                "about {}, {} stored",
-                HumanCount(self.losing),
-                HumanCount(self.stored)
-            ),
-        );
-        line(
+        ));
+        lines.line("positions", count(self.positions));
+        let (losing, stored) = (count(self.losing), count(self.stored));
+        lines.line("losing", format_args!("about {losing}, {stored} stored"));
+        let (ranges, widest) = (count(self.ranges), count(self.widest_layer));
+        let (layers, tasks) = (self.layers, count(self.tasks));
+        lines.line(
             "ranges",
-            format!(
-                "{} in {} layers, {} in the widest; {} tasks",
-                HumanCount(self.ranges),
-                self.layers,
-                HumanCount(self.widest_layer),
-                HumanCount(self.tasks)
-            ),
+            format_args!("{ranges} in {layers} layers, {widest} in the widest; {tasks} tasks"),
         );
-        line("CPU time", self.cpu.text());
+        lines.line("CPU time", self.cpu.text());
+        let threads = self.threads;
         let who = match self.workers {
-            None => format!("{} threads of this machine", self.threads),
-            Some(workers) => format!(
-                "{} workers of {} threads like this machine's",
-                HumanCount(workers.into()),
-                self.threads
-            ),
+            None => format!("{threads} threads of this machine"),
+            Some(workers) => {
+                let workers = count(workers.into());
+                format!("{workers} workers of {threads} threads like this machine's")
+            }
         };
-        line(
+        let (least, most) = (time(self.wall_seconds_least), time(self.wall_seconds));
+        let bounds = self.bounds.text();
+        lines.line(
             "wall time",
-            format!(
-                "{} to {} with {who}: the longest of these, to all of them: {}",
-                time(self.wall_seconds_least),
-                time(self.wall_seconds),
-                self.bounds.text()
+            format_args!(
+                "{least} to {most} with {who}: the longest of these, to all of them: {bounds}"
             ),
         );
-        line("critical path", self.critical_path.text());
-        line(
+        lines.line("critical path", self.critical_path.text());
+        lines.line(
             "threads",
-            format!(
-                "up to {} help ({} workers of {}, with {} for the coordinator): with more, the critical path or the coordinator takes longer than they do",
-                HumanCount(self.threads_that_help),
-                HumanCount(self.workers_that_help),
-                self.threads,
+            format_args!(
+                "up to {} help ({} workers of {threads}, with {} for the coordinator): with more, the critical path or the coordinator takes longer than they do",
+                count(self.threads_that_help),
+                count(self.workers_that_help),
                 self.coordinator_threads
             ),
         );
-        line(
+        let memory = &self.memory;
+        let (least, useful) = (bytes(memory.worker_least), bytes(memory.worker_useful));
+        let (here, coordinator) = (bytes(memory.worker), bytes(memory.coordinator));
+        lines.line(
             "memory",
-            format!(
-                "a worker at least {}, with use up to {}, here {}; the coordinator {}",
-                HumanBytes(self.memory.worker_least),
-                HumanBytes(self.memory.worker_useful),
-                HumanBytes(self.memory.worker),
-                HumanBytes(self.memory.coordinator)
-            ),
+            format_args!("a worker at least {least}, with use up to {useful}, here {here}; the coordinator {coordinator}"),
         );
-        line(
+        let Disk { peak, work, shards } = self.disk;
+        let [peak, work, shards] = [peak, work, shards].map(bytes);
+        lines.line(
             "disk",
-            format!(
-                "{} at the peak; {} working files, {} shards",
-                HumanBytes(self.disk.peak),
-                HumanBytes(self.disk.work),
-                HumanBytes(self.disk.shards)
-            ),
+            format_args!("{peak} at the peak; {work} working files, {shards} shards"),
         );
-        line(
+        let network = &self.network;
+        let (total, each) = (bytes(network.total), bytes(network.each_worker));
+        let (fetched, put) = (bytes(network.fetched), bytes(network.put));
+        lines.line(
             "network",
-            format!(
-                "{}, {} for each worker; {} read from the store, {} written to it",
-                HumanBytes(self.network.total),
-                HumanBytes(self.network.each_worker),
-                HumanBytes(self.network.fetched),
-                HumanBytes(self.network.put)
-            ),
+            format_args!("{total}, {each} for each worker; {fetched} read from the store, {put} written to it"),
         );
-        text
+        lines.into_text()
     }
 }
 
 impl WallBounds {
     fn text(&self) -> String {
-        format!(
-            "threads {}, critical path {}, coordinator {}, links {}",
-            time(self.threads),
-            time(self.critical_path),
-            time(self.coordinator),
-            time(self.links)
-        )
+        let (threads, path) = (time(self.threads), time(self.critical_path));
+        let (coordinator, links) = (time(self.coordinator), time(self.links));
+        format!("threads {threads}, critical path {path}, coordinator {coordinator}, links {links}")
     }
 }
 
 impl Path {
     fn text(&self) -> String {
+        let milliseconds = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
         format!(
             "{}, with any number of threads: {} layers x ({} to evaluate a range + {} to commit it + {} to fetch a source)",
             time(self.seconds),
@@ -474,22 +442,4 @@ fn time(seconds: f64) -> String {
         _ if hours < 24.0 * 1000.0 => format!("{:.1} days", hours / 24.0),
         _ => format!("{:.1} years", hours / 24.0 / 365.25),
     }
-}
-
-fn milliseconds(seconds: f64) -> String {
-    format!("{:.2} ms", seconds * 1e3)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a forecast need not be exact")]
-fn as_f64(number: u64) -> f64 {
-    number as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "expected numbers are not negative, and need not be exact"
-)]
-fn whole(number: f64) -> u64 {
-    number.round() as u64
 }

@@ -1,19 +1,22 @@
-//! The progress of a job as the user sees it: a bar on a terminal, plain lines elsewhere.
+//! The progress of a command as the user sees it: a bar on a terminal, plain lines elsewhere, events for programs.
 
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_coordinator::status::{JobPhase, Status};
+use chomp_download::DownloadProgress;
+use chomp_export::ExportProgress;
 use chomp_table::format::shown;
 use indicatif::{
     HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
 
-use crate::events::ProgramEvent;
-use crate::stage::{self, Stage};
+use crate::events::{ProgramEvent, Stage};
 
 /// How often the bar moves.
 const BAR_EVERY: Duration = Duration::from_millis(100);
@@ -22,8 +25,11 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 /// The length of the bar, in steps: all the work of a job or a stage.
 const BAR_STEPS: u64 = 1000;
 
-/// The form of the bar of a job or a stage.
+/// The forms of the bar: of a job or a stage, of a download, of an export.
 const STAGE_BAR: &str = "{prefix} [{wide_bar}] {percent:>3} % {msg}";
+const DOWNLOAD_BAR: &str =
+    "{msg} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+const EXPORT_BAR: &str = "words [{wide_bar}] {percent:>3} %, {eta} left";
 
 /// The place on stderr where progress, log lines and errors go. Clones share it.
 #[derive(Clone, Debug)]
@@ -34,6 +40,58 @@ pub(crate) struct Display {
     json: bool,
     /// The divisor of waiting times: 1, but in tests.
     haste: u32,
+}
+
+/// Where work on a thread of its own tells how far it is, and hears when to end.
+#[derive(Clone, Debug)]
+pub(crate) struct Teller<P> {
+    progress: watch::Sender<P>,
+    stop: CancellationToken,
+}
+
+/// Some progress, as it is shown.
+struct View {
+    /// The place of the bar.
+    done: u64,
+    all: u64,
+    /// The texts before the bar and after it.
+    before: String,
+    after: String,
+    /// All of it, where there is no bar.
+    line: String,
+    /// The same for programs.
+    events: Vec<ProgramEvent>,
+    /// Whether it is told at once, and not when it is time for a line.
+    is_news: bool,
+}
+
+impl<P: Default> Teller<P> {
+    pub(crate) fn new(stop: CancellationToken) -> Teller<P> {
+        let progress = watch::Sender::default();
+        Teller { progress, stop }
+    }
+
+    /// Tells how far the work is. Breaks if it is to end.
+    pub(crate) fn tell(&self, progress: P) -> ControlFlow<()> {
+        self.progress.send_replace(progress);
+        if self.stop.is_cancelled() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+impl Teller<Stage> {
+    /// Tells the stage of the work, and the part of the stage that is done, from 0 to 1.
+    pub(crate) fn stage(&self, name: &'static str, done: f64) -> ControlFlow<()> {
+        let seconds_left = None;
+        self.tell(Stage {
+            name,
+            done,
+            seconds_left,
+        })
+    }
 }
 
 impl Display {
@@ -49,10 +107,6 @@ impl Display {
 
     pub(crate) fn haste(&self) -> u32 {
         self.haste
-    }
-
-    fn line_every(&self) -> Duration {
-        LINE_EVERY / self.haste
     }
 
     pub(crate) fn is_terminal(&self) -> bool {
@@ -99,180 +153,193 @@ impl Display {
             .suspend(|| writeln!(io::stderr(), "{line}").unwrap_or(()));
     }
 
-    /// Shows how the job goes on, for as long as it is polled.
-    pub(crate) async fn follow(&self, status: watch::Receiver<Arc<Status>>) {
-        self.bar.set_length(BAR_STEPS);
-        self.show_bar(STAGE_BAR);
-        let mut lines = regularly(self.line_every());
-        lines.tick().await;
-        let mut bar = regularly(BAR_EVERY);
+    /// Works for a job, and shows how the job goes on meanwhile.
+    pub(crate) async fn during_job<T>(
+        &self,
+        status: watch::Receiver<Arc<Status>>,
+        work: impl Future<Output = T>,
+    ) -> T {
         let mut layer = None;
-        loop {
-            let is_line = tokio::select! {
-                _ = lines.tick() => true,
-                _ = bar.tick() => false,
-            };
-            let now = Arc::clone(&status.borrow());
+        let view = |now: &Arc<Status>| {
             if now.positions == 0 {
                 // The job has not been asked yet.
-                continue;
+                return None;
             }
-            if self.terminal {
-                self.bar.set_prefix(stage(&now));
-                self.bar.set_message(pace(&now));
-                self.bar.set_position(steps(now.done, BAR_STEPS));
-            } else if self.json {
-                if layer.replace(now.layer) != Some(now.layer) {
-                    self.tell(&ProgramEvent::Layer {
-                        layers_done: now.layer,
-                        layers: now.layers,
-                    });
-                    self.tell(&ProgramEvent::progress(&now));
-                } else if is_line {
-                    self.tell(&ProgramEvent::progress(&now));
-                }
-            } else if is_line {
-                let percent = steps(now.done, 100);
-                self.line(&format!("{} {percent} % {}", stage(&now), pace(&now)));
-            }
-        }
+            let is_next = layer.replace(now.layer) != Some(now.layer);
+            let next = is_next.then_some(ProgramEvent::Layer {
+                layers_done: now.layer,
+                layers: now.layers,
+            });
+            let (before, after) = (stage(now), pace(now));
+            Some(View {
+                done: steps(now.done, BAR_STEPS),
+                all: BAR_STEPS,
+                line: format!("{before} {} % {after}", steps(now.done, 100)),
+                before,
+                after,
+                events: next
+                    .into_iter()
+                    .chain([ProgramEvent::progress(now)])
+                    .collect(),
+                is_news: self.json && is_next,
+            })
+        };
+        self.follow(STAGE_BAR, status, work, view).await
     }
 
-    /// Shows how a download goes on, for as long as it is polled.
-    pub(crate) async fn follow_download(
+    /// Downloads, and shows how that goes on meanwhile.
+    pub(crate) async fn during_download<T>(
         &self,
-        mut progress: watch::Receiver<chomp_download::DownloadProgress>,
-    ) {
-        let known = progress
-            .wait_for(|now| now.shards_total > 0)
-            .await
-            .map(|now| *now);
-        if let (false, Ok(now)) = (self.json, known) {
-            let (shards, size) = (now.shards_total, HumanBytes(now.bytes_total));
-            self.line(&format!("the table has {size} in {shards} shards"));
-        }
-        self.show_bar("{msg} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left");
-        loop {
-            let now = *progress.borrow();
+        progress: watch::Receiver<DownloadProgress>,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut is_begun = false;
+        let view = |now: &DownloadProgress| {
+            // What the table has is known first.
+            let percent = (now.bytes * 100).checked_div(now.bytes_total)?;
+            let is_news = !std::mem::replace(&mut is_begun, true);
+            if is_news && !self.json {
+                let (shards, size) = (now.shards_total, HumanBytes(now.bytes_total));
+                self.line(&format!("the table has {size} in {shards} shards"));
+            }
             let shards = format!("shards {}/{}", now.shards, now.shards_total);
-            if self.terminal {
-                self.bar.set_length(now.bytes_total);
-                self.bar.set_position(now.bytes);
-                self.bar.set_message(shards);
-            } else if self.json {
-                self.event(&ProgramEvent::Downloading {
+            Some(View {
+                done: now.bytes,
+                all: now.bytes_total,
+                before: String::new(),
+                line: format!("{shards} {percent} %"),
+                after: shards,
+                events: vec![ProgramEvent::Downloading {
                     shards: now.shards as u64,
                     shards_total: now.shards_total as u64,
                     bytes: now.bytes,
                     bytes_total: now.bytes_total,
-                });
-            } else if let Some(percent) = (now.bytes * 100).checked_div(now.bytes_total) {
-                self.line(&format!("{shards} {percent} %"));
-            }
-            tokio::time::sleep(if self.terminal {
-                BAR_EVERY
-            } else {
-                self.line_every()
+                }],
+                is_news,
             })
-            .await;
-        }
+        };
+        self.follow(DOWNLOAD_BAR, progress, work, view).await
     }
 
     /// Does work on a thread that may block, and shows the stage that it tells, as this event, meanwhile.
     pub(crate) async fn during<T: Send + 'static>(
         &self,
-        event: fn(Stage, Option<f64>) -> ProgramEvent,
-        work: impl FnOnce(watch::Sender<Stage>) -> T + Send + 'static,
+        event: impl Fn(Stage) -> ProgramEvent,
+        stop: &CancellationToken,
+        work: impl FnOnce(Teller<Stage>) -> T + Send + 'static,
     ) -> T {
-        let (progress, stages) = watch::channel(Stage::default());
-        let work = tokio::task::spawn_blocking(move || work(progress));
-        let done = tokio::select! {
-            done = work => {
-                done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        let (mut first, mut since) = (Stage::default(), Instant::now());
+        let view = |now: &Stage| {
+            let is_next = now.name != first.name;
+            if is_next {
+                (first, since) = (*now, Instant::now());
             }
-            () = self.follow_stages(stages, event) => unreachable!("it follows for as long as it is polled"),
+            let left = time_left(first.done, now.done, since.elapsed());
+            let seconds_left = left.map(|left| left.as_secs_f64());
+            let (name, percent) = (now.name, steps(now.done, 100));
+            let after = left.map_or_else(|| "starting".to_owned(), time_text);
+            Some(View {
+                done: steps(now.done, BAR_STEPS),
+                all: BAR_STEPS,
+                before: name.to_owned(),
+                line: format!("{name} {percent} %, {after}"),
+                after,
+                events: vec![event(Stage {
+                    seconds_left,
+                    ..*now
+                })],
+                is_news: self.json && is_next,
+            })
         };
-        self.clear();
+        self.during_blocking(STAGE_BAR, stop, work, view).await
+    }
+
+    /// Exports on a thread that may block, and shows how that goes on meanwhile.
+    pub(crate) async fn during_export<T: Send + 'static>(
+        &self,
+        stop: &CancellationToken,
+        work: impl FnOnce(Teller<ExportProgress>) -> T + Send + 'static,
+    ) -> T {
+        let view = |&ExportProgress { read, total }: &ExportProgress| {
+            // How many there are is known first.
+            (total > 0).then(|| View {
+                done: read,
+                all: total,
+                before: String::new(),
+                after: String::new(),
+                line: format!("{} of {} words read", HumanCount(read), HumanCount(total)),
+                events: vec![ProgramEvent::Exporting { read, total }],
+                is_news: false,
+            })
+        };
+        self.during_blocking(EXPORT_BAR, stop, work, view).await
+    }
+
+    async fn during_blocking<P: Clone + Default + Send + Sync + 'static, T: Send + 'static>(
+        &self,
+        bar: &str,
+        stop: &CancellationToken,
+        work: impl FnOnce(Teller<P>) -> T + Send + 'static,
+        view: impl FnMut(&P) -> Option<View>,
+    ) -> T {
+        let teller = Teller::new(stop.clone());
+        let progress = teller.progress.subscribe();
+        let work = blocking(move || work(teller));
+        self.follow(bar, progress, work, view).await
+    }
+
+    /// Waits for `work`, and shows meanwhile what `view` makes of its progress: in a bar of this form if stderr is a
+    /// terminal.
+    async fn follow<P: Clone, T>(
+        &self,
+        bar: &str,
+        progress: watch::Receiver<P>,
+        work: impl Future<Output = T>,
+        mut view: impl FnMut(&P) -> Option<View>,
+    ) -> T {
+        let show = async {
+            if self.terminal {
+                let style = ProgressStyle::with_template(bar).expect("a valid template");
+                self.bar.set_style(style.progress_chars("=> "));
+                self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            }
+            let mut lines = regularly(LINE_EVERY / self.haste);
+            lines.tick().await;
+            let mut moves = regularly(BAR_EVERY);
+            loop {
+                let is_line = tokio::select! {
+                    _ = lines.tick() => true,
+                    _ = moves.tick() => false,
+                };
+                let now = progress.borrow().clone();
+                let Some(view) = view(&now) else {
+                    continue;
+                };
+                if self.terminal {
+                    self.bar.set_length(view.all);
+                    self.bar.set_position(view.done);
+                    self.bar.set_prefix(view.before);
+                    self.bar.set_message(view.after);
+                } else if self.json && (is_line || view.is_news) {
+                    view.events.iter().for_each(|event| self.event(event));
+                } else if is_line || view.is_news {
+                    self.line(&view.line);
+                }
+            }
+        };
+        let done = tokio::select! {
+            done = work => done,
+            () = show => unreachable!("it shows for as long as it is polled"),
+        };
+        self.bar.finish_and_clear();
         done
     }
+}
 
-    /// Shows how the stages of some work go on, for as long as it is polled. `event` makes the event for `--json` of a
-    /// stage and the seconds that are left of it.
-    async fn follow_stages(
-        &self,
-        stages: watch::Receiver<Stage>,
-        event: fn(Stage, Option<f64>) -> ProgramEvent,
-    ) {
-        self.bar.set_length(BAR_STEPS);
-        self.show_bar(STAGE_BAR);
-        let mut lines = regularly(self.line_every());
-        lines.tick().await;
-        let mut bar = regularly(BAR_EVERY);
-        let mut first = *stages.borrow();
-        let mut since = Instant::now();
-        loop {
-            let is_line = tokio::select! {
-                _ = lines.tick() => true,
-                _ = bar.tick() => false,
-            };
-            let now = *stages.borrow();
-            let is_new = now.name != first.name;
-            if is_new {
-                (first, since) = (now, Instant::now());
-            }
-            let left = stage::time_left(first.done, now.done, since.elapsed());
-            if self.terminal {
-                self.bar.set_prefix(now.name);
-                self.bar.set_message(stage::pace(left));
-                self.bar.set_position(steps(now.done, BAR_STEPS));
-            } else if self.json && (is_line || is_new) {
-                self.event(&event(now, left.map(|left| left.as_secs_f64())));
-            } else if is_line {
-                let percent = steps(now.done, 100);
-                self.line(&format!("{} {percent} %, {}", now.name, stage::pace(left)));
-            }
-        }
-    }
-
-    /// Shows how an export goes on, for as long as it is polled.
-    pub(crate) async fn follow_export(
-        &self,
-        progress: watch::Receiver<chomp_export::ExportProgress>,
-    ) {
-        self.show_bar("words [{wide_bar}] {percent:>3} %, {eta} left");
-        loop {
-            tokio::time::sleep(if self.terminal {
-                BAR_EVERY
-            } else {
-                self.line_every()
-            })
-            .await;
-            let chomp_export::ExportProgress { read, total } = *progress.borrow();
-            if self.terminal {
-                self.bar.set_length(total);
-                self.bar.set_position(read);
-            } else if self.json {
-                self.event(&ProgramEvent::Exporting { read, total });
-            } else {
-                let (read, total) = (HumanCount(read), HumanCount(total));
-                self.line(&format!("{read} of {total} words read"));
-            }
-        }
-    }
-
-    /// Shows a bar of this form, if stderr is a terminal.
-    fn show_bar(&self, template: &str) {
-        if self.terminal {
-            let style = ProgressStyle::with_template(template).expect("a valid template");
-            self.bar.set_style(style.progress_chars("=> "));
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-    }
-
-    /// Takes the bar away.
-    pub(crate) fn clear(&self) {
-        self.bar.finish_and_clear();
-    }
+/// Does work on a thread that may block.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 impl Write for Display {
@@ -297,20 +364,15 @@ fn regularly(every: Duration) -> Interval {
     interval
 }
 
-/// How large the table of a job is.
-pub(crate) fn size(status: &Status) -> String {
-    format!("{} bits", status.bits)
-}
-
 /// The layer that the job has reached, or the shards that it has written.
 fn stage(status: &Status) -> String {
-    let size = size(status);
+    let bits = status.bits;
     if status.phase == JobPhase::Publishing {
         let (done, shards) = (HumanCount(status.shards_done), HumanCount(status.shards));
-        return format!("{size}, writing shards, {done}/{shards}");
+        return format!("{bits} bits, writing shards, {done}/{shards}");
     }
     let layer = (status.layer + 1).min(status.layers);
-    format!("{size}, layer {layer}/{}", status.layers)
+    format!("{bits} bits, layer {layer}/{}", status.layers)
 }
 
 /// How fast it goes, and how long it will take; or what it waits for.
@@ -318,23 +380,35 @@ fn pace(status: &Status) -> String {
     if let Some(waits) = &status.waiting_for {
         return shown(waits, &[]).into_owned();
     }
+    let is_evaluating = status.phase != JobPhase::Publishing && status.positions_per_second > 0.0;
+    let rate = is_evaluating.then(|| rate(status.positions_per_second));
     let left = status.seconds_left.map(|seconds| {
         let left = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-        format!("{} left", HumanDuration(left))
+        time_text(left)
     });
-    let rate =
-        (status.phase != JobPhase::Publishing && status.positions_per_second > 0.0).then(|| {
-            format!(
-                "{} positions/s",
-                HumanCount(whole(status.positions_per_second))
-            )
-        });
-    match (rate, left) {
-        (Some(rate), Some(left)) => format!("{rate}, {left}"),
-        (None, Some(left)) => left,
-        (Some(rate), None) => rate,
-        (None, None) => "starting".to_owned(),
+    if rate.is_none() && left.is_none() {
+        return "starting".to_owned();
     }
+    rate.into_iter().chain(left).collect::<Vec<_>>().join(", ")
+}
+
+/// How fast positions are evaluated.
+pub(crate) fn rate(positions_per_second: f64) -> String {
+    let positions = HumanCount(whole(positions_per_second));
+    format!("{positions} positions/s")
+}
+
+/// The time that a stage still takes, if it goes on as fast as in the time `since`, when the part `before` was done.
+pub(crate) fn time_left(before: f64, done: f64, since: Duration) -> Option<Duration> {
+    let gone = since.as_secs_f64();
+    let left = (1.0 - done).max(0.0) / (done - before) * gone;
+    (done > before && gone >= 1.0)
+        .then(|| Duration::try_from_secs_f64(left).ok())
+        .flatten()
+}
+
+fn time_text(left: Duration) -> String {
+    format!("{} left", HumanDuration(left))
 }
 
 /// How many of `all` steps are done, if this part of the work is, from 0 to 1. The last step is done only when all the
@@ -394,6 +468,19 @@ mod tests {
             ..status()
         };
         assert_eq!(pace(&starting), "starting");
+    }
+
+    #[test]
+    fn what_is_left_of_a_stage_follows_from_what_was_done_in_this_run() {
+        let seconds = Duration::from_secs;
+        for (before, done, since, left) in [
+            (0.0, 0.25, seconds(10), Some(seconds(30))),
+            (0.5, 0.75, seconds(10), Some(seconds(10))),
+            (0.5, 0.5, seconds(10), None),
+            (0.0, 0.5, Duration::from_millis(20), None),
+        ] {
+            assert_eq!(time_left(before, done, since), left);
+        }
     }
 
     #[test]

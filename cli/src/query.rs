@@ -10,8 +10,8 @@ use std::{iter, thread};
 
 use anyhow::Context;
 use chomp_query::{
-    Answer, Losing, PositionVerdict, ValueAnswer, Valued, answers, depth, drawing, value_answers,
-    valued, verdicts,
+    Answer, PositionVerdict, ValueAnswer, Valued, answers, depth, drawing, value_answers, valued,
+    verdicts,
 };
 use chomp_table::position::PositionError;
 use chomp_table::values::Values;
@@ -19,10 +19,10 @@ use chomp_table::{Partition, Position, TableError};
 use indicatif::HumanCount;
 use serde::Serialize;
 
-use crate::exit::{Exit, usage};
+use crate::exit::usage;
 use crate::flags::{SourceArgs, flag};
-use crate::progress::Display;
-use crate::source::{QueriedTable, QuerySource};
+use crate::progress::{Display, blocking};
+use crate::source::{self, LosingTable, QueriedTable};
 use lines::Positions;
 
 /// The meaning of the numbers in a position.
@@ -90,20 +90,19 @@ const TOGETHER_WITH_MOVES: usize = 1 << 14;
 /// The most positions inside one whose depth is told: they take a second or two.
 const INSIDE_MAX: u64 = 1 << 24;
 
-pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<Exit> {
-    let asked = QueriedTable::open(&args.source, display.haste()).await?;
+pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()> {
+    let asked = source::queried(&args.source, display.haste()).await?;
     if args.positions.is_empty() && io::stdin().is_terminal() {
         display.say("positions are read from here: write one a line, as 5,4,2,1 or 8x10, and end with Ctrl-D");
     }
-    let told = tokio::task::spawn_blocking(move || match asked {
-        QueriedTable::Losing(source) => all(&source, &args),
+    blocking(move || match asked {
+        QueriedTable::Losing(table) => all(&table, &args),
         QueriedTable::Values(_) if args.depth => Err(usage(
             "--depth is told of positions in a table of losing positions",
         )),
         QueriedTable::Values(table) => all(&*table, &args),
-    });
-    told.await??;
-    Ok(Exit::Done)
+    })
+    .await
 }
 
 /// A table of some kind that answers queries.
@@ -115,7 +114,7 @@ trait Tells {
     fn texts(&self, style: Style, positions: &[Self::Position]) -> Result<String, TableError>;
 }
 
-impl Tells for QuerySource {
+impl Tells for LosingTable {
     type Position = Position;
 
     fn name(position: &Position) -> String {
@@ -123,7 +122,17 @@ impl Tells for QuerySource {
     }
 
     fn texts(&self, style: Style, positions: &[Position]) -> Result<String, TableError> {
-        texts(self, style, positions)
+        let deep = |position: &Position| style.depth.then(|| depth(position, INSIDE_MAX));
+        Ok(if style.moves {
+            let answers = answers(self, positions)?;
+            let text = |position: &Position, answer: &Answer| {
+                answer_text(position, answer, style.form == Form::Drawn)
+            };
+            told(style, positions, answers, text, deep)
+        } else {
+            let verdicts = verdicts(self, positions)?;
+            told(style, positions, verdicts, verdict_text, deep)
+        })
     }
 }
 
@@ -135,7 +144,14 @@ impl Tells for Values {
     }
 
     fn texts(&self, style: Style, positions: &[Partition]) -> Result<String, TableError> {
-        value_texts(self, style, positions)
+        let no_depth = |_: &Partition| None;
+        Ok(if style.moves {
+            let answers = value_answers(self, positions)?;
+            told(style, positions, answers, value_answer_text, no_depth)
+        } else {
+            let values = valued(self, positions)?;
+            told(style, positions, values, value_text, no_depth)
+        })
     }
 }
 
@@ -155,11 +171,11 @@ enum Form {
     Drawn,
 }
 
-/// An answer with the depth of its position, if that is told.
+/// An answer with the depth of its position; null if too many positions are inside.
 #[derive(Serialize)]
-struct Deep<'a, A> {
+struct Deep<A> {
     #[serde(flatten)]
-    answer: &'a A,
+    answer: A,
     depth: Option<u32>,
 }
 
@@ -255,39 +271,6 @@ fn tell<T: Tells>(source: &T, style: Style, positions: &[T::Position]) -> anyhow
     }
 }
 
-fn texts(source: &impl Losing, style: Style, positions: &[Position]) -> Result<String, TableError> {
-    let deep = |position: &Position| style.depth.then(|| depth(position, INSIDE_MAX));
-    Ok(if style.moves {
-        let answers = answers(source, positions)?;
-        let text = |position: &Position, answer: &Answer| {
-            answer_text(position, answer, style.form == Form::Drawn)
-        };
-        told(style, positions, answers, text, deep)
-    } else {
-        let verdicts = verdicts(source, positions)?;
-        told(style, positions, verdicts, verdict_text, deep)
-    })
-}
-
-fn value_texts(
-    table: &Values,
-    style: Style,
-    positions: &[Partition],
-) -> Result<String, TableError> {
-    Ok(if style.moves {
-        let answers = value_answers(table, positions)?;
-        told(style, positions, answers, value_answer_text, |_| None)
-    } else {
-        told(
-            style,
-            positions,
-            valued(table, positions)?,
-            value_text,
-            |_| None,
-        )
-    })
-}
-
 /// The answers to all positions: a line of JSON each, or the text that `text` makes of it. With the depth, if `deep` gives
 /// it, or else how many positions are inside.
 fn told<P, A: Serialize>(
@@ -300,12 +283,9 @@ fn told<P, A: Serialize>(
     let told = positions.iter().zip(answers).map(|(position, answer)| {
         let depth = deep(position);
         if style.form == Form::Json {
-            let line = match depth {
+            let line = match depth.map(Result::ok) {
                 None => serde_json::to_string(&answer),
-                Some(depth) => serde_json::to_string(&Deep {
-                    answer: &answer,
-                    depth: depth.ok(),
-                }),
+                Some(depth) => serde_json::to_string(&Deep { answer, depth }),
             };
             return line.expect("numbers and lists become JSON") + "\n";
         }
@@ -371,10 +351,11 @@ fn answer_text(position: &Position, answer: &Answer, drawn: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use chomp_query::Losing;
+
     use super::*;
 
     /// Positions of at most 4 cells in a row, by hand.
-    #[derive(Debug)]
     struct Rows;
 
     impl Losing for Rows {
@@ -392,7 +373,9 @@ mod tests {
         let tell = |texts: [&str; 3], moves, form, depth| {
             let positions = texts.map(|text| text.parse().unwrap());
             let style = Style { form, moves, depth };
-            super::texts(&Rows, style, &positions).unwrap()
+            LosingTable(Box::new(Rows))
+                .texts(style, &positions)
+                .unwrap()
         };
         let told = |moves, form| tell(["4", "1", "0"], moves, form, false);
         assert_eq!(

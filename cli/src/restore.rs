@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,15 +18,13 @@ use chomp_table::manifest::folder_name;
 use chomp_table::reader::AnyTable;
 use chomp_table::{RangeBits, Table, TableError};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::connect;
 use crate::directory::{OwnedDirectory, in_table};
 use crate::events::ProgramEvent;
-use crate::machine;
-use crate::progress::Display;
-use crate::reach;
-use crate::stage::Stage;
+use crate::exit::Interruption;
+use crate::progress::{Display, blocking};
 
 /// Ranges of smaller tables are computed as fast.
 const BITS_MIN: u32 = 24;
@@ -41,7 +38,7 @@ pub(crate) fn is_restored(bits: u32, size: u32, range_bits: RangeBits) -> bool {
 }
 
 /// Restores the ranges that the largest published table in the job's store has and the job has not, by `threads`
-/// threads with `memory_bytes` bytes of memory. Returns whether the job is to go on: not if it was stopped.
+/// threads with `memory_bytes` bytes of memory.
 pub(crate) async fn restore(
     directory: &OwnedDirectory,
     size: u32,
@@ -49,13 +46,13 @@ pub(crate) async fn restore(
     scratch: &Path,
     stop: &CancellationToken,
     display: &Display,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<()> {
     let range_bits = directory.range_bits;
     if directory.finished.is_some() {
-        return Ok(true);
+        return Ok(());
     }
     let Some(table) = published(&directory.location, display).await? else {
-        return Ok(true);
+        return Ok(());
     };
     let bits = table.manifest().bits;
     let ledger = journal::look(&*directory.storage).await;
@@ -63,14 +60,15 @@ pub(crate) async fn restore(
     let heads = range_bits.heads(bits);
     let is_done = ledger.is_some_and(|ledger| ledger.done(heads).count() as u64 == heads);
     if is_done || !is_restored(bits, size, range_bits) {
-        return Ok(true);
+        return Ok(());
     }
     let made = chomp_durable_files::make_folders(scratch);
     made.with_context(|| format!("cannot create the directory {}", scratch.display()))?;
     display.say(&format!(
         "the ranges of the table of {bits} bits are restored from its shards"
     ));
-    let random = machine::random();
+    // It names the coordinator and the table.
+    let random = fastrand::u64(..);
     let storage = Arc::clone(&directory.storage);
     let opened = Journal::open(storage, range_bits, size, random, random).await;
     let keeper = RecordKeeper {
@@ -82,34 +80,38 @@ pub(crate) async fn restore(
         waiting_bytes_max: usize::try_from(memory_bytes / WAITING_SHARE).unwrap_or(usize::MAX),
         runtime: Handle::current(),
     };
-    let work = RestoreInputs {
-        table,
-        size,
-        range_bits,
-        threads: threads.get(),
-        memory_bytes: memory_bytes / 2,
-        scratch: scratch.to_owned(),
-    };
-    let stop = stop.clone();
-    let restoring = display.during(told, move |progress| work.run(&keeper, &progress, &stop));
+    let scratch = scratch.to_owned();
+    let restoring = display.during(ProgramEvent::Restoring, stop, move |teller| {
+        let restorer = Restorer {
+            table: &table,
+            range_bits,
+            threads: threads.get(),
+            memory_bytes: memory_bytes / 2,
+            scratch: &scratch,
+        };
+        let shards = restorer.run(
+            |head| keeper.journal.ledger().place(head).is_none(),
+            |layers| keeper.keep(layers),
+            |done| teller.stage("restoring", done),
+        );
+        // All that is restored is right, however it ended.
+        keeper.finish().map_err(RestoreError::Keep)?;
+        let names = [bits, size].map(folder_name);
+        let kept = keeper.keep_shards(shards?, names, size);
+        kept.map_err(RestoreError::Keep)
+    });
     match restoring.await {
-        Ok(()) => {}
-        Err(RestoreError::Stopped) => return Ok(false),
-        Err(RestoreError::Keep(error)) => {
-            return Err(error).with_context(|| in_table(&directory.location));
+        Ok(()) => Ok(()),
+        Err(RestoreError::Stopped) => Err(Interruption::Resumable.into()),
+        Err(RestoreError::Keep(error)) => Err(error).with_context(|| in_table(&directory.location)),
+        Err(error @ (RestoreError::Table(_) | RestoreError::Scratch(_))) => {
+            display.say(&format!(
+                "not all ranges were restored, the others are computed: {}",
+                describe(&error)
+            ));
+            Ok(())
         }
-        Err(error @ (RestoreError::Table(_) | RestoreError::Scratch(_))) => display.say(&format!(
-            "not all ranges were restored, the others are computed: {}",
-            describe(&error)
-        )),
     }
-    Ok(true)
-}
-
-/// The event of a stage.
-fn told(stage: Stage, seconds_left: Option<f64>) -> ProgramEvent {
-    let done = stage.done;
-    ProgramEvent::Restoring { done, seconds_left }
 }
 
 /// The largest published table of losing positions in a store. One that cannot be read is as good as none.
@@ -117,14 +119,13 @@ async fn published(location: &Location, display: &Display) -> anyhow::Result<Opt
     let found = match location {
         Location::Directory(path) => {
             let path = path.clone();
-            let opened = tokio::task::spawn_blocking(move || Table::open(&path)).await?;
-            match opened {
+            match blocking(move || Table::open(&path)).await {
                 Err(TableError::NotFound { .. }) => return Ok(None),
                 opened => opened.map_err(anyhow::Error::new),
             }
         }
         Location::Bucket(bucket) => {
-            let reach = reach::tables(&bucket.to_string(), None, display.haste())?;
+            let reach = connect::tables(&bucket.to_string(), None, display.haste())?;
             match chomp_download::open(reach).await {
                 Ok(AnyTable::Losing(table)) => Ok(*table),
                 Ok(AnyTable::Values(_)) | Err(DownloadError::NoTable { .. }) => return Ok(None),
@@ -139,56 +140,6 @@ async fn published(location: &Location, display: &Display) -> anyhow::Result<Opt
             ));
         })
         .ok())
-}
-
-/// The inputs of a restoration.
-struct RestoreInputs {
-    table: Table,
-    /// The bits of the job.
-    size: u32,
-    range_bits: RangeBits,
-    threads: usize,
-    memory_bytes: u64,
-    scratch: PathBuf,
-}
-
-impl RestoreInputs {
-    fn run(
-        &self,
-        keeper: &RecordKeeper,
-        progress: &watch::Sender<Stage>,
-        stop: &CancellationToken,
-    ) -> Result<(), RestoreError<StoreError>> {
-        let bits = self.table.manifest().bits;
-        let restorer = Restorer {
-            table: &self.table,
-            range_bits: self.range_bits,
-            threads: self.threads,
-            memory_bytes: self.memory_bytes,
-            scratch: &self.scratch,
-        };
-        let watch = |done| {
-            let name = "restoring";
-            progress.send_replace(Stage { name, done });
-            if stop.is_cancelled() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        };
-        let done = restorer.run(
-            |head| keeper.journal.ledger().place(head).is_none(),
-            |layers| keeper.keep(layers),
-            watch,
-        );
-        // All that is restored is right, however it ended.
-        keeper.finish().map_err(RestoreError::Keep)?;
-        let shards = done?;
-        let names = [bits, self.size].map(folder_name);
-        keeper
-            .keep_shards(shards, names, self.size)
-            .map_err(RestoreError::Keep)
-    }
 }
 
 /// Keeps what is restored.

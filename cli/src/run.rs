@@ -1,17 +1,14 @@
 //! `chomp run`: a coordinator and a worker in this process, over gRPC on loopback.
 
+use anyhow::Context;
 use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::Coordinator;
 use chomp_kernel::Isa;
 use chomp_plan::{Phase, Settings};
-use chomp_worker::{Config, Report, WorkerError};
 use std::net::SocketAddr;
-use tokio_util::sync::CancellationToken;
-
-use anyhow::Context;
 
 use crate::directory::{OwnedDirectory, in_table, prune};
-use crate::exit::Exit;
+use crate::exit::Interruption;
 use crate::flags::{MachineArgs, TableArgs, WantedTable, address};
 use crate::local::{self, Resources};
 use crate::progress::Display;
@@ -39,46 +36,28 @@ pub(crate) struct RunArgs {
     pub(crate) http: Option<SocketAddr>,
 }
 
-pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
     let stop = stop_on_signals()?;
     let threads = args.machine.share.threads();
     let memory_bytes = args.machine.share.memory_bytes()?;
     let (table, isa) = (args.table, args.machine.isa);
     let opening = OwnedDirectory::open(args.wanted, &table, threads, memory_bytes);
-    let Some(directory) = unless_stopped(&stop, opening).await else {
-        return Ok(stopped(display));
-    };
-    let directory = directory?;
+    let directory = unless_stopped(&stop, opening).await?;
     let (size, range_bits) = (args.wanted.bits, directory.range_bits);
     if let Some(finished) = &directory.finished {
         if !table.keep_parts {
             directory.prune(finished.bits, display).await;
         }
         let folder = directory.published(finished.bits);
-        return report(
-            table.json,
-            size,
-            finished.clone(),
-            folder,
-            directory.cost(meter),
-        );
+        let cost = directory.cost(meter);
+        return report(table.json, size, finished.clone(), folder, cost);
     }
 
     Settings::new(size, range_bits).check()?;
     let memory_bytes = local::worker_memory(memory_bytes, size, range_bits, threads)?;
-    if !restore(
-        &directory,
-        size,
-        (threads, memory_bytes),
-        &table.table,
-        &stop,
-        display,
-    )
-    .await?
-    {
-        return Ok(stopped(display));
-    }
+    let share = (threads, memory_bytes);
+    restore(&directory, size, share, &table.table, &stop, display).await?;
     let resources = Resources {
         threads,
         memory_bytes,
@@ -92,61 +71,40 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
         }
         None => None,
     };
-    let starting = Box::pin(local::start(
-        directory.storage.clone(),
-        size,
-        range_bits,
-        resources,
-        pages,
-    ));
-    let Some(started) = unless_stopped(&stop, starting).await else {
-        return Ok(stopped(display));
-    };
-    let (coordinator, config) = started.with_context(|| in_table(&directory.location))?;
+    let storage = directory.storage.clone();
+    let starting = Box::pin(local::start(storage, size, range_bits, resources, pages));
+    let in_table = || in_table(&directory.location);
+    let starting = async { starting.await.with_context(in_table) };
+    let (coordinator, config) = unless_stopped(&stop, starting).await?;
     let journal = coordinator.journal();
-    let (outcome, worker) = work(coordinator, config, stop, display).await;
-    match outcome {
+    // If the job stops by itself, the worker has no report.
+    let work = Box::pin(async {
+        tokio::select! {
+            worker = chomp_worker::run(config, stop) => worker.map(Some),
+            () = stopped_by_itself(&coordinator) => Ok(None),
+        }
+    });
+    let worker = display.during_job(coordinator.status(), work).await;
+    match coordinator.stop().await {
         JobOutcome::Finished(published) => {
-            let Report {
-                ranges, evaluation, ..
-            } = worker?.expect("a worker that ends with the job tells what it did");
+            let worker = worker?.expect("a worker that ends with the job tells what it did");
             if !table.keep_parts {
                 prune(&journal, size, display).await;
             }
             let cost = RunCost {
-                evaluation: Some(evaluation),
-                ranges,
+                evaluation_cpu_seconds: Some(worker.evaluation.as_secs_f64()),
+                ranges_evaluated: worker.ranges,
                 ..directory.cost(meter)
             };
             let folder = directory.published(size);
             report(table.json, size, *published, folder, cost)
         }
         JobOutcome::Interrupted => {
-            worker.with_context(|| in_table(&directory.location))?;
-            Ok(stopped(display))
+            worker.with_context(in_table)?;
+            Err(Interruption::Resumable.into())
         }
-        JobOutcome::Failed(error) => Err(error).with_context(|| in_table(&directory.location)),
+        JobOutcome::Failed(error) => Err(error).with_context(in_table),
     }
-}
-
-/// Runs the worker until the job ends or `stop` is cancelled, and then ends the coordinator. If the job stops by itself,
-/// the worker has no report.
-async fn work(
-    coordinator: Coordinator,
-    config: Config,
-    stop: CancellationToken,
-    display: &Display,
-) -> (JobOutcome, Result<Option<Report>, WorkerError>) {
-    let worker = tokio::select! {
-        worker = chomp_worker::run(config, stop) => worker.map(Some),
-        () = stopped_by_itself(&coordinator) => Ok(None),
-        () = display.follow(coordinator.status()) => {
-            unreachable!("the display follows for as long as it is polled")
-        }
-    };
-    let outcome = coordinator.stop().await;
-    display.clear();
-    (outcome, worker)
 }
 
 /// Waits until the job stops for another reason than its end.
@@ -155,10 +113,4 @@ async fn stopped_by_itself(coordinator: &Coordinator) {
         // The worker hears of it.
         std::future::pending::<()>().await;
     }
-}
-
-/// Tells the user that the same command continues the job.
-pub(crate) fn stopped(display: &Display) -> Exit {
-    display.say("stopped early: what is done so far is kept, run the same command again to go on");
-    Exit::Stopped
 }

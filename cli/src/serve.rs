@@ -16,10 +16,10 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 
 use crate::download;
-use crate::exit::{Exit, usage};
+use crate::exit::usage;
 use crate::flags::{SourceArgs, TablePlace, address, flag, size};
 use crate::machine;
-use crate::progress::Display;
+use crate::progress::{Display, blocking};
 use crate::signals::stop_on_signals;
 
 #[derive(Debug, clap::Args)]
@@ -65,10 +65,10 @@ pub(crate) struct ServeArgs {
 
 /// The tables that are served, and the address.
 #[derive(Debug, Serialize)]
-struct Served<'a> {
-    url: &'a str,
+struct Served {
+    url: String,
     #[serde(flatten)]
-    first: Option<&'a First>,
+    first: Option<First>,
 }
 
 /// The table that is served, or the first of them.
@@ -114,23 +114,7 @@ impl First {
     }
 }
 
-/// The limits of connections where nobody has a token. A proxy may have all of them.
-fn limits(behind_proxy: bool) -> Limits {
-    let all = machine::limits();
-    let connections = all.strangers.all + all.participants.all;
-    let each = if behind_proxy {
-        connections
-    } else {
-        all.strangers.each
-    };
-    let strangers = Limit {
-        all: connections,
-        each,
-    };
-    Limits { strangers, ..all }
-}
-
-pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     // A fault of the table is reported now, and not to whoever asks first.
     let mut table = download::directory(&args.source, display, &stop).await?;
@@ -138,8 +122,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
         table.pop();
     }
     let directory = table.clone();
-    let opened = tokio::task::spawn_blocking(move || First::open(&directory)).await;
-    let first = opened.context("the table cannot be looked at")??;
+    let first = blocking(move || First::open(&directory)).await?;
     if first.as_ref().is_some_and(|first| first.table == table) {
         return Err(usage(format!(
             "{} is the folder of one table: give the directory that it is in, so that others beside it are found",
@@ -149,16 +132,25 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
     let listener = listen(args.http, "--http").await?;
     let url = format!("http://{}/", listener.local_addr()?);
 
-    let what = first.as_ref().map_or_else(
-        || {
-            let directory = table.display();
-            format!(
-                "{directory}, which has no table yet: one is served as soon as it is finished there"
-            )
-        },
-        |first| format!("{}, a {}", first.table.display(), first.name),
-    );
-    let limits = limits(!args.trust_proxy.is_empty());
+    let what = match &first {
+        Some(first) => format!("{}, a {}", first.table.display(), first.name),
+        None => format!(
+            "{}, which has no table yet: one is served as soon as it is finished there",
+            table.display()
+        ),
+    };
+    // Nobody has a token here. A proxy may have all connections.
+    let limits = machine::limits().hastened(display.haste());
+    let all = limits.strangers.all + limits.participants.all;
+    let each = match &args.trust_proxy[..] {
+        [] => limits.strangers.each,
+        _ => all,
+    };
+    let strangers = Limit { all, each };
+    let limits = Limits {
+        strangers,
+        ..limits
+    };
     let site = Site::open(SiteOptions {
         directory: table,
         rate: NonZeroU32::new(args.rate),
@@ -166,22 +158,18 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
         cache_bytes: args.cache.as_u64(),
     })
     .await;
-    let limits = limits.hastened(display.haste());
     let router = site.router();
     let endpoints = vec![Endpoint { listener, router }];
     let server = Server::start(endpoints, None, limits, &limits.permits());
 
     display.say(&format!("serving {url} with {what}"));
     if args.json {
-        let line = serde_json::to_string(&Served {
-            url: &url,
-            first: first.as_ref(),
-        })?;
-        crate::print(&format!("{line}\n"))?;
+        let told = Served { url, first };
+        crate::print(&(serde_json::to_string(&told)? + "\n"))?;
     }
     stop.cancelled().await;
     server.stop().await;
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// The default options for serving the tables in `directory`.

@@ -2,17 +2,18 @@
 //! Slurm warns before it kills. SIGUSR2 has a worker take no more tasks.
 
 use anyhow::Context;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::Exit;
+use crate::exit::{Exit, Interruption};
 
-/// The result of `work`, or none if `stop` is cancelled first. Then `work` is dropped where it waits.
+/// The result of `work`, unless `stop` is cancelled first. Then `work` is dropped where it waits.
 pub(crate) async fn unless_stopped<T>(
     stop: &CancellationToken,
-    work: impl Future<Output = T>,
-) -> Option<T> {
-    stop.run_until_cancelled(work).await
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let done = stop.run_until_cancelled(work).await;
+    done.unwrap_or_else(|| Err(Interruption::Resumable.into()))
 }
 
 /// A token that is cancelled by such a signal. A second signal ends the process at once, which
@@ -26,11 +27,8 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<CancellationToken> {
     let mut interrupt = wait_for(SignalKind::interrupt())?;
     let mut terminate = wait_for(SignalKind::terminate())?;
     let mut warned = wait_for(SignalKind::user_defined1())?;
-    let mut hangup = if is_hangup_ignored() {
-        None
-    } else {
-        Some(wait_for(SignalKind::hangup())?)
-    };
+    let hangup = (!is_hangup_ignored()).then(|| wait_for(SignalKind::hangup()));
+    let mut hangup = hangup.transpose()?;
     let stop = CancellationToken::new();
     let token = stop.clone();
     tokio::spawn(async move {
@@ -39,7 +37,7 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<CancellationToken> {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
                 _ = warned.recv() => {}
-                Some(()) = received(hangup.as_mut()) => {}
+                Some(()) = async { hangup.as_mut()?.recv().await } => {}
             }
             if signals > 1 {
                 std::process::exit(Exit::Stopped as i32);
@@ -65,13 +63,6 @@ pub(crate) fn drain_on_signal() -> anyhow::Result<CancellationToken> {
         token.cancel();
     });
     Ok(drain)
-}
-
-async fn received(signal: Option<&mut Signal>) -> Option<()> {
-    match signal {
-        Some(signal) => signal.recv().await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Whether SIGHUP is ignored, as `nohup` has it.

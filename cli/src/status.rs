@@ -1,6 +1,5 @@
 //! `chomp status`: shows the progress of a job, or what a directory has of a table.
 
-use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,14 +20,14 @@ use chomp_table::{Head, head};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use reqwest::{StatusCode, Url};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::net::TcpStream;
 
 use crate::access::ACCESS_NAME;
-use crate::exit::Exit;
+use crate::connect::{self, is_there};
 use crate::flags::{ReachArgs, TABLE, TablePlace, flag, place};
-use crate::progress::{self, Display};
-use crate::reach;
-use crate::stage::time_left;
+use crate::progress::{self, Display, rate, time_left};
+use crate::summary::Lines;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -75,36 +74,26 @@ struct ProblemAnswer {
     error: String,
 }
 
-pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<()> {
     let patience = ServerPatience::USUAL.hastened(display.haste());
     let named = args.reach.access.is_some() || args.reach.coordinator.is_some();
     let status = match &args.table {
-        _ if named => Some(ask(&reach::access(&args.reach)?, patience).await?),
+        _ if named => Some(ask(&connect::coordinator(&args.reach)?, patience).await?),
         TablePlace::Here(directory) => ask_owner(directory, patience).await?,
         TablePlace::Elsewhere(bucket) if Location::is_of_bucket(bucket) => None,
-        TablePlace::Elsewhere(url) => Some(ask(&reach::local_access(url)?, patience).await?),
+        TablePlace::Elsewhere(url) => Some(ask(&connect::local_access(url)?, patience).await?),
     };
-    let text = match status {
-        Some(status) if args.json => serde_json::to_string(&status)?,
-        Some(status) => text(&status),
-        None => {
-            let found = look(&args.table, display.haste()).await?;
-            if args.json {
-                serde_json::to_string(&found)?
-            } else {
-                found.text()
-            }
-        }
-    };
-    crate::print(&format!("{}\n", text.trim_end()))?;
-    Ok(Exit::Done)
+    if let Some(status) = status {
+        return crate::print_as(args.json, &status, text);
+    }
+    let found = look(&args.table, display.haste()).await?;
+    crate::print_as(args.json, &found, LocalTables::text)
 }
 
 /// Asks the coordinator that owns the table in `directory`, if there is one now.
 async fn ask_owner(directory: &Path, patience: ServerPatience) -> anyhow::Result<Option<Status>> {
     let file = directory.join(ACCESS_NAME);
-    let is_there = file.try_exists();
-    if !is_there.with_context(|| format!("cannot look for {}", file.display()))? {
+    if !is_there(&file)? {
         return Ok(None);
     }
     let access = Access::read(&file)?;
@@ -112,12 +101,11 @@ async fn ask_owner(directory: &Path, patience: ServerPatience) -> anyhow::Result
         return Ok(None);
     }
     match ask(&access, patience).await {
-        Ok(status) => Ok(Some(status)),
-        Err(error) => match error.downcast_ref() {
-            Some(AskError::Refused { .. }) => Err(error),
+        Err(error) if !matches!(error.downcast_ref(), Some(AskError::Refused { .. })) => {
             // Another program may have the address by now.
-            _ => Ok(None),
-        },
+            Ok(None)
+        }
+        asked => asked.map(Some),
     }
 }
 
@@ -174,68 +162,40 @@ async fn ask(access: &Access, patience: ServerPatience) -> anyhow::Result<Status
 }
 
 fn text(status: &Status) -> String {
-    let mut text = format!("{}, {}\n", crate::progress::size(status), phase(status));
-    let mut line = |name: &str, value: String| {
-        // Reasons and names come from others, and each is one line.
-        crate::add_line(&mut text, name, &shown(&value, &[]));
-    };
+    let phase = json!(status.phase);
+    let phase = phase.as_str().unwrap_or_default();
+    let mut lines = Lines::new(format_args!("{} bits, {phase}", status.bits));
+    // Reasons and names come from others, and each is one line.
+    let mut line = |name: &str, value: &str| lines.line(name, shown(value, &[]));
     if let Some(reason) = &status.waiting_for {
-        line("waiting", reason.clone());
+        line("waiting", reason);
     }
-    line(
-        "layer",
-        format!(
-            "{} of {}",
-            status.layer.saturating_add(1).min(status.layers),
-            status.layers
-        ),
-    );
+    let layer = status.layer.saturating_add(1).min(status.layers);
+    line("layer", &format!("{layer} of {}", status.layers));
+    let (done, ranges) = (HumanCount(status.ranges_done), HumanCount(status.ranges));
+    let (leases, results) = (status.leases, status.submissions);
     line(
         "ranges",
-        format!(
-            "{} of {} done, {} leases, {} results being written",
-            HumanCount(status.ranges_done),
-            HumanCount(status.ranges),
-            status.leases,
-            status.submissions
-        ),
+        &format!("{done} of {ranges} done, {leases} leases, {results} results being written"),
     );
-    line("losing", HumanCount(status.losing).to_string());
-    line("rate", rate(status.positions_per_second));
+    line("losing", &HumanCount(status.losing).to_string());
+    line("rate", &rate(status.positions_per_second));
     if let Some(seconds) = status.seconds_left {
         let left = Duration::from_secs_f64(seconds.clamp(0.0, 1e9));
-        line("left", HumanDuration(left).to_string());
+        line("left", &HumanDuration(left).to_string());
     }
     if status.shards > 0 {
         let (done, shards) = (HumanCount(status.shards_done), HumanCount(status.shards));
-        line("shards", format!("{done} of {shards} written"));
+        line("shards", &format!("{done} of {shards} written"));
     }
     if status.arbitrations > 0 {
-        line("arbitrations", HumanCount(status.arbitrations).to_string());
+        line("arbitrations", &HumanCount(status.arbitrations).to_string());
     }
-    line("replicas", status.replicas.to_string());
+    line("replicas", &status.replicas.to_string());
     for worker in &status.workers {
-        line("worker", describe(worker));
+        line("worker", &describe(worker));
     }
-    text
-}
-
-fn phase(status: &Status) -> String {
-    let phase = serde_json::to_value(status.phase);
-    let phase = phase
-        .ok()
-        .and_then(|phase| Some(phase.as_str()?.to_owned()));
-    phase.unwrap_or_default()
-}
-
-fn rate(positions_per_second: f64) -> String {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a rate is not negative, and need not be exact"
-    )]
-    let rate = positions_per_second as u64;
-    format!("{} positions/s", HumanCount(rate))
+    lines.into_text()
 }
 
 fn describe(worker: &WorkerStatus) -> String {
@@ -274,15 +234,10 @@ struct LocalTables {
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<String>,
     /// The numbers of tiles whose Grundy values are done, of a table that is not finished.
-    #[serde(skip_serializing_if = "is_none")]
-    areas: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    areas: Option<usize>,
     #[serde(flatten)]
     work: Option<WorkingFiles>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_none(areas: &usize) -> bool {
-    *areas == 0
 }
 
 /// The working files of a table, from its journal.
@@ -320,15 +275,15 @@ async fn look(place: &TablePlace, haste: u32) -> anyhow::Result<LocalTables> {
         TablePlace::Here(directory) => (
             Location::Directory(directory.clone()),
             [
-                found(Table::open(directory).map(|table| table.manifest().bits))?,
-                found(Values::open(directory).map(|values| values.manifest().tiles))?,
+                found(Table::open(directory))?.map(|table| table.manifest().bits),
+                found(Values::open(directory))?.map(|values| values.manifest().tiles),
             ],
             TableLock::holder(directory),
-            areas_done(directory).unwrap_or(0),
+            areas_done(directory).ok().filter(|&areas| areas > 0),
         ),
         TablePlace::Elsewhere(bucket) => {
             let location = Location::parse(bucket)?;
-            (location, published(bucket, haste).await?, None, 0)
+            (location, published(bucket, haste).await?, None, None)
         }
     };
     let storage = location.open_view()?;
@@ -337,7 +292,8 @@ async fn look(place: &TablePlace, haste: u32) -> anyhow::Result<LocalTables> {
         Err(StoreError::Values { .. }) if published_tiles.is_some() => None,
         ledger => ledger.with_context(|| crate::directory::in_table(&location))?,
     };
-    if published_bits.is_none() && published_tiles.is_none() && ledger.is_none() && areas == 0 {
+    if published_bits.is_none() && published_tiles.is_none() && ledger.is_none() && areas.is_none()
+    {
         let path = PathBuf::from(place.to_string());
         return Err(TableError::NotFound { path }.into());
     }
@@ -352,7 +308,7 @@ async fn look(place: &TablePlace, haste: u32) -> anyhow::Result<LocalTables> {
 
 /// The bits, or the tiles, of the first table in a bucket.
 async fn published(bucket: &str, haste: u32) -> anyhow::Result<[Option<u32>; 2]> {
-    match chomp_download::open(reach::tables(bucket, None, haste)?).await {
+    match chomp_download::open(connect::tables(bucket, None, haste)?).await {
         Ok(table) => Ok(match table.name() {
             TableName::Losing(bits) => [Some(bits), None],
             TableName::Values(tiles) => [None, Some(tiles)],
@@ -407,50 +363,38 @@ impl JobStatus {
 
 impl LocalTables {
     fn text(&self) -> String {
-        let mut text = String::new();
-        if let Some(bits) = self.published_bits {
-            writeln!(text, "published: the table of {bits} bits").expect("a string takes any text");
-        }
-        if let Some(tiles) = self.published_tiles {
-            writeln!(text, "published: the Grundy values of {tiles} tiles")
-                .expect("a string takes any text");
-        }
-        if self.areas > 0 {
-            writeln!(
-                text,
-                "working files: the Grundy values of {} numbers of tiles",
-                self.areas
-            )
-            .expect("a string takes any text");
-        }
+        let mut lines = Vec::new();
+        let bits = self.published_bits;
+        lines.extend(bits.map(|bits| format!("published: the table of {bits} bits")));
+        let tiles = self.published_tiles;
+        lines.extend(tiles.map(|tiles| format!("published: the Grundy values of {tiles} tiles")));
+        let areas = self
+            .areas
+            .map(|areas| format!("working files: the Grundy values of {areas} numbers of tiles"));
+        lines.extend(areas);
         if let Some(work) = &self.work {
-            writeln!(
-                text,
+            lines.push(format!(
                 "working files: {} ranges of 2^{} words done, {}; {} losing positions",
                 HumanCount(work.ranges_done),
                 work.range_bits,
                 HumanBytes(work.record_bytes),
                 HumanCount(work.losing),
-            )
-            .expect("a string takes any text");
+            ));
         }
         if let Some(job) = self.work.as_ref().and_then(|work| work.job.as_ref()) {
             let left = job.seconds_left.map(Duration::from_secs_f64);
             let left = left.map(|left| format!(", {} left", HumanDuration(left)));
-            writeln!(
-                text,
+            lines.push(format!(
                 "job: {} % of {} bits done in {}{}",
                 progress::steps(job.done, 100),
                 job.size,
                 HumanDuration(Duration::from_secs(job.seconds)),
                 left.unwrap_or_default(),
-            )
-            .expect("a string takes any text");
+            ));
         }
-        if let Some(holder) = &self.holder {
-            writeln!(text, "in use by {holder}").expect("a string takes any text");
-        }
-        text
+        let holder = self.holder.as_ref();
+        lines.extend(holder.map(|holder| format!("in use by {holder}")));
+        lines.join("\n") + "\n"
     }
 }
 

@@ -1,38 +1,60 @@
-//! The summary of a run and its finished table, in a few lines or as JSON.
+//! What commands print when they are done, in a few lines or as JSON: most of all, the summary of a run and its finished
+//! table.
 
 use std::collections::BTreeMap;
+use std::fmt::{Display, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use chomp_table::Digest;
 use chomp_table::manifest::Manifest;
 use chomp_table::reader::AnyManifest;
 use chomp_table::values::manifest::AreaInfo;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
-use crate::exit::Exit;
 use crate::machine;
+
+/// A result for people: a heading, and lines with a name and a value.
+pub(crate) struct Lines(String);
+
+impl Lines {
+    pub(crate) fn new(heading: impl Display) -> Lines {
+        Lines::after(format!("{heading}\n"))
+    }
+
+    /// What follows other lines.
+    pub(crate) fn after(text: String) -> Lines {
+        Lines(text)
+    }
+
+    pub(crate) fn line(&mut self, name: &str, value: impl Display) {
+        writeln!(self.0, "  {name:<12} {value}").expect("a string takes any text");
+    }
+
+    /// Adds the line about wall and CPU time.
+    pub(crate) fn time(&mut self, seconds: f64, cpu_seconds: f64) {
+        self.line(
+            "time",
+            format_args!("{seconds:.2} s, {cpu_seconds:.2} s of CPU"),
+        );
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        self.0
+    }
+}
 
 /// The summary of a run.
 #[derive(Debug, Serialize)]
-pub(crate) struct RunSummary {
+struct RunSummary {
     #[serde(flatten)]
     content: TableContent,
-    fingerprint: String,
+    fingerprint: Digest,
     /// How many participants computed each range alike.
     replicas: u32,
-    /// Wall time of this run.
-    seconds: f64,
-    /// The time of all runs of the job together, if that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    seconds_of_all_runs: Option<f64>,
-    /// CPU time of this run.
-    cpu_seconds: f64,
-    /// The part of the CPU time that evaluated positions, if it was measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    evaluation_cpu_seconds: Option<f64>,
-    /// The ranges, or the areas of Grundy values, that this run evaluated; the others were there.
-    ranges_evaluated: u64,
+    #[serde(flatten)]
+    cost: RunCost,
     #[serde(serialize_with = "crate::as_text")]
     table: PathBuf,
     shards: usize,
@@ -74,14 +96,20 @@ struct Area {
 }
 
 /// The time that a run took, and the ranges that it evaluated.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct RunCost {
-    pub(crate) wall: Duration,
-    /// The time of the runs before, if these are known.
-    pub(crate) before: Option<Duration>,
-    pub(crate) cpu: Duration,
-    pub(crate) evaluation: Option<Duration>,
-    pub(crate) ranges: u64,
+    /// Wall time of this run.
+    pub(crate) seconds: f64,
+    /// The time of all runs of the job together, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) seconds_of_all_runs: Option<f64>,
+    /// CPU time of this run.
+    pub(crate) cpu_seconds: f64,
+    /// The part of the CPU time that evaluated positions, if it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) evaluation_cpu_seconds: Option<f64>,
+    /// The ranges, or the areas of Grundy values, that this run evaluated; the others were there.
+    pub(crate) ranges_evaluated: u64,
 }
 
 /// Measures what a run takes.
@@ -104,110 +132,112 @@ impl Meter {
         }
     }
 
-    /// The time since the start.
+    /// The wall time since the start.
+    pub(crate) fn wall(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// The CPU time since the start.
+    pub(crate) fn cpu(&self) -> Duration {
+        machine::cpu_time().saturating_sub(self.cpu)
+    }
+
+    /// Both of them.
     pub(crate) fn cost(&self) -> RunCost {
         RunCost {
-            wall: self.start.elapsed(),
-            cpu: machine::cpu_time().saturating_sub(self.cpu),
+            seconds: self.wall().as_secs_f64(),
+            cpu_seconds: self.cpu().as_secs_f64(),
             ..RunCost::default()
         }
     }
 }
 
-/// Prints the summary of the published table.
+/// Prints the summary of the first `size` bits, or tiles, of a published table.
 pub(crate) fn report(
     json: bool,
     size: u32,
     published: impl Into<AnyManifest>,
     table: PathBuf,
     cost: RunCost,
-) -> anyhow::Result<Exit> {
-    let summary = RunSummary::new(&published.into(), size, table, cost);
-    crate::print_as(json, &summary, RunSummary::text)?;
-    Ok(Exit::Done)
+) -> anyhow::Result<()> {
+    let (content, fingerprint, replicas, shard_bytes) = match &published.into() {
+        AnyManifest::Losing(manifest) => (
+            TableContent::of_losing(manifest, size),
+            manifest.fingerprints_by_bits[size as usize],
+            manifest.replicas,
+            manifest.shards.iter().map(|shard| shard.bytes).collect(),
+        ),
+        AnyManifest::Values(manifest) => {
+            let areas = &manifest.areas[..size as usize];
+            let shards = areas.iter().flat_map(|area| &area.shards);
+            let shard_bytes: Vec<u64> = shards.map(|shard| shard.bytes).collect();
+            (
+                TableContent::of_values(areas, size),
+                manifest.fingerprint_of(size).unwrap_or_default(),
+                manifest.replicas,
+                shard_bytes,
+            )
+        }
+    };
+    let summary = RunSummary {
+        content,
+        fingerprint,
+        replicas,
+        cost,
+        table,
+        shards: shard_bytes.len(),
+        bytes: shard_bytes.iter().sum(),
+    };
+    crate::print_as(json, &summary, RunSummary::text)
 }
 
 impl RunSummary {
-    /// The summary of the first `size` bits, or tiles, of a published table.
-    pub(crate) fn new(
-        manifest: &AnyManifest,
-        size: u32,
-        table: PathBuf,
-        cost: RunCost,
-    ) -> RunSummary {
-        let (content, fingerprint, replicas, shard_bytes) = match manifest {
-            AnyManifest::Losing(manifest) => (
-                TableContent::of_losing(manifest, size),
-                manifest.fingerprints_by_bits[size as usize],
-                manifest.replicas,
-                manifest.shards.iter().map(|shard| shard.bytes).collect(),
-            ),
-            AnyManifest::Values(manifest) => {
-                let areas = &manifest.areas[..size as usize];
-                let shards = areas.iter().flat_map(|area| &area.shards);
-                let shard_bytes: Vec<u64> = shards.map(|shard| shard.bytes).collect();
-                (
-                    TableContent::of_values(areas, size),
-                    manifest.fingerprint_of(size).unwrap_or_default(),
-                    manifest.replicas,
-                    shard_bytes,
-                )
+    fn text(&self) -> String {
+        let mut lines;
+        let stored = match &self.content {
+            TableContent::Losing {
+                bits,
+                positions,
+                losing,
+                stored,
+                ..
+            } => {
+                lines = Lines::new(format_args!("All Chomp positions of at most {bits} bits"));
+                lines.line("positions", HumanCount(*positions));
+                lines.line("losing", HumanCount(*losing));
+                stored
             }
-        };
-        RunSummary {
-            content,
-            fingerprint: fingerprint.to_string(),
-            replicas,
-            seconds: cost.wall.as_secs_f64(),
-            seconds_of_all_runs: cost.before.map(|before| (before + cost.wall).as_secs_f64()),
-            cpu_seconds: cost.cpu.as_secs_f64(),
-            evaluation_cpu_seconds: cost.evaluation.map(|time| time.as_secs_f64()),
-            ranges_evaluated: cost.ranges,
-            table,
-            shards: shard_bytes.len(),
-            bytes: shard_bytes.iter().sum(),
-        }
-    }
-
-    pub(crate) fn text(&self) -> String {
-        let heading = match &self.content {
-            TableContent::Losing { bits, .. } => {
-                format!("All Chomp positions of at most {bits} bits")
-            }
-            TableContent::Values { tiles, .. } => {
-                format!("Grundy values of all Chomp positions of at most {tiles} tiles")
-            }
-        };
-        let mut text = heading + "\n";
-        let mut line = |name: &str, value: &str| crate::add_line(&mut text, name, value);
-        let (TableContent::Losing {
-            positions, stored, ..
-        }
-        | TableContent::Values {
-            positions, stored, ..
-        }) = self.content;
-        line("positions", &HumanCount(positions).to_string());
-        match &self.content {
-            TableContent::Losing { losing, .. } => line("losing", &HumanCount(*losing).to_string()),
-            TableContent::Values { largest, areas, .. } => {
+            TableContent::Values {
+                tiles,
+                positions,
+                stored,
+                largest,
+                areas,
+            } => {
+                lines = Lines::new(format_args!(
+                    "Grundy values of all Chomp positions of at most {tiles} tiles"
+                ));
+                lines.line("positions", HumanCount(*positions));
                 let losing = areas.iter().filter_map(|area| area.values.get(&0));
                 let losing = HumanCount(losing.sum());
-                line("losing", &format!("{losing} (those with the value 0)"));
-                line("largest", &largest.to_string());
+                lines.line("losing", format_args!("{losing} (those with the value 0)"));
+                lines.line("largest", largest);
+                stored
             }
-        }
-        let stored = HumanCount(stored);
-        line("stored", &format!("{stored} (one of each mirror pair)"));
-        line("fingerprint", &self.fingerprint);
-        let (seconds, cpu) = (self.seconds, self.cpu_seconds);
-        line("time", &format!("{seconds:.2} s, {cpu:.2} s of CPU"));
-        if let Some(all) = self.seconds_of_all_runs.filter(|&all| all > seconds) {
-            line("all runs", &format!("{all:.0} s"));
+        };
+        let stored = HumanCount(*stored);
+        lines.line("stored", format_args!("{stored} (one of each mirror pair)"));
+        lines.line("fingerprint", self.fingerprint);
+        let seconds = self.cost.seconds;
+        lines.time(seconds, self.cost.cpu_seconds);
+        let all_runs = self.cost.seconds_of_all_runs;
+        if let Some(all) = all_runs.filter(|&all| all > seconds) {
+            lines.line("all runs", format_args!("{all:.0} s"));
         }
         let noun = if self.shards == 1 { "shard" } else { "shards" };
         let (table, shards, bytes) = (self.table.display(), self.shards, HumanBytes(self.bytes));
-        line("table", &format!("{table} ({shards} {noun}, {bytes})"));
-        text
+        lines.line("table", format_args!("{table} ({shards} {noun}, {bytes})"));
+        lines.into_text()
     }
 }
 

@@ -10,7 +10,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use chomp_coordinator::job::JobOutcome;
 use chomp_kernel::{Evaluator, Isa};
-use chomp_plan::forecast::Costs;
+use chomp_plan::forecast::{Costs, as_f64};
 use chomp_store::objects::{Key, LocalStorage, Storage, TableLock};
 use chomp_table::RangeBits;
 use tokio_util::sync::CancellationToken;
@@ -74,7 +74,7 @@ async fn latencies(costs: &mut Costs, storage: &dyn Storage) -> anyhow::Result<(
         reads.push(seconds(storage.read(&key)).await?);
         reading += machine::cpu_time().saturating_sub(before);
     }
-    costs.read = reading.as_secs_f64() / number(OBJECTS);
+    costs.read = reading.as_secs_f64() / as_f64(OBJECTS);
     costs.commit = middle(writes);
     costs.fetch = middle(reads);
     Ok(())
@@ -109,10 +109,10 @@ async fn job(
     };
     let report = report?;
 
-    let losing = number(published.losing_by_bits[BITS as usize]);
+    let losing = as_f64(published.losing_by_bits[BITS as usize]);
     let coding = losing * (costs.encode + costs.decode + costs.shard);
     let rest = cpu.saturating_sub(report.evaluation).as_secs_f64() - coding;
-    let range = rest.max(0.0) / number(report.ranges);
+    let range = rest.max(0.0) / as_f64(report.ranges);
     costs.range = range * (1.0 - COORDINATOR_SHARE);
     // Each task counts as much as one of its ranges, of which it has a few here.
     costs.control = range * COORDINATOR_SHARE * (1.0 - 1.0 / TASK_RANGES);
@@ -121,11 +121,6 @@ async fn job(
 
 fn range_bits() -> RangeBits {
     RangeBits::new(RANGE_BITS).expect("within the limits")
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a forecast need not be exact")]
-fn number(count: u64) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

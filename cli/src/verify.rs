@@ -2,9 +2,7 @@
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::Context;
 use chomp_durable_files::Claim;
@@ -14,16 +12,15 @@ use chomp_verify::CheckError;
 use chomp_verify::marking::{self, Sizes};
 use chomp_verify::report::{CheckVerdict, Level, Report};
 use indicatif::HumanBytes;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
+use crate::SOFTWARE;
 use crate::download;
-use crate::events::ProgramEvent;
-use crate::exit::{Exit, usage};
+use crate::events::{ProgramEvent, Stage};
+use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, SourceArgs, flag, path};
-use crate::progress::Display;
+use crate::progress::{Display, Teller};
 use crate::signals::stop_on_signals;
-use crate::stage::Stage;
+use crate::summary::{Lines, Meter};
 
 mod checks;
 mod full;
@@ -89,22 +86,11 @@ const PROGRAM_BYTES: u64 = 64 << 20;
 struct Resources {
     threads: NonZeroUsize,
     memory_bytes: u64,
-    start: Instant,
-    progress: watch::Sender<Stage>,
-    stop: CancellationToken,
+    meter: Meter,
+    teller: Teller<Stage>,
 }
 
 impl Resources {
-    /// Shows how much of a stage is done, and says whether to go on.
-    fn tell(&self, stage: &'static str, done: f64) -> ControlFlow<()> {
-        self.progress.send_replace(Stage { name: stage, done });
-        if self.stop.is_cancelled() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    }
-
     /// How many threads check shards. Each thread takes up to `shard_bytes`. One more shard waits until the others are
     /// done, and `kept` bytes of all shards stay in memory.
     fn shard_threads(&self, shard_bytes: u64, kept: u64) -> anyhow::Result<usize> {
@@ -149,12 +135,8 @@ impl Resources {
     }
 }
 
-pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<Exit> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the report tells what the check took"
-    )]
-    let start = Instant::now();
+pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<()> {
+    let meter = Meter::start();
     let stop = stop_on_signals()?;
     let (threads, memory_bytes) = (args.share.threads(), args.share.memory_bytes()?);
     let table = download::directory(&args.source, display, &stop).await?;
@@ -175,18 +157,17 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
         }
     };
     let level = args.level;
-    let report = Report::new(software(), level, folder);
+    let report = Report::new(SOFTWARE.to_owned(), level, folder);
     let json = args.json || on_stdout;
     let say = display.clone();
-    let checking = display.during(told, move |progress| {
+    let checking = display.during(checking, &stop, move |teller| {
         let mut checks = Checks {
             args,
             resources: Resources {
                 threads,
                 memory_bytes,
-                start,
-                progress,
-                stop,
+                meter,
+                teller,
             },
             report,
             say,
@@ -199,13 +180,9 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
 }
 
 /// The event of a stage.
-fn told(stage: Stage, seconds_left: Option<f64>) -> ProgramEvent {
-    let Stage { name: stage, done } = stage;
-    ProgramEvent::Checking {
-        stage,
-        done,
-        seconds_left,
-    }
+fn checking(how_far: Stage) -> ProgramEvent {
+    let stage = how_far.name;
+    ProgramEvent::Checking { stage, how_far }
 }
 
 /// Writes and prints the report, if the checks have a result.
@@ -215,25 +192,21 @@ fn conclude(
     claim: Option<Claim>,
     json: bool,
     display: &Display,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<()> {
     let stopped = came.as_ref().is_err_and(|error| {
         let cause = error.downcast_ref::<CheckError>();
         matches!(cause, Some(CheckError::Stopped))
     });
+    if stopped && kept {
+        return Err(Interruption::Resumable.into());
+    }
     if stopped {
-        let kept = if kept {
-            ": what is done so far is kept"
-        } else {
-            ""
-        };
-        display.say(&format!(
-            "stopped early{kept}, run the same command again to go on"
-        ));
-        return Ok(Exit::Stopped);
+        display.say("stopped early, run the same command again to go on");
+        return Err(Interruption::Silent.into());
     }
     if came.is_err() && report.result == CheckVerdict::Passed {
         // A file that cannot be read says nothing about the table.
-        return came.map(|()| Exit::Failed);
+        return came;
     }
     let path = claim.as_ref().map(|claim| claim.path().to_owned());
     let written = claim.map_or(Ok(()), |claim| claim.finish(&report.to_bytes()));
@@ -244,7 +217,7 @@ fn conclude(
         crate::print(&text(report, path.as_deref()))?;
     }
     match (came, written) {
-        (Ok(()), written) => Ok(written.map(|()| Exit::Done)?),
+        (Ok(()), written) => Ok(written?),
         (Err(damage), Ok(())) => {
             if let Some(path) = path {
                 display.say(&format!("the report is in {}", path.display()));
@@ -257,11 +230,6 @@ fn conclude(
             Err(damage)
         }
     }
-}
-
-/// This program with its version.
-fn software() -> String {
-    format!("chomp {}", env!("CARGO_PKG_VERSION"))
 }
 
 /// The usual place of the report: beside the folder of the table, which has the files of its manifest only.
@@ -299,35 +267,34 @@ fn without_report(error: anyhow::Error, display: &Display) -> anyhow::Result<Opt
 /// The report for people, which names its file if that was written.
 fn text(report: &Report, path: Option<&Path>) -> String {
     let (folder, level) = (report.folder.display(), report.level);
-    let mut text = format!("{folder} passed all checks of the level {level}\n");
-    let mut line = |name: &str, value: &str| crate::add_line(&mut text, name, value);
+    let mut lines = Lines::new(format_args!(
+        "{folder} passed all checks of the level {level}"
+    ));
     for check in &report.checks {
-        line(&check.check.to_string(), &check.what);
+        lines.line(&check.check.to_string(), &check.what);
     }
     for warning in &report.warnings {
-        line("warning", warning);
+        lines.line("warning", warning);
     }
-    let (seconds, cpu) = (report.seconds, report.cpu_seconds);
-    line("time", &format!("{seconds:.2} s, {cpu:.2} s of CPU"));
+    lines.time(report.seconds, report.cpu_seconds);
     if let Some(path) = path {
-        line("report", &path.display().to_string());
+        lines.line("report", path.display());
     }
-    text
+    lines.into_text()
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
 
     fn resources(threads: usize, memory_bytes: u64) -> Resources {
-        #[expect(clippy::disallowed_methods, reason = "nothing depends on it")]
-        let start = Instant::now();
         Resources {
             threads: NonZeroUsize::new(threads).unwrap(),
             memory_bytes,
-            start,
-            progress: watch::channel(Stage::default()).0,
-            stop: CancellationToken::new(),
+            meter: Meter::start(),
+            teller: Teller::new(CancellationToken::new()),
         }
     }
 

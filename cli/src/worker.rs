@@ -1,18 +1,17 @@
 //! `chomp worker`: computes for a coordinator.
 
-use chomp_store::location::Location;
 use std::time::Duration;
 
 use chomp_kernel::Isa;
 use chomp_table::shard::ShardSize;
-use chomp_worker::{Config, End, Evaluation, Report, StoreChoice};
+use chomp_worker::{Config, End, Evaluation, StoreChoice};
 use serde::Serialize;
 
-use crate::exit::Exit;
+use crate::connect;
+use crate::exit::Interruption;
 use crate::flags::{MachineArgs, ReachArgs, flag, location};
 use crate::machine;
 use crate::progress::Display;
-use crate::reach;
 use crate::signals::{drain_on_signal, stop_on_signals};
 use crate::summary::Meter;
 
@@ -31,7 +30,7 @@ pub(crate) struct WorkerArgs {
     /// Where this machine reaches the store, if not where the coordinator says; `coordinator` to go through the
     /// coordinator
     #[arg(long, value_name = "URL", value_parser = way)]
-    pub(crate) store: Option<Way>,
+    pub(crate) store: Option<StoreChoice>,
 
     /// The name of this worker in the coordinator's status [default: the machine's name]
     #[arg(long, value_name = "NAME")]
@@ -47,20 +46,11 @@ pub(crate) struct WorkerArgs {
     pub(crate) json: bool,
 }
 
-/// How a worker reaches the store.
-#[derive(Clone, Debug)]
-pub(crate) enum Way {
-    /// By itself.
-    Direct(Location),
-    /// Through the coordinator.
-    Coordinator,
-}
-
-fn way(text: &str) -> Result<Way, String> {
+fn way(text: &str) -> Result<StoreChoice, String> {
     if text == "coordinator" {
-        return Ok(Way::Coordinator);
+        return Ok(StoreChoice::Coordinator);
     }
-    location(text).map(Way::Direct)
+    location(text).map(StoreChoice::Location)
 }
 
 /// The report of a worker, as JSON.
@@ -73,19 +63,16 @@ struct Done {
     evaluation_cpu_seconds: f64,
 }
 
-pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
     let stop = stop_on_signals()?;
     let config = Config {
-        access: reach::access(&args.reach)?,
+        access: connect::coordinator(&args.reach)?,
         name: args.name.unwrap_or_else(machine::process_name),
         threads: args.machine.share.threads(),
         memory_bytes: args.machine.share.memory_bytes()?,
         isa: args.machine.isa.unwrap_or_else(Isa::detect),
-        store: args.store.map(|way| match way {
-            Way::Direct(location) => StoreChoice::Location(location),
-            Way::Coordinator => StoreChoice::Coordinator,
-        }),
+        store: args.store,
         shard: ShardSize::PUBLISHED,
         patience: args.patience.map(Duration::from_secs),
         evaluation: Evaluation::Threads,
@@ -97,20 +84,8 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<E
         "worker {} with {} threads, for {coordinator}",
         config.name, config.threads
     ));
-    let Report {
-        end,
-        settled,
-        ranges,
-        evaluation,
-        ..
-    } = chomp_worker::run_in_haste(config, display.haste(), stop).await?;
-    let done = Done {
-        finished: end == End::Finished,
-        ranges_evaluated: ranges,
-        cpu_seconds: meter.cost().cpu.as_secs_f64(),
-        evaluation_cpu_seconds: evaluation.as_secs_f64(),
-    };
-    let line = match (end, settled) {
+    let report = chomp_worker::run_in_haste(config, display.haste(), stop).await?;
+    let line = match (report.end, report.settled) {
         (End::Finished, _) => "the table is finished".to_owned(),
         (End::Drained, _) => {
             "drained: the tasks at hand are done, and no more are taken".to_owned()
@@ -125,11 +100,18 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<E
         ),
     };
     display.say(&line);
+    let done = Done {
+        finished: report.end == End::Finished,
+        ranges_evaluated: report.ranges,
+        cpu_seconds: meter.cpu().as_secs_f64(),
+        evaluation_cpu_seconds: report.evaluation.as_secs_f64(),
+    };
     crate::print_as(args.json, &done, |done| {
-        format!("{ranges} ranges in {:.2} s of CPU\n", done.cpu_seconds)
+        let (ranges, seconds) = (done.ranges_evaluated, done.cpu_seconds);
+        format!("{ranges} ranges in {seconds:.2} s of CPU\n")
     })?;
-    Ok(match end {
-        End::Finished | End::Drained => Exit::Done,
-        End::Stopped => Exit::Stopped,
-    })
+    match report.end {
+        End::Finished | End::Drained => Ok(()),
+        End::Stopped => Err(Interruption::Silent.into()),
+    }
 }

@@ -57,8 +57,8 @@ impl Checks {
     /// The report, with the present date, and whether what was done is kept.
     pub(super) fn finish(mut self) -> (Report, bool) {
         self.report.date = machine::date();
-        self.report.seconds += self.resources.start.elapsed().as_secs_f64();
-        self.report.cpu_seconds += machine::cpu_time().as_secs_f64();
+        self.report.seconds += self.resources.meter.wall().as_secs_f64();
+        self.report.cpu_seconds += self.resources.meter.cpu().as_secs_f64();
         (self.report, self.kept)
     }
 
@@ -88,7 +88,7 @@ impl Checks {
         let shards = manifest.shards.len();
         let threads = self.resources.shard_threads(bytes::shard_bytes(table), 0)?;
         let resources = &self.resources;
-        let watch = |part| resources.tell("every byte", part);
+        let watch = |part| resources.teller.stage("every byte", part);
         let content = in_order(
             threads,
             shards,
@@ -139,7 +139,7 @@ impl Checks {
             memory: self.resources.rest_bytes(),
         };
         let resources = &self.resources;
-        let watch = |part| resources.tell("random positions", part);
+        let watch = |part| resources.teller.stage("random positions", part);
         let decided = check(sample, &watch);
         let decided = self.report.take(Check::Sample, decided, describe)?;
         self.report.sample = Some(decided);
@@ -153,9 +153,9 @@ impl Checks {
         path: &Path,
     ) -> anyhow::Result<()> {
         let mut marking = full::Marking::begin(&self.resources, subject, path, &self.say)?;
-        let earlier = marking.earlier();
-        self.report.seconds += earlier.wall.as_secs_f64();
-        self.report.cpu_seconds += earlier.cpu.as_secs_f64();
+        let (wall, cpu) = marking.earlier;
+        self.report.seconds += wall.as_secs_f64();
+        self.report.cpu_seconds += cpu.as_secs_f64();
         let marked = marking.run(table);
         self.kept = marking.is_kept();
         let marked = self.report.take(Check::Full, marked, |marked| {

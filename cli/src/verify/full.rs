@@ -22,15 +22,7 @@ use indicatif::HumanCount;
 
 use super::Resources;
 use super::lanes::check_windows;
-use crate::machine;
 use crate::progress::Display;
-
-/// Wall and CPU time.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
-    pub(super) wall: Duration,
-    pub(super) cpu: Duration,
-}
 
 /// Marking that continues from earlier runs.
 pub(super) struct Marking<'a> {
@@ -42,7 +34,8 @@ pub(super) struct Marking<'a> {
     plan: Plan,
     /// The windows that earlier runs have done.
     windows_before: u64,
-    earlier: Times,
+    /// The wall and CPU time that they took.
+    pub(super) earlier: (Duration, Duration),
 }
 
 impl<'a> Marking<'a> {
@@ -89,10 +82,7 @@ impl<'a> Marking<'a> {
             );
             say.say(&format!("goes on after {done} of {all} windows"));
         }
-        let earlier = Times {
-            wall: Duration::from_millis(progress.millis),
-            cpu: Duration::from_millis(progress.cpu_millis),
-        };
+        let earlier = [progress.millis, progress.cpu_millis].map(Duration::from_millis);
         let mut marking = Marking {
             resources,
             say,
@@ -100,7 +90,7 @@ impl<'a> Marking<'a> {
             progress,
             plan,
             windows_before,
-            earlier,
+            earlier: earlier.into(),
         };
         marking.keep();
         Ok(marking)
@@ -123,34 +113,29 @@ impl<'a> Marking<'a> {
         }
     }
 
-    /// The time that earlier runs took.
-    pub(super) fn earlier(&self) -> Times {
-        self.earlier
-    }
-
     /// Checks the windows that are left.
     pub(super) fn run(&mut self, table: &Table) -> Result<FullReport, CheckError> {
         let left = self.progress.left();
         let all = self.progress.windows_total();
         let done = AtomicU64::new(all - left.len() as u64);
         let resources = self.resources;
-        let read = |part| resources.tell("its losing positions", part);
+        let read = |part| resources.teller.stage("its losing positions", part);
         let tell = |parts: &[(u64, f64)]| -> ControlFlow<()> {
             #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
             let (done, all) = (done.load(Ordering::Relaxed) as f64, all as f64);
             let parts: f64 = parts.iter().map(|(_, part)| part).sum();
-            resources.tell("every position", (done + parts) / all)
+            resources
+                .teller
+                .stage("every position", (done + parts) / all)
         };
         let plan = self.plan;
         check_windows(table, plan, &left, (&read, &tell), |number, report| {
             done.fetch_add(1, Ordering::Relaxed);
             self.progress.windows.insert(number, report.losing);
-            let wall = self.earlier.wall + resources.start.elapsed();
-            let cpu = self.earlier.cpu + machine::cpu_time();
-            self.progress.millis = millis(wall);
-            self.progress.cpu_millis = millis(cpu);
+            let (wall, cpu) = self.earlier;
+            self.progress.millis = millis(wall + resources.meter.wall());
+            self.progress.cpu_millis = millis(cpu + resources.meter.cpu());
             self.keep();
-            Ok::<_, CheckError>(())
         })?;
         self.progress.finish(table, self.windows_before)
     }

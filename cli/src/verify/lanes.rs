@@ -63,14 +63,14 @@ struct Windows<'a> {
 ///
 /// # Errors
 ///
-/// The error of the lowest window that has one, or the error of `done`.
-pub(super) fn check_windows<E: From<CheckError>>(
+/// The error of the lowest window that has one.
+pub(super) fn check_windows(
     table: &Table,
     plan: Plan,
     numbers: &[u64],
     (reading, watch): (Watch<'_>, WindowsDone<'_>),
-    mut done: impl FnMut(u64, WindowReport) -> Result<(), E>,
-) -> Result<(), E> {
+    mut done: impl FnMut(u64, WindowReport),
+) -> Result<(), CheckError> {
     for numbers in numbers.chunk_by(|one, next| plan.band(*one) == plan.band(*next)) {
         let windows = Windows {
             band: Band::gather(table, plan.band_bits, plan.band(numbers[0]), reading)?,
@@ -86,16 +86,16 @@ pub(super) fn check_windows<E: From<CheckError>>(
 }
 
 impl Windows<'_> {
-    fn check_all<E: From<CheckError>>(
+    fn check_all(
         &self,
         threads: u64,
         watch: WindowsDone<'_>,
-        mut done: impl FnMut(u64, WindowReport) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut done: impl FnMut(u64, WindowReport),
+    ) -> Result<(), CheckError> {
         let threads = usize::try_from(threads)
             .unwrap_or(1)
             .min(self.numbers.len());
-        let mut first: Option<(u64, E)> = None;
+        let mut first: Option<(u64, CheckError)> = None;
         *self.parts() = vec![(0, 0.0); threads];
         thread::scope(|scope| {
             let (sender, receiver) = sync_channel(threads);
@@ -112,12 +112,12 @@ impl Windows<'_> {
             }
             drop(sender);
             for (number, report) in receiver {
-                let said = report.map_err(E::from);
-                if let Err(error) = said.and_then(|report| done(number, report)) {
-                    self.failed.fetch_min(number, Ordering::Relaxed);
-                    if first.as_ref().is_none_or(|(lowest, _)| number < *lowest) {
+                match report {
+                    Ok(report) => done(number, report),
+                    Err(error) if first.as_ref().is_none_or(|(lowest, _)| number < *lowest) => {
                         first = Some((number, error));
                     }
+                    Err(_) => {}
                 }
             }
         });

@@ -37,7 +37,7 @@ impl Checks {
             .resources
             .shard_threads(values::shard_bytes(table), kept)?;
         let resources = &self.resources;
-        let watch = |part| resources.tell("every byte", part);
+        let watch = |part| resources.teller.stage("every byte", part);
         let areas = in_order(
             threads,
             shards,
@@ -76,7 +76,7 @@ impl Checks {
                     positions += piece?;
                     #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
                     let part = positions as f64 / values::positions(tiles) as f64;
-                    if resources.tell("the definition", part).is_break() {
+                    if resources.teller.stage("the definition", part).is_break() {
                         return Err(chomp_verify::CheckError::Stopped);
                     }
                 }

@@ -1,4 +1,4 @@
-//! How to reach a coordinator: its address, its certificate, the token.
+//! How to reach a coordinator or a server of tables: its address, its certificate, the token.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::flags::ReachArgs;
 
 /// The access to the coordinator that the arguments name. Without `--access`, the file of a coordinator of this user on
 /// this machine is used if there is one.
-pub(crate) fn access(args: &ReachArgs) -> anyhow::Result<Access> {
+pub(crate) fn coordinator(args: &ReachArgs) -> anyhow::Result<Access> {
     match (&args.access, &args.coordinator) {
         (Some(file), url) => {
             let mut access = Access::read(file)?;
@@ -47,15 +47,13 @@ pub(crate) fn tables(from: &str, access: Option<&Path>, haste: u32) -> anyhow::R
 /// The access to a coordinator of which only the address is known.
 pub(crate) fn local_access(url: &str) -> anyhow::Result<Access> {
     let file = local::folder().and_then(|folder| local::file(&folder, url));
-    let is_there = |file: &Path| {
-        let is_there = file.try_exists();
-        is_there.with_context(|| format!("cannot look for {}", file.display()))
+    let (ca, token) = match file {
+        Some(file) if is_there(&file)? => {
+            let found = Access::read(&file)?;
+            (found.ca, found.token)
+        }
+        _ => (None, None),
     };
-    let found = match file {
-        Some(file) if is_there(&file)? => Some(Access::read(&file)?),
-        _ => None,
-    };
-    let (ca, token) = found.map_or((None, None), |found| (found.ca, found.token));
     let coordinator = match &ca {
         Some(_) => encrypted(url),
         None => url.to_owned(),
@@ -65,6 +63,12 @@ pub(crate) fn local_access(url: &str) -> anyhow::Result<Access> {
         ca,
         token,
     })
+}
+
+/// Whether there is a file of this name.
+pub(crate) fn is_there(file: &Path) -> anyhow::Result<bool> {
+    let is_there = file.try_exists();
+    is_there.with_context(|| format!("cannot look for {}", file.display()))
 }
 
 /// The address of a coordinator that has a certificate, always with https: the user may write http, but nothing is to be
