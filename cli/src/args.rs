@@ -244,7 +244,8 @@ mod tests {
             (":7171", "0.0.0.0:7171"),
         ] {
             let args = ["chomp", "serve", "--http", text];
-            let Command::Serve(args) = Args::try_parse_from(args).unwrap().command else {
+            let args = Args::try_parse_from(args).unwrap();
+            let Command::Serve(args) = args.command else {
                 panic!("another command");
             };
             assert_eq!(args.http.to_string(), address);
@@ -253,53 +254,53 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused() {
-        for wrong in [
-            "run",
-            "run --bits 1",
-            "run --bits 53",
-            "run --bits 20 --range-bits 11",
-            "run --bits 20 --range-bits 33",
-            "run --bits 20 --threads 0",
-            "run --bits 20 --memory lots",
-            "run --bits 20 --isa mmx",
-            "grundy",
-            "grundy --tiles 121",
-            "grundy --tiles 20 --rank-bits 25",
-            "grundy --tiles 20 --bits 20",
-            "coordinator",
-            "coordinator --bits 20 --tiles 20",
-            "coordinator --tiles 20 --range-bits 20",
-            "coordinator --bits 20 --rank-bits 20",
-            "coordinator --bits 20 --listen 7171:host",
-            "coordinator --bits 20 --replicas 0",
-            "plan",
-            "plan --bits 20 --workers 0",
-            "worker --coordinator host:7171",
-            "worker --coordinator http://host --threads 0",
-            "download --from http://host",
-            "download --out there",
-            "verify --level all",
-            "verify --sample 0",
-            "verify --threads 0",
-            "export --out there",
-            "export --format npy",
-            "export --format xml --out there",
-            "export --format npy --out there --bits 65",
-            "export --format npy --out there --area 9-8",
-            "export --format npy --out there --box 8",
-            "export --format npy --out there --memory lots",
-            "serve --http 65536",
-            "serve --rate fast",
-            "serve --cache lots",
-            "run --bits 20 --http host",
-            "game",
-            "game chess 1",
-            "game nim 1 --losing many",
-            "game poisons --fix 1=50 3x8",
+        for (command, wrong) in [
+            (
+                "run",
+                "|--bits 1|--bits 53|--bits 20 --range-bits 11|--bits 20 --range-bits 33",
+            ),
+            (
+                "run --bits 20",
+                "--threads 0|--memory lots|--isa mmx|--http host",
+            ),
+            (
+                "grundy",
+                "|--tiles 121|--tiles 20 --rank-bits 25|--tiles 20 --bits 20",
+            ),
+            (
+                "coordinator",
+                "|--bits 20 --tiles 20|--tiles 20 --range-bits 20",
+            ),
+            (
+                "coordinator --bits 20",
+                "--rank-bits 20|--listen 7171:host|--replicas 0",
+            ),
+            ("plan", "|--bits 20 --workers 0"),
+            (
+                "worker",
+                "--coordinator host:7171|--coordinator http://host --threads 0",
+            ),
+            ("download", "--from http://host|--out there"),
+            ("verify", "--level all|--sample 0|--threads 0"),
+            (
+                "export",
+                "--out there|--format npy|--format xml --out there",
+            ),
+            (
+                "export --format npy --out there",
+                "--bits 65|--area 9-8|--box 8|--memory lots",
+            ),
+            ("serve", "--http 65536|--rate fast|--cache lots"),
+            (
+                "game",
+                "|chess 1|nim 1 --losing many|poisons --fix 1=50 3x8",
+            ),
         ] {
-            let args = std::iter::once("chomp").chain(wrong.split(' '));
-            let error = Args::try_parse_from(args).expect_err(wrong);
-            assert_eq!(error.exit_code(), 2, "{wrong}");
+            for wrong in wrong.split('|') {
+                let wrong = format!("chomp {command} {wrong}");
+                let error = Args::try_parse_from(wrong.split_whitespace()).expect_err(&wrong);
+                assert_eq!(error.exit_code(), 2, "{wrong}");
+            }
         }
     }
 }

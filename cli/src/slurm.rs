@@ -57,90 +57,53 @@ fn nth(list: &str, index: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    const MIB: u64 = 1 << 20;
-
-    /// The CPUs and bytes that variables grant, written as `env` prints them, without `SLURM_`.
-    fn granted(environment: &str) -> (Option<usize>, Option<u64>) {
+    /// The CPUs and MiB that variables grant, written as `env` prints them, without `SLURM_`.
+    fn granted(environment: &str) -> String {
         let grant = Grant::of(|name| {
             let name = name.strip_prefix("SLURM_")?;
             let mut pairs = environment
                 .split(' ')
                 .filter_map(|pair| pair.split_once('='));
-            pairs
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| value.to_owned())
+            let found = pairs.find(|(key, _)| *key == name);
+            found.map(|(_, value)| value.to_owned())
         });
-        (grant.cpus.map(NonZeroUsize::get), grant.memory_bytes)
+        let cpus = grant.cpus.map_or("-".to_owned(), |cpus| cpus.to_string());
+        let memory = grant.memory_bytes.map_or("-".to_owned(), |bytes| {
+            assert_eq!(bytes % (1 << 20), 0);
+            (bytes >> 20).to_string()
+        });
+        format!("{cpus} {memory}")
     }
 
     /// The environments are those of Slurm 22.05.
     #[test]
     fn tasks_of_a_node_share_what_the_job_has_there() {
-        for (environment, cpus, mebibytes) in [
-            // Outside of Slurm.
-            ("", None, None),
-            // sbatch -N2 --ntasks-per-node=2 -c2 --mem=100: the script, and a task of srun.
-            (
-                "CPUS_ON_NODE=4 CPUS_PER_TASK=2 MEM_PER_NODE=100 NODEID=0 TASKS_PER_NODE=2(x2)",
-                Some(4),
-                Some(100),
-            ),
-            (
-                "CPUS_ON_NODE=4 MEM_PER_NODE=100 NODEID=1 STEP_TASKS_PER_NODE=2(x2)",
-                Some(2),
-                Some(50),
-            ),
-            // Three tasks on two nodes.
-            (
-                "CPUS_ON_NODE=4 MEM_PER_NODE=100 NODEID=0 STEP_TASKS_PER_NODE=2,1",
-                Some(2),
-                Some(50),
-            ),
-            (
-                "CPUS_ON_NODE=4 MEM_PER_NODE=100 NODEID=1 STEP_TASKS_PER_NODE=2,1",
-                Some(4),
-                Some(100),
-            ),
-            // sbatch -n3 --mem-per-cpu=20.
-            (
-                "CPUS_ON_NODE=3 MEM_PER_CPU=20 NODEID=0 STEP_TASKS_PER_NODE=3",
-                Some(1),
-                Some(20),
-            ),
-            // sbatch -N2 --mem=0: no limit.
-            (
-                "CPUS_ON_NODE=1 NODEID=1 STEP_TASKS_PER_NODE=1(x2)",
-                Some(1),
-                None,
-            ),
-            ("MEM_PER_NODE=0", None, None),
-            // More tasks than CPUs.
-            ("CPUS_ON_NODE=1 STEP_TASKS_PER_NODE=2", Some(1), None),
-            // Unusable values are ignored.
-            ("CPUS_ON_NODE=many MEM_PER_CPU=20", None, None),
-            ("CPUS_ON_NODE=4 STEP_TASKS_PER_NODE=0", Some(4), None),
-            (
-                "CPUS_ON_NODE=4 NODEID=9 STEP_TASKS_PER_NODE=2",
-                Some(4),
-                None,
-            ),
-        ] {
-            let expected = (cpus, mebibytes.map(|mebibytes: u64| mebibytes * MIB));
-            assert_eq!(granted(environment), expected, "{environment}");
+        let cases = "\
+            outside of Slurm: : - -
+            sbatch -N2 --ntasks-per-node=2 -c2 --mem=100, the script: CPUS_ON_NODE=4 CPUS_PER_TASK=2 MEM_PER_NODE=100 NODEID=0 TASKS_PER_NODE=2(x2): 4 100
+            a task of srun there: CPUS_ON_NODE=4 MEM_PER_NODE=100 NODEID=1 STEP_TASKS_PER_NODE=2(x2): 2 50
+            three tasks on two nodes: CPUS_ON_NODE=4 MEM_PER_NODE=100 NODEID=0 STEP_TASKS_PER_NODE=2,1: 2 50
+            the other node: CPUS_ON_NODE=4 MEM_PER_NODE=100 NODEID=1 STEP_TASKS_PER_NODE=2,1: 4 100
+            sbatch -n3 --mem-per-cpu=20: CPUS_ON_NODE=3 MEM_PER_CPU=20 NODEID=0 STEP_TASKS_PER_NODE=3: 1 20
+            sbatch -N2 --mem=0: CPUS_ON_NODE=1 NODEID=1 STEP_TASKS_PER_NODE=1(x2): 1 -
+            no limit: MEM_PER_NODE=0: - -
+            more tasks than CPUs: CPUS_ON_NODE=1 STEP_TASKS_PER_NODE=2: 1 -
+            unusable values are ignored: CPUS_ON_NODE=many MEM_PER_CPU=20: - -
+            no tasks: CPUS_ON_NODE=4 STEP_TASKS_PER_NODE=0: 4 -
+            no such node: CPUS_ON_NODE=4 NODEID=9 STEP_TASKS_PER_NODE=2: 4 -";
+        for case in cases.lines() {
+            let parts: Vec<_> = case.split(": ").collect();
+            let [_, environment, expected] = parts[..] else {
+                panic!("{case}");
+            };
+            assert_eq!(granted(environment), expected, "{case}");
         }
     }
 
     #[test]
     fn lists_are_counted_through() {
-        for (index, value) in [
-            (0, Some(2)),
-            (2, Some(2)),
-            (3, Some(1)),
-            (4, Some(7)),
-            (5, None),
-        ] {
-            assert_eq!(nth("2(x3),1,7", index), value, "{index}");
-        }
+        let found = [0, 2, 3, 4, 5].map(|index| nth("2(x3),1,7", index));
+        assert_eq!(found, [Some(2), Some(2), Some(1), Some(7), None]);
         for list in ["", "x", "2(x", "2(x)", "2(xy),1"] {
             assert_eq!(nth(list, 0), None, "{list}");
         }

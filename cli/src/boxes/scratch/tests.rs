@@ -7,30 +7,34 @@ use chomp_boxes::{Bounds, BoxSummary, Memory, Solver, ThinError};
 
 use super::Folder;
 
-fn bounds(rows: usize, columns: usize) -> Bounds {
-    Bounds::new(rows, columns).unwrap()
+const THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+
+fn open(rows: usize, columns: usize, memory: u64, folder: &Path) -> Result<Solver, ThinError> {
+    let bounds = Bounds::new(rows, columns).unwrap();
+    let scratch = Box::new(Folder::open(folder).unwrap());
+    Solver::new(bounds, THREADS, memory, Some(scratch))
 }
 
-fn threads(threads: usize) -> NonZeroUsize {
-    NonZeroUsize::new(threads).unwrap()
+fn solver(columns: usize, memory: u64, folder: &Path) -> Solver {
+    open(8, columns, memory, folder).unwrap()
 }
 
-fn solver(rows: usize, columns: usize, memory: u64, folder: Option<&Path>) -> Solver {
-    let scratch = folder.map(|folder| Box::new(Folder::open(folder).unwrap()) as _);
-    Solver::new(bounds(rows, columns), threads(2), memory, scratch).unwrap()
+fn advance(solver: &mut Solver) {
+    assert!(solver.advance(&|_| true).unwrap());
 }
 
 /// Everything that is known in the end.
 fn finish(mut solver: Solver) -> BoxSummary {
     while !solver.is_finished() {
-        assert!(solver.advance(&|_| true).unwrap());
+        advance(&mut solver);
         solver.save().unwrap();
     }
     solver.summary().clone()
 }
 
-fn solve(rows: usize, columns: usize) -> BoxSummary {
-    finish(solver(rows, columns, u64::MAX, None))
+fn solve(columns: usize) -> BoxSummary {
+    let bounds = Bounds::new(8, columns).unwrap();
+    finish(Solver::new(bounds, THREADS, u64::MAX, None).unwrap())
 }
 
 /// Of a folder, only files that are ours are removed.
@@ -46,10 +50,9 @@ fn files_of_others_stay() {
     for name in names {
         chomp_durable_files::put(&folder.path().join(name), b"").unwrap();
     }
-    let mut solver = solver(8, 12, u64::MAX, Some(folder.path()));
-    for _ in 0..2 {
-        assert!(solver.advance(&|_| true).unwrap());
-    }
+    let mut solver = solver(12, u64::MAX, folder.path());
+    advance(&mut solver);
+    advance(&mut solver);
     solver.save().unwrap();
     let there = names.map(|name| folder.path().join(name).try_exists().unwrap());
     assert_eq!(there, [true, true, false, false]);
@@ -61,43 +64,40 @@ fn files_of_others_stay() {
 #[test]
 fn it_goes_on_from_what_was_left() {
     let folder = tempfile::tempdir().unwrap();
-    let expected = solve(8, 12);
+    let expected = solve(12);
     for columns in 1..12 {
         // The last column leaves nothing to go on from.
-        let mut solver = solver(8, 12, u64::MAX, Some(folder.path()));
+        let mut solver = solver(12, u64::MAX, folder.path());
         assert_eq!(solver.summary().columns(), columns - 1);
-        assert!(solver.advance(&|_| true).unwrap());
+        advance(&mut solver);
         solver.save().unwrap();
         assert!(!solver.advance(&|_| false).unwrap());
     }
-    let summary = finish(solver(8, 12, u64::MAX, Some(folder.path())));
+    let summary = finish(solver(12, u64::MAX, folder.path()));
     assert_eq!(summary, expected);
-    let more = finish(solver(8, 14, u64::MAX, Some(folder.path())));
-    assert_eq!(more, solve(8, 14));
-    let fewer = solver(8, 5, u64::MAX, Some(folder.path()));
+    let more = finish(solver(14, u64::MAX, folder.path()));
+    assert_eq!(more, solve(14));
+    let fewer = solver(5, u64::MAX, folder.path());
     assert!(fewer.is_finished());
     assert_eq!(fewer.summary().digests[5], expected.digests[5]);
-    let refused = Solver::new(bounds(9, 12), threads(1), 0, None);
-    assert!(refused.is_ok());
     drop(fewer);
-    let scratch = Folder::open(folder.path()).unwrap();
-    let refused = Solver::new(bounds(9, 12), threads(1), 0, Some(Box::new(scratch)));
+    let refused = open(9, 12, 0, folder.path());
     assert!(matches!(refused, Err(ThinError::Rows { found: 8 })));
 }
 
 #[test]
 fn boards_larger_than_the_memory_are_streamed() {
     let folder = tempfile::tempdir().unwrap();
-    let expected = solve(8, 12);
-    let Memory { whole, .. } = Memory::of(&bounds(8, 9), threads(2));
-    let mut streamed = solver(8, 12, whole, Some(folder.path()));
+    let expected = solve(12);
+    let Memory { whole, .. } = Memory::of(&Bounds::new(8, 9).unwrap(), THREADS);
+    let mut streamed = solver(12, whole, folder.path());
     while streamed.summary().columns() < 10 {
         assert_eq!(streamed.is_streamed(), streamed.summary().columns() > 9);
-        assert!(streamed.advance(&|_| true).unwrap());
+        advance(&mut streamed);
     }
     assert!(streamed.is_streamed());
     drop(streamed);
-    let streamed = solver(8, 12, whole, Some(folder.path()));
+    let streamed = solver(12, whole, folder.path());
     assert_eq!(streamed.summary().columns(), 10);
     assert_eq!(finish(streamed), expected);
 }
@@ -105,9 +105,9 @@ fn boards_larger_than_the_memory_are_streamed() {
 #[test]
 fn a_damaged_file_is_found() {
     let folder = tempfile::tempdir().unwrap();
-    let mut left = solver(8, 12, u64::MAX, Some(folder.path()));
+    let mut left = solver(12, u64::MAX, folder.path());
     while left.summary().columns() < 5 {
-        assert!(left.advance(&|_| true).unwrap());
+        advance(&mut left);
     }
     left.save().unwrap();
     drop(left);
@@ -124,8 +124,7 @@ fn a_damaged_file_is_found() {
             (short, 0),
         ] {
             chomp_durable_files::put(&path, content).unwrap();
-            let scratch = Folder::open(folder.path()).unwrap();
-            let solver = Solver::new(bounds(8, 12), threads(2), memory, Some(Box::new(scratch)));
+            let solver = open(8, 12, memory, folder.path());
             let error = solver.and_then(|mut solver| solver.advance(&|_| true));
             assert!(
                 matches!(error, Err(ThinError::Damaged { .. })),
@@ -134,17 +133,15 @@ fn a_damaged_file_is_found() {
         }
         chomp_durable_files::put(&path, &good).unwrap();
     }
-    assert_eq!(finish(solver(8, 12, 0, Some(folder.path()))), solve(8, 12));
+    assert_eq!(finish(solver(12, 0, folder.path())), solve(12));
 }
 
 #[test]
 fn one_process_at_a_time_has_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     let scratch = Folder::open(folder.path()).unwrap();
-    assert!(matches!(
-        Folder::open(folder.path()),
-        Err(ThinError::File(_))
-    ));
+    let second = Folder::open(folder.path());
+    assert!(matches!(second, Err(ThinError::File(_))));
     drop(scratch);
     assert!(Folder::open(folder.path()).is_ok());
 }
