@@ -114,9 +114,10 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         },
     };
     let endpoints = Endpoints::new(&args, listeners.calls.local_addr()?);
-    let tls = endpoints
-        .tls
-        .then(|| issuer.server_config(&endpoints.names, machine::seconds_since_1970));
+    // On loopback too: whoever takes the port when this process is gone would hear tokens of clients that come back.
+    // Pages on another address are served in the same way, as they ask for the token.
+    let tls = !args.no_tls;
+    let certified = || issuer.server_config(&endpoints.names, machine::seconds_since_1970);
     let options = CoordinatorOptions {
         range_bits: directory.range_bits,
         size,
@@ -125,7 +126,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         store_hint: Some(directory.location.clone().absolute()?.to_string()),
         issuer: Arc::clone(&issuer),
         participants: Some(access::list_file(home)),
-        tls: tls.transpose()?.map(Arc::new),
+        tls: tls.then(certified).transpose()?.map(Arc::new),
         // Tables in a bucket are read from there.
         site: matches!(directory.location, Location::Directory(_))
             .then(|| serve::usual(table.table.clone())),
@@ -138,7 +139,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let starting = Box::pin(Coordinator::start(storage, options, finished, listeners));
     let starting = async { starting.await.with_context(in_table) };
     let coordinator = unless_stopped(&stop, starting).await?;
-    let access = access::of_owner(home, &issuer, &endpoints.url, endpoints.tls)?;
+    let access = access::of_owner(home, &issuer, &endpoints.url, tls)?;
     let file = args.access.clone();
     let file = file.unwrap_or_else(|| table.table.join(ACCESS_NAME));
     access.write(&file)?;
@@ -229,7 +230,6 @@ async fn say_goodbye(coordinator: &Coordinator) {
 #[derive(Debug)]
 struct Endpoints {
     url: String,
-    tls: bool,
     /// The port, if it is on loopback.
     loopback: Option<u16>,
     /// The names and addresses in its certificate.
@@ -239,15 +239,12 @@ struct Endpoints {
 impl Endpoints {
     fn new(args: &CoordinatorArgs, address: SocketAddr) -> Endpoints {
         let (ip, port) = (address.ip(), address.port());
-        // On loopback too: whoever takes the port when this process is gone would hear tokens of clients that
-        // come back. Pages on another address are served in the same way, as they ask for the token.
-        let tls = !args.no_tls;
         let host = args.advertise.clone().unwrap_or_else(|| match ip {
             _ if ip.is_unspecified() => machine::host_name(),
             IpAddr::V6(ip) => format!("[{ip}]"),
             IpAddr::V4(ip) => ip.to_string(),
         });
-        let scheme = if tls { "https" } else { "http" };
+        let scheme = if args.no_tls { "http" } else { "https" };
         let mut names = vec![
             host.trim_matches(['[', ']']).to_owned(),
             machine::host_name(),
@@ -260,7 +257,6 @@ impl Endpoints {
         names.dedup();
         Endpoints {
             url: format!("{scheme}://{host}:{port}"),
-            tls,
             loopback: (ip.is_loopback() || ip.is_unspecified()).then_some(port),
             names,
         }
@@ -274,18 +270,15 @@ struct LocalAccess(Option<(PathBuf, u16)>);
 
 impl LocalAccess {
     fn leave(endpoints: &Endpoints, access: &Access, display: &Display) -> LocalAccess {
-        let place = local::folder().zip(endpoints.loopback);
-        let left = place.filter(|(folder, port)| match local::save(folder, *port, access) {
-            Ok(()) => true,
-            Err(error) => {
-                display.say(&format!(
-                    "workers on this machine need --access: {}",
-                    describe(&error)
-                ));
-                false
-            }
-        });
-        LocalAccess(left)
+        let mut place = local::folder().zip(endpoints.loopback);
+        if let Some((folder, port)) = &place
+            && let Err(error) = local::save(folder, *port, access)
+        {
+            let error = describe(&error);
+            display.say(&format!("workers on this machine need --access: {error}"));
+            place = None;
+        }
+        LocalAccess(place)
     }
 }
 

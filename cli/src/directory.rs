@@ -16,6 +16,7 @@ use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::reader::{Table, TableError};
 
 use crate::flags::{TableArgs, WantedTable};
+use crate::machine;
 use crate::progress::{Display, blocking};
 use crate::summary::{Meter, RunCost};
 
@@ -42,34 +43,34 @@ impl OwnedDirectory {
         threads: NonZeroUsize,
         memory_bytes: u64,
     ) -> anyhow::Result<OwnedDirectory> {
-        let location = args.location();
+        let beside = || Location::Directory(args.table.clone());
+        let location = args.store.clone().unwrap_or_else(beside);
+        let in_table = || in_table(&location);
         let storage = location.open(args.journal.as_deref()).await?;
         if let Some(number) = args.without_segment {
             let removed = journal::remove_damaged(&*storage, number).await;
-            removed.with_context(|| in_table(&location))?;
+            removed.with_context(in_table)?;
         }
         let ledger = journal::look(&*storage).await;
-        let usual = wanted.usual(threads, memory_bytes);
+        let size = wanted.bits;
+        let suitable = || machine::range_bits(size, threads, memory_bytes);
+        let usual = wanted.range_bits.unwrap_or_else(suitable);
         let range_bits = match &ledger {
             Ok(Some(ledger)) if ledger.takes(usual) => usual,
             Ok(Some(ledger)) if wanted.range_bits.is_some() => {
                 let (table, asked) = (ledger.range_bits, usual);
-                return Err(StoreError::OtherRangeBits { table, asked })
-                    .with_context(|| in_table(&location));
+                return Err(StoreError::OtherRangeBits { table, asked }).with_context(in_table);
             }
             Ok(Some(ledger)) => ledger.range_bits,
             _ => usual,
         };
-        let size = wanted.bits;
         let finished = match &location {
             Location::Directory(folder) => {
                 let folder = folder.clone();
                 // Checking every byte of a table takes long: a signal meanwhile is to be heard.
                 blocking(move || finished(&folder, size)).await?
             }
-            Location::Bucket(_) => published(&*storage, size)
-                .await
-                .with_context(|| in_table(&location))?,
+            Location::Bucket(_) => published(&*storage, size).await.with_context(in_table)?,
         };
         let worked = ledger.as_ref().ok().and_then(Option::as_ref);
         let worked = worked.map_or(0, |ledger| ledger.seconds_worked(size));
@@ -77,7 +78,7 @@ impl OwnedDirectory {
             Ok(ledger) => ledger.is_some_and(|ledger| !ledger.is_empty()),
             // Who wants to remove them is told what is wrong.
             Err(_) if finished.is_some() => true,
-            Err(error) => return Err(error).with_context(|| in_table(&location)),
+            Err(error) => return Err(error).with_context(in_table),
         };
         Ok(OwnedDirectory {
             storage,
@@ -102,22 +103,21 @@ impl OwnedDirectory {
         if !self.has_parts {
             return;
         }
-        // It names the coordinator and the table.
-        let random = fastrand::u64(..);
-        let opened = Journal::open(
-            Arc::clone(&self.storage),
-            self.range_bits,
-            size,
-            random,
-            random,
-        );
-        match opened.await {
+        match self.journal(size).await {
             Ok(journal) => prune(&journal, size, display).await,
             Err(error) => display.say(&format!(
                 "the table is finished; its working files are left alone: {}",
                 describe(&error)
             )),
         }
+    }
+
+    /// The journal, for a job of this size.
+    pub(crate) async fn journal(&self, size: u32) -> Result<Journal, StoreError> {
+        // It names the coordinator and the table.
+        let random = fastrand::u64(..);
+        let storage = Arc::clone(&self.storage);
+        Journal::open(storage, self.range_bits, size, random, random).await
     }
 
     /// The manifest of the published table of this size, or of a larger one that was there before.

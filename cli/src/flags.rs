@@ -68,14 +68,6 @@ pub(crate) struct WantedTable {
     pub(crate) range_bits: Option<RangeBits>,
 }
 
-impl WantedTable {
-    /// The range bits for a new table: those that were asked for, or else some that suit the threads and the memory.
-    pub(crate) fn usual(self, threads: NonZeroUsize, memory_bytes: u64) -> RangeBits {
-        let suitable = || machine::range_bits(self.bits, threads, memory_bytes);
-        self.range_bits.unwrap_or_else(suitable)
-    }
-}
-
 /// The table to build.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TableArgs {
@@ -104,14 +96,6 @@ pub(crate) struct TableArgs {
     /// Print the summary as one JSON object, and events to stderr, one JSON object a line
     #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
-}
-
-impl TableArgs {
-    /// Where the store is.
-    pub(crate) fn location(&self) -> Location {
-        let directory = || Location::Directory(self.table.clone());
-        self.store.clone().unwrap_or_else(directory)
-    }
 }
 
 /// How much of this machine to take.

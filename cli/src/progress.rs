@@ -50,6 +50,7 @@ pub(crate) struct Teller<P> {
 }
 
 /// Some progress, as it is shown.
+#[derive(Default)]
 struct View {
     /// The place of the bar.
     done: u64,
@@ -166,10 +167,12 @@ impl Display {
                 return None;
             }
             let is_next = layer.replace(now.layer) != Some(now.layer);
+            let (layers_done, layers) = (now.layer, now.layers);
             let next = is_next.then_some(ProgramEvent::Layer {
-                layers_done: now.layer,
-                layers: now.layers,
+                layers_done,
+                layers,
             });
+            let events = next.into_iter().chain([ProgramEvent::progress(now)]);
             let (before, after) = (stage(now), pace(now));
             Some(View {
                 done: steps(now.done, BAR_STEPS),
@@ -177,10 +180,7 @@ impl Display {
                 line: format!("{before} {} % {after}", steps(now.done, 100)),
                 before,
                 after,
-                events: next
-                    .into_iter()
-                    .chain([ProgramEvent::progress(now)])
-                    .collect(),
+                events: events.collect(),
                 is_news: self.json && is_next,
             })
         };
@@ -206,7 +206,6 @@ impl Display {
             Some(View {
                 done: now.bytes,
                 all: now.bytes_total,
-                before: String::new(),
                 line: format!("{shards} {percent} %"),
                 after: shards,
                 events: vec![ProgramEvent::Downloading {
@@ -216,6 +215,7 @@ impl Display {
                     bytes_total: now.bytes_total,
                 }],
                 is_news,
+                ..View::default()
             })
         };
         self.follow(DOWNLOAD_BAR, progress, work, view).await
@@ -265,11 +265,9 @@ impl Display {
             (total > 0).then(|| View {
                 done: read,
                 all: total,
-                before: String::new(),
-                after: String::new(),
                 line: format!("{} of {} words read", HumanCount(read), HumanCount(total)),
                 events: vec![ProgramEvent::Exporting { read, total }],
-                is_news: false,
+                ..View::default()
             })
         };
         self.during_blocking(EXPORT_BAR, stop, work, view).await
@@ -435,39 +433,40 @@ fn whole(number: f64) -> u64 {
 mod tests {
     use super::*;
 
-    fn status() -> Status {
-        Status {
+    #[test]
+    fn what_is_left_is_told_while_ranges_are_missing_and_while_shards_are_written() {
+        let running = Status {
             bits: 36,
             layer: 3,
             layers: 56,
-            ranges: 1024,
             shards: 1024,
             shards_done: 700,
             positions_per_second: 1.5e9,
             seconds_left: Some(40.0),
-            done: 0.4999,
             ..Status::default()
-        }
-    }
-
-    #[test]
-    fn what_is_left_is_told_while_ranges_are_missing_and_while_shards_are_written() {
-        let running = status();
-        assert_eq!(stage(&running), "36 bits, layer 4/56");
-        assert_eq!(pace(&running), "1,500,000,000 positions/s, 40 seconds left");
+        };
         let publishing = Status {
             phase: JobPhase::Publishing,
             layer: 56,
-            ..status()
+            ..running.clone()
         };
-        assert_eq!(stage(&publishing), "36 bits, writing shards, 700/1,024");
-        assert_eq!(pace(&publishing), "40 seconds left");
         let starting = Status {
             positions_per_second: 0.0,
             seconds_left: None,
-            ..status()
+            ..running.clone()
         };
-        assert_eq!(pace(&starting), "starting");
+        let (layer, shards) = ("layer 4/56", "writing shards, 700/1,024");
+        for (status, expected) in [
+            (
+                running,
+                [layer, "1,500,000,000 positions/s, 40 seconds left"],
+            ),
+            (publishing, [shards, "40 seconds left"]),
+            (starting, [layer, "starting"]),
+        ] {
+            assert_eq!(stage(&status), format!("36 bits, {}", expected[0]));
+            assert_eq!(pace(&status), expected[1]);
+        }
     }
 
     #[test]

@@ -67,10 +67,7 @@ pub(crate) async fn restore(
     display.say(&format!(
         "the ranges of the table of {bits} bits are restored from its shards"
     ));
-    // It names the coordinator and the table.
-    let random = fastrand::u64(..);
-    let storage = Arc::clone(&directory.storage);
-    let opened = Journal::open(storage, range_bits, size, random, random).await;
+    let opened = directory.journal(size).await;
     let keeper = RecordKeeper {
         storage: Arc::clone(&directory.storage),
         journal: opened.with_context(|| in_table(&directory.location))?,

@@ -19,8 +19,8 @@ use chomp_table::values::Values;
 use chomp_table::{Head, head};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use reqwest::{StatusCode, Url};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use crate::access::ACCESS_NAME;
@@ -66,12 +66,6 @@ pub(crate) enum AskError {
     Refused { url: String, reason: String },
     #[error("what is at {url} answers, but not as a coordinator does: {what}; check the address")]
     Strange { url: String, what: String },
-}
-
-/// The answer of a coordinator that refuses.
-#[derive(Deserialize)]
-struct ProblemAnswer {
-    error: String,
 }
 
 pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<()> {
@@ -151,12 +145,13 @@ async fn ask(access: &Access, patience: ServerPatience) -> anyhow::Result<Status
         let what = "it has no /status".to_owned();
         return Err(AskError::Strange { url, what }.into());
     }
-    let reason = match serde_json::from_slice(&answer.body) {
-        Ok(ProblemAnswer { error }) => {
+    let problem = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
+    let reason = match problem["error"].as_str() {
+        Some(error) => {
             let start: String = error.chars().take(REASON_CHARS_MAX).collect();
             format!("{status}: {}", shown(&start, &[]))
         }
-        Err(_) => status.to_string(),
+        None => status.to_string(),
     };
     Err(AskError::Refused { url, reason }.into())
 }

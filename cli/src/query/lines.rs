@@ -89,23 +89,20 @@ impl<R: Read, P: FromStr<Err = PositionError> + ToString> Positions<R, P> {
         Ok((bytes > 0).then_some(line))
     }
 
-    /// The position of a text, of which some line is the last.
-    fn parse(&self, text: &str, last: u64) -> anyhow::Result<P> {
-        let parsed = self.numbers.parse(text);
-        parsed.with_context(|| format!("line {last} of stdin"))
-    }
-
     /// The position that was drawn before this line.
     fn drawing(&mut self) -> Option<anyhow::Result<P>> {
         let rows = std::mem::take(&mut self.drawn);
-        let last = self.number - 1;
-        let form = Numbers::Rows;
-        let parsed = || {
-            form.parse(&rows.join(","))
-                .with_context(|| format!("line {last} of stdin"))
-        };
-        (!rows.is_empty()).then(parsed)
+        (!rows.is_empty()).then(|| parse(Numbers::Rows, &rows.join(","), self.number - 1))
     }
+}
+
+/// The position of a text, of which this line is the last.
+fn parse<P>(numbers: Numbers, text: &str, line: u64) -> anyhow::Result<P>
+where
+    P: FromStr<Err = PositionError> + ToString,
+{
+    let parsed = numbers.parse(text);
+    parsed.with_context(|| format!("line {line} of stdin"))
 }
 
 impl<R: Read, P: FromStr<Err = PositionError> + ToString> Iterator for Positions<R, P> {
@@ -131,7 +128,7 @@ impl<R: Read, P: FromStr<Err = PositionError> + ToString> Iterator for Positions
             }
             let is_other = text.starts_with('#') || is_head(text);
             if !text.is_empty() && !is_other {
-                self.after = Some(self.parse(field(text), self.number));
+                self.after = Some(parse(self.numbers, field(text), self.number));
             }
             let found = self.drawing().or_else(|| self.after.take());
             if found.is_some() {

@@ -157,7 +157,7 @@ impl Checks {
         self.report.seconds += wall.as_secs_f64();
         self.report.cpu_seconds += cpu.as_secs_f64();
         let marked = marking.run(table);
-        self.kept = marking.is_kept();
+        self.kept = marking.path.is_some();
         let marked = self.report.take(Check::Full, marked, |marked| {
             format!(
                 "{} positions, {} of them losing, agree with marking, in {} windows of 2^{} words",

@@ -28,8 +28,8 @@ use crate::progress::Display;
 pub(super) struct Marking<'a> {
     resources: &'a Resources,
     say: &'a Display,
-    /// Where the progress is kept, if it can be.
-    path: Option<PathBuf>,
+    /// Where the progress is kept, if it can be: then a later run goes on where this one ends.
+    pub(super) path: Option<PathBuf>,
     progress: CheckProgress,
     plan: Plan,
     /// The windows that earlier runs have done.
@@ -94,11 +94,6 @@ impl<'a> Marking<'a> {
         };
         marking.keep();
         Ok(marking)
-    }
-
-    /// Whether a later run goes on where this one ends.
-    pub(super) fn is_kept(&self) -> bool {
-        self.path.is_some()
     }
 
     /// Writes the progress. If that cannot be, checking goes on all the same.
