@@ -17,6 +17,8 @@ use chomp_table::{Digest, Head, Range, RangeBits};
 
 use chomp_plan::forecast::{Costs, Forecast, as_f64, entropy_bytes, positions, round};
 
+use crate::machine;
+
 /// The small table: its bits and range bits.
 const SAMPLE: (u32, u32) = (26, 20);
 /// The range bits of the largest range that is tried out. The bitmaps of larger ranges are far larger than a core's cache
@@ -36,7 +38,7 @@ pub(crate) type Clock<'a> = &'a mut dyn FnMut() -> Duration;
 pub(crate) fn measure(bits: u32, range_bits: RangeBits, isa: Isa, clock: Clock) -> Costs {
     let mut costs = coding(isa, clock);
     let tried = range_bits.get().min(TRIED_RANGE_BITS_MAX);
-    let tried = RangeBits::new(tried).expect("within the limits");
+    let tried = machine::range_bits_of(tried);
     let head_bits = bits.saturating_sub(range_bits.get());
     (costs.position, costs.scattered) = evaluation(tried, head_bits, isa, clock);
     costs
@@ -99,7 +101,7 @@ fn line(samples: &[(f64, f64)]) -> (f64, f64) {
 /// The costs of coding the sample table.
 fn coding(isa: Isa, clock: Clock) -> Costs {
     let (bits, range_bits) = SAMPLE;
-    let range_bits = RangeBits::new(range_bits).expect("within the limits");
+    let range_bits = machine::range_bits_of(range_bits);
     let ranges: Vec<Range> = evaluate_table(bits, range_bits, isa)
         .into_values()
         .collect();

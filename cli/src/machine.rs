@@ -153,7 +153,8 @@ pub(crate) fn range_bits(bits: u32, threads: NonZeroUsize, memory_bytes: u64) ->
     range_bits_of((least..=wanted).rfind(fits).unwrap_or(least))
 }
 
-fn range_bits_of(bits: u32) -> RangeBits {
+/// So many range bits, which are within the limits.
+pub(crate) fn range_bits_of(bits: u32) -> RangeBits {
     RangeBits::new(bits).expect("within the limits of range bits")
 }
 

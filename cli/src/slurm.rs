@@ -67,12 +67,13 @@ mod tests {
             let found = pairs.find(|(key, _)| *key == name);
             found.map(|(_, value)| value.to_owned())
         });
-        let cpus = grant.cpus.map_or("-".to_owned(), |cpus| cpus.to_string());
-        let memory = grant.memory_bytes.map_or("-".to_owned(), |bytes| {
+        let text = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
+        let cpus = grant.cpus.map(|cpus| cpus.get() as u64);
+        let mebibytes = grant.memory_bytes.map(|bytes| {
             assert_eq!(bytes % (1 << 20), 0);
-            (bytes >> 20).to_string()
+            bytes >> 20
         });
-        format!("{cpus} {memory}")
+        format!("{} {}", text(cpus), text(mebibytes))
     }
 
     /// The environments are those of Slurm 22.05.

@@ -12,7 +12,6 @@ use chomp_coordinator::job::JobOutcome;
 use chomp_kernel::{Evaluator, Isa};
 use chomp_plan::forecast::{Costs, as_f64};
 use chomp_store::objects::{Key, LocalStorage, Storage, TableLock};
-use chomp_table::RangeBits;
 use tokio_util::sync::CancellationToken;
 
 use crate::local::{self, Resources};
@@ -46,7 +45,8 @@ pub(crate) async fn complete(
     let scratch = scratch.with_context(|| format!("in {}", parent.display()))?;
     let resources = Resources {
         threads,
-        memory_bytes: MEMORY_BYTES + threads.get() as u64 * Evaluator::memory(range_bits()),
+        memory_bytes: MEMORY_BYTES
+            + threads.get() as u64 * Evaluator::memory(machine::range_bits_of(RANGE_BITS)),
         isa,
     };
     let lock = TableLock::acquire(scratch.path())?;
@@ -99,7 +99,8 @@ async fn job(
     storage: Arc<dyn Storage>,
     resources: Resources,
 ) -> anyhow::Result<()> {
-    let (coordinator, config) = local::start(storage, BITS, range_bits(), resources, None).await?;
+    let range_bits = machine::range_bits_of(RANGE_BITS);
+    let (coordinator, config) = local::start(storage, BITS, range_bits, resources, None).await?;
     let before = machine::cpu_time();
     let report = chomp_worker::run(config, CancellationToken::new()).await;
     let cpu = machine::cpu_time().saturating_sub(before);
@@ -117,10 +118,6 @@ async fn job(
     // Each task counts as much as one of its ranges, of which it has a few here.
     costs.control = range * COORDINATOR_SHARE * (1.0 - 1.0 / TASK_RANGES);
     Ok(())
-}
-
-fn range_bits() -> RangeBits {
-    RangeBits::new(RANGE_BITS).expect("within the limits")
 }
 
 #[cfg(test)]
