@@ -273,7 +273,7 @@ impl Display {
         self.during_blocking(EXPORT_BAR, stop, work, view).await
     }
 
-    async fn during_blocking<P: Clone + Default + Send + Sync + 'static, T: Send + 'static>(
+    async fn during_blocking<P: Default + Send + Sync + 'static, T: Send + 'static>(
         &self,
         bar: &str,
         stop: &CancellationToken,
@@ -286,12 +286,25 @@ impl Display {
         self.follow(bar, progress, work, view).await
     }
 
+    fn show(&self, view: View, is_line: bool) {
+        if self.terminal {
+            self.bar.set_length(view.all);
+            self.bar.set_position(view.done);
+            self.bar.set_prefix(view.before);
+            self.bar.set_message(view.after);
+        } else if self.json && (is_line || view.is_news) {
+            view.events.iter().for_each(|event| self.event(event));
+        } else if is_line || view.is_news {
+            self.line(&view.line);
+        }
+    }
+
     /// Waits for `work`, and shows meanwhile what `view` makes of its progress: in a bar of this form if stderr is a
     /// terminal.
-    async fn follow<P: Clone, T>(
+    async fn follow<P, T>(
         &self,
         bar: &str,
-        progress: watch::Receiver<P>,
+        mut progress: watch::Receiver<P>,
         work: impl Future<Output = T>,
         mut view: impl FnMut(&P) -> Option<View>,
     ) -> T {
@@ -301,28 +314,28 @@ impl Display {
                 self.bar.set_style(style.progress_chars("=> "));
                 self.bar.set_draw_target(ProgressDrawTarget::stderr());
             }
+            // What is to be seen first is shown at once: short work ends before the bar moves.
+            let mut next = None;
+            let is_seen = |now: &P| {
+                next = view(now);
+                next.is_some()
+            };
+            // If nothing is told any more, the work ends.
+            let _ = progress.wait_for(is_seen).await;
+            let mut is_line = false;
             let mut lines = regularly(LINE_EVERY / self.haste);
             lines.tick().await;
             let mut moves = regularly(BAR_EVERY);
+            moves.tick().await;
             loop {
-                let is_line = tokio::select! {
+                if let Some(view) = next {
+                    self.show(view, is_line);
+                }
+                is_line = tokio::select! {
                     _ = lines.tick() => true,
                     _ = moves.tick() => false,
                 };
-                let now = progress.borrow().clone();
-                let Some(view) = view(&now) else {
-                    continue;
-                };
-                if self.terminal {
-                    self.bar.set_length(view.all);
-                    self.bar.set_position(view.done);
-                    self.bar.set_prefix(view.before);
-                    self.bar.set_message(view.after);
-                } else if self.json && (is_line || view.is_news) {
-                    view.events.iter().for_each(|event| self.event(event));
-                } else if is_line || view.is_news {
-                    self.line(&view.line);
-                }
+                next = view(&progress.borrow());
             }
         };
         let done = tokio::select! {
