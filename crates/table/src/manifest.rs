@@ -52,12 +52,6 @@ pub fn folder_name(bits: u32) -> String {
     format!("table-{bits:02}")
 }
 
-/// The bits of the table whose [folder](folder_name) has this name, if it is one.
-pub fn folder_bits(name: &str) -> Option<u32> {
-    let bits = name.strip_prefix("table-")?.parse().ok()?;
-    (folder_name(bits) == name).then_some(bits)
-}
-
 /// The content of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

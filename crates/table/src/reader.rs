@@ -16,8 +16,7 @@ use crate::digest::Digest;
 use crate::fingerprint::{self, Fingerprints, Leaf, LeafBuilder};
 use crate::format::{Damage, FormatError};
 use crate::manifest::{
-    MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits,
-    sha256sums,
+    MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, losing_by_bits, sha256sums,
 };
 use crate::shard::{ShardInfo, decode_shard};
 use crate::word::Word;
@@ -30,12 +29,11 @@ mod shards;
 
 pub use alone::ShardFile;
 pub use cache::CACHE_BYTES;
-pub use files::{FilePart, Files, boxes};
+pub use files::{FilePart, Files, Folder, boxes};
 pub use kind::{AnyManifest, AnyTable, ShardFileInfo, TableKind, TableName, locate};
 
 pub(crate) use cache::FrameId;
-pub(crate) use files::Folder;
-pub(crate) use shards::{FRAMES_AT_ONCE, ListedShard, Shards};
+pub(crate) use shards::{ListedShard, Shards};
 
 /// A published table that is open for reading.
 ///
@@ -153,7 +151,7 @@ impl Table {
     ///
     /// As for [`Table::open`].
     pub fn open_with_cache(path: &Path, cache_bytes: u64) -> Result<Table, TableError> {
-        let (folder, bits) = find(path, folders())?;
+        let (folder, bits) = find(path, &[TableKind::Losing])?;
         Table::from_files(Box::new(Folder(folder)), bits, cache_bytes)
     }
 
@@ -168,12 +166,7 @@ impl Table {
         cache_bytes: u64,
     ) -> Result<Table, TableError> {
         let manifest = read_manifest(&*files, Manifest::parse, sha256sums)?;
-        if bits.is_some_and(|bits| bits != manifest.bits) {
-            return Err(TableError::Damaged {
-                file: files.place(MANIFEST_NAME),
-                what: format!("it is the manifest of a table of {} bits", manifest.bits),
-            });
-        }
+        check_size(&*files, bits, manifest.bits, "bits")?;
         Ok(Table {
             folder: files.place(""),
             shards: Shards::new(files, manifest.shards.clone(), cache_bytes),
@@ -189,16 +182,6 @@ impl Table {
             shards: Shards::new(files, manifest.shards.clone(), CACHE_BYTES),
             manifest,
         }
-    }
-
-    /// Reads the index of every shard: a file that is missing, cut short or not that of the manifest
-    /// is found now, and not when it is needed.
-    ///
-    /// # Errors
-    ///
-    /// If an index or the length of a file is not what was published.
-    pub fn check_indices(&self) -> Result<(), TableError> {
-        self.shards.read_all_indices()
     }
 
     /// The manifest.
@@ -349,12 +332,10 @@ impl Table {
     ///
     /// If the manifest has another fingerprint for some number of bits.
     pub fn check_fingerprints(&self, by_bits: &[Digest]) -> Result<(), TableError> {
-        match first_difference(by_bits, &self.manifest.fingerprints_by_bits) {
-            Some((bits, found, said)) => Err(self.other_words(format!(
-                "the words of {bits} bits have the fingerprint {found}, not {said}"
-            ))),
-            None => Ok(()),
-        }
+        let said = &self.manifest.fingerprints_by_bits;
+        self.compare(by_bits, said, |bits, found, said| {
+            format!("the words of {bits} bits have the fingerprint {found}, not {said}")
+        })
     }
 
     /// Compares the manifest with the numbers of words that are in the shards, by bits.
@@ -364,10 +345,24 @@ impl Table {
     /// If the manifest counts others for some number of bits.
     pub fn check_counts(&self, stored_by_bits: &[u64]) -> Result<(), TableError> {
         let counts = losing_by_bits(stored_by_bits);
-        match first_difference(&counts, &self.manifest.losing_by_bits) {
-            Some((bits, found, said)) => Err(self.other_words(format!(
+        let said = &self.manifest.losing_by_bits;
+        self.compare(&counts, said, |bits, found, said| {
+            format!(
                 "losing_by_bits has {said} for {bits} bits; the words of the shards give {found}"
-            ))),
+            )
+        })
+    }
+
+    /// Compares what was found for each number of bits with what the manifest says.
+    fn compare<T: PartialEq>(
+        &self,
+        found: &[T],
+        said: &[T],
+        what: impl FnOnce(usize, &T, &T) -> String,
+    ) -> Result<(), TableError> {
+        let mut pairs = found.iter().zip(said).enumerate();
+        match pairs.find(|(_, (found, said))| found != said) {
+            Some((bits, (found, said))) => Err(self.other_words(what(bits, found, said))),
             None => Ok(()),
         }
     }
@@ -381,16 +376,9 @@ impl Table {
     }
 }
 
-/// The folders of published tables by their bits, the most bits first.
-fn folders() -> impl Iterator<Item = (String, u32)> {
-    (0..=u64::BITS).rev().map(|bits| (folder_name(bits), bits))
-}
-
-/// The folder of the published table at `path`: that itself, or the first of `folders` in it, with its number.
-pub(crate) fn find(
-    path: &Path,
-    folders: impl Iterator<Item = (String, u32)>,
-) -> Result<(PathBuf, Option<u32>), TableError> {
+/// The folder of the published table at `path`: that itself, or the one in it of the largest table of the first of `kinds`
+/// that it has, with its bits or tiles.
+pub(crate) fn find(path: &Path, kinds: &[TableKind]) -> Result<(PathBuf, Option<u32>), TableError> {
     let has_manifest = |folder: &Path| {
         let file = folder.join(MANIFEST_NAME);
         match file.try_exists() {
@@ -402,10 +390,13 @@ pub(crate) fn find(
     if has_manifest(path)? {
         return Ok((path.to_owned(), None));
     }
-    for (name, number) in folders {
-        let folder = path.join(name);
-        if has_manifest(&folder)? {
-            return Ok((folder, Some(number)));
+    for kind in kinds {
+        let largest_first = TableName::all().rev();
+        for table in largest_first.filter(|table| table.kind() == *kind) {
+            let folder = path.join(table.folder());
+            if has_manifest(&folder)? {
+                return Ok((folder, Some(table.size())));
+            }
         }
     }
     Err(TableError::NotFound {
@@ -441,15 +432,20 @@ pub(crate) fn read_manifest<M>(
     Err(TableError::Damaged { file, what })
 }
 
-/// The first place, with what is there, where two lists differ that should be the same.
-fn first_difference<'a, T: PartialEq>(
-    found: &'a [T],
-    said: &'a [T],
-) -> Option<(usize, &'a T, &'a T)> {
-    let mut pairs = found.iter().zip(said).enumerate();
-    let different = pairs.find(|(_, (found, said))| found != said)?;
-    let (place, (found, said)) = different;
-    Some((place, found, said))
+/// That a table whose folder is named by its `size`, if it is, has as many bits or tiles.
+pub(crate) fn check_size(
+    files: &dyn Files,
+    size: Option<u32>,
+    found: u32,
+    unit: &str,
+) -> Result<(), TableError> {
+    if size.is_none_or(|size| size == found) {
+        return Ok(());
+    }
+    Err(TableError::Damaged {
+        file: files.place(MANIFEST_NAME),
+        what: format!("it is the manifest of a table of {found} {unit}"),
+    })
 }
 
 pub(crate) fn refused(file: PathBuf, error: FormatError) -> TableError {

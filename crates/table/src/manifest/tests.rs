@@ -329,21 +329,3 @@ fn tables_without_words_have_no_shards() {
         assert_eq!(Manifest::parse(&manifest.to_bytes()), Ok(manifest));
     }
 }
-
-#[test]
-fn a_folder_has_one_name() {
-    for bits in [0, 7, 14, 40, 100] {
-        assert_eq!(folder_bits(&folder_name(bits)), Some(bits));
-    }
-    for name in [
-        "table-",
-        "table-7",
-        "table-007",
-        "table-+7",
-        "table-14/",
-        "Table-14",
-        "14",
-    ] {
-        assert_eq!(folder_bits(name), None, "{name}");
-    }
-}

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::cache::{CACHE_BYTES, FrameCache, FrameId};
+use super::cache::{CACHE_BYTES, Cache, FRAME_BYTES, FrameId};
 use super::files::read;
 use super::{TableError, refused};
 use crate::format::Damage;
@@ -22,7 +22,7 @@ pub struct ShardFile {
     file: Mutex<File>,
     first: u64,
     index: ShardIndex,
-    cache: FrameCache<Vec<u64>>,
+    cache: Cache<FrameId, Vec<u64>>,
 }
 
 impl ShardFile {
@@ -59,7 +59,7 @@ impl ShardFile {
             file: Mutex::new(file),
             first: index.first().ok_or_else(|| damaged("it has no words"))?,
             index,
-            cache: FrameCache::new(CACHE_BYTES),
+            cache: Cache::of_frames(CACHE_BYTES),
         })
     }
 
@@ -98,7 +98,7 @@ impl ShardFile {
 
     fn frame(&self, frame: usize) -> Result<Arc<Vec<u64>>, TableError> {
         let id = FrameId { shard: 0, frame };
-        if let Some(words) = self.cache.get(id) {
+        if let Some(words) = self.cache.get(&id) {
             return Ok(words);
         }
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,7 +110,7 @@ impl ShardFile {
         drop(file);
         let words = self.index.decode_frame(frame, &bytes);
         let words = Arc::new(words.map_err(|error| refused(self.path.clone(), error))?);
-        self.cache.insert(id, Arc::clone(&words));
+        self.cache.insert(id, Arc::clone(&words), FRAME_BYTES);
         Ok(words)
     }
 }

@@ -1,20 +1,20 @@
 //! The decoded data frames and the indices that were used last.
 
-use std::num::NonZeroUsize;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
-use crate::shard::{Index, ShardSize};
+use crate::shard::ShardSize;
 
 /// The default size of the cache of frames: those of a table of 32 bits fit.
 pub const CACHE_BYTES: u64 = 64 << 20;
 
 /// The size of the cache of indices: those of 2,300 full shards, as tables of 42 bits have, or of 1,600 of values.
-pub(crate) const INDEX_BYTES: usize = 64 << 20;
+pub(crate) const INDEX_BYTES: u64 = 64 << 20;
 
 /// The memory of a full frame: 64 KiB. Decoding one takes some 70 µs.
-const FRAME_BYTES: u64 = ShardSize::PUBLISHED.frame_words as u64 * 8;
+pub(crate) const FRAME_BYTES: u64 = ShardSize::PUBLISHED.frame_words as u64 * 8;
 
 /// Which data frame of which shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,83 +23,63 @@ pub(crate) struct FrameId {
     pub(crate) frame: usize,
 }
 
-/// Frames; the least recently used goes first.
+/// What was read, by where it stands; the least recently used goes first.
 #[derive(Debug)]
-pub(crate) struct FrameCache<T> {
-    frames: Mutex<LruCache<FrameId, Arc<T>>>,
+pub(crate) struct Cache<K: Eq + Hash, T> {
+    kept: Mutex<Kept<K, T>>,
+    bytes_max: u64,
 }
 
-impl<T> FrameCache<T> {
+#[derive(Debug)]
+struct Kept<K: Eq + Hash, T> {
+    /// Each with the memory that it is said to take.
+    entries: LruCache<K, (Arc<T>, u64)>,
+    /// The memory of all.
+    bytes: u64,
+}
+
+impl<T> Cache<FrameId, T> {
     /// Keeps as many full frames as fit in `bytes`, and one at the least.
-    pub(crate) fn new(bytes: u64) -> FrameCache<T> {
-        let frames = usize::try_from(bytes / FRAME_BYTES).unwrap_or(usize::MAX);
-        let frames = NonZeroUsize::new(frames).unwrap_or(NonZeroUsize::MIN);
-        // The limit is set afterwards, so that no memory is reserved for it.
-        let mut cache = LruCache::unbounded();
-        cache.resize(frames);
-        FrameCache {
-            frames: Mutex::new(cache),
-        }
-    }
-
-    pub(crate) fn get(&self, id: FrameId) -> Option<Arc<T>> {
-        let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
-        frames.get(&id).map(Arc::clone)
-    }
-
-    pub(crate) fn insert(&self, id: FrameId, words: Arc<T>) {
-        let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
-        frames.put(id, words);
+    pub(crate) fn of_frames(bytes: u64) -> Cache<FrameId, T> {
+        Cache::new(bytes.max(FRAME_BYTES))
     }
 }
 
-/// Indices, by the numbers of their shards; the least recently used goes first.
-#[derive(Debug)]
-pub(crate) struct IndexCache<T> {
-    kept: Mutex<Indices<T>>,
-    bytes_max: usize,
-}
-
-#[derive(Debug)]
-struct Indices<T> {
-    by_shard: LruCache<usize, Arc<T>>,
-    /// Their memory.
-    bytes: usize,
-}
-
-impl<T: Index> IndexCache<T> {
-    /// Keeps as many as fit in `bytes_max`.
-    pub(crate) fn new(bytes_max: usize) -> IndexCache<T> {
-        let by_shard = LruCache::unbounded();
-        IndexCache {
-            kept: Mutex::new(Indices { by_shard, bytes: 0 }),
+impl<K: Eq + Hash, T> Cache<K, T> {
+    /// Keeps as much as fits in `bytes_max`.
+    pub(crate) fn new(bytes_max: u64) -> Cache<K, T> {
+        let entries = LruCache::unbounded();
+        Cache {
+            kept: Mutex::new(Kept { entries, bytes: 0 }),
             bytes_max,
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Indices<T>> {
+    fn kept(&self) -> MutexGuard<'_, Kept<K, T>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn get(&self, shard: usize) -> Option<Arc<T>> {
-        self.kept().by_shard.get(&shard).map(Arc::clone)
+    pub(crate) fn get(&self, place: &K) -> Option<Arc<T>> {
+        let mut kept = self.kept();
+        kept.entries.get(place).map(|(value, _)| Arc::clone(value))
     }
 
-    pub(crate) fn has(&self, shard: usize) -> bool {
-        self.kept().by_shard.contains(&shard)
+    pub(crate) fn has(&self, place: &K) -> bool {
+        self.kept().entries.contains(place)
     }
 
-    pub(crate) fn insert(&self, shard: usize, index: Arc<T>) {
+    /// Keeps `value`, which takes `bytes`.
+    pub(crate) fn insert(&self, place: K, value: Arc<T>, bytes: u64) {
         let kept = &mut *self.kept();
-        kept.bytes += index.memory();
+        kept.bytes += bytes;
         // Another thread may have put the same there.
-        if let Some(before) = kept.by_shard.put(shard, index) {
-            kept.bytes -= before.memory();
+        if let Some((_, before)) = kept.entries.put(place, (value, bytes)) {
+            kept.bytes -= before;
         }
         while kept.bytes > self.bytes_max
-            && let Some((_, oldest)) = kept.by_shard.pop_lru()
+            && let Some((_, (_, oldest))) = kept.entries.pop_lru()
         {
-            kept.bytes -= oldest.memory();
+            kept.bytes -= oldest;
         }
     }
 }
@@ -107,49 +87,33 @@ impl<T: Index> IndexCache<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shard::{ShardIndex, ShardWriter};
 
-    fn id(frame: usize) -> FrameId {
-        FrameId { shard: 1, frame }
+    #[test]
+    fn what_was_used_last_stays_as_far_as_there_is_room() {
+        let cache = Cache::new(9);
+        for (place, bytes) in [(0, 3), (1, 2), (2, 4), (2, 4), (0, 3), (3, 1)] {
+            cache.insert(place, Arc::new(place), bytes);
+        }
+        assert_eq!(cache.kept().bytes, 8);
+        for (place, kept) in [(2, true), (0, true), (1, false), (3, true)] {
+            assert_eq!(cache.has(&place), kept, "{place}");
+            assert_eq!(cache.get(&place), kept.then(|| Arc::new(place)));
+        }
+        // Now the second is the oldest.
+        cache.insert(4, Arc::new(4), 3);
+        assert!(!cache.has(&2) && cache.has(&0));
     }
 
     #[test]
-    fn the_frames_used_last_stay() {
-        let cache = FrameCache::new((4 << 16) + 1);
-        for frame in 0..4 {
-            cache.insert(id(frame), Arc::new(vec![frame as u64]));
+    fn as_many_full_frames_are_kept_as_fit_and_one_at_the_least() {
+        for (bytes, kept) in [(0, 1), (FRAME_BYTES, 1), (4 * FRAME_BYTES + 1, 4)] {
+            let cache = Cache::of_frames(bytes);
+            let id = |frame| FrameId { shard: 1, frame };
+            for frame in 0..6 {
+                cache.insert(id(frame), Arc::new(()), FRAME_BYTES);
+            }
+            let found = (0..6).filter(|&frame| cache.has(&id(frame)));
+            assert!(found.eq(6 - kept..6), "{bytes}");
         }
-        assert_eq!(cache.get(id(0)).unwrap()[0], 0);
-        cache.insert(id(4), Arc::default());
-        cache.insert(id(4), Arc::default());
-        assert!(cache.get(id(1)).is_none());
-        for frame in [2, 3, 0] {
-            assert_eq!(cache.get(id(frame)).unwrap()[..], [frame as u64]);
-        }
-        assert!(cache.get(FrameId { shard: 0, frame: 2 }).is_none());
-    }
-
-    #[test]
-    fn indices_take_no_more_than_they_may() {
-        let mut writer = ShardWriter::new(0, ShardSize::PUBLISHED);
-        assert!(writer.push(&[2, 4]).is_empty());
-        let (info, bytes) = writer.finish();
-        let start = usize::try_from(info.index_offset).unwrap();
-        let index = Arc::new(ShardIndex::parse(&bytes[start..], &info).unwrap());
-        let cache = IndexCache::new(3 * index.memory());
-        for shard in [0, 1, 2, 2, 0, 3] {
-            cache.insert(shard, Arc::clone(&index));
-        }
-        for (shard, kept) in [(0, true), (1, false), (2, true), (3, true)] {
-            assert_eq!(cache.get(shard).is_some(), kept, "{shard}");
-        }
-        assert_eq!(cache.kept().bytes, 3 * index.memory());
-    }
-
-    #[test]
-    fn one_frame_is_always_kept() {
-        let cache = FrameCache::<Vec<u64>>::new(0);
-        cache.insert(id(1), Arc::default());
-        assert!(cache.get(id(1)).is_some());
     }
 }

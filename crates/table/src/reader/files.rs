@@ -46,7 +46,7 @@ pub trait Files: fmt::Debug + Send + Sync {
 
 /// The files in a folder.
 #[derive(Debug)]
-pub(crate) struct Folder(pub(crate) PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Files for Folder {
     fn place(&self, name: &str) -> PathBuf {

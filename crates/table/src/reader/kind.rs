@@ -6,17 +6,15 @@ use std::path::{Path, PathBuf};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::{CACHE_BYTES, Files, Folder, Table, TableError, find, folders};
+use super::{CACHE_BYTES, Files, Folder, Table, TableError, find};
 use crate::digest::Digest;
 use crate::format::FormatError;
-use crate::manifest::{
-    MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, folder_bits, folder_name, sha256sums,
-};
+use crate::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, folder_name, sha256sums};
 use crate::partition::AREA_MAX;
 use crate::shard::ShardInfo;
 use crate::values::manifest::folder_name as values_folder_name;
 use crate::values::shard::ValueShardInfo;
-use crate::values::{Values, ValuesManifest, reader};
+use crate::values::{Values, ValuesManifest};
 
 /// The kind of a published table, by what it tells of its positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +58,7 @@ impl TableKind {
 ///
 /// If there is none.
 pub fn locate(path: &Path) -> Result<PathBuf, TableError> {
-    let all = folders().chain(reader::folders());
-    find(path, all).map(|(folder, _)| folder)
+    find(path, &[TableKind::Losing, TableKind::Values]).map(|(folder, _)| folder)
 }
 
 /// A table of either kind that is open for reading.
@@ -136,17 +133,14 @@ pub enum TableName {
 
 impl TableName {
     /// All that there may be, ascending.
-    pub fn all() -> impl Iterator<Item = TableName> {
+    pub fn all() -> impl DoubleEndedIterator<Item = TableName> {
         let losing = (0..=u64::BITS).map(TableName::Losing);
         losing.chain((1..=AREA_MAX).map(TableName::Values))
     }
 
     /// The table whose folder has this name, if it is one.
     pub fn of(folder: &str) -> Option<TableName> {
-        match folder_bits(folder) {
-            Some(bits) => (bits <= u64::BITS).then_some(TableName::Losing(bits)),
-            None => TableName::all().find(|table| table.folder() == folder),
-        }
+        TableName::all().find(|table| table.folder() == folder)
     }
 
     /// Of several tables in one place, the one that is meant if none is named: the largest, and one of losing positions if
@@ -337,13 +331,18 @@ mod tests {
             };
             let bits = (table.kind() == TableKind::Losing).then_some(size);
             assert_eq!(table.bits(), bits);
-            let tiles = crate::values::manifest::folder_tiles(&table.folder());
-            assert_eq!(tiles, (table.kind() == TableKind::Values).then_some(size));
             assert_eq!(table.to_string(), text);
         }
         for folder in [
             "table-65",
+            "table-100",
+            "table-",
             "table-7",
+            "table-007",
+            "table-+7",
+            "table-14/",
+            "Table-14",
+            "14",
             "values-121",
             "values-000",
             "values-7",

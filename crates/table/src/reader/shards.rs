@@ -5,14 +5,14 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::cache::{FrameCache, FrameId, INDEX_BYTES, IndexCache};
+use super::cache::{Cache, FRAME_BYTES, FrameId, INDEX_BYTES};
 use super::files::{FilePart, Files};
 use super::{TableError, refused};
 use crate::format::FormatError;
 use crate::shard::{Index, ShardIndex, ShardInfo};
 
 /// The frames that are read together: 4 MiB of decoded words.
-pub(crate) const FRAMES_AT_ONCE: usize = 64;
+const FRAMES_AT_ONCE: usize = 64;
 /// The indices that are read together, and the most bytes that they have together unless one alone has more.
 const INDICES_AT_ONCE: usize = 32;
 const INDICES_AT_ONCE_BYTES: u64 = 1 << 20;
@@ -47,8 +47,9 @@ type Entries<S> = Vec<<<S as ListedShard>::Index as Index>::Entry>;
 pub(crate) struct Shards<S: ListedShard> {
     pub(crate) files: Box<dyn Files>,
     pub(crate) infos: Vec<S>,
-    indices: IndexCache<S::Index>,
-    cache: FrameCache<Entries<S>>,
+    /// By the numbers of their shards.
+    indices: Cache<usize, S::Index>,
+    frames: Cache<FrameId, Entries<S>>,
 }
 
 /// Adds what is about to be read.
@@ -72,16 +73,10 @@ impl Shards<ShardInfo> {
                 wanted.push((FrameId { shard, frame }, at));
             }
         }
-        wanted.sort_unstable();
-        let by_frame: Vec<&[(FrameId, usize)]> = wanted.chunk_by(|a, b| a.0 == b.0).collect();
-        for group in by_frame.chunks(FRAMES_AT_ONCE) {
-            let ids: Vec<FrameId> = group.iter().map(|questions| questions[0].0).collect();
-            for (questions, frame) in group.iter().zip(self.frames(&ids, read)?) {
-                for &(_, at) in *questions {
-                    held[at] = frame.binary_search(&words[at]).is_ok();
-                }
-            }
-        }
+        self.ask(wanted, read, |_, frame, at| {
+            held[at] = frame.binary_search(&words[at]).is_ok();
+            Ok(())
+        })?;
         Ok(held)
     }
 
@@ -149,17 +144,17 @@ impl<S: ListedShard> Shards<S> {
         Shards {
             files,
             infos,
-            indices: IndexCache::new(INDEX_BYTES),
-            cache: FrameCache::new(cache_bytes),
+            indices: Cache::new(INDEX_BYTES),
+            frames: Cache::of_frames(cache_bytes),
         }
     }
 
     /// Sets the sizes of the caches of indices and of frames.
     #[cfg(test)]
-    pub(crate) fn keeping(self, index_bytes: usize, cache_bytes: u64) -> Shards<S> {
+    pub(crate) fn keeping(self, index_bytes: u64, cache_bytes: u64) -> Shards<S> {
         Shards {
-            indices: IndexCache::new(index_bytes),
-            cache: FrameCache::new(cache_bytes),
+            indices: Cache::new(index_bytes),
+            frames: Cache::of_frames(cache_bytes),
             ..self
         }
     }
@@ -199,13 +194,33 @@ impl<S: ListedShard> Shards<S> {
         entries.map_err(|error| self.refused(id.shard, error))
     }
 
+    /// Calls `take` for each question with the frame that has the answer. Frames are read together, some at a time.
+    pub(crate) fn ask<Q: Copy + Ord>(
+        &self,
+        mut questions: Vec<(FrameId, Q)>,
+        read: &Cell<u32>,
+        mut take: impl FnMut(FrameId, &Entries<S>, Q) -> Result<(), TableError>,
+    ) -> Result<(), TableError> {
+        questions.sort_unstable();
+        let by_frame: Vec<&[(FrameId, Q)]> = questions.chunk_by(|a, b| a.0 == b.0).collect();
+        for group in by_frame.chunks(FRAMES_AT_ONCE) {
+            let ids: Vec<FrameId> = group.iter().map(|questions| questions[0].0).collect();
+            for (questions, frame) in group.iter().zip(self.frames(&ids, read)?) {
+                for &(id, question) in *questions {
+                    take(id, &frame, question)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The contents of some frames, from the cache or read together.
-    pub(crate) fn frames(
+    fn frames(
         &self,
         ids: &[FrameId],
         read: &Cell<u32>,
     ) -> Result<Vec<Arc<Entries<S>>>, TableError> {
-        let mut frames: Vec<Option<Arc<_>>> = ids.iter().map(|&id| self.cache.get(id)).collect();
+        let mut frames: Vec<Option<Arc<_>>> = ids.iter().map(|id| self.frames.get(id)).collect();
         let missing = ids
             .iter()
             .zip(&mut frames)
@@ -221,7 +236,7 @@ impl<S: ListedShard> Shards<S> {
         let all_bytes = self.files.parts(&parts)?;
         for ((id, frame), bytes) in missing.into_iter().zip(all_bytes) {
             let entries = Arc::new(self.decode(id, &*self.index(id.shard)?, &bytes)?);
-            self.cache.insert(id, Arc::clone(&entries));
+            self.frames.insert(id, Arc::clone(&entries), FRAME_BYTES);
             *frame = Some(entries);
         }
         let found = frames.into_iter();
@@ -231,21 +246,16 @@ impl<S: ListedShard> Shards<S> {
     }
 
     fn index(&self, shard: usize) -> Result<Arc<S::Index>, TableError> {
-        if let Some(index) = self.indices.get(shard) {
+        if let Some(index) = self.indices.get(&shard) {
             return Ok(index);
         }
         let mut read = self.read_together(&[shard])?;
         Ok(read.pop().expect("one was read"))
     }
 
-    /// Reads all indices that are not there.
-    pub(super) fn read_all_indices(&self) -> Result<(), TableError> {
-        self.read_indices((0..self.infos.len()).collect(), &Cell::default())
-    }
-
     /// Reads the indices of these shards that are not there. They are kept as far as there is room.
     fn read_indices(&self, mut shards: Vec<usize>, read: &Cell<u32>) -> Result<(), TableError> {
-        shards.retain(|&shard| !self.indices.has(shard));
+        shards.retain(|shard| !self.indices.has(shard));
         shards.sort_unstable();
         shards.dedup();
         count(read, shards.len());
@@ -274,7 +284,8 @@ impl<S: ListedShard> Shards<S> {
         let indices = shards.iter().zip(all_bytes).map(|(&shard, bytes)| {
             let index = self.infos[shard].parse_index(&bytes);
             let index = Arc::new(index.map_err(|error| self.refused(shard, error))?);
-            self.indices.insert(shard, Arc::clone(&index));
+            let bytes = index.memory() as u64;
+            self.indices.insert(shard, Arc::clone(&index), bytes);
             Ok(index)
         });
         indices.collect()

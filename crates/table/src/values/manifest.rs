@@ -30,12 +30,6 @@ pub fn folder_name(tiles: u32) -> String {
     format!("values-{tiles:03}")
 }
 
-/// The tiles of the table whose folder has this name, if one can have it.
-pub fn folder_tiles(name: &str) -> Option<u32> {
-    let tiles = name.strip_prefix("values-")?.parse().ok()?;
-    (folder_name(tiles) == name).then_some(tiles)
-}
-
 /// The content of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,14 +6,13 @@
 use std::cell::Cell;
 use std::path::Path;
 
-use super::manifest::{ValuesManifest, folder_name};
+use super::manifest::ValuesManifest;
 use super::shard::{ShardPlace, ValueShardIndex, ValueShardInfo, decode_shard};
 use crate::format::{Damage, FormatError};
-use crate::manifest::MANIFEST_NAME;
-use crate::partition::{AREA_MAX, Partition, count};
+use crate::partition::{Partition, count};
 use crate::reader::{
-    CACHE_BYTES, FRAMES_AT_ONCE, Files, Folder, FrameId, ListedShard, Shards, TableError, find,
-    read_manifest,
+    CACHE_BYTES, Files, Folder, FrameId, ListedShard, Shards, TableError, TableKind, check_size,
+    find, read_manifest,
 };
 
 /// A published table of values that is open for reading. Any number of threads may ask at the same time.
@@ -52,7 +51,7 @@ impl Values {
     ///
     /// If there is none, or if its manifest or the list of digests is not what was published.
     pub fn open(path: &Path) -> Result<Values, TableError> {
-        let (folder, tiles) = find(path, folders())?;
+        let (folder, tiles) = find(path, &[TableKind::Values])?;
         Values::from_files(Box::new(Folder(folder)), tiles)
     }
 
@@ -64,12 +63,7 @@ impl Values {
     pub fn from_files(files: Box<dyn Files>, tiles: Option<u32>) -> Result<Values, TableError> {
         let sums = |bytes: &[u8], manifest: &ValuesManifest| manifest.sha256sums(bytes);
         let manifest = read_manifest(&*files, ValuesManifest::parse, sums)?;
-        if tiles.is_some_and(|tiles| tiles != manifest.tiles) {
-            return Err(TableError::Damaged {
-                file: files.place(MANIFEST_NAME),
-                what: format!("it is the manifest of a table of {} tiles", manifest.tiles),
-            });
-        }
+        check_size(&*files, tiles, manifest.tiles, "tiles")?;
         Ok(Values::with_manifest(files, manifest))
     }
 
@@ -93,7 +87,7 @@ impl Values {
 
     /// Sets the sizes of the caches of indices and of frames.
     #[cfg(test)]
-    pub(super) fn keeping(self, index_bytes: usize, cache_bytes: u64) -> Values {
+    pub(super) fn keeping(self, index_bytes: u64, cache_bytes: u64) -> Values {
         Values {
             shards: self.shards.keeping(index_bytes, cache_bytes),
             ..self
@@ -120,30 +114,27 @@ impl Values {
     ///
     /// As for [`Values::value`], for any of them.
     pub fn values(&self, positions: &[Partition]) -> Result<Vec<u8>, TableError> {
-        let places = positions.iter().map(|position| self.place(position));
-        let places = places.collect::<Result<Vec<_>, TableError>>()?;
-        let mut ids: Vec<FrameId> = places.iter().map(|(id, _)| *id).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let mut frames = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(FRAMES_AT_ONCE) {
-            frames.extend(self.shards.frames(ids, &Cell::default())?);
-        }
-        let value = |(id, at): &(FrameId, usize)| {
-            let frame = ids.binary_search(id).expect("all were read");
-            let damage = || Damage::new(format!("frame {} is too short", id.frame)).into();
-            let value = frames[frame].get(*at).copied().ok_or_else(damage);
-            value.map_err(|error| self.shards.refused(id.shard, error))
+        let place = |(number, position)| {
+            let (id, at) = self.place(position)?;
+            Ok((id, (at, number)))
         };
-        places.iter().map(value).collect()
+        let places = positions.iter().enumerate().map(place);
+        let places = places.collect::<Result<Vec<_>, TableError>>()?;
+        let mut values = vec![0; positions.len()];
+        let take = |id: FrameId, frame: &Vec<u8>, (at, number): (usize, usize)| {
+            let damage = || Damage::new(format!("frame {} is too short", id.frame)).into();
+            let value = frame.get(at).copied().ok_or_else(damage);
+            values[number] = value.map_err(|error| self.shards.refused(id.shard, error))?;
+            Ok(())
+        };
+        self.shards.ask(places, &Cell::default(), take)?;
+        Ok(values)
     }
 
     /// The frame that holds the value of a position, and where in it.
     fn place(&self, position: &Partition) -> Result<(FrameId, usize), TableError> {
-        let (tiles, table_tiles) = (position.area(), self.manifest.tiles);
-        if tiles == 0 || tiles > table_tiles {
-            return Err(TableError::BeyondTiles { tiles, table_tiles });
-        }
+        let tiles = position.area();
+        self.check_tiles(tiles)?;
         let rank = position.clone().representative().rank();
         let shard = usize::try_from(rank >> self.manifest.shard_bits).expect("at most 2^31");
         let shard = self.first[tiles as usize] + shard;
@@ -151,16 +142,22 @@ impl Values {
         Ok((FrameId { shard, frame }, at))
     }
 
+    fn check_tiles(&self, tiles: u32) -> Result<(), TableError> {
+        let table_tiles = self.manifest.tiles;
+        if (1..=table_tiles).contains(&tiles) {
+            Ok(())
+        } else {
+            Err(TableError::BeyondTiles { tiles, table_tiles })
+        }
+    }
+
     /// The values of all positions of `tiles` tiles, both of each mirror pair, by rank: a byte each.
     ///
     /// # Errors
     ///
-    /// As for [`Values::read_shard`].
-    ///
-    /// # Panics
-    ///
-    /// If `tiles` is more than any table can have.
+    /// If the table does not cover positions of so many tiles, and as for [`Values::read_shard`].
     pub fn area(&self, tiles: u32) -> Result<Vec<u8>, TableError> {
+        self.check_tiles(tiles)?;
         let mut area = vec![0; usize::try_from(count(tiles)).expect("a length in memory")];
         let shards = self.shards.infos.iter().enumerate();
         for (number, shard) in shards.filter(|(_, shard)| shard.place.area == tiles) {
@@ -184,10 +181,4 @@ impl Values {
         let values = decode_shard(&self.shards.whole(number)?, info, place);
         values.map_err(|error| self.shards.refused(number, error))
     }
-}
-
-/// The folders of published tables by their tiles, the most tiles first.
-pub(crate) fn folders() -> impl Iterator<Item = (String, u32)> {
-    let tiles = (1..=AREA_MAX).rev();
-    tiles.map(|tiles| (folder_name(tiles), tiles))
 }

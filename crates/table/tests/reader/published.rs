@@ -232,14 +232,17 @@ fn damage_is_named_by_its_part() {
     assert!(error.contains(second), "{error}");
 }
 
-/// The check of all indices names the file that is damaged or missing.
+/// Whoever reads a part of a table is told of the file that is damaged or missing.
 #[test]
-fn indices_that_are_damaged_are_found_before_they_are_needed() {
+fn a_file_without_the_part_that_is_asked_for_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let folder = publish(dir.path(), 13, SMALL);
     let manifest = Table::open(&folder).unwrap().manifest().clone();
-    let check =
-        |folder: &Path| Table::with_manifest(folder.to_owned(), manifest.clone()).check_indices();
+    let check = |folder: &Path| {
+        let table = Table::with_manifest(folder.to_owned(), manifest.clone());
+        let firsts = manifest.shards.iter().map(|shard| Word::new(shard.first));
+        table.are_losing(&firsts.collect::<Vec<_>>())
+    };
     check(&folder).unwrap();
     for shard in &manifest.shards {
         let path = folder.join(&shard.name);
