@@ -47,13 +47,19 @@ mod limits;
 mod writer;
 
 pub use writer::ShardWriter;
-pub(crate) use writer::push_skippable_frame;
 
-pub(crate) const HEADER_MAGIC: u32 = 0x184D_2A50;
-pub(crate) const INDEX_MAGIC: u32 = 0x184D_2A51;
-const HEADER_NAME: [u8; 8] = *b"chompshd";
-const INDEX_NAME: [u8; 8] = *b"chompidx";
-const VERSION: u32 = 1;
+pub(crate) const HEADER: SkippableFrame = SkippableFrame {
+    what: "a shard",
+    magic: 0x184D_2A50,
+    name: *b"chompshd",
+    version: 1,
+};
+pub(crate) const INDEX: SkippableFrame = SkippableFrame {
+    what: "a shard index",
+    magic: 0x184D_2A51,
+    name: *b"chompidx",
+    version: 1,
+};
 pub(crate) const HEADER_LENGTH: u64 = 20;
 const ENTRY_LENGTH: usize = 56;
 /// The bytes of an index frame after its entries: they end the shard.
@@ -181,9 +187,7 @@ impl ShardIndex {
         let (content, digest) = frame
             .split_last_chunk::<32>()
             .ok_or_else(|| Damage::new("the index is cut short"))?;
-        let mut fields = Fields::new("a shard index", frame);
-        check_skippable_frame(&mut fields, INDEX_MAGIC)?;
-        fields.version(INDEX_NAME, VERSION)?;
+        let mut fields = INDEX.read(frame)?;
         let found = Digest::of(content);
         ensure(found.0 == *digest, || {
             format!(
@@ -316,22 +320,27 @@ impl ShardIndex {
         number: usize,
         bytes: &[u8],
     ) -> Result<Vec<u64>, FormatError> {
-        let (block, count, end) = self.block(number, bytes)?;
-        let mut words = classes::decode_unsorted(&block, count, end)?;
-        for word in &mut words {
-            *word *= 2;
-        }
+        let words = self.words(number, bytes, classes::decode_unsorted)?;
         self.check_ends(number, words.iter().min(), words.iter().max())?;
         Ok(words)
     }
 
-    /// The class block in `bytes`, the number of its words, and what all of them, halved, are below.
-    fn block(&self, number: usize, bytes: &[u8]) -> Result<(Vec<u8>, u64, u64), FormatError> {
+    /// The words in `bytes`, the data frame with this number, whose class block `decode` reads.
+    fn words(
+        &self,
+        number: usize,
+        bytes: &[u8],
+        decode: impl Fn(&[u8], u64, u64) -> Result<Vec<u64>, Damage>,
+    ) -> Result<Vec<u64>, FormatError> {
         let frame = self.frames[number];
         check_digest(&format!("frame {number}"), bytes, frame.digest)?;
         let (count, end) = (u64::from(frame.entries), self.end(number));
         let longest = classes::block_len_max(count, end - frame.first / 2, 1);
-        Ok((gaps::decompress(bytes, longest)?, count, end))
+        let mut words = decode(&gaps::decompress(bytes, longest)?, count, end)?;
+        for word in &mut words {
+            *word *= 2;
+        }
+        Ok(words)
     }
 
     fn check_ends(
@@ -382,11 +391,7 @@ impl Index for ShardIndex {
     }
 
     fn decode_frame(&self, number: usize, bytes: &[u8]) -> Result<Vec<u64>, FormatError> {
-        let (block, count, end) = self.block(number, bytes)?;
-        let mut words = classes::decode(&block, count, end)?;
-        for word in &mut words {
-            *word *= 2;
-        }
+        let words = self.words(number, bytes, classes::decode)?;
         self.check_ends(number, words.first(), words.last())?;
         Ok(words)
     }
@@ -403,15 +408,43 @@ fn parse_entry(bytes: &[u8]) -> Result<Frame, Damage> {
     })
 }
 
-pub(crate) fn check_skippable_frame(fields: &mut Fields<'_>, magic: u32) -> Result<(), Damage> {
-    let (found, length) = (fields.u32()?, fields.u32()?);
-    ensure(found == magic, || {
-        format!("a frame with the magic number {found:08x}, not {magic:08x}")
-    })?;
-    let rest = fields.len();
-    ensure(length as usize == rest, || {
-        format!("a frame of {length} bytes where there are {rest}")
-    })
+/// A kind of skippable frames of zstd: header or index, of either kind of shard.
+pub(crate) struct SkippableFrame {
+    /// Its name in an error text.
+    pub(crate) what: &'static str,
+    /// How it begins.
+    pub(crate) magic: u32,
+    /// How its content begins.
+    pub(crate) name: [u8; 8],
+    /// The version of the format, which follows the name.
+    pub(crate) version: u32,
+}
+
+impl SkippableFrame {
+    /// What follows the version in `frame`.
+    pub(crate) fn read<'a>(&self, frame: &'a [u8]) -> Result<Fields<'a>, FormatError> {
+        let mut fields = Fields::new(self.what, frame);
+        let (found, length) = (fields.u32()?, fields.u32()?);
+        ensure(found == self.magic, || {
+            let magic = self.magic;
+            format!("a frame with the magic number {found:08x}, not {magic:08x}")
+        })?;
+        let rest = fields.len();
+        ensure(length as usize == rest, || {
+            format!("a frame of {length} bytes where there are {rest}")
+        })?;
+        fields.version(self.name, self.version)?;
+        Ok(fields)
+    }
+
+    /// Appends such a frame to `bytes`, with `content` after the version.
+    pub(crate) fn write(&self, content: &[u8], bytes: &mut Vec<u8>) {
+        let content = [&self.name[..], &self.version.to_le_bytes(), content].concat();
+        let length = u32::try_from(content.len()).expect("a shard has at most 2^22 frames");
+        bytes.extend(self.magic.to_le_bytes());
+        bytes.extend(length.to_le_bytes());
+        bytes.extend(content);
+    }
 }
 
 pub(crate) fn check_digest(what: &str, bytes: &[u8], expected: Digest) -> Result<(), Damage> {
@@ -429,13 +462,6 @@ pub(crate) fn part_of(bytes: &[u8], range: Range<u64>) -> Result<&[u8], Damage> 
     part.ok_or_else(|| Damage::new(format!("the shard ends before byte {}", range.end)))
 }
 
-/// Whether `frame` is the header of a shard.
-pub(crate) fn check_header(frame: &[u8]) -> Result<(), FormatError> {
-    let mut header = Fields::new("a shard", frame);
-    check_skippable_frame(&mut header, HEADER_MAGIC)?;
-    header.version(HEADER_NAME, VERSION)
-}
-
 /// All words of a shard, of which every byte is checked.
 ///
 /// # Errors
@@ -445,7 +471,7 @@ pub fn decode_shard(bytes: &[u8], info: &ShardInfo) -> Result<Vec<u64>, FormatEr
     check_digest("the shard", bytes, info.sha256)
         .map_err(|damage| Damage::new(format!("{damage}: {}", locate_damage(bytes, info))))?;
     let part = |range| part_of(bytes, range);
-    check_header(part(0..HEADER_LENGTH)?)?;
+    HEADER.read(part(0..HEADER_LENGTH)?)?;
     let index = ShardIndex::parse(part(info.index_offset..bytes.len() as u64)?, info)?;
     let mut words = Vec::with_capacity(usize::try_from(info.entries).unwrap_or(0));
     for number in 0..index.len() {

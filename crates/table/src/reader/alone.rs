@@ -41,7 +41,9 @@ impl ShardFile {
         let length = metadata.len();
 
         let header = read(&mut file, 0..length.min(shard::HEADER_LENGTH)).map_err(failed)?;
-        shard::check_header(&header).map_err(|error| refused(path.to_owned(), error))?;
+        shard::HEADER
+            .read(&header)
+            .map_err(|error| refused(path.to_owned(), error))?;
         let trailer = length.saturating_sub(TRAILER_LENGTH as u64)..length;
         let trailer = read(&mut file, trailer).map_err(failed)?;
         let trailer = trailer

@@ -2,16 +2,20 @@
 
 use proptest::prelude::*;
 
-use super::writer::{index_frame, push_skippable_frame, sign_index};
+use super::writer::{index_frame, sign_index};
 use super::*;
 use crate::definition;
 use crate::rng::mix;
 use crate::word::Word;
 
-const SMALL: ShardSize = ShardSize {
-    frame_words: 16,
-    shard_words: 1000,
-};
+const SMALL: ShardSize = size(16, 1000);
+
+const fn size(frame_words: usize, shard_words: usize) -> ShardSize {
+    ShardSize {
+        frame_words,
+        shard_words,
+    }
+}
 
 fn write(words: &[u64], size: ShardSize) -> (ShardInfo, Vec<u8>) {
     let mut writer = ShardWriter::new(7, size);
@@ -46,6 +50,16 @@ fn resigned(info: &ShardInfo, bytes: &[u8]) -> ShardInfo {
     }
 }
 
+/// The index of a shard, and the data frame with this number.
+fn index_of(info: &ShardInfo, bytes: &[u8]) -> ShardIndex {
+    let index = part_of(bytes, info.index_offset..info.bytes).unwrap();
+    ShardIndex::parse(index, info).unwrap()
+}
+
+fn frame_of<'a>(index: &ShardIndex, number: usize, bytes: &'a [u8]) -> &'a [u8] {
+    part_of(bytes, index.location(number)).unwrap()
+}
+
 fn check_round_trip(words: &[u64], size: ShardSize) {
     let (info, bytes) = write(words, size);
     assert_eq!(info.name, "shard-0007.zst");
@@ -65,8 +79,7 @@ fn check_round_trip(words: &[u64], size: ShardSize) {
         assert_eq!(in_pieces.finish(), (info.clone(), bytes.clone()));
     }
 
-    let index =
-        ShardIndex::parse(&bytes[usize::try_from(info.index_offset).unwrap()..], &info).unwrap();
+    let index = index_of(&info, &bytes);
     assert_eq!(index.len(), words.len().div_ceil(size.frame_words));
     let none = ShardIndex {
         frames: Vec::new(),
@@ -76,9 +89,7 @@ fn check_round_trip(words: &[u64], size: ShardSize) {
     let frames = index.len() * size_of::<Frame>();
     assert!((frames..=4 * frames + size_of::<ShardIndex>()).contains(&index.memory()));
     for (number, frame) in words.chunks(size.frame_words).enumerate() {
-        let location = index.location(number);
-        let stored = &bytes
-            [usize::try_from(location.start).unwrap()..usize::try_from(location.end).unwrap()];
+        let stored = frame_of(&index, number, &bytes);
         assert_eq!(index.decode_frame(number, stored).unwrap(), frame);
         for &word in frame {
             assert_eq!(index.frame_of(word), Some(number));
@@ -96,42 +107,18 @@ fn check_round_trip(words: &[u64], size: ShardSize) {
 fn round_trips() {
     let words = true_words();
     for frame_words in [1, 2, words.len() - 1, words.len(), words.len() + 1] {
-        check_round_trip(
-            &words,
-            ShardSize {
-                frame_words,
-                shard_words: 4096,
-            },
-        );
+        check_round_trip(&words, size(frame_words, 4096));
     }
     check_round_trip(&[2], SMALL);
     check_round_trip(&[1 << 32, (1 << 32) + 2, 1 << 63, u64::MAX - 1], SMALL);
-    check_round_trip(
-        &[1 << 63, u64::MAX - 1],
-        ShardSize {
-            frame_words: 1,
-            shard_words: 2,
-        },
-    );
+    check_round_trip(&[1 << 63, u64::MAX - 1], size(1, 2));
     let dense: Vec<u64> = (1..=200_000).map(|index| index * 2).collect();
-    check_round_trip(
-        &dense,
-        ShardSize {
-            frame_words: 1 << 13,
-            shard_words: 200_000,
-        },
-    );
+    check_round_trip(&dense, size(1 << 13, 200_000));
 }
 
 #[test]
 fn a_full_shard_returns_the_words_without_room() {
-    let mut writer = ShardWriter::new(
-        0,
-        ShardSize {
-            frame_words: 2,
-            shard_words: 3,
-        },
-    );
+    let mut writer = ShardWriter::new(0, size(2, 3));
     assert_eq!(writer.push(&[2, 4, 6, 8, 10]), [8, 10]);
     assert!(writer.is_full());
     assert_eq!(writer.push(&[8]), [8]);
@@ -146,11 +133,7 @@ fn other_words_are_refused() {
         assert!(result.is_err(), "{words:?}");
     }
     assert!(std::panic::catch_unwind(|| ShardWriter::new(0, SMALL).finish()).is_err());
-    let too_large = ShardSize {
-        frame_words: 1 << 14,
-        ..SMALL
-    };
-    assert!(std::panic::catch_unwind(|| ShardWriter::new(0, too_large)).is_err());
+    assert!(std::panic::catch_unwind(|| ShardWriter::new(0, size(1 << 14, 1000))).is_err());
 }
 
 /// A program that knows zstd alone sees the class blocks and nothing else.
@@ -202,7 +185,7 @@ fn every_truncation_and_every_flip_is_noticed() {
         assert!(decode_shard(&bytes[..length], &info).is_err(), "{length}");
     }
     let start = usize::try_from(info.index_offset).unwrap();
-    let index = ShardIndex::parse(&bytes[start..], &info).unwrap();
+    let index = index_of(&info, &bytes);
     for at in 0..bytes.len() {
         for mask in [1, 0x80, 0xff] {
             let mut bytes = bytes.clone();
@@ -213,10 +196,9 @@ fn every_truncation_and_every_flip_is_noticed() {
                 "byte {at}"
             );
             for number in 0..index.len() {
-                let (from, to) = (index.location(number).start, index.location(number).end);
-                let (from, to) = (usize::try_from(from).unwrap(), usize::try_from(to).unwrap());
-                let result = index.decode_frame(number, &bytes[from..to]);
-                assert_eq!(result.is_err(), (from..to).contains(&at), "byte {at}");
+                let result = index.decode_frame(number, frame_of(&index, number, &bytes));
+                let is_here = index.location(number).contains(&(at as u64));
+                assert_eq!(result.is_err(), is_here, "byte {at}");
             }
         }
     }
@@ -238,17 +220,11 @@ fn another_digest_of_the_whole_shard_is_noticed() {
 fn a_frame_of_another_shard_is_noticed() {
     let (info, bytes) = write(&[2, 4, 10], SMALL);
     let (other_info, other) = write(&[2, 6, 10], SMALL);
-    let start = usize::try_from(info.index_offset).unwrap();
-    let other_start = usize::try_from(other_info.index_offset).unwrap();
-    let index = ShardIndex::parse(&bytes[start..], &info).unwrap();
-    assert_eq!(
-        index.decode_frame(0, &bytes[20..start]).unwrap(),
-        [2, 4, 10]
-    );
-    let error = index
-        .decode_frame(0, &other[20..other_start])
-        .unwrap_err()
-        .to_string();
+    let (index, other_index) = (index_of(&info, &bytes), index_of(&other_info, &other));
+    let words = index.decode_frame(0, frame_of(&index, 0, &bytes));
+    assert_eq!(words.unwrap(), [2, 4, 10]);
+    let error = index.decode_frame(0, frame_of(&other_index, 0, &other));
+    let error = error.unwrap_err().to_string();
     assert!(error.contains("frame 0 has the SHA-256"), "{error}");
 }
 
@@ -296,7 +272,7 @@ fn resign_frames(bytes: &mut [u8], start: usize) {
 /// A shard that was put together from `frames` and the blocks that they hold.
 fn forged(info: ShardInfo, frames: &mut [Frame], blocks: &[&[u8]]) -> Result<Vec<u64>, String> {
     let mut bytes = Vec::new();
-    push_skippable_frame(&mut bytes, HEADER_MAGIC, b"chompshd\x01\0\0\0");
+    HEADER.write(&[], &mut bytes);
     for (frame, block) in frames.iter_mut().zip(blocks) {
         let stored = gaps::compress(block, 0);
         frame.offset += bytes.len() as u64;
@@ -493,6 +469,6 @@ proptest! {
         let mut words: Vec<u64> = values.into_iter().map(|(value, shift)| (value >> shift | 2) & !1).collect();
         words.sort_unstable();
         words.dedup();
-        check_round_trip(&words, ShardSize { frame_words, shard_words: 500 });
+        check_round_trip(&words, size(frame_words, 500));
     }
 }

@@ -1,9 +1,6 @@
 //! Writes shards.
 
-use super::{
-    Frame, HEADER_MAGIC, HEADER_NAME, INDEX_MAGIC, INDEX_NAME, ShardInfo, ShardSize, VERSION,
-    shard_name,
-};
+use super::{Frame, HEADER, INDEX, ShardInfo, ShardSize, shard_name};
 use crate::classes;
 use crate::digest::Digest;
 use crate::fingerprint::{Leaf, LeafBuilder};
@@ -40,8 +37,7 @@ impl ShardWriter {
             "the limits of a shard"
         );
         let mut bytes = Vec::with_capacity(size.shard_words * 5 / 4);
-        let header = [&HEADER_NAME[..], &VERSION.to_le_bytes()].concat();
-        push_skippable_frame(&mut bytes, HEADER_MAGIC, &header);
+        HEADER.write(&[], &mut bytes);
         ShardWriter {
             number,
             size,
@@ -152,33 +148,21 @@ impl ShardWriter {
     }
 }
 
-pub(crate) fn push_skippable_frame(bytes: &mut Vec<u8>, magic: u32, content: &[u8]) {
-    let length = u32::try_from(content.len()).expect("a shard has at most 2^22 frames");
-    bytes.extend_from_slice(&magic.to_le_bytes());
-    bytes.extend_from_slice(&length.to_le_bytes());
-    bytes.extend_from_slice(content);
-}
-
 pub(super) fn index_frame(frames: &[Frame], last: u64, start: u64) -> Vec<u8> {
     let count = u32::try_from(frames.len()).expect("a shard has at most 2^22 frames");
-    let mut content = [
-        &INDEX_NAME[..],
-        &VERSION.to_le_bytes(),
-        &count.to_le_bytes(),
-    ]
-    .concat();
+    let mut content = count.to_le_bytes().to_vec();
     for frame in frames {
-        content.extend_from_slice(&frame.first.to_le_bytes());
-        content.extend_from_slice(&frame.offset.to_le_bytes());
-        content.extend_from_slice(&frame.entries.to_le_bytes());
-        content.extend_from_slice(&frame.length.to_le_bytes());
-        content.extend_from_slice(&frame.digest.0);
+        content.extend(frame.first.to_le_bytes());
+        content.extend(frame.offset.to_le_bytes());
+        content.extend(frame.entries.to_le_bytes());
+        content.extend(frame.length.to_le_bytes());
+        content.extend(frame.digest.0);
     }
-    content.extend_from_slice(&last.to_le_bytes());
-    content.extend_from_slice(&start.to_le_bytes());
-    content.extend_from_slice(&[0; 32]);
+    content.extend(last.to_le_bytes());
+    content.extend(start.to_le_bytes());
+    content.extend([0; 32]);
     let mut index = Vec::new();
-    push_skippable_frame(&mut index, INDEX_MAGIC, &content);
+    INDEX.write(&content, &mut index);
     sign_index(&mut index);
     index
 }

@@ -35,18 +35,26 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::{Digest, DigestBuilder};
-use crate::format::{Damage, Fields, FormatError, ensure};
+use crate::format::{Damage, FormatError, ensure};
 use crate::gaps;
 use crate::manifest::bounded::at_most;
 use crate::partition::{AREA_MAX, Partition, Walk, count};
 use crate::shard::{
-    HEADER_LENGTH, HEADER_MAGIC, INDEX_MAGIC, Index, check_digest, check_skippable_frame, part_of,
-    push_skippable_frame, shard_name,
+    self as words, HEADER_LENGTH, Index, SkippableFrame, check_digest, part_of, shard_name,
 };
 
-const HEADER_NAME: [u8; 8] = *b"chompvsd";
-const INDEX_NAME: [u8; 8] = *b"chompvix";
-const VERSION: u32 = 1;
+const HEADER: SkippableFrame = SkippableFrame {
+    what: "a value shard",
+    name: *b"chompvsd",
+    version: 1,
+    ..words::HEADER
+};
+const INDEX: SkippableFrame = SkippableFrame {
+    what: "a value shard index",
+    name: *b"chompvix",
+    version: 1,
+    ..words::INDEX
+};
 /// An index frame without its entries.
 const INDEX_FIXED_LENGTH: u64 = 8 + 12 + 20;
 const ENTRY_LENGTH: u64 = 36;
@@ -245,8 +253,7 @@ impl ValueShardWriter {
     /// The shard at `place`, which is number `number` of its table, counted from 0.
     pub fn new(number: usize, place: ShardPlace) -> ValueShardWriter {
         let mut bytes = Vec::new();
-        let header = [&HEADER_NAME[..], &VERSION.to_le_bytes()].concat();
-        push_skippable_frame(&mut bytes, HEADER_MAGIC, &header);
+        HEADER.write(&[], &mut bytes);
         ValueShardWriter {
             number,
             bytes,
@@ -330,8 +337,7 @@ fn check_values(area: u32, values: &[u8]) -> Result<(), Damage> {
 
 fn index_frame(place: &ShardPlace, frames: &[(u32, Digest)]) -> Vec<u8> {
     let count = u32::try_from(frames.len()).expect("at most 1,024 frames");
-    let mut content = [&INDEX_NAME[..], &VERSION.to_le_bytes()].concat();
-    content.extend(place.area.to_le_bytes());
+    let mut content = place.area.to_le_bytes().to_vec();
     content.extend(place.ranks.start.to_le_bytes());
     content.extend(place.frame_bits.to_le_bytes());
     content.extend(count.to_le_bytes());
@@ -340,7 +346,7 @@ fn index_frame(place: &ShardPlace, frames: &[(u32, Digest)]) -> Vec<u8> {
         content.extend(digest.0);
     }
     let mut index = Vec::new();
-    push_skippable_frame(&mut index, INDEX_MAGIC, &content);
+    INDEX.write(&content, &mut index);
     index
 }
 
@@ -365,9 +371,7 @@ impl ValueShardIndex {
         place: &ShardPlace,
     ) -> Result<ValueShardIndex, FormatError> {
         check_digest("the index", frame, info.index_sha256)?;
-        let mut fields = Fields::new("a value shard index", frame);
-        check_skippable_frame(&mut fields, INDEX_MAGIC)?;
-        fields.version(INDEX_NAME, VERSION)?;
+        let mut fields = INDEX.read(frame)?;
         let (area, first) = (fields.u32()?, fields.u64()?);
         let (frame_bits, count) = (fields.u32()?, fields.u32()?);
         ensure(
@@ -441,9 +445,7 @@ pub fn decode_shard(
 ) -> Result<Vec<u8>, FormatError> {
     check_digest("the shard", bytes, info.sha256)?;
     let part = |range| part_of(bytes, range);
-    let mut header = Fields::new("a value shard", part(0..HEADER_LENGTH)?);
-    check_skippable_frame(&mut header, HEADER_MAGIC)?;
-    header.version(HEADER_NAME, VERSION)?;
+    HEADER.read(part(0..HEADER_LENGTH)?)?;
     let index = part(info.index_offset..bytes.len() as u64)?;
     let index = ValueShardIndex::parse(index, info, place)?;
 
