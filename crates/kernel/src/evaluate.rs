@@ -163,9 +163,23 @@ impl Evaluator {
 
 /// All ranges of the table of `bits` bits, one after the other, all in memory.
 pub fn evaluate_table(bits: u32, range_bits: RangeBits, isa: Isa) -> BTreeMap<Head, Range> {
+    let heads = head::layers(bits, range_bits).concat();
+    evaluate_heads(heads, range_bits, isa)
+}
+
+/// The ranges of `heads`, which are in the order of their layers, and their sources among them.
+///
+/// # Panics
+///
+/// If a source is missing, or comes later.
+pub fn evaluate_heads(
+    heads: impl IntoIterator<Item = Head>,
+    range_bits: RangeBits,
+    isa: Isa,
+) -> BTreeMap<Head, Range> {
     let mut evaluator = Evaluator::new(range_bits, isa);
     let (mut ranges, mut sources) = (BTreeMap::new(), HashMap::new());
-    for head in head::layers(bits, range_bits).concat() {
+    for head in heads {
         let range = evaluator
             .evaluate(head, &sources)
             .expect("layers come in the order that they draw on each other");

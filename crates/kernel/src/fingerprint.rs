@@ -5,13 +5,14 @@
 //! range bits (4 bytes), and for each of its ranges the head (8), the edges (8), the number of losing
 //! positions (8) and their indices (4 each), all little-endian.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use chomp_table::sources::sources;
+use chomp_table::sources::closure;
 use chomp_table::{Digest, Head, Range, RangeBits, head};
 
-use crate::{Evaluator, Isa, Source};
+use crate::Isa;
+use crate::evaluate::evaluate_heads;
 
 /// Whole tables, as bits and range bits: dense ranges, which only small heads have, of 4, of 64 and of 256 chunks. So
 /// pyramids of all heights up to eight occur, the tall ones that are finished by pieces among them, and sets of whole
@@ -34,15 +35,10 @@ pub fn fingerprint(isa: Isa) -> Digest {
 fn evaluate(isa: Isa) -> Digest {
     let mut bytes = Vec::new();
     for (range_bits, heads) in samples() {
-        let mut evaluator = Evaluator::new(range_bits, isa);
-        let mut ranges = HashMap::new();
+        let ranges = evaluate_heads(heads.iter().copied(), range_bits, isa);
         bytes.extend_from_slice(&range_bits.get().to_le_bytes());
         for head in heads {
-            let range = evaluator
-                .evaluate(head, &ranges)
-                .expect("a sample has the sources of its ranges, by layers");
-            write(&range, &mut bytes);
-            ranges.insert(head, Source::new(&range));
+            write(&ranges[&head], &mut bytes);
         }
     }
     Digest::of(&bytes)
@@ -60,19 +56,6 @@ fn samples() -> impl Iterator<Item = (RangeBits, Vec<Head>)> {
         (b, closure(Head(head), b))
     });
     tables.chain(tall)
-}
-
-/// A head and all that it depends on, by layers.
-fn closure(head: Head, range_bits: RangeBits) -> Vec<Head> {
-    let mut known = BTreeSet::from([head]);
-    let mut open = vec![head];
-    while let Some(head) = open.pop() {
-        let sources = sources(head, range_bits).into_iter();
-        open.extend(sources.filter(|&source| known.insert(source)));
-    }
-    let mut heads: Vec<Head> = known.into_iter().collect();
-    heads.sort_by_key(|head| head.layer());
-    heads
 }
 
 fn write(range: &Range, bytes: &mut Vec<u8>) {

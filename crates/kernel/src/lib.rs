@@ -172,7 +172,7 @@ mod solve;
 mod source;
 mod trailing;
 
-pub use evaluate::{Evaluator, evaluate_table};
+pub use evaluate::{Evaluator, evaluate_heads, evaluate_table};
 pub use fingerprint::fingerprint;
 pub use isa::Isa;
 pub use source::{MissingSource, Source, Sources};

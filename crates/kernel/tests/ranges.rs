@@ -1,13 +1,13 @@
 //! Evaluated ranges against W by its definition and against other people's counts, for many range
 //! bits, for each instruction set, and for words of up to 64 bits.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::sync::Once;
 
-use chomp_kernel::{Evaluator, Isa, MissingSource, Source, evaluate_table};
+use chomp_kernel::{Evaluator, Isa, MissingSource, Source, evaluate_heads, evaluate_table};
 use chomp_table::definition::{self, Oracle};
-use chomp_table::sources::sources;
+use chomp_table::sources::{closure, sources};
 use chomp_table::{Head, Range, RangeBits, Word};
 
 fn range_bits(bits: u32) -> RangeBits {
@@ -25,26 +25,6 @@ fn instruction_sets() -> impl Iterator<Item = Isa> {
         }
     });
     Isa::ALL.into_iter().filter(|isa| isa.is_available())
-}
-
-/// The ranges `heads`, which are in the order of their layers.
-fn evaluate(
-    heads: impl IntoIterator<Item = Head>,
-    range_bits: RangeBits,
-    isa: Isa,
-) -> BTreeMap<Head, Range> {
-    let mut evaluator = Evaluator::new(range_bits, isa);
-    let (mut ranges, mut sources) = (BTreeMap::new(), HashMap::new());
-    for head in heads {
-        let range = evaluator
-            .evaluate(head, &sources)
-            .expect("sources come first");
-        assert_eq!(range.head, head);
-        assert!(range.losing.is_sorted_by(|one, next| one < next));
-        sources.insert(head, Source::new(&range));
-        ranges.insert(head, range);
-    }
-    ranges
 }
 
 /// All losing words of some ranges, ascending.
@@ -133,7 +113,7 @@ fn all_range_bits_and_instruction_sets_agree() {
 #[test]
 fn the_largest_range_has_the_known_counts() {
     let range_bits = range_bits(32);
-    let ranges = evaluate([Head(0)], range_bits, Isa::detect());
+    let ranges = evaluate_heads([Head(0)], range_bits, Isa::detect());
     let words = words(&ranges, range_bits);
     for (bits, count) in [
         (25, 189_710),
@@ -153,22 +133,6 @@ fn the_largest_range_has_the_known_counts() {
     }
 }
 
-/// A head and all that it depends on, by layers.
-fn closure(head: Head, range_bits: RangeBits) -> Vec<Head> {
-    let mut known = BTreeSet::from([head]);
-    let mut open = vec![head];
-    while let Some(head) = open.pop() {
-        open.extend(
-            sources(head, range_bits)
-                .into_iter()
-                .filter(|&source| known.insert(source)),
-        );
-    }
-    let mut heads: Vec<Head> = known.into_iter().collect();
-    heads.sort_by_key(|head| head.layer());
-    heads
-}
-
 /// Heads with few 1s draw on few others, so whole ranges of words far beyond 2^32 can be tested.
 #[test]
 fn words_of_up_to_64_bits_equal_the_definition() {
@@ -183,7 +147,7 @@ fn words_of_up_to_64_bits_equal_the_definition() {
         (0b11111, 12, 1),
     ] {
         let (head, range_bits) = (Head(head), range_bits(b));
-        let ranges = evaluate(closure(head, range_bits), range_bits, Isa::detect());
+        let ranges = evaluate_heads(closure(head, range_bits), range_bits, Isa::detect());
         let range = &ranges[&head];
         let mut oracle = Oracle::default();
         for index in (0..range_bits.positions()).step_by(step) {
@@ -205,9 +169,9 @@ fn words_of_up_to_64_bits_equal_the_definition() {
 #[test]
 fn heads_with_more_ones_than_index_bits_equal_a_single_range() {
     let (head, small, large) = (Head((1 << 14) - 1), range_bits(12), range_bits(26));
-    let all = words(&evaluate([Head(0)], large, Isa::Portable), large);
+    let all = words(&evaluate_heads([Head(0)], large, Isa::Portable), large);
     for isa in instruction_sets() {
-        let ranges = evaluate(closure(head, small), small, isa);
+        let ranges = evaluate_heads(closure(head, small), small, isa);
         let is_here = |&word: &Word| ranges.contains_key(&Head::of(word, small));
         let expected = all.iter().copied().filter(is_here);
         assert!(expected.eq(words(&ranges, small)), "{isa}");
@@ -218,7 +182,7 @@ fn heads_with_more_ones_than_index_bits_equal_a_single_range() {
 fn a_missing_source_is_named() {
     let range_bits = range_bits(12);
     let head = Head(0b1_0110);
-    let all = evaluate(closure(head, range_bits), range_bits, Isa::detect());
+    let all = evaluate_heads(closure(head, range_bits), range_bits, Isa::detect());
     let mut evaluator = Evaluator::new(range_bits, Isa::detect());
     let known = all.iter().map(|(&head, range)| (head, Source::new(range)));
     let known: HashMap<Head, Source> = known.collect();

@@ -14,18 +14,17 @@ pub fn mix(value: u64) -> u64 {
 pub struct Rng(pub u64);
 
 impl Rng {
-    fn next(&mut self) -> u64 {
+    /// The next number.
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
     /// A number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+        self.draw() % limit
     }
-}
 
-impl Rng {
     /// True once in `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
@@ -49,16 +48,16 @@ mod tests {
     /// The first numbers of S. Vigna's program.
     #[test]
     fn it_is_splitmix64() {
-        let mut rng = Rng(0);
-        let found = [(); 3].map(|()| rng.next());
-        assert_eq!(
-            found,
-            [
-                0xe220_a839_7b1d_cdaf,
-                0x6e78_9e6a_a1b9_65f4,
-                0x06c4_5d18_8009_454f
-            ]
-        );
+        for (seed, numbers) in [
+            (0, [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]),
+            (
+                1_234_567,
+                [6_457_827_717_110_365_317, 3_203_168_211_198_807_973],
+            ),
+        ] {
+            let mut rng = Rng(seed);
+            assert_eq!([(); 2].map(|()| rng.draw()), numbers);
+        }
     }
 
     #[test]
@@ -66,7 +65,7 @@ mod tests {
         let numbers = |seed| {
             std::iter::repeat_with({
                 let mut rng = Rng(seed);
-                move || rng.next()
+                move || rng.draw()
             })
         };
         let mut rng = Rng(7);

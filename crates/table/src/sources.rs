@@ -14,6 +14,8 @@
 //! h >> c for c ≥ 1 (the **trimmed** heads), and those with the head of a crossing source, which
 //! that source keeps as its *edges* (see [`crate::range`]).
 
+use std::collections::BTreeSet;
+
 use crate::head::{Head, RangeBits};
 use crate::word::{mask, sort_segment};
 
@@ -71,20 +73,24 @@ pub fn corner(head: Head) -> crate::word::Word {
 
 /// All sources of the range `head`, ascending, each once. Range 0 has none.
 pub fn sources(head: Head, range_bits: RangeBits) -> Vec<Head> {
-    if head.is_empty() {
-        return Vec::new();
-    }
-    let mut sources: Vec<Head> = trimmed(head, range_bits)
-        .map(|(_, source)| source)
-        .collect();
-    sources.push(Head::of(corner(head), range_bits));
-    for start in starts(head) {
-        sources.extend(start.inside());
-        sources.extend((1..=start.ones).map(|d| start.crossing(d)));
-    }
+    let mut sources = Vec::new();
+    each(head, range_bits, &mut |source| sources.push(source));
     sources.sort_unstable();
     sources.dedup();
     sources
+}
+
+/// A head and all that it depends on, by layers.
+pub fn closure(head: Head, range_bits: RangeBits) -> Vec<Head> {
+    let mut known = BTreeSet::from([head]);
+    let mut open = vec![head];
+    while let Some(head) = open.pop() {
+        let sources = sources(head, range_bits).into_iter();
+        open.extend(sources.filter(|&source| known.insert(source)));
+    }
+    let mut heads: Vec<Head> = known.into_iter().collect();
+    heads.sort_by_key(|head| head.layer());
+    heads
 }
 
 /// Calls `take` with each source of a range, some of them more than once: [`sources`] without a list.
@@ -136,8 +142,6 @@ pub fn draws_on(head: Head, source: Head, range_bits: RangeBits) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
     use crate::word::Word;
 
@@ -196,38 +200,16 @@ mod tests {
 
     #[test]
     fn the_reverse_of_sources() {
-        let range_bits = RangeBits::new(12).unwrap();
-        for head in (0..1 << 10).map(Head) {
-            let sources = sources(head, range_bits);
-            for source in (0..1 << 10).map(Head) {
-                assert_eq!(
-                    draws_on(head, source, range_bits),
-                    sources.contains(&source),
-                    "{head} on {source}"
-                );
-            }
-        }
-        for head in LONG.map(Head) {
-            let sources = sources(head, range_bits);
-            for source in (0..head.0 + 2).map(Head) {
-                assert_eq!(
-                    draws_on(head, source, range_bits),
-                    sources.contains(&source),
-                    "{head} on {source}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn each_is_a_source_and_none_is_left_out() {
-        for b in [12, 20].map(|bits| RangeBits::new(bits).unwrap()) {
-            for head in (1..1 << 11).chain(LONG).map(Head) {
-                let mut found = BTreeSet::new();
-                each(head, b, &mut |source| {
-                    found.insert(source);
-                });
-                assert_eq!(Vec::from_iter(found), sources(head, b), "{head}");
+        for range_bits in [12, 20].map(|bits| RangeBits::new(bits).unwrap()) {
+            for head in (0..1 << 10).chain(LONG).map(Head) {
+                let sources = sources(head, range_bits);
+                for source in (0..head.0 + 2).map(Head) {
+                    assert_eq!(
+                        draws_on(head, source, range_bits),
+                        sources.contains(&source),
+                        "{head} on {source}"
+                    );
+                }
             }
         }
     }

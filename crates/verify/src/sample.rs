@@ -10,7 +10,7 @@
 
 use serde::Serialize;
 
-use chomp_table::rng::mix;
+use chomp_table::rng::Rng;
 use chomp_table::{Table, Word};
 
 use crate::explain::contradiction;
@@ -89,20 +89,20 @@ pub fn check_sample(
     let of_all = sample.positions - 2 * listed;
     let mut batch = Batch::new(table, sample, watch);
     batch.picked = if listed == 0 { 1.0 } else { 0.0 };
-    let mut random = Random(sample.seed);
+    let mut rng = Rng(sample.seed);
     for _ in 0..of_all {
-        batch.push(random.word(manifest.bits))?;
+        batch.push(random_word(&mut rng, manifest.bits))?;
     }
-    let mut random = Random(sample.seed ^ LISTED_STREAM);
+    let mut rng = Rng(sample.seed ^ LISTED_STREAM);
     let mut left = 2 * listed;
     while left > 0 {
         // Of each two draws the second is for a position beside the one that is drawn.
         let count = left.min(PICKS_MAX);
         let mut picks: Vec<Pick> = (0..count)
             .map(|number| Pick {
-                rank: random.below(manifest.stored),
+                rank: random_below(&mut rng, manifest.stored),
                 beside: number % 2 == 1,
-                rng: random.next(),
+                rng: rng.draw(),
             })
             .collect();
         picks.sort_unstable();
@@ -287,27 +287,17 @@ pub(crate) fn part_of(before: u64, these: u64, all: u64, part: f64) -> f64 {
     (before as f64 + these as f64 * part) / all as f64
 }
 
-/// Random numbers by `SplitMix64`. Equal seeds give equal numbers, in every version of the program.
-#[derive(Debug)]
-pub(crate) struct Random(pub(crate) u64);
+/// A number below `end`, which is not 0, each as likely as any other to 1 in 2^64 / `end`. Equal seeds give equal numbers,
+/// in every version of the program.
+pub(crate) fn random_below(rng: &mut Rng, end: u64) -> u64 {
+    let scaled = u128::from(rng.draw()) * u128::from(end);
+    u64::try_from(scaled >> u64::BITS).expect("the product is below end * 2^64")
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
-    }
-
-    /// A number below `end`, which is not 0, each as likely as any other to 1 in 2^64 / `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        let scaled = u128::from(self.next()) * u128::from(end);
-        u64::try_from(scaled >> u64::BITS).expect("the product is below end * 2^64")
-    }
-
-    /// A position of at most `bits` bits, each as likely as any other.
-    fn word(&mut self, bits: u32) -> Word {
-        let index = self.next().checked_shr(u64::BITS + 1 - bits.max(1));
-        Word::new(index.unwrap_or(0) << 1)
-    }
+/// A position of at most `bits` bits, each as likely as any other.
+fn random_word(rng: &mut Rng, bits: u32) -> Word {
+    let index = rng.draw().checked_shr(u64::BITS + 1 - bits.max(1));
+    Word::new(index.unwrap_or(0) << 1)
 }
 
 #[cfg(test)]
@@ -317,20 +307,6 @@ mod tests {
     use chomp_table::Position;
 
     use super::*;
-
-    #[test]
-    fn numbers_are_those_of_the_reference() {
-        let mut random = Random(1_234_567);
-        let numbers = [(); 3].map(|()| random.next());
-        assert_eq!(
-            numbers,
-            [
-                6_457_827_717_110_365_317,
-                3_203_168_211_198_807_973,
-                9_817_491_932_198_370_423
-            ]
-        );
-    }
 
     /// The positions that differ by one cell, straight from the rows.
     fn by_rows(word: Word, bits: u32) -> BTreeSet<Word> {
@@ -386,34 +362,35 @@ mod tests {
 
     #[test]
     fn numbers_below_an_end_are_all_drawn() {
-        let mut random = Random(3);
+        let mut rng = Rng(3);
         let mut counts = [0; 7];
         for _ in 0..7000 {
-            counts[usize::try_from(random.below(7)).unwrap()] += 1;
+            counts[usize::try_from(random_below(&mut rng, 7)).unwrap()] += 1;
         }
         assert!(
             counts.iter().all(|count| (800..1200).contains(count)),
             "{counts:?}"
         );
-        assert_eq!(random.below(1), 0);
+        assert_eq!(random_below(&mut rng, 1), 0);
     }
 
     #[test]
     fn every_position_is_drawn() {
         for bits in 0..=10 {
-            let mut random = Random(1);
+            let mut rng = Rng(1);
             let size = 1 << bits.max(1);
             let mut seen = vec![false; size];
             for _ in 0..20 * size {
-                let word = random.word(bits);
+                let word = random_word(&mut rng, bits);
                 seen[usize::try_from(word.get()).unwrap()] = true;
             }
             let even = seen.iter().step_by(2).all(|&seen| seen);
             let odd = seen.iter().skip(1).step_by(2).any(|&seen| seen);
             assert!(even && !odd, "{bits} bits");
         }
-        let mut random = Random(1);
-        let long = (0..100).filter(|_| random.word(64).bits() == 64).count();
+        let mut rng = Rng(1);
+        let long = (0..100).filter(|_| random_word(&mut rng, 64).bits() == 64);
+        let long = long.count();
         assert!((30..70).contains(&long), "{long}");
     }
 

@@ -10,11 +10,12 @@
 use std::ops::Range;
 
 use chomp_table::partition::count;
+use chomp_table::rng::Rng;
 use chomp_table::values::Values;
 use chomp_table::{Partition, TableError};
 
 use crate::known::BY_AREA;
-use crate::sample::{Random, Sample, SampleReport, one_in};
+use crate::sample::{Sample, SampleReport, one_in, part_of, random_below};
 use crate::{CheckError, Watch, ensure, tell};
 
 /// All positions of at most `TILES_CHECKED` tiles are always checked.
@@ -176,12 +177,15 @@ pub fn check_sample(
     watch: Watch<'_>,
 ) -> Result<SampleReport, CheckError> {
     let tiles = table.manifest().tiles;
-    let checked = Some(positions(TILES_CHECKED)).filter(|_| tiles > TILES_CHECKED);
-    let checked = checked.unwrap_or(0);
+    let checked = if tiles > TILES_CHECKED {
+        positions(TILES_CHECKED)
+    } else {
+        0
+    };
     let all = positions(tiles) - checked;
     let most = usize::try_from(sample.memory / size_of::<Query>() as u64).unwrap_or(usize::MAX);
     let most = most.clamp(4 * MOVES_MAX, u32::MAX as usize);
-    let mut random = Random(sample.seed);
+    let mut rng = Rng(sample.seed);
     let mut report = SampleReport {
         seed: sample.seed,
         one_in_of_all: one_in(sample.positions),
@@ -192,17 +196,10 @@ pub fn check_sample(
         let mut batch = Batch::default();
         let left = sample.positions - report.positions;
         while (batch.positions.len() as u64) < left && batch.queries.len() + MOVES_MAX < most {
-            batch.push(numbered(checked + random.below(all)));
+            batch.push(numbered(checked + random_below(&mut rng, all)));
         }
         let (before, these) = (report.positions, batch.positions.len() as u64);
-        let watch = |part| {
-            watch(crate::sample::part_of(
-                before,
-                these,
-                sample.positions,
-                part,
-            ))
-        };
+        let watch = |part| watch(part_of(before, these, sample.positions, part));
         report.moves += batch.queries.len() as u64 - these;
         report.losing += batch.decide(table, &watch)?;
         report.positions += these;
