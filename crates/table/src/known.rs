@@ -6,13 +6,21 @@ use crate::Digest;
 
 /// The published fingerprints of tables, with their bits, ascending.
 pub fn fingerprints() -> impl Iterator<Item = (u32, Digest)> {
-    let lines = include_str!("known.txt").lines();
-    lines.map(|line| parse(line).expect("a line has bits and a fingerprint"))
+    digests_by_bits(include_str!("known.txt"))
 }
 
-fn parse(line: &str) -> Option<(u32, Digest)> {
-    let (bits, fingerprint) = line.split_once(' ')?;
-    Some((bits.parse().ok()?, fingerprint.parse().ok()?))
+/// The lines of `text`, each with a number of bits and a digest.
+///
+/// # Panics
+///
+/// If a line has something else.
+pub fn digests_by_bits(text: &str) -> impl Iterator<Item = (u32, Digest)> {
+    let parse = |line: &str| {
+        let (bits, digest) = line.split_once(' ')?;
+        Some((bits.parse().ok()?, digest.parse().ok()?))
+    };
+    text.lines()
+        .map(move |line| parse(line).expect("a line has bits and a digest"))
 }
 
 /// How many positions of 1, 2, … 120 tiles are losing. Up to 39 they are those of OEIS A112470. This program found the

@@ -7,7 +7,7 @@
 use chomp_table::fingerprint::{FingerprintBuilder, Fingerprints, LEAF_WORDS, Leaf, LeafBuilder};
 use chomp_table::{Digest, Table};
 
-use crate::linear::LinearSha256;
+use crate::linear::linear_sha256;
 use crate::survey::{Counter, Survey};
 use crate::{CheckError, Watch, known, tell};
 
@@ -80,7 +80,7 @@ pub fn check_all<'a>(
     watch: Watch<'_>,
 ) -> Result<Content, CheckError> {
     let manifest = table.manifest();
-    let mut linear = LinearSha256::default();
+    let mut all_words = LeafBuilder::new();
     let mut leaves = Vec::with_capacity(manifest.shards.len());
     // Shards of other sizes are no leaves of the fingerprint that is known to others.
     let mut whole = manifest.shards.iter().rev().skip(1);
@@ -91,7 +91,7 @@ pub fn check_all<'a>(
     for shard in shards {
         let shard = shard?;
         counted.append(shard.counted)?;
-        linear.push(&shard.words);
+        all_words.push(&shard.words);
         leaves.push(shard.leaf);
         if let Some(regrouped) = &mut regrouped {
             regrouped.push(&shard.words);
@@ -100,7 +100,7 @@ pub fn check_all<'a>(
         tell(watch, seen, manifest.stored)?;
     }
     let fingerprints = table.combine(&leaves)?;
-    let linear_sha256 = linear.finish(manifest.bits);
+    let linear_sha256 = linear_sha256(&all_words.finish(), manifest.bits);
     table.check_fingerprints(if manifest.has_linear_fingerprints() {
         &linear_sha256
     } else {

@@ -2,7 +2,7 @@
 //! fingerprints that this project published.
 
 use chomp_table::Digest;
-use chomp_table::known::LOSING_BY_TILES;
+use chomp_table::known::{LOSING_BY_TILES, digests_by_bits};
 
 use crate::survey::Survey;
 use crate::{CheckError, ensure};
@@ -11,15 +11,9 @@ pub use chomp_table::known::fingerprints;
 
 /// The published [linear SHA-256](crate::linear) of tables, with their bits.
 pub fn linear_sha256() -> impl Iterator<Item = (u32, Digest)> {
-    LINEAR.lines().map(|line| {
-        let (bits, digest) = line.split_once(' ').expect("bits and a digest");
-        let digest = digest.parse().expect("a digest in its text form");
-        (bits.parse().expect("a number"), digest)
-    })
+    // A line for each number of bits whose linear SHA-256 is in `docs/FORMAT.md` or `docs/RESULTS.md`.
+    digests_by_bits(include_str!("known/linear.txt"))
 }
-
-/// A line for each number of bits whose linear SHA-256 is in `docs/FORMAT.md` or `docs/RESULTS.md`.
-const LINEAR: &str = include_str!("known/linear.txt");
 
 /// Losing positions of at most k bits, from k = 25: S. Volodarsky, 2009.
 pub const BY_BITS: (u32, [u64; 8]) = (

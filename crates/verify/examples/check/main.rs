@@ -22,9 +22,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use chomp_table::fingerprint::FingerprintBuilder;
+use chomp_table::fingerprint::{FingerprintBuilder, LeafBuilder};
 use chomp_table::{Table, TableError};
-use chomp_verify::linear::LinearSha256;
+use chomp_verify::linear::linear_sha256;
 use chomp_verify::survey::Survey;
 use chomp_verify::{CheckError, known};
 use others::catalogue;
@@ -138,14 +138,14 @@ fn commas(number: u64) -> String {
 fn print_rows(table: &Table, survey: &Survey, openings: &[Opening]) -> Result<(), CheckError> {
     let manifest = table.manifest();
     let mut fingerprints = FingerprintBuilder::new(manifest.bits);
-    let mut linear = LinearSha256::default();
+    let mut all_words = LeafBuilder::new();
     for words in table.words() {
         let words = words?;
         fingerprints.push(&words);
-        linear.push(&words);
+        all_words.push(&words);
     }
     let fingerprints = fingerprints.finish().by_bits;
-    let linear = linear.finish(manifest.bits);
+    let linear = linear_sha256(&all_words.finish(), manifest.bits);
     println!("\nby bits");
     for bits in 25..=manifest.bits {
         let losing = survey.losing(bits);
