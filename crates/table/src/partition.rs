@@ -34,7 +34,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::cell::Cell;
-use crate::position::{PositionError, TooManyTiles, check_order, rows_of};
+use crate::position::{PositionError, TooManyTiles, check_order, rows_of, write_rows};
 
 /// The most tiles of a partition here: p(120) is 1,844,349,560.
 pub const AREA_MAX: u32 = 120;
@@ -333,11 +333,7 @@ impl FromStr for Partition {
 
 impl fmt::Display for Partition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.rows.is_empty() {
-            return f.write_str("0");
-        }
-        let rows: Vec<String> = self.rows.iter().map(u32::to_string).collect();
-        f.write_str(&rows.join(","))
+        write_rows(&self.rows, f)
     }
 }
 

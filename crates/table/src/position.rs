@@ -130,17 +130,17 @@ impl From<&Position> for Word {
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.rows.is_empty() {
-            return f.write_str("0");
-        }
-        for (index, row) in self.rows.iter().enumerate() {
-            if index > 0 {
-                f.write_str(",")?;
-            }
-            write!(f, "{row}")?;
-        }
-        Ok(())
+        write_rows(&self.rows, f)
     }
+}
+
+/// Writes rows as they are read.
+pub(crate) fn write_rows(rows: &[u32], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let [first, others @ ..] = rows else {
+        return f.write_str("0");
+    };
+    write!(f, "{first}")?;
+    others.iter().try_for_each(|row| write!(f, ",{row}"))
 }
 
 impl FromStr for Position {
