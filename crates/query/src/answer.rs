@@ -150,7 +150,7 @@ pub fn reply(position: &Position, winning: &[Cell]) -> Option<Cell> {
         .or_else(|| corners.max_by_key(inner))
 }
 
-fn pair(cell: Cell) -> (u32, u32) {
+pub(crate) fn pair(cell: Cell) -> (u32, u32) {
     (cell.row, cell.column)
 }
 

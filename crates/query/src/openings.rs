@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use chomp_table::{Cell, Digest, Position, TableError, Word};
+use chomp_table::{Digest, Position, TableError, Word};
 use serde::{Deserialize, Serialize};
 
 use crate::Losing;
-use crate::answer::winning_moves;
+use crate::answer::{pair, winning_moves};
 
 /// The winning first moves of a rectangle. As JSON, a cell is `[row, column]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,21 +32,14 @@ pub struct Opening {
 ///
 /// If a number is 0, or the two are more than 64 together.
 pub fn opening(table: &impl Losing, rows: u32, columns: u32) -> Result<Opening, TableError> {
-    let board = Word::from(&board(rows, columns));
     // The board itself has to be covered, whatever its moves leave.
-    table.are_losing(&[board])?;
-    let moves = winning_moves(table, &[board])?.into_iter().flatten();
-    Ok(Opening {
-        rows,
-        columns,
-        moves: moves
-            .map(|(Cell { row, column }, _)| (row, column))
-            .collect(),
-    })
+    table.are_losing(&[board(rows, columns)])?;
+    let mut only = of_boards(table, [(rows, columns)].into_iter())?;
+    Ok(only.pop().expect("an opening of the board"))
 }
 
 /// The boards that a table of `bits` bits covers, with rows <= columns: by rows, then by columns.
-pub fn boards(bits: u32) -> impl Iterator<Item = (u32, u32)> {
+pub fn boards(bits: u32) -> impl Iterator<Item = (u32, u32)> + Clone {
     (1..=bits / 2).flat_map(move |rows| (rows..=bits - rows).map(move |columns| (rows, columns)))
 }
 
@@ -56,19 +49,20 @@ pub fn boards(bits: u32) -> impl Iterator<Item = (u32, u32)> {
 ///
 /// If a part of the table cannot be read or is damaged.
 pub fn openings(table: &impl Losing) -> Result<Vec<Opening>, TableError> {
-    // All moves of all boards at once, so that each part of the table is read once.
-    let words: Vec<Word> = boards(table.bits())
-        .map(|(rows, columns)| Word::from(&board(rows, columns)))
-        .collect();
-    let winning = winning_moves(table, &words)?.into_iter();
-    let openings = boards(table.bits()).zip(winning);
-    let openings = openings.map(|((rows, columns), moves)| Opening {
+    of_boards(table, boards(table.bits()))
+}
+
+/// The openings of some boards. All moves of all boards are looked up at once, so that each part of the table is read once.
+fn of_boards(
+    table: &impl Losing,
+    boards: impl Iterator<Item = (u32, u32)> + Clone,
+) -> Result<Vec<Opening>, TableError> {
+    let words: Vec<Word> = boards.clone().map(|(r, c)| board(r, c)).collect();
+    let winning = winning_moves(table, &words)?;
+    let openings = boards.zip(winning).map(|((rows, columns), moves)| Opening {
         rows,
         columns,
-        moves: moves
-            .iter()
-            .map(|(cell, _)| (cell.row, cell.column))
-            .collect(),
+        moves: moves.into_iter().map(|(cell, _)| pair(cell)).collect(),
     });
     Ok(openings.collect())
 }
@@ -173,9 +167,9 @@ pub fn of_board(all: &[Opening], rows: u32, columns: u32) -> Option<Opening> {
     })
 }
 
-fn board(rows: u32, columns: u32) -> Position {
+fn board(rows: u32, columns: u32) -> Word {
     let rows = usize::try_from(rows).expect("rows fit in memory");
-    Position::new(vec![columns; rows]).expect("a board of at most 64 bits")
+    Word::from(&Position::new(vec![columns; rows]).expect("a board of at most 64 bits"))
 }
 
 #[cfg(test)]
