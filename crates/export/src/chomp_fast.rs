@@ -66,7 +66,7 @@ pub(crate) fn check(request: &ExportRequest) -> Result<(), ExportError> {
 }
 
 fn the_box(words: &Words<'_>) -> Rectangle {
-    let within = words.selection().within();
+    let within = words.selection.filter.within;
     within.expect("the request was checked for it")
 }
 

@@ -29,8 +29,8 @@ pub struct Filter {
 /// Numbers of cells from `least` to `most`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AreaRange {
-    least: u32,
-    most: u32,
+    pub(crate) least: u32,
+    pub(crate) most: u32,
 }
 
 /// A box, 1 to 64 rows and columns.
@@ -45,18 +45,6 @@ fn number(text: &str, most: u32) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.parse().ok().filter(|_| digits)?;
     (1..=most).contains(&number).then_some(number)
-}
-
-impl AreaRange {
-    /// The least number of cells.
-    pub fn least(self) -> u32 {
-        self.least
-    }
-
-    /// The largest number of cells.
-    pub fn most(self) -> u32 {
-        self.most
-    }
 }
 
 impl FromStr for AreaRange {
@@ -115,8 +103,9 @@ impl FromStr for Rectangle {
 /// A filter whose positions are all in the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection {
-    bits: u32,
-    filter: Filter,
+    /// No position of it has more bits.
+    pub(crate) bits: u32,
+    pub(crate) filter: Filter,
 }
 
 impl Selection {
@@ -134,16 +123,6 @@ impl Selection {
             bits: needed,
             filter,
         })
-    }
-
-    /// No position of the selection has more bits.
-    pub(crate) fn bits(&self) -> u32 {
-        self.bits
-    }
-
-    /// The box that the positions are inside of.
-    pub(crate) fn within(&self) -> Option<Rectangle> {
-        self.filter.within
     }
 
     /// Whether the selection is exactly the stored words of at most its bits.
@@ -222,7 +201,7 @@ mod tests {
                 both: false,
             };
             match Selection::new(filter, 20) {
-                Ok(selection) => Ok(selection.bits()),
+                Ok(selection) => Ok(selection.bits),
                 Err(ExportError::Beyond { needed, table_bits }) => {
                     assert_eq!(table_bits, 20);
                     Err(needed)

@@ -235,25 +235,24 @@ pub fn export(
 ) -> Result<ExportReport, ExportError> {
     let selection = selection(request, table.manifest().bits)?;
     let mut words = Words::new(table, selection, request.memory, watch);
-    let mut out = BufWriter::with_capacity(BUFFER_BYTES, Output::new(out));
-    let positions = match request.format {
-        Format::Words => text::write_words(&mut words, &mut out),
-        Format::Rows => text::write_rows(&mut words, &mut out),
-        Format::Npy => npy::write(&mut words, &mut out),
-        Format::Parquet => parquet::write(&mut words, &mut out),
-        Format::Roaring => roaring::write(&mut words, &mut out),
-        Format::ChompFast => chomp_fast::write_catalogue(&mut words, &mut out),
-        Format::ChompFastCheckpoint => chomp_fast::write_checkpoint(&mut words, &mut out),
-    };
-    finish(out, positions)
+    written(out, |out| match request.format {
+        Format::Words => text::write_words(&mut words, out),
+        Format::Rows => text::write_rows(&mut words, out),
+        Format::Npy => npy::write(&mut words, out),
+        Format::Parquet => parquet::write(&mut words, out),
+        Format::Roaring => roaring::write(&mut words, out),
+        Format::ChompFast => chomp_fast::write_catalogue(&mut words, out),
+        Format::ChompFastCheckpoint => chomp_fast::write_checkpoint(&mut words, out),
+    })
 }
 
-/// Flushes the output and reports its size and digest, unless the export failed.
-fn finish(
-    mut out: BufWriter<Output<'_>>,
-    positions: Result<u64, ExportError>,
+/// Reports the size and the digest of what `write` writes to `to`, and the number of positions that it returns.
+fn written(
+    to: &mut (dyn Write + Send),
+    write: impl FnOnce(&mut BufWriter<Output<'_>>) -> Result<u64, ExportError>,
 ) -> Result<ExportReport, ExportError> {
-    let positions = match positions {
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, Output::new(to));
+    let positions = match write(&mut out) {
         Ok(positions) => positions,
         Err(error) => {
             // To write the rest of the buffer would only fail again.
@@ -268,4 +267,32 @@ fn finish(
         bytes,
         sha256,
     })
+}
+
+/// What an export goes through, in order.
+trait Pieces {
+    /// A word, or a position and its value.
+    type Item;
+
+    /// Calls `visit` with all items, in pieces. Returns their number.
+    fn for_each_piece(
+        &mut self,
+        visit: impl FnMut(&[Self::Item]) -> Result<(), ExportError>,
+    ) -> Result<u64, ExportError>;
+
+    /// Writes to `out` the bytes that `put` appends for each item.
+    fn write_each(
+        &mut self,
+        out: &mut dyn Write,
+        mut put: impl FnMut(&mut Vec<u8>, &Self::Item) -> io::Result<()>,
+    ) -> Result<u64, ExportError> {
+        let mut bytes = Vec::new();
+        self.for_each_piece(|piece| {
+            bytes.clear();
+            for item in piece {
+                put(&mut bytes, item)?;
+            }
+            Ok(out.write_all(&bytes)?)
+        })
+    }
 }

@@ -10,8 +10,8 @@
 
 use std::io::Write;
 
-use crate::ExportError;
 use crate::words::Words;
+use crate::{ExportError, Pieces};
 
 /// The bytes before the dictionary.
 const PREFIX_BYTES: usize = 10;
@@ -37,11 +37,9 @@ pub(crate) fn preamble(kind: &str, count: u64) -> Vec<u8> {
 
 /// Writes the array of the words, 8 bytes each.
 pub(crate) fn write_words(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
-    let mut bytes = Vec::new();
-    words.for_each_piece(|piece| {
-        bytes.clear();
-        bytes.extend(piece.iter().flat_map(|word| word.to_le_bytes()));
-        Ok(out.write_all(&bytes)?)
+    words.write_each(out, |bytes, word| {
+        bytes.extend(word.to_le_bytes());
+        Ok(())
     })
 }
 

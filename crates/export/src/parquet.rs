@@ -26,7 +26,7 @@ use parquet::schema::types::ColumnPath;
 use crate::rows::{RequestedRows, Row};
 use crate::text::row_lengths;
 use crate::words::Words;
-use crate::{ExportError, Format};
+use crate::{ExportError, Format, Pieces};
 
 const SCHEMA: &str = "message losing_positions {
     required int64 word (INTEGER(64, false));
@@ -61,76 +61,79 @@ const BATCH_ROWS: usize = 1 << 13;
 
 const ZSTD_LEVEL: i32 = 1;
 
-/// A batch of values of a column.
-struct ColumnBatch<T> {
-    values: Vec<T>,
-    /// In a column of lists: for each value, 0 if it begins a list, else 1.
-    levels: Option<Vec<i16>>,
-}
+/// The values of a batch of a column, and in a column of lists for each value 0 if it begins a list, else 1.
+type ColumnBatch<T> = (Vec<T>, Option<Vec<i16>>);
 
-impl<T> ColumnBatch<T> {
-    /// One value for each word.
-    fn of<E>(words: &[E], value: impl Fn(&E) -> T) -> ColumnBatch<T> {
-        ColumnBatch {
-            values: words.iter().map(value).collect(),
-            levels: None,
-        }
-    }
-}
-
-fn words_of(words: &[u64]) -> ColumnBatch<i64> {
-    ColumnBatch::of(words, |word| word.cast_signed())
-}
-
-fn bits_of(words: &[u64]) -> ColumnBatch<i32> {
-    ColumnBatch::of(words, |&word| Word::new(word).bits().cast_signed())
-}
-
-fn areas_of(words: &[u64]) -> ColumnBatch<i32> {
-    ColumnBatch::of(words, |&word| row_lengths(word).map(i32::from).sum())
-}
-
-fn rows_of(words: &[u64]) -> ColumnBatch<i32> {
-    lists_of(words, |&word| row_lengths(word).map(i32::from))
-}
-
-fn lists_of<E, L: Iterator<Item = i32>>(all: &[E], list: impl Fn(&E) -> L) -> ColumnBatch<i32> {
-    let (mut values, mut levels) = (Vec::new(), Vec::new());
-    for one in all {
-        levels.push(0);
-        values.extend(list(one));
-        levels.resize(values.len(), 1);
-    }
-    ColumnBatch {
-        values,
-        levels: Some(levels),
-    }
-}
-
-/// Writes the next row group.
+/// Writes the next row group of words.
 fn write_group<W: Write + Send>(
     file: &mut SerializedFileWriter<W>,
     words: &[u64],
 ) -> Result<(), ParquetError> {
+    let bits = |&word: &u64| Word::new(word).bits().cast_signed();
+    let area = |&word: &u64| row_lengths(word).map(i32::from).sum();
     let mut group = file.next_row_group()?;
-    write_column::<Int64Type, W, _>(&mut group, words, words_of)?;
-    write_column::<Int32Type, W, _>(&mut group, words, bits_of)?;
-    write_column::<Int32Type, W, _>(&mut group, words, areas_of)?;
-    write_column::<Int32Type, W, _>(&mut group, words, rows_of)?;
+    write_column::<Int64Type, W, _>(&mut group, words, |word| word.cast_signed())?;
+    write_column::<Int32Type, W, _>(&mut group, words, bits)?;
+    write_column::<Int32Type, W, _>(&mut group, words, area)?;
+    write_lists(&mut group, words, |&word, list| {
+        list.extend(row_lengths(word).map(i32::from));
+    })?;
     group.close().map(drop)
 }
 
-/// Writes the next column of a row group.
+/// Writes the next row group of positions and their values.
+fn write_values_group<W: Write + Send>(
+    file: &mut SerializedFileWriter<W>,
+    rows: &[Row],
+) -> Result<(), ParquetError> {
+    let mut group = file.next_row_group()?;
+    write_column::<Int32Type, W, _>(&mut group, rows, |row| row.tiles.into())?;
+    write_column::<Int32Type, W, _>(&mut group, rows, |row| row.rank.cast_signed())?;
+    write_lists(&mut group, rows, |row, list| {
+        list.extend(row.position.rows().iter().map(|row| row.cast_signed()));
+    })?;
+    write_column::<Int32Type, W, _>(&mut group, rows, |row| row.value.into())?;
+    group.close().map(drop)
+}
+
+/// Writes the next column of a row group, with one value for each row.
 fn write_column<T: DataType, W: Write + Send, E>(
     group: &mut SerializedRowGroupWriter<'_, W>,
-    words: &[E],
+    rows: &[E],
+    value: impl Fn(&E) -> T::T,
+) -> Result<(), ParquetError> {
+    write_batches::<T, W, E>(group, rows, |rows| {
+        (rows.iter().map(&value).collect(), None)
+    })
+}
+
+/// Writes the next column of a row group, with the list that `list` appends for each row. No list is empty.
+fn write_lists<W: Write + Send, E>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    rows: &[E],
+    list: impl Fn(&E, &mut Vec<i32>),
+) -> Result<(), ParquetError> {
+    write_batches::<Int32Type, W, E>(group, rows, |rows| {
+        let (mut values, mut levels) = (Vec::new(), Vec::new());
+        for row in rows {
+            levels.push(0);
+            list(row, &mut values);
+            levels.resize(values.len(), 1);
+        }
+        (values, Some(levels))
+    })
+}
+
+fn write_batches<T: DataType, W: Write + Send, E>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    rows: &[E],
     batch_of: impl Fn(&[E]) -> ColumnBatch<T::T>,
 ) -> Result<(), ParquetError> {
     let column = group.next_column()?;
     let mut column = column.expect("the schema has as many columns as are written");
     let typed = column.typed::<T>();
-    for words in words.chunks(BATCH_ROWS) {
-        let ColumnBatch { values, levels } = batch_of(words);
+    for rows in rows.chunks(BATCH_ROWS) {
+        let (values, levels) = batch_of(rows);
         // No list is empty: every position has a row.
         let present = levels.as_ref().map(|levels| vec![1; levels.len()]);
         typed.write_batch(&values, present.as_deref(), levels.as_deref())?;
@@ -177,7 +180,7 @@ pub(crate) fn write<W: Write + Send>(
     let table = TableName::Losing(manifest.bits);
     let properties = properties(1, "word", table, manifest.fingerprint);
     let layout = (SCHEMA, properties, GROUP_ROWS);
-    write_groups(out, layout, write_group, |take| words.for_each_piece(take))
+    write_groups(out, layout, write_group, words)
 }
 
 /// Writes the positions of a table of values.
@@ -189,25 +192,20 @@ pub(crate) fn write_values<W: Write + Send>(
     let table = TableName::Values(manifest.tiles);
     let properties = properties(2, "rank", table, manifest.fingerprint);
     let layout = (VALUES_SCHEMA, properties, VALUES_GROUP_ROWS);
-    write_groups(out, layout, write_values_group, |take| {
-        rows.for_each_piece(take)
-    })
+    write_groups(out, layout, write_values_group, rows)
 }
 
-/// Takes rows in pieces.
-type Take<'a, E> = &'a mut dyn FnMut(&[E]) -> Result<(), ExportError>;
-
-/// Writes the rows that `each` gives, in row groups.
+/// Writes all of `rows`, in row groups.
 fn write_groups<E: Clone, W: Write + Send>(
     out: W,
     (schema, properties, group_rows): (&str, WriterProperties, usize),
     write_group: impl Fn(&mut SerializedFileWriter<W>, &[E]) -> Result<(), ParquetError>,
-    each: impl FnOnce(Take<'_, E>) -> Result<u64, ExportError>,
+    rows: &mut impl Pieces<Item = E>,
 ) -> Result<u64, ExportError> {
     let schema = Arc::new(parse_message_type(schema)?);
     let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties))?;
     let mut group = Vec::with_capacity(group_rows);
-    let count = each(&mut |mut piece| {
+    let count = rows.for_each_piece(|mut piece| {
         while !piece.is_empty() {
             let (taken, rest) = piece.split_at(piece.len().min(group_rows - group.len()));
             group.extend_from_slice(taken);
@@ -224,32 +222,6 @@ fn write_groups<E: Clone, W: Write + Send>(
     }
     file.close()?;
     Ok(count)
-}
-
-fn write_values_group<W: Write + Send>(
-    file: &mut SerializedFileWriter<W>,
-    rows: &[Row],
-) -> Result<(), ParquetError> {
-    let mut group = file.next_row_group()?;
-    write_column::<Int32Type, W, _>(&mut group, rows, |rows| {
-        ColumnBatch::of(rows, |row| i32::from(row.tiles))
-    })?;
-    write_column::<Int32Type, W, _>(&mut group, rows, |rows| {
-        ColumnBatch::of(rows, |row| row.rank.cast_signed())
-    })?;
-    write_column::<Int32Type, W, _>(&mut group, rows, |rows| {
-        lists_of(rows, |row| {
-            row.position
-                .rows()
-                .to_vec()
-                .into_iter()
-                .map(u32::cast_signed)
-        })
-    })?;
-    write_column::<Int32Type, W, _>(&mut group, rows, |rows| {
-        ColumnBatch::of(rows, |row| i32::from(row.value))
-    })?;
-    group.close().map(drop)
 }
 
 impl From<ParquetError> for ExportError {

@@ -12,8 +12,8 @@ use std::io::Write;
 
 use roaring::RoaringBitmap;
 
-use crate::ExportError;
 use crate::words::Words;
+use crate::{ExportError, Pieces};
 
 pub(crate) fn write(words: &mut Words<'_>, mut out: &mut dyn Write) -> Result<u64, ExportError> {
     let blocks = words.totals()?.blocks.len() as u64;

@@ -7,7 +7,7 @@ use chomp_table::partition::count;
 use chomp_table::values::Values;
 
 use crate::filter::{Filter, Rectangle};
-use crate::{ExportError, ExportProgress};
+use crate::{ExportError, ExportProgress, Pieces};
 
 /// The positions of a piece.
 const PIECE_ROWS: usize = 1 << 13;
@@ -44,9 +44,12 @@ impl RequestedRows<'_> {
             .filter(|position| takes(&self.filter, position))
             .count() as u64
     }
+}
 
-    /// Calls `visit` with all positions, in pieces. Returns their number.
-    pub(crate) fn for_each_piece(
+impl Pieces for RequestedRows<'_> {
+    type Item = Row;
+
+    fn for_each_piece(
         &mut self,
         mut visit: impl FnMut(&[Row]) -> Result<(), ExportError>,
     ) -> Result<u64, ExportError> {

@@ -4,45 +4,35 @@ use std::io::Write;
 
 use chomp_table::Word;
 
-use crate::ExportError;
 use crate::words::Words;
+use crate::{ExportError, Pieces};
 
 /// Writes one column, `word`.
 pub(crate) fn write_words(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     out.write_all(b"word\n")?;
-    let mut lines = Vec::new();
-    words.for_each_piece(|piece| {
-        lines.clear();
-        for word in piece {
-            writeln!(lines, "{word}")?;
-        }
-        Ok(out.write_all(&lines)?)
-    })
+    words.write_each(out, |lines, word| writeln!(lines, "{word}"))
 }
 
 /// Writes the columns `word`, `bits`, `area`, and `rows` in quotes, as `"5,4,2,1"`.
 pub(crate) fn write_rows(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     out.write_all(b"word,bits,area,rows\n")?;
-    let (mut lines, mut rows) = (Vec::new(), Vec::new());
-    words.for_each_piece(|piece| {
-        lines.clear();
-        for &word in piece {
-            rows.clear();
-            let mut area: u32 = 0;
-            for row in row_lengths(word) {
-                area += u32::from(row);
-                if row >= 10 {
-                    rows.push(b'0' + row / 10);
-                }
-                rows.extend([b'0' + row % 10, b',']);
+    let mut rows = Vec::new();
+    words.write_each(out, |lines, &word| {
+        rows.clear();
+        let mut area: u32 = 0;
+        for row in row_lengths(word) {
+            area += u32::from(row);
+            if row >= 10 {
+                rows.push(b'0' + row / 10);
             }
-            rows.pop();
-            let bits = Word::new(word).bits();
-            write!(lines, "{word},{bits},{area},\"")?;
-            lines.extend_from_slice(&rows);
-            lines.extend_from_slice(b"\"\n");
+            rows.extend([b'0' + row % 10, b',']);
         }
-        Ok(out.write_all(&lines)?)
+        rows.pop();
+        let bits = Word::new(word).bits();
+        write!(lines, "{word},{bits},{area},\"")?;
+        lines.extend_from_slice(&rows);
+        lines.extend_from_slice(b"\"\n");
+        Ok(())
     })
 }
 

@@ -9,17 +9,16 @@
 //! | `NumPy` | an array of `tiles`, one byte, `rank`, four, and `value`, one |
 //! | Parquet | `tiles`, `rank`, `rows`, `value` |
 
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::ops::{ControlFlow, RangeInclusive};
 
 use chomp_table::partition::count;
 use chomp_table::values::Values;
 
-use crate::filter::{AreaRange, Filter};
-use crate::output::Output;
+use crate::filter::Filter;
 use crate::rows::{RequestedRows, Row};
 use crate::{
-    BUFFER_BYTES, ExportError, ExportProgress, ExportReport, ExportRequest, Format, npy, parquet,
+    ExportError, ExportProgress, ExportReport, ExportRequest, Format, Pieces, npy, parquet, written,
 };
 
 /// Writes the positions of the request to `out`. After each area, `watch` hears how much was read, and says whether to go
@@ -46,17 +45,15 @@ pub fn export_values(
         tiles,
         watch,
     };
-    let mut out = BufWriter::with_capacity(BUFFER_BYTES, Output::new(out));
-    let positions = match request.format {
-        Format::Rows => write_rows(&mut rows, &mut out),
-        Format::Npy => write_npy(&mut rows, &mut out),
-        Format::Parquet => parquet::write_values(&mut rows, &mut out),
+    written(out, |out| match request.format {
+        Format::Rows => write_rows(&mut rows, out),
+        Format::Npy => write_npy(&mut rows, out),
+        Format::Parquet => parquet::write_values(&mut rows, out),
         format => Err(ExportError::Unsuited {
             format,
             what: "is for losing positions: of a table of values there are rows, npy and parquet",
         }),
-    };
-    crate::finish(out, positions)
+    })
 }
 
 /// The areas that the filter asks for, if a table of `table_tiles` tiles has them all.
@@ -64,7 +61,7 @@ fn areas(filter: &Filter, table_tiles: u32) -> Result<RangeInclusive<u32>, Expor
     // A square has the most tiles of all that have as many bits.
     let of_bits = filter.bits.map(|bits| (bits / 2) * bits.div_ceil(2));
     let of_box = filter.within.map(|within| within.rows() * within.columns());
-    let of_areas = filter.areas.map(AreaRange::most);
+    let of_areas = filter.areas.map(|areas| areas.most);
     let wishes = [of_bits, of_box, of_areas];
     let needed = wishes.into_iter().flatten().min().unwrap_or(table_tiles);
     if needed > table_tiles {
@@ -73,39 +70,30 @@ fn areas(filter: &Filter, table_tiles: u32) -> Result<RangeInclusive<u32>, Expor
             table_tiles,
         });
     }
-    let least = filter.areas.map_or(1, AreaRange::least);
+    let least = filter.areas.map_or(1, |areas| areas.least);
     Ok(least..=needed)
 }
 
 fn write_rows(rows: &mut RequestedRows<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     out.write_all(b"tiles,rank,rows,value\n")?;
-    let mut lines = Vec::new();
-    rows.for_each_piece(|piece| {
-        lines.clear();
-        for row in piece {
-            let Row {
-                position,
-                tiles,
-                rank,
-                value,
-            } = row;
-            writeln!(lines, "{tiles},{rank},\"{position}\",{value}")?;
-        }
-        Ok(out.write_all(&lines)?)
+    rows.write_each(out, |lines, row| {
+        let Row {
+            position,
+            tiles,
+            rank,
+            value,
+        } = row;
+        writeln!(lines, "{tiles},{rank},\"{position}\",{value}")
     })
 }
 
 fn write_npy(rows: &mut RequestedRows<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     let fields = "[('tiles', '|u1'), ('rank', '<u4'), ('value', '|u1')]";
     out.write_all(&npy::preamble(fields, rows.len()))?;
-    let mut bytes = Vec::new();
-    rows.for_each_piece(|piece| {
-        bytes.clear();
-        for row in piece {
-            bytes.push(row.tiles);
-            bytes.extend(row.rank.to_le_bytes());
-            bytes.push(row.value);
-        }
-        Ok(out.write_all(&bytes)?)
+    rows.write_each(out, |bytes, row| {
+        bytes.push(row.tiles);
+        bytes.extend(row.rank.to_le_bytes());
+        bytes.push(row.value);
+        Ok(())
     })
 }

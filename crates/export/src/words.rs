@@ -13,7 +13,7 @@ use chomp_table::word::mask;
 use chomp_table::{Table, TableError, Word};
 
 use crate::filter::Selection;
-use crate::{ExportError, ExportProgress};
+use crate::{ExportError, ExportProgress, Pieces};
 
 /// The number of high bits that tell places apart.
 const PLACE_BITS: u32 = 16;
@@ -21,7 +21,7 @@ const PLACE_BITS: u32 = 16;
 /// The words of a selection. Each method that visits them reads the table again.
 pub(crate) struct Words<'a> {
     pub(crate) table: &'a Table,
-    selection: Selection,
+    pub(crate) selection: Selection,
     /// How many bytes the words that are being sorted may take.
     memory: u64,
     watch: &'a mut dyn FnMut(ExportProgress) -> ControlFlow<()>,
@@ -59,14 +59,10 @@ impl<'a> Words<'a> {
         }
     }
 
-    pub(crate) fn selection(&self) -> Selection {
-        self.selection
-    }
-
     /// No selection has more words than this, as the manifest tells.
     #[cfg(feature = "parquet")]
     pub(crate) fn len_max(&self) -> u64 {
-        self.table.manifest().losing_by_bits[self.selection.bits() as usize]
+        self.table.manifest().losing_by_bits[self.selection.bits as usize]
     }
 
     /// The number of words.
@@ -84,7 +80,7 @@ impl<'a> Words<'a> {
             return Ok(totals.clone());
         }
         let mut totals = Totals::default();
-        let shift = self.selection.bits().saturating_sub(PLACE_BITS);
+        let shift = self.selection.bits.saturating_sub(PLACE_BITS);
         if !self.selection.is_of_stored() {
             totals.places = vec![0; 1 << PLACE_BITS];
         }
@@ -105,37 +101,6 @@ impl<'a> Words<'a> {
         })?;
         self.totals = Some(totals.clone());
         Ok(totals)
-    }
-
-    /// Calls `visit` with all words, ascending, in pieces. Returns their number.
-    pub(crate) fn for_each_piece(
-        &mut self,
-        mut visit: impl FnMut(&[u64]) -> Result<(), ExportError>,
-    ) -> Result<u64, ExportError> {
-        if !self.selection.is_of_stored() {
-            let places = self.totals()?.places;
-            let shift = self.selection.bits().saturating_sub(PLACE_BITS);
-            let place_of = |word: Word| Some(place(word.get(), shift));
-            return self.for_each_place(&places, place_of, |_, words| visit(words));
-        }
-        let (selection, mut count) = (self.selection, 0);
-        let mut chosen = Vec::new();
-        self.expect_passes(1);
-        self.for_each_stored_piece(|piece| {
-            let words = if selection.is_as_stored() {
-                piece
-            } else {
-                let images = piece
-                    .iter()
-                    .flat_map(|&word| selection.images(Word::new(word)));
-                chosen.clear();
-                chosen.extend(images.map(Word::get));
-                &chosen
-            };
-            count += words.len() as u64;
-            visit(words)
-        })?;
-        Ok(count)
     }
 
     /// Calls `visit` with each place that has words, in order, and with these words, ascending.
@@ -214,7 +179,7 @@ impl<'a> Words<'a> {
         &mut self,
         mut visit: impl FnMut(&[u64]) -> Result<(), ExportError>,
     ) -> Result<(), ExportError> {
-        let (bits, expected) = (self.selection.bits(), self.stored());
+        let (bits, expected) = (self.selection.bits, self.stored());
         let largest = mask(bits);
         let mut read = 0;
         for piece in self.table.words() {
@@ -247,10 +212,45 @@ impl<'a> Words<'a> {
 
     /// The number of stored words that have no more bits than the selection, as the manifest says.
     fn stored(&self) -> u64 {
-        let bits = self.selection.bits();
+        let bits = self.selection.bits;
         let losing = self.table.manifest().losing_by_bits[bits as usize];
         // Each even number of bits has one position that is its own mirror image.
         losing.midpoint(u64::from(bits / 2))
+    }
+}
+
+impl Pieces for Words<'_> {
+    type Item = u64;
+
+    /// The words ascend.
+    fn for_each_piece(
+        &mut self,
+        mut visit: impl FnMut(&[u64]) -> Result<(), ExportError>,
+    ) -> Result<u64, ExportError> {
+        if !self.selection.is_of_stored() {
+            let places = self.totals()?.places;
+            let shift = self.selection.bits.saturating_sub(PLACE_BITS);
+            let place_of = |word: Word| Some(place(word.get(), shift));
+            return self.for_each_place(&places, place_of, |_, words| visit(words));
+        }
+        let (selection, mut count) = (self.selection, 0);
+        let mut chosen = Vec::new();
+        self.expect_passes(1);
+        self.for_each_stored_piece(|piece| {
+            let words = if selection.is_as_stored() {
+                piece
+            } else {
+                let images = piece
+                    .iter()
+                    .flat_map(|&word| selection.images(Word::new(word)));
+                chosen.clear();
+                chosen.extend(images.map(Word::get));
+                &chosen
+            };
+            count += words.len() as u64;
+            visit(words)
+        })?;
+        Ok(count)
     }
 }
 
