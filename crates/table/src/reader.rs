@@ -167,19 +167,18 @@ impl Table {
     ) -> Result<Table, TableError> {
         let manifest = read_manifest(&*files, Manifest::parse, sha256sums)?;
         check_size(&*files, bits, manifest.bits, "bits")?;
-        Ok(Table {
-            folder: files.place(""),
-            shards: Shards::new(files, manifest.shards.clone(), cache_bytes),
-            manifest,
-        })
+        Ok(Table::new(files, manifest, cache_bytes))
     }
 
     /// The table whose shards are in `folder`, which need not have its manifest yet.
     pub fn with_manifest(folder: PathBuf, manifest: Manifest) -> Table {
-        let files = Box::new(Folder(folder.clone()));
+        Table::new(Box::new(Folder(folder)), manifest, CACHE_BYTES)
+    }
+
+    fn new(files: Box<dyn Files>, manifest: Manifest, cache_bytes: u64) -> Table {
         Table {
-            folder,
-            shards: Shards::new(files, manifest.shards.clone(), CACHE_BYTES),
+            folder: files.place(""),
+            shards: Shards::new(files, manifest.shards.clone(), cache_bytes),
             manifest,
         }
     }

@@ -3,13 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::path::Path;
 
-use chomp_durable_files::Unfit;
 use chomp_table::format::shown;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, SHA256SUMS_NAME};
-use chomp_table::reader::{AnyManifest, AnyTable};
+use chomp_table::reader::{AnyManifest, AnyTable, Files, Folder};
 use chomp_table::{Digest, TableError};
 
 /// `SHA256SUMS` has a line of about 80 bytes for each shard, and there are at most 65,536.
@@ -35,15 +33,16 @@ impl FolderLists {
     ///
     /// If a file is missing, too large or cannot be read; if the digest is another.
     pub fn read(folder: &Path) -> Result<FolderLists, TableError> {
-        let manifest = read(folder, MANIFEST_NAME, MANIFEST_BYTES_MAX)?;
-        let sums = read(folder, SHA256SUMS_NAME, SHA256SUMS_BYTES_MAX)?;
+        let files = Folder(folder.to_owned());
+        let manifest = files.whole(MANIFEST_NAME, MANIFEST_BYTES_MAX)?;
+        let sums = files.whole(SHA256SUMS_NAME, SHA256SUMS_BYTES_MAX)?;
         let found = Digest::of(&manifest);
         let line = format!("{found}  {MANIFEST_NAME}");
         if sums.split(|&byte| byte == b'\n').next() != Some(line.as_bytes()) {
             let what = format!(
                 "it has the SHA-256 {found}, and the first line of {SHA256SUMS_NAME} says otherwise: one of the two is not as it was"
             );
-            return Err(damaged(folder, MANIFEST_NAME, what));
+            return Err(damaged(folder, what));
         }
         Ok(FolderLists {
             manifest_sha256: found,
@@ -64,7 +63,15 @@ impl FolderLists {
             return Ok(table);
         }
         let what = "it changed while it was read".into();
-        Err(damaged(folder, MANIFEST_NAME, what))
+        Err(damaged(folder, what))
+    }
+}
+
+/// The manifest is damaged.
+fn damaged(folder: &Path, what: String) -> TableError {
+    TableError::Damaged {
+        file: folder.join(MANIFEST_NAME),
+        what,
     }
 }
 
@@ -103,49 +110,4 @@ pub fn strangers<'a>(
         warnings.push(format!("and {more} more that are not part of the table"));
     }
     Ok(warnings)
-}
-
-/// The content of a file of the table that must not be longer than `most` bytes.
-fn read(folder: &Path, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
-    match chomp_durable_files::read_within(&folder.join(name), most) {
-        Ok(bytes) if bytes.len() as u64 <= most => Ok(bytes),
-        Ok(_) => {
-            let what = format!("it has more than {most} bytes");
-            Err(damaged(folder, name, what))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(damaged(folder, name, "it is missing".into()))
-        }
-        Err(error) => match Unfit::of(&error) {
-            Some(unfit) => Err(damaged(folder, name, unfit.to_string())),
-            None => Err(TableError::Io {
-                file: folder.join(name),
-                source: error,
-            }),
-        },
-    }
-}
-
-fn damaged(folder: &Path, name: &str, what: String) -> TableError {
-    TableError::Damaged {
-        file: folder.join(name),
-        what,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_too_long_and_what_is_no_file_are_told_apart() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let whole = read(folder, "Cargo.toml", 1 << 20).unwrap();
-        let length = whole.len() as u64;
-        assert_eq!(read(folder, "Cargo.toml", length).unwrap(), whole);
-        let error = read(folder, "Cargo.toml", length - 1).unwrap_err();
-        assert!(matches!(error, TableError::Damaged { .. }), "{error}");
-        let error = read(&folder.join("Cargo.toml"), "inside", 1).unwrap_err();
-        assert!(matches!(error, TableError::Io { .. }), "{error}");
-    }
 }

@@ -30,11 +30,7 @@ pub enum Level {
 
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Level::Quick => "quick",
-            Level::Sample => "sample",
-            Level::Full => "full",
-        })
+        self.serialize(f)
     }
 }
 
@@ -69,14 +65,7 @@ pub enum Check {
 
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Check::Files => "files",
-            Check::Shards => "shards",
-            Check::Known => "known",
-            Check::Definition => "definition",
-            Check::Sample => "sample",
-            Check::Full => "full",
-        })
+        self.serialize(f)
     }
 }
 

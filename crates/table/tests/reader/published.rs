@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use chomp_table::definition;
+use chomp_table::reader::{Files, Folder};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Table, TableError, Word};
 use chomp_testing::tables::{SMALL, publish, publish_words, words, write_manifest};
@@ -33,6 +34,12 @@ fn assert_noticed(folder: &Path, file: &str, words: &[u64], case: &str) {
     }
 }
 
+/// What is found in a table that opens.
+fn damage(folder: &Path) -> String {
+    let table = Table::open(folder).unwrap();
+    table.verify_bytes().unwrap_err().to_string()
+}
+
 #[test]
 fn answers_agree_with_the_definition() {
     let dir = tempfile::tempdir().unwrap();
@@ -55,33 +62,15 @@ fn answers_agree_with_the_definition() {
             table.manifest().losing,
             losing.iter().filter(|&&losing| losing).count() as u64
         );
-        assert_eq!(
-            table
-                .words()
-                .collect::<Result<Vec<_>, _>>()
-                .unwrap()
-                .concat(),
-            words(bits)
-        );
+        assert_eq!(read_all(dir.path()).unwrap(), words(bits));
     }
     let table = Table::open(&folder).unwrap();
     assert!(table.manifest().shards.len() > 3);
-    for word in [
-        Word::new(1 << 15),
-        Word::new(u64::MAX - 1),
-        Word::new(1 << 63),
-    ] {
-        let error = table.is_losing(word).unwrap_err();
-        assert!(
-            matches!(error, TableError::Beyond { table_bits: 15, .. }),
-            "{error}"
-        );
-        assert!(
-            error
-                .to_string()
-                .contains(&format!("has {} bits", word.bits())),
-            "{error}"
-        );
+    for word in [1 << 15, u64::MAX - 1, 1 << 63].map(Word::new) {
+        let error = table.is_losing(word).unwrap_err().to_string();
+        let bits = word.bits();
+        assert!(error.contains(&format!("has {bits} bits (")), "{error}");
+        assert!(error.contains("and the table covers 15:"), "{error}");
     }
 }
 
@@ -104,13 +93,9 @@ fn the_table_of_the_most_bits_is_opened() {
     assert!(matches!(error, TableError::Io { .. }), "{error}");
 
     let smallest = publish(dir.path(), 1, SMALL);
-    assert!(
-        !Table::open(dir.path())
-            .unwrap()
-            .is_losing(Word::EMPTY)
-            .unwrap()
-    );
-    Table::open(dir.path()).unwrap().verify_bytes().unwrap();
+    let table = Table::open(dir.path()).unwrap();
+    assert!(!table.is_losing(Word::EMPTY).unwrap());
+    table.verify_bytes().unwrap();
     publish(dir.path(), 9, SMALL);
     publish(dir.path(), 10, SMALL);
     fs::create_dir(dir.path().join("table-11")).unwrap();
@@ -324,30 +309,19 @@ fn what_is_no_file_is_named_and_not_waited_for() {
         }
         fs::rename(&aside, &path).unwrap();
     }
+    // Nor is a file read that is too long, or what is no folder.
+    let length = fs::metadata(folder.join("manifest.json")).unwrap().len();
+    let files = Folder(folder.clone());
+    let whole = files.whole("manifest.json", length).unwrap();
+    assert_eq!(whole.len() as u64, length);
+    let error = files.whole("manifest.json", length - 1).unwrap_err();
+    assert!(matches!(error, TableError::Damaged { .. }), "{error}");
+    let error = Folder(folder.join("manifest.json")).whole("inside", 1);
+    assert!(matches!(error, Err(TableError::Io { .. })), "{error:?}");
     // The folder itself may be elsewhere.
     symlink(&folder, dir.path().join("link")).unwrap();
     let table = Table::open(&dir.path().join("link")).unwrap();
     table.verify_bytes().unwrap();
-}
-
-#[test]
-fn a_newer_table_is_named() {
-    let dir = tempfile::tempdir().unwrap();
-    let folder = publish(dir.path(), 8, SMALL);
-    fs::write(folder.join("manifest.json"), "{\"format\": 3}").unwrap();
-    let error = Table::open(&folder).unwrap_err();
-    assert!(matches!(
-        error,
-        TableError::Newer {
-            found: 3,
-            known: 2,
-            ..
-        }
-    ));
-    assert!(
-        error.to_string().contains("manifest.json has format 3"),
-        "{error}"
-    );
 }
 
 /// A table that a program before format 2 made.
@@ -377,8 +351,7 @@ fn a_table_of_format_1_with_wrong_counts_is_noticed() {
     fs::copy(folder.join(shard), dir.path().join(shard)).unwrap();
     manifest.losing_by_bits[9] = manifest.losing_by_bits[8];
     write_manifest(dir.path(), &manifest);
-    let table = Table::open(dir.path()).unwrap();
-    let error = table.verify_bytes().unwrap_err().to_string();
+    let error = damage(dir.path());
     assert!(error.contains("for 9 bits"), "{error}");
 }
 
@@ -392,15 +365,9 @@ fn verification_notices_a_manifest_that_lies() {
         let mut manifest = honest.clone();
         change(&mut manifest);
         write_manifest(&folder, &manifest);
-        let error = Table::open(&folder)
-            .unwrap()
-            .verify_bytes()
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("manifest.json is damaged") && error.contains(what),
-            "{error}"
-        );
+        let error = damage(&folder);
+        assert!(error.contains("manifest.json is damaged"), "{error}");
+        assert!(error.contains(what), "{error}");
     };
     check(
         &|manifest| manifest.fingerprints_by_bits[7] = Digest::of(b"other"),
@@ -423,11 +390,7 @@ fn verification_notices_a_word_that_is_not_the_smaller_of_its_pair() {
     words[at] = Word::new(words[at]).mirror().get();
     words.sort_unstable();
     let folder = publish_words(dir.path(), 12, SMALL, &words);
-    let error = Table::open(&folder)
-        .unwrap()
-        .verify_bytes()
-        .unwrap_err()
-        .to_string();
+    let error = damage(&folder);
     assert!(error.contains("the mirror image of its word"), "{error}");
 }
 
