@@ -186,17 +186,9 @@ impl<'a> Band<'a> {
         number: u64,
         watch: Watch<'_>,
     ) -> Result<Band<'a>, CheckError> {
-        let band_bits = band_bits.min(table.manifest().bits);
-        Band::of_tiles(table, (band_bits, TILE_BITS.min(band_bits)), number, watch)
-    }
-
-    fn of_tiles(
-        table: &'a Table,
-        (band_bits, tile_bits): (u32, u32),
-        number: u64,
-        watch: Watch<'_>,
-    ) -> Result<Band<'a>, CheckError> {
         let bits = table.manifest().bits;
+        let band_bits = band_bits.min(bits);
+        let tile_bits = TILE_BITS.min(band_bits);
         assert!(
             number < windows(bits, band_bits),
             "band {number} of bands of {band_bits} bits in a table of {bits}"

@@ -99,18 +99,16 @@ impl<'a> Counter<'a> {
         self.first = self.first.or(later.first);
         self.least = later.least;
         self.few_rows.extend(later.few_rows);
+        let add = |sums: &mut [u64], counts: &[u64]| {
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum += count;
+            }
+        };
         let (all, more) = (&mut self.survey, later.survey);
         all.stored += more.stored;
-        let classes = all.classes.as_flattened_mut().iter_mut();
-        for (sum, count) in classes.zip(more.classes.as_flattened()) {
-            *sum += count;
-        }
-        for (sum, count) in all.areas.iter_mut().zip(more.areas) {
-            *sum += count;
-        }
-        for (sum, count) in all.regions.iter_mut().zip(more.regions) {
-            *sum += count;
-        }
+        add(all.classes.as_flattened_mut(), more.classes.as_flattened());
+        add(&mut all.areas, &more.areas);
+        add(&mut all.regions, &more.regions);
         Ok(())
     }
 
@@ -228,11 +226,6 @@ impl Survey {
         self.bits
     }
 
-    /// The number of stored words.
-    pub fn stored(&self) -> u64 {
-        self.stored
-    }
-
     /// Losing positions of at most `bits` bits, as far as the table goes.
     pub fn losing(&self, bits: u32) -> u64 {
         let bits = bits as usize;
@@ -247,12 +240,6 @@ impl Survey {
     pub fn inside(&self, rows: u32, columns: u32) -> Option<u64> {
         let row = |class: &[u64; SIDES]| class[..=columns as usize].iter().sum::<u64>();
         (rows + columns <= self.bits).then(|| self.classes[..=rows as usize].iter().map(row).sum())
-    }
-
-    /// The number of losing positions of exactly these sides, as far as the table goes.
-    pub fn class(&self, rows: u32, columns: u32) -> u64 {
-        let row = self.classes.get(rows as usize);
-        *row.and_then(|row| row.get(columns as usize)).unwrap_or(&0)
     }
 
     /// Index n holds the number of losing positions of n cells: losing partitions of n. The indices go up

@@ -37,12 +37,15 @@ pub(crate) fn check_sample(
     seed: u64,
     memory: u64,
 ) -> Result<SampleReport, CheckError> {
-    let sample = Sample {
+    sample::check_sample(table, asked(positions, seed, memory), UNWATCHED)
+}
+
+pub(crate) fn asked(positions: u64, seed: u64, memory: u64) -> Sample {
+    Sample {
         positions,
         seed,
         memory,
-    };
-    sample::check_sample(table, sample, UNWATCHED)
+    }
 }
 
 /// A window that is a band of its own.

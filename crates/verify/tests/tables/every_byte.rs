@@ -6,7 +6,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use crate::common::{check_all, check_bytes, check_sample, publish, right_words};
+use crate::common::{asked, check_all, check_bytes, check_sample, publish, right_words};
 use chomp_table::manifest::{Manifest, sha256sums};
 use chomp_table::reader::AnyTable;
 use chomp_table::shard::ShardInfo;
@@ -16,7 +16,7 @@ use chomp_verify::folder::{FolderLists, strangers};
 use chomp_verify::known;
 use chomp_verify::marking::{Band, losing};
 use chomp_verify::report::TableFacts;
-use chomp_verify::{CheckError, UNWATCHED};
+use chomp_verify::{CheckError, UNWATCHED, sample};
 
 const BITS: u32 = 13;
 
@@ -167,10 +167,8 @@ fn what_the_manifest_says_is_made_again_from_the_words() {
     let sums = sha256sums(newer.as_bytes(), honest);
     fs::write(folder.join("SHA256SUMS"), sums).unwrap();
     let error = quick(folder).unwrap_err();
-    assert!(
-        matches!(error, CheckError::Table(TableError::Newer { found: 3, .. })),
-        "{error}"
-    );
+    let text = "manifest.json has format 3, and this program knows format 2";
+    assert!(error.to_string().contains(text), "{error}");
     // It changed after it was opened.
     write_lists(folder, honest);
     let lists = FolderLists::read(folder).unwrap();
@@ -192,12 +190,7 @@ fn a_check_that_is_stopped_ends() {
     stopped(Band::gather(&table, BITS, 0, &stop).unwrap_err());
     let band = Band::gather(&table, BITS, 0, UNWATCHED).unwrap();
     stopped(band.check_window(BITS, 0, &stop).unwrap_err());
-    let sample = chomp_verify::sample::Sample {
-        positions: 8,
-        seed: 1,
-        memory: 0,
-    };
-    stopped(chomp_verify::sample::check_sample(&table, sample, &stop).unwrap_err());
+    stopped(sample::check_sample(&table, asked(8, 1, 0), &stop).unwrap_err());
 }
 
 /// The progress that checks tell grows from 0 to 1, so that a display can show it.
@@ -235,12 +228,7 @@ fn how_much_is_done_is_told() {
     // Decided in many passes, or in one; and some are picked before.
     for memory in [0, 1 << 30] {
         let parts = told(&|watch| {
-            let sample = chomp_verify::sample::Sample {
-                positions: 500,
-                seed: 1,
-                memory,
-            };
-            chomp_verify::sample::check_sample(&table, sample, watch).unwrap();
+            sample::check_sample(&table, asked(500, 1, memory), watch).unwrap();
         });
         assert!(ends(&parts));
         // When nothing is decided yet.

@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use crate::common::asked;
 use chomp_table::Partition;
 use chomp_table::values::Values;
 use chomp_testing::values::{SMALL, areas, publish};
 use chomp_verify::folder::FolderLists;
-use chomp_verify::sample::{Sample, SampleReport};
+use chomp_verify::sample::SampleReport;
 use chomp_verify::values::{Areas, check_known, check_sample, gather, positions, shard_bytes};
 use chomp_verify::{CheckError, UNWATCHED, Watch};
 
@@ -30,13 +31,7 @@ fn check(table: &Values, tiles: u32) -> Result<u64, CheckError> {
 }
 
 fn sample(table: &Values, positions: u64, memory: u64) -> Result<SampleReport, CheckError> {
-    let seed = 7;
-    let sample = Sample {
-        positions,
-        seed,
-        memory,
-    };
-    check_sample(table, sample, UNWATCHED)
+    check_sample(table, asked(positions, 7, memory), UNWATCHED)
 }
 
 #[test]
@@ -145,12 +140,7 @@ fn a_sample_says_what_it_has_drawn() {
         told.borrow_mut().push(part);
         ControlFlow::Continue(())
     };
-    let asked = Sample {
-        positions: 3000,
-        seed: 7,
-        memory: 1 << 20,
-    };
-    let report = check_sample(&table, asked, &watch).unwrap();
+    let report = check_sample(&table, asked(3000, 7, 1 << 20), &watch).unwrap();
     assert_eq!((report.seed, report.passes), (7, 3));
     assert_eq!((report.one_in_of_all, report.one_in_of_listed), (651, 1));
     // About one position in 38 of 41 to 43 tiles is losing.
@@ -194,10 +184,5 @@ fn checks_that_are_stopped_end() {
     let stop = |_| ControlFlow::Break(());
     let stopped = |error| assert!(matches!(error, CheckError::Stopped), "{error}");
     stopped(gathered(&table, 6, &stop).unwrap_err());
-    let asked = Sample {
-        positions: 8,
-        seed: 1,
-        memory: 0,
-    };
-    stopped(check_sample(&table, asked, &stop).unwrap_err());
+    stopped(check_sample(&table, asked(8, 1, 0), &stop).unwrap_err());
 }

@@ -1,5 +1,7 @@
 //! Tables with one mistake, consistent in themselves: each check finds what it can find.
 
+use std::collections::BTreeMap;
+
 use crate::common::{check_all, check_sample, publish, right_words};
 use crate::others::catalogue::check_published;
 use crate::others::openings::{Opening, check_openings, openings};
@@ -30,14 +32,19 @@ fn changed(removed: &[u64], added: &[u64]) -> Vec<u64> {
     words
 }
 
-/// The texts of what a check finds wrong in a table, by check; nothing where it passes.
-struct Findings {
-    full: Option<String>,
-    sample: Option<String>,
-    structure: Option<String>,
-    counts: Option<String>,
-    openings: Option<String>,
-    published: Option<String>,
+/// The texts of what checks find wrong in a table, by check; none of those that pass.
+struct Findings(BTreeMap<&'static str, String>);
+
+impl Findings {
+    /// Whether the check finds something, and names all `parts`.
+    fn assert_has(&self, check: &str, parts: &[&str]) {
+        assert_names(self.0.get(check), parts);
+    }
+
+    /// Whether all of these checks find something, and no others.
+    fn assert_by(&self, checks: &[&str]) {
+        assert_eq!(self.0.keys().copied().collect::<Vec<_>>(), checks);
+    }
 }
 
 fn wrong<T>(result: Result<T, CheckError>) -> Option<String> {
@@ -57,23 +64,28 @@ fn findings(words: &[u64]) -> Findings {
         Ok(survey) => check(&table, survey),
         Err(_) => None,
     };
+    let published =
+        |table: &Table, survey: &Survey| wrong(check_published(table, survey, 1 << 20, |_| ()));
     let full = wrong(check_all(&table, BITS));
     for window_bits in [7, 12, 15] {
         assert_eq!(wrong(check_all(&table, window_bits)), full);
     }
-    Findings {
-        full,
-        sample: wrong(check_sample(&table, SAMPLE, 1, 1 << 30)),
-        counts: of_survey(&|_, survey| wrong(compare(survey))),
-        openings: wrong(openings(&table).and_then(|openings| check_openings(&openings))),
-        published: of_survey(&|table, survey| {
-            wrong(check_published(table, survey, 1 << 20, |_| ()))
-        }),
-        structure: wrong(survey),
-    }
+    let all = [
+        ("full", full),
+        ("sample", wrong(check_sample(&table, SAMPLE, 1, 1 << 30))),
+        ("counts", of_survey(&|_, survey| wrong(compare(survey)))),
+        (
+            "openings",
+            wrong(openings(&table).and_then(|all| check_openings(&all))),
+        ),
+        ("published", of_survey(&published)),
+        ("structure", wrong(survey)),
+    ];
+    let found = all.map(|(check, found)| Some((check, found?)));
+    Findings(found.into_iter().flatten().collect())
 }
 
-fn assert_has(finding: Option<&String>, parts: &[&str]) {
+fn assert_names(finding: Option<&String>, parts: &[&str]) {
     let finding = finding.unwrap_or_else(|| panic!("nothing is found with {parts:?}"));
     for part in parts {
         assert!(finding.contains(part), "{finding:?} has {part:?}");
@@ -82,16 +94,7 @@ fn assert_has(finding: Option<&String>, parts: &[&str]) {
 
 #[test]
 fn nothing_is_found_in_the_right_table() {
-    let found = findings(&right_words(BITS));
-    let all = [
-        found.full,
-        found.sample,
-        found.structure,
-        found.counts,
-        found.openings,
-        found.published,
-    ];
-    assert_eq!(all, [const { None }; 6]);
+    assert_eq!(findings(&right_words(BITS)).0, BTreeMap::new());
 }
 
 /// A position of 8 rows and 7 columns, deep in the table and no opening.
@@ -113,21 +116,15 @@ fn a_missing_word_is_found() {
     let missing = somewhere();
     let name = format!("(word {missing}, shard-0000.zst, frame ");
     let found = findings(&changed(&[missing], &[]));
-    assert_has(
-        found.full.as_ref(),
+    found.assert_has(
+        "full",
         &[&name, "is not listed, but none of its 28 moves leads to"],
     );
-    assert_has(found.sample.as_ref(), &["is not listed, but none"]);
-    assert_has(
-        found.counts.as_ref(),
-        &["losing positions inside 7x8", "others"],
-    );
-    assert_has(
-        found.published.as_ref(),
-        &["checkpoint for 8x8", "chomp-fast"],
-    );
+    found.assert_has("sample", &["is not listed, but none"]);
+    found.assert_has("counts", &["losing positions inside 7x8", "others"]);
+    found.assert_has("published", &["checkpoint for 8x8", "chomp-fast"]);
     // Nothing is proved about such a position, and it is no opening.
-    assert_eq!((found.structure, found.openings), (None, None));
+    found.assert_by(&["counts", "full", "published", "sample"]);
 }
 
 #[test]
@@ -141,27 +138,23 @@ fn a_word_too_many_is_found() {
     let added = near.unwrap().get();
     let name = format!("(word {added}, shard-0000.zst, frame ");
     let found = findings(&changed(&[], &[added]));
-    assert_has(
-        found.full.as_ref(),
+    found.assert_has(
+        "full",
         &[&name, "is listed as losing, but the move (", "too"],
     );
-    assert_has(
-        found.sample.as_ref(),
-        &["is listed as losing, but the move ("],
-    );
-    assert_has(found.counts.as_ref(), &["losing positions inside 7x8"]);
-    assert_has(found.published.as_ref(), &["checkpoint for 8x8"]);
-    assert_eq!((found.structure, found.openings), (None, None));
+    found.assert_has("sample", &["is listed as losing, but the move ("]);
+    found.assert_has("counts", &["losing positions inside 7x8"]);
+    found.assert_has("published", &["checkpoint for 8x8"]);
+    found.assert_by(&["counts", "full", "published", "sample"]);
 
     let replaced = findings(&changed(&[somewhere()], &[added]));
-    assert_has(
-        replaced.full.as_ref(),
+    replaced.assert_has(
+        "full",
         &["is not listed", &format!("(word {}, ", somewhere())],
     );
-    assert!(replaced.sample.is_some());
-    assert_has(replaced.published.as_ref(), &["checkpoint for 8x8"]);
+    replaced.assert_has("published", &["checkpoint for 8x8"]);
     // The class has as many as before.
-    assert_eq!((replaced.structure, replaced.counts), (None, None));
+    replaced.assert_by(&["full", "published", "sample"]);
 }
 
 #[test]
@@ -169,26 +162,22 @@ fn a_missing_opening_is_found() {
     // 4x9 without the move (4,8); its mirror image is the smaller word.
     let opening = Word::new(word(&[9, 9, 9, 7])).representative().get();
     let found = findings(&changed(&[opening], &[]));
-    assert_has(
-        found.openings.as_ref(),
-        &["[] of 4x9", "one for each rectangle"],
-    );
-    assert!(found.full.is_some() && found.sample.is_some() && found.counts.is_some());
+    found.assert_has("openings", &["[] of 4x9", "one for each rectangle"]);
+    for check in ["full", "sample", "counts"] {
+        found.assert_has(check, &[]);
+    }
 }
 
 #[test]
 fn a_second_opening_is_found() {
     let added = Word::new(word(&[9, 9, 9, 6])).representative().get();
     let found = findings(&changed(&[], &[added]));
-    assert_has(
-        found.openings.as_ref(),
-        &["4x9", "others have found [(4, 8)]"],
-    );
+    found.assert_has("openings", &["4x9", "others have found [(4, 8)]"]);
     let second = Word::new(word(&[8, 6])).representative().get();
     let found = findings(&changed(&[], &[second]));
-    assert_has(found.openings.as_ref(), &["2x8", "(2, 8) is the only one"]);
-    assert_has(
-        found.structure.as_ref(),
+    found.assert_has("openings", &["2x8", "(2, 8) is the only one"]);
+    found.assert_has(
+        "structure",
         &["lists the position [8, 6], which is winning"],
     );
 }
@@ -220,8 +209,9 @@ fn what_is_proved_is_checked() {
         (vec![], vec![mirrored(&[7, 2, 2])], ["[7, 2, 2]", "winning"]),
     ] {
         let found = findings(&changed(&removed, &added));
-        assert_has(found.structure.as_ref(), &parts);
-        assert!(found.full.is_some() && found.sample.is_some(), "{parts:?}");
+        found.assert_has("structure", &parts);
+        found.assert_has("full", &[]);
+        found.assert_has("sample", &[]);
     }
     // The larger of a mirror pair, instead of the smaller.
     let stored = somewhere();
@@ -229,7 +219,7 @@ fn what_is_proved_is_checked() {
     let dir = tempfile::tempdir().unwrap();
     let table = publish(dir.path(), BITS, &changed(&[stored], &[larger]));
     let parts = ["its mirror image has the smaller word", &larger.to_string()];
-    assert_has(wrong(Survey::of(&table)).as_ref(), &parts);
+    assert_names(wrong(Survey::of(&table)).as_ref(), &parts);
 }
 
 #[test]
@@ -243,11 +233,11 @@ fn words_out_of_order_are_found() {
     };
     let (one, two) = (words[100], words[101]);
     for words in [[two, one], [one, one], [one, two + 1]] {
-        assert_has(wrong(counted(&words)).as_ref(), &["where an even one"]);
+        assert_names(wrong(counted(&words)).as_ref(), &["where an even one"]);
     }
     let mut later = counted(&[two]).unwrap();
     let error = later.append(counted(&[one]).unwrap());
-    assert_has(wrong(error).as_ref(), &["where an even one"]);
+    assert_names(wrong(error).as_ref(), &["where an even one"]);
 }
 
 #[test]
@@ -259,7 +249,7 @@ fn other_openings_than_the_only_one_are_found() {
             columns,
             moves,
         };
-        assert_has(
+        assert_names(
             wrong(check_openings(&[opening])).as_ref(),
             &["is the only one"],
         );
