@@ -443,15 +443,5 @@ mod tests {
             }
             check_round_trip(&values);
         }
-
-        #[test]
-        fn any_bytes_give_an_error_or_the_one_list_that_has_this_block(
-            bytes in prop::collection::vec(prop_oneof![Just(255u8), any::<u8>()], 0..60),
-            count in 0usize..20
-        ) {
-            if let Ok(values) = decode_all(&bytes, count) {
-                prop_assert_eq!(encode_slowly(&values), bytes);
-            }
-        }
     }
 }
