@@ -25,12 +25,14 @@ mod alone;
 mod cache;
 mod files;
 mod kind;
+mod name;
 mod shards;
 
 pub use alone::ShardFile;
 pub use cache::CACHE_BYTES;
 pub use files::{FilePart, Files, Folder, boxes};
-pub use kind::{AnyManifest, AnyTable, ShardFileInfo, TableKind, TableName, locate};
+pub use kind::{AnyManifest, AnyTable, ShardFileInfo, locate};
+pub use name::{TableKind, TableName};
 
 pub(crate) use cache::FrameId;
 pub(crate) use shards::{ListedShard, Shards};
@@ -389,9 +391,9 @@ pub(crate) fn find(path: &Path, kinds: &[TableKind]) -> Result<(PathBuf, Option<
     if has_manifest(path)? {
         return Ok((path.to_owned(), None));
     }
-    for kind in kinds {
+    for wanted in kinds {
         let largest_first = TableName::all().rev();
-        for table in largest_first.filter(|table| table.kind() == *kind) {
+        for table in largest_first.filter(|table| table.kind() == *wanted) {
             let folder = path.join(table.folder());
             if has_manifest(&folder)? {
                 return Ok((folder, Some(table.size())));
