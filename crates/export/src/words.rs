@@ -202,7 +202,7 @@ impl<'a> Words<'a> {
             "it says that {expected} words of at most {bits} bits are stored, and there are {read}"
         );
         let file = self.table.folder().join(MANIFEST_NAME);
-        Err(TableError::Damaged { file, what }.into())
+        Err(TableError::damaged(file, what).into())
     }
 
     /// Sets the total of the progress: `passes` more passes over the table follow.

@@ -136,6 +136,24 @@ pub enum TableError {
     },
 }
 
+impl TableError {
+    /// That the bytes of `file` are not those that were published: `what` is wrong with them.
+    pub fn damaged(file: impl Into<PathBuf>, what: impl Into<String>) -> TableError {
+        TableError::Damaged {
+            file: file.into(),
+            what: what.into(),
+        }
+    }
+
+    /// That `file` cannot be read, as a function of the cause.
+    pub fn io(file: &Path) -> impl Fn(io::Error) -> TableError {
+        |source| TableError::Io {
+            file: file.to_owned(),
+            source,
+        }
+    }
+}
+
 impl Table {
     /// Opens the table at `path`: the folder of a published table, or the directory of a table,
     /// of which the published table of the most bits is opened.
@@ -370,10 +388,7 @@ impl Table {
 
     /// The manifest is not that of the words.
     fn other_words(&self, what: String) -> TableError {
-        TableError::Damaged {
-            file: self.shards.files.place(MANIFEST_NAME),
-            what,
-        }
+        TableError::damaged(self.shards.files.place(MANIFEST_NAME), what)
     }
 }
 
@@ -385,7 +400,7 @@ pub(crate) fn find(path: &Path, kinds: &[TableKind]) -> Result<(PathBuf, Option<
         match file.try_exists() {
             Ok(exists) => Ok(exists),
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
-            Err(source) => Err(TableError::Io { file, source }),
+            Err(error) => Err(TableError::io(&file)(error)),
         }
     };
     if has_manifest(path)? {
@@ -429,8 +444,7 @@ pub(crate) fn read_manifest<M>(
         "its line {} is not {expected:?}, as {MANIFEST_NAME} has it",
         number + 1
     );
-    let file = files.place(SHA256SUMS_NAME);
-    Err(TableError::Damaged { file, what })
+    Err(TableError::damaged(files.place(SHA256SUMS_NAME), what))
 }
 
 /// That a table whose folder is named by its `size`, if it is, has as many bits or tiles.
@@ -443,10 +457,8 @@ pub(crate) fn check_size(
     if size.is_none_or(|size| size == found) {
         return Ok(());
     }
-    Err(TableError::Damaged {
-        file: files.place(MANIFEST_NAME),
-        what: format!("it is the manifest of a table of {found} {unit}"),
-    })
+    let what = format!("it is the manifest of a table of {found} {unit}");
+    Err(TableError::damaged(files.place(MANIFEST_NAME), what))
 }
 
 pub(crate) fn refused(file: PathBuf, error: FormatError) -> TableError {
@@ -456,9 +468,6 @@ pub(crate) fn refused(file: PathBuf, error: FormatError) -> TableError {
             found,
             known,
         } => TableError::Newer { file, found, known },
-        FormatError::Damaged(damage) => TableError::Damaged {
-            file,
-            what: damage.to_string(),
-        },
+        FormatError::Damaged(damage) => TableError::damaged(file, damage.to_string()),
     }
 }

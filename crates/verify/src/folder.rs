@@ -42,7 +42,7 @@ impl FolderLists {
             let what = format!(
                 "it has the SHA-256 {found}, and the first line of {SHA256SUMS_NAME} says otherwise: one of the two is not as it was"
             );
-            return Err(damaged(folder, what));
+            return Err(TableError::damaged(folder.join(MANIFEST_NAME), what));
         }
         Ok(FolderLists {
             manifest_sha256: found,
@@ -62,16 +62,8 @@ impl FolderLists {
         if AnyManifest::parse(&self.manifest).is_ok_and(|manifest| manifest == found) {
             return Ok(table);
         }
-        let what = "it changed while it was read".into();
-        Err(damaged(folder, what))
-    }
-}
-
-/// The manifest is damaged.
-fn damaged(folder: &Path, what: String) -> TableError {
-    TableError::Damaged {
-        file: folder.join(MANIFEST_NAME),
-        what,
+        let what = "it changed while it was read";
+        Err(TableError::damaged(folder.join(MANIFEST_NAME), what))
     }
 }
 
@@ -86,13 +78,10 @@ pub fn strangers<'a>(
     shards: impl Iterator<Item = &'a str>,
 ) -> Result<Vec<String>, TableError> {
     let known: BTreeSet<&str> = shards.chain([MANIFEST_NAME, SHA256SUMS_NAME]).collect();
-    let failed = |source| TableError::Io {
-        file: folder.to_owned(),
-        source,
-    };
+    let failed = TableError::io(folder);
     let mut strangers = BTreeSet::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
+    for entry in fs::read_dir(folder).map_err(&failed)? {
+        let name = entry.map_err(&failed)?.file_name();
         if name.to_str().is_none_or(|name| !known.contains(name)) {
             strangers.insert(name);
         }

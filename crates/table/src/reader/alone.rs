@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::cache::{CACHE_BYTES, Cache, FRAME_BYTES, FrameId};
 use super::files::read;
 use super::{TableError, refused};
-use crate::format::Damage;
 use crate::shard::{self, Index, ShardIndex, TRAILER_LENGTH};
 use crate::word::Word;
 
@@ -32,34 +31,28 @@ impl ShardFile {
     ///
     /// If the file cannot be read or is not a whole shard.
     pub fn open(path: &Path) -> Result<ShardFile, TableError> {
-        let failed = |source| TableError::Io {
-            file: path.to_owned(),
-            source,
-        };
-        let damaged = |what: &str| refused(path.to_owned(), Damage::new(what).into());
-        let (mut file, metadata) = chomp_durable_files::open(path).map_err(failed)?;
+        let failed = TableError::io(path);
+        let refused = |error| refused(path.to_owned(), error);
+        let (mut file, metadata) = chomp_durable_files::open(path).map_err(&failed)?;
         let length = metadata.len();
+        let mut read = |range| read(&mut file, range).map_err(&failed);
 
-        let header = read(&mut file, 0..length.min(shard::HEADER_LENGTH)).map_err(failed)?;
-        shard::HEADER
-            .read(&header)
-            .map_err(|error| refused(path.to_owned(), error))?;
-        let trailer = length.saturating_sub(TRAILER_LENGTH as u64)..length;
-        let trailer = read(&mut file, trailer).map_err(failed)?;
+        let header = read(0..length.min(shard::HEADER_LENGTH))?;
+        shard::HEADER.read(&header).map_err(refused)?;
+        let trailer = read(length.saturating_sub(TRAILER_LENGTH as u64)..length)?;
         let trailer = trailer
             .first_chunk()
-            .ok_or_else(|| damaged("it is cut short"))?;
+            .ok_or_else(|| TableError::damaged(path, "it is cut short"))?;
         let start = ShardIndex::start(trailer);
         if start > length || length - start > shard::INDEX_LENGTH_MAX {
-            return Err(damaged("it does not end with the index of a shard"));
+            let what = "it does not end with the index of a shard";
+            return Err(TableError::damaged(path, what));
         }
-        let index = read(&mut file, start..length).map_err(failed)?;
-        let index = ShardIndex::parse_alone(&index, start)
-            .map_err(|error| refused(path.to_owned(), error))?;
+        let index = ShardIndex::parse_alone(&read(start..length)?, start).map_err(refused)?;
         Ok(ShardFile {
             path: path.to_owned(),
             file: Mutex::new(file),
-            first: index.first().ok_or_else(|| damaged("it has no words"))?,
+            first: index.first().expect("an index has frames"),
             index,
             cache: Cache::of_frames(CACHE_BYTES),
         })
@@ -105,10 +98,7 @@ impl ShardFile {
         }
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = read(&mut file, self.index.location(frame));
-        let bytes = bytes.map_err(|source| TableError::Io {
-            file: self.path.clone(),
-            source,
-        })?;
+        let bytes = bytes.map_err(TableError::io(&self.path))?;
         drop(file);
         let words = self.index.decode_frame(frame, &bytes);
         let words = Arc::new(words.map_err(|error| refused(self.path.clone(), error))?);

@@ -65,7 +65,7 @@ impl Files for Folder {
             Ok(bytes)
         } else {
             let what = format!("it has more than {most} bytes");
-            Err(TableError::Damaged { file, what })
+            Err(TableError::damaged(file, what))
         }
     }
 
@@ -83,7 +83,7 @@ impl Files for Folder {
                 }
             };
             let bytes = read(handle, part.range.clone());
-            all.push(bytes.map_err(|source| TableError::Io { file, source })?);
+            all.push(bytes.map_err(TableError::io(&file))?);
         }
         Ok(all)
     }
@@ -100,18 +100,14 @@ const BOXES_MAX: usize = 64;
 ///
 /// If the directory or one of them cannot be read, or if there are more than 64, or one of more than 4 MiB.
 pub fn boxes(directory: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, TableError> {
-    let failed = |file: &Path| {
-        let file = file.to_owned();
-        |source| TableError::Io { file, source }
-    };
     let none = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
     let entries = match std::fs::read_dir(directory) {
         Err(error) if none.contains(&error.kind()) => return Ok(Vec::new()),
-        entries => entries.map_err(failed(directory))?,
+        entries => entries.map_err(TableError::io(directory))?,
     };
     let mut found = Vec::new();
     for entry in entries {
-        let name = entry.map_err(failed(directory))?.file_name();
+        let name = entry.map_err(TableError::io(directory))?.file_name();
         let name = name.to_str().unwrap_or_default();
         let inner = name.strip_prefix("box-");
         if inner
@@ -121,8 +117,8 @@ pub fn boxes(directory: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, TableError> {
             continue;
         }
         let file = directory.join(name);
-        let bytes =
-            chomp_durable_files::read_within(&file, BOX_BYTES_MAX).map_err(failed(&file))?;
+        let bytes = chomp_durable_files::read_within(&file, BOX_BYTES_MAX);
+        let bytes = bytes.map_err(TableError::io(&file))?;
         if bytes.len() as u64 > BOX_BYTES_MAX || found.len() == BOXES_MAX {
             let what = format!(
                 "it has more than {BOX_BYTES_MAX} bytes, or is one of more than {BOXES_MAX}"
@@ -151,29 +147,19 @@ fn open_whole(file: &Path, length: u64) -> Result<File, TableError> {
     if found == length {
         Ok(handle)
     } else {
-        Err(TableError::Damaged {
-            file: file.to_owned(),
-            what: format!("it has {found} bytes instead of {length}"),
-        })
+        let what = format!("it has {found} bytes instead of {length}");
+        Err(TableError::damaged(file, what))
     }
 }
 
 /// Why a file that belongs to a published table cannot be read: that it is not there, or is no file,
 /// is damage.
 fn not_opened(file: &Path, error: io::Error) -> TableError {
-    let file = file.to_owned();
     match Unfit::of(&error) {
-        Some(unfit) => TableError::Damaged {
-            file,
-            what: unfit.to_string(),
-        },
-        None if error.kind() == io::ErrorKind::NotFound => TableError::Damaged {
-            file,
-            what: "it is missing".into(),
-        },
-        None => TableError::Io {
-            file,
-            source: error,
-        },
+        Some(unfit) => TableError::damaged(file, unfit.to_string()),
+        None if error.kind() == io::ErrorKind::NotFound => {
+            TableError::damaged(file, "it is missing")
+        }
+        None => TableError::io(file)(error),
     }
 }
