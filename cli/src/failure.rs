@@ -15,7 +15,7 @@ use chomp_games::GameError;
 use chomp_grundy::BuildError;
 use chomp_plan::PlanError;
 use chomp_store::objects::OpenError;
-use chomp_store::{StorageError, StorageProblem, StoreError};
+use chomp_store::{FaultKind, StorageError, StoreError};
 use chomp_table::format::FormatError;
 use chomp_table::position::PositionError;
 use chomp_table::reader::TableError;
@@ -185,8 +185,8 @@ fn of_store(error: &StoreError) -> Option<Exit> {
 }
 
 fn of_storage(error: &StorageError) -> Option<Exit> {
-    match error.problem {
-        StorageProblem::Damaged => Some(Exit::Damaged),
-        _ => error.is_refusal().then_some(Exit::Refused),
+    if error.is(FaultKind::Damage) {
+        return Some(Exit::Damaged);
     }
+    error.is_refusal().then_some(Exit::Refused)
 }

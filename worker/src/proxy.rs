@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use chomp_proto::{EXPIRED_HEADER, OBJECTS_PATH, WORKER_HEADER};
 use chomp_store::objects::Operation;
-use chomp_store::{Key, Storage, StorageError, StorageProblem, part};
+use chomp_store::{FaultKind, Key, Storage, StorageError, StorageProblem, part};
 use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -113,7 +113,7 @@ impl Storage for ProxyStorage {
 }
 
 fn not_here(key: &Key, action: Operation) -> StorageError {
-    StorageError::new(StorageProblem::Failed, action, key, ProxyError::NotHere)
+    StorageError::new(FaultKind::Lasting, action, key, ProxyError::NotHere)
 }
 
 fn finish(
@@ -126,7 +126,7 @@ fn finish(
         Ok(StoreReply::Done(bytes)) => return Ok(bytes),
         Ok(StoreReply::NotFound) => said(StorageProblem::NotFound),
         Ok(StoreReply::AlreadyExists) => said(StorageProblem::AlreadyExists),
-        Err(error) => StorageError::new(StorageProblem::Failed, action, key, error),
+        Err(error) => StorageError::new(FaultKind::Lasting, action, key, error),
     })
 }
 

@@ -51,9 +51,7 @@ impl From<StorageError> for Trouble {
             None => match error.problem.fault() {
                 None | Some(FaultKind::Damage) => Trouble::failed(&error),
                 // The store has waited for faults that pass.
-                Some(FaultKind::Passing | FaultKind::Lasting | FaultKind::Unsure) => {
-                    Trouble::Store(error)
-                }
+                Some(_) => Trouble::Store(error),
             },
         }
     }

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::Response;
 use chomp_serve::ChunkBody;
 use chomp_serve::answer::problem;
-use chomp_store::{StorageError, StorageProblem};
+use chomp_store::{FaultKind, StorageError, StorageProblem};
 use chomp_table::format::describe;
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -108,11 +108,15 @@ pub(super) fn busy() -> Response {
 /// The storage failed.
 pub(super) fn failed(error: &StorageError) -> Response {
     let status = match error.problem {
-        StorageProblem::NotFound | StorageProblem::Damaged => StatusCode::NOT_FOUND,
+        StorageProblem::NotFound | StorageProblem::Fault(FaultKind::Damage) => {
+            StatusCode::NOT_FOUND
+        }
         StorageProblem::AlreadyExists => StatusCode::PRECONDITION_FAILED,
-        StorageProblem::Full => StatusCode::INSUFFICIENT_STORAGE,
-        StorageProblem::Away => StatusCode::SERVICE_UNAVAILABLE,
-        StorageProblem::Failed | StorageProblem::Unsure => StatusCode::INTERNAL_SERVER_ERROR,
+        StorageProblem::Fault(FaultKind::Full) => StatusCode::INSUFFICIENT_STORAGE,
+        StorageProblem::Fault(FaultKind::Passing) => StatusCode::SERVICE_UNAVAILABLE,
+        StorageProblem::Fault(FaultKind::Lasting | FaultKind::Unsure) => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     };
     problem(status, &describe(error))
 }

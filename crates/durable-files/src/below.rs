@@ -16,7 +16,7 @@ use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
-use crate::open::Unfit;
+use crate::open::{Unfit, regular};
 
 /// The rights of the group in a mode, and those of writing and of inheriting the group.
 const GROUP_FILE: u32 = 0o060;
@@ -28,30 +28,6 @@ const INHERIT_GROUP: u32 = 0o2000;
 #[derive(Debug)]
 pub struct Below {
     folder: File,
-    path: PathBuf,
-}
-
-/// The kind of file that a name in a folder stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
-    /// A regular file.
-    File,
-    /// A folder.
-    Folder,
-    /// A symbolic link.
-    Link,
-    /// A pipe, a socket or a device.
-    Other,
-}
-
-/// A link where a folder has to be.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "{} is a symbolic link, and below a table's directory none is followed: to have all of the table elsewhere, give \
-     `--table` or `--store` that place",
-    path.display()
-)]
-pub struct LinkedFolder {
     path: PathBuf,
 }
 
@@ -81,7 +57,7 @@ impl Below {
     ///
     /// # Errors
     ///
-    /// [`LinkedFolder`]; or what the system says.
+    /// If it is a link; or what the system says.
     pub fn folder(&self, name: &str) -> io::Result<Below> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let path = self.path.join(name);
@@ -90,17 +66,17 @@ impl Below {
                 folder: folder.into(),
                 path,
             }),
-            Err(Errno::ENOTDIR | Errno::ELOOP)
-                if self
-                    .look(name)
-                    .is_ok_and(|(kind, _)| kind == FileKind::Link) =>
-            {
-                Err(io::Error::new(
-                    ErrorKind::InvalidInput,
-                    LinkedFolder { path },
-                ))
-            }
-            Err(error) => Err(error.into()),
+            Err(error) => match self.look(name) {
+                Ok((Some(Unfit::Link), _)) => {
+                    let what = format!(
+                        "{} is a symbolic link, and below a table's directory none is followed: to have all of the \
+                         table elsewhere, give `--table` or `--store` that place",
+                        path.display()
+                    );
+                    Err(io::Error::new(ErrorKind::InvalidInput, what))
+                }
+                _ => Err(error.into()),
+            },
         }
     }
 
@@ -108,7 +84,7 @@ impl Below {
     ///
     /// # Errors
     ///
-    /// [`LinkedFolder`]; or the operating system's error.
+    /// If it is a link; or what the system says.
     pub fn make(&self, name: &str) -> io::Result<Below> {
         match mkdirat(&self.folder, name, Mode::from_bits_truncate(0o777)) {
             Ok(()) => {
@@ -153,24 +129,9 @@ impl Below {
             | OFlag::O_CLOEXEC
             | OFlag::O_NONBLOCK
             | OFlag::O_NOCTTY;
-        let file: File = match openat(&self.folder, name, flags, Mode::empty()) {
-            Ok(file) => file.into(),
-            // The system does not say that it was for a link or a socket.
-            Err(error @ (Errno::ELOOP | Errno::ENXIO | Errno::EOPNOTSUPP)) => {
-                let found = self.path.join(name).symlink_metadata();
-                let unfit = found.map(|found| Unfit::of_kind(found.file_type()));
-                return Err(match unfit {
-                    Ok(Some(unfit)) => unfit.into(),
-                    _ => error.into(),
-                });
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let metadata = file.metadata()?;
-        match Unfit::of_kind(metadata.file_type()) {
-            Some(unfit) => Err(unfit.into()),
-            None => Ok((file, metadata)),
-        }
+        let opened = openat(&self.folder, name, flags, Mode::empty());
+        let opened = opened.map(File::from).map_err(io::Error::from);
+        regular(opened, || Ok(self.stat(name)?.st_mode))
     }
 
     /// Makes a file, if there is nothing of that name.
@@ -206,15 +167,15 @@ impl Below {
         Ok(unlinkat(&self.folder, name, UnlinkatFlags::NoRemoveDir)?)
     }
 
-    /// The kind of file that a name stands for, and its size in bytes.
+    /// Why what has this name is no file, if it is none; and its size in bytes.
     ///
     /// # Errors
     ///
     /// The operating system's error.
-    pub fn look(&self, name: &str) -> io::Result<(FileKind, u64)> {
+    pub fn look(&self, name: &str) -> io::Result<(Option<Unfit>, u64)> {
         let found = self.stat(name)?;
         let size = u64::try_from(found.st_size).unwrap_or(0);
-        Ok((FileKind::of(&found), size))
+        Ok((Unfit::of_mode(found.st_mode), size))
     }
 
     /// Whether two names stand for one file.
@@ -258,16 +219,5 @@ impl Below {
     /// The operating system's error: then it is not known whether they are.
     pub fn sync(&self) -> io::Result<()> {
         self.folder.sync_all()
-    }
-}
-
-impl FileKind {
-    fn of(found: &FileStat) -> FileKind {
-        match found.st_mode & nix::libc::S_IFMT {
-            nix::libc::S_IFREG => FileKind::File,
-            nix::libc::S_IFDIR => FileKind::Folder,
-            nix::libc::S_IFLNK => FileKind::Link,
-            _ => FileKind::Other,
-        }
     }
 }

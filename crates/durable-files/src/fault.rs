@@ -3,7 +3,7 @@
 //! | kind | what follows |
 //! |---|---|
 //! | [`Passing`](FaultKind::Passing) | it is tried again, with pauses that grow, for some minutes; people are told when that begins and when it is over |
-//! | [`Lasting`](FaultKind::Lasting) | the command ends soon, with the first cause and what to do |
+//! | [`Full`](FaultKind::Full), [`Lasting`](FaultKind::Lasting) | the command ends soon, with the first cause and what to do |
 //! | [`Damage`](FaultKind::Damage) | the object is lost: its ranges are computed again, a checkpoint is passed over, and the job goes on |
 //! | [`Unsure`](FaultKind::Unsure) | nothing is acknowledged any more, and the process ends: the next one finds out what there is |
 //!
@@ -20,7 +20,9 @@ use crate::Unfit;
 pub enum FaultKind {
     /// It may be gone in a moment: no answer, a server that starts anew, a disk that does not respond.
     Passing,
-    /// It stays until a person mends it: no space, no permission, a wrong address.
+    /// There is no space, until a person frees some.
+    Full,
+    /// It stays until a person mends it: no permission, a wrong address.
     Lasting,
     /// What is there is not what was written.
     Damage,
@@ -35,11 +37,12 @@ impl FaultKind {
         if Unfit::of(error).is_some() {
             return FaultKind::Damage;
         }
-        if matches!(
-            error.kind(),
-            ErrorKind::TimedOut | ErrorKind::WouldBlock | ErrorKind::Interrupted
-        ) {
-            return FaultKind::Passing;
+        match error.kind() {
+            ErrorKind::TimedOut | ErrorKind::WouldBlock | ErrorKind::Interrupted => {
+                return FaultKind::Passing;
+            }
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => return FaultKind::Full,
+            _ => {}
         }
         match error.raw_os_error().map(Errno::from_raw) {
             Some(
@@ -67,16 +70,6 @@ impl FaultKind {
             _ => FaultKind::Lasting,
         }
     }
-
-    /// The kind of an HTTP answer that is no success. An object that is not there is for the caller to judge.
-    pub fn of_status(status: u16) -> FaultKind {
-        match status {
-            // No such method, no such version, no space.
-            501 | 505 | 507 => FaultKind::Lasting,
-            408 | 425 | 429 | 500..=599 => FaultKind::Passing,
-            _ => FaultKind::Lasting,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -85,35 +78,22 @@ mod tests {
 
     #[test]
     fn each_error_has_a_kind() {
-        let of = |errno: Errno| FaultKind::of(&io::Error::from(errno));
-        for errno in [
-            Errno::EIO,
-            Errno::ESTALE,
-            Errno::EMFILE,
-            Errno::ETIMEDOUT,
-            Errno::EINTR,
+        use FaultKind::{Damage, Full, Lasting, Passing};
+        for (errno, kind) in [
+            (Errno::EIO, Passing),
+            (Errno::ESTALE, Passing),
+            (Errno::EMFILE, Passing),
+            (Errno::ETIMEDOUT, Passing),
+            (Errno::EINTR, Passing),
+            (Errno::ENOSPC, Full),
+            (Errno::EDQUOT, Full),
+            (Errno::EACCES, Lasting),
+            (Errno::EROFS, Lasting),
+            (Errno::EPERM, Lasting),
+            (Errno::EFBIG, Lasting),
         ] {
-            assert_eq!(of(errno), FaultKind::Passing, "{errno}");
+            assert_eq!(FaultKind::of(&errno.into()), kind, "{errno}");
         }
-        for errno in [
-            Errno::ENOSPC,
-            Errno::EDQUOT,
-            Errno::EACCES,
-            Errno::EROFS,
-            Errno::EPERM,
-        ] {
-            assert_eq!(of(errno), FaultKind::Lasting, "{errno}");
-        }
-        assert_eq!(FaultKind::of(&Unfit::Pipe.into()), FaultKind::Damage);
-        for (status, fault) in [
-            (403, FaultKind::Lasting),
-            (404, FaultKind::Lasting),
-            (429, FaultKind::Passing),
-            (500, FaultKind::Passing),
-            (503, FaultKind::Passing),
-            (507, FaultKind::Lasting),
-        ] {
-            assert_eq!(FaultKind::of_status(status), fault, "{status}");
-        }
+        assert_eq!(FaultKind::of(&Unfit::Pipe.into()), Damage);
     }
 }

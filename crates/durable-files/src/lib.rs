@@ -30,7 +30,7 @@ mod open;
 #[cfg(test)]
 mod tests;
 
-pub use below::{Below, FileKind, LinkedFolder};
+pub use below::Below;
 pub use fault::FaultKind;
 pub use lock::{Claim, Lock};
 pub use new::{

@@ -95,7 +95,7 @@ impl Write for NewFile {
 /// Fails if a file `path` cannot take the place of what is there.
 pub(crate) fn check_place(path: &Path, replace: bool) -> Result<(), FileError> {
     match path.symlink_metadata() {
-        Ok(found) => match Unfit::of_kind(found.file_type()) {
+        Ok(found) => match Unfit::of_mode(found.mode()) {
             Some(unfit) => Err(failed("write", path)(unfit.into())),
             None if replace => Ok(()),
             None => {

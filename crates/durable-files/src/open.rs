@@ -3,48 +3,39 @@
 //! A name in a table's folder may stand for anything: a link to a secret of whoever reads it, or a pipe from which
 //! nothing ever comes. Here only regular files are opened, without waiting.
 
-use std::fmt;
-use std::fs::{self, File, FileType, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::fcntl::OFlag;
+use nix::libc;
 
 /// Why something is not used as a file. An [`io::Error`] made of it has the same text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// A symbolic link.
+    #[error("it is a symbolic link, and not a file")]
     Link,
     /// A folder.
+    #[error("it is a folder, and not a file")]
     Folder,
     /// A named pipe.
+    #[error("it is a pipe, and not a file")]
     Pipe,
     /// A socket.
+    #[error("it is a socket, and not a file")]
     Socket,
     /// A device.
+    #[error("it is a device, and not a file")]
     Device,
     /// A file that has another name too, and so may be one from elsewhere.
+    #[error("it has another name too (a hard link)")]
     OtherNames,
     /// A file of another user.
+    #[error("it belongs to another user")]
     OtherOwner,
 }
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Unfit::Link => "it is a symbolic link, and not a file",
-            Unfit::Folder => "it is a folder, and not a file",
-            Unfit::Pipe => "it is a pipe, and not a file",
-            Unfit::Socket => "it is a socket, and not a file",
-            Unfit::Device => "it is a device, and not a file",
-            Unfit::OtherNames => "it has another name too (a hard link)",
-            Unfit::OtherOwner => "it belongs to another user",
-        })
-    }
-}
-
-impl std::error::Error for Unfit {}
 
 impl From<Unfit> for io::Error {
     fn from(unfit: Unfit) -> io::Error {
@@ -62,13 +53,14 @@ impl Unfit {
         error.get_ref()?.downcast_ref().copied()
     }
 
-    pub(crate) fn of_kind(kind: FileType) -> Option<Unfit> {
-        match kind {
-            kind if kind.is_file() => None,
-            kind if kind.is_symlink() => Some(Unfit::Link),
-            kind if kind.is_dir() => Some(Unfit::Folder),
-            kind if kind.is_fifo() => Some(Unfit::Pipe),
-            kind if kind.is_socket() => Some(Unfit::Socket),
+    /// Why what has this mode is no file, if it is none.
+    pub(crate) fn of_mode(mode: u32) -> Option<Unfit> {
+        match mode & libc::S_IFMT {
+            libc::S_IFREG => None,
+            libc::S_IFLNK => Some(Unfit::Link),
+            libc::S_IFDIR => Some(Unfit::Folder),
+            libc::S_IFIFO => Some(Unfit::Pipe),
+            libc::S_IFSOCK => Some(Unfit::Socket),
             _ => Some(Unfit::Device),
         }
     }
@@ -163,24 +155,29 @@ pub(crate) fn open_as(
     if links == Links::Refused {
         flags |= OFlag::O_NOFOLLOW;
     }
-    match options.custom_flags(flags.bits()).open(path) {
-        Ok(file) => {
-            let metadata = file.metadata()?;
-            match Unfit::of_kind(metadata.file_type()) {
-                Some(unfit) => Err(unfit.into()),
-                None => Ok((file, metadata)),
-            }
-        }
-        // The system does not say that it was for a link or a socket.
-        Err(error) => {
-            let found = match links {
-                Links::Followed => fs::metadata(path),
-                Links::Refused => fs::symlink_metadata(path),
-            };
-            match found.map(|found| Unfit::of_kind(found.file_type())) {
-                Ok(Some(unfit)) => Err(unfit.into()),
-                _ => Err(error),
-            }
-        }
+    let opened = options.custom_flags(flags.bits()).open(path);
+    regular(opened, || {
+        let found = match links {
+            Links::Followed => fs::metadata(path),
+            Links::Refused => fs::symlink_metadata(path),
+        };
+        Ok(found?.mode())
+    })
+}
+
+/// What was opened, if it is a regular file. The system does not say that it was for a link or a socket that it opened
+/// nothing: the mode of what is there does.
+pub(crate) fn regular(
+    opened: io::Result<File>,
+    mode: impl FnOnce() -> io::Result<u32>,
+) -> io::Result<(File, Metadata)> {
+    let file = opened.map_err(|error| match mode().map(Unfit::of_mode) {
+        Ok(Some(unfit)) => unfit.into(),
+        _ => error,
+    })?;
+    let metadata = file.metadata()?;
+    match Unfit::of_mode(metadata.mode()) {
+        Some(unfit) => Err(unfit.into()),
+        None => Ok((file, metadata)),
     }
 }

@@ -63,12 +63,14 @@ fn plant(folder: &Path, foreign: &Path) -> Vec<(PathBuf, Unfit)> {
 fn nothing_but_files_is_opened_and_nothing_waited_for() {
     let (_home, folder, foreign) = place();
     for (path, unfit) in plant(&folder, &foreign) {
-        let error = open_within(&path).unwrap_err();
-        assert_eq!(Unfit::of(&error), Some(unfit), "{error}");
-        let error = read_within(&path, 9).unwrap_err();
-        assert_eq!(Unfit::of(&error), Some(unfit), "{error}");
-        let error = open_to_append(&path).unwrap_err();
-        assert_eq!(Unfit::of(&error), Some(unfit), "{error}");
+        for opened in [
+            open_within(&path).map(drop),
+            read_within(&path, 9).map(drop),
+            open_to_append(&path).map(drop),
+        ] {
+            let error = opened.unwrap_err();
+            assert_eq!(Unfit::of(&error), Some(unfit), "{error}");
+        }
         let error = Lock::acquire(&path).unwrap_err();
         let text = format!("{error:?}");
         assert!(text.contains(&format!("{unfit:?}")), "{text}");

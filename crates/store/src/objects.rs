@@ -168,16 +168,9 @@ pub enum StorageProblem {
     NotFound,
     /// The key has another object already.
     AlreadyExists,
-    /// The storage did not do it for as long as it is waited for. Whether a creation or removal took place is not known.
-    Away,
-    /// There is no room: free some and run again.
-    Full,
-    /// Anything else that only a person mends.
-    Failed,
-    /// The object is lost: it cannot be read though others can be, or something that is no file has its name.
-    Damaged,
-    /// It is not known what the disk holds: whoever writes ends, and finds out at its next start.
-    Unsure,
+    /// It is a fault. If that passes, whether a creation or removal took place is not known. If it is damage, the object is
+    /// lost: it cannot be read though others can be, or something that is no file has its name.
+    Fault(FaultKind),
 }
 
 impl StorageProblem {
@@ -185,11 +178,14 @@ impl StorageProblem {
     pub fn fault(self) -> Option<FaultKind> {
         match self {
             StorageProblem::NotFound | StorageProblem::AlreadyExists => None,
-            StorageProblem::Away => Some(FaultKind::Passing),
-            StorageProblem::Full | StorageProblem::Failed => Some(FaultKind::Lasting),
-            StorageProblem::Damaged => Some(FaultKind::Damage),
-            StorageProblem::Unsure => Some(FaultKind::Unsure),
+            StorageProblem::Fault(kind) => Some(kind),
         }
+    }
+}
+
+impl From<FaultKind> for StorageProblem {
+    fn from(kind: FaultKind) -> StorageProblem {
+        StorageProblem::Fault(kind)
     }
 }
 
@@ -198,46 +194,43 @@ impl fmt::Display for StorageProblem {
         f.write_str(match self {
             StorageProblem::NotFound => ": it does not exist",
             StorageProblem::AlreadyExists => ": it exists already",
-            StorageProblem::Full => ": no space left; free some and run again",
-            StorageProblem::Away | StorageProblem::Failed | StorageProblem::Damaged => "",
-            StorageProblem::Unsure => {
+            StorageProblem::Fault(FaultKind::Full) => ": no space left; free some and run again",
+            StorageProblem::Fault(FaultKind::Unsure) => {
                 ": a sync failed, so nobody knows what the disk holds; run again, which finds out"
             }
+            StorageProblem::Fault(_) => "",
         })
     }
 }
 
-/// A folder has more objects than anybody should list.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "it has more than {0} objects, more than a job makes: somebody else writes there. Remove what no job has written, or \
-     use another place"
-)]
-struct TooMany(usize);
-
 impl StorageError {
     /// The failure of `action` on the object `key`.
     pub fn new(
-        problem: StorageProblem,
+        problem: impl Into<StorageProblem>,
         action: Operation,
         key: &Key,
         source: impl Into<Cause>,
     ) -> StorageError {
         StorageError {
-            problem,
+            problem: problem.into(),
             action,
             key: key.clone(),
             source: source.into(),
         }
     }
 
+    /// The failure to list a folder that has more objects than anybody should list.
     fn too_many(folder: &Key, most: usize) -> StorageError {
-        StorageError::new(
-            StorageProblem::Failed,
-            Operation::List,
-            folder,
-            TooMany(most),
-        )
+        let what = format!(
+            "it has more than {most} objects, more than a job makes: somebody else writes there. Remove what no job has \
+             written, or use another place"
+        );
+        StorageError::new(FaultKind::Lasting, Operation::List, folder, what)
+    }
+
+    /// Whether it is a fault of this kind.
+    pub fn is(&self, fault: FaultKind) -> bool {
+        self.problem == StorageProblem::Fault(fault)
     }
 
     /// Whether the store does not accept the caller's credentials or rights, or has no such bucket. Waiting does not

@@ -19,9 +19,9 @@ use chomp_table::head::HEAD_BITS_MAX;
 use chomp_table::range::{losing_max, max_record_len};
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
-use crate::StoreError;
 use crate::keys::PartName;
 use crate::objects::{Storage, StorageError, StorageProblem};
+use crate::{FaultKind, StoreError};
 
 /// The most ranges that a part may have.
 pub const RANGES_MAX: usize = 1 << 12;
@@ -220,16 +220,11 @@ fn check(
         key: place.part().key(),
         what,
     };
-    let record = match read {
-        Ok(record) => record,
-        Err(error) if error.problem == StorageProblem::NotFound => {
-            return Err(lost("it does not exist".to_owned()));
-        }
-        Err(error) if error.problem == StorageProblem::Damaged => {
-            return Err(lost(error.source.to_string()));
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let record = read.map_err(|error| match error.problem {
+        StorageProblem::NotFound => lost("it does not exist".to_owned()),
+        StorageProblem::Fault(FaultKind::Damage) => lost(error.source.to_string()),
+        _ => error.into(),
+    })?;
     let found = Digest::of(&record);
     if found != place.digest {
         let what = format!("it has the digest {found} instead of {}", place.digest);

@@ -5,9 +5,9 @@ use bytes::Bytes;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, folder_name};
 use chomp_table::reader::ShardFileInfo;
 
-use crate::StoreError;
 use crate::keys;
 use crate::objects::{Key, KeyError, Storage, StorageProblem};
+use crate::{FaultKind, StoreError};
 
 /// The key of an object of the published table in `folder`.
 ///
@@ -63,15 +63,10 @@ pub async fn read(
     let key = key(&folder_name(bits), &file.name).expect("the name of a shard");
     match storage.read_at(&key, 0..file.bytes.saturating_add(1)).await {
         Ok(bytes) => Ok(Some(bytes)),
-        Err(error)
-            if matches!(
-                error.problem,
-                StorageProblem::NotFound | StorageProblem::Damaged
-            ) =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
+        Err(error) => match error.problem {
+            StorageProblem::NotFound | StorageProblem::Fault(FaultKind::Damage) => Ok(None),
+            _ => Err(error.into()),
+        },
     }
 }
 

@@ -6,7 +6,8 @@ use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, complete_request, lease_reply};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_store::{
-    Entry, Finders, Key, PartName, Placed, Storage, StorageProblem, StoreError, published,
+    Entry, FaultKind, Finders, Key, PartName, Placed, Storage, StorageProblem, StoreError,
+    published,
 };
 use chomp_table::manifest::folder_name;
 use chomp_table::{Digest, Head, RangeSummary};
@@ -332,7 +333,7 @@ impl Fake {
             Err(StoreError::Storage(error)) if error.problem == StorageProblem::AlreadyExists => {
                 StatusCode::PRECONDITION_FAILED
             }
-            Err(StoreError::Storage(error)) if error.problem == StorageProblem::Full => {
+            Err(StoreError::Storage(error)) if error.is(FaultKind::Full) => {
                 StatusCode::INSUFFICIENT_STORAGE
             }
             Err(error) => panic!("{error}"),

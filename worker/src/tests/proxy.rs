@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chomp_store::objects::{Operation, SimulatedStorage};
 use chomp_store::part::BYTES_MAX;
-use chomp_store::{Key, Storage, StorageProblem};
+use chomp_store::{FaultKind, Key, Storage, StorageProblem};
 use chomp_table::format::describe;
 use tonic::Status;
 
@@ -101,7 +101,7 @@ async fn objects_are_created_once_and_read() {
     let deleted = proxy.delete(&[part(0)]).await.unwrap_err();
     assert_eq!(
         [listed, deleted].map(|error| error.problem),
-        [StorageProblem::Failed; 2]
+        [StorageProblem::Fault(FaultKind::Lasting); 2]
     );
     assert!(fake.state().authorized);
 }
@@ -111,7 +111,7 @@ async fn what_is_not_allowed_is_said() {
     let fake = Fake::new(|_, _| Act::Go);
     let proxy = proxy(&fake).await;
     let error = proxy.create(&part(77), Bytes::new()).await.unwrap_err();
-    assert_eq!(error.problem, StorageProblem::Failed, "{error:?}");
+    assert!(error.is(FaultKind::Lasting), "{error:?}");
     let error = error.source.downcast_ref::<ClientError>();
     assert!(
         matches!(error, Some(ClientError::Unfit { reason, .. }) if reason.contains("403")),

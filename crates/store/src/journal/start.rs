@@ -9,10 +9,10 @@ use chomp_table::manifest::SHARDS_MAX;
 
 use super::Since;
 use super::format::{CHECKPOINT, RANGE_ENTRY, SEGMENT, decode, read_segment};
-use crate::StoreError;
 use crate::keys::{self, PartName};
 use crate::ledger::Ledger;
 use crate::objects::{Key, Storage, StorageError, StorageProblem};
+use crate::{FaultKind, StoreError};
 
 /// The most bytes of a segment, and of a checkpoint: one with all ranges and all shards that there can be, each with an
 /// entry of its own.
@@ -156,7 +156,9 @@ pub(super) async fn begin(
             read => return read,
         }
     }
-    first(storage).await
+    let key = keys::segment(0);
+    let bytes = read_small(storage, &key).await?;
+    decode(SEGMENT, &bytes, 0).map_err(|wrong| wrong.at(&key))
 }
 
 /// Refuses the working files of chomp 0.1, unless they are what it leaves when a table is finished.
@@ -168,13 +170,6 @@ async fn refuse_old(storage: &dyn Storage) -> Result<(), StoreError> {
         Some((key, _)) if PartName::of(&key).is_none() => Err(StoreError::Older { key }),
         _ => Ok(()),
     }
-}
-
-/// The ledger after segment 0.
-async fn first(storage: &dyn Storage) -> Result<Ledger, StoreError> {
-    let key = keys::segment(0);
-    let bytes = read_small(storage, &key).await?;
-    decode(SEGMENT, &bytes, 0).map_err(|wrong| wrong.at(&key))
 }
 
 async fn read_checkpoint(storage: &dyn Storage, number: u64) -> Result<Ledger, StoreError> {
@@ -199,7 +194,9 @@ pub(super) async fn read_small(storage: &dyn Storage, key: &Key) -> Result<Bytes
 async fn read_within(storage: &dyn Storage, key: &Key, most: u64) -> Result<Bytes, StoreError> {
     let read = storage.read_at(key, 0..most + 1).await;
     let bytes = read.map_err(|error| match error.problem {
-        StorageProblem::Damaged => StoreError::damaged(key, error.source.to_string()),
+        StorageProblem::Fault(FaultKind::Damage) => {
+            StoreError::damaged(key, error.source.to_string())
+        }
         _ => error.into(),
     })?;
     if bytes.len() as u64 > most {

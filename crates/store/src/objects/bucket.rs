@@ -29,11 +29,11 @@ use object_store::{
 
 use self::client::ClientConnector;
 pub(super) use self::failure::is_refusal;
-use self::failure::{advice, failure, is_unknown, said};
+use self::failure::{failure, is_unknown};
 use super::address::{Bucket, Service};
 use super::lock::OpenError;
 use super::patience::StoragePatience;
-use super::{Key, LISTED_MAX, Operation, Storage, StorageError, StorageProblem};
+use super::{FaultKind, Key, LISTED_MAX, Operation, Storage, StorageError, StorageProblem};
 
 /// How long requests are repeated.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -275,7 +275,7 @@ impl BucketStorage {
             Ok(_) => Err(error),
             // The server answers so too while another creation is under way that then fails.
             Err(Error::NotFound { .. }) => Err(StorageError {
-                problem: StorageProblem::Away,
+                problem: FaultKind::Passing.into(),
                 ..error
             }),
             Err(unread) => Err(failure(key, Operation::Create, unread)),
@@ -372,15 +372,6 @@ async fn take(answer: GetResult, most: u64) -> Result<Bytes, Error> {
         }
     }
     Ok(bytes.freeze())
-}
-
-/// Turns the failure of a first request into one that tells what to do about the bucket.
-fn unusable(bucket: &Bucket, error: StorageError) -> OpenError {
-    OpenError::Bucket {
-        bucket: bucket.to_string(),
-        what: advice(&error).to_owned(),
-        source: Some(said(error)),
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //!   synced: when it is made, or by [`LocalStorage::open`] when it is found.
 //! * After a failed sync the system may say that all is well though the disk lacks what was written. So a file that was
 //!   not synced is removed, and another one gets its bytes. After the failed sync of a folder nothing is written any
-//!   more: [`StorageProblem::Unsure`].
+//!   more: [`FaultKind::Unsure`].
 //! * An object may have a name that is not yet durable. [`LocalStorage::open`] syncs it before anybody relies on the
 //!   object.
 //! * A file may have kept its first name. [`LocalStorage::open`] removes it where the owner of the table alone writes.
@@ -31,13 +31,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use chomp_durable_files::{Below, FileError, FileKind, failed};
+use chomp_durable_files::{Below, FaultKind, FileError, Unfit, failed};
 use chomp_table::reader::TableName;
 use futures_util::{StreamExt, stream};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
-use self::files::{FileFailure, names, remove_unfinished, sync_all};
+use self::files::{FileFailure, folders, if_there, remove_unfinished, sync_all};
 use super::lock::{OpenError, TableLock};
 use super::patience::StoragePatience;
 use super::{Key, LISTED_MAX, Operation, READS_MAX, Storage, StorageError, StorageProblem};
@@ -93,25 +93,18 @@ impl LocalStorage {
         let root = absolute(lock.directory())?;
         let below = Below::open(&root).map_err(failed("open", &root))?;
         let mut known = BTreeSet::new();
-        for name in names(&below)? {
-            // Anything else there is not ours: it is left alone.
-            if name != "work" && TableName::of(&name).is_none() {
-                continue;
-            }
-            let path = root.join(&name);
-            match below.look(&name).map_err(failed("look at", &path))? {
-                (FileKind::Link, _) if name == "work" => {}
-                (FileKind::Folder, _) => {}
-                _ => continue,
-            }
-            let folder = below.folder(&name).map_err(failed("open", &path))?;
-            sync_all(&folder, &name, &mut known)?;
+        if let Ok((Some(Unfit::Link), _)) = below.look("work") {
+            let path = root.join("work");
+            below.folder("work").map_err(failed("open", &path))?;
         }
-        for folder in ["journal", "checkpoints"] {
-            if known.contains(&format!("work/{folder}")) {
-                let path = root.join("work").join(folder);
-                let found = below.folder("work").and_then(|work| work.folder(folder));
-                remove_unfinished(&found.map_err(failed("open", &path))?)?;
+        // Anything else there is not ours: it is left alone.
+        for (name, folder) in folders(&below, is_ours)? {
+            sync_all(&folder, &name, &mut known)?;
+            if name == "work" {
+                let of_owner = |name: &str| ["journal", "checkpoints"].contains(&name);
+                for (_, folder) in folders(&folder, of_owner)? {
+                    remove_unfinished(&folder)?;
+                }
             }
         }
         below.sync().map_err(failed("sync", &root))?;
@@ -173,11 +166,6 @@ impl LocalStorage {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an object is not waited for any longer, in a call that began then.
-    fn is_late(&self, key: &Key, begin: Instant) -> bool {
-        begin.elapsed() >= UNREADABLE || self.unreadable().contains(key)
-    }
-
     /// Does work that blocks: on another thread, if the caller's serves other tasks too.
     async fn run<T: Send + 'static>(
         &self,
@@ -200,6 +188,26 @@ impl LocalStorage {
     ) -> Result<T, StorageError> {
         self.patience.keep_trying(|| self.run(work.clone())).await
     }
+
+    /// Does work on an object as [`Self::try_to`] does. It hears whether the object is not waited for any longer.
+    async fn try_with<T: Send + 'static>(
+        &self,
+        key: &Key,
+        work: impl Fn(&Directory, &Key, bool) -> Result<T, StorageError> + Clone + Send + 'static,
+    ) -> Result<T, StorageError> {
+        let begin = Instant::now();
+        let attempt = || {
+            let (key, work) = (key.clone(), work.clone());
+            let is_late = begin.elapsed() >= UNREADABLE || self.unreadable().contains(&key);
+            self.run(move |directory| work(directory, &key, is_late))
+        };
+        self.patience.keep_trying(attempt).await
+    }
+}
+
+/// Whether a folder of this name in the directory is that of the work or of a table.
+fn is_ours(name: &str) -> bool {
+    name == "work" || TableName::of(name).is_some()
 }
 
 fn absolute(directory: &Path) -> Result<PathBuf, FileError> {
@@ -249,50 +257,36 @@ impl Directory {
         action: Operation,
         write: impl FnOnce() -> Result<(), FileFailure>,
     ) -> Result<(), StorageError> {
+        let fail = |fault, why| Err(StorageError::new(fault, action, key, why));
         if !self.writable {
-            return Err(StorageError::new(
-                StorageProblem::Failed,
-                action,
-                key,
-                NOT_OURS,
-            ));
+            return fail(FaultKind::Lasting, NOT_OURS);
         }
         if self.unsure.load(Ordering::SeqCst) {
-            return Err(StorageError::new(
-                StorageProblem::Unsure,
-                action,
-                key,
-                UNSURE,
-            ));
+            return fail(FaultKind::Unsure, UNSURE);
         }
         let done = write().map_err(|failure| failure.of(action, key));
-        if matches!(&done, Err(error) if error.problem == StorageProblem::Unsure) {
+        if matches!(&done, Err(error) if error.is(FaultKind::Unsure)) {
             self.unsure.store(true, Ordering::SeqCst);
         }
         done
     }
 
-    fn create(&self, key: &Key, bytes: &[u8]) -> Result<(), StorageError> {
-        self.write(key, Operation::Create, || {
+    /// Creates an object. After a while of failures, which is late, they may come from an object of that name which cannot
+    /// be read, while others can.
+    fn create(&self, key: &Key, bytes: &[u8], is_late: bool) -> Result<(), StorageError> {
+        let created = self.write(key, Operation::Create, || {
             let (folder, name) = self.make_folder(key)?;
             files::create(&folder, name, bytes)
-        })
-    }
-
-    /// Creates an object after a while of failures. They may come from an object of that name which cannot be read,
-    /// while others can.
-    fn create_late(&self, key: &Key, bytes: &[u8]) -> Result<(), StorageError> {
-        self.create(key, bytes).map_err(|error| {
-            let there = self.read_late(key, 0..1).err();
-            match there.map(|there| there.problem) {
-                Some(StorageProblem::Damaged) if error.problem == StorageProblem::Away => {
-                    StorageError {
-                        problem: StorageProblem::AlreadyExists,
-                        ..error
-                    }
-                }
-                _ => error,
+        });
+        created.map_err(|mut error| {
+            let is_damaged = |there: StorageError| there.is(FaultKind::Damage);
+            if is_late
+                && error.is(FaultKind::Passing)
+                && self.read(key, 0..1, true).is_err_and(is_damaged)
+            {
+                error.problem = StorageProblem::AlreadyExists;
             }
+            error
         })
     }
 
@@ -304,12 +298,8 @@ impl Directory {
                     folder.remove(name)?;
                     Ok(folder)
                 });
-                match removed.map_err(FileFailure::of_existing) {
-                    Err(failure) if failure.problem == StorageProblem::NotFound => {}
-                    folder => {
-                        let folder = folder?;
-                        changed.insert(folder.path().to_owned(), (folder, key));
-                    }
+                if let Some(folder) = if_there(removed)? {
+                    changed.insert(folder.path().to_owned(), (folder, key));
                 }
                 Ok(())
             })?;
@@ -322,27 +312,25 @@ impl Directory {
         Ok(())
     }
 
-    fn read(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+    /// Reads an object. If it could not be read for a while, which is late, and others can be, it is damaged.
+    fn read(&self, key: &Key, range: Range<u64>, is_late: bool) -> Result<Bytes, StorageError> {
         let folder = self.folder(key).map_err(FileFailure::of_existing);
         let read = folder.and_then(|(folder, name)| files::read(&folder, name, range));
-        read.map_err(|failure| failure.of(Operation::Read, key))
+        read.map_err(|failure| {
+            let mut error = failure.of(Operation::Read, key);
+            if is_late && error.is(FaultKind::Passing) && self.reads_others(key) {
+                error.problem = FaultKind::Damage.into();
+            }
+            error
+        })
     }
 
-    /// Reads an object that could not be read for a while. If others can be read, it is damaged.
-    fn read_late(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
-        self.read(key, range).map_err(|error| {
-            let segments = Key::new("work/journal/segment").expect("letters are a key");
-            let others = [key, &segments].into_iter().any(|key| {
-                let folder = self.folder(key);
-                folder.is_ok_and(|(folder, name)| files::is_other_read(&folder, name))
-            });
-            match error.problem {
-                StorageProblem::Away if others => StorageError {
-                    problem: StorageProblem::Damaged,
-                    ..error
-                },
-                _ => error,
-            }
+    /// Whether an object beside this one, or a segment of the journal, can be read.
+    fn reads_others(&self, key: &Key) -> bool {
+        let segments = Key::new("work/journal/segment").expect("letters are a key");
+        [key, &segments].into_iter().any(|key| {
+            let folder = self.folder(key);
+            folder.is_ok_and(|(folder, name)| files::is_other_read(&folder, name))
         })
     }
 
@@ -354,10 +342,7 @@ impl Directory {
             .and_then(|(above, name)| above.folder(name));
         let listed = folder
             .and_then(|folder| files::list(&folder, prefix.as_str(), &mut left, &mut objects));
-        match listed.map_err(FileFailure::of_existing) {
-            Err(failure) if failure.problem == StorageProblem::NotFound => {}
-            listed => listed.map_err(|failure| failure.of(Operation::List, prefix))?,
-        }
+        if_there(listed).map_err(|failure| failure.of(Operation::List, prefix))?;
         if left.is_none() {
             return Err(StorageError::too_many(prefix, self.listed_max));
         }
@@ -379,16 +364,8 @@ impl Directory {
 
     fn tidy(&self) -> Result<(), FileError> {
         let below = Below::open(&self.root).map_err(failed("open", &self.root))?;
-        for name in names(&below)? {
-            let path = self.root.join(&name);
-            let is_ours = name == "work" || TableName::of(&name).is_some();
-            if is_ours
-                && below
-                    .look(&name)
-                    .is_ok_and(|(kind, _)| kind == FileKind::Folder)
-            {
-                remove_unfinished(&below.folder(&name).map_err(failed("open", &path))?)?;
-            }
+        for (_, folder) in folders(&below, is_ours)? {
+            remove_unfinished(&folder)?;
         }
         Ok(())
     }
@@ -397,19 +374,9 @@ impl Directory {
 #[async_trait]
 impl Storage for LocalStorage {
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
-        let begin = Instant::now();
-        let attempt = || {
-            let (key, bytes) = (key.clone(), bytes.clone());
-            let is_late = self.is_late(&key, begin);
-            self.run(move |directory| {
-                if is_late {
-                    directory.create_late(&key, &bytes)
-                } else {
-                    directory.create(&key, &bytes)
-                }
-            })
-        };
-        self.patience.keep_trying(attempt).await
+        let create =
+            move |directory: &Directory, key: &Key, is_late| directory.create(key, &bytes, is_late);
+        self.try_with(key, create).await
     }
 
     async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
@@ -417,26 +384,15 @@ impl Storage for LocalStorage {
     }
 
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
-        let begin = Instant::now();
-        let attempt = || {
-            let (key, range) = (key.clone(), range.clone());
-            let is_late = self.is_late(&key, begin);
-            self.run(move |directory| {
-                if is_late {
-                    directory.read_late(&key, range)
-                } else {
-                    directory.read(&key, range)
-                }
-            })
+        let read = move |directory: &Directory, key: &Key, is_late| {
+            directory.read(key, range.clone(), is_late)
         };
-        let read = self.patience.keep_trying(attempt).await;
+        let read = self.try_with(key, read).await;
         match &read {
-            Err(error) if error.problem == StorageProblem::Damaged => {
+            Err(error) if error.is(FaultKind::Damage) => {
                 self.unreadable().insert(key.clone());
             }
-            Ok(_) => {
-                self.unreadable().remove(key);
-            }
+            Ok(_) => drop(self.unreadable().remove(key)),
             Err(_) => {}
         }
         read
@@ -447,14 +403,14 @@ impl Storage for LocalStorage {
             let parts = parts.to_vec();
             self.run(move |directory| {
                 let parts = parts.into_iter();
-                let reads = parts.map(|(key, range)| directory.read(&key, range));
+                let reads = parts.map(|(key, range)| directory.read(&key, range, false));
                 reads.collect::<Vec<_>>()
             })
         });
         let reads = stream::iter(reads.collect::<Vec<_>>());
         let mut reads = reads.buffered(READS_MAX / READS_AT_ONCE).concat().await;
         for ((key, range), read) in parts.iter().zip(&mut reads) {
-            if matches!(read, Err(error) if error.problem == StorageProblem::Away) {
+            if matches!(read, Err(error) if error.is(FaultKind::Passing)) {
                 *read = self.read_at(key, range.clone()).await;
             }
         }
@@ -494,7 +450,7 @@ impl Storage for LocalStorage {
         let tidied = self.run(Directory::tidy).await;
         tidied.map_err(|source| {
             let work = Key::new("work").expect("letters are a key");
-            StorageError::new(StorageProblem::Failed, Operation::Delete, &work, source)
+            StorageError::new(FaultKind::Lasting, Operation::Delete, &work, source)
         })
     }
 }

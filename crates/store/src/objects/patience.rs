@@ -10,7 +10,7 @@ use chomp_table::format::describe;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::{StorageError, StorageProblem};
+use super::{FaultKind, StorageError};
 
 /// The first pause before something is tried again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(8));
@@ -72,7 +72,7 @@ impl StoragePatience {
         })
     }
 
-    /// Makes attempts until one ends otherwise than with [`StorageProblem::Away`], or patience ends.
+    /// Makes attempts until one ends otherwise than with [`FaultKind::Passing`], or patience ends.
     pub(super) async fn keep_trying<T, F>(
         &self,
         mut attempt: impl FnMut() -> F,
@@ -89,7 +89,7 @@ impl StoragePatience {
         let mut pause = PAUSES.0;
         loop {
             let error = match request.watch(attempt()).await {
-                Err(error) if error.problem == StorageProblem::Away => error,
+                Err(error) if error.is(FaultKind::Passing) => error,
                 done => {
                     request.succeeded = true;
                     return done;
@@ -189,7 +189,7 @@ mod tests {
 
     fn away() -> StorageError {
         let key = Key::new("work/a").unwrap();
-        StorageError::new(StorageProblem::Away, Operation::Read, &key, "no answer")
+        StorageError::new(FaultKind::Passing, Operation::Read, &key, "no answer")
     }
 
     #[tokio::test(start_paused = true)]
@@ -203,7 +203,7 @@ mod tests {
                 attempts.push(start.elapsed());
                 async { Err::<(), _>(away()) }
             });
-            assert_eq!(tried.await.unwrap_err().problem, StorageProblem::Away);
+            assert!(tried.await.unwrap_err().is(FaultKind::Passing));
             let mut longest = PAUSES.0;
             for pair in attempts.windows(2) {
                 assert!(pair[0] + longest <= most, "{attempts:?}");

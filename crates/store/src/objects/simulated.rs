@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{Key, Operation, Storage, StorageError, StorageProblem};
+use super::{FaultKind, Key, Operation, Storage, StorageError, StorageProblem};
 
 /// When a call fails: before it had an effect, or after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +213,7 @@ impl SimulatedStorage {
         let mut state = self.state();
         let call = state.calls;
         state.calls += 1;
-        let failed = |why: &str| StorageError::new(StorageProblem::Away, action, key, why);
+        let failed = |why: &str| StorageError::new(FaultKind::Passing, action, key, why);
         if state.crashed || state.crash_at == Some(call) {
             return Err(failed("the storage has crashed"));
         }
@@ -281,7 +281,7 @@ impl State {
             .map(Bytes::len)
             .sum();
         if used as u64 > self.bytes_max {
-            return Err(refused(StorageProblem::Full, "over the limit"));
+            return Err(refused(FaultKind::Full.into(), "over the limit"));
         }
         for object in self.objects.values_mut() {
             object.durable = true;

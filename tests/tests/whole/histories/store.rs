@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use chomp_store::objects::{
-    Key, Operation, SimulatedStorage, Storage, StorageError, StorageProblem,
-};
+use chomp_store::FaultKind;
+use chomp_store::objects::{Key, Operation, SimulatedStorage, Storage, StorageError};
 use fastrand::Rng;
 use tokio::time::sleep;
 
@@ -132,7 +131,7 @@ impl View {
         action: Operation,
         call: impl Future<Output = Result<T, StorageError>>,
     ) -> Result<T, StorageError> {
-        let failed = |why: &str| StorageError::new(StorageProblem::Away, action, key, why);
+        let failed = |why: &str| StorageError::new(FaultKind::Passing, action, key, why);
         let slowest = match action {
             Operation::Create | Operation::Delete => self.slowest,
             Operation::Read | Operation::List => self.slowest / 20,
@@ -229,7 +228,7 @@ impl Patient {
         let mut pause = Duration::from_millis(100);
         loop {
             match attempt().await {
-                Err(error) if error.problem == StorageProblem::Away => sleep(pause).await,
+                Err(error) if error.is(FaultKind::Passing) => sleep(pause).await,
                 done => return done,
             }
             pause = (pause * 2).min(Duration::from_secs(8));

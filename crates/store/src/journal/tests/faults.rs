@@ -1,6 +1,7 @@
 //! Every call fails, every call crashes, the disk runs full: nothing acknowledged is lost.
 
 use super::*;
+use crate::FaultKind;
 use crate::objects::{Fault, Moment};
 
 /// Does what is left of the script. What is acknowledged is counted in `told`.
@@ -50,7 +51,8 @@ fn every_call_fails() {
             storage.set_fault(Some(fault));
             let mut told = 0;
             let error = ready(work(&storage, &mut told)).unwrap_err();
-            let failed = matches!(&error, StoreError::Storage(error) if error.problem == StorageProblem::Away);
+            let failed =
+                matches!(&error, StoreError::Storage(error) if error.is(FaultKind::Passing));
             assert!(failed, "{fault:?}: {error:?}");
             let storage = Arc::new(storage.crash());
             assert!(kept(&storage, told), "{fault:?}");
@@ -158,8 +160,7 @@ fn the_disk_is_full_at_every_size() {
         storage.set_bytes_max(bytes_max);
         let mut told = 0;
         let error = ready(work(&storage, &mut told)).unwrap_err();
-        let full =
-            matches!(&error, StoreError::Storage(error) if error.problem == StorageProblem::Full);
+        let full = matches!(&error, StoreError::Storage(error) if error.is(FaultKind::Full));
         assert!(full, "{error:?}");
         storage.set_bytes_max(u64::MAX);
         assert!(kept(&storage, told));

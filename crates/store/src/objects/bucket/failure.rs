@@ -2,7 +2,9 @@
 
 use object_store::Error;
 
-use super::super::{Cause, Key, Operation, StorageError, StorageProblem};
+use super::super::address::Bucket;
+use super::super::lock::OpenError;
+use super::super::{Cause, FaultKind, Key, Operation, StorageError, StorageProblem};
 
 const DENIED: &str = "access is denied: check the credentials in the environment (AWS_ACCESS_KEY_ID and \
                       AWS_SECRET_ACCESS_KEY, GOOGLE_…, AZURE_STORAGE_…) and what they permit: to read, \
@@ -30,26 +32,29 @@ pub(super) fn is_unknown(error: &Error) -> bool {
 
 /// Finds the kind of a failed request, and adds advice where there is some.
 pub(super) fn failure(key: &Key, action: Operation, error: Error) -> StorageError {
-    let explained = |problem, what| {
-        let source = Said::of(&error);
-        StorageError::new(problem, action, key, Explained { what, source })
-    };
-    let problem = match &error {
-        _ if is_skewed(&error) => return explained(StorageProblem::Away, CLOCK),
-        _ if is_unknown(&error) => return explained(StorageProblem::Away, UNREACHABLE),
+    let (fault, what) = match &error {
+        _ if is_skewed(&error) => (FaultKind::Passing, CLOCK),
+        _ if is_unknown(&error) => (FaultKind::Passing, UNREACHABLE),
         Error::NotFound { .. } if action == Operation::Create || is_no_bucket(&error) => {
-            return explained(StorageProblem::Failed, NO_BUCKET);
+            (FaultKind::Lasting, NO_BUCKET)
         }
-        _ if is_full(&error) => StorageProblem::Full,
+        _ if is_full(&error) => return StorageError::new(FaultKind::Full, action, key, error),
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
-            return explained(StorageProblem::Failed, denial(&error));
+            (FaultKind::Lasting, denial(&error))
         }
-        Error::NotFound { .. } => StorageProblem::NotFound,
-        Error::AlreadyExists { .. } => StorageProblem::AlreadyExists,
-        _ if is_denied(&error) => return explained(StorageProblem::Failed, denial(&error)),
-        _ => return explained(StorageProblem::Failed, UNREACHABLE),
+        Error::NotFound { .. } => {
+            return StorageError::new(StorageProblem::NotFound, action, key, error);
+        }
+        Error::AlreadyExists { .. } => {
+            return StorageError::new(StorageProblem::AlreadyExists, action, key, error);
+        }
+        _ if is_denied(&error) => (FaultKind::Lasting, denial(&error)),
+        _ => (FaultKind::Lasting, UNREACHABLE),
     };
-    StorageError::new(problem, action, key, error)
+    // In one line. It has all causes, which the error would tell again one by one.
+    let text = error.to_string();
+    let source = text.split_whitespace().collect::<Vec<_>>().join(" ").into();
+    StorageError::new(fault, action, key, Explained { what, source })
 }
 
 /// Advice about a failure, followed by the server's message.
@@ -57,74 +62,58 @@ pub(super) fn failure(key: &Key, action: Operation, error: Error) -> StorageErro
 #[error("{what}")]
 struct Explained {
     what: &'static str,
-    source: Said,
+    source: Cause,
 }
 
-/// The server's message in one line. It has all causes, which an [`Error`] would tell again one by one.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Said(String);
-
-impl Said {
-    fn of(error: &Error) -> Said {
-        let text = error.to_string();
-        Said(text.split_whitespace().collect::<Vec<_>>().join(" "))
+/// Turns the failure of a first request into one that tells what to do about the bucket.
+pub(super) fn unusable(bucket: &Bucket, error: StorageError) -> OpenError {
+    let (what, source) = match error.problem {
+        StorageProblem::Fault(FaultKind::Full) => (
+            "it has no space left: free some and run again",
+            error.into(),
+        ),
+        StorageProblem::NotFound | StorageProblem::AlreadyExists => (
+            "it does not keep what was created: use another server",
+            error.into(),
+        ),
+        StorageProblem::Fault(_) => match error.source.downcast::<Explained>() {
+            Ok(explained) => (explained.what, explained.source),
+            Err(source) => (UNREACHABLE, source),
+        },
+    };
+    OpenError::Bucket {
+        bucket: bucket.to_string(),
+        what: what.to_owned(),
+        source: Some(source),
     }
 }
 
-/// The cause of a failed first request, without the advice.
-pub(super) fn said(error: StorageError) -> Cause {
-    match error.problem {
-        StorageProblem::Failed | StorageProblem::Away => {}
-        _ => return error.into(),
-    }
-    match error.source.downcast::<Explained>() {
-        Ok(explained) => explained.source.into(),
-        Err(source) => source,
-    }
-}
-
-/// The advice about a failed first request.
-pub(super) fn advice(error: &StorageError) -> &'static str {
-    match error.problem {
-        StorageProblem::Failed
-        | StorageProblem::Away
-        | StorageProblem::Damaged
-        | StorageProblem::Unsure => {
-            let explained = error.source.downcast_ref::<Explained>();
-            explained.map_or(UNREACHABLE, |explained| explained.what)
-        }
-        StorageProblem::Full => "it has no space left: free some and run again",
-        StorageProblem::NotFound | StorageProblem::AlreadyExists => {
-            "it does not keep what was created: use another server"
-        }
-    }
+/// Whether the text of a failure has one of these.
+fn says(error: &Error, texts: &[&str]) -> bool {
+    let said = error.to_string();
+    texts.iter().any(|text| said.contains(text))
 }
 
 /// Whether the server names the bucket, and not the object, as what is missing.
 fn is_no_bucket(error: &Error) -> bool {
-    let text = error.to_string();
-    [
+    let all = [
         "NoSuchBucket",
         "ContainerNotFound",
         "specified bucket does not exist",
-    ]
-    .iter()
-    .any(|name| text.contains(name))
+    ];
+    says(error, &all)
 }
 
 /// Whether the server refuses a request for which the client has no kind of refusal: a listing, or one whose credentials
 /// have expired, to which Amazon answers with status 400.
 fn is_denied(error: &Error) -> bool {
-    let is_denied = error.to_string().contains("403 Forbidden") || has_expired(error);
+    let is_denied = says(error, &["403 Forbidden"]) || has_expired(error);
     is_denied && !is_full(error) && !is_skewed(error)
 }
 
 /// Whether the server finds the time of a request too far from its own.
 fn is_skewed(error: &Error) -> bool {
-    error
-        .to_string()
-        .contains("<Code>RequestTimeTooSkewed</Code>")
+    says(error, &["<Code>RequestTimeTooSkewed</Code>"])
 }
 
 fn denial(error: &Error) -> &'static str {
@@ -133,10 +122,11 @@ fn denial(error: &Error) -> &'static str {
 
 /// Whether the server says that the credentials were good once.
 fn has_expired(error: &Error) -> bool {
-    let text = error.to_string();
-    ["ExpiredToken", "TokenRefreshRequired"]
-        .iter()
-        .any(|code| text.contains(&format!("<Code>{code}</Code>")))
+    let codes = [
+        "<Code>ExpiredToken</Code>",
+        "<Code>TokenRefreshRequired</Code>",
+    ];
+    says(error, &codes)
 }
 
 /// Whether a failure is a refusal that only new credentials, other rights or another bucket mend.
@@ -147,22 +137,18 @@ pub(in super::super) fn is_refusal(cause: &Cause) -> bool {
 
 /// Whether the server says that the bucket is elsewhere: a client that went there would tell its credentials.
 fn leads_elsewhere(error: &Error) -> bool {
-    let text = error.to_string();
-    [
+    let all = [
         "301 Moved",
         "302 Found",
         "307 Temporary",
         "308 Permanent",
         "Received redirect",
-    ]
-    .iter()
-    .any(|status| text.contains(status))
+    ];
+    says(error, &all)
 }
 
 /// Whether the server has no room.
 fn is_full(error: &Error) -> bool {
-    let text = error.to_string();
-    ["507 Insufficient Storage", "QuotaExceeded", "StorageFull"]
-        .iter()
-        .any(|name| text.contains(name))
+    let all = ["507 Insufficient Storage", "QuotaExceeded", "StorageFull"];
+    says(error, &all)
 }

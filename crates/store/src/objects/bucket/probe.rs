@@ -10,7 +10,8 @@ use tokio::task::JoinSet;
 
 use super::super::lock::OpenError;
 use super::super::{Key, Storage, StorageError, StorageProblem};
-use super::{BucketStorage, unusable};
+use super::BucketStorage;
+use super::failure::unusable;
 
 /// How long the first requests are repeated: a mistake should show soon.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -171,7 +171,7 @@ async fn nobody_is_led_elsewhere() {
     for status in [301, 302, 307, 308] {
         stub.state.lock().unwrap().leads_to = Some((status, target));
         let error = storage.read(&key("work/a")).await.unwrap_err();
-        assert_eq!(error.problem, StorageProblem::Failed, "{error:?}");
+        assert!(error.is(FaultKind::Lasting), "{error:?}");
         let source = error.source().unwrap().to_string();
         assert!(source.contains("address"), "{source}");
     }
@@ -236,8 +236,8 @@ async fn refusals_say_what_to_do_at_once() {
             storage.read_at(&key("work/a"), 0..1).await.map(drop),
         ] {
             let error = done.unwrap_err();
-            let full = error.problem == StorageProblem::Full;
-            let failed = error.problem == StorageProblem::Failed;
+            let full = error.is(FaultKind::Full);
+            let failed = error.is(FaultKind::Lasting);
             let right = if expected == "no space left" {
                 full && !error.is_refusal()
             } else {
@@ -260,7 +260,7 @@ fn an_answer_of_another_kind_is_a_failure() {
         source: "no".into(),
     };
     let error = failure(&key("work/a"), Operation::Read, error);
-    assert!(error.problem == StorageProblem::Failed, "{error:?}");
+    assert!(error.is(FaultKind::Lasting), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 
 use bytes::Bytes;
-use chomp_durable_files::{Below, FaultKind, FileError, FileKind, failed};
+use chomp_durable_files::{Below, FaultKind, FileError, Unfit, failed};
 
 use super::super::key::is_segment;
 use super::super::{Key, Operation, StorageError, StorageProblem};
@@ -32,21 +32,13 @@ struct NoHardLinks(#[source] io::Error);
 
 impl From<io::Error> for FileFailure {
     fn from(source: io::Error) -> FileFailure {
-        let problem = match FaultKind::of(&source) {
-            FaultKind::Passing => StorageProblem::Away,
-            FaultKind::Damage => StorageProblem::Damaged,
-            FaultKind::Unsure => StorageProblem::Unsure,
-            FaultKind::Lasting => match source.kind() {
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StorageProblem::Full,
-                _ => StorageProblem::Failed,
-            },
-        };
-        FileFailure::new(problem, source)
+        FileFailure::new(FaultKind::of(&source), source)
     }
 }
 
 impl FileFailure {
-    fn new(problem: StorageProblem, source: io::Error) -> FileFailure {
+    fn new(problem: impl Into<StorageProblem>, source: io::Error) -> FileFailure {
+        let problem = problem.into();
         FileFailure { problem, source }
     }
 
@@ -63,12 +55,20 @@ impl FileFailure {
 
     /// Of the sync of a folder.
     pub(super) fn of_sync(source: io::Error) -> FileFailure {
-        FileFailure::new(StorageProblem::Unsure, source)
+        FileFailure::new(FaultKind::Unsure, source)
     }
 
     /// The failure as that of an action on an object.
     pub(super) fn of(self, action: Operation, key: &Key) -> StorageError {
         StorageError::new(self.problem, action, key, self.source)
+    }
+}
+
+/// The result of an action on a file that need not be there.
+pub(super) fn if_there<T>(done: io::Result<T>) -> Result<Option<T>, FileFailure> {
+    match done.map_err(FileFailure::of_existing) {
+        Err(failure) if failure.problem == StorageProblem::NotFound => Ok(None),
+        done => done.map(Some),
     }
 }
 
@@ -128,7 +128,7 @@ fn fill(
             }
             match read(folder, name, 0..bytes.len() as u64 + 1) {
                 Ok(there) if there == bytes => Ok(()),
-                Err(unread) if unread.problem.fault() != Some(FaultKind::Damage) => Err(unread),
+                Err(unread) if unread.problem != FaultKind::Damage.into() => Err(unread),
                 _ => Err(FileFailure::new(StorageProblem::AlreadyExists, error)),
             }
         }
@@ -197,7 +197,7 @@ pub(super) fn list(
             break;
         }
         match unless_gone(folder.look(&name))? {
-            Some((FileKind::Folder, _)) => {
+            Some((Some(Unfit::Folder), _)) => {
                 list(&folder.folder(&name)?, key.as_str(), left, objects)?;
             }
             // Whatever has the name of an object is listed as one, so that it is removed with the others.
@@ -214,7 +214,7 @@ pub(super) fn sync_all(
     path: &str,
     known: &mut BTreeSet<String>,
 ) -> Result<(), FileError> {
-    for (name, below) in folders(folder)? {
+    for (name, below) in folders(folder, is_segment)? {
         sync_all(&below, &format!("{path}/{name}"), known)?;
     }
     folder.sync().map_err(failed("sync", folder.path()))?;
@@ -224,13 +224,13 @@ pub(super) fn sync_all(
 
 /// Removes unfinished files from `folder` and its subfolders. That need not be durable.
 pub(super) fn remove_unfinished(folder: &Below) -> Result<(), FileError> {
-    for (_, below) in folders(folder)? {
+    for (_, below) in folders(folder, is_segment)? {
         remove_unfinished(&below)?;
     }
     for name in names(folder)?.iter().filter(|name| is_unfinished(name)) {
         let path = folder.path().join(name);
         let found = unless_gone(folder.look(name)).map_err(failed("look at", &path))?;
-        if found.is_some_and(|(kind, _)| kind == FileKind::File) {
+        if let Some((None, _)) = found {
             let removed = unless_gone(folder.remove(name));
             removed.map_err(failed("remove the unfinished file", &path))?;
         }
@@ -238,13 +238,16 @@ pub(super) fn remove_unfinished(folder: &Below) -> Result<(), FileError> {
     Ok(())
 }
 
-/// The folders in a folder that can have objects.
-fn folders(folder: &Below) -> Result<Vec<(String, Below)>, FileError> {
+/// The folders in a folder that have such names.
+pub(super) fn folders(
+    folder: &Below,
+    is_named: impl Fn(&str) -> bool,
+) -> Result<Vec<(String, Below)>, FileError> {
     let mut folders = Vec::new();
-    for name in names(folder)?.into_iter().filter(|name| is_segment(name)) {
+    for name in names(folder)?.into_iter().filter(|name| is_named(name)) {
         let path = folder.path().join(&name);
         let found = unless_gone(folder.look(&name)).map_err(failed("look at", &path))?;
-        if matches!(found, Some((FileKind::Folder, _))) {
+        if let Some((Some(Unfit::Folder), _)) = found {
             let below = folder.folder(&name).map_err(failed("open", &path))?;
             folders.push((name, below));
         }
@@ -253,7 +256,7 @@ fn folders(folder: &Below) -> Result<Vec<(String, Below)>, FileError> {
 }
 
 /// The names in a folder.
-pub(super) fn names(folder: &Below) -> Result<Vec<String>, FileError> {
+fn names(folder: &Below) -> Result<Vec<String>, FileError> {
     let names = folder.names(usize::MAX);
     names.map_err(failed("list", folder.path()))
 }
@@ -316,7 +319,7 @@ mod tests {
         let (first, file) = open_unfinished(&folder, "object").unwrap();
         let filled = fill(&folder, &first, file, "object#1/object", b"content");
         assert!(
-            matches!(&filled, Err(failure) if failure.problem == StorageProblem::Failed),
+            matches!(&filled, Err(failure) if failure.problem == FaultKind::Lasting.into()),
             "{filled:?}"
         );
     }

@@ -212,7 +212,7 @@ async fn what_is_no_file_is_no_object() {
     {
         for range in [0..0, 0..9] {
             let error = storage.read_at(key, range).await.unwrap_err();
-            assert_eq!(error.problem, StorageProblem::Damaged, "{error:?}");
+            assert!(error.is(FaultKind::Damage), "{error:?}");
             assert!(error.source.to_string().contains(what), "{error:?}");
         }
         let error = storage
@@ -259,7 +259,7 @@ async fn no_link_is_followed_to_a_folder() {
             Err(error) => {
                 let text = error.source.to_string();
                 assert!(text.contains(linked) && text.contains("--store"), "{text}");
-                assert_eq!(error.problem, StorageProblem::Failed);
+                assert!(error.is(FaultKind::Lasting));
                 true
             }
             Ok(()) => false,
@@ -364,7 +364,7 @@ async fn a_folder_that_cannot_be_made() {
         .await
         .unwrap_err();
     assert!(
-        (error.problem, error.action) == (StorageProblem::Failed, Operation::Create),
+        error.is(FaultKind::Lasting) && error.action == Operation::Create,
         "{error:?}"
     );
 
@@ -374,21 +374,6 @@ async fn a_folder_that_cannot_be_made() {
         .create(&key("work/job"), Bytes::new())
         .await
         .unwrap();
-}
-
-#[test]
-fn full_disks_and_quotas_are_told_from_other_failures() {
-    use io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, StorageFull, TimedOut};
-    for (kind, problem) in [
-        (StorageFull, StorageProblem::Full),
-        (QuotaExceeded, StorageProblem::Full),
-        (PermissionDenied, StorageProblem::Failed),
-        (FileTooLarge, StorageProblem::Failed),
-        (TimedOut, StorageProblem::Away),
-    ] {
-        let error = FileFailure::from(io::Error::from(kind)).of(Operation::Create, &key("a"));
-        assert_eq!(error.problem, problem, "{error:?}");
-    }
 }
 
 #[tokio::test]
@@ -466,7 +451,7 @@ async fn a_full_disk() {
             .await
             .unwrap_err();
         assert!(
-            (error.problem, error.action) == (StorageProblem::Full, Operation::Create),
+            error.is(FaultKind::Full) && error.action == Operation::Create,
             "{error:?}"
         );
         assert_eq!(

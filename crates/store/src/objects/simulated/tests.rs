@@ -106,7 +106,7 @@ fn room_and_rot() {
     storage.set_bytes_max(8);
     create(&storage, "a", b"12345").unwrap();
     let error = create(&storage, "b", b"1234").unwrap_err();
-    assert_eq!(error.problem, StorageProblem::Full);
+    assert!(error.is(FaultKind::Full));
     create(&storage, "b", b"123").unwrap();
     assert!(storage.flip_bit(&key("a"), 4, 0) && storage.objects()[&key("a")] == "12344");
     assert!(storage.zero_tail(&key("a"), 3) && storage.objects()[&key("a")] == "123\0\0");
