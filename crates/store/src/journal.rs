@@ -151,11 +151,12 @@ impl Journal {
         }
         ledger.range_bits = range_bits;
         refuse_gap(&*storage, ledger.next).await?;
+        let parts = ledger.ranges.iter().map(|(_, place, _)| place.part());
         let journal = Journal {
             storage,
             epoch: ledger.next,
             bits,
-            parts: RwLock::new(ledger.parts()),
+            parts: RwLock::new(parts.collect()),
             checkpoint: RwLock::new(since.checkpoints.last().copied()),
             ledger: RwLock::new(ledger),
             since: tokio::sync::Mutex::new(since),

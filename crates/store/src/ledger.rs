@@ -2,13 +2,12 @@
 
 mod ranges;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::entry::{Entry, StruckOut};
 use crate::finders::Finders;
-use crate::keys::PartName;
 use crate::merged::Merged;
 use crate::part::{Placed, RecordPlace};
 
@@ -40,6 +39,22 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// That of a journal without segments.
+    pub(crate) fn new(table: u64, range_bits: RangeBits) -> Ledger {
+        Ledger {
+            next: 0,
+            last: Digest([0; 32]),
+            table,
+            range_bits,
+            worked: None,
+            withdrawn: false,
+            ranges: DoneRanges::default(),
+            lost: DoneRanges::default(),
+            shards: BTreeMap::new(),
+            outcasts: BTreeMap::new(),
+        }
+    }
+
     /// Where the record of a range is; none if it is not done.
     pub fn place(&self, head: Head) -> Option<&RecordPlace> {
         self.ranges.get(head)
@@ -104,14 +119,6 @@ impl Ledger {
         self.outcasts
             .iter()
             .map(|(&number, outcast)| (number, outcast))
-    }
-
-    /// The parts with the records of the done ranges.
-    pub(crate) fn parts(&self) -> HashSet<PartName> {
-        self.ranges
-            .iter()
-            .map(|(_, place, _)| place.part())
-            .collect()
     }
 
     /// Takes in one entry of a segment.

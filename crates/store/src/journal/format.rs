@@ -1,6 +1,5 @@
 //! The bytes of segments and checkpoints.
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use bytes::Bytes;
@@ -34,23 +33,6 @@ pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 2 * 4) + 4 + RANGE;
 const VALUES: RangeInclusive<u32> = 264..=280;
 /// The longest reason why somebody was found out, in bytes; what is longer is cut.
 const REASON_BYTES_MAX: usize = 1 << 10;
-
-impl Ledger {
-    pub(super) fn new(table: u64, range_bits: RangeBits) -> Ledger {
-        Ledger {
-            next: 0,
-            last: Digest([0; 32]),
-            table,
-            range_bits,
-            worked: None,
-            withdrawn: false,
-            ranges: DoneRanges::default(),
-            lost: DoneRanges::default(),
-            shards: BTreeMap::new(),
-            outcasts: BTreeMap::new(),
-        }
-    }
-}
 
 /// Takes the next segment in.
 pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), BadObject> {
@@ -124,7 +106,12 @@ pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
         }
         // Earlier results of these participants are marked as distrusted; later ones may be trusted again.
         for (&participant, outcast) in &ledger.outcasts {
-            write_found_out(writer, participant, outcast);
+            let outcast = outcast.clone();
+            let found_out = Entry::FoundOut {
+                participant,
+                outcast,
+            };
+            write(writer, &found_out);
         }
         if !ledger.lost.is_empty() {
             write_ranges(writer, &ledger.lost);
@@ -151,7 +138,13 @@ fn write_ranges(writer: &mut Writer, ranges: &DoneRanges) {
             run.push(next.placed(head));
             done.next();
         }
-        write_done(writer, place.lease, place.replicas, finders, &run);
+        let done = Entry::Done {
+            part: place.part(),
+            replicas: place.replicas,
+            finders: finders.clone(),
+            ranges: run,
+        };
+        write(writer, &done);
     }
 }
 
@@ -174,95 +167,75 @@ pub(super) fn decode(kind: ObjectKind, bytes: &[u8], number: u64) -> Result<Ledg
     Ok(ledger)
 }
 
-pub(super) fn write(writer: &mut Writer, entry: &Entry) {
+pub(super) fn write<'w>(writer: &'w mut Writer, entry: &Entry) -> &'w mut Writer {
     match entry {
-        Entry::Opened { coordinator, bits } => {
-            writer.u32(1).u64(*coordinator).u32(*bits);
-        }
+        Entry::Opened { coordinator, bits } => writer.u32(1).u64(*coordinator).u32(*bits),
         Entry::Done {
             part,
             replicas,
             finders,
             ranges,
-        } => write_done(writer, part.lease, *replicas, finders, ranges),
-        Entry::Withdrawn { heads } => {
-            writer.u32(3);
-            write_heads(writer, heads);
+        } => {
+            writer.u32(6).u64(part.lease).u32(*replicas);
+            writer.finders(finders).u32(count(ranges.len()));
+            for placed in ranges {
+                let RangeSummary {
+                    head,
+                    count,
+                    stored,
+                    digest,
+                } = placed.summary;
+                writer.u64(head.0).u64(count).u64(stored).digest(&digest);
+                writer.u32(placed.offset).u32(placed.length);
+            }
+            writer
         }
+        Entry::Withdrawn { heads } => writer.u32(3).heads(heads),
         Entry::Shard {
             bits,
             finders,
             merged,
         } => write_shard(writer, *bits, finders, merged),
-        Entry::Confirmed { finders, heads } => {
-            writer.u32(10);
-            write_finders(writer, finders);
-            write_heads(writer, heads);
-        }
-        Entry::Lost { heads } => {
-            writer.u32(11);
-            write_heads(writer, heads);
-        }
+        Entry::Confirmed { finders, heads } => writer.u32(10).finders(finders).heads(heads),
+        Entry::Lost { heads } => writer.u32(11).heads(heads),
         Entry::FoundOut {
             participant,
-            outcast,
-        } => write_found_out(writer, *participant, outcast),
-        Entry::Worked { bits, seconds } => {
-            writer.u32(12).u32(*bits).u64(*seconds);
+            outcast: StruckOut { serial, reason },
+        } => {
+            let reason = &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)];
+            writer.u32(9).u32(*participant).u32(*serial);
+            writer.text(reason.as_bytes())
         }
-        Entry::Pruned => {
-            writer.u32(5);
-        }
+        Entry::Worked { bits, seconds } => writer.u32(12).u32(*bits).u64(*seconds),
+        Entry::Pruned => writer.u32(5),
     }
 }
 
-fn write_heads(writer: &mut Writer, heads: &[Head]) {
-    writer.u32(count(heads.len()));
-    for head in heads {
-        writer.u64(head.0);
-    }
-}
-
-fn write_finders(writer: &mut Writer, finders: &Finders) {
-    writer.u32(count(finders.iter().len()));
-    for participant in finders.iter() {
-        writer.u32(participant);
-    }
-}
-
-fn write_found_out(writer: &mut Writer, participant: u32, outcast: &StruckOut) {
-    let StruckOut { serial, reason } = outcast;
-    let reason = &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)];
-    writer.u32(9).u32(participant).u32(*serial);
-    writer.u32(count(reason.len())).bytes(reason.as_bytes());
-}
-
-fn write_done(
-    writer: &mut Writer,
-    lease: u64,
-    replicas: u32,
+fn write_shard<'w>(
+    writer: &'w mut Writer,
+    bits: u32,
     finders: &Finders,
-    ranges: &[Placed],
-) {
-    writer.u32(6).u64(lease).u32(replicas);
-    write_finders(writer, finders);
-    writer.u32(count(ranges.len()));
-    for placed in ranges {
-        let summary = &placed.summary;
-        writer
-            .u64(summary.head.0)
-            .u64(summary.count)
-            .u64(summary.stored);
-        writer.digest(&summary.digest);
-        writer.u32(placed.offset).u32(placed.length);
-    }
+    merged: &Merged,
+) -> &'w mut Writer {
+    let writer = writer.u32(7).u32(bits).finders(finders);
+    writer.text(&merged.to_json())
 }
 
-fn write_shard(writer: &mut Writer, bits: u32, finders: &Finders, merged: &Merged) {
-    let text = serde_json::to_vec(merged).expect("numbers, texts and lists always become JSON");
-    writer.u32(7).u32(bits);
-    write_finders(writer, finders);
-    writer.u32(count(text.len())).bytes(&text);
+impl Writer {
+    fn heads(&mut self, heads: &[Head]) -> &mut Writer {
+        let start = self.u32(count(heads.len()));
+        heads.iter().fold(start, |writer, head| writer.u64(head.0))
+    }
+
+    fn finders(&mut self, finders: &Finders) -> &mut Writer {
+        let start = self.u32(count(finders.iter().len()));
+        finders.iter().fold(start, Writer::u32)
+    }
+
+    /// The length of a text, and the text.
+    fn text(&mut self, text: &[u8]) -> &mut Writer {
+        self.u32(count(text.len())).bytes(text)
+    }
 }
 
 fn count(count: usize) -> u32 {
@@ -277,29 +250,19 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
         },
         kind @ (2 | 6) => {
             let (lease, replicas) = (fields.u64()?, fields.u32()?);
-            let finders = if kind == 6 {
-                read_finders(fields)?
-            } else {
-                Finders::default()
-            };
-            let ranges = fields.u32()?;
+            let finders = read_finders(fields, kind == 6)?;
             ensure(replicas > 0, || "ranges that nobody computed")?;
-            let bytes = fields.bytes(ranges.saturating_mul(count(RANGE)))?;
-            let mut of_ranges = Fields::new("it", bytes);
-            let mut done = Vec::with_capacity(ranges as usize);
-            while !of_ranges.is_empty() {
-                done.push(read_placed(&mut of_ranges, range_bits)?);
-            }
-            let first = done.first();
+            let ranges = read_list::<RANGE>(fields)?.iter();
+            let ranges = ranges.map(|bytes| read_placed(bytes, range_bits));
+            let ranges: Vec<Placed> = ranges.collect::<Result<_, _>>()?;
+            let first = ranges.first();
             let first = first.ok_or_else(|| Damage::new("a part without ranges"))?;
+            let layer = first.summary.head.layer();
             Entry::Done {
-                part: PartName {
-                    layer: first.summary.head.layer(),
-                    lease,
-                },
+                part: PartName { layer, lease },
                 replicas,
                 finders,
-                ranges: done,
+                ranges,
             }
         }
         3 => Entry::Withdrawn {
@@ -307,11 +270,7 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
         },
         kind @ (4 | 7) => {
             let bits = fields.u32()?;
-            let finders = if kind == 7 {
-                read_finders(fields)?
-            } else {
-                Finders::default()
-            };
+            let finders = read_finders(fields, kind == 7)?;
             let length = fields.u32()?;
             let merged = Merged::parse(fields.bytes(length)?, bits);
             let merged =
@@ -323,12 +282,8 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
             }
         }
         5 => Entry::Pruned,
-        8 => Entry::Confirmed {
-            finders: Finders::default(),
-            heads: read_heads(fields)?,
-        },
-        10 => Entry::Confirmed {
-            finders: read_finders(fields)?,
+        kind @ (8 | 10) => Entry::Confirmed {
+            finders: read_finders(fields, kind == 10)?,
             heads: read_heads(fields)?,
         },
         11 => Entry::Lost {
@@ -344,9 +299,8 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
                 length as usize <= REASON_BYTES_MAX,
                 || "a reason that is too long",
             )?;
-            let reason = str::from_utf8(fields.bytes(length)?);
+            let reason = String::from_utf8(fields.bytes(length)?.to_owned());
             let reason = reason.map_err(|_| Damage::new("a reason in no UTF-8"))?;
-            let reason = reason.to_owned();
             Entry::FoundOut {
                 participant,
                 outcast: StruckOut { serial, reason },
@@ -360,17 +314,23 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
     })
 }
 
+/// A number of items of `N` bytes each, and the items.
+fn read_list<'a, const N: usize>(fields: &mut Fields<'a>) -> Result<&'a [[u8; N]], Damage> {
+    let items = fields.u32()?.saturating_mul(count(N));
+    Ok(fields.bytes(items)?.as_chunks().0)
+}
+
 fn read_heads(fields: &mut Fields) -> Result<Vec<Head>, Damage> {
-    let heads = fields.u32()?;
-    let bytes = fields.bytes(heads.saturating_mul(8))?;
-    let heads = bytes.as_chunks().0.iter();
+    let heads = read_list(fields)?.iter();
     Ok(heads.map(|&head| Head(u64::from_le_bytes(head))).collect())
 }
 
-fn read_finders(fields: &mut Fields) -> Result<Finders, Damage> {
-    let finders = fields.u32()?;
-    let bytes = fields.bytes(finders.saturating_mul(4))?;
-    let finders = bytes.as_chunks().0.iter();
+/// The finders of an entry, if its kind has any.
+fn read_finders(fields: &mut Fields, has_any: bool) -> Result<Finders, Damage> {
+    if !has_any {
+        return Ok(Finders::default());
+    }
+    let finders = read_list(fields)?.iter();
     let finders: Vec<u32> = finders.map(|&number| u32::from_le_bytes(number)).collect();
     ensure(
         finders.is_sorted_by(|one, next| one < next),
@@ -379,7 +339,8 @@ fn read_finders(fields: &mut Fields) -> Result<Finders, Damage> {
     Ok(Finders::new(finders))
 }
 
-fn read_placed(fields: &mut Fields, range_bits: RangeBits) -> Result<Placed, Damage> {
+fn read_placed(bytes: &[u8; RANGE], range_bits: RangeBits) -> Result<Placed, Damage> {
+    let mut fields = Fields::new("it", bytes);
     let summary = RangeSummary {
         head: Head(fields.u64()?),
         count: fields.u64()?,

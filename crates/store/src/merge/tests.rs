@@ -8,7 +8,6 @@ use chomp_table::{Digest, RangeSummary, definition};
 
 use super::*;
 use crate::finders::Finders;
-use crate::ledger::DoneRanges;
 use crate::part::Placed;
 
 const TABLE: u64 = 3;
@@ -85,18 +84,7 @@ impl Table {
 
     /// The ledger, but for one range.
     fn ledger_without(&self, missing: Option<Head>) -> Ledger {
-        let mut ledger = Ledger {
-            next: 0,
-            last: Digest([0; 32]),
-            table: TABLE,
-            range_bits: range_bits(),
-            ranges: DoneRanges::default(),
-            lost: DoneRanges::default(),
-            worked: None,
-            withdrawn: false,
-            shards: BTreeMap::new(),
-            outcasts: BTreeMap::new(),
-        };
+        let mut ledger = Ledger::new(TABLE, range_bits());
         let ranges = self
             .ranges
             .iter()
