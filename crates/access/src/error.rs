@@ -74,5 +74,5 @@ pub enum FileError {
     },
     /// It cannot be written.
     #[error(transparent)]
-    Write(chomp_durable_files::FileError),
+    Write(#[from] chomp_durable_files::FileError),
 }

@@ -38,16 +38,12 @@ impl Access {
     ///
     /// If it is missing, is no access file, or can be read by others.
     pub fn read(path: &Path) -> Result<Access, FileError> {
-        private::read::<Access>(path, KIND)?.checked(path)
+        private::read::<Access>(path, KIND)?.0.checked(path)
     }
 
     /// Itself, if what was read at `path` is what an access file holds.
     pub(crate) fn checked(self, path: &Path) -> Result<Access, FileError> {
-        let wrong = |what: &str| FileError::Malformed {
-            path: path.to_owned(),
-            kind: KIND.name,
-            what: what.to_owned(),
-        };
+        let wrong = |what| KIND.malformed(path, what);
         let url = &self.coordinator;
         if !url.starts_with("http://") && !url.starts_with("https://") {
             return Err(wrong("the coordinator is not an http or https address"));

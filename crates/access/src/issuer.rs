@@ -17,6 +17,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use chomp_durable_files::put_private;
 use ring::hmac;
 use ring::rand::{SystemRandom, generate};
 use rustls::ServerConfig;
@@ -92,11 +93,12 @@ pub(crate) struct Secrets {
 
 impl Secrets {
     fn write(mut self, path: &Path) -> Result<(), FileError> {
-        private::write_with_inode(path, |inode| {
+        let content = |inode| {
             self.format = FORMAT;
             self.inode = inode;
             serde_json::to_vec_pretty(&self).expect("texts always become JSON")
-        })
+        };
+        Ok(put_private(path, content)?)
     }
 }
 
@@ -130,7 +132,7 @@ impl Issuer {
     ///
     /// If the file cannot be read or written, is damaged, was copied there, or can be read by others.
     pub fn open(path: &Path) -> Result<Issuer, IssuerError> {
-        match private::read_with_inode::<Secrets>(path, KIND) {
+        match private::read::<Secrets>(path, KIND) {
             Ok((secrets, inode)) => {
                 let is_copy = secrets.inode != inode;
                 let issuer = Issuer::from_secrets(secrets, path)?;
@@ -163,29 +165,25 @@ impl Issuer {
     ///
     /// As [`Issuer::open`], but for a copy.
     pub fn adopt(path: &Path) -> Result<(), IssuerError> {
-        let secrets: Secrets = private::read(path, KIND)?;
+        let (secrets, _) = private::read::<Secrets>(path, KIND)?;
         Issuer::from_secrets(secrets.clone(), path)?;
         Ok(secrets.write(path)?)
     }
 
     pub(crate) fn from_secrets(secrets: Secrets, path: &Path) -> Result<Issuer, IssuerError> {
-        let wrong = |what: String| FileError::Malformed {
-            path: path.to_owned(),
-            kind: KIND.name,
-            what,
-        };
+        let wrong = |what: &str| KIND.malformed(path, what);
         if ![FORMAT_WITHOUT_INODE, FORMAT].contains(&secrets.format) {
-            return Err(wrong(format!("the unknown format {}", secrets.format)).into());
+            return Err(wrong(&format!("the unknown format {}", secrets.format)).into());
         }
-        let secret = unhex(&secrets.secret)
-            .ok_or_else(|| wrong("the secret is not 32 bytes as hex".to_owned()))?;
+        let secret =
+            unhex(&secrets.secret).ok_or_else(|| wrong("the secret is not 32 bytes as hex"))?;
         Issuer::new(&secret, |name| {
             Authority::from_pem(name, &secrets.authority_key, secrets.authority)
         })
         .map_err(|error| match error {
             // The errors of the parser may quote what they choke on.
             IssuerError::Authority(_) => {
-                wrong("its secret, key and certificate do not belong together".to_owned()).into()
+                wrong("its secret, key and certificate do not belong together").into()
             }
             error => error,
         })
@@ -196,9 +194,7 @@ impl Issuer {
         authority: impl FnOnce(String) -> Result<Authority, AuthorityError>,
     ) -> Result<Issuer, IssuerError> {
         let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
-        let mac = hmac::sign(&key, TABLE_LABEL);
-        let start = mac.as_ref().first_chunk().expect("a MAC has 32 bytes");
-        let table = u64::from_le_bytes(*start);
+        let table = number_of(&key, TABLE_LABEL);
         let authority = authority(format!("Chomp table {table:016x}"))?;
         Ok(Issuer {
             key,
@@ -255,9 +251,7 @@ impl Issuer {
 
     /// A number that follows from the secrets and `turn`, and that nobody else knows.
     pub fn seed(&self, turn: u64) -> u64 {
-        let mac = hmac::sign(&self.key, &[SEED_LABEL, &turn.to_le_bytes()].concat());
-        let start = mac.as_ref().first_chunk().expect("a MAC has 32 bytes");
-        u64::from_le_bytes(*start)
+        number_of(&self.key, &[SEED_LABEL, &turn.to_le_bytes()].concat())
     }
 
     /// The certificate by which clients know the coordinator, as PEM.
@@ -289,27 +283,24 @@ where
     Ok(bytes.expose())
 }
 
+/// The number that the MAC of `text` begins with.
+fn number_of(key: &hmac::Key, text: &[u8]) -> u64 {
+    let mac = hmac::sign(key, text);
+    let start = mac.as_ref().first_chunk().expect("a MAC has 32 bytes");
+    u64::from_le_bytes(*start)
+}
+
 fn hex(bytes: &[u8]) -> String {
-    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(digit).collect()
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The `N` bytes that exactly 2 `N` lower case hex digits stand for.
 fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |digit: u8| match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    };
-    let mut bytes = [0; N];
-    if text.len() != 2 * N {
-        return None;
-    }
-    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = digit(digits[0])? << 4 | digit(digits[1])?;
-    }
-    Some(bytes)
+    let digits = |at: usize| text.get(2 * at..2 * at + 2);
+    let bytes = (0..N).map(|at| u8::from_str_radix(digits(at)?, 16).ok());
+    let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
+    // Other texts have a sign, upper case letters or more digits.
+    (hex(&bytes) == text).then(|| bytes.try_into().ok())?
 }
 
 #[cfg(test)]

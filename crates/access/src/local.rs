@@ -63,9 +63,8 @@ pub fn make(folder: &Path) -> Result<(), FileError> {
     let mut builder = DirBuilder::new();
     let created = builder.recursive(true).mode(0o700).create(folder);
     let metadata = created.and_then(|()| fs::metadata(folder));
-    let metadata = metadata.map_err(failed("make the folder", folder));
-    let mode = metadata.map_err(FileError::Write)?.mode();
-    if mode & OF_OTHERS != 0 {
+    let metadata = metadata.map_err(failed("make the folder", folder))?;
+    if metadata.mode() & OF_OTHERS != 0 {
         return Err(FileError::Exposed {
             path: folder.to_owned(),
             mode: "700",
@@ -90,7 +89,7 @@ pub fn save(folder: &Path, port: u16, access: &Access) -> Result<(), FileError> 
 ///
 /// If it is there and cannot be removed.
 pub fn remove(folder: &Path, port: u16) -> Result<(), FileError> {
-    chomp_durable_files::remove(&path(folder, port)).map_err(FileError::Write)
+    Ok(chomp_durable_files::remove(&path(folder, port))?)
 }
 
 fn path(folder: &Path, port: u16) -> PathBuf {

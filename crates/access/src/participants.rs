@@ -14,7 +14,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use chomp_durable_files::failed;
+use chomp_durable_files::{failed, folder};
 use serde::{Deserialize, Serialize};
 
 use crate::error::FileError;
@@ -115,7 +115,7 @@ impl Participants {
     /// If the file cannot be read, is damaged, or can be read by others.
     pub fn read(path: &Path) -> Result<Participants, FileError> {
         match private::read(path, KIND) {
-            Ok(content) => Participants::from_content(content, path),
+            Ok((content, _)) => Participants::from_content(content, path),
             Err(FileError::Missing { .. }) => Ok(Participants::default()),
             Err(error) => Err(error),
         }
@@ -125,13 +125,9 @@ impl Participants {
         content: FileContent,
         path: &Path,
     ) -> Result<Participants, FileError> {
-        let wrong = |what: String| FileError::Malformed {
-            path: path.to_owned(),
-            kind: KIND.name,
-            what,
-        };
         if content.format != FORMAT {
-            return Err(wrong(format!("the unknown format {}", content.format)));
+            let what = format!("the unknown format {}", content.format);
+            return Err(KIND.malformed(path, what));
         }
         let list = content.participants;
         let owner = list.first().is_some_and(|first| first.name == OWNER);
@@ -141,7 +137,7 @@ impl Participants {
         let distinct: HashSet<&str> = list.iter().map(|one| one.name.as_str()).collect();
         let named = distinct.len() == list.len() && distinct.into_iter().all(is_name);
         if !owner || !numbered || !named || list.len() > PARTICIPANTS_MAX {
-            return Err(wrong("these are no participants".to_owned()));
+            return Err(KIND.malformed(path, "these are no participants"));
         }
         Ok(Participants(list))
     }
@@ -155,16 +151,14 @@ impl Participants {
         path: &Path,
         change: impl FnOnce(&mut Participants) -> Result<T, ChangeError>,
     ) -> Result<T, ChangeError> {
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
-        let locked = File::open(folder).and_then(|folder| {
+        let folder = folder(path);
+        let lock = File::open(folder).and_then(|folder| {
             folder.lock()?;
             Ok(folder)
         });
-        let locked = locked.map_err(failed("lock", folder));
-        let _lock = locked.map_err(FileError::Write)?;
+        let _lock = lock
+            .map_err(failed("lock", folder))
+            .map_err(FileError::from)?;
         let mut list = Participants::read(path)?;
         let changed = change(&mut list)?;
         let content = FileContent {

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use chomp_durable_files::Unfit;
+use chomp_durable_files::{Unfit, check_only_name, check_own, open, open_within, put_private};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -29,13 +29,20 @@ pub(crate) struct PrivateKind {
     pub(crate) bytes_max: usize,
 }
 
-/// Reads a JSON object from the file at `path`. What is wrong with it is told without its content.
-pub(crate) fn read<T: DeserializeOwned>(path: &Path, kind: PrivateKind) -> Result<T, FileError> {
-    parse(&read_bytes(path, kind)?.0, path, kind)
+impl PrivateKind {
+    /// The error of a file of this kind that is something else.
+    pub(crate) fn malformed(&self, path: &Path, what: impl Into<String>) -> FileError {
+        FileError::Malformed {
+            path: path.to_owned(),
+            kind: self.name,
+            what: what.into(),
+        }
+    }
 }
 
-/// Reads a JSON object as [`read`] does, and the inode of the file.
-pub(crate) fn read_with_inode<T: DeserializeOwned>(
+/// Reads a JSON object from the file at `path`, and the inode of the file. What is wrong with it is told without its
+/// content.
+pub(crate) fn read<T: DeserializeOwned>(
     path: &Path,
     kind: PrivateKind,
 ) -> Result<(T, u64), FileError> {
@@ -49,11 +56,7 @@ pub(crate) fn parse<T: DeserializeOwned>(
     path: &Path,
     kind: PrivateKind,
 ) -> Result<T, FileError> {
-    let wrong = |what: String| FileError::Malformed {
-        path: path.to_owned(),
-        kind: kind.name,
-        what,
-    };
+    let wrong = |what: String| kind.malformed(path, what);
     if bytes.len() > kind.bytes_max {
         return Err(wrong(format!("it has more than {} bytes", kind.bytes_max)));
     }
@@ -94,14 +97,14 @@ fn read_bytes(path: &Path, kind: PrivateKind) -> Result<(Vec<u8>, u64), FileErro
         },
     };
     let (file, metadata) = if kind.own {
-        let (file, metadata) = chomp_durable_files::open_within(path).map_err(failed)?;
-        chomp_durable_files::check_own(&metadata).map_err(failed)?;
-        chomp_durable_files::check_only_name(&metadata).map_err(failed)?;
+        let (file, metadata) = open_within(path).map_err(failed)?;
+        check_own(&metadata).map_err(failed)?;
+        check_only_name(&metadata).map_err(failed)?;
         (file, metadata)
     } else {
-        chomp_durable_files::open(path).map_err(failed)?
+        open(path).map_err(failed)?
     };
-    let is_mine = chomp_durable_files::check_own(&metadata).is_ok();
+    let is_mine = check_own(&metadata).is_ok();
     if metadata.mode() & forbidden(kind.own, metadata.uid(), is_mine) != 0 {
         return Err(FileError::Exposed {
             path: path.to_owned(),
@@ -130,15 +133,7 @@ fn forbidden(own: bool, uid: u32, is_mine: bool) -> u32 {
 /// Writes the file at `path`, in place of the one that is there. A program that opens it meanwhile finds the one or the
 /// other, whole.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    write_with_inode(path, |_| bytes.to_vec())
-}
-
-/// Writes the file as [`write()`] does. The content may say which inode the file has.
-pub(crate) fn write_with_inode(
-    path: &Path,
-    content: impl FnOnce(u64) -> Vec<u8>,
-) -> Result<(), FileError> {
-    chomp_durable_files::put_private(path, content).map_err(FileError::Write)
+    Ok(put_private(path, |_| bytes.to_vec())?)
 }
 
 #[cfg(test)]
