@@ -59,7 +59,7 @@ impl OwnedDirectory {
             Ok(Some(ledger)) if ledger.takes(usual) => usual,
             Ok(Some(ledger)) if wanted.range_bits.is_some() => {
                 let (table, asked) = (ledger.range_bits, usual);
-                return Err(StoreError::OtherRangeBits { table, asked }).with_context(in_table);
+                return Err(StoreError::other_range_bits(table, asked)).with_context(in_table);
             }
             Ok(Some(ledger)) => ledger.range_bits,
             _ => usual,

@@ -174,12 +174,9 @@ fn of_store(error: &StoreError) -> Option<Exit> {
     match error {
         StoreError::Damaged { .. } => Some(Exit::Damaged),
         StoreError::Storage(error) => of_storage(error),
-        StoreError::Newer { .. }
-        | StoreError::Older { .. }
-        | StoreError::Values { .. }
-        | StoreError::OtherRangeBits { .. }
-        | StoreError::InOrder { .. }
-        | StoreError::Fenced { .. } => Some(Exit::Refused),
+        StoreError::Refused(_) | StoreError::Values { .. } | StoreError::Fenced { .. } => {
+            Some(Exit::Refused)
+        }
         _ => None,
     }
 }

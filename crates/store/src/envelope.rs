@@ -32,10 +32,8 @@ pub(super) struct ObjectKind {
 /// Why bytes are not an object of a kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BadObject {
-    /// It has an older version, which is not read any more.
-    Older,
-    /// It has a newer version.
-    Newer { found: u32, known: u32 },
+    /// It has a version that is not read any more, or not yet.
+    OtherVersion { found: u32, known: u32 },
     /// It is of a job of Grundy values.
     Values,
     /// Anything else.
@@ -52,12 +50,13 @@ impl BadObject {
     pub(super) fn at(self, key: &Key) -> StoreError {
         match self {
             BadObject::Values => StoreError::Values { key: key.clone() },
-            BadObject::Older => StoreError::Older { key: key.clone() },
-            BadObject::Newer { found, known } => StoreError::Newer {
-                key: key.clone(),
-                found,
-                known,
-            },
+            BadObject::OtherVersion { found, known } if found > known => {
+                StoreError::Refused(format!(
+                    "{key} has format version {found}, newer than {known}, the newest known here: use the program that \
+                     wrote it, or a newer one"
+                ))
+            }
+            BadObject::OtherVersion { .. } => StoreError::older(key),
             BadObject::Damaged(damage) => StoreError::damaged(key, damage.to_string()),
         }
     }
@@ -116,14 +115,11 @@ pub(super) fn open(kind: ObjectKind, bytes: &[u8]) -> Result<(Fields<'_>, Digest
     let (sealed, digest) = bytes.split_at(length - DIGEST);
     let right = Digest::of(sealed);
     ensure(right.0 == *digest, || "its digest is wrong")?;
-    if version > kind.version {
-        return Err(BadObject::Newer {
+    if !(kind.oldest..=kind.version).contains(&version) {
+        return Err(BadObject::OtherVersion {
             found: version,
             known: kind.version,
         });
-    }
-    if version < kind.oldest {
-        return Err(BadObject::Older);
     }
     Ok((Fields::new("it", &sealed[FIELDS..]), right))
 }

@@ -128,8 +128,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Older`], [`StoreError::OtherRangeBits`], [`StoreError::Damaged`],
-    /// [`StoreError::Newer`], [`StoreError::Storage`]; [`StoreError::Fenced`] if another
+    /// [`StoreError::Refused`], [`StoreError::Values`], [`StoreError::Damaged`], [`StoreError::Storage`]; [`StoreError::Fenced`] if another
     /// coordinator takes the table over at this very moment.
     pub async fn open(
         storage: Arc<dyn Storage>,
@@ -144,10 +143,7 @@ impl Journal {
             None => Ledger::new(table, range_bits),
         };
         if !ledger.takes(range_bits) {
-            return Err(StoreError::OtherRangeBits {
-                table: ledger.range_bits,
-                asked: range_bits,
-            });
+            return Err(StoreError::other_range_bits(ledger.range_bits, range_bits));
         }
         ledger.range_bits = range_bits;
         refuse_gap(&*storage, ledger.next).await?;

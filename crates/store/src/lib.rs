@@ -78,27 +78,9 @@ pub use part::{Placed, RecordPlace};
 /// A failure of a store, by how a caller can react to it.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A newer version of the program wrote an object.
-    #[error(
-        "{key} has format version {found}, newer than {known}, the newest known here: use the program that wrote it, or a newer one"
-    )]
-    Newer {
-        /// The object.
-        key: Key,
-        /// Its version.
-        found: u32,
-        /// The newest version that is known here.
-        known: u32,
-    },
-    /// The working files of an unfinished job have an older layout or format.
-    #[error(
-        "{key} belongs to an unfinished job of an older chomp, which this one cannot continue: finish the job with \
-         that one, or remove the folder work and start again"
-    )]
-    Older {
-        /// One of the objects.
-        key: Key,
-    },
+    /// The journal is in order, and is not used so, or by this version of the program. The text says what to do.
+    #[error("{0}")]
+    Refused(String),
     /// An object of the journal is not what was written there.
     #[error("{key} is damaged: {what}")]
     Damaged {
@@ -106,12 +88,6 @@ pub enum StoreError {
         key: Key,
         /// The damage, for people.
         what: String,
-    },
-    /// A segment of the journal that is to be removed need not be.
-    #[error("{key} is not removed: it is in order, is not there, or is not the last")]
-    InOrder {
-        /// The segment.
-        key: Key,
     },
     /// The journal is of a job of Grundy values, which earlier versions computed as ranges.
     #[error(
@@ -121,16 +97,6 @@ pub enum StoreError {
     Values {
         /// A segment or a checkpoint of the journal.
         key: Key,
-    },
-    /// The table was begun with other ranges.
-    #[error(
-        "the table has {table} range bits, {asked} range bits were asked for: leave them out, or use another directory"
-    )]
-    OtherRangeBits {
-        /// Those of the table.
-        table: RangeBits,
-        /// Those that were asked for.
-        asked: RangeBits,
     },
     /// Another coordinator has taken the table over.
     #[error("the table was taken over by another coordinator: it wrote {key}")]
@@ -160,6 +126,21 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The table was begun with ranges of `table` bits, and a job asks for others.
+    pub fn other_range_bits(table: RangeBits, asked: RangeBits) -> StoreError {
+        StoreError::Refused(format!(
+            "the table has {table} range bits, {asked} range bits were asked for: leave them out, or use another directory"
+        ))
+    }
+
+    /// An older version of the program began the job that an object belongs to, and did not end it.
+    fn older(key: &Key) -> StoreError {
+        StoreError::Refused(format!(
+            "{key} belongs to an unfinished job of an older chomp, which this one cannot continue: finish the job with \
+             that one, or remove the folder work and start again"
+        ))
+    }
+
     fn damaged(key: &Key, what: impl Into<String>) -> StoreError {
         StoreError::Damaged {
             key: key.clone(),

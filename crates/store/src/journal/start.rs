@@ -100,7 +100,7 @@ async fn with_remedy(storage: &dyn Storage, wrong: StoreError) -> Result<StoreEr
 ///
 /// # Errors
 ///
-/// [`StoreError::InOrder`] if it is not damaged, or not the last; [`StoreError::Storage`].
+/// [`StoreError::Refused`] if it is not damaged, or not the last; [`StoreError::Storage`].
 pub async fn remove_damaged(storage: &dyn Storage, number: u64) -> Result<(), StoreError> {
     let segment = keys::segment(number.min(keys::SEGMENT_MAX));
     match read_all(storage, &mut Since::default()).await {
@@ -110,7 +110,9 @@ pub async fn remove_damaged(storage: &dyn Storage, number: u64) -> Result<(), St
             Ok(storage.delete(&[key]).await?)
         }
         Err(error @ StoreError::Storage(_)) => Err(error),
-        _ => Err(StoreError::InOrder { key: segment }),
+        _ => Err(StoreError::Refused(format!(
+            "{segment} is not removed: it is in order, is not there, or is not the last"
+        ))),
     }
 }
 
@@ -167,7 +169,7 @@ async fn refuse_old(storage: &dyn Storage) -> Result<(), StoreError> {
         return Ok(());
     }
     match storage.list(&keys::parts()).await?.into_iter().next() {
-        Some((key, _)) if PartName::of(&key).is_none() => Err(StoreError::Older { key }),
+        Some((key, _)) if PartName::of(&key).is_none() => Err(StoreError::older(&key)),
         _ => Ok(()),
     }
 }

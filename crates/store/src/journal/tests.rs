@@ -92,23 +92,15 @@ fn script() -> Vec<Vec<Entry>> {
         let mut segment = Vec::new();
         for heads in heads.chunks(3) {
             lease += 1;
-            segment.push(Entry::Done {
-                part: PartName { layer, lease },
-                replicas: 1 + layer % 2,
-                finders: finders(lease),
-                ranges: heads.iter().map(|&head| placed(head, lease)).collect(),
-            });
+            let ranges = heads.iter().map(|&head| placed(head, lease)).collect();
+            segment.push(done(layer, lease, 1 + layer % 2, finders(lease), ranges));
         }
         script.push(segment);
         if layer % 5 == 3 {
             let heads = heads[..1].to_vec();
             lease += 1;
-            let again = Entry::Done {
-                part: PartName { layer, lease },
-                replicas: 3,
-                finders: Finders::new([3, 4]),
-                ranges: vec![placed(heads[0], 1000)],
-            };
+            let ranges = vec![placed(heads[0], 1000)];
+            let again = done(layer, lease, 3, Finders::new([3, 4]), ranges);
             let gone = if layer % 2 == 0 {
                 Entry::Withdrawn { heads }
             } else {
@@ -139,26 +131,32 @@ fn script() -> Vec<Vec<Entry>> {
         }
     }
     for number in 0..3 {
-        let bits = BITS - number % 2;
-        let merged = merged(number);
         let finders = finders(number.into());
-        script.push(vec![Entry::Shard {
-            bits,
-            finders,
-            merged,
-        }]);
+        script.push(vec![shard(BITS - number % 2, finders, merged(number))]);
     }
     script.push(vec![found_out(1)]);
     // Nothing that was merged counts any more, and is merged again.
     let heads = vec![Head(0)];
     script.push(vec![Entry::Lost { heads }]);
-    let (bits, finders, merged) = (BITS, finders(0), merged(0));
-    script.push(vec![Entry::Shard {
+    script.push(vec![shard(BITS, finders(0), merged(0))]);
+    script
+}
+
+fn done(layer: u32, lease: u64, replicas: u32, finders: Finders, ranges: Vec<Placed>) -> Entry {
+    Entry::Done {
+        part: PartName { layer, lease },
+        replicas,
+        finders,
+        ranges,
+    }
+}
+
+fn shard(bits: u32, finders: Finders, merged: Merged) -> Entry {
+    Entry::Shard {
         bits,
         finders,
         merged,
-    }]);
-    script
+    }
 }
 
 /// Nobody, one, or two.
@@ -324,14 +322,38 @@ fn looked(storage: &SimulatedStorage) -> Ledger {
     ready(look(storage)).unwrap().unwrap()
 }
 
-/// A storage with a journal of the whole script.
-fn finished() -> Arc<SimulatedStorage> {
+/// A storage with a journal that has just begun.
+fn begun() -> (Arc<SimulatedStorage>, Journal) {
     let storage = Arc::new(SimulatedStorage::new(1));
     let journal = ready(open(&storage)).unwrap();
-    for entries in script() {
+    (storage, journal)
+}
+
+/// Appends segments, each with these entries.
+fn append(journal: &Journal, segments: impl IntoIterator<Item = Vec<Entry>>) {
+    for entries in segments {
         ready(journal.append(entries)).unwrap();
     }
+}
+
+/// A storage with a journal of the whole script.
+fn finished() -> Arc<SimulatedStorage> {
+    let (storage, journal) = begun();
+    append(&journal, script());
     storage
+}
+
+/// Publishes the table of this many bits, as far as a journal looks.
+fn publish_manifest(storage: &SimulatedStorage, bits: u32) {
+    storage.overwrite(&keys::manifest(&folder_name(bits)), "");
+}
+
+/// The object that is damaged.
+fn damaged(error: &StoreError) -> Option<&Key> {
+    match error {
+        StoreError::Damaged { key, .. } => Some(key),
+        _ => None,
+    }
 }
 
 /// A new storage with these objects and without faults.
@@ -353,8 +375,7 @@ fn remove_checkpoints(storage: &SimulatedStorage) -> usize {
 
 #[test]
 fn it_is_read_back_after_every_segment() {
-    let storage = Arc::new(SimulatedStorage::new(1));
-    let journal = ready(open(&storage)).unwrap();
+    let (storage, journal) = begun();
     let mut follower = ready(Follower::open(storage.clone(), None)).unwrap();
     let script = script();
     let mut most_checkpoints = 0;
@@ -413,10 +434,7 @@ fn another_start_has_a_larger_number() {
     }
     let other = RangeBits::new(13).unwrap();
     let error = ready(Journal::open(storage.clone(), other, BITS, 7, TABLE)).unwrap_err();
-    assert!(
-        matches!(error, StoreError::OtherRangeBits { .. }),
-        "{error:?}"
-    );
+    assert!(matches!(&error, StoreError::Refused(what) if what.contains("has 12 range bits")));
     // The table keeps its name.
     let journal = ready(Journal::open(storage, range_bits(), BITS, 8, 1)).unwrap();
     assert_eq!(journal.ledger().table, TABLE);
@@ -436,7 +454,7 @@ fn listings_may_lag() {
     // Also right after all was forgotten, and for whoever goes on with a lagging listing.
     let storage = finished();
     let journal = ready(open(&storage)).unwrap();
-    storage.overwrite(&keys::manifest(&folder_name(BITS)), "");
+    publish_manifest(&storage, BITS);
     assert!(ready(journal.prune(BITS)).unwrap());
     let expected = journal.ledger().clone();
     for lag in 0..10 {
@@ -444,9 +462,7 @@ fn listings_may_lag() {
         assert_eq!(looked(&storage), expected, "{lag}");
     }
     let journal = ready(open(&storage)).unwrap();
-    for entries in script() {
-        ready(journal.append(entries)).unwrap();
-    }
+    append(&journal, script());
     storage.set_lag(0);
     assert_eq!(Plain::found(&looked(&storage)), Plain::of(&script()));
 }
@@ -464,10 +480,10 @@ fn pruning() {
     let ledger = journal.ledger().clone();
     // The table is not published, or is not this one.
     assert!(!ready(journal.prune(BITS)).unwrap());
-    storage.overwrite(&keys::manifest(&folder_name(BITS - 1)), "");
+    publish_manifest(&storage, BITS - 1);
     assert!(!ready(journal.prune(BITS - 1)).unwrap());
     assert_eq!(*journal.ledger(), ledger);
-    storage.overwrite(&keys::manifest(&folder_name(BITS)), "");
+    publish_manifest(&storage, BITS);
     for _ in 0..2 {
         assert!(ready(journal.prune(BITS)).unwrap());
         assert_eq!(Plain::found(&journal.ledger()), Plain::pruned());
@@ -502,7 +518,7 @@ async fn the_time_of_all_runs_is_noted() {
 #[test]
 fn pruning_writes_one_checkpoint() {
     let finished = finished();
-    finished.overwrite(&keys::manifest(&folder_name(BITS)), "");
+    publish_manifest(&finished, BITS);
     let calls = (0..CHECKPOINT_SEGMENTS_MIN).map(|segments| {
         let storage = restored(&finished.objects());
         let journal = ready(open(&storage)).unwrap();

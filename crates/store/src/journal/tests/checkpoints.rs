@@ -46,17 +46,9 @@ fn ranges_that_share_an_entry() {
 /// By all bytes and segments since the last checkpoint, whoever wrote them.
 #[test]
 fn a_checkpoint_is_due_when_an_eighth_of_the_last_was_written() {
-    let storage = Arc::new(SimulatedStorage::new(1));
-    let journal = ready(open(&storage)).unwrap();
+    let (storage, journal) = begun();
     let ranges = (0..60).map(|head| placed(Head(head), 1)).collect();
-    let part = PartName { layer: 0, lease: 1 };
-    let (replicas, finders) = (1, Finders::new([1]));
-    let mut entry = Entry::Done {
-        part,
-        replicas,
-        finders,
-        ranges,
-    };
+    let mut entry = done(0, 1, 1, Finders::new([1]), ranges);
     let (mut segments, mut bytes, mut last) = (1, storage.objects()[&keys::segment(0)].len(), 0);
     let mut waits = Vec::new();
     for number in 1..100 {

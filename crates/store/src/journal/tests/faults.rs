@@ -4,6 +4,18 @@ use super::*;
 use crate::FaultKind;
 use crate::objects::{Fault, Moment};
 
+pub(super) fn fault(call: u64, sticky: bool, moment: Moment) -> Fault {
+    Fault {
+        call,
+        sticky,
+        moment,
+    }
+}
+
+fn is_fault(error: &StoreError, kind: FaultKind) -> bool {
+    matches!(error, StoreError::Storage(error) if error.is(kind))
+}
+
 /// Does what is left of the script. What is acknowledged is counted in `told`.
 async fn work(storage: &Arc<SimulatedStorage>, told: &mut usize) -> Result<(), StoreError> {
     let journal = open(storage).await?;
@@ -43,16 +55,11 @@ fn every_call_fails() {
             (true, Moment::After),
         ] {
             let storage = Arc::new(SimulatedStorage::new(call));
-            let fault = Fault {
-                call,
-                sticky,
-                moment,
-            };
+            let fault = fault(call, sticky, moment);
             storage.set_fault(Some(fault));
             let mut told = 0;
             let error = ready(work(&storage, &mut told)).unwrap_err();
-            let failed =
-                matches!(&error, StoreError::Storage(error) if error.is(FaultKind::Passing));
+            let failed = is_fault(&error, FaultKind::Passing);
             assert!(failed, "{fault:?}: {error:?}");
             let storage = Arc::new(storage.crash());
             assert!(kept(&storage, told), "{fault:?}");
@@ -75,12 +82,8 @@ fn who_goes_on_after_a_failure() {
     for call in opening()..calls() {
         for moment in [Moment::Before, Moment::After] {
             let storage = Arc::new(SimulatedStorage::new(call));
-            let (sticky, mut told) = (false, 0);
-            storage.set_fault(Some(Fault {
-                call,
-                sticky,
-                moment,
-            }));
+            let mut told = 0;
+            storage.set_fault(Some(fault(call, false, moment)));
             let journal = ready(open(&storage)).unwrap();
             for entries in script() {
                 match ready(journal.append(entries)) {
@@ -160,8 +163,7 @@ fn the_disk_is_full_at_every_size() {
         storage.set_bytes_max(bytes_max);
         let mut told = 0;
         let error = ready(work(&storage, &mut told)).unwrap_err();
-        let full = matches!(&error, StoreError::Storage(error) if error.is(FaultKind::Full));
-        assert!(full, "{error:?}");
+        assert!(is_fault(&error, FaultKind::Full), "{error:?}");
         storage.set_bytes_max(u64::MAX);
         assert!(kept(&storage, told));
         finish(&storage, &mut told);
@@ -173,7 +175,7 @@ fn the_disk_is_full_at_every_size() {
 fn pruning_fails() {
     let objects = {
         let storage = finished();
-        storage.overwrite(&keys::manifest(&folder_name(BITS)), "");
+        publish_manifest(&storage, BITS);
         for lease in 0..5 {
             storage.overwrite(&PartName { layer: 1, lease }.key(), "part");
         }
@@ -198,11 +200,7 @@ fn pruning_fails() {
             }
             match moment {
                 None => storage.crash_at(call),
-                Some(moment) => storage.set_fault(Some(Fault {
-                    call,
-                    sticky: true,
-                    moment,
-                })),
+                Some(moment) => storage.set_fault(Some(fault(call, true, moment))),
             }
             let journal = ready(open(&storage)).unwrap();
             ready(journal.prune(BITS)).unwrap_err();

@@ -3,12 +3,8 @@
 use super::*;
 
 fn entry(lease: u64) -> Vec<Entry> {
-    vec![Entry::Done {
-        part: PartName { layer: 0, lease },
-        replicas: 1,
-        finders: Finders::new([1]),
-        ranges: vec![placed(Head(0), lease)],
-    }]
+    let ranges = vec![placed(Head(0), lease)];
+    vec![done(0, lease, 1, Finders::new([1]), ranges)]
 }
 
 /// Each bit of `order` says who has the next turn. Each writer opens the journal with its first turn and
@@ -82,13 +78,10 @@ fn of_two_that_start_at_once_one_has_it() {
 /// A coordinator that slept while another one finished and pruned the table.
 #[test]
 fn who_was_away_for_long() {
-    let storage = Arc::new(SimulatedStorage::new(1));
-    let journal = ready(open(&storage)).unwrap();
+    let (storage, journal) = begun();
     let other = ready(open(&storage)).unwrap();
-    for entries in script() {
-        ready(other.append(entries)).unwrap();
-    }
-    storage.overwrite(&keys::manifest(&folder_name(BITS)), "");
+    append(&other, script());
+    publish_manifest(&storage, BITS);
     assert!(ready(other.prune(BITS)).unwrap());
     for done in [
         ready(journal.append(entry(1))),
