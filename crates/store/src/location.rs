@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 
 use chomp_durable_files::failed;
@@ -169,14 +168,6 @@ impl Location {
             }),
             None => rest,
         })
-    }
-}
-
-impl FromStr for Location {
-    type Err = LocationError;
-
-    fn from_str(text: &str) -> Result<Location, LocationError> {
-        Location::parse(text)
     }
 }
 

@@ -244,3 +244,5 @@ impl StorageError {
 mod contract;
 #[cfg(test)]
 mod synced;
+#[cfg(test)]
+pub(crate) mod testing;

@@ -97,35 +97,19 @@ impl BucketStorage {
     pub(crate) fn open(bucket: &Bucket) -> Result<BucketStorage, OpenError> {
         match bucket.service {
             Service::S3 => BucketStorage::s3(bucket, AmazonS3Builder::from_env(), REQUEST_TIMEOUT),
-            Service::Google => {
+            Service::Google => BucketStorage::with(bucket, || {
                 let builder = GoogleCloudStorageBuilder::from_env();
-                let built = builder.with_bucket_name(&bucket.name).with_retry(once());
-                let built = built.with_http_connector(ClientConnector::new(None, REQUEST_TIMEOUT));
-                BucketStorage::with(bucket, || built.build())
-            }
-            Service::Azure => {
+                let builder = builder.with_bucket_name(&bucket.name).with_retry(once());
+                let connector = ClientConnector::new(None, REQUEST_TIMEOUT);
+                builder.with_http_connector(connector).build()
+            }),
+            Service::Azure => BucketStorage::with(bucket, || {
                 let builder = MicrosoftAzureBuilder::from_env();
-                let built = builder.with_container_name(&bucket.name).with_retry(once());
-                let built = built.with_http_connector(ClientConnector::new(None, REQUEST_TIMEOUT));
-                BucketStorage::with(bucket, || built.build())
-            }
+                let builder = builder.with_container_name(&bucket.name).with_retry(once());
+                let connector = ClientConnector::new(None, REQUEST_TIMEOUT);
+                builder.with_http_connector(connector).build()
+            }),
         }
-    }
-
-    /// The storage in a bucket of the S3 server at `endpoint`, whatever the environment says.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::Bucket`] if `endpoint` is not an address.
-    #[cfg(test)]
-    pub(crate) fn at_endpoint(
-        bucket: &Bucket,
-        endpoint: &str,
-        access_key: &str,
-        secret: &str,
-    ) -> Result<BucketStorage, OpenError> {
-        let builder = self::endpoint(endpoint, access_key, secret);
-        BucketStorage::s3(bucket, builder, REQUEST_TIMEOUT)
     }
 
     fn s3(
@@ -134,15 +118,11 @@ impl BucketStorage {
         timeout: Duration,
     ) -> Result<BucketStorage, OpenError> {
         use AmazonS3ConfigKey::{DisableBulkDelete, Endpoint, S3Endpoint};
-        let endpoint = [S3Endpoint, Endpoint].map(|key| builder.get_config_value(&key));
-        let first = endpoint.iter().flatten().next().map(String::as_str);
-        let connector = ClientConnector::new(first, timeout);
+        let endpoints = [S3Endpoint, Endpoint].map(|key| builder.get_config_value(&key));
+        let endpoints: Vec<&str> = endpoints.iter().flatten().map(String::as_str).collect();
+        let connector = ClientConnector::new(endpoints.first().copied(), timeout);
         // Whoever gives such an address means it.
-        if endpoint
-            .iter()
-            .flatten()
-            .any(|it| it.starts_with("http://"))
-        {
+        if endpoints.iter().any(|it| it.starts_with("http://")) {
             builder = builder.with_allow_http(true);
         }
         builder = builder
@@ -160,10 +140,9 @@ impl BucketStorage {
     ) -> Result<BucketStorage, OpenError> {
         // Fails if the process has one already, which then serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let store = build().map_err(|source| OpenError::Bucket {
-            bucket: bucket.to_string(),
-            what: "the settings in the environment are wrong".to_owned(),
-            source: Some(source.into()),
+        let store = build().map_err(|source| {
+            let what = "the settings in the environment are wrong";
+            OpenError::bucket(bucket, what, Some(source.into()))
         })?;
         Ok(BucketStorage {
             store: Arc::new(store),
@@ -295,14 +274,6 @@ impl BucketStorage {
         objects.sort_unstable();
         Ok(objects)
     }
-}
-
-#[cfg(test)]
-fn endpoint(url: &str, access_key: &str, secret: &str) -> AmazonS3Builder {
-    AmazonS3Builder::new()
-        .with_endpoint(url)
-        .with_access_key_id(access_key)
-        .with_secret_access_key(secret)
 }
 
 /// Nothing is repeated but by [`BucketStorage`], which finds out first what became of a request.

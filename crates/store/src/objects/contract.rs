@@ -4,12 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::testing::{create, key, list, read};
 use super::*;
 use crate::ready;
-
-fn key(text: &str) -> Key {
-    Key::new(text).unwrap()
-}
 
 async fn creates_once(storage: &dyn Storage) {
     let (first, second) = (key("work/parts/0001/a"), key("work/parts/0001/b"));
@@ -80,7 +77,7 @@ async fn tells_what_is_missing(storage: &dyn Storage) {
 
 async fn lists_and_deletes(storage: &dyn Storage) {
     let names = async |prefix| {
-        let objects = storage.list(&key(prefix)).await.unwrap();
+        let objects = list(storage, prefix).await;
         let named = |(key, bytes): (Key, u64)| format!("{key}={bytes}");
         objects.into_iter().map(named).collect::<Vec<_>>()
     };
@@ -90,10 +87,7 @@ async fn lists_and_deletes(storage: &dyn Storage) {
         "work/partsandmore/x",
         "table-20/manifest.json",
     ] {
-        storage
-            .create(&key(name), Bytes::from_static(b"abc"))
-            .await
-            .unwrap();
+        create(storage, name, "abc").await;
     }
     let parts = [
         "work/parts/0000/z=3",
@@ -116,14 +110,8 @@ async fn lists_and_deletes(storage: &dyn Storage) {
         assert_eq!(names("work/parts").await, [parts[0], parts[2]]);
     }
     storage.delete(&[]).await.unwrap();
-    storage
-        .create(&key("work/parts/0001/a"), Bytes::from_static(b"new"))
-        .await
-        .unwrap();
-    assert_eq!(
-        storage.read(&key("work/parts/0001/a")).await.unwrap(),
-        "new"
-    );
+    create(storage, "work/parts/0001/a", "new").await;
+    assert_eq!(read(storage, "work/parts/0001/a").await, "new");
 }
 
 async fn one_of_many_creates(storage: Arc<dyn Storage>) {
@@ -145,9 +133,9 @@ async fn one_of_many_creates(storage: Arc<dyn Storage>) {
     }
     let winners: Vec<u8> = tasks.join_all().await.into_iter().flatten().collect();
     assert_eq!(winners.len(), 1);
-    let bytes = storage.read(&key("work/race/same")).await.unwrap();
+    let bytes = read(&*storage, "work/race/same").await;
     assert_eq!(bytes, vec![winners[0]; 1000]);
-    assert_eq!(storage.list(&key("work/race")).await.unwrap().len(), 17);
+    assert_eq!(list(&*storage, "work/race").await.len(), 17);
 }
 
 /// Tests what every storage promises. Needs an empty one.

@@ -1,9 +1,10 @@
 //! The directory of a table, and the lock that says who owns it.
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use chomp_durable_files::{FileError, Lock, failed, make_folders};
+
+use super::{Bucket, Cause};
 
 /// The file in a table's directory that its owner keeps locked.
 const LOCK: &str = "lock";
@@ -30,8 +31,19 @@ pub enum OpenError {
         /// The advice, for people.
         what: String,
         /// The server's error, if there is one.
-        source: Option<Box<dyn Error + Send + Sync>>,
+        source: Option<Cause>,
     },
+}
+
+impl OpenError {
+    /// The advice about a bucket that cannot be used, and the server's error.
+    pub(super) fn bucket(bucket: &Bucket, what: &str, source: Option<Cause>) -> OpenError {
+        OpenError::Bucket {
+            bucket: bucket.to_string(),
+            what: what.to_owned(),
+            source,
+        }
+    }
 }
 
 /// The ownership of a table's directory, until it is dropped or the process ends in any way.

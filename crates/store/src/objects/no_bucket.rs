@@ -16,7 +16,7 @@ impl Bucket {
     ///
     /// [`OpenError::Bucket`], always.
     pub fn open(&self, _patience: Option<Duration>) -> Result<Arc<dyn Storage>, OpenError> {
-        Err(self.refusal())
+        Err(OpenError::bucket(self, WITHOUT, None))
     }
 
     /// Refuses: see the build with the feature.
@@ -29,15 +29,7 @@ impl Bucket {
         reason = "with the feature it waits for the server"
     )]
     pub async fn open_for_job(&self, _has_journal: bool) -> Result<Arc<dyn Storage>, OpenError> {
-        Err(self.refusal())
-    }
-
-    fn refusal(&self) -> OpenError {
-        OpenError::Bucket {
-            bucket: self.to_string(),
-            what: WITHOUT.to_owned(),
-            source: None,
-        }
+        Err(OpenError::bucket(self, WITHOUT, None))
     }
 }
 
@@ -52,7 +44,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_buckets_one_is_refused_with_the_command_that_builds_them_in() {
-        let bucket: Location = "s3://bucket/tables".parse().unwrap();
+        let bucket = Location::parse("s3://bucket/tables").unwrap();
         for refused in [bucket.open_view(), bucket.open(None).await] {
             let refused = refused.unwrap_err().to_string();
             assert!(refused.starts_with("cannot use s3://bucket/tables: this program was built"));

@@ -81,11 +81,7 @@ pub(super) fn unusable(bucket: &Bucket, error: StorageError) -> OpenError {
             Err(source) => (UNREACHABLE, source),
         },
     };
-    OpenError::Bucket {
-        bucket: bucket.to_string(),
-        what: what.to_owned(),
-        source: Some(source),
-    }
+    OpenError::bucket(bucket, what, Some(source))
 }
 
 /// Whether the text of a failure has one of these.

@@ -43,8 +43,8 @@ impl BucketStorage {
         match read.map_err(fail)? {
             read if read == bytes[..2] => Ok(()),
             _ => {
-                Err(self
-                    .unsound("it does not give back the bytes of an object that were asked for"))
+                let what = "it does not give back the bytes of an object that were asked for";
+                Err(OpenError::bucket(&self.bucket, what, None))
             }
         }
     }
@@ -64,22 +64,13 @@ impl BucketStorage {
             let sound = storage.race(&key).await;
             let removed = storage.delete(std::slice::from_ref(&key)).await;
             if !sound.map_err(|error| unusable(&self.bucket, error))? {
-                return Err(self.unsound(
-                    "this store does not create only if absent, so two coordinators could write one \
-                     table: give --journal DIR, a directory of this machine for the journal",
-                ));
+                let what = "this store does not create only if absent, so two coordinators could write one \
+                     table: give --journal DIR, a directory of this machine for the journal";
+                return Err(OpenError::bucket(&self.bucket, what, None));
             }
             removed.map_err(|error| unusable(&self.bucket, error))?;
         }
         Ok(())
-    }
-
-    fn unsound(&self, what: &str) -> OpenError {
-        OpenError::Bucket {
-            bucket: self.bucket.to_string(),
-            what: what.to_owned(),
-            source: None,
-        }
     }
 
     /// Creates an object many times at once; whether one creation succeeded, whose bytes are read.

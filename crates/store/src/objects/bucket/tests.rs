@@ -10,17 +10,14 @@ use object_store::{Attributes, GetResultPayload, ObjectMeta};
 use tokio::task::JoinSet;
 
 use super::super::contract::contract;
+use super::super::testing::{key, list, read};
 use super::*;
 use chomp_testing::needs;
-use stub::{Conditions, Fault, Relay, Stub};
+use stub::{Conditions, Fault, Relay, State, Stub};
 
 /// The address of a real S3 server, with a bucket of the name [`BUCKET`], that takes any credentials.
 const SERVER: &str = "CHOMP_TEST_S3";
 const BUCKET: &str = "chomp-test";
-
-fn key(text: &str) -> Key {
-    Key::new(text).unwrap()
-}
 
 /// A bucket, and in it a folder that nobody else uses.
 fn bucket(name: &str) -> Bucket {
@@ -33,9 +30,23 @@ fn bucket(name: &str) -> Bucket {
     }
 }
 
+/// A bucket of the S3 server at `endpoint`, whatever the environment says.
 fn open(endpoint: &str, name: &str) -> BucketStorage {
-    let storage = BucketStorage::at_endpoint(&bucket(name), endpoint, "test", "testtest");
+    open_within(endpoint, name, REQUEST_TIMEOUT)
+}
+
+fn open_within(endpoint: &str, name: &str, timeout: Duration) -> BucketStorage {
+    let builder = AmazonS3Builder::new()
+        .with_endpoint(endpoint)
+        .with_access_key_id("test")
+        .with_secret_access_key("testtest");
+    let storage = BucketStorage::s3(&bucket(name), builder, timeout);
     storage.unwrap().with_patience(Duration::from_secs(20))
+}
+
+/// Whether a creation fails since another object has the key.
+fn exists(created: &Result<(), StorageError>) -> bool {
+    matches!(created, Err(error) if error.problem == StorageProblem::AlreadyExists)
 }
 
 /// A folder of the stub's bucket.
@@ -75,18 +86,16 @@ async fn creations_without_an_answer() {
             let bytes = Bytes::from_static(b"mine");
             let done = storage.create(&key("work/a"), bytes.clone()).await;
             assert!(done.is_ok(), "{faults:?}: {done:?}");
-            assert_eq!(storage.read(&key("work/a")).await.unwrap(), bytes);
+            assert_eq!(read(&storage, "work/a").await, bytes);
 
             // Nobody's object is taken for ours, neither a shorter one nor a longer one.
             for other in [&b"mine too"[..], b"min"] {
                 stub.state.lock().unwrap().faults = faults.clone().into();
                 let other = Bytes::from_static(other);
                 let done = storage.create(&key("work/a"), other).await;
-                let exists =
-                    matches!(&done, Err(error) if error.problem == StorageProblem::AlreadyExists);
-                assert!(exists, "{faults:?}: {done:?}");
+                assert!(exists(&done), "{faults:?}: {done:?}");
             }
-            assert_eq!(storage.read(&key("work/a")).await.unwrap(), bytes);
+            assert_eq!(read(&storage, "work/a").await, bytes);
         });
     }
     all.join_all().await;
@@ -109,43 +118,39 @@ async fn readings_without_an_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_gives_other_bytes_is_refused() {
-    let (stub, storage) = stub();
-    stub.state.lock().unwrap().of_reads = [Fault::ActAndGarble].into();
-    let error = storage.reach().await.unwrap_err();
-    assert!(error.to_string().contains("does not give back"), "{error}");
-}
-
-/// Without this right it would fail in the middle of a job.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_lists_nothing_for_us_is_refused() {
-    let (stub, storage) = stub();
-    stub.state.lock().unwrap().lists = false;
-    let error = storage.reach().await.unwrap_err();
-    assert!(error.to_string().contains("access is denied"), "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sound_server_passes_the_probe() {
-    let (stub, storage) = stub();
-    storage.probe().await.unwrap();
-    assert!(
-        stub.state.lock().unwrap().objects.is_empty(),
-        "all is removed"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_ignores_conditions_is_refused() {
-    let (stub, storage) = stub();
-    stub.state.lock().unwrap().conditions = Conditions::Ignored;
-    let error = storage.probe().await.unwrap_err();
-    assert!(error.to_string().contains("give --journal DIR"), "{error}");
-    assert!(
-        stub.state.lock().unwrap().objects.is_empty(),
-        "all is removed"
-    );
-    storage.reach().await.unwrap();
+async fn a_sound_server_passes_the_probe_and_others_are_refused() {
+    type Change = fn(&mut State);
+    let cases: [(Change, [Option<&str>; 2]); 4] = [
+        (|_| (), [None; 2]),
+        (
+            |state| state.of_reads = [Fault::ActAndGarble].into(),
+            [Some("does not give back"); 2],
+        ),
+        // Without this right it would fail in the middle of a job.
+        (|state| state.lists = false, [Some("access is denied"); 2]),
+        (
+            |state| state.conditions = Conditions::Ignored,
+            [None, Some("give --journal DIR")],
+        ),
+    ];
+    for (change, [of_reach, of_probe]) in cases {
+        let (stub, storage) = stub();
+        for (is_probe, expected) in [(false, of_reach), (true, of_probe)] {
+            change(&mut stub.state.lock().unwrap());
+            let done = if is_probe {
+                storage.probe().await
+            } else {
+                storage.reach().await
+            };
+            match (done, expected) {
+                (Ok(()), None) => {}
+                (Err(error), Some(what)) => assert!(error.to_string().contains(what), "{error}"),
+                other => panic!("{other:?}"),
+            }
+            let left = &stub.state.lock().unwrap().objects;
+            assert!(left.is_empty(), "all is removed");
+        }
+    }
 }
 
 /// Only creations that come at the same time show what it does.
@@ -156,8 +161,10 @@ async fn a_server_that_loses_races_is_refused() {
     let key = key("work/a");
     storage.create(&key, Bytes::new()).await.unwrap();
     let second = storage.create(&key, Bytes::from_static(b"other")).await;
-    let exists = matches!(&second, Err(error) if error.problem == StorageProblem::AlreadyExists);
-    assert!(exists, "one after the other, all is well: {second:?}");
+    assert!(
+        exists(&second),
+        "one after the other, all is well: {second:?}"
+    );
     let error = storage.probe().await.unwrap_err();
     assert!(error.to_string().contains("give --journal DIR"), "{error}");
 }
@@ -195,9 +202,7 @@ async fn a_page_without_an_end_is_not_kept() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_does_not_answer_is_asked_again() {
     let stub = Stub::start();
-    let endpoint = endpoint(&stub.endpoint, "test", "testtest");
-    let storage = BucketStorage::s3(&bucket(BUCKET), endpoint, Duration::from_millis(500)).unwrap();
-    let storage = storage.with_patience(Duration::from_secs(20));
+    let storage = open_within(&stub.endpoint, BUCKET, Duration::from_millis(500));
     let (object, bytes) = (key("work/a"), Bytes::from_static(b"mine"));
     stub.state.lock().unwrap().faults = [Fault::Stall, Fault::ActAndStall].into();
     storage.create(&object, bytes.clone()).await.unwrap();
@@ -306,7 +311,7 @@ async fn a_real_server() {
     let storage = open(&server, BUCKET);
     contract(Arc::new(storage.clone())).await;
     storage.probe().await.unwrap();
-    assert_eq!(storage.list(&key("work/probe")).await.unwrap(), []);
+    assert_eq!(list(&storage, "work/probe").await, []);
 
     // More objects than a page of a listing has.
     let mut tasks = tokio::task::JoinSet::new();
@@ -320,7 +325,7 @@ async fn a_real_server() {
         });
     }
     tasks.join_all().await;
-    let many = storage.list(&key("work/many")).await.unwrap();
+    let many = list(&storage, "work/many").await;
     assert!(many.is_sorted() && many.len() == 1100, "{}", many.len());
 
     let missing = open(&server, "chomp-no-such-bucket");
@@ -353,10 +358,7 @@ async fn a_real_server_whose_answer_is_lost() {
         assert_eq!(storage.read(&key).await.unwrap(), bytes);
         *relay.cuts.lock().unwrap() = 1;
         let other = storage.create(&key, Bytes::from_static(b"other")).await;
-        assert!(
-            matches!(&other, Err(error) if error.problem == StorageProblem::AlreadyExists),
-            "{other:?}"
-        );
+        assert!(exists(&other), "{other:?}");
     }
 }
 
@@ -423,5 +425,5 @@ async fn a_listing_is_bounded() {
             .len(),
         101
     );
-    storage.list(&key("work/journal")).await.unwrap();
+    list(&storage, "work/journal").await;
 }

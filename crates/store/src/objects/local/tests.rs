@@ -11,14 +11,11 @@ use std::process::Command;
 use chomp_durable_files::make_folder;
 
 use super::super::Routed;
+use super::super::testing::{create, key, list, read};
 use super::*;
 use chomp_testing::needs;
 
 use crate::ready;
-
-fn key(text: &str) -> Key {
-    Key::new(text).unwrap()
-}
 
 fn open(directory: &Path) -> LocalStorage {
     LocalStorage::open(TableLock::acquire(directory).unwrap()).unwrap()
@@ -68,7 +65,7 @@ async fn unfinished_files_are_no_objects_and_go() {
         "table-20/a",
         "values-082/a",
     ] {
-        first.create(&key(name), Bytes::new()).await.unwrap();
+        create(&first, name, "").await;
     }
     drop(first);
     let foreign = [
@@ -98,17 +95,11 @@ async fn unfinished_files_are_no_objects_and_go() {
         assert!(directory.path().join(name).exists(), "{name}");
     }
     assert_eq!(
-        storage.list(&key("work/parts")).await.unwrap(),
+        list(&storage, "work/parts").await,
         [(key("work/parts/0001/a"), 0)]
     );
-    storage
-        .create(&key("work/parts/0001/b"), Bytes::from_static(b"whole"))
-        .await
-        .unwrap();
-    assert_eq!(
-        storage.read(&key("work/parts/0001/b")).await.unwrap(),
-        "whole"
-    );
+    create(&storage, "work/parts/0001/b", "whole").await;
+    assert_eq!(read(&storage, "work/parts/0001/b").await, "whole");
     assert!(folder.join("b#1").exists(), "it may be somebody else's");
     storage.tidy().await.unwrap();
     for name in workers {
@@ -196,10 +187,7 @@ async fn what_is_no_file_is_no_object() {
     let secret = elsewhere.path().join("secret");
     fs::write(&secret, "secret").unwrap();
     let storage = open(directory.path());
-    storage
-        .create(&key("work/parts/a"), Bytes::new())
-        .await
-        .unwrap();
+    create(&storage, "work/parts/a", "").await;
     let parts = directory.path().join("work/parts");
     symlink(&secret, parts.join("link")).unwrap();
     symlink(elsewhere.path().join("none"), parts.join("nowhere")).unwrap();
@@ -222,10 +210,10 @@ async fn what_is_no_file_is_no_object() {
         assert!(error.problem == StorageProblem::AlreadyExists, "{error:?}");
     }
     // They go as objects do.
-    let listed = storage.list(&key("work/parts")).await.unwrap();
+    let listed = list(&storage, "work/parts").await;
     assert_eq!(listed.len(), 4, "{listed:?}");
     storage.delete(&planted).await.unwrap();
-    assert_eq!(storage.list(&key("work/parts")).await.unwrap().len(), 1);
+    assert_eq!(list(&storage, "work/parts").await.len(), 1);
     assert_eq!(fs::read(&secret).unwrap(), b"secret");
 }
 
@@ -370,10 +358,7 @@ async fn a_folder_that_cannot_be_made() {
 
     // The reason is gone.
     fs::remove_file(directory.path().join("work")).unwrap();
-    storage
-        .create(&key("work/job"), Bytes::new())
-        .await
-        .unwrap();
+    create(&storage, "work/job", "").await;
 }
 
 #[tokio::test]
@@ -399,7 +384,7 @@ async fn workers_share_it() {
     for storage in [&owner, &workers[1]] {
         assert_eq!(storage.read(&part).await.unwrap(), "abc");
         assert_eq!(
-            storage.list(&key("work")).await.unwrap(),
+            list(storage, "work").await,
             [(job.0.clone(), 3), (part.clone(), 3)]
         );
     }
@@ -441,10 +426,7 @@ async fn a_full_disk() {
         return;
     };
     let storage = open(disk.0.path());
-    storage
-        .create(&key("work/a"), Bytes::from(vec![1; 500_000]))
-        .await
-        .unwrap();
+    create(&storage, "work/a", vec![1; 500_000]).await;
     for _ in 0..2 {
         let error = storage
             .create(&key("work/b"), Bytes::from(vec![2; 700_000]))
@@ -454,19 +436,10 @@ async fn a_full_disk() {
             error.is(FaultKind::Full) && error.action == Operation::Create,
             "{error:?}"
         );
-        assert_eq!(
-            storage.list(&key("work")).await.unwrap(),
-            [(key("work/a"), 500_000)]
-        );
+        assert_eq!(list(&storage, "work").await, [(key("work/a"), 500_000)]);
     }
     assert_eq!(fs::read_dir(disk.0.path().join("work")).unwrap().count(), 1);
     storage.delete(&[key("work/a")]).await.unwrap();
-    storage
-        .create(&key("work/b"), Bytes::from(vec![2; 700_000]))
-        .await
-        .unwrap();
-    assert_eq!(
-        storage.read(&key("work/b")).await.unwrap(),
-        vec![2; 700_000]
-    );
+    create(&storage, "work/b", vec![2; 700_000]).await;
+    assert_eq!(read(&storage, "work/b").await, vec![2; 700_000]);
 }
