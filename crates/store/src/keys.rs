@@ -11,7 +11,7 @@
 
 use chomp_table::manifest::MANIFEST_NAME;
 
-use crate::objects::{Key, KeyError};
+use crate::objects::Key;
 
 /// The largest number of a segment: the largest of ten digits.
 pub(crate) const SEGMENT_MAX: u64 = 9_999_999_999;
@@ -85,10 +85,6 @@ pub(crate) fn old_job() -> Key {
     key("work/job")
 }
 
-pub(crate) fn published(folder: &str, name: &str) -> Result<Key, KeyError> {
-    Key::new(&format!("{folder}/{name}"))
-}
-
 pub(crate) fn manifest(folder: &str) -> Key {
     key(&format!("{folder}/{MANIFEST_NAME}"))
 }
@@ -96,6 +92,7 @@ pub(crate) fn manifest(folder: &str) -> Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::published;
 
     #[test]
     fn keys_are_read_back() {
@@ -108,14 +105,9 @@ mod tests {
         assert_eq!(number_of(&segment(12)), Some(12));
         assert_eq!(number_of(&checkpoint(SEGMENT_MAX)), Some(SEGMENT_MAX));
         let folder = "table-20";
-        assert_eq!(
-            published(folder, "a.zst").unwrap().as_str(),
-            "table-20/a.zst"
-        );
-        assert_eq!(
-            published(folder, "manifest.json").unwrap(),
-            manifest(folder)
-        );
+        let shard = published::key(folder, "a.zst").unwrap();
+        assert_eq!(shard.as_str(), "table-20/a.zst");
+        assert_eq!(published::key(folder, MANIFEST_NAME), Ok(manifest(folder)));
     }
 
     #[test]

@@ -259,17 +259,12 @@ mod tests {
     fn written() -> (SimulatedStorage, Vec<(Head, RecordPlace)>) {
         let mut part = PartBuilder::default();
         for (head, record) in [(0b11, &b"eleven"[..]), (0b100, b"a hundred")] {
-            let digest = Digest::of(record);
-            part.push(
-                RangeSummary {
-                    digest,
-                    ..summary(head)
-                },
-                record,
-            );
+            let mut summary = summary(head);
+            summary.digest = Digest::of(record);
+            part.push(summary, record);
         }
         let (bytes, placed) = part.finish();
-        let place_of = |placed: &Placed| RecordPlace {
+        let place_of = |placed: Placed| RecordPlace {
             lease: 5,
             offset: placed.offset,
             length: placed.length,
@@ -279,10 +274,9 @@ mod tests {
             digest: placed.summary.digest,
             layer: 3,
         };
-        let all: Vec<_> = placed
-            .iter()
-            .map(|one| (one.summary.head, place_of(one)))
-            .collect();
+        let all = placed.into_iter();
+        let all = all.map(|one| (one.summary.head, place_of(one)));
+        let all: Vec<_> = all.collect();
         let storage = SimulatedStorage::new(0);
         storage.overwrite(&all[0].1.part().key(), bytes);
         (storage, all)
@@ -306,11 +300,8 @@ mod tests {
                 ready(read_record(&storage, *head, place)).unwrap(),
                 read[number]
             );
-            let (start, end) = (
-                place.offset as usize,
-                (place.offset + place.length) as usize,
-            );
-            for at in start..end {
+            let end = (place.offset + place.length) as usize;
+            for at in place.offset as usize..end {
                 let (storage, _) = written();
                 assert!(storage.flip_bit(&key, at, 3));
                 is_lost(&storage, *head, place);
@@ -344,6 +335,8 @@ mod tests {
             summary: summary(1 << (head_bits - 1)),
             ..good
         };
+        let at = |offset| Placed { offset, ..good };
+        let of_length = |length| Placed { length, ..good };
         for (placed, fits) in [
             (good, true),
             (with(most, most), true),
@@ -351,36 +344,12 @@ mod tests {
             (with(2, 3), false),
             (headed(HEAD_BITS_MAX), true),
             (headed(HEAD_BITS_MAX + 1), false),
-            (Placed { offset: 15, ..good }, false),
-            (
-                Placed {
-                    offset: end - 40,
-                    ..good
-                },
-                true,
-            ),
-            (
-                Placed {
-                    offset: end - 39,
-                    ..good
-                },
-                false,
-            ),
-            (Placed { length: 0, ..good }, false),
-            (
-                Placed {
-                    length: longest,
-                    ..good
-                },
-                true,
-            ),
-            (
-                Placed {
-                    length: longest + 1,
-                    ..good
-                },
-                false,
-            ),
+            (at(15), false),
+            (at(end - 40), true),
+            (at(end - 39), false),
+            (of_length(0), false),
+            (of_length(longest), true),
+            (of_length(longest + 1), false),
         ] {
             assert_eq!(placed.check(range_bits()).is_ok(), fits, "{placed:?}");
         }

@@ -15,7 +15,7 @@ use crate::{FaultKind, StoreError};
 ///
 /// If `name` cannot be part of a key.
 pub fn key(folder: &str, name: &str) -> Result<Key, KeyError> {
-    keys::published(folder, name)
+    Key::new(&format!("{folder}/{name}"))
 }
 
 /// Creates an object of a table that is being published.

@@ -214,6 +214,16 @@ fn check_sum(word: u64) -> u64 {
     }
 }
 
+/// A shard of this number that begins with the first word.
+fn whole_cut(number: u32, last: bool) -> Cut {
+    Cut {
+        number,
+        head: Head(0),
+        skip: 0,
+        last,
+    }
+}
+
 fn size(frame_words: usize, shard_words: usize) -> ShardSize {
     ShardSize {
         frame_words,
@@ -283,12 +293,7 @@ fn longer_words_than_those_of_the_table_are_left_out() {
         assert_eq!(whole.leaf.words, words as u64);
         assert_eq!(whole.shard.is_none(), words == 0);
         // Only of those it is not known before how many words are left.
-        let cut = Cut {
-            number: 0,
-            head: Head(0),
-            skip: 0,
-            last: false,
-        };
+        let cut = whole_cut(0, false);
         let mut merger = Merger::new(bits, range_bits(), size(4, 1000), cut);
         push(&mut merger, &table.ranges[&Head(0)]).unwrap();
         assert_eq!(merger.finish().is_ok(), bits < 12);
@@ -319,12 +324,7 @@ fn buckets_make_no_difference() {
     };
     let (first, second) = (contents(0), contents(1));
     let all: Vec<u64> = [first.0, second.0].concat();
-    let cut = Cut {
-        number: 0,
-        head: Head(0),
-        skip: 0,
-        last: true,
-    };
+    let cut = whole_cut(0, true);
     let mut merger = Merger::new(19, bits, ShardSize::PUBLISHED, cut);
     push(&mut merger, &first.1).unwrap();
     push(&mut merger, &second.1).unwrap();
@@ -376,12 +376,7 @@ fn what_does_not_fit_is_refused() {
         early.finish().unwrap_err(),
         MergeError::Length { number: 0 }
     );
-    let cut = Cut {
-        number: 2,
-        head: Head(0),
-        skip: 0,
-        last: true,
-    };
+    let cut = whole_cut(2, true);
     let mut crowded = Merger::new(14, range_bits(), size(1, 2), cut);
     let crowded = push(&mut crowded, &table.ranges[&Head(0)]);
     assert_eq!(crowded, Err(MergeError::Length { number: 2 }));

@@ -90,7 +90,7 @@ impl LocalStorage {
     ///
     /// [`OpenError::File`].
     pub fn open(lock: TableLock) -> Result<LocalStorage, OpenError> {
-        let root = absolute(lock.directory())?;
+        let root = absolute(&lock.directory)?;
         let below = Below::open(&root).map_err(failed("open", &root))?;
         let mut known = BTreeSet::new();
         if let Ok((Some(Unfit::Link), _)) = below.look("work") {
@@ -430,7 +430,7 @@ impl Storage for LocalStorage {
     async fn is_in_place(&self) -> bool {
         let look = |directory: &Directory| {
             let lock = directory.lock.as_ref();
-            lock.is_none_or(TableLock::is_in_place)
+            lock.is_none_or(|owned| owned.lock.is_in_place())
         };
         self.run(look).await
     }

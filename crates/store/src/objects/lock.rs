@@ -50,9 +50,9 @@ impl OpenError {
 #[derive(Debug)]
 pub struct TableLock {
     /// The directory, absolute.
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     /// Dropping it gives the lock back.
-    lock: Lock,
+    pub(super) lock: Lock,
 }
 
 impl TableLock {
@@ -77,14 +77,5 @@ impl TableLock {
     /// Which process of this machine owns a directory, as far as the system tells.
     pub fn holder(directory: &Path) -> Option<String> {
         Lock::holder(&directory.join(LOCK))
-    }
-
-    pub(super) fn is_in_place(&self) -> bool {
-        self.lock.is_in_place()
-    }
-
-    /// The directory.
-    pub(super) fn directory(&self) -> &Path {
-        &self.directory
     }
 }

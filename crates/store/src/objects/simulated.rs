@@ -196,13 +196,6 @@ impl SimulatedStorage {
         })
     }
 
-    /// Replaces all bytes of an object from the given one on with zeros; false if it ends there.
-    pub fn zero_tail(&self, key: &Key, from: usize) -> bool {
-        self.change(key, |bytes| {
-            (from < bytes.len()).then(|| bytes[from..].fill(0))
-        })
-    }
-
     /// Runs `effect` as one call with the faults that are set.
     fn call<T>(
         &self,
@@ -254,14 +247,8 @@ impl State {
 
     fn get(&self, key: &Key) -> Result<Bytes, StorageError> {
         let object = self.objects.get(key);
-        let missing = || {
-            StorageError::new(
-                StorageProblem::NotFound,
-                Operation::Read,
-                key,
-                "no such object",
-            )
-        };
+        let (problem, why) = (StorageProblem::NotFound, "no such object");
+        let missing = || StorageError::new(problem, Operation::Read, key, why);
         object
             .map(|object| object.bytes.clone())
             .ok_or_else(missing)
