@@ -96,13 +96,10 @@ pub(crate) async fn directory(
 
 fn config(reach: Reach, out: PathBuf) -> Config {
     Config {
-        from: reach.from,
+        reach,
         out,
         table: None,
-        ca: reach.ca,
-        token: reach.token,
         parallel: PARALLEL,
-        patience: reach.patience,
     }
 }
 

@@ -13,8 +13,8 @@ use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::reader::TableName;
 use tokio::task::JoinSet;
 
-use crate::contact::ServerPatience;
 use crate::error::DownloadError;
+use crate::patience::ServerPatience;
 
 /// The tables that are looked for at a time.
 const TOGETHER: usize = 16;
@@ -100,9 +100,7 @@ impl BucketTable {
         let key = key(self.table, name);
         match self.storage.read_at(&key, range).await {
             Err(error) if error.problem == StorageProblem::NotFound => {
-                Err(DownloadError::NotFound {
-                    url: self.place(name),
-                })
+                Err(DownloadError::NotFound(self.place(name)))
             }
             read => Ok(read?),
         }
@@ -155,9 +153,8 @@ async fn first(storage: &Arc<dyn Storage>) -> Result<Option<TableName>, Download
             looks.spawn(async move { Ok(has(&*storage, table).await?.then_some(table)) });
         }
         let mut found = None;
-        while let Some(look) = looks.join_next().await {
-            let look: Result<_, DownloadError> =
-                look.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        for look in looks.join_all().await {
+            let look: Result<_, DownloadError> = look;
             found = found.max(look?);
         }
         if found.is_some() {

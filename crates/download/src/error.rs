@@ -39,13 +39,10 @@ pub enum DownloadError {
     },
     /// The server gives whole files only.
     #[error(
-        "the server does not answer requests for a part of {url} (byte ranges): fetch the whole table with \
+        "the server does not answer requests for a part of {0} (byte ranges): fetch the whole table with \
          `chomp download --from URL --out DIR`, and ask that one"
     )]
-    WholeFiles {
-        /// The requested address.
-        url: String,
-    },
+    WholeFiles(String),
     /// The server refuses.
     #[error("{url} was refused with status {status}{}", if *status == 401 { ": a token is needed" } else { "" })]
     Refused {
@@ -55,11 +52,8 @@ pub enum DownloadError {
         status: u16,
     },
     /// A table is there, and one of its files is not.
-    #[error("{url} does not exist: the table there is not complete")]
-    NotFound {
-        /// The requested address.
-        url: String,
-    },
+    #[error("{0} does not exist: the table there is not complete")]
+    NotFound(String),
     /// There is no table, or not this one.
     #[error(
         "there is no {} at {url}: give the address of a server that lists its tables, or of a table's folder, \
@@ -102,17 +96,11 @@ pub enum DownloadError {
     #[error(transparent)]
     Table(#[from] TableError),
     /// There is another table where this one should go.
-    #[error("{} has another table already: use another directory", folder.display())]
-    OtherTable {
-        /// Its folder.
-        folder: PathBuf,
-    },
+    #[error("{} has another table already: use another directory", .0.display())]
+    OtherTable(PathBuf),
     /// Another process owns the directory.
-    #[error("the directory is in use: another process has locked {}", path.display())]
-    InUse {
-        /// The lock file.
-        path: PathBuf,
-    },
+    #[error("the directory is in use: another process has locked {}", .0.display())]
+    InUse(PathBuf),
     /// The table is larger than what the disk has left.
     #[error(
         "no space left: {} takes {needed} bytes more, and its disk has {free}; free some and run again",
@@ -147,14 +135,21 @@ pub enum DownloadError {
     #[error("the bucket cannot be read")]
     Storage(#[from] StorageError),
     /// The certificate or the token cannot be used.
-    #[error("cannot use {what} to reach the server")]
-    Credentials {
-        /// Which of them.
-        what: &'static str,
-    },
+    #[error("cannot use {0} to reach the server")]
+    Credentials(&'static str),
     /// The program was asked to stop.
     #[error("the download was stopped: run it again to go on")]
     Stopped,
+}
+
+/// Why one try of a request came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// Another try may help.
+    #[error(transparent)]
+    Outage(#[from] Outage),
+    #[error(transparent)]
+    Final(#[from] DownloadError),
 }
 
 /// Why a request has no answer for now.

@@ -10,15 +10,13 @@
 //! | module | holds |
 //! |---|---|
 //! | `error` | what can go wrong, by what a caller can do about it |
-//! | `origin` | where a table is: on a server, or in a bucket |
-//! | `server` | the requests over HTTP, with their limits |
-//! | `contact` | how long a server may give nothing, and what is said meanwhile |
+//! | `source` | where a table is: on a server, or in a bucket |
+//! | `http` | the requests to a server, with their limits |
+//! | `patience` | how long a server may give nothing, and what is said meanwhile |
 //! | `proxy` | which proxy requests go through |
 //! | `bucket` | the reads from a bucket |
-//! | `target` | the folder on this machine: locked, and written so that a crash leaves it in order |
+//! | `folder` | the folder on this machine: locked, and written so that a crash leaves it in order |
 //! | `shard` | one shard from start to end |
-//! | `part` | a part of a file |
-//! | `question` | a question that is not about a table |
 //! | `remote` | a table that stays where it is: only what is asked for is fetched |
 //!
 //! Text from a server is never used as a path: names are those that a checked manifest can have.
@@ -30,16 +28,14 @@
 //! * Every answer has a limit that is known before it is read.
 
 mod bucket;
-mod contact;
 mod error;
-mod origin;
-mod part;
+mod folder;
+mod http;
+mod patience;
 mod proxy;
-mod question;
 mod remote;
-mod server;
 mod shard;
-mod target;
+mod source;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -54,35 +50,42 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use contact::ServerPatience;
 pub use error::{DownloadError, Outage};
-pub use question::{ServerReply, ask};
-pub use remote::{Reach, open};
+pub use http::{ServerReply, ask};
+pub use patience::ServerPatience;
+pub use remote::open;
 
-use origin::Origin;
-use target::TargetFolder;
+use folder::{TargetFolder, blocking};
+use source::TableSource;
 
 /// How many shards are fetched at a time unless something else is asked for.
 pub const PARALLEL: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
-/// The source, the destination and the limits of a download.
+/// How to get at a server.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct Reach {
     /// The URL of a server, which lists its tables, of a bucket or folder in it that has tables, or of a
     /// table's folder: `…/table-32/`.
     pub from: String,
-    /// The directory that gets the folder of the table.
-    pub out: PathBuf,
-    /// Which table; the [first](TableName::first) of those that the server has if none.
-    pub table: Option<TableName>,
     /// The certificate of the authority that vouches for the server, as PEM; the system's if none.
     pub ca: Option<String>,
     /// Opens a server that does not give its tables to everybody.
     pub token: Option<Token>,
-    /// How many shards are fetched at a time: [`PARALLEL`].
-    pub parallel: NonZeroUsize,
     /// How long the server may give nothing, however often it is asked: [`ServerPatience::USUAL`].
     pub patience: ServerPatience,
+}
+
+/// The source, the destination and the limits of a download.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where tables are.
+    pub reach: Reach,
+    /// The directory that gets the folder of the table.
+    pub out: PathBuf,
+    /// Which table; the [first](TableName::first) of those that the server has if none.
+    pub table: Option<TableName>,
+    /// How many shards are fetched at a time: [`PARALLEL`].
+    pub parallel: NonZeroUsize,
 }
 
 /// How far a download has come.
@@ -131,7 +134,7 @@ pub async fn download(
 /// The state that the tasks of a download share.
 #[derive(Debug)]
 struct Download {
-    origin: Origin,
+    source: TableSource,
     target: Arc<TargetFolder>,
     shards: Vec<ShardFileInfo>,
     progress: watch::Sender<DownloadProgress>,
@@ -143,20 +146,19 @@ async fn run(
     config: Config,
     progress: watch::Sender<DownloadProgress>,
 ) -> Result<DownloadReport, DownloadError> {
-    let (ca, token) = (config.ca.as_deref(), config.token.as_ref());
-    let origin = Origin::find(&config.from, config.table, ca, token, config.patience).await?;
-    fetch_all(config, origin, progress).await
+    let source = TableSource::find(&config.reach, config.table).await?;
+    fetch_all(config, source, progress).await
 }
 
 async fn fetch_all(
     config: Config,
-    origin: Origin,
+    source: TableSource,
     progress: watch::Sender<DownloadProgress>,
 ) -> Result<DownloadReport, DownloadError> {
-    let (bytes, manifest) = fetch_manifest(&origin, config.table).await?;
+    let (bytes, manifest) = fetch_manifest(&source, config.table).await?;
     let out = config.out;
     let table = manifest.table();
-    let target = target::blocking(move || TargetFolder::acquire(&out, table)).await?;
+    let target = blocking(move || TargetFolder::acquire(&out, table)).await?;
     let target = Arc::new(target);
     target.check_same(&bytes)?;
     let shards = manifest.shards();
@@ -167,7 +169,7 @@ async fn fetch_all(
         ..DownloadProgress::default()
     });
     let download = Arc::new(Download {
-        origin,
+        source,
         target: Arc::clone(&target),
         shards,
         progress,
@@ -192,7 +194,7 @@ async fn fetch_all(
 
     let folder = target.folder().to_owned();
     let (path, checked) = (folder.clone(), manifest.clone());
-    target::blocking(move || {
+    blocking(move || {
         checked.verify_bytes(path)?;
         target.put(SHA256SUMS_NAME, checked.sha256sums(&bytes).as_bytes())?;
         target.put(MANIFEST_NAME, &bytes)
@@ -207,28 +209,28 @@ async fn fetch_all(
 
 /// The manifest of a table and its bytes, after all was checked that the two lists say.
 async fn fetch_manifest(
-    origin: &Origin,
+    source: &TableSource,
     table: Option<TableName>,
 ) -> Result<(Vec<u8>, AnyManifest), DownloadError> {
-    let url = origin.place(MANIFEST_NAME);
-    let bytes = origin.small(MANIFEST_NAME, MANIFEST_BYTES_MAX).await?;
+    let url = source.place(MANIFEST_NAME);
+    let bytes = source.small(MANIFEST_NAME, MANIFEST_BYTES_MAX).await?;
     let manifest = match AnyManifest::parse(&bytes) {
         Ok(manifest) => manifest,
         Err(source) => return Err(DownloadError::Manifest { url, source }),
     };
     let found = manifest.table();
     if table
-        .or_else(|| origin.table())
+        .or_else(|| source.table())
         .is_some_and(|table| table != found)
     {
         let what = format!("it is the manifest of a {found}");
         return Err(DownloadError::Wrong { url, what });
     }
     let expected = manifest.sha256sums(&bytes);
-    let sums = origin.small(SHA256SUMS_NAME, expected.len() as u64).await?;
+    let sums = source.small(SHA256SUMS_NAME, expected.len() as u64).await?;
     if sums != expected.as_bytes() {
         return Err(DownloadError::Damaged {
-            file: origin.place(SHA256SUMS_NAME),
+            file: source.place(SHA256SUMS_NAME),
             expected: Digest::of(expected.as_bytes()),
             found: Digest::of(&sums),
         });

@@ -7,33 +7,18 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use chomp_access::Token;
 use chomp_table::TableError;
 use chomp_table::reader::{AnyTable, FilePart, Files};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::contact::ServerPatience;
+use crate::Reach;
 use crate::error::DownloadError;
-use crate::origin::Origin;
+use crate::source::TableSource;
 
 /// The requests that are under way at a time.
 const REQUESTS: usize = 16;
-
-/// How to get at a server.
-#[derive(Clone, Debug)]
-pub struct Reach {
-    /// The URL of a server, which lists its tables, of a bucket or folder in it that has tables, or of a
-    /// table's folder: `…/table-32/`.
-    pub from: String,
-    /// The certificate of the authority that vouches for the server, as PEM; the system's if none.
-    pub ca: Option<String>,
-    /// Opens a server that does not give its tables to everybody.
-    pub token: Option<Token>,
-    /// How long the server may give nothing, however often it is asked.
-    pub patience: ServerPatience,
-}
 
 /// Opens the [first](chomp_table::reader::TableName::first) table that is there.
 ///
@@ -45,15 +30,13 @@ pub struct Reach {
 /// If the server cannot be reached or has no table, or if the table's manifest is not what was
 /// published.
 pub async fn open(reach: Reach) -> Result<AnyTable, DownloadError> {
-    let (ca, token) = (reach.ca.as_deref(), reach.token.as_ref());
-    let origin = Origin::find(&reach.from, None, ca, token, reach.patience).await?;
-    open_at(origin).await
+    open_at(TableSource::find(&reach, None).await?).await
 }
 
-pub(crate) async fn open_at(origin: Origin) -> Result<AnyTable, DownloadError> {
-    let named = origin.table();
+pub(crate) async fn open_at(source: TableSource) -> Result<AnyTable, DownloadError> {
+    let named = source.table();
     let files = Box::new(RemoteFiles {
-        origin: Arc::new(origin),
+        source: Arc::new(source),
         runtime: Handle::current(),
         places: Arc::new(Semaphore::new(REQUESTS)),
     });
@@ -71,18 +54,18 @@ pub(crate) async fn open_at(origin: Origin) -> Result<AnyTable, DownloadError> {
 /// The files in a folder on a server or in a bucket.
 #[derive(Debug)]
 struct RemoteFiles {
-    origin: Arc<Origin>,
+    source: Arc<TableSource>,
     runtime: Handle,
     places: Arc<Semaphore>,
 }
 
 impl Files for RemoteFiles {
     fn place(&self, name: &str) -> PathBuf {
-        PathBuf::from(self.origin.place(name))
+        PathBuf::from(self.source.place(name))
     }
 
     fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
-        let got = self.runtime.block_on(self.origin.small(name, most));
+        let got = self.runtime.block_on(self.source.small(name, most));
         got.map_err(|error| self.failed(name, error))
     }
 
@@ -91,12 +74,12 @@ impl Files for RemoteFiles {
             let mut all = vec![Vec::new(); parts.len()];
             let mut tasks = JoinSet::new();
             for (at, part) in parts.iter().enumerate() {
-                let origin = Arc::clone(&self.origin);
+                let source = Arc::clone(&self.source);
                 let places = Arc::clone(&self.places);
                 let (name, range, length) = (part.name.to_owned(), part.range.clone(), part.length);
                 tasks.spawn(async move {
                     let place = places.acquire().await;
-                    let part = origin.part(&name, range, length).await;
+                    let part = source.part(&name, range, length).await;
                     drop(place);
                     (at, part)
                 });

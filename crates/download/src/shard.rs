@@ -8,10 +8,10 @@ use reqwest::{Response, StatusCode, Url};
 
 use crate::Download;
 use crate::bucket::BucketTable;
-use crate::error::{DownloadError, Outage};
-use crate::origin::Origin;
-use crate::server::{Server, other_range, wrong};
-use crate::target::{Partial, blocking};
+use crate::error::{DownloadError, Failure, Outage};
+use crate::folder::{Partial, blocking};
+use crate::http::{TableServer, other_range, wrong};
+use crate::source::TableSource;
 
 /// How often a file whose bytes are wrong is fetched again from its start.
 const REPEATS: u32 = 1;
@@ -72,32 +72,26 @@ impl Fetch<'_> {
     async fn run(&mut self) -> Result<(), DownloadError> {
         let mut repeats = 0;
         loop {
-            self.fill().await?;
+            match &self.download.source {
+                TableSource::Server(server, url) => {
+                    let url = url.file(&self.shard.name);
+                    self.fill_from_server(server, &url).await?;
+                }
+                TableSource::Bucket(table) => self.fill_from_bucket(table).await?,
+            }
             let found = self.partial.digest();
             if found == self.shard.sha256 {
                 return Ok(());
             }
             if repeats == REPEATS {
                 return Err(DownloadError::Damaged {
-                    file: self.download.origin.place(&self.shard.name),
+                    file: self.download.source.place(&self.shard.name),
                     expected: self.shard.sha256,
                     found,
                 });
             }
             repeats += 1;
             self.clear()?;
-        }
-    }
-
-    /// Fetches until all bytes are there.
-    async fn fill(&mut self) -> Result<(), DownloadError> {
-        let download = self.download;
-        match &download.origin {
-            Origin::Server(server, url) => {
-                let url = url.file(&self.shard.name);
-                self.fill_from_server(server, &url).await
-            }
-            Origin::Bucket(table) => self.fill_from_bucket(table).await,
         }
     }
 
@@ -111,32 +105,29 @@ impl Fetch<'_> {
         Ok(())
     }
 
-    async fn fill_from_server(&mut self, server: &Server, url: &Url) -> Result<(), DownloadError> {
+    async fn fill_from_server(
+        &mut self,
+        server: &TableServer,
+        url: &Url,
+    ) -> Result<(), DownloadError> {
         let mut tries = server.tries();
         // A server that always begins at the start and never gets further gives nothing.
         let mut furthest = self.partial.length;
         while self.partial.length < self.shard.bytes {
-            let outage = match self.ask(server, url).await? {
-                Ok(mut response) => self.receive(server, url, &mut response).await?,
-                Err(outage) => Some(outage),
-            };
+            let received = self.receive(server, url).await;
             if self.partial.length > furthest {
                 furthest = self.partial.length;
                 tries.renew();
             }
-            if let Some(outage) = outage {
-                tries.wait(outage).await?;
+            if let Err(failure) = received {
+                tries.wait(failure).await?;
             }
         }
         Ok(())
     }
 
     /// Asks for the bytes that are missing; the answer holds them from the end of the partial file on.
-    async fn ask(
-        &mut self,
-        server: &Server,
-        url: &Url,
-    ) -> Result<Result<Response, Outage>, DownloadError> {
+    async fn ask(&mut self, server: &TableServer, url: &Url) -> Result<Response, Failure> {
         let (from, length) = (self.partial.length, self.shard.bytes);
         let mut request = server.get(url);
         if from > 0 {
@@ -144,10 +135,7 @@ impl Fetch<'_> {
                 .header(RANGE, format!("bytes={from}-"))
                 .header(IF_RANGE, self.etag.clone());
         }
-        let response = match server.answer(url, request).await? {
-            Ok(response) => response,
-            Err(outage) => return Ok(Err(outage)),
-        };
+        let response = server.answer(url, request).await?;
         let status = response.status();
         if status == StatusCode::OK {
             // The whole file: as it was asked for, or because it is another than before.
@@ -159,38 +147,29 @@ impl Fetch<'_> {
             check_length(url, &response, length - from)?;
         } else {
             let what = format!("status {status} for the bytes from {from} of {length}");
-            return Err(wrong(url, &what));
+            return Err(wrong(url, what).into());
         }
         if let Some(etag) = response.headers().get(ETAG) {
             self.etag = etag.clone();
         }
-        Ok(Ok(response))
+        Ok(response)
     }
 
-    /// Writes what comes, until the answer ends; an outage if that was too early.
-    async fn receive(
-        &mut self,
-        server: &Server,
-        url: &Url,
-        response: &mut Response,
-    ) -> Result<Option<Outage>, DownloadError> {
+    /// Asks, and writes what comes until the answer ends; an outage if that was too early.
+    async fn receive(&mut self, server: &TableServer, url: &Url) -> Result<(), Failure> {
+        let mut response = self.ask(server, url).await?;
         let expected = self.shard.bytes;
-        loop {
-            let bytes = match server.chunk(response).await {
-                Ok(Some(bytes)) => bytes,
-                Ok(None) if self.partial.length == expected => return Ok(None),
-                Ok(None) => {
-                    let bytes = self.partial.length;
-                    return Ok(Some(Outage::Lost { bytes, expected }));
-                }
-                Err(outage) => return Ok(Some(outage)),
-            };
+        while let Some(bytes) = server.chunk(&mut response).await? {
             if bytes.len() as u64 > expected - self.partial.length {
-                let what = format!("it has more than {expected} bytes");
-                return Err(wrong(url, &what));
+                return Err(wrong(url, format!("it has more than {expected} bytes")).into());
             }
             self.write(&bytes)?;
         }
+        let bytes = self.partial.length;
+        if bytes < expected {
+            return Err(Outage::Lost { bytes, expected }.into());
+        }
+        Ok(())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), DownloadError> {
@@ -221,7 +200,7 @@ fn check_length(url: &Url, response: &Response, expected: u64) -> Result<(), Dow
     match response.content_length() {
         Some(found) if found != expected => {
             let what = format!("it has {found} bytes instead of {expected}");
-            Err(wrong(url, &what))
+            Err(wrong(url, what))
         }
         _ => Ok(()),
     }

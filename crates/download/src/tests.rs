@@ -1,19 +1,16 @@
 //! Downloads from servers that are slow, break off, lie and change, and downloads that are killed.
 
 mod bucket;
-mod elsewhere;
 mod planted;
 mod remote;
 mod server;
-mod space;
-mod stops;
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use chomp_table::{Table, TableError, Word, definition};
-use server::{BITS, Peril, Server, TABLE};
+use server::{BITS, ELSEWHERE, Peril, Server, TABLE};
 use tempfile::TempDir;
 
 use super::*;
@@ -27,23 +24,48 @@ const fn patience(most: Duration) -> ServerPatience {
     }
 }
 
-fn config(from: &str, out: &Path) -> Config {
-    Config {
+fn reach(from: &str) -> Reach {
+    Reach {
         from: from.to_owned(),
-        out: out.to_owned(),
-        table: None,
         ca: None,
         token: None,
-        parallel: PARALLEL,
         patience: patience(Duration::from_millis(500)),
     }
+}
+
+fn config(from: &str, out: &Path) -> Config {
+    Config {
+        reach: reach(from),
+        out: out.to_owned(),
+        table: None,
+        parallel: PARALLEL,
+    }
+}
+
+/// A download from a server that may give nothing for so long.
+fn patient(server: &Server, out: &Path, most: Duration) -> Config {
+    let mut config = config(&server.url, out);
+    config.reach.patience = patience(most);
+    config
+}
+
+/// Asserts that an error is of this variant.
+#[track_caller]
+fn assert_is(error: &DownloadError, variant: &str) {
+    assert!(format!("{error:?}").starts_with(variant), "{error:?}");
+}
+
+/// The bytes of all shards.
+fn total(report: &DownloadReport) -> u64 {
+    let shards = report.manifest.shards();
+    shards.iter().map(|shard| shard.bytes).sum()
 }
 
 /// Downloads; waits while work that an earlier download has begun is finished.
 async fn get(config: Config) -> Result<DownloadReport, DownloadError> {
     for _ in 0..1000 {
         match get_now(config.clone()).await {
-            Err(DownloadError::InUse { .. }) => tokio::time::sleep(Duration::from_millis(5)).await,
+            Err(DownloadError::InUse(_)) => tokio::time::sleep(Duration::from_millis(5)).await,
             done => return done,
         }
     }
@@ -53,10 +75,13 @@ async fn get(config: Config) -> Result<DownloadReport, DownloadError> {
 async fn get_now(config: Config) -> Result<DownloadReport, DownloadError> {
     let (progress, watch) = watch::channel(DownloadProgress::default());
     let report = download(config, progress, CancellationToken::new()).await?;
-    let end = *watch.borrow();
+    assert_complete(*watch.borrow(), &report);
+    Ok(report)
+}
+
+fn assert_complete(end: DownloadProgress, report: &DownloadReport) {
     assert_eq!((end.bytes, end.shards), (end.bytes_total, end.shards_total));
     assert_eq!(end.shards_total, report.manifest.shards().len());
-    Ok(report)
 }
 
 /// Asserts that the table in `out` is the one that the server has, and that nothing else is there.
@@ -73,15 +98,11 @@ fn assert_whole(server: &Server, out: &Path) {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    let files = server.files();
-    let expected: Vec<String> = files.keys().cloned().collect();
-    assert_eq!(names, expected);
+    let files = server.world().files.clone();
+    assert!(names.iter().eq(files.keys()), "{names:?}");
     for (name, bytes) in files {
-        assert_eq!(
-            fs::read(out.join("table-15").join(&name)).unwrap(),
-            bytes,
-            "{name}"
-        );
+        let found = fs::read(out.join("table-15").join(&name)).unwrap();
+        assert_eq!(found, bytes, "{name}");
     }
 }
 
@@ -94,7 +115,7 @@ async fn fails(peril: Peril) -> (TempDir, Server, DownloadError) {
     let server = Server::start().await;
     server.set(peril);
     let out = tempfile::tempdir().unwrap();
-    let error = get(config(&server.url(), out.path())).await.unwrap_err();
+    let error = get(config(&server.url, out.path())).await.unwrap_err();
     assert!(!has_manifest(out.path()), "{peril:?}: {error}");
     (out, server, error)
 }
@@ -102,10 +123,10 @@ async fn fails(peril: Peril) -> (TempDir, Server, DownloadError) {
 #[tokio::test]
 async fn a_table_is_fetched_and_then_found_there() {
     let server = Server::start().await;
-    let folder = format!("{}table-15", server.url());
+    let folder = format!("{}table-15", server.url);
     for (from, table, parallel) in [
-        (server.url(), None, 1),
-        (server.url(), Some(TABLE), 4),
+        (server.url.clone(), None, 1),
+        (server.url.clone(), Some(TABLE), 4),
         (folder.clone(), None, 100),
         (format!("{folder}/"), Some(TABLE), 2),
     ] {
@@ -116,16 +137,9 @@ async fn a_table_is_fetched_and_then_found_there() {
             ..config(&from, &out.path().join("a/b"))
         };
         let report = get(config.clone()).await.unwrap();
-        let total: u64 = report
-            .manifest
-            .shards()
-            .iter()
-            .map(|shard| shard.bytes)
-            .sum();
-        assert_eq!(
-            (report.bytes_fetched, report.manifest.table()),
-            (total, TABLE)
-        );
+        let total = total(&report);
+        assert_eq!(report.bytes_fetched, total);
+        assert_eq!(report.manifest.table(), TABLE);
         assert_whole(&server, &out.path().join("a/b"));
         assert_eq!(get(config).await.unwrap().bytes_fetched, 0);
         assert_whole(&server, &out.path().join("a/b"));
@@ -143,51 +157,28 @@ async fn a_table_that_is_not_there() {
         };
         get(config).await.unwrap_err()
     };
-    let error = try_with(&server.url(), Some(TableName::Losing(20))).await;
+    let other = Some(TableName::Losing(20));
+    let error = try_with(&server.url, other).await;
     assert!(
-        matches!(
-            error,
-            DownloadError::NoTable {
-                table: Some(TableName::Losing(20)),
-                ..
-            }
-        ),
+        matches!(error, DownloadError::NoTable { table, .. } if table == other),
         "{error:?}"
     );
     for wrong in ["table-20/", "tables/"] {
-        let wrong = format!("{}{wrong}", server.url());
+        let wrong = format!("{}{wrong}", server.url);
         let error = try_with(&wrong, None).await;
-        assert!(matches!(error, DownloadError::NoTable { .. }), "{error:?}");
+        assert_is(&error, "NoTable");
         assert!(error.to_string().contains(&wrong), "{error}");
     }
-    let error = try_with(
-        &format!("{}table-15/", server.url()),
-        Some(TableName::Losing(20)),
-    )
-    .await;
-    assert!(matches!(error, DownloadError::Wrong { .. }), "{error:?}");
-    for from in [
-        "",
-        "table",
-        "ftp://host/",
-        "file:///etc/passwd",
-        "http://a:b@host/",
-    ] {
-        let error = try_with(from, None).await;
-        assert!(
-            matches!(error, DownloadError::Url { .. }),
-            "{from}: {error:?}"
-        );
+    let error = try_with(&format!("{}table-15/", server.url), other).await;
+    assert_is(&error, "Wrong");
+    for from in "|table|ftp://host/|file:///etc/passwd|http://a:b@host/".split('|') {
+        assert_is(&try_with(from, None).await, "Url");
     }
     let error = try_with("http://127.0.0.1:1/", None).await;
-    let unreachable = matches!(
-        error,
-        DownloadError::Unreachable {
-            source: Outage::Connection(_),
-            ..
-        }
-    );
-    assert!(unreachable, "{error:?}");
+    let DownloadError::Unreachable { source, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert!(matches!(source, Outage::Connection(_)), "{source:?}");
 }
 
 #[tokio::test]
@@ -198,22 +189,18 @@ async fn connections_that_break_off_are_made_again() {
             tasks.spawn(async move {
                 let server = Server::start().await;
                 server.set(peril);
-                server.seed(seed);
+                server.world().random = seed;
                 let out = tempfile::tempdir().unwrap();
-                let config = Config {
-                    patience: patience(Duration::from_mins(1)),
-                    ..config(&server.url(), out.path())
-                };
+                let config = patient(&server, out.path(), Duration::from_mins(1));
                 get(config).await.unwrap();
                 assert_whole(&server, out.path());
-                assert!(server.disturbed() > 0, "{peril:?}");
-                assert!(server.continued() > 0 || peril != Peril::Cut, "{seed}");
+                let world = server.world();
+                assert!(world.disturbed > 0, "{peril:?}");
+                assert!(world.continued > 0 || peril != Peril::Cut, "{seed}");
             });
         }
     }
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
+    tasks.join_all().await;
 }
 
 /// Also if every try gets some bytes.
@@ -222,7 +209,7 @@ async fn a_server_that_drips_is_given_up_and_a_slow_one_is_not() {
     for what in ["manifest.json", "shards"] {
         let (_out, server, error) = fails(Peril::Drip(what, 1)).await;
         let said = chomp_table::format::describe(&error);
-        let place = server.url();
+        let place = server.url.clone();
         let expected = format!("{place} cannot be reached: it sends less than 1 KiB/s");
         assert_eq!(said, expected, "{what}");
 
@@ -234,7 +221,7 @@ async fn a_server_that_drips_is_given_up_and_a_slow_one_is_not() {
         };
         let began = tokio::time::Instant::now();
         get(config.clone()).await.unwrap();
-        assert!(began.elapsed() > config.patience.later, "{what}");
+        assert!(began.elapsed() > config.reach.patience.later, "{what}");
     }
 }
 
@@ -242,31 +229,20 @@ async fn a_server_that_drips_is_given_up_and_a_slow_one_is_not() {
 async fn refusals_end_it_at_once() {
     for (status, token) in [(401, true), (403, false), (410, false), (404, false)] {
         let (_out, server, error) = fails(Peril::Status(status)).await;
-        match error {
-            DownloadError::Refused {
-                status: found,
-                ref url,
-            } => {
-                assert_eq!(found, status);
-                assert!(url.starts_with(&server.url()));
-                assert_eq!(error.to_string().contains("token"), token);
-            }
-            DownloadError::NoTable { .. } => assert_eq!(status, 404),
-            error => panic!("{error:?}"),
-        }
-        assert_eq!(server.requests(), 1, "not asked again");
+        let text = error.to_string();
+        assert_is(&error, if status == 404 { "NoTable" } else { "Refused" });
+        assert!(text.contains(&server.url), "{text}");
+        let refused = text.contains(&format!("was refused with status {status}"));
+        assert_eq!(refused, status != 404, "{text}");
+        assert_eq!(text.contains("token"), token, "{text}");
+        assert_eq!(server.world().requests, 1, "not asked again");
     }
     for busy in [503, 429] {
         let (_out, server, error) = fails(Peril::Status(busy)).await;
-        let DownloadError::Unreachable {
-            source: Outage::Status(status),
-            ..
-        } = error
-        else {
-            panic!("{error:?}");
-        };
-        assert_eq!(status, busy);
-        assert!(server.requests() > 2, "it is asked again");
+        assert_is(&error, "Unreachable");
+        let text = chomp_table::format::describe(&error);
+        assert!(text.contains(&format!("status {busy}")), "{text}");
+        assert!(server.world().requests > 2, "it is asked again");
     }
 }
 
@@ -275,37 +251,25 @@ async fn a_token_is_sent_and_never_shown() {
     let server = Server::start().await;
     server.set(Peril::WantsToken);
     let out = tempfile::tempdir().unwrap();
-    let plain = config(&server.url(), out.path());
+    let plain = config(&server.url, out.path());
     let error = get(plain.clone()).await.unwrap_err();
-    assert!(
-        matches!(error, DownloadError::Refused { status: 401, .. }),
-        "{error:?}"
-    );
-    let with = |token: &str| Config {
-        token: Some(Token::new(token.to_owned())),
-        ..plain.clone()
+    assert!(error.to_string().contains("status 401: a token"), "{error}");
+    let with = |token: &str| {
+        let mut config = plain.clone();
+        config.reach.token = Some(Token::new(token.to_owned()));
+        config
     };
-    assert!(!format!("{:?}", with("secret")).contains("secret"));
     let config = with("secret");
-    let client =
-        crate::server::Server::new(&config.from, None, config.token.as_ref(), config.patience)
-            .unwrap();
-    assert!(!format!("{client:?}").contains("secret"));
-    get(with("secret")).await.unwrap();
+    let client = http::TableServer::new(&config.reach).unwrap();
+    assert!(!format!("{config:?} {client:?}").contains("secret"));
+    get(config).await.unwrap();
     let error = get(with("a\nb")).await.unwrap_err();
-    assert!(
-        matches!(error, DownloadError::Credentials { .. }),
-        "{error:?}"
-    );
-    let error = get(Config {
-        ca: Some("-----BEGIN CERTIFICATE-----\nrubbish\n-----END CERTIFICATE-----\n".into()),
-        ..plain
-    });
-    let error = error.await.unwrap_err();
-    assert!(
-        matches!(error, DownloadError::Credentials { .. }),
-        "{error:?}"
-    );
+    assert_is(&error, "Credentials");
+    let mut config = plain;
+    let rubbish = "-----BEGIN CERTIFICATE-----\nrubbish\n-----END CERTIFICATE-----\n";
+    config.reach.ca = Some(rubbish.to_owned());
+    let error = get(config).await.unwrap_err();
+    assert_is(&error, "Credentials");
 }
 
 #[tokio::test]
@@ -318,23 +282,22 @@ async fn servers_that_lie_are_found_out() {
         (Peril::PartUnasked, "status 206"),
     ] {
         let (_out, _server, error) = fails(peril).await;
-        let DownloadError::Wrong { what: found, .. } = &error else {
-            panic!("{peril:?}: {error:?}");
-        };
-        assert!(found.contains(what), "{peril:?}: {found}");
+        assert_is(&error, "Wrong");
+        assert!(error.to_string().contains(what), "{peril:?}: {error}");
     }
     for peril in [Peril::EndlessManifest, Peril::EndlessList] {
         let (_out, _server, error) = fails(peril).await;
-        let text = error.to_string();
-        assert!(matches!(error, DownloadError::Strange { .. }), "{text}");
-        assert!(text.contains("more than"), "{text}");
+        assert_is(&error, "Strange");
+        assert!(error.to_string().contains("more than"), "{error}");
     }
     let (_out, _server, error) = fails(Peril::OtherSums).await;
-    let names_it =
-        matches!(&error, DownloadError::Damaged { file, .. } if file.ends_with("SHA256SUMS"));
-    assert!(names_it, "{error:?}");
+    assert_is(&error, "Damaged");
+    assert!(
+        error.to_string().contains("SHA256SUMS is damaged"),
+        "{error}"
+    );
     let (_out, _server, error) = fails(Peril::NoManifest).await;
-    assert!(matches!(error, DownloadError::Manifest { .. }), "{error:?}");
+    assert_is(&error, "Manifest");
 }
 
 /// Nothing is fetched for a list that is not as it was written.
@@ -343,9 +306,10 @@ async fn a_flipped_bit_of_a_list_is_found_before_anything_is_kept() {
     let server = Server::start().await;
     let out = tempfile::tempdir().unwrap();
     for file in ["SHA256SUMS", "manifest.json"] {
-        for at in (0..server.files()[file].len()).step_by(11) {
+        let length = server.world().files[file].len();
+        for at in (0..length).step_by(11) {
             server.set(Peril::FlipIn(file, at));
-            let error = get(config(&server.url(), out.path())).await.unwrap_err();
+            let error = get(config(&server.url, out.path())).await.unwrap_err();
             let kept = fs::read_dir(out.path().join("table-15")).map_or(0, Iterator::count);
             assert_eq!(kept, 0, "{file} at {at}: {error}");
         }
@@ -365,21 +329,19 @@ async fn lies_about_ranges_are_found_out() {
         let out = tempfile::tempdir().unwrap();
         partial(&server, out.path(), |bytes| bytes.truncate(20));
         server.set(peril);
-        let error = get(config(&server.url(), out.path())).await.unwrap_err();
-        let DownloadError::Wrong { what: found, .. } = &error else {
-            panic!("{peril:?}: {error:?}");
-        };
-        assert!(found.contains(what), "{peril:?}: {found}");
+        let error = get(config(&server.url, out.path())).await.unwrap_err();
+        assert_is(&error, "Wrong");
+        assert!(error.to_string().contains(what), "{peril:?}: {error}");
         assert!(!has_manifest(out.path()));
         server.set(Peril::None);
-        get(config(&server.url(), out.path())).await.unwrap();
+        get(config(&server.url, out.path())).await.unwrap();
         assert_whole(&server, out.path());
     }
 }
 
 /// Leaves the first shard as a partial file.
 fn partial(server: &Server, out: &Path, change: impl FnOnce(&mut Vec<u8>)) {
-    let mut bytes = server.files()["shard-0000.zst"].to_vec();
+    let mut bytes = server.world().files["shard-0000.zst"].to_vec();
     change(&mut bytes);
     let folder = out.join("table-15");
     fs::create_dir_all(&folder).unwrap();
@@ -397,17 +359,12 @@ fn write(path: &Path, bytes: &[u8]) {
 #[tokio::test]
 async fn what_is_there_in_part_is_continued_or_begun_anew() {
     let server = Server::start().await;
-    let length = server.files()["shard-0000.zst"].len();
+    let length = server.world().files["shard-0000.zst"].len();
     for kept in [0, 1, length - 1, length, length + 5] {
         let out = tempfile::tempdir().unwrap();
         partial(&server, out.path(), |bytes| bytes.resize(kept, 0));
-        let report = get(config(&server.url(), out.path())).await.unwrap();
-        let total: u64 = report
-            .manifest
-            .shards()
-            .iter()
-            .map(|shard| shard.bytes)
-            .sum();
+        let report = get(config(&server.url, out.path())).await.unwrap();
+        let total = total(&report);
         let saved = if kept > length { 0 } else { kept };
         assert_eq!(report.bytes_fetched, total - saved as u64, "{kept}");
         assert_whole(&server, out.path());
@@ -419,9 +376,10 @@ async fn what_is_there_in_part_is_continued_or_begun_anew() {
             bytes.truncate(length);
             bytes[3] ^= 1;
         });
-        get(config(&server.url(), out.path())).await.unwrap();
+        get(config(&server.url, out.path())).await.unwrap();
         assert_whole(&server, out.path());
-        for (name, bytes) in server.files() {
+        let files = server.world().files.clone();
+        for (name, bytes) in files {
             if name == "manifest.json" {
                 continue;
             }
@@ -429,7 +387,7 @@ async fn what_is_there_in_part_is_continued_or_begun_anew() {
             flipped[3] ^= 1;
             for damage in [&b"damage"[..], &flipped] {
                 write(&out.path().join("table-15").join(&name), damage);
-                get(config(&server.url(), out.path())).await.unwrap();
+                get(config(&server.url, out.path())).await.unwrap();
                 assert_whole(&server, out.path());
             }
         }
@@ -441,25 +399,21 @@ async fn damage_on_the_way_is_repaired_once() {
     let server = Server::start().await;
     server.set(Peril::FlipOnce);
     let out = tempfile::tempdir().unwrap();
-    get(config(&server.url(), out.path())).await.unwrap();
+    get(config(&server.url, out.path())).await.unwrap();
     assert_whole(&server, out.path());
-    assert!(server.disturbed() > 0);
+    assert!(server.world().disturbed > 0);
 
     let (_out, server, error) = fails(Peril::Flip).await;
-    match &error {
-        DownloadError::Damaged {
-            file,
-            expected,
-            found,
-        } => {
-            let name = file.rsplit('/').next().unwrap();
-            assert_eq!(*expected, Digest::of(&server.files()[name]));
-            assert_ne!(expected, found);
-            let text = error.to_string();
-            assert!(text.contains(name) && text.contains(&expected.to_string()));
-        }
-        error => panic!("{error:?}"),
-    }
+    assert_is(&error, "Damaged");
+    let text = error.to_string();
+    let (file, digests) = text.split_once(" is damaged: it has the SHA-256 ").unwrap();
+    let (found, expected) = digests.split_once(" instead of ").unwrap();
+    let name = file.rsplit('/').next().unwrap();
+    assert_eq!(
+        expected,
+        Digest::of(&server.world().files[name]).to_string()
+    );
+    assert_ne!(expected, found);
 }
 
 #[tokio::test]
@@ -469,22 +423,20 @@ async fn a_server_that_changes_midway() {
     let out = tempfile::tempdir().unwrap();
     partial(&server, out.path(), |bytes| bytes.truncate(20));
     server.set(Peril::OtherVersion);
-    let error = get(config(&server.url(), out.path())).await.unwrap_err();
-    assert!(matches!(error, DownloadError::Damaged { .. }), "{error:?}");
+    let error = get(config(&server.url, out.path())).await.unwrap_err();
+    assert_is(&error, "Damaged");
     // The right one again, under a tag of its own: what is there in part is begun anew.
     server.set(Peril::OtherTag);
-    get(config(&server.url(), out.path())).await.unwrap();
+    get(config(&server.url, out.path())).await.unwrap();
     assert_whole(&server, out.path());
 }
 
 #[tokio::test]
 async fn files_that_are_no_table_get_no_manifest() {
     let (out, _server, error) = fails(Peril::NoTable).await;
-    assert!(matches!(error, DownloadError::Table(_)), "{error:?}");
-    assert!(matches!(
-        Table::open(out.path()),
-        Err(chomp_table::TableError::NotFound { .. })
-    ));
+    assert_is(&error, "Table");
+    let opened = Table::open(out.path());
+    assert!(matches!(opened, Err(TableError::NotFound { .. })));
 }
 
 #[tokio::test]
@@ -494,27 +446,22 @@ async fn another_table_and_another_owner_are_respected() {
     let folder = out.path().join("table-15");
     fs::create_dir_all(&folder).unwrap();
     write(&folder.join("manifest.json"), b"another");
-    let error = get(config(&server.url(), out.path())).await.unwrap_err();
-    assert!(
-        matches!(error, DownloadError::OtherTable { .. }),
-        "{error:?}"
-    );
+    let error = get(config(&server.url, out.path())).await.unwrap_err();
+    assert_is(&error, "OtherTable");
     assert_eq!(fs::read(folder.join("manifest.json")).unwrap(), b"another");
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
 
     fs::remove_file(folder.join("manifest.json")).unwrap();
     let owner = TargetFolder::acquire(out.path(), TABLE).unwrap();
-    let error = get_now(config(&server.url(), out.path()))
-        .await
-        .unwrap_err();
-    assert!(matches!(error, DownloadError::InUse { .. }), "{error:?}");
+    let error = get_now(config(&server.url, out.path())).await.unwrap_err();
+    assert_is(&error, "InUse");
     drop(owner);
-    get(config(&server.url(), out.path())).await.unwrap();
+    get(config(&server.url, out.path())).await.unwrap();
 
     let file = out.path().join("file");
     write(&file, b"");
-    let error = get(config(&server.url(), &file)).await.unwrap_err();
-    assert!(matches!(error, DownloadError::File(_)), "{error:?}");
+    let error = get(config(&server.url, &file)).await.unwrap_err();
+    assert_is(&error, "File");
 }
 
 #[tokio::test]
@@ -526,14 +473,86 @@ async fn killed_again_and_again() {
     // Each gets a little more time, so that the last steps are killed too.
     while !has_manifest(out.path()) {
         let most = Duration::from_millis(5 + kills);
-        match tokio::time::timeout(most, get(config(&server.url(), out.path()))).await {
+        match tokio::time::timeout(most, get(config(&server.url, out.path()))).await {
             Err(_) => kills += 1,
             Ok(done) => drop(done.unwrap()),
         }
         assert!(kills < 1000, "{kills}");
     }
-    get(config(&server.url(), out.path())).await.unwrap();
+    get(config(&server.url, out.path())).await.unwrap();
     assert_whole(&server, out.path());
-    let continued = server.continued();
+    let continued = server.world().continued;
     assert!(kills > 5 && continued > 0, "{kills} kills, {continued}");
+}
+
+#[tokio::test]
+async fn nobody_is_led_elsewhere() {
+    for peril in [Peril::Elsewhere, Peril::ShardsElsewhere] {
+        let (_out, server, error) = fails(peril).await;
+        assert_is(&error, "Strange");
+        let text = error.to_string();
+        assert!(text.contains(ELSEWHERE) && text.contains("302"), "{text}");
+        server.set(peril);
+        let reach = Reach {
+            token: Some(Token::new("secret".to_owned())),
+            ..reach(&server.url)
+        };
+        let asked = open(reach).await.map(drop);
+        assert_eq!(asked.is_err(), peril == Peril::Elsewhere);
+    }
+}
+
+#[tokio::test]
+async fn with_a_certificate_nothing_is_said_in_the_clear() {
+    let server = Server::start().await;
+    let out = tempfile::tempdir().unwrap();
+    let issuer = chomp_access::Issuer::in_memory().unwrap();
+    let mut config = config(&server.url, out.path());
+    config.reach.ca = Some(issuer.ca_pem().to_owned());
+    let error = get(config).await.unwrap_err();
+    assert_is(&error, "Url");
+    assert!(error.to_string().contains("https://"), "{error}");
+    assert_eq!(server.world().requests, 0);
+}
+
+/// A manifest of 64 bits may promise terabytes.
+#[tokio::test]
+async fn more_than_the_disk_has_is_refused() {
+    let server = Server::start().await;
+    let out = tempfile::tempdir().unwrap();
+    let report = get(config(&server.url, out.path())).await.unwrap();
+    let shards = report.manifest.shards();
+    let last = shards.last().unwrap();
+    let promised = |bytes| ShardFileInfo {
+        bytes,
+        name: "shard-9999.zst".into(),
+        ..last.clone()
+    };
+    let shards = [promised(1 << 40), last.clone(), promised(1 << 41)];
+    let target = TargetFolder::acquire(out.path(), TABLE).unwrap();
+    target.check_free(&shards, 3 << 40).unwrap();
+    let error = target.check_free(&shards, (3 << 40) - 1).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("takes 3298534883328 bytes more"), "{text}");
+    // The bytes of a partial file are not needed again, unless it is too long.
+    write(&report.folder.join("shard-9999.zst.partial"), &[0; 100]);
+    target.check_free(&shards[..1], (1 << 40) - 100).unwrap();
+    let error = target.check_free(&shards[..1], (1 << 40) - 101);
+    assert_is(&error.unwrap_err(), "NoSpace");
+    target.check_free(&[promised(99)], 98).unwrap_err();
+}
+
+#[tokio::test]
+async fn it_stops_when_asked_to() {
+    let server = Server::start().await;
+    server.set(Peril::Status(503));
+    let out = tempfile::tempdir().unwrap();
+    let stop = CancellationToken::new();
+    let (progress, _watch) = watch::channel(DownloadProgress::default());
+    let config = patient(&server, out.path(), Duration::from_hours(1));
+    let (error, ()) = tokio::join!(download(config, progress, stop.clone()), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        stop.cancel();
+    });
+    assert!(matches!(error, Err(DownloadError::Stopped)), "{error:?}");
 }

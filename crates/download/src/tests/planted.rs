@@ -28,28 +28,24 @@ async fn what_is_planted_in_the_folder_is_not_written_to() {
             if what == "hard link" && !name.ends_with("partial") {
                 continue;
             }
-            let out = home
-                .path()
-                .join(format!("{what} {}", name.replace('/', "-")));
+            let out = format!("{what} {}", name.replace('/', "-"));
+            let out = home.path().join(out);
             fs::create_dir_all(out.join("table-15")).unwrap();
             let path = out.join(name);
             match what {
                 "symbolic link" => symlink(&foreign, &path).unwrap(),
                 "hard link" => fs::hard_link(&foreign, &path).unwrap(),
-                _ => assert!(
-                    Command::new("mkfifo")
-                        .arg(&path)
-                        .status()
-                        .unwrap()
-                        .success()
-                ),
+                _ => {
+                    let made = Command::new("mkfifo").arg(&path).status();
+                    assert!(made.unwrap().success());
+                }
             }
-            let error = get(config(&server.url(), &out)).await.unwrap_err();
+            let error = get(config(&server.url, &out)).await.unwrap_err();
             let text = describe(&error);
             assert!(text.contains(name) && text.contains(what), "{name}: {text}");
             assert_eq!(fs::read(&foreign).unwrap(), b"a file elsewhere");
             fs::remove_file(out.join(name)).unwrap();
-            get(config(&server.url(), &out)).await.unwrap();
+            get(config(&server.url, &out)).await.unwrap();
             assert_whole(&server, &out);
         }
     }

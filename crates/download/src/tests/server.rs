@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use axum::Router;
@@ -85,20 +85,22 @@ pub(super) enum Peril {
 }
 
 #[derive(Debug)]
-struct World {
-    files: BTreeMap<String, Bytes>,
+pub(super) struct World {
+    pub(super) files: BTreeMap<String, Bytes>,
     peril: Peril,
-    random: u64,
-    requests: u32,
-    disturbed: u32,
-    continued: u32,
+    pub(super) random: u64,
+    pub(super) requests: u32,
+    /// How many answers were spoilt.
+    pub(super) disturbed: u32,
+    /// How many answers were the rest of a file.
+    pub(super) continued: u32,
     flipped: Vec<String>,
 }
 
 /// A server on loopback, for as long as it is kept.
 #[derive(Debug)]
 pub(super) struct Server {
-    url: String,
+    pub(super) url: String,
     world: Arc<Mutex<World>>,
     _task: JoinSet<()>,
 }
@@ -146,36 +148,14 @@ impl Server {
         }
     }
 
-    pub(super) fn url(&self) -> String {
-        self.url.clone()
-    }
-
     pub(super) fn set(&self, peril: Peril) {
-        let mut world = self.world.lock().unwrap();
+        let mut world = self.world();
         world.peril = peril;
         world.files = files(peril == Peril::NoTable);
     }
 
-    pub(super) fn seed(&self, seed: u64) {
-        self.world.lock().unwrap().random = seed;
-    }
-
-    pub(super) fn files(&self) -> BTreeMap<String, Bytes> {
-        self.world.lock().unwrap().files.clone()
-    }
-
-    pub(super) fn requests(&self) -> u32 {
-        self.world.lock().unwrap().requests
-    }
-
-    /// How many answers were spoilt.
-    pub(super) fn disturbed(&self) -> u32 {
-        self.world.lock().unwrap().disturbed
-    }
-
-    /// How many answers were the rest of a file.
-    pub(super) fn continued(&self) -> u32 {
-        self.world.lock().unwrap().continued
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap()
     }
 }
 

@@ -5,20 +5,23 @@
 //! asking again would not change it. So does an answer that leads to another address: the user has named the server,
 //! and the token is for no other.
 
+use std::cmp::Ordering;
+use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chomp_access::{Token, certificate};
+use chomp_access::certificate;
 use chomp_table::reader::TableName;
 use reqwest::header::{
-    AUTHORIZATION, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+    AUTHORIZATION, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RANGE,
 };
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 
-use crate::contact::{Contact, ServerPatience, Tries};
-use crate::error::{DownloadError, Outage};
+use crate::Reach;
+use crate::error::{DownloadError, Failure, Outage};
+use crate::patience::{Contact, Tries};
 use crate::proxy::Proxy;
 
 /// How long a connection may take to be made.
@@ -32,7 +35,7 @@ const HEADER_BYTES_MAX: usize = 200;
 
 /// A server, and how to speak to it.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct TableServer {
     client: Client,
     base: Url,
     proxy: Option<Proxy>,
@@ -42,9 +45,35 @@ pub(crate) struct Server {
 /// Where a table's folder is.
 #[derive(Clone, Debug)]
 pub(crate) struct TableUrl {
-    folder: Url,
+    pub(crate) folder: Url,
     /// Which it is, if the name of the folder tells that.
     pub(crate) table: Option<TableName>,
+}
+
+/// The answer to a question that is not about a table.
+#[derive(Clone, Debug)]
+pub struct ServerReply {
+    /// The HTTP status: a success, or a refusal.
+    pub status: u16,
+    /// The content, no longer than [`ask`] allows.
+    pub body: Vec<u8>,
+}
+
+/// Asks a server for what is at `path` below its address, at most `bytes_max` bytes. No answer leads to another server.
+///
+/// # Errors
+///
+/// If the server cannot be reached, or what is there gives no answer of this kind.
+pub async fn ask(reach: Reach, path: &str, bytes_max: u64) -> Result<ServerReply, DownloadError> {
+    let server = TableServer::new(&reach)?;
+    let url = &server.base.join(path).expect("a plain path can be joined");
+    let ask = async || {
+        let response = server.send(url, server.get(url)).await?;
+        let status = response.status().as_u16();
+        let body = server.read(url, response, bytes_max).await?;
+        Ok(ServerReply { status, body })
+    };
+    server.repeat(ask).await
 }
 
 /// An entry of a server's list: a table of losing positions by its bits, or one of values by its tiles. Its path is not used:
@@ -64,66 +93,52 @@ impl ListedTable {
 }
 
 impl TableUrl {
-    pub(crate) fn folder(&self) -> &Url {
-        &self.folder
-    }
-
     /// The URL of a file, whose name is one that a manifest can have.
     pub(crate) fn file(&self, name: &str) -> Url {
         self.folder.join(name).expect("a plain name can be joined")
     }
 }
 
-impl Server {
-    /// The server at `from`, with the certificate of an authority, as PEM, if it is not one of the system's, and a
-    /// token if one is needed.
-    pub(crate) fn new(
-        from: &str,
-        ca: Option<&str>,
-        token: Option<&Token>,
-        patience: ServerPatience,
-    ) -> Result<Server, DownloadError> {
-        let base = parse(from)?;
+impl TableServer {
+    pub(crate) fn new(reach: &Reach) -> Result<TableServer, DownloadError> {
+        let base = parse(&reach.from)?;
         // Fails if the process has one already, which then serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
-        if let Some(token) = token {
+        if let Some(token) = &reach.token {
             let value = format!("Bearer {}", token.secret());
             let mut value = HeaderValue::from_str(&value)
-                .map_err(|_| DownloadError::Credentials { what: "the token" })?;
+                .map_err(|_| DownloadError::Credentials("the token"))?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let unusable = |_| DownloadError::Credentials {
-            what: "the certificate",
-        };
+        let unusable = |_| DownloadError::Credentials("the certificate");
         let mut builder = Client::builder()
             .user_agent(concat!("chomp/", env!("CARGO_PKG_VERSION")))
             .default_headers(headers)
             .redirect(Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(READ_TIMEOUT);
-        if let Some(ca) = ca {
+        if let Some(ca) = &reach.ca {
             let certificates = Certificate::from_pem_bundle(ca.as_bytes()).map_err(unusable)?;
             builder = builder.tls_certs_only(certificates);
         }
-        let proxy = Proxy::of(&base, ca.is_some());
+        let proxy = Proxy::of(&base, reach.ca.is_some());
         if proxy.is_none() {
             builder = builder.no_proxy();
         }
         let client = builder.build().map_err(unusable)?;
-        if ca.is_some() && base.scheme() != "https" {
-            return Err(DownloadError::Url {
-                url: from.to_owned(),
-                what: "the access file has a certificate, so it starts with https://".to_owned(),
-            });
+        if reach.ca.is_some() && base.scheme() != "https" {
+            let what = "the access file has a certificate, so it starts with https://".to_owned();
+            let url = reach.from.clone();
+            return Err(DownloadError::Url { url, what });
         }
         let place = shown(&base, proxy.as_ref());
-        Ok(Server {
+        Ok(TableServer {
             client,
             base,
             proxy,
-            contact: Contact::new(place, patience),
+            contact: Contact::new(place, reach.patience),
         })
     }
 
@@ -144,7 +159,7 @@ impl Server {
             });
         }
         let list = match self.get_small(base, LIST_BYTES_MAX).await {
-            Err(DownloadError::NotFound { .. }) => return Err(self.no_table(table)),
+            Err(DownloadError::NotFound(_)) => return Err(self.no_table(table)),
             list => list?,
         };
         let list: Vec<ListedTable> = serde_json::from_slice(&list)
@@ -168,107 +183,133 @@ impl Server {
         url: &Url,
         bytes_max: u64,
     ) -> Result<Vec<u8>, DownloadError> {
-        let mut tries = self.tries();
-        loop {
-            match self.try_get_small(url, bytes_max).await? {
-                Ok(bytes) => return Ok(bytes),
-                Err(outage) => tries.wait(outage).await?,
+        let get = async || {
+            let response = self.answer(url, self.get(url)).await?;
+            if response.status() != StatusCode::OK {
+                let what = format!("status {}", response.status());
+                return Err(self.strange(url, what).into());
             }
-        }
+            self.read(url, response, bytes_max).await
+        };
+        self.repeat(get).await
     }
 
-    async fn try_get_small(
+    /// Some bytes of a file that is `length` bytes long.
+    pub(crate) async fn get_part(
         &self,
         url: &Url,
-        bytes_max: u64,
-    ) -> Result<Result<Vec<u8>, Outage>, DownloadError> {
-        let mut response = match self.answer(url, self.get(url)).await? {
-            Ok(response) => response,
-            Err(outage) => return Ok(Err(outage)),
+        range: Range<u64>,
+        length: u64,
+    ) -> Result<Vec<u8>, DownloadError> {
+        let (first, last, expected) = (range.start, range.end - 1, range.end - range.start);
+        let get = async || {
+            let request = self.get(url).header(RANGE, format!("bytes={first}-{last}"));
+            let response = self.answer(url, request).await?;
+            match response.status() {
+                StatusCode::PARTIAL_CONTENT => {}
+                StatusCode::OK => return Err(DownloadError::WholeFiles(self.shown(url)).into()),
+                status => {
+                    return Err(wrong(url, format!("status {status} for a part of it")).into());
+                }
+            }
+            other_range(url, &response, &format!("bytes {first}-{last}/{length}"))?;
+            let bytes = self.body(response, expected).await?;
+            match (bytes.len() as u64).cmp(&expected) {
+                Ordering::Less => Err(Failure::Outage(Outage::Lost {
+                    bytes: first + bytes.len() as u64,
+                    expected: length,
+                })),
+                Ordering::Equal => Ok(bytes),
+                Ordering::Greater => {
+                    Err(wrong(url, format!("it has more than {expected} bytes")).into())
+                }
+            }
         };
-        if response.status() != StatusCode::OK {
-            return Err(self.strange(url, format!("status {}", response.status())));
+        self.repeat(get).await
+    }
+
+    /// Tries until something comes of it, or no other try would help.
+    async fn repeat<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, DownloadError>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let mut tries = self.tries();
+        loop {
+            match attempt().await {
+                Ok(done) => return Ok(done),
+                Err(failure) => tries.wait(failure).await?,
+            }
         }
-        self.read(url, &mut response, bytes_max).await
     }
 
     /// The body of an answer, which must not have more than `bytes_max` bytes.
-    pub(crate) async fn read(
+    async fn read(
         &self,
         url: &Url,
-        response: &mut Response,
+        response: Response,
         bytes_max: u64,
-    ) -> Result<Result<Vec<u8>, Outage>, DownloadError> {
-        let mut bytes = Vec::new();
-        loop {
-            match self.chunk(response).await {
-                Ok(Some(more)) => bytes.extend_from_slice(&more),
-                Ok(None) => return Ok(Ok(bytes)),
-                Err(outage) => return Ok(Err(outage)),
-            }
-            if bytes.len() as u64 > bytes_max {
-                return Err(self.strange(url, format!("it has more than {bytes_max} bytes")));
-            }
+    ) -> Result<Vec<u8>, Failure> {
+        let bytes = self.body(response, bytes_max).await?;
+        if bytes.len() as u64 > bytes_max {
+            let what = format!("it has more than {bytes_max} bytes");
+            return Err(self.strange(url, what).into());
         }
+        Ok(bytes)
     }
 
-    /// The URL of what is at `path` below the address.
-    pub(crate) fn below(&self, path: &str) -> Url {
-        self.base.join(path).expect("a plain path can be joined")
+    /// The body of an answer, or its start if it has more than `bytes_max` bytes.
+    async fn body(&self, mut response: Response, bytes_max: u64) -> Result<Vec<u8>, Outage> {
+        let mut bytes = Vec::new();
+        while bytes.len() as u64 <= bytes_max
+            && let Some(more) = self.chunk(&mut response).await?
+        {
+            bytes.extend_from_slice(&more);
+        }
+        Ok(bytes)
     }
 
     pub(crate) fn get(&self, url: &Url) -> RequestBuilder {
         self.client.get(url.clone())
     }
 
-    /// The answer to a request, without its body: a success or status 416, or an outage.
+    /// The answer to a request, without its body: a success or status 416.
     pub(crate) async fn answer(
         &self,
         url: &Url,
         request: RequestBuilder,
-    ) -> Result<Result<Response, Outage>, DownloadError> {
-        let response = match self.send(url, request).await? {
-            Ok(response) => response,
-            Err(outage) => return Ok(Err(outage)),
-        };
+    ) -> Result<Response, Failure> {
+        let response = self.send(url, request).await?;
         let (status, url) = (response.status(), self.shown(url));
         if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {
-            Ok(Ok(response))
+            Ok(response)
         } else if status == StatusCode::NOT_FOUND {
-            Err(DownloadError::NotFound { url })
+            Err(DownloadError::NotFound(url).into())
         } else {
             let status = status.as_u16();
-            Err(DownloadError::Refused { url, status })
+            Err(DownloadError::Refused { url, status }.into())
         }
     }
 
-    /// The answer to a request, without its body: a success, a refusal, or an outage.
-    pub(crate) async fn send(
-        &self,
-        url: &Url,
-        request: RequestBuilder,
-    ) -> Result<Result<Response, Outage>, DownloadError> {
+    /// The answer to a request, without its body: a success or a refusal.
+    async fn send(&self, url: &Url, request: RequestBuilder) -> Result<Response, Failure> {
         let sent = async { Ok(request.send().await) };
-        let response = match self.contact.heed(sent).await {
-            Ok(Ok(response)) => response,
+        let response = match self.contact.heed(sent).await? {
+            Ok(response) => response,
             // Nothing that time could mend.
-            Ok(Err(error)) if error.is_builder() => {
-                return Err(wrong(url, &error.without_url().to_string()));
+            Err(error) if error.is_builder() => {
+                return Err(wrong(url, error.without_url().to_string()).into());
             }
-            Ok(Err(error)) => {
-                return match certificate::refusal(&error) {
-                    Some(what) => {
-                        let url = self.shown(&self.base);
-                        Err(DownloadError::Certificate { url, what })
-                    }
-                    None => Ok(Err(failed(&error))),
+            Err(error) => {
+                let Some(what) = certificate::refusal(&error) else {
+                    return Err(failed(&error).into());
                 };
+                let url = self.shown(&self.base);
+                return Err(DownloadError::Certificate { url, what }.into());
             }
-            Err(outage) => return Ok(Err(outage)),
         };
         let status = response.status();
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
-            return Ok(Err(Outage::Status(status.as_u16())));
+            return Err(Outage::Status(status.as_u16()).into());
         }
         self.contact.answered();
         if status.is_redirection() {
@@ -277,16 +318,16 @@ impl Server {
             let what = format!(
                 "status {status} leads to {target}, which is not followed: ask there if you mean it"
             );
-            return Err(self.strange(url, what));
+            return Err(self.strange(url, what).into());
         }
         let kind = header(&response, CONTENT_TYPE).unwrap_or_default();
         if status.is_success() && kind.starts_with("text/html") {
             let what = format!(
                 "it is a web page ({kind}), as one to sign in; check the address, and that nothing has to be signed in to"
             );
-            return Err(self.strange(url, what));
+            return Err(self.strange(url, what).into());
         }
-        Ok(Ok(response))
+        Ok(response)
     }
 
     /// The next bytes of an answer.
@@ -356,14 +397,12 @@ pub(crate) fn other_range(
         }
         None => format!("it does not say that it has the range \"{expected}\""),
     };
-    Err(wrong(url, &what))
+    Err(wrong(url, what))
 }
 
-pub(crate) fn wrong(url: &Url, what: &str) -> DownloadError {
-    DownloadError::Wrong {
-        url: url.to_string(),
-        what: what.to_owned(),
-    }
+pub(crate) fn wrong(url: &Url, what: String) -> DownloadError {
+    let url = url.to_string();
+    DownloadError::Wrong { url, what }
 }
 
 /// The URL of a folder.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::error::{DownloadError, Outage};
+use crate::error::{DownloadError, Failure, Outage};
 
 /// The first pause before a request is repeated, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(8));
@@ -229,12 +229,13 @@ impl Tries<'_> {
     }
 
     /// Waits before a request is repeated, or gives up.
-    pub(crate) async fn wait(&mut self, outage: Outage) -> Result<(), DownloadError> {
+    pub(crate) async fn wait(&mut self, failure: Failure) -> Result<(), DownloadError> {
         let until = self.contact.until(self.since);
-        let outage = match outage {
+        let outage = match failure {
+            Failure::Final(error) => return Err(error),
             // The last try may have had no time to fail.
-            Outage::Silent => self.failure.take().unwrap_or(Outage::Silent),
-            outage => outage,
+            Failure::Outage(Outage::Silent) => self.failure.take().unwrap_or(Outage::Silent),
+            Failure::Outage(outage) => outage,
         };
         if Instant::now() >= until {
             return Err(DownloadError::Unreachable {

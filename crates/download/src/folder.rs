@@ -64,7 +64,7 @@ impl TargetFolder {
         make_folders(out).map_err(failed("create the directory", out))?;
         // Never removed: whoever waits for a removed file locks another one than a newcomer.
         let lock = Lock::acquire(&out.join(LOCK)).map_err(|error| match error {
-            FileError::InUse { path, .. } => DownloadError::InUse { path },
+            FileError::InUse { path, .. } => DownloadError::InUse(path),
             error => error.into(),
         })?;
         make_folders(&folder).map_err(failed("create the folder", &folder))?;
@@ -91,8 +91,7 @@ impl TargetFolder {
         if found == bytes {
             Ok(())
         } else {
-            let folder = self.folder.clone();
-            Err(DownloadError::OtherTable { folder })
+            Err(DownloadError::OtherTable(self.folder.clone()))
         }
     }
 
