@@ -48,7 +48,6 @@ mod counts;
 mod current;
 mod door;
 mod facts;
-mod forwarded;
 mod games;
 mod lookups;
 pub mod net;

@@ -21,8 +21,8 @@ use crate::current::{Current, TableFinder};
 use crate::damage_log::DamageLog;
 use crate::door::Door;
 use crate::door::Readers::{self, All, Own};
-use crate::forwarded::of_client;
 use crate::games::{self, Games};
+use crate::net::Caller;
 use crate::pages::{Pages, wants_page};
 use crate::published::Published;
 use crate::status::{StatusPage, StatusText};
@@ -192,7 +192,7 @@ impl Site {
         }
         let elsewhere = self.door.before(get(async || nothing()), Own);
         let proxies = Arc::clone(&self.proxies);
-        let of_client = move |request| std::future::ready(of_client(&proxies, request));
+        let of_client = move |request| std::future::ready(Caller::of_client(&proxies, request));
         all.fallback_service(elsewhere)
             .layer(map_request(of_client))
     }

@@ -1,116 +1,62 @@
 //! Takes connections in, and lets them go at the end.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use rustls::ServerConfig;
 use socket2::SockRef;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, Shared};
 use super::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_EVERY, BACKLOG};
-use super::permits::Permits;
 
-/// Accepts the connections of one listener.
-#[derive(Debug)]
-pub(super) struct Acceptor {
-    router: Router,
-    tls: Option<Arc<ServerConfig>>,
-    shared: Arc<Shared>,
-    permits: Permits,
-    stop: CancellationToken,
-    /// Ends with the acceptor, and all connections with it.
-    connections: JoinSet<()>,
-    warned: Option<Instant>,
-}
-
-impl Acceptor {
-    pub(super) fn new(
-        router: Router,
-        tls: Option<Arc<ServerConfig>>,
-        shared: Arc<Shared>,
-        permits: Permits,
-        stop: CancellationToken,
-    ) -> Acceptor {
-        Acceptor {
-            router,
-            tls,
-            shared,
-            permits,
-            stop,
-            connections: JoinSet::new(),
-            warned: None,
-        }
+/// Serves the connections of one listener until the server is told to stop, and then until they are done.
+pub(super) async fn accept(listener: TcpListener, router: Router, shared: Arc<Shared>) {
+    // Whoever made the listener left it at 128.
+    if let Err(error) = SockRef::from(&listener).listen(BACKLOG) {
+        tracing::warn!("connections that come all at once will be delayed: {error}");
     }
-
-    /// Runs until it is told to stop, and then until the connections are done.
-    pub(super) async fn run(mut self, listener: TcpListener) {
-        let stop = self.stop.clone();
-        // Whoever made the listener left it at 128.
-        if let Err(error) = SockRef::from(&listener).listen(BACKLOG) {
-            tracing::warn!("connections that come all at once will be delayed: {error}");
-        }
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => break,
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, peer)) => self.take(stream, peer),
-                    Err(error) if concerns_one_peer(&error) => {}
-                    Err(error) => {
-                        self.warn(&error);
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
+    // Ends with this task, and all connections with it.
+    let mut connections = JoinSet::new();
+    let mut warned = None;
+    loop {
+        tokio::select! {
+            () = shared.stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    let Some(permit) = shared.permits.take(peer.ip()) else {
+                        tracing::debug!("a connection of {peer} is refused: there are too many");
+                        continue;
+                    };
+                    let (router, shared) = (router.clone(), Arc::clone(&shared));
+                    let connection = Connection { peer, router, shared, permit };
+                    connections.spawn(connection.serve(stream));
+                }
+                Err(error) if concerns_one_peer(&error) => {}
+                Err(error) => {
+                    // Without descriptors nobody gets in, and nothing but time helps.
+                    if warned.is_none_or(|at: Instant| at.elapsed() >= ACCEPT_WARNING_EVERY) {
+                        warned = Some(Instant::now());
+                        tracing::warn!("connections cannot be accepted, trying again: {error}");
                     }
-                },
-                Some(ended) = self.connections.join_next() => log(ended),
-            }
-        }
-        drop(listener);
-        self.drain().await;
-    }
-
-    fn take(&mut self, stream: TcpStream, peer: SocketAddr) {
-        let Some(permit) = self.permits.take(peer.ip()) else {
-            tracing::debug!("a connection of {peer} is refused: there are too many");
-            return;
-        };
-        let connection = Connection {
-            peer,
-            router: self.router.clone(),
-            tls: self.tls.clone(),
-            shared: Arc::clone(&self.shared),
-            stop: self.stop.clone(),
-            permit,
-        };
-        self.connections.spawn(connection.serve(stream));
-    }
-
-    /// Without descriptors nobody gets in, and nothing but time helps.
-    fn warn(&mut self, error: &io::Error) {
-        let recently = |at: Instant| at.elapsed() < ACCEPT_WARNING_EVERY;
-        if !self.warned.is_some_and(recently) {
-            self.warned = Some(Instant::now());
-            tracing::warn!("connections cannot be accepted, trying again: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(ended) = connections.join_next() => log(ended),
         }
     }
-
-    async fn drain(&mut self) {
-        let all = async {
-            while let Some(ended) = self.connections.join_next().await {
-                log(ended);
-            }
-        };
-        if tokio::time::timeout(self.shared.limits.drain_time, all)
-            .await
-            .is_err()
-        {
-            tracing::debug!("connections were open when the server ended");
-            self.connections.shutdown().await;
+    drop(listener);
+    let all = async {
+        while let Some(ended) = connections.join_next().await {
+            log(ended);
         }
+    };
+    let drained = tokio::time::timeout(shared.limits.drain_time, all).await;
+    if drained.is_err() {
+        tracing::debug!("connections were open when the server ended");
+        connections.shutdown().await;
     }
 }
 

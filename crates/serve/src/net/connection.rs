@@ -27,12 +27,11 @@ use super::limits::{
     CONNECTION_WINDOW_BYTES, ERROR_RESETS, FRAME_BYTES, GONE_TIME, HEADERS, LOOKS, Limits,
     PENDING_RESETS, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES, UNSENT_BYTES,
 };
-use super::pace::Pace;
-use super::permits::Permit;
+use super::permits::{Permit, Permits};
 use super::places::network;
 use super::rate::Rates;
-use super::standing::{Call, ConnectionUse, Stay};
-use super::traffic::{Given, Sent};
+use super::traffic::{Given, Pace, Sent};
+use super::usage::{Call, ConnectionUse, Stay};
 use crate::answer::problem;
 
 /// The least that hyper takes for the head of an HTTP/1 request.
@@ -41,50 +40,31 @@ const HTTP1_BUFFER_BYTES_MIN: usize = 8 << 10;
 /// The factor by which a peer that resets calls and begins others may exceed `calls_per_connection`.
 const RESET_FACTOR: usize = 2;
 
-/// HTTP/1 and HTTP/2, within the limits.
-#[derive(Debug)]
-pub(super) struct Http(auto::Builder<TokioExecutor>);
-
-impl Http {
-    pub(super) fn new(limits: &Limits) -> Http {
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.header_time)
-            .max_headers(HEADERS)
-            .max_buf_size(HTTP1_BUFFER_BYTES_MIN.max(limits.header_bytes as usize));
-        builder
-            .http2()
-            .timer(TokioTimer::new())
-            .keep_alive_interval(limits.keepalive)
-            .keep_alive_timeout(limits.keepalive)
-            .max_concurrent_streams(limits.calls_per_connection)
-            .max_header_list_size(limits.header_bytes)
-            .max_frame_size(FRAME_BYTES)
-            .max_pending_accept_reset_streams(PENDING_RESETS)
-            .max_local_error_reset_streams(ERROR_RESETS)
-            .adaptive_window(false)
-            .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-            .max_send_buf_size(SEND_BUFFER_BYTES);
-        Http(builder)
-    }
-}
-
 /// The state that all connections of a server share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) limits: Limits,
-    http: Http,
+    tls: Option<Arc<ServerConfig>>,
+    pub(super) permits: Permits,
+    /// Cancelled when no more connections are taken, and those that are open are to end.
+    pub(super) stop: CancellationToken,
+    http: auto::Builder<TokioExecutor>,
     handshake_rates: Rates<IpAddr>,
     refusal_rates: Rates<IpAddr>,
 }
 
 impl Shared {
-    pub(super) fn new(limits: Limits) -> Shared {
+    pub(super) fn new(
+        limits: Limits,
+        tls: Option<Arc<ServerConfig>>,
+        permits: Permits,
+        stop: CancellationToken,
+    ) -> Shared {
         Shared {
-            http: Http::new(&limits),
+            tls,
+            permits,
+            stop,
+            http: http(&limits),
             handshake_rates: Rates::new(limits.handshake_rate),
             refusal_rates: Rates::new(limits.refusal_rate),
             limits,
@@ -92,15 +72,41 @@ impl Shared {
     }
 
     /// Waits for the turn of a peer to make a handshake.
-    pub(super) async fn turn(&self, peer: IpAddr) -> Result<(), Closed> {
+    pub(super) async fn turn(&self, peer: IpAddr) -> Result<(), &'static str> {
         let (address, patience) = (network(peer), self.limits.tls_time);
         let turn = self
             .handshake_rates
             .reserve(address, patience, Instant::now());
-        let wait = turn.map_err(|_| Closed::TooOften)?;
+        let wait = turn.map_err(|_| "its address makes too many handshakes")?;
         tokio::time::sleep(wait).await;
         Ok(())
     }
+}
+
+/// HTTP/1 and HTTP/2, within the limits.
+fn http(limits: &Limits) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_time)
+        .max_headers(HEADERS)
+        .max_buf_size(HTTP1_BUFFER_BYTES_MIN.max(limits.header_bytes as usize));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(limits.keepalive)
+        .keep_alive_timeout(limits.keepalive)
+        .max_concurrent_streams(limits.calls_per_connection)
+        .max_header_list_size(limits.header_bytes)
+        .max_frame_size(FRAME_BYTES)
+        .max_pending_accept_reset_streams(PENDING_RESETS)
+        .max_local_error_reset_streams(ERROR_RESETS)
+        .adaptive_window(false)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(SEND_BUFFER_BYTES);
+    builder
 }
 
 /// A connection to be served.
@@ -108,23 +114,8 @@ impl Shared {
 pub(super) struct Connection {
     pub(super) peer: SocketAddr,
     pub(super) router: Router,
-    pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) shared: Arc<Shared>,
-    pub(super) stop: CancellationToken,
     pub(super) permit: Arc<Permit>,
-}
-
-/// Why a connection was closed from here.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Closed {
-    #[error("its address makes too many handshakes")]
-    TooOften,
-    #[error("it makes room for another, or had too many calls refused or reset")]
-    Ended,
-    #[error("nothing was asked for too long")]
-    Idle,
-    #[error("the peer takes answers too slowly")]
-    Slow,
 }
 
 type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
@@ -132,15 +123,16 @@ type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 impl Connection {
     pub(super) async fn serve(self, stream: TcpStream) {
         let peer = self.peer;
-        let standing = Arc::clone(self.permit.standing());
+        let usage = Arc::clone(&self.permit.usage);
         let ended = tokio::select! {
             ended = self.try_serve(stream) => ended,
-            () = standing.over().cancelled() => Err(Closed::Ended.into()),
+            () = usage.over.cancelled() => {
+                Err("it makes room for another, or had too many calls refused or reset".into())
+            }
         };
-        match ended {
-            Ok(()) => {}
-            // Whoever speaks to an open port may break off, or be no client at all.
-            Err(error) => tracing::debug!("the connection of {peer} ended: {error}"),
+        // Whoever speaks to an open port may break off, or be no client at all.
+        if let Err(error) = ended {
+            tracing::debug!("the connection of {peer} ended: {error}");
         }
     }
 
@@ -156,7 +148,7 @@ impl Connection {
         socket.set_tcp_user_timeout(Some(GONE_TIME))?;
         socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(GONE_TIME / 2))?;
 
-        match self.tls.clone() {
+        match self.shared.tls.clone() {
             None => Box::pin(self.speak(stream)).await,
             Some(tls) => {
                 self.shared.turn(self.peer.ip()).await?;
@@ -169,49 +161,48 @@ impl Connection {
     }
 
     /// Speaks HTTP until the peer has no more to say, or the server ends.
-    fn speak(
-        self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    ) -> impl Future<Output = Ended> + Send {
+    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Ended {
         let limits = self.shared.limits;
-        async move {
-            let standing = Arc::clone(self.permit.standing());
-            let calls = Arc::new(Calls {
-                caller: Arc::new(Caller {
-                    address: self.peer.ip(),
-                    stop: self.stop.clone(),
-                    permit: Arc::downgrade(&self.permit),
-                }),
-                standing: Arc::clone(&standing),
-                shared: Arc::clone(&self.shared),
-                router: self.router,
-            });
-            let service = service_fn(move |request| {
-                let call = calls.begin();
-                Arc::clone(&calls).answer(request, call)
-            });
-            let http = &self.shared.http.0;
-            let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
-            let mut look = tokio::time::interval(limits.idle_time.min(limits.rate_time) / LOOKS);
-            loop {
-                tokio::select! {
-                    ended = connection.as_mut() => return ended,
-                    () = self.stop.cancelled() => break,
-                    _ = look.tick() => match standing.judge(limits.idle_time) {
-                        Stay::Stays => {}
-                        Stay::Slow => return Err(Closed::Slow.into()),
-                        Stay::Idle => {
-                            // Who is honest goes away when told so.
-                            connection.as_mut().graceful_shutdown();
-                            let gone = tokio::time::timeout(limits.drain_time, connection);
-                            return gone.await.unwrap_or_else(|_| Err(Closed::Idle.into()));
-                        }
+        let usage = Arc::clone(&self.permit.usage);
+        let stop = &self.shared.stop;
+        let calls = Arc::new(Calls {
+            caller: Arc::new(Caller {
+                address: self.peer.ip(),
+                stop: stop.clone(),
+                permit: Arc::downgrade(&self.permit),
+            }),
+            usage: Arc::clone(&usage),
+            shared: Arc::clone(&self.shared),
+            router: self.router,
+        });
+        let service = service_fn(move |request| {
+            let call = calls.begin();
+            Arc::clone(&calls).answer(request, call)
+        });
+        let connection = self
+            .shared
+            .http
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = pin!(connection);
+        let mut look = tokio::time::interval(limits.idle_time.min(limits.rate_time) / LOOKS);
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => return ended,
+                () = stop.cancelled() => break,
+                _ = look.tick() => match usage.judge(limits.idle_time) {
+                    Stay::Stays => {}
+                    Stay::Slow => return Err("the peer takes answers too slowly".into()),
+                    Stay::Idle => {
+                        // Who is honest goes away when told so.
+                        connection.as_mut().graceful_shutdown();
+                        let gone = tokio::time::timeout(limits.drain_time, connection);
+                        return gone.await.unwrap_or_else(|_| Err("nothing was asked for too long".into()));
                     }
                 }
             }
-            connection.as_mut().graceful_shutdown();
-            connection.await
         }
+        connection.as_mut().graceful_shutdown();
+        connection.await
     }
 }
 
@@ -219,7 +210,7 @@ impl Connection {
 #[derive(Debug)]
 struct Calls {
     caller: Arc<Caller>,
-    standing: Arc<ConnectionUse>,
+    usage: Arc<ConnectionUse>,
     shared: Arc<Shared>,
     router: Router,
 }
@@ -229,10 +220,10 @@ impl Calls {
     /// and begins others in their place, faster than a busy machine notices, has more of them than a connection may have.
     fn begin(&self) -> Call {
         let limits = &self.shared.limits;
-        if self.standing.calls() >= RESET_FACTOR * limits.calls_per_connection as usize {
-            self.standing.end();
+        if self.usage.calls() >= RESET_FACTOR * limits.calls_per_connection as usize {
+            self.usage.over.cancel();
         }
-        Call::begin(&self.standing)
+        Call::begin(&self.usage)
     }
 
     async fn answer(
@@ -249,7 +240,7 @@ impl Calls {
         let mut answer = pin!(self.router.clone().call(request));
         let response = match tokio::time::timeout(limits.answer_time, answer.as_mut()).await {
             Ok(response) => response?,
-            Err(_) if self.standing.is_admitted() => answer.await?,
+            Err(_) if self.usage.is_admitted() => answer.await?,
             Err(_) => {
                 let what = "what you sent did not come to an end in time";
                 problem(StatusCode::REQUEST_TIMEOUT, what)
@@ -258,8 +249,8 @@ impl Calls {
         if is_refused(&response) {
             let now = Instant::now();
             let rate = self.shared.refusal_rates.take(self.caller.network(), now);
-            if rate.is_err() && !self.standing.is_admitted() {
-                self.standing.end();
+            if rate.is_err() && !self.usage.is_admitted() {
+                self.usage.over.cancel();
             }
         } else if response.status().as_u16() < StatusCode::BAD_REQUEST.as_u16() {
             call.is_useful();
@@ -292,16 +283,21 @@ mod tests {
         };
         let calls = Calls {
             caller: Caller::at(Ipv4Addr::LOCALHOST.into()),
-            standing: Arc::default(),
-            shared: Arc::new(Shared::new(limits)),
+            usage: Arc::default(),
+            shared: Arc::new(Shared::new(
+                limits,
+                None,
+                limits.permits(),
+                CancellationToken::new(),
+            )),
             router: Router::new(),
         };
         let held: Vec<Call> = (0..8).map(|_| calls.begin()).collect();
         drop(held);
         let held: Vec<Call> = (0..8).map(|_| calls.begin()).collect();
-        assert!(!calls.standing.over().is_cancelled());
+        assert!(!calls.usage.over.is_cancelled());
         drop(calls.begin());
-        assert!(calls.standing.over().is_cancelled());
+        assert!(calls.usage.over.is_cancelled());
         drop(held);
     }
 }

@@ -7,8 +7,8 @@
 //! | `connection` | serves one |
 //! | `caller` | who makes a request |
 //! | `permits` | the places for connections: strangers' and participants' |
-//! | `standing` | what a connection is used for |
-//! | `traffic`, `pace` | calls and answers on their way, and how slow they may be |
+//! | `usage` | what a connection is used for |
+//! | `traffic` | calls and answers on their way, and how slow they may be |
 //! | `rate` | how often somebody may come |
 //! | `places` | what peers hold of what is limited in number, and who makes room for whom |
 //!
@@ -23,14 +23,13 @@ mod accept;
 mod caller;
 mod connection;
 pub mod limits;
-mod pace;
 mod permits;
 mod places;
 mod rate;
-mod standing;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod usage;
 
 use std::sync::Arc;
 
@@ -47,7 +46,7 @@ pub use rate::Rates;
 
 pub(crate) use places::{Place, Places, network};
 
-use accept::Acceptor;
+use accept::accept;
 use connection::Shared;
 
 /// Something to serve, and where.
@@ -76,11 +75,10 @@ impl Server {
         permits: &Permits,
     ) -> Server {
         let stop = CancellationToken::new();
-        let shared = Arc::new(Shared::new(limits));
+        let shared = Shared::new(limits, tls.cloned(), permits.clone(), stop.clone());
+        let shared = Arc::new(shared);
         let endpoints = endpoints.into_iter().map(|Endpoint { listener, router }| {
-            let (tls, permits) = (tls.cloned(), permits.clone());
-            let acceptor = Acceptor::new(router, tls, Arc::clone(&shared), permits, stop.clone());
-            AbortOnDropHandle::new(tokio::spawn(acceptor.run(listener)))
+            AbortOnDropHandle::new(tokio::spawn(accept(listener, router, Arc::clone(&shared))))
         });
         Server {
             endpoints: endpoints.collect(),
@@ -97,12 +95,5 @@ impl Server {
                 tracing::warn!("the server ended badly: {error}");
             }
         }
-    }
-}
-
-impl Limits {
-    /// The places for connections.
-    pub fn permits(&self) -> Permits {
-        Permits::new(self)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::limits::Limits;
 use super::places::{Place, Places, network};
-use super::standing::ConnectionUse;
+use super::usage::ConnectionUse;
 
 /// The connections that are open. Clones share them.
 #[derive(Clone, Debug)]
@@ -21,31 +21,34 @@ pub struct Permits {
 #[derive(Debug)]
 pub(super) struct Permit {
     permits: Permits,
-    standing: Arc<ConnectionUse>,
+    pub(super) usage: Arc<ConnectionUse>,
     stranger: Mutex<Option<Place<IpAddr>>>,
     /// Of whose token was shown first.
     participant: OnceLock<Place<u64>>,
 }
 
-impl Permits {
-    pub(super) fn new(limits: &Limits) -> Permits {
+impl Limits {
+    /// The places for connections.
+    pub fn permits(&self) -> Permits {
         Permits {
-            strangers: Places::new(limits.strangers),
-            participants: Places::new(limits.participants),
+            strangers: Places::new(self.strangers),
+            participants: Places::new(self.participants),
             refused: Arc::default(),
         }
     }
+}
 
+impl Permits {
     /// A place for a peer, unless that is too many.
     pub(super) fn take(&self, peer: IpAddr) -> Option<Arc<Permit>> {
-        let standing = Arc::<ConnectionUse>::default();
-        let Some(place) = self.strangers.take_for(network(peer), 1, &standing) else {
+        let usage = Arc::<ConnectionUse>::default();
+        let Some(place) = self.strangers.take_for(network(peer), 1, &usage) else {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         };
         Some(Arc::new(Permit {
             permits: self.clone(),
-            standing,
+            usage,
             stranger: Mutex::new(Some(place)),
             participant: OnceLock::new(),
         }))
@@ -63,22 +66,18 @@ impl Permits {
 }
 
 impl Permit {
-    pub(super) fn standing(&self) -> &Arc<ConnectionUse> {
-        &self.standing
-    }
-
     /// A token of this participant was shown; whether the participant may have one more connection.
     pub(super) fn admit(&self, participant: u64) -> bool {
-        if self.standing.is_admitted() {
+        if self.usage.is_admitted() {
             return true;
         }
         let places = &self.permits.participants;
-        let Some(place) = places.take_for(participant, 1, &self.standing) else {
+        let Some(place) = places.take_for(participant, 1, &self.usage) else {
             return false;
         };
         // Two calls may come at once.
         if self.participant.set(place).is_ok() {
-            self.standing.admit();
+            self.usage.admit();
             let stranger = self.stranger.lock();
             stranger.unwrap_or_else(PoisonError::into_inner).take();
         }
@@ -92,11 +91,12 @@ mod tests {
     use super::*;
 
     fn permits() -> Permits {
-        Permits::new(&Limits {
+        let limits = Limits {
             strangers: Limit { all: 4, each: 2 },
             participants: Limit { all: 6, each: 4 },
             ..Limits::default()
-        })
+        };
+        limits.permits()
     }
 
     fn take(permits: &Permits, address: &str) -> Option<Arc<Permit>> {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     fn has_ended(permit: &Permit) -> bool {
-        permit.standing.over().is_cancelled()
+        permit.usage.over.is_cancelled()
     }
 
     /// Also where somebody has shown a token.

@@ -14,22 +14,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::limits::Limit;
-use super::standing::ConnectionUse;
+use super::usage::ConnectionUse;
 
 /// The places that peers hold. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Places<P> {
-    shared: Arc<Shared<P>>,
-}
-
-#[derive(Debug)]
-struct Shared<P> {
-    most: Limit,
-    held: Mutex<HolderPlaces<P>>,
+    held: Arc<Mutex<HolderPlaces<P>>>,
 }
 
 #[derive(Debug)]
 struct HolderPlaces<P> {
+    most: Limit,
     next: u64,
     total: u32,
     by_peer: HashMap<P, Own>,
@@ -48,7 +43,7 @@ struct Holding {
     size: u32,
     over: CancellationToken,
     /// Tells whether anything is under way; without it, something always is.
-    standing: Option<Weak<ConnectionUse>>,
+    usage: Option<Weak<ConnectionUse>>,
 }
 
 /// The right to one of them, given back when dropped.
@@ -64,27 +59,24 @@ impl<P: Copy + Eq + Hash> Places<P> {
     /// As many as this says.
     pub(crate) fn new(most: Limit) -> Places<P> {
         let held = HolderPlaces {
+            most,
             next: 0,
             total: 0,
             by_peer: HashMap::new(),
         };
         Places {
-            shared: Arc::new(Shared {
-                most,
-                held: Mutex::new(held),
-            }),
+            held: Arc::new(Mutex::new(held)),
         }
     }
 
     /// A place in which something is under way until it is dropped; none if that is too many.
     pub(crate) fn take(&self, peer: P) -> Option<Place<P>> {
-        let over = CancellationToken::new();
         let holding = Holding {
             size: 1,
-            over: over.clone(),
-            standing: None,
+            over: CancellationToken::new(),
+            usage: None,
         };
-        self.take_with(peer, holding, over)
+        self.take_with(peer, holding)
     }
 
     /// Places for what a connection has or is, which ends with it.
@@ -92,20 +84,20 @@ impl<P: Copy + Eq + Hash> Places<P> {
         &self,
         peer: P,
         size: u32,
-        standing: &Arc<ConnectionUse>,
+        usage: &Arc<ConnectionUse>,
     ) -> Option<Place<P>> {
-        let over = standing.over().clone();
         let holding = Holding {
             size,
-            over: over.clone(),
-            standing: Some(Arc::downgrade(standing)),
+            over: usage.over.clone(),
+            usage: Some(Arc::downgrade(usage)),
         };
-        self.take_with(peer, holding, over)
+        self.take_with(peer, holding)
     }
 
-    fn take_with(&self, peer: P, holding: Holding, over: CancellationToken) -> Option<Place<P>> {
+    fn take_with(&self, peer: P, holding: Holding) -> Option<Place<P>> {
         let mut held = self.now();
-        let most = self.shared.most;
+        let most = held.most;
+        let over = holding.over.clone();
         let own = held.by_peer.get(&peer).map_or(0, |own| own.total) + holding.size;
         if own > most.each {
             return None;
@@ -134,8 +126,7 @@ impl<P: Copy + Eq + Hash> Places<P> {
 
     fn now(&self) -> MutexGuard<'_, HolderPlaces<P>> {
         // The counts are right at every moment, whoever panicked.
-        let lock = self.shared.held.lock();
-        lock.unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -171,8 +162,8 @@ impl<P: Copy + Eq + Hash> HolderPlaces<P> {
 impl Holding {
     /// The least goes first: whether anything is under way, since when nothing is, and the number.
     fn rank(&self, number: u64) -> (bool, Option<Instant>, u64) {
-        let standing = self.standing.as_ref().and_then(Weak::upgrade);
-        let idle = standing.and_then(|standing| standing.idle_since());
+        let usage = self.usage.as_ref().and_then(Weak::upgrade);
+        let idle = usage.and_then(|usage| usage.idle_since());
         (idle.is_none(), idle, number)
     }
 }
@@ -204,7 +195,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 mod tests {
     use std::time::Duration;
 
-    use super::super::standing::Call;
+    use super::super::usage::Call;
     use super::*;
 
     #[test]
@@ -261,9 +252,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn where_all_have_as_many_an_idle_one_goes() {
         let places = Places::new(Limit { all: 2, each: 2 });
-        let standings = [(); 2].map(|()| Arc::<ConnectionUse>::default());
-        let held = [0, 1].map(|at| places.take_for(at, 1, &standings[at]).unwrap());
-        let calls = standings.each_ref().map(Call::begin);
+        let usages = [(); 2].map(|()| Arc::<ConnectionUse>::default());
+        let held = [0, 1].map(|at| places.take_for(at, 1, &usages[at]).unwrap());
+        let calls = usages.each_ref().map(Call::begin);
         assert!(places.take(2).is_none());
         drop(calls);
         assert!(places.take(2).is_some());
@@ -273,20 +264,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_nothing_under_way_goes_first() {
         let places = Places::new(Limit { all: 3, each: 3 });
-        let standings = [(); 3].map(|()| Arc::<ConnectionUse>::default());
-        let held = standings
+        let usages = [(); 3].map(|()| Arc::<ConnectionUse>::default());
+        let held = usages
             .each_ref()
             .map(|it| places.take_for('a', 1, it).unwrap());
-        let calls = [0, 2].map(|at| Call::begin(&standings[at]));
+        let calls = [0, 2].map(|at| Call::begin(&usages[at]));
         tokio::time::sleep(Duration::from_secs(1)).await;
         let other = places.take('b').unwrap();
-        assert!(standings[1].over().is_cancelled());
+        assert!(usages[1].over.is_cancelled());
         drop(calls);
         tokio::time::sleep(Duration::from_secs(1)).await;
         // Of those who have as many, only one with nothing under way.
-        let second = places.take_for('c', 1, &standings[1]).unwrap();
-        assert!(standings[0].over().is_cancelled());
-        let _calls = [1, 2].map(|at| Call::begin(&standings[at]));
+        let second = places.take_for('c', 1, &usages[1]).unwrap();
+        assert!(usages[0].over.is_cancelled());
+        let _calls = [1, 2].map(|at| Call::begin(&usages[at]));
         let third = places.take('d');
         assert!(third.is_none() && places.open() == 3);
         drop((other, second, held));
@@ -296,14 +287,14 @@ mod tests {
     #[tokio::test]
     async fn what_is_large_counts_as_several() {
         let places = Places::new(Limit { all: 12, each: 8 });
-        let standings = [(); 4].map(|()| Arc::<ConnectionUse>::default());
-        let take = |at: usize, peer, size| places.take_for(peer, size, &standings[at]);
+        let usages = [(); 4].map(|()| Arc::<ConnectionUse>::default());
+        let take = |at: usize, peer, size| places.take_for(peer, size, &usages[at]);
         let first = take(0, 'a', 5);
         assert!(first.is_some() && take(0, 'a', 4).is_none());
         let second = take(1, 'a', 3);
         let third = take(2, 'b', 6);
         assert_eq!(places.open(), 9);
-        let ended = standings.each_ref().map(|it| it.over().is_cancelled());
+        let ended = usages.each_ref().map(|it| it.over.is_cancelled());
         assert_eq!(ended, [true, false, false, false]);
         assert!(take(3, 'c', 7).is_none(), "nobody has more than that");
         drop((first, second, third));

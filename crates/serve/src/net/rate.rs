@@ -16,6 +16,8 @@ use tokio::time::Instant;
 const BUCKETS_MAX: usize = 1 << 16;
 /// How often full buckets are looked for when there is no room for another.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// The time in which an empty bucket gets full.
+const FULL: Duration = Duration::from_secs(2);
 /// The longest debt: an address may be that of many people.
 const DEBT_MAX: Duration = Duration::from_mins(1);
 
@@ -24,8 +26,6 @@ const DEBT_MAX: Duration = Duration::from_mins(1);
 pub struct Rates<K> {
     /// The time in which a bucket gets a token.
     each: Duration,
-    /// The time in which an empty one gets full.
-    full: Duration,
     buckets_max: usize,
     buckets: Mutex<AddressBuckets<K>>,
 }
@@ -42,7 +42,6 @@ impl<K: Copy + Eq + Hash> Rates<K> {
     pub fn new(a_second: NonZeroU32) -> Rates<K> {
         Rates {
             each: Duration::from_secs(1) / a_second.get(),
-            full: Duration::from_secs(2),
             buckets_max: BUCKETS_MAX,
             buckets: Mutex::new(AddressBuckets {
                 full_at: HashMap::new(),
@@ -70,7 +69,7 @@ impl<K: Copy + Eq + Hash> Rates<K> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let (whose, full_at) = buckets.of(peer, now, self.buckets_max);
         let full_at = full_at + self.each;
-        let wait = (full_at - now).saturating_sub(self.full);
+        let wait = (full_at - now).saturating_sub(FULL);
         match wait.checked_sub(patience) {
             Some(more) if !more.is_zero() => Err(more),
             _ => {
@@ -87,7 +86,7 @@ impl<K: Copy + Eq + Hash> Rates<K> {
         }
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let (whose, full_at) = buckets.of(peer, now, self.buckets_max);
-        let most = now + self.full + DEBT_MAX;
+        let most = now + FULL + DEBT_MAX;
         let full_at = full_at + self.each.saturating_mul(tokens);
         buckets.full_at.insert(whose, full_at.min(most));
     }
@@ -96,25 +95,16 @@ impl<K: Copy + Eq + Hash> Rates<K> {
 impl<K: Copy + Eq + Hash> AddressBuckets<K> {
     /// Which bucket somebody has, and when it is full.
     fn of(&mut self, peer: K, now: Instant, most: usize) -> (Option<K>, Instant) {
-        let whose = self.whose(peer, now, most);
+        let mut whose = Some(peer);
+        if self.full_at.len() >= most && !self.full_at.contains_key(&whose) {
+            if self.swept.is_none_or(|at| now - at >= SWEEP_EVERY) {
+                self.swept = Some(now);
+                self.full_at.retain(|_, at| *at > now);
+            }
+            whose = whose.filter(|_| self.full_at.len() < most);
+        }
         let full_at = self.full_at.get(&whose);
         (whose, full_at.map_or(now, |at| (*at).max(now)))
-    }
-
-    fn whose(&mut self, peer: K, now: Instant, most: usize) -> Option<K> {
-        let peer = Some(peer);
-        if self.full_at.contains_key(&peer) || self.full_at.len() < most {
-            return peer;
-        }
-        if self.swept.is_none_or(|at| now - at >= SWEEP_EVERY) {
-            self.swept = Some(now);
-            self.full_at.retain(|_, at| *at > now);
-        }
-        if self.full_at.len() < most {
-            peer
-        } else {
-            None
-        }
     }
 }
 

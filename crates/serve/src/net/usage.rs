@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct ConnectionUse {
     state: Mutex<UseState>,
     /// Cancelled when it has to end at once.
-    over: CancellationToken,
+    pub(super) over: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) enum Stay {
 /// A call under way: from its head to the last byte of its answer.
 #[derive(Debug)]
 pub(super) struct Call {
-    standing: Arc<ConnectionUse>,
+    usage: Arc<ConnectionUse>,
     number: u64,
     useful: bool,
 }
@@ -82,16 +82,6 @@ impl ConnectionUse {
         (state.calls == 0).then_some(state.useful)
     }
 
-    /// Ends the connection at once.
-    pub(super) fn end(&self) {
-        self.over.cancel();
-    }
-
-    /// Cancelled when it has to end at once.
-    pub(super) fn over(&self) -> &CancellationToken {
-        &self.over
-    }
-
     /// Whether the connection may stay, with `idle_time` between calls.
     pub(super) fn judge(&self, idle_time: Duration) -> Stay {
         let (state, now) = (self.now(), Instant::now());
@@ -111,12 +101,12 @@ impl ConnectionUse {
 }
 
 impl Call {
-    pub(super) fn begin(standing: &Arc<ConnectionUse>) -> Call {
-        let mut state = standing.now();
+    pub(super) fn begin(usage: &Arc<ConnectionUse>) -> Call {
+        let mut state = usage.now();
         state.calls += 1;
         state.next += 1;
         Call {
-            standing: Arc::clone(standing),
+            usage: Arc::clone(usage),
             number: state.next,
             useful: false,
         }
@@ -130,18 +120,18 @@ impl Call {
     /// There is something for the peer to take, within `time`.
     pub(super) fn offers(&self, time: Duration) {
         let until = Instant::now() + time;
-        self.standing.now().waits.insert(self.number, until);
+        self.usage.now().waits.insert(self.number, until);
     }
 
     /// The peer has taken it.
     pub(super) fn taken(&self) {
-        self.standing.now().waits.remove(&self.number);
+        self.usage.now().waits.remove(&self.number);
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        let mut state = self.standing.now();
+        let mut state = self.usage.now();
         state.calls -= 1;
         state.waits.remove(&self.number);
         if self.useful || state.admitted {
@@ -160,13 +150,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_stays_while_it_is_of_use() {
-        let standing = Arc::new(ConnectionUse::default());
+        let usage = Arc::new(ConnectionUse::default());
         let wait = async |time: Duration| {
             tokio::time::sleep(time).await;
-            standing.judge(IDLE)
+            usage.judge(IDLE)
         };
         let call = |useful: bool| {
-            let mut call = Call::begin(&standing);
+            let mut call = Call::begin(&usage);
             if useful {
                 call.is_useful();
             }
@@ -176,15 +166,15 @@ mod tests {
         // A call that is refused buys no time, and one under way all that it takes.
         drop(call(false));
         let under_way = call(true);
-        assert_eq!(standing.idle_since(), None);
+        assert_eq!(usage.idle_since(), None);
         assert_eq!(wait(2 * IDLE).await, Stay::Stays);
         drop(under_way);
         assert_eq!(wait(ALMOST).await, Stay::Stays);
         drop(call(false));
         assert_eq!(wait(SECOND).await, Stay::Idle);
         // Of those who have shown a token, every call counts.
-        assert!(standing.admit());
-        assert!(!standing.admit() && standing.is_admitted());
+        assert!(usage.admit());
+        assert!(!usage.admit() && usage.is_admitted());
         drop(call(false));
         assert_eq!(wait(ALMOST).await, Stay::Stays);
         assert_eq!(wait(SECOND).await, Stay::Idle);
@@ -192,16 +182,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_answer_that_is_not_taken_is_too_many() {
-        let standing = Arc::new(ConnectionUse::default());
-        let calls: Vec<Call> = (0..3).map(|_| Call::begin(&standing)).collect();
+        let usage = Arc::new(ConnectionUse::default());
+        let calls: Vec<Call> = (0..3).map(|_| Call::begin(&usage)).collect();
         for call in &calls {
             call.offers(SECOND);
         }
         calls[0].taken();
         calls[1].offers(3 * SECOND);
         tokio::time::sleep(SECOND + SECOND / 2).await;
-        assert_eq!(standing.judge(IDLE), Stay::Slow);
+        assert_eq!(usage.judge(IDLE), Stay::Slow);
         drop(calls);
-        assert_eq!(standing.judge(IDLE), Stay::Stays);
+        assert_eq!(usage.judge(IDLE), Stay::Stays);
     }
 }
