@@ -14,14 +14,13 @@ pub(crate) const HTML: &str = "text/html; charset=utf-8";
 pub const TEXT: &str = "text/plain; charset=utf-8";
 
 /// A JSON document that may be another one next time.
-///
-/// # Panics
-///
-/// If the value cannot be JSON, as a map whose keys are no texts.
-pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    let mut line = serde_json::to_string(value).expect("texts, numbers and lists become JSON");
-    line.push('\n');
-    text(status, JSON, line)
+pub(crate) fn json(value: &impl Serialize) -> Response {
+    text(StatusCode::OK, JSON, line(value))
+}
+
+/// A JSON document on a line.
+pub(crate) fn line(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("texts, numbers and lists become JSON") + "\n"
 }
 
 /// An error response, with the body `{"error": what}`.
@@ -30,7 +29,7 @@ pub fn problem(status: StatusCode, what: &str) -> Response {
     struct Problem<'a> {
         error: &'a str,
     }
-    json(status, &Problem { error: what })
+    text(status, JSON, line(&Problem { error: what }))
 }
 
 /// The server is too busy (status 503): the client may try again in `seconds`.

@@ -1,13 +1,17 @@
 //! How many losing positions of each area a table has: counted once, beside everything else, when
 //! somebody asks.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use chomp_table::{Table, TableError, Word};
 use serde::Serialize;
 use tokio::time::Instant;
+
+use crate::once::Once;
+use crate::published::Published;
+use crate::refusal::Refusal;
 
 /// The thread's rest after each piece of the table, as a multiple of the time that counting it took: questions about
 /// positions have most of a CPU.
@@ -19,26 +23,10 @@ const REST_MAX: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Counts {
     table: Arc<Table>,
-    counting: Arc<Counting>,
-}
-
-#[derive(Debug, Default)]
-struct Counting {
-    stop: AtomicBool,
+    published: Arc<Published>,
     /// The words counted so far.
-    counted: AtomicU64,
-    stage: Mutex<CountsState>,
-}
-
-#[derive(Debug, Default)]
-enum CountsState {
-    /// Nobody asked yet, or those who did were told what failed.
-    #[default]
-    Idle,
-    UnderWay,
-    /// Why it came to nothing, for the next who asks.
-    Failed(Arc<TableError>),
-    Known(Vec<u64>),
+    counted: Arc<AtomicU64>,
+    by_area: Once<Vec<u64>>,
 }
 
 /// How far it has come, or what came of it.
@@ -55,37 +43,27 @@ pub(crate) struct SoFar {
 }
 
 impl Counts {
-    pub(crate) fn new(table: Arc<Table>) -> Counts {
+    pub(crate) fn new(table: Arc<Table>, published: Arc<Published>) -> Counts {
         Counts {
             table,
-            counting: Arc::default(),
+            published,
+            counted: Arc::default(),
+            by_area: Once::new(),
         }
     }
 
-    /// How far it has come. The first who asks has it begun, and so has the first after it failed
-    /// and somebody was told.
-    pub(crate) fn so_far(&self) -> Result<SoFar, Arc<TableError>> {
-        let mut stage = self.counting.stage_now();
-        let losing_by_area = match &*stage {
-            CountsState::Known(by_area) => Some(by_area.clone()),
-            CountsState::UnderWay => None,
-            CountsState::Failed(error) => {
-                let error = Arc::clone(error);
-                *stage = CountsState::Idle;
-                return Err(error);
-            }
-            CountsState::Idle => {
-                *stage = CountsState::UnderWay;
-                self.counting.counted.store(0, Ordering::Release);
-                let (table, counting) = (Arc::clone(&self.table), Arc::clone(&self.counting));
-                tokio::task::spawn_blocking(move || counting.run(&table));
-                None
-            }
+    /// How far it has come. The first who asks has it begun.
+    pub(crate) async fn so_far(&self) -> Result<SoFar, Refusal> {
+        let (table, published) = (Arc::clone(&self.table), Arc::clone(&self.published));
+        let counted = Arc::downgrade(&self.counted);
+        let work = move || {
+            let by_area = count(&table, &counted);
+            by_area.map_err(|error| published.damage_log.refusal(&error))
         };
-        drop(stage);
+        let losing_by_area = self.by_area.ask(Duration::ZERO, work).await?;
         let manifest = self.table.manifest();
         Ok(SoFar {
-            counted: self.counting.counted.load(Ordering::Acquire),
+            counted: self.counted.load(Ordering::Acquire),
             stored: manifest.stored,
             complete_to: manifest.bits.saturating_sub(1),
             losing_by_area,
@@ -93,61 +71,26 @@ impl Counts {
     }
 }
 
-impl Drop for Counts {
-    fn drop(&mut self) {
-        self.counting.stop.store(true, Ordering::Release);
-    }
-}
-
-impl Counting {
-    /// Counts, and keeps what comes of it. After a panic the next who asks has it begun again.
-    fn run(&self, table: &Table) {
-        let mut end = End {
-            counting: self,
-            stage: CountsState::Idle,
+/// Counts until it is done; nothing comes of it when nobody is left who could ask how far it is.
+fn count(table: &Table, counted: &Weak<AtomicU64>) -> Result<Option<Vec<u64>>, TableError> {
+    let mut by_area = vec![0; 1 + area_max(table.manifest().bits)];
+    let mut so_far = 0;
+    let mut start = Instant::now();
+    for piece in table.words() {
+        let piece = piece?;
+        add(&piece, &mut by_area);
+        so_far += piece.len() as u64;
+        let Some(counted) = counted.upgrade() else {
+            return Ok(None);
         };
-        end.stage = match self.count(table) {
-            Ok(Some(by_area)) => CountsState::Known(by_area),
-            Ok(None) => CountsState::Idle,
-            Err(error) => CountsState::Failed(Arc::new(error)),
-        };
+        counted.store(so_far, Ordering::Release);
+        drop(counted);
+        std::thread::park_timeout((start.elapsed() * REST).min(REST_MAX));
+        start = Instant::now();
     }
-
-    /// Counts until it is done; nothing comes of it when it was told to stop.
-    fn count(&self, table: &Table) -> Result<Option<Vec<u64>>, TableError> {
-        let mut by_area = vec![0; 1 + area_max(table.manifest().bits)];
-        let mut start = Instant::now();
-        for piece in table.words() {
-            let piece = piece?;
-            add(&piece, &mut by_area);
-            self.counted.fetch_add(piece.len() as u64, Ordering::AcqRel);
-            std::thread::park_timeout((start.elapsed() * REST).min(REST_MAX));
-            if self.stop.load(Ordering::Acquire) {
-                return Ok(None);
-            }
-            start = Instant::now();
-        }
-        let largest = by_area.iter().rposition(|&count| count > 0);
-        by_area.truncate(largest.map_or(1, |area| area + 1));
-        Ok(Some(by_area))
-    }
-
-    fn stage_now(&self) -> MutexGuard<'_, CountsState> {
-        // It is changed in one step, whoever panicked.
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Says how the counting ended when it does, however that is.
-struct End<'a> {
-    counting: &'a Counting,
-    stage: CountsState,
-}
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        *self.counting.stage_now() = std::mem::take(&mut self.stage);
-    }
+    let largest = by_area.iter().rposition(|&count| count > 0);
+    by_area.truncate(largest.map_or(1, |area| area + 1));
+    Ok(Some(by_area))
 }
 
 /// The largest area of a position of `bits` bits: that of the square, or nearly.
@@ -199,8 +142,6 @@ const fn areas() -> [u8; 256] {
 
 #[cfg(test)]
 mod tests {
-    use chomp_table::definition;
-
     use super::*;
 
     #[test]
@@ -218,41 +159,16 @@ mod tests {
         }
     }
 
-    #[test]
-    fn mirror_images_are_counted_too() {
-        let losing = definition::losing(16);
-        let words = (0..losing.len()).filter(|&index| losing[index]);
-        let words: Vec<Word> = words.map(|index| Word::new(index as u64 * 2)).collect();
-        let mut expected = vec![0; 1 + area_max(16)];
-        for word in &words {
-            expected[word.area() as usize] += 1;
-        }
-        let stored = words.iter().filter(|word| **word == word.representative());
-        let stored: Vec<u64> = stored.map(|word| word.get()).collect();
-        let mut by_area = vec![0; 1 + area_max(16)];
-        add(&stored, &mut by_area);
-        assert_eq!(by_area, expected);
-    }
-
     /// Whoever counts a table that is served no more stops after a piece.
     #[test]
     fn nothing_is_counted_for_nobody() {
         let directory = tempfile::tempdir().unwrap();
-        crate::tests::publish(directory.path(), 14);
-        let table = Arc::new(Table::open(directory.path()).unwrap());
-        let counting = Arc::new(Counting::default());
-        let counts = Counts {
-            table: Arc::clone(&table),
-            counting: Arc::clone(&counting),
-        };
-        drop(counts);
-        counting.run(&table);
-        let counted = counting.counted.load(Ordering::Acquire);
-        assert!(
-            0 < counted && counted < table.manifest().stored,
-            "{counted}"
-        );
-        assert!(matches!(*counting.stage_now(), CountsState::Idle));
+        let table = Table::open(&crate::tests::publish(directory.path(), 14)).unwrap();
+        let counted = Arc::default();
+        let somebody = count(&table, &Arc::downgrade(&counted)).unwrap();
+        assert!(somebody.is_some());
+        assert_eq!(counted.load(Ordering::Acquire), table.manifest().stored);
+        assert_eq!(count(&table, &Weak::new()).unwrap(), None);
     }
 
     /// A disk that failed once may be well again.
@@ -266,9 +182,10 @@ mod tests {
         let folder = crate::tests::publish(directory.path(), 14);
         let (shard, aside) = (folder.join("shard-0001.zst"), folder.join("aside"));
         let table = Arc::new(Table::open(directory.path()).unwrap());
-        let counts = Counts::new(Arc::clone(&table));
+        let published = Arc::new(Published::new(directory.path().to_owned()));
+        let counts = Counts::new(Arc::clone(&table), published);
         let end = async || loop {
-            match counts.so_far() {
+            match counts.so_far().await {
                 Ok(so_far) if so_far.losing_by_area.is_none() => tokio::task::yield_now().await,
                 end => return end,
             }

@@ -2,23 +2,24 @@
 //! place in the directory it is noticed, and opened beside the one in use.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use chomp_table::format::describe;
-use chomp_table::manifest::{MANIFEST_NAME, folder_name};
+use chomp_table::manifest::{MANIFEST_NAME, Manifest, folder_name};
 use chomp_table::reader::TableName;
-use chomp_table::{Table, TableError};
+use chomp_table::{Digest, Table, TableError};
+use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::answer::line;
 use crate::counts::Counts;
-use crate::damage_log::DamageLog;
-use crate::facts::TableTexts;
 use crate::openings::Openings;
 use crate::published::{Published, Stamp};
+use crate::refusal::Refusal;
 use crate::status::StatusText;
 
 /// How often to look whether there is another table.
@@ -30,55 +31,41 @@ const TRY_AGAIN_EVERY: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct OpenTable {
     pub(crate) table: Arc<Table>,
-    pub(crate) facts: TableTexts,
+    /// What its manifest was when it was opened.
+    stamp: Stamp,
+    /// The answer to `/api/table`.
+    pub(crate) facts: Bytes,
+    /// The answer to `/api/status` where there is no job.
+    status: StatusText,
     pub(crate) openings: Openings,
     pub(crate) counts: Counts,
 }
 
-/// The table that answers, if there is one.
-#[derive(Clone, Debug)]
-pub(crate) enum Now {
-    /// No finished table.
-    Nothing,
-    /// One that cannot be used. The log says why.
-    Broken,
-    /// This one.
-    Open(Arc<OpenTable>),
-}
-
-impl Now {
-    fn status(&self) -> StatusText {
-        match self {
-            Now::Open(open) => open.facts.status.clone(),
-            Now::Nothing | Now::Broken => StatusText::default(),
-        }
-    }
-
-    fn is(&self, other: &Now) -> bool {
-        match (self, other) {
-            (Now::Nothing, Now::Nothing) | (Now::Broken, Now::Broken) => true,
-            (Now::Open(one), Now::Open(other)) => Arc::ptr_eq(one, other),
-            _ => false,
-        }
-    }
-}
+/// The table that answers, or why none does.
+type Now = Result<Arc<OpenTable>, Refusal>;
 
 /// The table that answers at the moment. Clones share it; it is looked after until the last is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Current {
     now: watch::Receiver<Now>,
-    told: watch::Receiver<StatusText>,
+    /// Its status, for `/api/status`.
+    pub(crate) told: watch::Receiver<StatusText>,
     _keeper: Arc<AbortOnDropHandle<()>>,
 }
 
 impl Current {
     /// Looks for the table once, and then again and again.
     #[expect(clippy::disallowed_methods, reason = "ends with the last clone")]
-    pub(crate) async fn new(keeper: TableFinder) -> Current {
-        let (keeper, first) = keeper.look_aside(&Now::Nothing).await;
-        let (teller, told) = watch::channel(first.status());
+    pub(crate) async fn new(published: Arc<Published>, cache_bytes: u64) -> Current {
+        let finder = TableFinder {
+            published,
+            cache_bytes,
+            failed: HashMap::new(),
+        };
+        let (finder, first) = finder.look_aside(&Err(Refusal::Nothing)).await;
+        let (teller, told) = watch::channel(status(&first));
         let (sender, now) = watch::channel(first);
-        let keeper = tokio::spawn(keeper.keep(sender, teller));
+        let keeper = tokio::spawn(finder.keep(sender, teller));
         Current {
             now,
             told,
@@ -86,52 +73,36 @@ impl Current {
         }
     }
 
-    /// The table that answers now.
+    /// The table that answers now, or why none does.
     pub(crate) fn now(&self) -> Now {
         self.now.borrow().clone()
-    }
-
-    /// Its status, for `/api/status`.
-    pub(crate) fn told(&self) -> watch::Receiver<StatusText> {
-        self.told.clone()
     }
 }
 
 /// Finds the table.
 #[derive(Debug)]
-pub(crate) struct TableFinder {
+struct TableFinder {
     published: Arc<Published>,
     cache_bytes: u64,
-    damage_log: DamageLog,
-    open: Option<(u32, Stamp)>,
     /// The tables that could not be opened, and when that was.
     failed: HashMap<u32, (Stamp, Instant)>,
 }
 
 impl TableFinder {
-    pub(crate) fn new(
-        published: Arc<Published>,
-        cache_bytes: u64,
-        damage_log: DamageLog,
-    ) -> TableFinder {
-        TableFinder {
-            published,
-            cache_bytes,
-            damage_log,
-            open: None,
-            failed: HashMap::new(),
-        }
-    }
-
     async fn keep(mut self, sender: watch::Sender<Now>, teller: watch::Sender<StatusText>) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let before = sender.borrow().clone();
-            let (keeper, now) = self.look_aside(&before).await;
-            self = keeper;
-            if !now.is(&before) {
-                teller.send_replace(now.status());
-                sender.send_replace(now);
+            let (finder, now) = self.look_aside(&before).await;
+            self = finder;
+            let is_same = match (&now, &before) {
+                (Ok(now), Ok(before)) => Arc::ptr_eq(now, before),
+                (Err(now), Err(before)) => now == before,
+                _ => false,
+            };
+            if !is_same {
+                teller.send_replace(status(&now));
+                drop(sender.send_replace(now));
             }
         }
     }
@@ -153,49 +124,46 @@ impl TableFinder {
 
     /// The table of the most bits that can be opened; the one `before` if it is still that.
     fn look(&mut self, before: Now) -> Now {
-        let mut broken = false;
-        let folders = self.published.folders().unwrap_or_else(|error| {
-            self.published.log(&error);
-            broken = true;
+        let mut refusal = Refusal::NotNow("there is no finished table yet", 10);
+        let folders = self.published.folders().unwrap_or_else(|damaged| {
+            refusal = damaged;
             Vec::new()
         });
         for bits in folders.into_iter().rev().filter_map(TableName::bits) {
             let stamp = match self.published.stamp(TableName::Losing(bits)) {
                 Ok(Some(stamp)) => stamp,
                 Ok(None) => continue,
-                Err(error) => {
-                    self.published.log(&error);
-                    broken = true;
+                Err(damaged) => {
+                    refusal = damaged;
                     continue;
                 }
             };
-            if self.open == Some((bits, stamp)) {
+            if let Ok(open) = &before
+                && (open.table.manifest().bits, open.stamp) == (bits, stamp)
+            {
                 return before;
             }
             let failed = self.failed.get(&bits);
             if failed.is_some_and(|(at, time)| *at == stamp && time.elapsed() < TRY_AGAIN_EVERY) {
-                broken = true;
+                refusal = Refusal::Damaged;
                 continue;
             }
-            match self.try_open(bits) {
+            match self.try_open(bits, stamp) {
                 Ok(open) => {
-                    self.open = Some((bits, stamp));
                     self.failed.remove(&bits);
-                    return Now::Open(Arc::new(open));
+                    return Ok(Arc::new(open));
                 }
                 Err(error) => {
-                    self.damage_log.log(&describe(&error));
+                    refusal = self.published.damage_log.damaged(&describe(&error));
                     self.failed.insert(bits, (stamp, Instant::now()));
-                    broken = true;
                 }
             }
         }
-        self.open = None;
-        if broken { Now::Broken } else { Now::Nothing }
+        Err(refusal)
     }
 
-    fn try_open(&self, bits: u32) -> Result<OpenTable, TableError> {
-        let folder: PathBuf = self.published.directory().join(folder_name(bits));
+    fn try_open(&self, bits: u32, stamp: Stamp) -> Result<OpenTable, TableError> {
+        let folder = self.published.directory.join(folder_name(bits));
         let table = Table::open_with_cache(&folder, self.cache_bytes)?;
         let found = table.manifest().bits;
         if found != bits {
@@ -205,15 +173,77 @@ impl TableFinder {
             });
         }
         let table = Arc::new(table);
+        let (facts, status) = told_of(table.manifest());
         Ok(OpenTable {
-            facts: TableTexts::new(table.manifest()),
-            openings: Openings::new(
-                Arc::clone(&table),
-                self.published.directory().to_owned(),
-                self.damage_log.clone(),
-            ),
-            counts: Counts::new(Arc::clone(&table)),
+            stamp,
+            facts,
+            status,
+            openings: Openings::new(Arc::clone(&table), Arc::clone(&self.published)),
+            counts: Counts::new(Arc::clone(&table), Arc::clone(&self.published)),
             table,
         })
     }
+}
+
+fn status(now: &Now) -> StatusText {
+    let open = now.as_ref();
+    open.map_or_else(|_| StatusText::default(), |open| open.status.clone())
+}
+
+/// The texts about a table, which do not change: as `/api/table`, and as `/api/status`.
+fn told_of(manifest: &Manifest) -> (Bytes, StatusText) {
+    #[derive(Serialize)]
+    struct TableFacts<'a> {
+        bits: u32,
+        positions: u64,
+        losing: u64,
+        stored: u64,
+        fingerprint: Digest,
+        losing_by_bits: &'a [u64],
+        path: &'a str,
+    }
+    /// A job that is over. The fields of a job that goes on have these names too.
+    #[derive(Serialize)]
+    struct FinishedJob<'a> {
+        phase: &'a str,
+        bits: u32,
+        done: f64,
+        positions: u64,
+        losing: u64,
+        stored: u64,
+        fingerprint: Digest,
+        path: &'a str,
+        software: &'a str,
+    }
+    let &Manifest {
+        bits,
+        positions,
+        losing,
+        stored,
+        fingerprint,
+        ref losing_by_bits,
+        ..
+    } = manifest;
+    let path = &format!("/{}/", folder_name(bits));
+    let facts = line(&TableFacts {
+        bits,
+        positions,
+        losing,
+        stored,
+        fingerprint,
+        losing_by_bits,
+        path,
+    });
+    let status = StatusText::new(&FinishedJob {
+        phase: "finished",
+        bits,
+        done: 1.0,
+        positions,
+        losing,
+        stored,
+        fingerprint,
+        path,
+        software: concat!("chomp ", env!("CARGO_PKG_VERSION")),
+    });
+    (facts.into(), status)
 }

@@ -1,14 +1,14 @@
 //! Damage of tables: the log tells the owner where it is, and others learn only that there is some.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::response::Response;
-use http::StatusCode;
+use chomp_table::TableError;
+use chomp_table::format::describe;
 use tokio::time::Instant;
 
-use crate::answer::problem;
+use crate::refusal::Refusal;
 
 /// How often the same complaint is written to the log, however many requests meet it.
 const SAME_EVERY: Duration = Duration::from_mins(1);
@@ -16,17 +16,27 @@ const SAME_EVERY: Duration = Duration::from_mins(1);
 /// The complaints that are remembered: more files than these are seldom damaged at once.
 const KEPT: usize = 64;
 
-/// The complaints so far, the oldest first. Clones share them.
-#[derive(Clone, Debug, Default)]
+/// The complaints so far, the oldest first.
+#[derive(Debug, Default)]
 pub(crate) struct DamageLog {
-    kept: Arc<Mutex<VecDeque<(String, Instant)>>>,
+    kept: Mutex<VecDeque<(String, Instant)>>,
 }
 
 impl DamageLog {
+    /// Why a table does not answer: the question is beyond it, or it is damaged.
+    pub(crate) fn refusal(&self, error: &TableError) -> Refusal {
+        match error {
+            TableError::Beyond { .. } | TableError::BeyondTiles { .. } => {
+                Refusal::Wrong(error.to_string())
+            }
+            _ => self.damaged(&describe(error)),
+        }
+    }
+
     /// Logs damage for the owner, and answers without saying where it is.
-    pub(crate) fn broken(&self, what: &str) -> Response {
+    pub(crate) fn damaged(&self, what: &str) -> Refusal {
         self.log(what);
-        damaged()
+        Refusal::Damaged
     }
 
     /// Writes to the log that a table cannot be served; says whether that was new.
@@ -47,14 +57,6 @@ impl DamageLog {
     }
 }
 
-/// The answer to a request that meets damage.
-pub(crate) fn damaged() -> Response {
-    problem(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "the table is damaged here: tell its owner",
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,7 +65,7 @@ mod tests {
     async fn the_same_is_said_once_a_minute() {
         let damage_log = DamageLog::default();
         assert!(damage_log.log("a"));
-        assert!(!damage_log.clone().log("a"));
+        assert!(!damage_log.log("a"));
         assert!(damage_log.log("b"));
         // Two that take turns are no news either.
         assert!(!damage_log.log("a"));

@@ -10,25 +10,22 @@
 //! Questions are worked out on a thread of their own, so none delays a question to the table. One takes a tenth of a second at the
 //! most, and counts as many requests as it takes milliseconds.
 
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::response::Response;
-use chomp_games::{GameError, Poisons};
-use http::StatusCode;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use chomp_games::Poisons;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
-use crate::answer::{busy, json as told, problem};
-use crate::door::AnswerCost;
-use crate::lookups::{Lookups, NotDone};
+use crate::answer::json as told;
+use crate::lookups::Lookups;
 use crate::net::limits::GAME_QUESTIONS;
 use crate::net::{Caller, Places};
+use crate::open_route::AnswerCost;
+use crate::refusal::{Refusal, Texts, number};
 
 /// The threads that work questions out.
 const THREADS: usize = 1;
-/// The longest text of a position: 32 heaps of four digits and commas, and rules.
-const TEXT_BYTES_MAX: usize = 256;
 /// The most moves that a search follows: boards of 8x8 are in, in 10 MiB.
 const MOVES_MAX: usize = 1 << 20;
 /// The most moves of an answer, of some 200 bytes each: those of 3x1000.
@@ -36,7 +33,7 @@ const LISTED_MOVES_MAX: usize = 3000;
 /// The most positions of a list, of some 100 bytes each at the most.
 const LISTED_MAX: usize = 1 << 14;
 /// The most columns of lists and pictures of poisons.
-const COLUMNS_MAX: u32 = 300;
+const COLUMNS_MAX: usize = 300;
 
 /// A game, as it is told to people and programs.
 #[derive(Debug, Serialize)]
@@ -84,28 +81,6 @@ pub(crate) struct Games {
     lookups: Lookups,
 }
 
-/// Texts in a path, decoded; or why they are none.
-pub(crate) type Texts<const N: usize> = Result<Path<[String; N]>, PathRejection>;
-
-/// Why a question is not answered.
-#[derive(Debug, thiserror::Error)]
-enum Refusal {
-    #[error("the path is not UTF-8")]
-    NotText,
-    #[error("no position takes more than {TEXT_BYTES_MAX} characters")]
-    TooLong,
-    #[error(transparent)]
-    Game(#[from] GameError),
-    #[error("this is too large to be told here: the limit is {0} {1}")]
-    TooLarge(usize, &'static str),
-    #[error("\"{0}\" is no size: write a number, and rules behind it, as 20 or 20@misere")]
-    Size(String),
-    #[error("there are pictures of the game poisons only")]
-    NoPicture,
-    #[error(transparent)]
-    NotDone(#[from] NotDone),
-}
-
 impl Games {
     pub(crate) fn new() -> Games {
         Games {
@@ -116,111 +91,100 @@ impl Games {
     pub(crate) async fn position(
         State(games): State<Games>,
         caller: Caller,
-        texts: Texts<2>,
-    ) -> Response {
-        games
-            .ask(texts, &caller, |[game, text]| {
-                let (position, rules) = text.split_once('@').unwrap_or((&text, ""));
-                let answer = chomp_games::open_within(&game, rules, MOVES_MAX)?.answer(position)?;
-                within(answer.moves.len(), LISTED_MOVES_MAX, "moves")?;
-                Ok(told(StatusCode::OK, &answer))
-            })
-            .await
+        Texts([game, text]): Texts<2>,
+    ) -> Result<Response, Refusal> {
+        let question = move || {
+            let (position, rules) = text.split_once('@').unwrap_or((&text, ""));
+            let answer = chomp_games::open_within(&game, rules, MOVES_MAX)?.answer(position)?;
+            within(answer.moves.len(), LISTED_MOVES_MAX, "moves")?;
+            Ok(told(&answer))
+        };
+        games.ask(&caller, question).await
     }
 
     pub(crate) async fn losing(
         State(games): State<Games>,
         caller: Caller,
-        texts: Texts<2>,
-    ) -> Response {
-        games
-            .ask(texts, &caller, |[game, size]| {
-                let (columns, rules) = sized(&size)?;
-                let found = chomp_games::open_within(&game, rules, MOVES_MAX)?;
-                if game == "poisons" {
-                    within(columns as usize, COLUMNS_MAX as usize, "columns")?;
-                }
-                let losing = found.list(columns)?;
-                within(losing.len(), LISTED_MAX, "positions")?;
-                Ok(listed(&game, rules, columns, &Value::Null, &json!(losing)))
-            })
-            .await
+        Texts([game, size]): Texts<2>,
+    ) -> Result<Response, Refusal> {
+        let question = move || {
+            let (columns, rules) = sized(&size)?;
+            let found = chomp_games::open_within(&game, rules, MOVES_MAX)?;
+            if game == "poisons" {
+                within(columns as usize, COLUMNS_MAX, "columns")?;
+            }
+            let losing = found.list(columns)?;
+            within(losing.len(), LISTED_MAX, "positions")?;
+            Ok(listed(&game, rules, columns, None, &losing))
+        };
+        games.ask(&caller, question).await
     }
 
     pub(crate) async fn picture(
         State(games): State<Games>,
         caller: Caller,
-        texts: Texts<3>,
-    ) -> Response {
-        games
-            .ask(texts, &caller, |[game, fixed, size]| {
-                let (columns, rules) = sized(&size)?;
-                if game != "poisons" {
-                    return Err(Refusal::NoPicture);
-                }
-                within(columns as usize, COLUMNS_MAX as usize, "columns")?;
-                let (points, _) = Poisons::parse(rules)?.picture(columns, &fixed)?;
-                Ok(listed(&game, rules, columns, &json!(fixed), &json!(points)))
-            })
-            .await
+        Texts([game, fixed, size]): Texts<3>,
+    ) -> Result<Response, Refusal> {
+        let question = move || {
+            let (columns, rules) = sized(&size)?;
+            if game != "poisons" {
+                let what = "there are pictures of the game poisons only";
+                return Err(Refusal::Wrong(what.to_owned()));
+            }
+            within(columns as usize, COLUMNS_MAX, "columns")?;
+            let (points, _) = Poisons::parse(rules)?.picture(columns, &fixed)?;
+            Ok(listed(&game, rules, columns, Some(&fixed), &points))
+        };
+        games.ask(&caller, question).await
     }
 
     /// Works an answer out, on a thread that may take the time. That is its cost.
-    async fn ask<const N: usize>(
+    async fn ask(
         &self,
-        texts: Texts<N>,
         caller: &Caller,
-        question: impl FnOnce([String; N]) -> Result<Response, Refusal> + Send + 'static,
-    ) -> Response {
-        let texts = match texts {
-            Ok(Path(texts)) if texts.iter().all(|text| text.len() <= TEXT_BYTES_MAX) => texts,
-            Ok(_) => return refused(&Refusal::TooLong),
-            Err(_) => return refused(&Refusal::NotText),
-        };
-        let asked = self.lookups.run(caller.address, move || {
+        question: impl FnOnce() -> Result<Response, Refusal> + Send + 'static,
+    ) -> Result<Response, Refusal> {
+        let work = move || {
             let begun = Instant::now();
-            let answer = question(texts);
-            let mut response = answer.unwrap_or_else(|refusal| refused(&refusal));
+            let response = question().into_response();
             let taken = u32::try_from(begun.elapsed().as_millis()).unwrap_or(u32::MAX);
-            response.extensions_mut().insert(AnswerCost(taken));
-            response
-        });
-        let answer = asked.await;
-        answer.unwrap_or_else(|not_done| refused(&Refusal::NotDone(not_done)))
+            AnswerCost(taken).of(response)
+        };
+        self.lookups.run(caller.address, work).await
     }
 }
 
 /// Which games there are.
 pub(crate) async fn list() -> Response {
-    told(StatusCode::OK, &GAMES)
+    told(&GAMES)
 }
 
-fn within(size: usize, limit: usize, what: &'static str) -> Result<(), Refusal> {
-    let fits = size <= limit;
-    fits.then_some(()).ok_or(Refusal::TooLarge(limit, what))
+fn within(size: usize, limit: usize, what: &str) -> Result<(), Refusal> {
+    if size > limit {
+        let what = format!("this is too large to be told here: the limit is {limit} {what}");
+        return Err(Refusal::Wrong(what));
+    }
+    Ok(())
 }
 
 /// A size, and the rules behind it.
 fn sized(text: &str) -> Result<(u32, &str), Refusal> {
     let (size, rules) = text.split_once('@').unwrap_or((text, ""));
-    let digits = size.bytes().all(|digit| digit.is_ascii_digit());
-    let number = size.parse().ok().filter(|_| digits);
-    let number = number.ok_or_else(|| Refusal::Size(text.to_owned()))?;
-    Ok((number, rules))
+    let number = number(size).ok_or_else(|| {
+        Refusal::Wrong(format!(
+            "\"{text}\" is no size: write a number, and rules behind it, as 20 or 20@misere"
+        ))
+    });
+    Ok((number?, rules))
 }
 
-fn listed(game: &str, rules: &str, size: u32, fixed: &Value, losing: &Value) -> Response {
-    let list =
-        json!({"game": game, "rules": rules, "size": size, "fixed": fixed, "losing": losing});
-    told(StatusCode::OK, &list)
-}
-
-fn refused(refusal: &Refusal) -> Response {
-    let what = refusal.to_string();
-    match refusal {
-        Refusal::TooLong => problem(StatusCode::URI_TOO_LONG, &what),
-        Refusal::NotDone(NotDone::Full) => busy(&what, 1),
-        Refusal::NotDone(NotDone::Lost) => problem(StatusCode::INTERNAL_SERVER_ERROR, &what),
-        _ => problem(StatusCode::BAD_REQUEST, &what),
-    }
+fn listed(
+    game: &str,
+    rules: &str,
+    size: u32,
+    fixed: Option<&str>,
+    losing: &impl Serialize,
+) -> Response {
+    let losing = json!(losing);
+    told(&json!({"game": game, "rules": rules, "size": size, "fixed": fixed, "losing": losing}))
 }

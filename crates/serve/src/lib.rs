@@ -5,13 +5,14 @@
 //! |---|---|
 //! | [`net`] | connections, and what they may cost |
 //! | [`site`] | all that is open, put together |
-//! | `door` | what every open route has in common |
+//! | `open_route` | what every open route has in common |
+//! | `refusal` | why a request does not get what it wants |
 //! | `tables` | the list of finished tables, and their files |
 //! | `published` | which files that are |
 //! | `conditions`, `body` | which part of a file a request wants; its bytes on their way |
 //! | `current` | the table that answers questions |
 //! | `api` | the questions about positions, boards and the table |
-//! | `openings`, `counts`, `facts` | what is found out of a table once |
+//! | `once`, `openings`, `counts` | what is found out of a table once |
 //! | `values` | the table of Grundy values that answers |
 //! | `games` | the small games beside Chomp |
 //! | `lookups` | the threads that work answers out, and the queues for them |
@@ -46,14 +47,15 @@ mod damage_log;
 pub use conditions::is_part;
 mod counts;
 mod current;
-mod door;
-mod facts;
 mod games;
 mod lookups;
 pub mod net;
+mod once;
+mod open_route;
 mod openings;
 mod pages;
 mod published;
+mod refusal;
 pub mod site;
 pub mod status;
 mod tables;

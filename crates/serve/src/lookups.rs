@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::net::limits::QUESTIONS;
 use crate::net::{Places, network};
+use crate::refusal::Refusal;
 use crate::turns::Turns;
 
 /// The threads that read a table, for each CPU: some wait for the disk.
@@ -32,16 +33,8 @@ struct Threads {
 #[derive(Debug)]
 struct Thread(Arc<Mutex<Threads>>);
 
-/// Why work is not done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotDone {
-    /// Too much of it waits already.
-    #[error("too many questions at once: try again soon")]
-    Full,
-    /// It panicked, or the program is going down.
-    #[error("the question could not be answered")]
-    Lost,
-}
+/// Too much work waits already.
+const FULL: Refusal = Refusal::NotNow("too many questions at once: try again soon", 1);
 
 impl Lookups {
     pub(crate) fn new() -> Lookups {
@@ -67,12 +60,12 @@ impl Lookups {
         &self,
         address: IpAddr,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, NotDone> {
+    ) -> Result<T, Refusal> {
         let address = network(address);
-        let place = self.places.take(address).ok_or(NotDone::Full)?;
+        let place = self.places.take(address).ok_or(FULL)?;
         let thread = tokio::select! {
             thread = self.thread(address) => thread?,
-            () = place.is_lost() => return Err(NotDone::Full),
+            () = place.is_lost() => return Err(FULL),
         };
         drop(place);
         let done = tokio::task::spawn_blocking(move || {
@@ -83,11 +76,11 @@ impl Lookups {
         });
         done.await.map_err(|error| {
             tracing::error!("a question was not answered: {error}");
-            NotDone::Lost
+            Refusal::Lost
         })
     }
 
-    async fn thread(&self, address: IpAddr) -> Result<Thread, NotDone> {
+    async fn thread(&self, address: IpAddr) -> Result<Thread, Refusal> {
         let turn = {
             let mut threads = now(&self.threads);
             if threads.free > 0 {
@@ -98,7 +91,7 @@ impl Lookups {
             threads.waiting.push(address, sender);
             turn
         };
-        turn.await.map_err(|_| NotDone::Lost)
+        turn.await.map_err(|_| Refusal::Lost)
     }
 }
 
@@ -155,12 +148,12 @@ mod tests {
             tokio::task::yield_now().await;
         }
         // One works and four wait.
-        assert_eq!(ask(ONE, 9).await.unwrap(), Err(NotDone::Full));
+        assert_eq!(ask(ONE, 9).await.unwrap(), Err(FULL));
         asked.push(ask(OTHER, 10));
         tokio::task::yield_now().await;
         // It has fewer than the first, whose oldest question makes room.
         asked.push(ask(OTHER, 11));
-        assert_eq!(asked.remove(1).await.unwrap(), Err(NotDone::Full));
+        assert_eq!(asked.remove(1).await.unwrap(), Err(FULL));
         let all = asked.len();
         std::thread::spawn(move || (0..all).for_each(|_| release.send(()).unwrap()));
         for asked in asked {
@@ -175,7 +168,7 @@ mod tests {
         let lookups = Lookups::beside(1, Places::new(Limit { all: 1, each: 1 }));
         for _ in 0..3 {
             let lost = lookups.run(ONE, || panic!("as the test wants it")).await;
-            assert_eq!(lost, Err::<(), _>(NotDone::Lost));
+            assert_eq!(lost, Err::<(), _>(Refusal::Lost));
         }
         assert_eq!(lookups.run(ONE, || 1).await, Ok(1));
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -11,7 +11,8 @@ use http::header::ACCEPT;
 use crate::answer::HTML;
 use crate::games::{About, GAMES};
 use crate::published::Whole;
-use crate::tables::{nothing, shown};
+use crate::refusal::Refusal;
+use crate::tables::shown;
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
@@ -21,7 +22,7 @@ const PICTURE: &str = "image/svg+xml";
 pub(crate) type File = (&'static str, &'static str, &'static [u8]);
 
 /// The page that browsers get at `/`.
-const FIRST: &str = "/play";
+pub(crate) const FIRST: &str = "/play";
 
 /// A page: a frame that all have, and what is in it.
 #[derive(Debug)]
@@ -193,15 +194,10 @@ impl Pages {
 
     /// The file at `path`, as it was sent: what is there needs no escapes.
     pub(crate) fn file(&self, path: &str, headers: &HeaderMap) -> Response {
-        let Some((kind, file)) = self.files.get(path) else {
-            return nothing();
-        };
-        shown(file, kind, headers)
-    }
-
-    /// The page for whoever comes to `/` with a browser.
-    pub(crate) fn first(&self, headers: &HeaderMap) -> Response {
-        self.file(FIRST, headers)
+        match self.files.get(path) {
+            Some((kind, file)) => shown(file, kind, headers),
+            None => Refusal::Nothing.into_response(),
+        }
     }
 }
 
@@ -209,8 +205,7 @@ impl Pages {
 pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());
-    let mut page = 0;
-    let mut json = 0;
+    let [mut page, mut json] = [0.0_f32; 2];
     for part in accepted.flat_map(|value| value.split(',')) {
         let (kind, parameters) = part.split_once(';').unwrap_or((part, ""));
         let place = match kind.trim().to_ascii_lowercase().as_str() {
@@ -218,30 +213,21 @@ pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
             "application/json" => &mut json,
             _ => continue,
         };
-        *place = (*place).max(thousandths(parameters));
+        *place = place.max(weight(parameters));
     }
-    page > 0 && page >= json
+    page > 0.0 && page >= json
 }
 
-/// The weight among the parameters of a media type, in thousandths; what is no weight is the most.
-fn thousandths(parameters: &str) -> u32 {
+/// The weight among the parameters of a media type; what is no weight is the most.
+fn weight(parameters: &str) -> f32 {
     let mut weights = parameters.split(';').filter_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         name.trim().eq_ignore_ascii_case("q").then(|| value.trim())
     });
-    let Some((whole, digits)) = weights
-        .next()
-        .map(|weight| weight.split_once('.').unwrap_or((weight, "")))
-    else {
-        return 1000;
-    };
-    if whole != "0" {
-        return 1000;
-    }
-    let digits = digits.bytes().chain(std::iter::repeat(b'0')).take(3);
-    digits.fold(0, |sum, digit| {
-        sum * 10 + u32::from(digit.wrapping_sub(b'0') % 10)
-    })
+    let weight = weights.next().and_then(|weight| weight.parse().ok());
+    weight
+        .filter(|weight| (0.0..=1.0).contains(weight))
+        .unwrap_or(1.0)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use chomp_table::reader::{AnyManifest, TableName};
 use http::header::HeaderValue;
 
 use crate::damage_log::DamageLog;
+use crate::refusal::Refusal;
 
 /// The bytes that are read at a time to check a shard.
 const CHECK_BYTES: usize = 256 << 10;
@@ -27,8 +28,8 @@ const KEPT_BYTES_MAX: u64 = MANIFEST_BYTES_MAX;
 /// say whose files were asked for last is kept in memory. One that is damaged is read, and told of in the log, once.
 #[derive(Debug)]
 pub(crate) struct Published {
-    directory: PathBuf,
-    damage_log: DamageLog,
+    pub(crate) directory: PathBuf,
+    pub(crate) damage_log: DamageLog,
     known: Mutex<KnownTables>,
 }
 
@@ -98,21 +99,11 @@ pub(crate) struct Stamp {
     changed: (i64, i64),
 }
 
-/// Why a table cannot be offered.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PublishedError {
-    #[error("cannot read {}", path.display())]
-    Read { path: PathBuf, source: io::Error },
-    /// The log has said more.
-    #[error("{} is damaged", path.display())]
-    Manifest { path: PathBuf },
-}
-
 impl Published {
-    pub(crate) fn new(directory: PathBuf, damage_log: DamageLog) -> Published {
+    pub(crate) fn new(directory: PathBuf) -> Published {
         Published {
             directory,
-            damage_log,
+            damage_log: DamageLog::default(),
             known: Mutex::default(),
         }
     }
@@ -128,26 +119,13 @@ impl Published {
     }
 
     fn finished(&self) -> impl DoubleEndedIterator<Item = TableName> {
-        let good = |name: &TableName| match self.stamp(*name) {
-            Ok(stamp) => stamp.is_some(),
-            Err(error) => {
-                self.log(&error);
-                false
-            }
-        };
-        let folders = self.folders().unwrap_or_else(|error| {
-            self.log(&error);
-            Vec::new()
-        });
-        folders.into_iter().filter(good)
+        let folders = self.folders().unwrap_or_default().into_iter();
+        folders.filter(|name| matches!(self.stamp(*name), Ok(Some(_))))
     }
 
     /// The tables that have a folder, finished or not, ascending.
-    pub(crate) fn folders(&self) -> Result<Vec<TableName>, PublishedError> {
-        let failed = |source| PublishedError::Read {
-            path: self.directory.clone(),
-            source,
-        };
+    pub(crate) fn folders(&self) -> Result<Vec<TableName>, Refusal> {
+        let failed = |error| self.unreadable(&self.directory, &error);
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -162,48 +140,30 @@ impl Published {
         Ok(folders)
     }
 
-    /// Tells the owner what was met, but not twice of a manifest.
-    pub(crate) fn log(&self, error: &PublishedError) {
-        match error {
-            PublishedError::Read { .. } => {
-                self.damage_log.log(&describe(error));
-            }
-            PublishedError::Manifest { .. } => {}
-        }
-    }
-
-    /// Where they are.
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
+    fn unreadable(&self, path: &Path, error: &io::Error) -> Refusal {
+        let (path, what) = (path.display(), describe(error));
+        self.damage_log
+            .damaged(&format!("cannot read {path}: {what}"))
     }
 
     /// The stamp of a table's manifest, if the table is finished: another table in its place has another stamp.
-    pub(crate) fn stamp(&self, name: TableName) -> Result<Option<Stamp>, PublishedError> {
+    pub(crate) fn stamp(&self, name: TableName) -> Result<Option<Stamp>, Refusal> {
         Ok(self.look(name, false)?.map(|(stamp, _)| stamp))
     }
 
     /// The file `name` of the table in the folder `folder`, both as they stand in the address.
-    pub(crate) fn file(
-        &self,
-        folder: &str,
-        name: &str,
-    ) -> Result<Option<TableFile>, PublishedError> {
-        let Some(table) = TableName::of(folder) else {
-            return Ok(None);
-        };
+    pub(crate) fn file(&self, folder: &str, name: &str) -> Result<TableFile, Refusal> {
+        let table = TableName::of(folder).ok_or(Refusal::Nothing)?;
         let table = self.look(table, true)?.and_then(|(_, table)| table);
-        Ok(table.and_then(|table| table.file(name)))
+        let file = table.and_then(|table| table.file(name));
+        file.ok_or(Refusal::Nothing)
     }
 
     /// Looks at a table, if it is finished. What its manifest says is read again if it is `needed`.
-    fn look(&self, name: TableName, needed: bool) -> Result<Option<Finished>, PublishedError> {
+    fn look(&self, name: TableName, needed: bool) -> Result<Option<Finished>, Refusal> {
         let folder = self.directory.join(name.folder());
         let path = folder.join(MANIFEST_NAME);
-        let failed = |source| PublishedError::Read {
-            path: path.clone(),
-            source,
-        };
-        let damaged = || PublishedError::Manifest { path: path.clone() };
+        let failed = |error| self.unreadable(&path, &error);
         let stamp = match open_within(&path) {
             Ok((_, metadata)) => Stamp::of(&metadata),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -214,7 +174,7 @@ impl Published {
         if let Some((at, table)) = known.all.get(&name)
             && *at == stamp
         {
-            let table = table.as_ref().ok_or_else(damaged)?.upgrade();
+            let table = table.as_ref().ok_or(Refusal::Damaged)?.upgrade();
             if !needed {
                 return Ok(Some((stamp, table)));
             }
@@ -233,7 +193,7 @@ impl Published {
             let (path, what) = (path.display(), describe(&error));
             tracing::error!("a table is not offered: {path} is damaged: {what}");
             known.all.insert(name, (stamp, None));
-            damaged()
+            Refusal::Damaged
         })?;
         if !needed {
             known.all.insert(name, (stamp, Some(Weak::new())));
@@ -449,14 +409,13 @@ mod tests {
         let folder = crate::tests::publish(directory.path(), 10);
         let manifest = folder.join(MANIFEST_NAME);
         let good = fs::read(&manifest).unwrap();
-        let published = Published::new(directory.path().to_owned(), DamageLog::default());
+        let published = Published::new(directory.path().to_owned());
         let losing = TableName::Losing;
         let look = || {
             for _ in 0..5 {
                 assert_eq!(published.list(), [losing(8)]);
                 assert!(published.stamp(losing(10)).is_err());
-                let error = published.file("table-10", MANIFEST_NAME).unwrap_err();
-                published.log(&error);
+                published.file("table-10", MANIFEST_NAME).unwrap_err();
             }
         };
         assert_eq!(published.list(), [losing(8), losing(10)]);
@@ -482,9 +441,9 @@ mod tests {
             fs::write(&path, &bytes).unwrap();
             (TableName::Losing(bits).folder(), bytes)
         });
-        let published = Published::new(directory.path().to_owned(), DamageLog::default());
+        let published = Published::new(directory.path().to_owned());
         let manifest = |folder| match published.file(folder, MANIFEST_NAME).unwrap() {
-            Some(TableFile::Manifest(file)) => file.bytes,
+            TableFile::Manifest(file) => file.bytes,
             other => panic!("{other:?}"),
         };
         let kept = || published.known_now().kept.len();
@@ -495,7 +454,7 @@ mod tests {
             for (folder, bytes) in &manifests {
                 assert!(manifest(folder) == bytes);
                 let shard = published.file(folder, "shard-0001.zst").unwrap();
-                assert!(matches!(shard, Some(TableFile::Shard(_))), "{shard:?}");
+                assert!(matches!(shard, TableFile::Shard(_)), "{shard:?}");
                 assert_eq!((published.list().len(), kept()), (2, 1));
             }
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::middleware::map_request;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use http::header::{HeaderValue, VARY};
 use http::request::Parts;
@@ -17,17 +17,16 @@ use tokio::sync::watch;
 
 use crate::answer::{JSON, TEXT, text};
 use crate::api::Api;
-use crate::current::{Current, TableFinder};
-use crate::damage_log::DamageLog;
-use crate::door::Door;
-use crate::door::Readers::{self, All, Own};
+use crate::current::Current;
 use crate::games::{self, Games};
 use crate::net::Caller;
-use crate::pages::{Pages, wants_page};
+use crate::open_route::OpenRoutes;
+use crate::open_route::Readers::{self, All, Own};
+use crate::pages::{FIRST, Pages, wants_page};
 use crate::published::Published;
+use crate::refusal::Refusal;
 use crate::status::{StatusPage, StatusText};
-use crate::tables::{Tables, nothing};
-use crate::values::CurrentValues;
+use crate::tables::Tables;
 
 /// The description of the API for programs.
 const OPENAPI: &str = include_str!("../openapi.json");
@@ -63,37 +62,27 @@ pub enum StatusSource {
 /// All that is open of the tables in a directory. Clones are the same site.
 #[derive(Clone, Debug)]
 pub struct Site {
-    pub(crate) tables: Tables,
+    tables: Tables,
     current: Current,
     api: Api,
     games: Games,
     pages: Pages,
-    pub(crate) door: Door,
+    pub(crate) open: OpenRoutes,
     proxies: Arc<[IpAddr]>,
 }
 
 impl Site {
     /// Opens the table of the most bits, if there is one, and looks out for others from now on.
     pub async fn open(options: SiteOptions) -> Site {
-        let damage_log = DamageLog::default();
-        let published = Arc::new(Published::new(options.directory, damage_log.clone()));
-        let keeper = TableFinder::new(
-            Arc::clone(&published),
-            options.cache_bytes,
-            damage_log.clone(),
-        );
-        let current = Current::new(keeper).await;
+        let published = Arc::new(Published::new(options.directory));
+        let current = Current::new(Arc::clone(&published), options.cache_bytes).await;
         Site {
-            api: Api::new(
-                current.clone(),
-                CurrentValues::new(Arc::clone(&published)),
-                damage_log.clone(),
-            ),
-            tables: Tables::new(published, damage_log),
+            api: Api::new(current.clone(), Arc::clone(&published)),
+            tables: Tables { published },
             games: Games::new(),
             current,
             pages: Pages::new(),
-            door: Door::new(options.rate),
+            open: OpenRoutes::new(options.rate),
             proxies: options.proxies.into(),
         }
     }
@@ -101,22 +90,18 @@ impl Site {
     /// The routes, by their paths.
     pub fn routes(&self, status: StatusSource) -> Vec<(&'static str, MethodRouter)> {
         let (told, told_to) = match status {
-            StatusSource::Table => (self.current.told(), All),
+            StatusSource::Table => (self.current.told.clone(), All),
             StatusSource::Job { told, open: true } => (told, All),
             StatusSource::Job { told, open: false } => (told, Own),
         };
         let tables_and_pages = (self.tables.clone(), self.pages.clone());
         let status_page = StatusPage::new(told);
         let status = async |State(page): State<StatusPage>, request: Parts| page.answer(&request);
+        let description = async || text(StatusCode::OK, JSON, OPENAPI);
+        let table = async |State(api): State<Api>| api.table();
         let api = [
-            (
-                "/api/table",
-                get(async |State(api): State<Api>| api.table()),
-            ),
-            (
-                "/api/counts",
-                get(async |State(api): State<Api>| api.counts()),
-            ),
+            ("/api/table", get(table)),
+            ("/api/counts", get(Api::counts)),
             ("/api/position/{position}", get(Api::position)),
             ("/api/depth/{position}", get(Api::depth)),
             ("/api/value/{position}", get(Api::value)),
@@ -132,51 +117,45 @@ impl Site {
                 get(Games::picture),
             ),
         ];
-        let pages = [
-            "/play",
-            "/explore",
-            "/games",
-            "/games/{game}",
-            "/job",
-            "/assets/{name}",
-        ];
         let page = async |State(pages): State<Pages>, uri: Uri, headers: HeaderMap| {
             pages.file(uri.path(), &headers)
         };
-        let pages = pages.map(|path| (path, get(page)));
+        let pages = [
+            ("/play", get(page)),
+            ("/explore", get(page)),
+            ("/games", get(page)),
+            ("/games/{game}", get(page)),
+            ("/job", get(page)),
+            ("/assets/{name}", get(page)),
+        ];
+        let files = [
+            ("/{folder}/", get(Tables::file)),
+            ("/{folder}/{name}", get(Tables::file)),
+        ];
         [
-            self.behind_door(All, tables_and_pages, [("/", get(first))]),
-            self.behind_door(
-                All,
-                self.tables.clone(),
-                [
-                    ("/{folder}/", get(Tables::file)),
-                    ("/{folder}/{name}", get(Tables::file)),
-                ],
-            ),
-            self.behind_door(All, self.api.clone(), api),
-            self.behind_door(All, self.games.clone(), games),
-            self.behind_door(All, (), [("/openapi.json", get(openapi))]),
-            self.behind_door(Own, self.pages.clone(), pages),
-            self.behind_door(told_to, status_page, [("/api/status", get(status))]),
+            self.open_routes(All, tables_and_pages, [("/", get(first))]),
+            self.open_routes(All, self.tables.clone(), files),
+            self.open_routes(All, self.api.clone(), api),
+            self.open_routes(All, self.games.clone(), games),
+            self.open_routes(All, (), [("/openapi.json", get(description))]),
+            self.open_routes(Own, self.pages.clone(), pages),
+            self.open_routes(told_to, status_page, [("/api/status", get(status))]),
         ]
         .concat()
     }
 
-    /// Routes that `state` answers, behind the door. Pages of `readers` may read the answers.
-    fn behind_door<S: Clone + Send + Sync + 'static, const N: usize>(
+    /// Open routes that `state` answers. Pages of `readers` may read the answers.
+    fn open_routes<S: Clone + Send + Sync + 'static, const N: usize>(
         &self,
         readers: Readers,
         state: S,
         routes: [(&'static str, MethodRouter<S>); N],
     ) -> Vec<(&'static str, MethodRouter)> {
-        let behind = |(path, route): (_, MethodRouter<S>)| {
-            (
-                path,
-                self.door.before(route.with_state(state.clone()), readers),
-            )
+        let open = |(path, route): (_, MethodRouter<S>)| {
+            let route = route.with_state(state.clone());
+            (path, self.open.guard(route, readers))
         };
-        routes.map(behind).into()
+        routes.map(open).into()
     }
 
     /// The routes alone, for a server without a job.
@@ -185,12 +164,12 @@ impl Site {
             ("/healthz", get(async || text(StatusCode::OK, TEXT, "ok\n"))),
             ("/readyz", get(Tables::ready)),
         ];
-        let health = self.behind_door(All, self.tables.clone(), health);
+        let health = self.open_routes(All, self.tables.clone(), health);
         let mut all = Router::new();
         for (path, route) in health.into_iter().chain(self.routes(StatusSource::Table)) {
             all = all.route(path, route);
         }
-        let elsewhere = self.door.before(get(async || nothing()), Own);
+        let elsewhere = self.open.guard(get(async || Refusal::Nothing), Own);
         let proxies = Arc::clone(&self.proxies);
         let of_client = move |request| std::future::ready(Caller::of_client(&proxies, request));
         all.fallback_service(elsewhere)
@@ -201,16 +180,11 @@ impl Site {
 /// The answer at `/`: a page for people, the list of tables for programs.
 async fn first(State((tables, pages)): State<(Tables, Pages)>, headers: HeaderMap) -> Response {
     let mut response = if wants_page(&headers) {
-        pages.first(&headers)
+        pages.file(FIRST, &headers)
     } else {
-        tables.list().await
+        tables.list().await.into_response()
     };
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("accept"));
     response
-}
-
-/// The description of the API for programs.
-async fn openapi() -> Response {
-    text(StatusCode::OK, JSON, OPENAPI)
 }

@@ -8,7 +8,6 @@
 //!
 //! Files come with their SHA-256 as entity tag, whole or in part, and never compressed: they are.
 
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,11 +23,11 @@ use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use serde::Serialize;
 
-use crate::answer::{HTML, JSON, TEXT, busy, json, problem, text};
+use crate::answer::{HTML, JSON, TEXT, json, text};
 use crate::body::of_file;
 use crate::conditions::{Wanted, wanted};
-use crate::damage_log::{DamageLog, damaged};
 use crate::published::{Published, ServedFile, TableFile, Whole};
+use crate::refusal::Refusal;
 
 /// Names do not tell versions: a file of the same name may be another one day, a shard too. Who has
 /// it asks with its tag, and is told in a few bytes that it is the same.
@@ -46,8 +45,7 @@ const NO_FRAMES: HeaderValue = HeaderValue::from_static("DENY");
 /// The finished tables in a directory, for everybody.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
-    published: Arc<Published>,
-    damage_log: DamageLog,
+    pub(crate) published: Arc<Published>,
 }
 
 /// A line of the list.
@@ -59,90 +57,77 @@ struct TableLine {
 }
 
 impl Tables {
-    pub(crate) fn new(published: Arc<Published>, damage_log: DamageLog) -> Tables {
-        Tables {
-            published,
-            damage_log,
-        }
-    }
-
     /// Whether there is a table to serve.
-    pub(crate) async fn ready(State(tables): State<Tables>) -> Response {
-        let published = Arc::clone(&tables.published);
-        match tokio::task::spawn_blocking(move || published.has_any()).await {
-            Ok(false) => busy("there is no finished table yet", 1),
-            Ok(true) => text(StatusCode::OK, TEXT, "ready\n"),
-            Err(panic) => tables.damage_log.broken(&panic.to_string()),
+    pub(crate) async fn ready(State(tables): State<Tables>) -> Result<Response, Refusal> {
+        if tables.aside(Published::has_any).await? {
+            Ok(text(StatusCode::OK, TEXT, "ready\n"))
+        } else {
+            Err(Refusal::NotNow("there is no finished table yet", 1))
         }
     }
 
     /// The list of the tables.
-    pub(crate) async fn list(&self) -> Response {
-        let published = Arc::clone(&self.published);
-        let listed = tokio::task::spawn_blocking(move || published.list()).await;
+    pub(crate) async fn list(&self) -> Result<Response, Refusal> {
         let line = |table: TableName| TableLine {
             table,
             path: format!("/{}/", table.folder()),
         };
-        match listed {
-            Ok(tables) => json(
-                StatusCode::OK,
-                &tables.into_iter().map(line).collect::<Vec<_>>(),
-            ),
-            Err(panic) => self.damage_log.broken(&panic.to_string()),
-        }
+        let tables = self.aside(Published::list).await?;
+        Ok(json(&tables.into_iter().map(line).collect::<Vec<_>>()))
     }
 
     /// The file of a table that a request asks for.
-    pub(crate) async fn file(State(tables): State<Tables>, request: Parts) -> Response {
+    pub(crate) async fn file(
+        State(tables): State<Tables>,
+        request: Parts,
+    ) -> Result<Response, Refusal> {
         // The path as it was sent: what is there needs no escapes, so what has some is not there.
         let path = request.uri.path().to_owned();
-        let published = Arc::clone(&tables.published);
-        let found = tokio::task::spawn_blocking(move || {
-            let Some((folder, name)) = path.strip_prefix('/').and_then(|path| path.split_once('/'))
-            else {
-                return Ok(None);
-            };
-            let found = published.file(folder, name);
-            found.inspect_err(|error| published.log(error))
-        });
+        let find = move |published: &Published| {
+            let path = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+            let (folder, name) = path.ok_or(Refusal::Nothing)?;
+            published.file(folder, name)
+        };
         let headers = &request.headers;
-        match found.await {
-            Ok(Ok(None)) => nothing(),
-            Ok(Ok(Some(TableFile::Index(page)))) => shown(&page, HTML, headers),
-            Ok(Ok(Some(TableFile::Manifest(file)))) => whole(&file, JSON, headers),
-            Ok(Ok(Some(TableFile::Sums(file)))) => whole(&file, TEXT, headers),
-            Ok(Ok(Some(TableFile::Shard(shard)))) => tables.shard(shard, &request).await,
-            Ok(Err(_)) => damaged(),
-            Err(panic) => tables.damage_log.broken(&panic.to_string()),
-        }
+        Ok(match tables.aside(find).await?? {
+            TableFile::Index(page) => shown(&page, HTML, headers),
+            TableFile::Manifest(file) => whole(&file, JSON, headers),
+            TableFile::Sums(file) => whole(&file, TEXT, headers),
+            TableFile::Shard(shard) => tables.shard(shard, &request).await?,
+        })
     }
 
-    async fn shard(&self, shard: ServedFile, request: &Parts) -> Response {
-        let (part, mut response) = head(&request.headers, &shard.etag, shard.bytes);
-        describe_file(&mut response, "application/zstd");
+    async fn shard(&self, shard: ServedFile, request: &Parts) -> Result<Response, Refusal> {
+        let kind = "application/zstd";
+        let (part, mut response) = head(&request.headers, &shard.etag, shard.bytes, kind);
         let Some(part) = part.filter(|_| request.method != Method::HEAD) else {
-            return response;
+            return Ok(response);
         };
-        let path = shard.path.clone();
-        let opened = tokio::task::spawn_blocking(move || shard.open()).await;
-        match opened.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
-            Ok(file) => {
-                *response.body_mut() = Body::new(of_file(file, part));
-                response
-            }
-            Err(error) => {
-                let what = format!("{} cannot be read: {error}", path.display());
-                self.damage_log.broken(&what)
-            }
-        }
+        let open = move |published: &Published| {
+            shard.open().map_err(|error| {
+                let path = shard.path.display();
+                let what = format!("{path} cannot be read: {error}");
+                published.damage_log.damaged(&what)
+            })
+        };
+        *response.body_mut() = Body::new(of_file(self.aside(open).await??, part));
+        Ok(response)
+    }
+
+    /// Works on a thread that may wait for the disk.
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Published) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let published = Arc::clone(&self.published);
+        let done = tokio::task::spawn_blocking(move || work(&published)).await;
+        done.map_err(|panic| self.published.damage_log.damaged(&panic.to_string()))
     }
 }
 
 /// A small file, or the part of it that a request with these headers wants.
 pub(crate) fn whole(file: &Whole, kind: &'static str, headers: &HeaderMap) -> Response {
-    let (part, mut response) = head(headers, &file.etag, file.bytes.len() as u64);
-    describe_file(&mut response, kind);
+    let (part, mut response) = head(headers, &file.etag, file.bytes.len() as u64, kind);
     if let Some(part) = part {
         let [start, end] = [part.start, part.end]
             .map(|at| usize::try_from(at).expect("within bytes that are in memory"));
@@ -162,7 +147,12 @@ pub(crate) fn shown(file: &Whole, kind: &'static str, headers: &HeaderMap) -> Re
 }
 
 /// The response to a request for a file, still without its bytes; which ones they are, if any.
-fn head(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> (Option<Range<u64>>, Response) {
+fn head(
+    headers: &HeaderMap,
+    etag: &HeaderValue,
+    bytes: u64,
+    kind: &'static str,
+) -> (Option<Range<u64>>, Response) {
     let mut response = Response::new(Body::empty());
     let (status, part, place) = match wanted(headers, etag, bytes) {
         Wanted::Nothing => (StatusCode::NOT_MODIFIED, None, None),
@@ -179,6 +169,9 @@ fn head(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> (Option<Range<u6
     *response.status_mut() = status;
     let fields = response.headers_mut();
     fields.insert(ETAG, etag.clone());
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    fields.insert(CACHE_CONTROL, CACHE);
+    fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if let Some(part) = &part {
         fields.insert(CONTENT_LENGTH, (part.end - part.start).into());
     }
@@ -187,16 +180,4 @@ fn head(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> (Option<Range<u6
         fields.insert(CONTENT_RANGE, place);
     }
     (part, response)
-}
-
-fn describe_file(response: &mut Response, kind: &'static str) {
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(CACHE_CONTROL, CACHE);
-    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-}
-
-/// There is nothing at this path.
-pub(crate) fn nothing() -> Response {
-    problem(StatusCode::NOT_FOUND, "there is nothing here")
 }

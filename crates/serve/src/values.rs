@@ -3,13 +3,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::response::Response;
+use chomp_query::ValueAnswer;
+use chomp_table::Partition;
 use chomp_table::reader::{TableKind, TableName};
 use chomp_table::values::Values;
-use chomp_table::{Partition, TableError};
 
-use crate::damage_log::damaged;
-use crate::published::{Published, PublishedError, Stamp};
+use crate::published::{Published, Stamp};
+use crate::refusal::Refusal;
 
 /// The table that was opened last, which changes when there is another.
 #[derive(Clone, Debug)]
@@ -21,19 +21,6 @@ pub(crate) struct CurrentValues {
 /// A table that was opened, and what its folder was then.
 type Open = (TableName, Stamp, Arc<Values>);
 
-/// Why no value is told.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NoValue {
-    /// There is no table.
-    #[error("there is no finished table of values yet")]
-    NoTable,
-    /// The log has said why.
-    #[error(transparent)]
-    Published(#[from] PublishedError),
-    #[error(transparent)]
-    Table(#[from] TableError),
-}
-
 impl CurrentValues {
     pub(crate) fn new(published: Arc<Published>) -> CurrentValues {
         CurrentValues {
@@ -43,19 +30,14 @@ impl CurrentValues {
     }
 
     /// The table's answer about a position. This reads from the disk.
-    pub(crate) fn answer(&self, position: &Partition) -> Result<chomp_query::ValueAnswer, NoValue> {
+    pub(crate) fn answer(&self, position: &Partition) -> Result<ValueAnswer, Refusal> {
         let table = self.table()?;
         let answers = chomp_query::value_answers(&table, std::slice::from_ref(position));
-        Ok(answers?.pop().expect("one answer for one position"))
+        let mut answers = answers.map_err(|error| self.published.damage_log.refusal(&error))?;
+        Ok(answers.pop().expect("one answer for one position"))
     }
 
-    /// A table that cannot be looked at.
-    pub(crate) fn failed(&self, error: &PublishedError) -> Response {
-        self.published.log(error);
-        damaged()
-    }
-
-    fn table(&self) -> Result<Arc<Values>, NoValue> {
+    fn table(&self) -> Result<Arc<Values>, Refusal> {
         let folders = self.published.folders()?.into_iter().rev();
         for name in folders.filter(|name| name.kind() == TableKind::Values) {
             let Some(stamp) = self.published.stamp(name)? else {
@@ -68,11 +50,13 @@ impl CurrentValues {
             {
                 return Ok(Arc::clone(table));
             }
-            let folder = self.published.directory().join(name.folder());
-            let table = Arc::new(Values::open(&folder)?);
+            let opened = Values::open(&self.published.directory.join(name.folder()));
+            let opened = opened.map_err(|error| self.published.damage_log.refusal(&error));
+            let table = Arc::new(opened?);
             *open = Some((name, stamp, Arc::clone(&table)));
             return Ok(table);
         }
-        Err(NoValue::NoTable)
+        let what = "there is no finished table of values yet";
+        Err(Refusal::NotNow(what, 10))
     }
 }

@@ -434,7 +434,7 @@ async fn too_many_downloads_are_told_to_come_back() {
 
     let mut site = site(directory.path()).await;
     // A file that is longer counts as 64.
-    site.door.answers = Places::new(Limit {
+    site.open.answers = Places::new(Limit {
         all: 6 * 64,
         each: 4 * 64,
     });

@@ -13,7 +13,7 @@ use axum::response::Response;
 use axum::routing::MethodRouter;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, HeaderValue, RETRY_AFTER,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, HeaderValue,
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Method, StatusCode};
@@ -41,9 +41,9 @@ pub(crate) enum Readers {
     All,
 }
 
-/// Lets in who does not come too often.
+/// The rules, with what they count.
 #[derive(Clone, Debug)]
-pub(crate) struct Door {
+pub(crate) struct OpenRoutes {
     /// None if everybody may come as often as they like.
     rates: Option<Arc<Rates<IpAddr>>>,
     /// For answers that are not taken yet.
@@ -51,50 +51,56 @@ pub(crate) struct Door {
     readers: Readers,
 }
 
-impl Door {
-    /// A door that lets in `rate` requests a second from each address, or any number without a rate.
-    pub(crate) fn new(rate: Option<NonZeroU32>) -> Door {
-        Door {
+impl OpenRoutes {
+    /// Routes that let in `rate` requests a second from each address, or any number without a rate.
+    pub(crate) fn new(rate: Option<NonZeroU32>) -> OpenRoutes {
+        OpenRoutes {
             rates: rate.map(|rate| Arc::new(Rates::new(rate))),
             answers: Places::new(ANSWERS),
             readers: Readers::Own,
         }
     }
 
-    /// The route behind this door. Other methods than those for reading are refused.
-    pub(crate) fn before(&self, route: MethodRouter, readers: Readers) -> MethodRouter {
-        let door = Door {
+    /// The route with these rules. Other methods than those for reading are refused.
+    pub(crate) fn guard(&self, route: MethodRouter, readers: Readers) -> MethodRouter {
+        let rules = OpenRoutes {
             readers,
             ..self.clone()
         };
         let route = route.options(options).fallback(no_such_method);
-        route.layer(from_fn_with_state(door, pass))
+        route.layer(from_fn_with_state(rules, pass))
     }
 }
 
-/// The cost of an answer beyond that of one request, in requests. The door charges it to the address.
+/// The cost of an answer beyond that of one request, in requests. It is charged to the address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnswerCost(pub(crate) u32);
 
-async fn pass(State(door): State<Door>, request: Request, next: Next) -> Response {
+impl AnswerCost {
+    /// The response, which has this cost.
+    pub(crate) fn of(self, mut response: Response) -> Response {
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+async fn pass(State(rules): State<OpenRoutes>, request: Request, next: Next) -> Response {
     let caller = Caller::of(request.extensions());
     let address = caller.network();
-    let wait = door
-        .rates
-        .as_ref()
-        .and_then(|rates| rates.take(address, Instant::now()).err());
-    let response = match wait {
-        Some(wait) => too_often(wait),
-        None => next.run(request).await,
+    let taken = rules.rates.as_ref();
+    let taken = taken.map_or(Ok(()), |rates| rates.take(address, Instant::now()));
+    let response = match taken {
+        Ok(()) => next.run(request).await,
+        Err(wait) => too_often(wait),
     };
     let cost = response.extensions().get::<AnswerCost>();
-    if let (Some(rates), Some(AnswerCost(cost))) = (&door.rates, cost) {
+    if let (Some(rates), Some(AnswerCost(cost))) = (&rules.rates, cost) {
         rates.charge(address, *cost, Instant::now());
     }
-    let mut response = held(response, &caller, &door.answers);
+    let mut response = held(response, &caller, &rules.answers);
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if door.readers == Readers::All {
+    if rules.readers == Readers::All {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, MAY_READ);
     }
@@ -124,12 +130,9 @@ fn held(response: Response, caller: &Caller, places: &Places<IpAddr>) -> Respons
 }
 
 fn too_often(wait: Duration) -> Response {
-    let mut response = problem(
-        StatusCode::TOO_MANY_REQUESTS,
-        "too many requests from your address: wait, and ask less often",
-    );
-    let seconds = wait.as_secs() + 1;
-    response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    let what = "too many requests from your address: wait, and ask less often";
+    let mut response = busy(what, wait.as_secs() + 1);
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
     response
 }
 
