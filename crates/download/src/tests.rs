@@ -42,11 +42,44 @@ fn config(from: &str, out: &Path) -> Config {
     }
 }
 
-/// A download from a server that may give nothing for so long.
-fn patient(server: &Server, out: &Path, most: Duration) -> Config {
-    let mut config = config(&server.url, out);
-    config.reach.patience = patience(most);
-    config
+/// A server, and a directory for what is downloaded.
+struct Tested {
+    server: Server,
+    out: TempDir,
+}
+
+impl Tested {
+    async fn new(peril: Peril) -> Tested {
+        let server = Server::start().await;
+        server.set(peril);
+        let out = tempfile::tempdir().unwrap();
+        Tested { server, out }
+    }
+
+    fn config(&self) -> Config {
+        config(&self.server.url, self.out.path())
+    }
+
+    /// The download, of a server that may give nothing for so long.
+    fn patient(&self, most: Duration) -> Config {
+        let mut config = self.config();
+        config.reach.patience = patience(most);
+        config
+    }
+
+    /// Fails to download.
+    async fn fails(&self) -> DownloadError {
+        let error = get(self.config()).await.unwrap_err();
+        assert!(!has_manifest(self.out.path()), "{error}");
+        error
+    }
+
+    /// Downloads all.
+    async fn gets(&self) -> DownloadReport {
+        let report = get(self.config()).await.unwrap();
+        assert_whole(&self.server, self.out.path());
+        report
+    }
 }
 
 /// Asserts that an error is of this variant.
@@ -110,14 +143,11 @@ fn has_manifest(out: &Path) -> bool {
     out.join("table-15/manifest.json").try_exists().unwrap()
 }
 
-/// A directory, and the error of a download from a server with this peril.
-async fn fails(peril: Peril) -> (TempDir, Server, DownloadError) {
-    let server = Server::start().await;
-    server.set(peril);
-    let out = tempfile::tempdir().unwrap();
-    let error = get(config(&server.url, out.path())).await.unwrap_err();
-    assert!(!has_manifest(out.path()), "{peril:?}: {error}");
-    (out, server, error)
+/// A server with this peril, and the error of a download from it.
+async fn fails(peril: Peril) -> (Tested, DownloadError) {
+    let tested = Tested::new(peril).await;
+    let error = tested.fails().await;
+    (tested, error)
 }
 
 #[tokio::test]
@@ -187,14 +217,11 @@ async fn connections_that_break_off_are_made_again() {
     for peril in [Peril::Cut, Peril::CutWithoutRanges, Peril::Busy] {
         for seed in 1..5 {
             tasks.spawn(async move {
-                let server = Server::start().await;
-                server.set(peril);
-                server.world().random = seed;
-                let out = tempfile::tempdir().unwrap();
-                let config = patient(&server, out.path(), Duration::from_mins(1));
-                get(config).await.unwrap();
-                assert_whole(&server, out.path());
-                let world = server.world();
+                let tested = Tested::new(peril).await;
+                tested.server.world().random = seed;
+                get(tested.patient(Duration::from_mins(1))).await.unwrap();
+                assert_whole(&tested.server, tested.out.path());
+                let world = tested.server.world();
                 assert!(world.disturbed > 0, "{peril:?}");
                 assert!(world.continued > 0 || peril != Peril::Cut, "{seed}");
             });
@@ -207,17 +234,15 @@ async fn connections_that_break_off_are_made_again() {
 #[tokio::test]
 async fn a_server_that_drips_is_given_up_and_a_slow_one_is_not() {
     for what in ["manifest.json", "shards"] {
-        let (_out, server, error) = fails(Peril::Drip(what, 1)).await;
+        let (tested, error) = fails(Peril::Drip(what, 1)).await;
         let said = chomp_table::format::describe(&error);
-        let place = server.url.clone();
-        let expected = format!("{place} cannot be reached: it sends less than 1 KiB/s");
-        assert_eq!(said, expected, "{what}");
+        let expected = "cannot be reached: it sends less than 1 KiB/s";
+        assert_eq!(said, format!("{} {expected}", tested.server.url), "{what}");
 
-        server.set(Peril::Drip(what, 16));
-        let out = tempfile::tempdir().unwrap();
+        let slow = Tested::new(Peril::Drip(what, 16)).await;
         let config = Config {
             parallel: NonZeroUsize::MIN,
-            ..config(&place, out.path())
+            ..slow.config()
         };
         let began = tokio::time::Instant::now();
         get(config.clone()).await.unwrap();
@@ -228,7 +253,7 @@ async fn a_server_that_drips_is_given_up_and_a_slow_one_is_not() {
 #[tokio::test]
 async fn refusals_end_it_at_once() {
     for (status, token) in [(401, true), (403, false), (410, false), (404, false)] {
-        let (_out, server, error) = fails(Peril::Status(status)).await;
+        let (Tested { server, .. }, error) = fails(Peril::Status(status)).await;
         let text = error.to_string();
         assert_is(&error, if status == 404 { "NoTable" } else { "Refused" });
         assert!(text.contains(&server.url), "{text}");
@@ -238,7 +263,7 @@ async fn refusals_end_it_at_once() {
         assert_eq!(server.world().requests, 1, "not asked again");
     }
     for busy in [503, 429] {
-        let (_out, server, error) = fails(Peril::Status(busy)).await;
+        let (Tested { server, .. }, error) = fails(Peril::Status(busy)).await;
         assert_is(&error, "Unreachable");
         let text = chomp_table::format::describe(&error);
         assert!(text.contains(&format!("status {busy}")), "{text}");
@@ -248,11 +273,9 @@ async fn refusals_end_it_at_once() {
 
 #[tokio::test]
 async fn a_token_is_sent_and_never_shown() {
-    let server = Server::start().await;
-    server.set(Peril::WantsToken);
-    let out = tempfile::tempdir().unwrap();
-    let plain = config(&server.url, out.path());
-    let error = get(plain.clone()).await.unwrap_err();
+    let tested = Tested::new(Peril::WantsToken).await;
+    let plain = tested.config();
+    let error = tested.fails().await;
     assert!(error.to_string().contains("status 401: a token"), "{error}");
     let with = |token: &str| {
         let mut config = plain.clone();
@@ -281,36 +304,35 @@ async fn servers_that_lie_are_found_out() {
         (Peril::EmptyAnswer, "status 204"),
         (Peril::PartUnasked, "status 206"),
     ] {
-        let (_out, _server, error) = fails(peril).await;
+        let (_, error) = fails(peril).await;
         assert_is(&error, "Wrong");
         assert!(error.to_string().contains(what), "{peril:?}: {error}");
     }
     for peril in [Peril::EndlessManifest, Peril::EndlessList] {
-        let (_out, _server, error) = fails(peril).await;
+        let (_, error) = fails(peril).await;
         assert_is(&error, "Strange");
         assert!(error.to_string().contains("more than"), "{error}");
     }
-    let (_out, _server, error) = fails(Peril::OtherSums).await;
+    let (_, error) = fails(Peril::OtherSums).await;
     assert_is(&error, "Damaged");
     assert!(
         error.to_string().contains("SHA256SUMS is damaged"),
         "{error}"
     );
-    let (_out, _server, error) = fails(Peril::NoManifest).await;
+    let (_, error) = fails(Peril::NoManifest).await;
     assert_is(&error, "Manifest");
 }
 
 /// Nothing is fetched for a list that is not as it was written.
 #[tokio::test]
 async fn a_flipped_bit_of_a_list_is_found_before_anything_is_kept() {
-    let server = Server::start().await;
-    let out = tempfile::tempdir().unwrap();
+    let tested = Tested::new(Peril::None).await;
     for file in ["SHA256SUMS", "manifest.json"] {
-        let length = server.world().files[file].len();
+        let length = tested.server.world().files[file].len();
         for at in (0..length).step_by(11) {
-            server.set(Peril::FlipIn(file, at));
-            let error = get(config(&server.url, out.path())).await.unwrap_err();
-            let kept = fs::read_dir(out.path().join("table-15")).map_or(0, Iterator::count);
+            tested.server.set(Peril::FlipIn(file, at));
+            let error = tested.fails().await;
+            let kept = fs::read_dir(tested.out.path().join("table-15")).map_or(0, Iterator::count);
             assert_eq!(kept, 0, "{file} at {at}: {error}");
         }
     }
@@ -325,25 +347,21 @@ async fn lies_about_ranges_are_found_out() {
         (Peril::RangeTooLong, "bytes"),
         (Peril::NoSuchRange, "status 416"),
     ] {
-        let server = Server::start().await;
-        let out = tempfile::tempdir().unwrap();
-        partial(&server, out.path(), |bytes| bytes.truncate(20));
-        server.set(peril);
-        let error = get(config(&server.url, out.path())).await.unwrap_err();
+        let tested = Tested::new(peril).await;
+        partial(&tested, |bytes| bytes.truncate(20));
+        let error = tested.fails().await;
         assert_is(&error, "Wrong");
         assert!(error.to_string().contains(what), "{peril:?}: {error}");
-        assert!(!has_manifest(out.path()));
-        server.set(Peril::None);
-        get(config(&server.url, out.path())).await.unwrap();
-        assert_whole(&server, out.path());
+        tested.server.set(Peril::None);
+        tested.gets().await;
     }
 }
 
 /// Leaves the first shard as a partial file.
-fn partial(server: &Server, out: &Path, change: impl FnOnce(&mut Vec<u8>)) {
-    let mut bytes = server.world().files["shard-0000.zst"].to_vec();
+fn partial(tested: &Tested, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = tested.server.world().files["shard-0000.zst"].to_vec();
     change(&mut bytes);
-    let folder = out.join("table-15");
+    let folder = tested.out.path().join("table-15");
     fs::create_dir_all(&folder).unwrap();
     write(&folder.join("shard-0000.zst.partial"), &bytes);
 }
@@ -358,27 +376,24 @@ fn write(path: &Path, bytes: &[u8]) {
 
 #[tokio::test]
 async fn what_is_there_in_part_is_continued_or_begun_anew() {
-    let server = Server::start().await;
-    let length = server.world().files["shard-0000.zst"].len();
+    let length = Tested::new(Peril::None).await.server.world().files["shard-0000.zst"].len();
     for kept in [0, 1, length - 1, length, length + 5] {
-        let out = tempfile::tempdir().unwrap();
-        partial(&server, out.path(), |bytes| bytes.resize(kept, 0));
-        let report = get(config(&server.url, out.path())).await.unwrap();
-        let total = total(&report);
+        let tested = Tested::new(Peril::None).await;
+        partial(&tested, |bytes| bytes.resize(kept, 0));
+        let report = tested.gets().await;
         let saved = if kept > length { 0 } else { kept };
-        assert_eq!(report.bytes_fetched, total - saved as u64, "{kept}");
-        assert_whole(&server, out.path());
+        let fetched = total(&report) - saved as u64;
+        assert_eq!(report.bytes_fetched, fetched, "{kept}");
     }
     // Wrong bytes at its start, complete or not, and whole files that are damaged.
     for length in [20, length] {
-        let out = tempfile::tempdir().unwrap();
-        partial(&server, out.path(), |bytes| {
+        let tested = Tested::new(Peril::None).await;
+        partial(&tested, |bytes| {
             bytes.truncate(length);
             bytes[3] ^= 1;
         });
-        get(config(&server.url, out.path())).await.unwrap();
-        assert_whole(&server, out.path());
-        let files = server.world().files.clone();
+        tested.gets().await;
+        let files = tested.server.world().files.clone();
         for (name, bytes) in files {
             if name == "manifest.json" {
                 continue;
@@ -386,9 +401,8 @@ async fn what_is_there_in_part_is_continued_or_begun_anew() {
             let mut flipped = bytes.to_vec();
             flipped[3] ^= 1;
             for damage in [&b"damage"[..], &flipped] {
-                write(&out.path().join("table-15").join(&name), damage);
-                get(config(&server.url, out.path())).await.unwrap();
-                assert_whole(&server, out.path());
+                write(&tested.out.path().join("table-15").join(&name), damage);
+                tested.gets().await;
             }
         }
     }
@@ -396,14 +410,11 @@ async fn what_is_there_in_part_is_continued_or_begun_anew() {
 
 #[tokio::test]
 async fn damage_on_the_way_is_repaired_once() {
-    let server = Server::start().await;
-    server.set(Peril::FlipOnce);
-    let out = tempfile::tempdir().unwrap();
-    get(config(&server.url, out.path())).await.unwrap();
-    assert_whole(&server, out.path());
-    assert!(server.world().disturbed > 0);
+    let tested = Tested::new(Peril::FlipOnce).await;
+    tested.gets().await;
+    assert!(tested.server.world().disturbed > 0);
 
-    let (_out, server, error) = fails(Peril::Flip).await;
+    let (Tested { server, .. }, error) = fails(Peril::Flip).await;
     assert_is(&error, "Damaged");
     let text = error.to_string();
     let (file, digests) = text.split_once(" is damaged: it has the SHA-256 ").unwrap();
@@ -419,21 +430,17 @@ async fn damage_on_the_way_is_repaired_once() {
 #[tokio::test]
 async fn a_server_that_changes_midway() {
     // Another version of the file: its tag is another, so the whole file comes, and is refused.
-    let server = Server::start().await;
-    let out = tempfile::tempdir().unwrap();
-    partial(&server, out.path(), |bytes| bytes.truncate(20));
-    server.set(Peril::OtherVersion);
-    let error = get(config(&server.url, out.path())).await.unwrap_err();
-    assert_is(&error, "Damaged");
+    let tested = Tested::new(Peril::OtherVersion).await;
+    partial(&tested, |bytes| bytes.truncate(20));
+    assert_is(&tested.fails().await, "Damaged");
     // The right one again, under a tag of its own: what is there in part is begun anew.
-    server.set(Peril::OtherTag);
-    get(config(&server.url, out.path())).await.unwrap();
-    assert_whole(&server, out.path());
+    tested.server.set(Peril::OtherTag);
+    tested.gets().await;
 }
 
 #[tokio::test]
 async fn files_that_are_no_table_get_no_manifest() {
-    let (out, _server, error) = fails(Peril::NoTable).await;
+    let (Tested { out, .. }, error) = fails(Peril::NoTable).await;
     assert_is(&error, "Table");
     let opened = Table::open(out.path());
     assert!(matches!(opened, Err(TableError::NotFound { .. })));
@@ -488,7 +495,7 @@ async fn killed_again_and_again() {
 #[tokio::test]
 async fn nobody_is_led_elsewhere() {
     for peril in [Peril::Elsewhere, Peril::ShardsElsewhere] {
-        let (_out, server, error) = fails(peril).await;
+        let (Tested { server, .. }, error) = fails(peril).await;
         assert_is(&error, "Strange");
         let text = error.to_string();
         assert!(text.contains(ELSEWHERE) && text.contains("302"), "{text}");
@@ -544,12 +551,10 @@ async fn more_than_the_disk_has_is_refused() {
 
 #[tokio::test]
 async fn it_stops_when_asked_to() {
-    let server = Server::start().await;
-    server.set(Peril::Status(503));
-    let out = tempfile::tempdir().unwrap();
+    let tested = Tested::new(Peril::Status(503)).await;
     let stop = CancellationToken::new();
     let (progress, _watch) = watch::channel(DownloadProgress::default());
-    let config = patient(&server, out.path(), Duration::from_hours(1));
+    let config = tested.patient(Duration::from_hours(1));
     let (error, ()) = tokio::join!(download(config, progress, stop.clone()), async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         stop.cancel();
