@@ -96,7 +96,13 @@ async fn send(file: Arc<File>, part: Range<u64>, chunks: mpsc::Sender<BodyChunk>
     while start < part.end {
         let end = part.end.min(start + CHUNK_BYTES);
         let file = Arc::clone(&file);
-        let chunk = tokio::task::spawn_blocking(move || read(&file, start..end)).await;
+        let chunk = tokio::task::spawn_blocking(move || {
+            let length = usize::try_from(end - start).expect("a chunk fits in memory");
+            let mut bytes = vec![0; length];
+            file.read_exact_at(&mut bytes, start)?;
+            Ok(bytes.into())
+        })
+        .await;
         let chunk = chunk.unwrap_or_else(|panic| Err(io::Error::other(panic)));
         let failed = chunk.is_err();
         if let Err(error) = &chunk {
@@ -108,13 +114,6 @@ async fn send(file: Arc<File>, part: Range<u64>, chunks: mpsc::Sender<BodyChunk>
         }
         start = end;
     }
-}
-
-fn read(file: &File, part: Range<u64>) -> BodyChunk {
-    let length = usize::try_from(part.end - part.start).expect("a chunk fits in memory");
-    let mut bytes = vec![0; length];
-    file.read_exact_at(&mut bytes, part.start)?;
-    Ok(bytes.into())
 }
 
 #[cfg(test)]

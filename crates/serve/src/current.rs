@@ -190,60 +190,45 @@ fn status(now: &Now) -> StatusText {
     open.map_or_else(|_| StatusText::default(), |open| open.status.clone())
 }
 
+/// What is told of a table as a whole. A job that is over has the same fields as one that goes on.
+#[derive(Clone, Copy, Serialize)]
+struct TableFacts<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<&'a str>,
+    bits: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    done: Option<f64>,
+    positions: u64,
+    losing: u64,
+    stored: u64,
+    fingerprint: Digest,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    losing_by_bits: Option<&'a [u64]>,
+    path: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    software: Option<&'a str>,
+}
+
 /// The texts about a table, which do not change: as `/api/table`, and as `/api/status`.
 fn told_of(manifest: &Manifest) -> (Bytes, StatusText) {
-    #[derive(Serialize)]
-    struct TableFacts<'a> {
-        bits: u32,
-        positions: u64,
-        losing: u64,
-        stored: u64,
-        fingerprint: Digest,
-        losing_by_bits: &'a [u64],
-        path: &'a str,
-    }
-    /// A job that is over. The fields of a job that goes on have these names too.
-    #[derive(Serialize)]
-    struct FinishedJob<'a> {
-        phase: &'a str,
-        bits: u32,
-        done: f64,
-        positions: u64,
-        losing: u64,
-        stored: u64,
-        fingerprint: Digest,
-        path: &'a str,
-        software: &'a str,
-    }
-    let &Manifest {
-        bits,
-        positions,
-        losing,
-        stored,
-        fingerprint,
-        ref losing_by_bits,
-        ..
-    } = manifest;
-    let path = &format!("/{}/", folder_name(bits));
-    let facts = line(&TableFacts {
-        bits,
-        positions,
-        losing,
-        stored,
-        fingerprint,
-        losing_by_bits,
-        path,
+    let facts = TableFacts {
+        phase: None,
+        bits: manifest.bits,
+        done: None,
+        positions: manifest.positions,
+        losing: manifest.losing,
+        stored: manifest.stored,
+        fingerprint: manifest.fingerprint,
+        losing_by_bits: Some(&manifest.losing_by_bits),
+        path: &format!("/{}/", folder_name(manifest.bits)),
+        software: None,
+    };
+    let status = StatusText::new(&TableFacts {
+        phase: Some("finished"),
+        done: Some(1.0),
+        losing_by_bits: None,
+        software: Some(concat!("chomp ", env!("CARGO_PKG_VERSION"))),
+        ..facts
     });
-    let status = StatusText::new(&FinishedJob {
-        phase: "finished",
-        bits,
-        done: 1.0,
-        positions,
-        losing,
-        stored,
-        fingerprint,
-        path,
-        software: concat!("chomp ", env!("CARGO_PKG_VERSION")),
-    });
-    (facts.into(), status)
+    (line(&facts).into(), status)
 }
