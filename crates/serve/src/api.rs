@@ -193,33 +193,3 @@ fn sides(text: &str) -> Result<(u32, u32), Refusal> {
     }
     Ok((rows, columns))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn boards_are_two_numbers() {
-        assert_eq!(sides("8x10").unwrap(), (8, 10));
-        assert_eq!(sides("1x63").unwrap(), (1, 63));
-        for wrong in [
-            "",
-            "x",
-            "8",
-            "8x",
-            "x8",
-            "0x8",
-            "8x0",
-            "8x8x8",
-            "+8x8",
-            "8X8",
-            " 8x8",
-            "8x-1",
-            "4294967296x1",
-            "240x43",
-            "4294967295x4294967295",
-        ] {
-            assert!(sides(wrong).is_err(), "{wrong}");
-        }
-    }
-}

@@ -29,7 +29,8 @@
 //!   becomes a path of a file.
 //! * An answer is right, or an error. A damaged table gives status 500. Only the log says where the damage is.
 //! * Named limits say how much memory, connections and time a peer may take before it shows a token: in
-//!   `net/limits.rs`, and for questions at the top of `net/rate`, `lookups`, `status` and `tables`.
+//!   `net/limits.rs`, and for questions at the top of `net/rate`, `refusal`, `lookups`, `status` and
+//!   `tables`.
 //! * The threads that serve calls read no table.
 //! * Each listener keeps only the newest status, so a slow reader delays nobody.
 //! * The pages are not built and load nothing from elsewhere. Texts become text, never HTML. They

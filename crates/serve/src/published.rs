@@ -377,28 +377,11 @@ mod tests {
 
     /// The log that `work` writes.
     fn log_of(work: impl FnOnce()) -> String {
-        let written = Arc::new(Mutex::new(Vec::new()));
-        let writer = {
-            let written = Arc::clone(&written);
-            move || Written(Arc::clone(&written))
-        };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let writer = Mutex::new(file.reopen().unwrap());
         let log = tracing_subscriber::fmt().with_writer(writer).finish();
         tracing::subscriber::with_default(log, work);
-        let written = written.lock().unwrap();
-        String::from_utf8(written.clone()).unwrap()
-    }
-
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
+        fs::read_to_string(file.path()).unwrap()
     }
 
     #[test]

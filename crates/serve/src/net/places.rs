@@ -206,20 +206,6 @@ mod tests {
         assert_ne!(of("fe80::1"), of("fe80:0:0:1::1"));
     }
 
-    #[test]
-    fn they_are_counted_in_all_and_by_peer() {
-        let places = Places::new(Limit { all: 4, each: 2 });
-        let first = places.take('a').unwrap();
-        let second = places.take('a').unwrap();
-        assert!(places.take('a').is_none());
-        drop(first);
-        let third = places.take('a').unwrap();
-        assert_eq!(places.open(), 2);
-        drop((second, third));
-        assert_eq!(places.open(), 0);
-        assert!(places.now().by_peer.is_empty());
-    }
-
     /// Few that take all there is leave every newcomer as many as they keep.
     #[test]
     fn who_has_the_most_makes_room() {
@@ -246,19 +232,6 @@ mod tests {
         assert_eq!(places.open(), 4);
         drop(newcomers);
         assert!(places.now().by_peer.is_empty());
-    }
-
-    /// Many peers with one place each keep no other out, unless all are at something.
-    #[tokio::test(start_paused = true)]
-    async fn where_all_have_as_many_an_idle_one_goes() {
-        let places = Places::new(Limit { all: 2, each: 2 });
-        let usages = [(); 2].map(|()| Arc::<ConnectionUse>::default());
-        let held = [0, 1].map(|at| places.take_for(at, 1, &usages[at]).unwrap());
-        let calls = usages.each_ref().map(Call::begin);
-        assert!(places.take(2).is_none());
-        drop(calls);
-        assert!(places.take(2).is_some());
-        drop(held);
     }
 
     #[tokio::test(start_paused = true)]

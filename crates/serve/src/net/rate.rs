@@ -186,15 +186,6 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_64_bits_is_one_address() {
-        let rates = rates(10);
-        let now = Instant::now();
-        assert_eq!(let_in(&rates, "fe80::1:1", now, 15), 15);
-        assert_eq!(let_in(&rates, "fe80::2:1", now, 15), 5);
-        assert_eq!(let_in(&rates, "fe80:0:0:1::1", now, 30), 20);
-    }
-
-    #[test]
     fn memory_is_bounded_and_full_buckets_are_forgotten() {
         let mut rates = rates(10);
         rates.buckets_max = 100;

@@ -1,7 +1,6 @@
 //! Peers that are slow, hostile or too many, and a good one beside them.
 
 use std::io;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -14,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::*;
+use crate::tests::{Tested, start_with};
 
 mod hostile;
 
@@ -51,45 +51,18 @@ fn patient() -> Limits {
     }
 }
 
-struct Tested {
-    server: Server,
-    permits: Permits,
-    address: SocketAddr,
-}
-
 async fn start(limits: Limits, tls: Option<Arc<ServerConfig>>) -> Tested {
     let large = Bytes::from(vec![7; LARGE_BYTES]);
-    let large_too = large.clone();
     let router = Router::new()
         .route("/", get(|| async { "good" }))
         .route("/large", get(|| async move { Body::from(large) }))
         .route("/never", get(std::future::pending::<&str>))
         .route("/token", get(token))
-        .route(
-            "/token/large",
-            get(async move |request: Request| {
-                token(request).await;
-                Body::from(large_too)
-            }),
-        )
         .route("/token/slow", get(slow))
         .route("/refused", get(async || StatusCode::UNAUTHORIZED))
         .route("/body", post(async |body: Bytes| body.len().to_string()))
         .route("/panic", get(panics));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let permits = limits.permits();
-    let server = Server::start(
-        vec![Endpoint { listener, router }],
-        tls.as_ref(),
-        limits,
-        &permits,
-    );
-    Tested {
-        server,
-        permits,
-        address,
-    }
+    start_with(router, limits, tls).await
 }
 
 /// As if a good token had been shown.
@@ -115,28 +88,22 @@ fn tls() -> Arc<ServerConfig> {
 }
 
 impl Tested {
-    async fn connect(&self) -> TcpStream {
-        TcpStream::connect(self.address).await.unwrap()
-    }
-
-    async fn get(&self, path: &str) -> io::Result<String> {
-        let mut stream = self.connect().await;
-        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await?;
-        Ok(String::from_utf8_lossy(&answer).into_owned())
+    /// A connection from 127.0.0.`number`, over which `path` was asked for.
+    async fn asks(&self, number: u8, path: &str) -> TcpStream {
+        let mut stream = self.connect_from(number).await;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
     }
 
     async fn is_good(&self) {
-        let answer = self.get("/").await.unwrap();
-        assert!(answer.ends_with("good"), "{answer}");
+        assert_eq!(self.get("/").await.body, b"good");
     }
 
     /// Sends `bytes` and then nothing; fails unless the server ends the connection.
     async fn is_dropped(&self, bytes: &[u8]) -> Duration {
         let start = now();
-        let mut stream = self.connect().await;
+        let mut stream = self.connect_from(1).await;
         // It may be closed before all is sent.
         stream.write_all(bytes).await.unwrap_or(());
         until_closed(&mut stream).await;
@@ -158,6 +125,18 @@ fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
+/// Reads a piece at a time for so long, with pauses, and then the rest at once; the bytes by then, and in all.
+async fn read_slowly(stream: &mut TcpStream, time: Duration, pause: Duration) -> (usize, usize) {
+    let (start, mut buffer, mut slowly) = (now(), vec![0; 256 << 10], 0);
+    while start.elapsed() < time {
+        slowly += stream.read(&mut buffer).await.unwrap();
+        tokio::time::sleep(pause).await;
+    }
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).await.unwrap();
+    (slowly, slowly + rest.len())
+}
+
 async fn until_closed(stream: &mut TcpStream) {
     let mut buffer = [0; 4096];
     let closed = async { while !matches!(stream.read(&mut buffer).await, Ok(0) | Err(_)) {} };
@@ -165,6 +144,7 @@ async fn until_closed(stream: &mut TcpStream) {
     closed.expect("the server ends the connection");
 }
 
+const GET_LARGE: &[u8] = b"GET /large HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const EMPTY_SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
 /// A frame of headers that says it is longer than what comes.
@@ -203,7 +183,7 @@ async fn whoever_stands_still_is_dropped_and_others_are_served() {
     let mut streams = Vec::new();
     for server in [&plain, &secret] {
         for bytes in &hostile {
-            let mut stream = server.connect().await;
+            let mut stream = server.connect_from(1).await;
             stream.write_all(bytes).await.unwrap_or(());
             streams.push(stream);
         }
@@ -216,22 +196,13 @@ async fn whoever_stands_still_is_dropped_and_others_are_served() {
     secret.has_open(0).await;
     plain.is_good().await;
     // Each limit by itself.
-    let Limits {
-        idle_time,
-        tls_time,
-        ..
-    } = hasty();
-    let greeting = Limits {
-        idle_time,
-        drain_time: tls_time,
-        ..patient()
-    };
-    let handshake = Limits {
-        tls_time,
-        ..patient()
-    };
-    let plain = start(greeting, None).await;
-    let secret = start(handshake, Some(tls())).await;
+    let (idle_time, tls_time) = (hasty().idle_time, hasty().tls_time);
+    let mut limits = patient();
+    (limits.idle_time, limits.drain_time) = (idle_time, tls_time);
+    let plain = start(limits, None).await;
+    let mut limits = patient();
+    limits.tls_time = tls_time;
+    let secret = start(limits, Some(tls())).await;
     for bytes in [0, 8] {
         let greeted = plain.is_dropped(&PREFACE[..bytes]);
         let shaken = secret.is_dropped(&TLS_HELLO[..bytes]);
@@ -247,7 +218,7 @@ async fn drop_by_drop_is_no_way_to_stay() {
     let header = [&b"GET / HTTP/1.1\r\n"[..], &b"a: b\r\n".repeat(8)].concat();
     // The others take 2.4 seconds at least, twice what is given them.
     for (at_once, bytes) in [(&b""[..], PREFACE), (&header[..40], &header[40..])] {
-        let mut stream = server.connect().await;
+        let mut stream = server.connect_from(1).await;
         stream.write_all(at_once).await.unwrap();
         let mut bytes = bytes.iter();
         loop {
@@ -270,51 +241,33 @@ async fn drop_by_drop_is_no_way_to_stay() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_download_goes_on_and_one_that_stands_still_ends() {
     let rate_time = Duration::from_millis(800);
-    let limits = Limits {
-        rate_time,
-        ..hasty()
-    };
+    let mut limits = hasty();
+    limits.rate_time = rate_time;
     let server = start(limits, None).await;
-    let mut stream = server.connect().await;
-    let request = b"GET /large HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
-    stream.write_all(request).await.unwrap();
+    let mut stream = server.connect_from(1).await;
+    stream.write_all(GET_LARGE).await.unwrap();
     // A small piece at a time, for several times as long as nothing may move.
-    let start = now();
-    let mut buffer = vec![0; 256 << 10];
-    let mut read = 0;
-    while start.elapsed() < rate_time * 3 {
-        read += stream.read(&mut buffer).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    assert!(read < LARGE_BYTES / 2, "{read}: the pace tests nothing");
-    // The rest comes at once.
-    loop {
-        match stream.read(&mut buffer).await.unwrap() {
-            0 => break,
-            bytes => read += bytes,
-        }
-    }
-    assert!(read > LARGE_BYTES, "{read}");
+    let pause = Duration::from_millis(100);
+    let (slowly, all) = read_slowly(&mut stream, rate_time * 3, pause).await;
+    assert!(slowly < LARGE_BYTES / 2, "{slowly}: the pace tests nothing");
+    assert!(all > LARGE_BYTES, "{all}");
 
-    let mut stream = server.connect().await;
-    stream.write_all(request).await.unwrap();
+    let _stream = server.asks(1, "/large").await;
     server.has_open(1).await;
     server.has_open(0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_connections_are_refused_and_counted() {
-    let limits = Limits {
-        strangers: Limit { all: 9, each: 3 },
-        ..patient()
-    };
+    let mut limits = patient();
+    limits.strangers = Limit { all: 9, each: 3 };
     let server = start(limits, None).await;
     let mut held = Vec::new();
     for _ in 0..3 {
-        held.push(server.connect().await);
+        held.push(server.connect_from(1).await);
     }
     server.has_open(3).await;
-    let mut refused = server.connect().await;
+    let mut refused = server.connect_from(1).await;
     until_closed(&mut refused).await;
     assert_eq!((server.permits.open(), server.permits.refused()), (3, 1));
     drop(held.pop());
@@ -325,8 +278,7 @@ async fn too_many_connections_are_refused_and_counted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_panic_ends_one_connection() {
     let server = start(hasty(), None).await;
-    let answer = server.get("/panic").await;
-    assert!(answer.is_err() || answer.unwrap().is_empty());
+    until_closed(&mut server.asks(1, "/panic").await).await;
     server.is_good().await;
     server.has_open(0).await;
 }
@@ -334,15 +286,9 @@ async fn a_panic_ends_one_connection() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_waits_for_calls_but_not_for_ever() {
     let server = start(patient(), None).await;
-    let mut silent = server.connect().await;
-    let mut idle = server.connect().await;
-    idle.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-        .await
-        .unwrap();
-    let mut busy = server.connect().await;
-    busy.write_all(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
-        .await
-        .unwrap();
+    let mut silent = server.connect_from(1).await;
+    let mut idle = server.asks(1, "/").await;
+    let mut busy = server.asks(1, "/large").await;
     server.has_open(3).await;
     busy.readable().await.unwrap();
     idle.readable().await.unwrap();
@@ -363,16 +309,10 @@ async fn the_end_waits_for_calls_but_not_for_ever() {
     assert!(TcpStream::connect(address).await.is_err());
 
     let drain_time = hasty().drain_time;
-    let drained = Limits {
-        drain_time,
-        ..patient()
-    };
-    let server = self::start(drained, None).await;
-    let mut never = server.connect().await;
-    never
-        .write_all(b"GET /never HTTP/1.1\r\nhost: a\r\n\r\n")
-        .await
-        .unwrap();
+    let mut limits = patient();
+    limits.drain_time = drain_time;
+    let server = self::start(limits, None).await;
+    let mut never = server.asks(1, "/never").await;
     server.has_open(1).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     let start = now();

@@ -8,34 +8,38 @@ mod tables;
 
 use std::collections::HashMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use chomp_table::shard::ShardSize;
 use chomp_testing::tables::words;
+use rustls::ServerConfig;
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-use crate::net::{Endpoint, Limits, Server};
+use crate::net::{Endpoint, Limits, Permits, Server};
 use crate::site::{Site, SiteOptions};
 
-struct Tested {
-    server: Server,
-    address: SocketAddr,
+pub(crate) struct Tested {
+    pub(crate) server: Server,
+    pub(crate) permits: Permits,
+    pub(crate) address: SocketAddr,
 }
 
 /// An answer that has not ended after this long never does.
 const HANG: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
-struct Answer {
+pub(crate) struct Answer {
     status: u16,
     headers: HashMap<String, String>,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
@@ -45,15 +49,21 @@ impl Answer {
 }
 
 async fn start(router: Router) -> Tested {
-    start_with(router, Limits::default()).await
+    start_with(router, Limits::default(), None).await
 }
 
-async fn start_with(router: Router, limits: Limits) -> Tested {
+pub(crate) async fn start_with(
+    router: Router,
+    limits: Limits,
+    tls: Option<Arc<ServerConfig>>,
+) -> Tested {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let endpoints = vec![Endpoint { listener, router }];
+    let permits = limits.permits();
     Tested {
-        server: Server::start(endpoints, None, limits, &limits.permits()),
+        server: Server::start(endpoints, tls.as_ref(), limits, &permits),
+        permits,
         address,
     }
 }
@@ -99,7 +109,7 @@ impl Tested {
     }
 
     /// A connection from 127.0.0.`number`.
-    async fn connect_from(&self, number: u8) -> TcpStream {
+    pub(crate) async fn connect_from(&self, number: u8) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         let from = Ipv4Addr::new(127, 0, 0, number);
         socket.bind((from, 0).into()).unwrap();
@@ -110,8 +120,28 @@ impl Tested {
         self.ask_from(number, "GET", path, &[]).await
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &[]).await
+    }
+
+    /// How many requests for `path` a stranger may make at once, from an address of its own.
+    async fn let_in(&self, number: u8, path: &str) -> u32 {
+        for count in 0..1000 {
+            if self.get_from(number, path).await.status == 429 {
+                return count;
+            }
+        }
+        panic!("{path} has no rate");
+    }
+
+    /// Asserts that each path below `start` is refused with a status and a reason.
+    async fn refuses(&self, start: &str, cases: &[(&str, u16, &str)]) {
+        for (path, status, reason) in cases {
+            let answer = self.get(&format!("{start}{path}")).await;
+            assert_eq!(answer.status, *status, "{path}");
+            let error = answer.error();
+            assert!(error.contains(reason), "{path}: {error}");
+        }
     }
 }
 
@@ -132,13 +162,37 @@ impl Answer {
 }
 
 async fn site(directory: &Path) -> Site {
-    Site::open(SiteOptions {
+    Site::open(options(directory)).await
+}
+
+/// Whom sites believe for whom it asks.
+const PROXY: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
+
+fn options(directory: &Path) -> SiteOptions {
+    SiteOptions {
         directory: directory.to_owned(),
         rate: NonZeroU32::new(1_000_000),
-        proxies: Vec::new(),
+        proxies: vec![PROXY],
         cache_bytes: 16 << 20,
-    })
-    .await
+    }
+}
+
+/// A site that lets in so many requests a second from each address; any number if none.
+async fn limited(directory: &Path, a_second: u32) -> Site {
+    let options = SiteOptions {
+        rate: NonZeroU32::new(a_second),
+        cache_bytes: 0,
+        ..options(directory)
+    };
+    Site::open(options).await
+}
+
+/// A site with the table of 14 bits, and the table's folder.
+async fn with_table() -> (Tested, TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = publish(directory.path(), 14);
+    let tested = start(site(directory.path()).await.router()).await;
+    (tested, directory, folder)
 }
 
 /// Publishes the table of `bits` bits, as it is by definition, in several shards.

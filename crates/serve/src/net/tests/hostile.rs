@@ -1,9 +1,7 @@
 //! Peers that keep to the protocol, and hold what they have no use for; and honest ones beside them.
 
-use std::net::Ipv4Addr;
 use std::num::{NonZeroU32, NonZeroU64};
 
-use tokio::net::TcpSocket;
 use tokio::task::JoinSet;
 
 use super::super::connection::Shared;
@@ -56,14 +54,6 @@ impl Asking {
 }
 
 impl Tested {
-    /// A connection from 127.0.0.`number`.
-    async fn connect_from(&self, number: u8) -> TcpStream {
-        let socket = TcpSocket::new_v4().unwrap();
-        let from = Ipv4Addr::new(127, 0, 0, number);
-        socket.bind((from, 0).into()).unwrap();
-        socket.connect(self.address).await.unwrap()
-    }
-
     async fn asking_from(&self, number: u8) -> Asking {
         Asking(self.connect_from(number).await)
     }
@@ -87,12 +77,8 @@ async fn pings(mut stream: TcpStream) -> Duration {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pings_alone_keep_no_connection() {
     let idle_time = Duration::from_millis(1500);
-    let drain_time = Duration::from_millis(300);
-    let limits = Limits {
-        idle_time,
-        drain_time,
-        ..patient()
-    };
+    let mut limits = patient();
+    (limits.idle_time, limits.drain_time) = (idle_time, Duration::from_millis(300));
     let server = start(limits, None).await;
     let mut honest = server.asking_from(2).await;
     let honest = async {
@@ -152,10 +138,8 @@ async fn strangers_keep_nobody_out_who_has_a_token() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_knocks_again_and_again_without_a_token_is_shut_out() {
-    let limits = Limits {
-        refusal_rate: NonZeroU32::new(5).unwrap(),
-        ..patient()
-    };
+    let mut limits = patient();
+    limits.refusal_rate = NonZeroU32::new(5).unwrap();
     let server = start(limits, None).await;
     let mut honest = server.asking_from(2).await;
     honest.is_good("/").await;
@@ -185,21 +169,10 @@ async fn answers_that_nobody_reads_end_their_connection() {
     // Slow, and fast enough.
     let honest = async {
         let mut stream = server.connect_from(2).await;
-        let request = b"GET /large HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
-        stream.write_all(request).await.unwrap();
-        let mut buffer = vec![0; 256 << 10];
-        let (start, mut read) = (now(), 0);
-        while start.elapsed() < limits.rate_time * 5 / 2 {
-            read += stream.read(&mut buffer).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        loop {
-            match stream.read(&mut buffer).await.unwrap() {
-                0 => break,
-                bytes => read += bytes,
-            }
-        }
-        assert!(read > LARGE_BYTES, "{read}");
+        stream.write_all(GET_LARGE).await.unwrap();
+        let (time, pause) = (limits.rate_time * 5 / 2, Duration::from_millis(50));
+        let (_, all) = read_slowly(&mut stream, time, pause).await;
+        assert!(all > LARGE_BYTES, "{all}");
     };
     let no_window = async {
         let mut asks = [PREFACE, NO_WINDOW].concat();
@@ -211,11 +184,7 @@ async fn answers_that_nobody_reads_end_their_connection() {
         pings(stream).await
     };
     let one_by_one = async {
-        let mut stream = server.connect_from(3).await;
-        stream
-            .write_all(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
-            .await
-            .unwrap();
+        let mut stream = server.asks(3, "/large").await;
         let start = now();
         // Less than it should be.
         while start.elapsed() < SOON {
@@ -255,11 +224,7 @@ async fn calls_that_do_not_come_to_an_end_are_ended() {
         let head = format!("POST /body HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n");
         head.into_bytes()
     };
-    let mut drops = server.asking_from(2).await.0;
-    drops
-        .write_all(&b"GET /token HTTP/1.1\r\nhost: a\r\n\r\n"[..])
-        .await
-        .unwrap();
+    let mut drops = server.asks(2, "/token").await;
     drops.write_all(&post(100_000)).await.unwrap();
     let mut bytes = 0;
     while drops.write_all(b"x").await.is_ok() {
