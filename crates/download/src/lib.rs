@@ -124,10 +124,14 @@ pub async fn download(
     progress: watch::Sender<DownloadProgress>,
     stop: CancellationToken,
 ) -> Result<DownloadReport, DownloadError> {
+    let run = async {
+        let source = TableSource::find(&config.reach, config.table).await?;
+        fetch_all(config, source, progress).await
+    };
     tokio::select! {
         biased;
         () = stop.cancelled() => Err(DownloadError::Stopped),
-        done = run(config, progress) => done,
+        done = run => done,
     }
 }
 
@@ -140,14 +144,6 @@ struct Download {
     progress: watch::Sender<DownloadProgress>,
     /// The number of the shard to be fetched next.
     next: AtomicUsize,
-}
-
-async fn run(
-    config: Config,
-    progress: watch::Sender<DownloadProgress>,
-) -> Result<DownloadReport, DownloadError> {
-    let source = TableSource::find(&config.reach, config.table).await?;
-    fetch_all(config, source, progress).await
 }
 
 async fn fetch_all(
