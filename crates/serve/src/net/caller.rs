@@ -123,11 +123,8 @@ mod tests {
             request.extensions_mut().insert(sender);
             let request = Caller::of_client(&[proxy.parse().unwrap()], request);
             let found = Caller::of(request.extensions()).address;
-            assert_eq!(
-                found,
-                expected.parse::<IpAddr>().unwrap(),
-                "{from} {lists:?}"
-            );
+            let expected: IpAddr = expected.parse().unwrap();
+            assert_eq!(found, expected, "{from} {lists:?}");
         }
     }
 }

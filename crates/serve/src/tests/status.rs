@@ -18,11 +18,7 @@ const EVENTS: (&str, &str) = ("accept", "text/event-stream");
 /// An event that takes longer never comes.
 const SOON: Duration = Duration::from_secs(20);
 
-async fn tested() -> (Tested, watch::Sender<StatusText>) {
-    tested_with(Limits::default()).await
-}
-
-async fn tested_with(limits: Limits) -> (Tested, watch::Sender<StatusText>) {
+async fn tested(limits: Limits) -> (Tested, watch::Sender<StatusText>) {
     let (sender, told) = watch::channel(StatusText::default());
     let site = site("/nowhere".as_ref()).await;
     let mut router = Router::new();
@@ -72,7 +68,7 @@ impl Listener {
 
 #[tokio::test]
 async fn listeners_hear_what_is_told_at_once_and_then_what_changes() {
-    let (tested, sender) = tested().await;
+    let (tested, sender) = tested(Limits::default()).await;
     assert_eq!(tested.get("/api/status").await.status, 503);
     let mut early = Listener::new(&tested).await;
     let head = early.until("\r\n\r\n").await;
@@ -110,7 +106,7 @@ async fn listeners_hear_what_is_told_at_once_and_then_what_changes() {
 
 #[tokio::test]
 async fn a_server_that_stops_tells_the_last_and_ends() {
-    let (tested, sender) = tested().await;
+    let (tested, sender) = tested(Limits::default()).await;
     sender.send_replace(StatusText::new(&json!({"phase": "running"})));
     let mut listener = Listener::new(&tested).await;
     assert_eq!(listener.next().await["phase"], "running");
@@ -123,7 +119,7 @@ async fn a_server_that_stops_tells_the_last_and_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listeners_are_bounded_and_the_deaf_disturb_nobody() {
-    let (tested, sender) = tested().await;
+    let (tested, sender) = tested(Limits::default()).await;
     let mut deaf = deaf(&tested, &sender).await;
     let refused = tested.ask("GET", "/api/status", &[EVENTS]).await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, "10"));
@@ -180,7 +176,7 @@ async fn the_deaf_are_dropped() {
         rate_time: Duration::from_secs(1),
         ..Limits::default()
     };
-    let (tested, sender) = tested_with(limits).await;
+    let (tested, sender) = tested(limits).await;
     let deaf = deaf(&tested, &sender).await;
     assert!(place(&tested).await.is_none());
     let mut listener = next_place(&tested).await;
