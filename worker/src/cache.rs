@@ -5,15 +5,16 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use chomp_kernel::{Source, Sources};
+use chomp_proto::v1::WorkerStats;
 use chomp_store::RecordPlace;
 use chomp_table::{Digest, Head, RangeBits};
 use quick_cache::unsync;
 use quick_cache::{OptionsBuilder, Weighter, unsync::DefaultLifecycle};
 
-use crate::client::Stats;
+use crate::lock;
 
 /// The positions for each losing one, as a rule.
 const POSITIONS_PER_LOSING: u64 = 150;
@@ -73,7 +74,7 @@ impl RangeCache {
     /// Adds a range whose record has this digest; forgets others if there is no room.
     pub(crate) fn insert(&self, digest: Digest, range: Arc<Source>) {
         let cached = Cached { digest, range };
-        self.held().ranges.insert(cached.range.head(), cached);
+        lock(&self.held).ranges.insert(cached.range.head(), cached);
     }
 
     /// Moves into `sources` those of `places` whose ranges are here; returns the others.
@@ -82,7 +83,7 @@ impl RangeCache {
         places: Vec<(Head, RecordPlace)>,
         sources: &mut TaskSources,
     ) -> Vec<(Head, RecordPlace)> {
-        let mut held = self.held();
+        let mut held = lock(&self.held);
         let wanted = places.len();
         let mut missing = places;
         missing.retain(|(head, place)| match held.ranges.get(head) {
@@ -98,29 +99,24 @@ impl RangeCache {
 
     /// A range, if it is here. This does not count as a use of it.
     pub(crate) fn get(&self, head: Head, place: &RecordPlace) -> Option<Arc<Source>> {
-        let all = self.held();
+        let all = lock(&self.held);
         let found = all.ranges.peek(&head)?;
         (found.digest == place.digest).then(|| Arc::clone(&found.range))
     }
 
     /// Counts ranges that had to be read.
     pub(crate) fn missed(&self, ranges: usize) {
-        self.held().misses += ranges as u64;
+        lock(&self.held).misses += ranges as u64;
     }
 
-    /// The state of the cache.
-    pub(crate) fn stats(&self) -> Stats {
-        let held = self.held();
-        Stats {
-            bytes: held.ranges.weight(),
-            hits: held.hits,
-            misses: held.misses,
+    /// The state of the cache, for people.
+    pub(crate) fn stats(&self) -> WorkerStats {
+        let held = lock(&self.held);
+        WorkerStats {
+            cache_bytes: held.ranges.weight(),
+            cache_hits: held.hits,
+            cache_misses: held.misses,
         }
-    }
-
-    // Held for single operations on whole values: a panic leaves nothing half done.
-    fn held(&self) -> MutexGuard<'_, CachedRanges> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use chomp_table::RangeBits;
-
 use crate::transport::BoxError;
 
 /// Why the worker gives the coordinator up, or a call.
@@ -35,14 +33,6 @@ pub enum ClientError {
         /// Why.
         what: String,
     },
-    /// The job has stopped, and was not started again for as long as the worker waits for that.
-    #[error("the coordinator at {url} has stopped the job: {reason}")]
-    Stopped {
-        /// Its address.
-        url: String,
-        /// Why, as it says.
-        reason: String,
-    },
     /// It refuses this worker.
     #[error("the coordinator at {url} refuses: {reason}")]
     Refused {
@@ -59,24 +49,13 @@ pub enum ClientError {
         /// Its reason.
         reason: String,
     },
-    /// It has another job than before, which needs evaluators of another size.
-    #[error(
-        "the coordinator at {url} now has a job with {now} range bits instead of {before}: start the worker again"
-    )]
-    OtherJob {
+    /// It has stopped the job, and did not start it again for as long as the worker waits for that; or it has another job
+    /// than before, which needs evaluators of another size; or it does not keep to the protocol.
+    #[error("the coordinator at {url} {what}")]
+    Other {
         /// Its address.
         url: String,
-        /// The ranges before.
-        before: RangeBits,
-        /// The ranges now.
-        now: RangeBits,
-    },
-    /// It does not keep to the protocol.
-    #[error("the coordinator at {url} does not keep to the protocol: {what}")]
-    Protocol {
-        /// Its address.
-        url: String,
-        /// The violation.
+        /// What it does.
         what: String,
     },
 }

@@ -7,9 +7,9 @@
 //! same late moment, and the threads would have nothing to do until then.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use chomp_kernel::Source;
+use bytes::Bytes;
 use chomp_store::{READS_MAX, RecordPlace};
 use chomp_table::Head;
 use chomp_table::format::describe;
@@ -17,8 +17,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::{RangeCache, TaskSources};
-use crate::client::LostRecord;
-use crate::pool::Pool;
+use crate::client::lost_record;
+use crate::lock;
+use crate::pool::{Pool, decode_all};
 use crate::store::Store;
 use crate::trouble::Trouble;
 
@@ -33,7 +34,6 @@ const DECODED_HERE_MAX: usize = 1 << 16;
 pub(crate) const MEMORY_PER_LENGTH: u64 = 3;
 
 /// Gathers the sources of tasks, for all lanes of a worker.
-#[derive(Debug)]
 pub(crate) struct Gatherer {
     pool: Arc<Pool>,
     cache: Arc<RangeCache>,
@@ -52,14 +52,6 @@ pub(crate) struct MemoryBudget {
     units_max: u32,
 }
 
-/// The sources of a task, and the memory that they take.
-#[derive(Debug)]
-pub(crate) struct Gathered<'a> {
-    pub(crate) sources: TaskSources,
-    /// Given back when this is dropped.
-    pub(crate) memory: SemaphorePermit<'a>,
-}
-
 impl Gatherer {
     /// A gatherer with a budget of `bytes_max` for the tasks under way.
     pub(crate) fn new(pool: Arc<Pool>, cache: Arc<RangeCache>, bytes_max: u64) -> Gatherer {
@@ -72,12 +64,12 @@ impl Gatherer {
         }
     }
 
-    /// The ranges `needed`, which ascend.
+    /// The ranges `needed`, which ascend; and the memory that they take, which is given back when the permit is dropped.
     pub(crate) async fn gather(
         &self,
         store: &Store,
         needed: impl IntoIterator<Item = Head>,
-    ) -> Result<Gathered<'_>, Trouble> {
+    ) -> Result<(TaskSources, SemaphorePermit<'_>), Trouble> {
         let mut sources = TaskSources::default();
         let places = store.places(needed).await?;
         let mut missing = self.cache.collect(places, &mut sources);
@@ -86,7 +78,7 @@ impl Gatherer {
         let bytes = lengths.sum::<u64>() * MEMORY_PER_LENGTH;
         let memory = self.memory.take(bytes).await;
         if missing.is_empty() {
-            return Ok(Gathered { sources, memory });
+            return Ok((sources, memory));
         }
         // Only lanes that have a permit to read claim sources, so no reader waits for a lane that does not read.
         let turn = self.readers.acquire().await;
@@ -103,12 +95,7 @@ impl Gatherer {
             self.cache.missed(claim.places.len());
             self.read(store, &claim.places, &mut sources).await?;
         }
-        Ok(Gathered { sources, memory })
-    }
-
-    /// A range that is in the cache.
-    pub(crate) fn cached(&self, head: Head, place: &RecordPlace) -> Option<Arc<Source>> {
-        self.cache.get(head, place)
+        Ok((sources, memory))
     }
 
     /// Reads sources.
@@ -118,36 +105,25 @@ impl Gatherer {
         places: &[(Head, RecordPlace)],
         sources: &mut TaskSources,
     ) -> Result<(), Trouble> {
-        let reads = store.records(places).await?;
-        let (mut records, mut lost) = (Vec::with_capacity(places.len()), Vec::new());
-        let mut digests = Vec::with_capacity(places.len());
-        for (&(head, place), read) in places.iter().zip(reads) {
-            match read {
-                Ok(record) => {
-                    records.push((head, record));
-                    digests.push(place.digest);
-                }
-                Err(gone) => lost.push(gone),
-            }
-        }
-        let heads: Vec<Head> = records.iter().map(|(head, _)| *head).collect();
-        let bytes: usize = records.iter().map(|(_, record)| record.len()).sum();
+        let records = store.records(places).await?;
+        let bytes: usize = records.iter().map(Bytes::len).sum();
+        let heads = places.iter().map(|(head, _)| *head);
+        let records: Vec<(Head, Bytes)> = heads.zip(records).collect();
+        let range_bits = store.range_bits;
         let decoded = if bytes <= DECODED_HERE_MAX {
-            self.pool.decode_here(&records)
+            decode_all(&records, range_bits)
         } else {
-            self.pool.decode(records).await?
+            let decode = move |_: &mut _| decode_all(&records, range_bits);
+            self.pool.run(true, decode).await?
         };
-        for ((head, digest), decoded) in heads.into_iter().zip(digests).zip(decoded) {
+        let mut lost = Vec::new();
+        for (&(head, RecordPlace { digest, .. }), decoded) in places.iter().zip(decoded) {
             match decoded {
                 Ok(range) => {
                     sources.insert(Arc::clone(&range));
                     self.cache.insert(digest, range);
                 }
-                Err(error) => lost.push(LostRecord {
-                    head,
-                    digest,
-                    reason: describe(&error),
-                }),
+                Err(error) => lost.push(lost_record(head, digest, describe(&error))),
             }
         }
         if lost.is_empty() {
@@ -160,7 +136,7 @@ impl Gatherer {
     /// Claims those of `missing`, which ascend, that no lane reads, [`READS_MAX`] at the most, and removes them from the
     /// list.
     fn claim(&self, missing: &mut Vec<(Head, RecordPlace)>) -> ReadClaim<'_> {
-        let mut under_way = self.under_way();
+        let mut under_way = lock(&self.under_way);
         let mut claim = ReadClaim {
             gatherer: self,
             places: Vec::new(),
@@ -181,13 +157,6 @@ impl Gatherer {
         });
         claim
     }
-
-    // Held for single operations on whole values: a panic leaves nothing half done.
-    fn under_way(&self) -> MutexGuard<'_, BTreeMap<Head, CancellationToken>> {
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The right to read some sources. When it is dropped, the lanes that wait for them look again.
@@ -201,7 +170,7 @@ struct ReadClaim<'a> {
 
 impl Drop for ReadClaim<'_> {
     fn drop(&mut self) {
-        let mut under_way = self.gatherer.under_way();
+        let mut under_way = lock(&self.gatherer.under_way);
         for (head, _) in &self.places {
             under_way.remove(head);
         }

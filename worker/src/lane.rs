@@ -1,26 +1,27 @@
 //! A lane: it does one task after the other, each from its lease to its result.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use chomp_proto::v1;
 use chomp_store::{PartName, Placed, StoreError};
 use chomp_table::Head;
 use chomp_table::format::describe;
 use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::RangeCache;
-use crate::client::{Client, LeaseId, LeasedTask, ResultVerdict, TaskAnswer, TaskResult, TaskWork};
+use crate::client::{Client, LeasedTask, TaskAnswer, TaskResult, TaskWork, evaluated};
 use crate::error::ClientError;
-use crate::gather::{Gathered, Gatherer};
+use crate::gather::Gatherer;
+use crate::lock;
 use crate::merge::Merge;
 use crate::pool::Pool;
 use crate::store::{Store, Stores};
-use crate::trouble::Trouble;
+use crate::trouble::{Seldom, Trouble};
 use crate::{End, WorkerError};
 
 /// The heartbeats that a worker sends within the time of a lease.
@@ -30,28 +31,22 @@ const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 
 /// The pause after a task that failed, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
-/// The least time between two log lines about failed tasks.
-const TELL_EVERY: Duration = Duration::from_mins(1);
 
 /// A lane, with what all lanes of a worker share.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Lane {
     pub(crate) client: Client,
     pub(crate) pool: Arc<Pool>,
     pub(crate) cache: Arc<RangeCache>,
     pub(crate) gatherer: Arc<Gatherer>,
     pub(crate) stores: Arc<Stores>,
-    pub(crate) leases: Arc<Leases>,
+    /// The leases that the worker holds.
+    pub(crate) leases: Arc<Mutex<BTreeSet<u64>>>,
+    /// That a task failed.
+    pub(crate) tells: Arc<Seldom>,
     pub(crate) shard: ShardSize,
     pub(crate) drain: CancellationToken,
     pub(crate) stop: CancellationToken,
-}
-
-/// The leases that the worker holds, and when it told last that a task failed.
-#[derive(Debug, Default)]
-pub(crate) struct Leases {
-    held: Mutex<BTreeSet<LeaseId>>,
-    told: Mutex<Option<Instant>>,
 }
 
 impl Lane {
@@ -93,25 +88,21 @@ impl Lane {
     /// the task failed.
     async fn run_task(&self, task: LeasedTask) -> Result<Option<TaskAnswer>, WorkerError> {
         let (lease, journal) = (task.lease, task.journal);
-        self.leases.held().insert(lease);
+        lock(&self.leases).insert(lease);
         let done = self.perform(task).await;
-        self.leases.held().remove(&lease);
+        lock(&self.leases).remove(&lease);
         let trouble = match done {
-            Ok((verdict, next)) => {
-                if let ResultVerdict::Rejected(reason) = verdict {
-                    tracing::warn!("the coordinator has no use for a result: {reason}");
-                }
-                return Ok(Some(next));
-            }
+            Ok(next) => return Ok(Some(next)),
             Err(trouble) => trouble,
         };
         let failure = match trouble {
             Trouble::Stopped => String::new(),
             Trouble::Lost(lost) => {
                 for lost in &lost {
-                    tracing::warn!("the record of range {} is lost: {}", lost.head, lost.reason);
+                    let (head, reason) = (Head(lost.head), &lost.reason);
+                    tracing::warn!("the record of range {head} is lost: {reason}");
                 }
-                self.client.report(&lost).await?;
+                self.client.report(lost).await?;
                 String::new()
             }
             // The range was withdrawn after the coordinator leased the task, so it has withdrawn the task too.
@@ -131,13 +122,13 @@ impl Lane {
         if failure.is_empty() {
             return Ok(Some(TaskAnswer::Wait));
         }
-        if self.leases.may_tell() {
+        if self.tells.may_tell() {
             tracing::warn!("a task failed: {failure}");
         }
         Ok(None)
     }
 
-    async fn give_back(&self, lease: LeaseId, failure: &str) -> Result<(), ClientError> {
+    async fn give_back(&self, lease: u64, failure: &str) -> Result<(), ClientError> {
         match self.client.give_back(lease, failure).await {
             // The lease had ended already.
             Err(ClientError::Unfit { reason, .. }) => {
@@ -149,33 +140,24 @@ impl Lane {
     }
 
     /// Does a task and submits its result, with the request for the next task.
-    async fn perform(&self, task: LeasedTask) -> Result<(ResultVerdict, TaskAnswer), Trouble> {
+    async fn perform(&self, task: LeasedTask) -> Result<TaskAnswer, Trouble> {
         let store = self.unless_stopped(self.stores.at(task.journal)).await?;
-        let outcome = match task.work {
+        let lease = task.lease;
+        let result = match task.work {
             TaskWork::Evaluate { layer, heads } => {
-                let name = PartName {
-                    layer,
-                    lease: task.lease.0,
-                };
                 let (part, placed) = self.evaluate(&store, heads).await?;
-                store.put_part(&name.key(), part).await?;
-                TaskResult::Evaluated(placed)
+                let key = PartName { layer, lease }.key();
+                store.storage.create(&key, part).await?;
+                evaluated(&placed)
             }
-            TaskWork::Merge {
-                shard,
-                head,
-                skip,
-                written,
-            } => {
+            TaskWork::Merge { start, written } => {
                 let merge = Merge {
+                    lane: self,
                     job: &self.client.job(),
                     store: &store,
-                    gatherer: &self.gatherer,
-                    pool: &self.pool,
-                    size: self.shard,
-                    stop: &self.stop,
                 };
-                TaskResult::Merged(merge.run((shard, head, skip), written).await?)
+                let json = merge.run(start, written).await?;
+                TaskResult::Merged(v1::Merged { json })
             }
         };
         if !self.drain.is_cancelled() {
@@ -183,11 +165,10 @@ impl Lane {
                 biased;
                 // The worker stops: it waits for the verdict below, and wants no further task.
                 () = self.stop.cancelled() => {}
-                handed_in = self.client.complete_and_lease(task.lease, &outcome) => return Ok(handed_in?),
+                next = self.client.complete(lease, &result, true) => return Ok(next?),
             }
         }
-        let verdict = self.client.complete(task.lease, &outcome).await?;
-        Ok((verdict, TaskAnswer::Wait))
+        Ok(self.client.complete(lease, &result, false).await?)
     }
 
     /// Evaluates ranges; returns their part, and where each is in it.
@@ -200,7 +181,7 @@ impl Lane {
         let needed = heads.iter().flat_map(|&head| sources(head, range_bits));
         let needed: BTreeSet<Head> = needed.collect();
         let gathered = self.gatherer.gather(store, needed);
-        let Gathered { sources, memory } = self.unless_stopped(gathered).await?;
+        let (sources, memory) = self.unless_stopped(gathered).await?;
         let evaluated = self.pool.evaluate(heads, sources, self.stop.clone());
         let evaluated = evaluated.await?;
         drop(memory);
@@ -229,8 +210,8 @@ impl Lane {
             let interval = self.client.job().lease / HEARTBEATS_PER_LEASE;
             tokio::time::sleep(interval.max(HEARTBEAT_MIN)).await;
             // Read after the sleep, since leases may end during it.
-            let leases: Vec<LeaseId> = self.leases.held().iter().copied().collect();
-            match self.client.renew(&leases, self.cache.stats()).await {
+            let leases = lock(&self.leases).iter().copied().collect();
+            match self.client.renew(leases, self.cache.stats()).await {
                 Ok(lost) if lost.is_empty() => {}
                 // A lease whose result is being written has ended too.
                 Ok(lost) => tracing::debug!(
@@ -240,21 +221,5 @@ impl Lane {
                 Err(error) => return error,
             }
         }
-    }
-}
-
-impl Leases {
-    fn held(&self) -> MutexGuard<'_, BTreeSet<LeaseId>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether a failed task may be logged now: one in [`TELL_EVERY`] at the most.
-    fn may_tell(&self) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let may = told.is_none_or(|at| at.elapsed() >= TELL_EVERY);
-        if may {
-            *told = Some(Instant::now());
-        }
-        may
     }
 }

@@ -3,9 +3,9 @@
 //! | module | does |
 //! |---|---|
 //! | [`transport`] | makes connections, or lets a simulation make them |
-//! | `job`, `error` | the coordinator's description of the job; why a worker ends |
+//! | `error` | why a worker ends |
 //! | `link` | keeps contact with the coordinator, over any number of connections |
-//! | [`client`] | speaks to the coordinator; the wire types end there |
+//! | [`client`] | speaks to the coordinator, and checks what it says |
 //! | `store` | opens the store, and follows the journal |
 //! | `proxy` | reaches the store through the coordinator |
 //! | `cache` | ranges in memory, within a bound |
@@ -34,7 +34,6 @@ mod cache;
 pub mod client;
 mod error;
 mod gather;
-mod job;
 mod lane;
 mod link;
 mod merge;
@@ -48,28 +47,29 @@ mod trouble;
 
 use std::num::NonZeroUsize;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chomp_access::Access;
 use chomp_kernel::{Evaluator, Isa};
+use chomp_proto::PROTOCOL;
+use chomp_proto::v1::JoinRequest;
 use chomp_store::{RecordPlace, StorageError};
 use chomp_table::shard::ShardSize;
-use chomp_table::{Digest, Head, RangeBits};
+use chomp_table::{Digest, Head, RangeBits, range};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use cache::RangeCache;
 use client::Client;
 use gather::Gatherer;
-use lane::{Lane, Leases};
-use link::{Hello, Link};
-use pool::{Pool, PoolStats};
+use lane::Lane;
+use link::Link;
+use pool::Pool;
 use store::Stores;
 use transport::{Connector, Remote};
 
 pub use error::ClientError;
-pub use job::JobDescription;
 pub use store::StoreChoice;
 
 /// The memory that a worker needs besides evaluators and ranges: code, buffers, messages, ranges that the cache has
@@ -264,16 +264,25 @@ pub async fn run_with(
         Some(seed) => seed,
         None => random()?,
     });
-    let hello = Hello {
+    let hello = JoinRequest {
+        protocol: PROTOCOL,
+        format: range::VERSION,
+        software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
+        threads: u32::try_from(config.threads.get()).unwrap_or(u32::MAX),
         worker: rng.u64(..),
         name: config.name.clone(),
-        threads: u32::try_from(config.threads.get()).unwrap_or(u32::MAX),
-        kernel: fingerprint(&config).await,
+        kernel: fingerprint(&config).await.0.to_vec(),
     };
     let link = Link::new(&config.access, connector, hello, config.patience, rng)?;
     let client = tokio::select! {
         biased;
-        () = stop.cancelled() => return Ok(Report::new(End::Stopped, true, PoolStats::default())),
+        () = stop.cancelled() => return Ok(Report {
+            end: End::Stopped,
+            settled: true,
+            ranges: 0,
+            evaluation: Duration::ZERO,
+            merges: 0,
+        }),
         client = Client::join(link) => client?,
     };
     let job = client.job();
@@ -311,13 +320,14 @@ pub async fn run_with(
         client,
         pool: Arc::clone(&pool),
         cache,
-        leases: Arc::new(Leases::default()),
+        leases: Arc::default(),
+        tells: Arc::default(),
         shard: config.shard,
         drain: config.drain,
         stop: stop.child_token(),
     };
     let (end, settled) = work(lane, LANES_PER_THREAD * config.threads.get()).await?;
-    Ok(Report::new(end, settled, pool.stats()))
+    Ok(pool.report(end, settled))
 }
 
 /// Runs the lanes and the heartbeat until one of them ends or is told to stop; the others then
@@ -368,18 +378,6 @@ async fn work(lane: Lane, count: usize) -> Result<(End, bool), WorkerError> {
     Ok((end.unwrap_or(Ok(End::Stopped))?, settled))
 }
 
-impl Report {
-    fn new(end: End, settled: bool, stats: PoolStats) -> Report {
-        Report {
-            end,
-            settled,
-            ranges: stats.ranges,
-            evaluation: stats.evaluation,
-            merges: stats.merges,
-        }
-    }
-}
-
 /// The fingerprint of the kernel with the instruction set in use.
 async fn fingerprint(config: &Config) -> Digest {
     let isa = config.isa;
@@ -396,4 +394,9 @@ fn random() -> Result<u64, WorkerError> {
     let bytes = ring::rand::generate::<[u8; 8]>(&ring::rand::SystemRandom::new());
     let bytes = bytes.map_err(|_| WorkerError::Rng)?;
     Ok(u64::from_le_bytes(bytes.expose()))
+}
+
+/// Locks a mutex, even after a panic: it is held for single operations on whole values, so that none is left half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,20 +8,22 @@
 mod failure;
 mod session;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use chomp_access::Access;
+use chomp_access::{Access, Token, certificate};
+use chomp_proto::v1::JoinRequest;
 use chomp_table::format::describe;
+use http::HeaderValue;
 use tokio::time::Instant;
 
 pub(crate) use failure::{CallFailure, within};
-pub(crate) use session::{Hello, Session};
+pub(crate) use session::{JobDescription, Session};
 
 use crate::error::ClientError;
-use crate::job::JobDescription;
+use crate::lock;
 use crate::transport::Connector;
-use session::Authorization;
+use crate::trouble::Seldom;
 
 /// The deadline of calls that move no data and wait for nothing, of connecting and of joining.
 pub(crate) const CONTROL: Duration = Duration::from_secs(20);
@@ -36,24 +38,25 @@ const BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// The longest wait between attempts.
 const BACKOFF_MAX: Duration = Duration::from_secs(8);
 
-/// How long a call waits for room before that is logged, and the least time between two such lines.
+/// How long a call waits for room before that is logged.
 const TELL_AFTER: Duration = Duration::from_secs(3);
-const TELL_EVERY: Duration = Duration::from_mins(1);
 
 /// A link to one coordinator, shared by all that a worker does.
 #[derive(Debug)]
 pub(crate) struct Link {
     url: String,
     connector: Arc<dyn Connector>,
-    authorization: Authorization,
-    hello: Hello,
+    /// The header with the token, for each request. It is not shown when printed for debugging.
+    authorization: Option<HeaderValue>,
+    /// How the worker introduces itself when it joins.
+    pub(crate) hello: JoinRequest,
     patience: Option<Duration>,
     rng: Mutex<fastrand::Rng>,
     /// Locked while a session is made, so that only one is.
     state: tokio::sync::Mutex<LinkState>,
     job: Mutex<Option<Arc<JobDescription>>>,
-    /// When it was told last that the coordinator has no room.
-    told: Mutex<Option<Instant>>,
+    /// That the coordinator has no room.
+    tells: Seldom,
 }
 
 #[derive(Debug, Default)]
@@ -69,15 +72,23 @@ impl Link {
     pub(crate) fn new(
         access: &Access,
         connector: Arc<dyn Connector>,
-        hello: Hello,
+        hello: JoinRequest,
         patience: Option<Duration>,
         rng: fastrand::Rng,
     ) -> Result<Link, ClientError> {
         let url = access.coordinator.clone();
-        let authorization = Authorization::new(access.token.as_ref());
+        let header = |token: &Token| HeaderValue::from_str(&format!("Bearer {}", token.secret()));
+        let Ok(mut authorization) = access.token.as_ref().map(header).transpose() else {
+            return Err(ClientError::access(
+                url,
+                "failed to parse metadata value".into(),
+            ));
+        };
+        if let Some(header) = &mut authorization {
+            header.set_sensitive(true);
+        }
         Ok(Link {
-            authorization: authorization
-                .map_err(|source| ClientError::access(url.clone(), source.into()))?,
+            authorization,
             url,
             connector,
             hello,
@@ -85,31 +96,26 @@ impl Link {
             rng: Mutex::new(rng),
             state: tokio::sync::Mutex::default(),
             job: Mutex::default(),
-            told: Mutex::default(),
+            tells: Seldom::default(),
         })
     }
 
-    pub(crate) fn hello(&self) -> &Hello {
-        &self.hello
-    }
-
-    /// The job, as the coordinator described it last. None before the first session.
-    pub(crate) fn job(&self) -> Option<Arc<JobDescription>> {
-        let job = self.job.lock().unwrap_or_else(PoisonError::into_inner);
-        job.clone()
+    /// The job, as the coordinator described it last. Not to be asked for before the first session.
+    pub(crate) fn job(&self) -> Arc<JobDescription> {
+        let job = lock(&self.job).clone();
+        job.expect("known from the first session on")
     }
 
     /// Joins, if that was not done yet.
     pub(crate) async fn join(&self) -> Result<(), ClientError> {
-        self.session(None, Instant::now()).await.map(|_| ())
+        self.session(None, Instant::now()).await.map(drop)
     }
 
     /// Joins again, to hear what the job is now.
     pub(crate) async fn join_again(&self) -> Result<(), ClientError> {
         let present = self.state.lock().await.sessions;
-        self.session(Some(present), Instant::now())
-            .await
-            .map(|_| ())
+        let later = self.session(Some(present), Instant::now());
+        later.await.map(drop)
     }
 
     /// Makes a call, again and again until it has an answer, in sessions as new as it takes.
@@ -133,7 +139,11 @@ impl Link {
             };
             tracing::debug!("a call failed: {failure:?}");
             match failure {
-                CallFailure::Busy(reason) => self.tell_busy(begin, &reason),
+                CallFailure::Busy(reason) => {
+                    if begin.elapsed() >= TELL_AFTER && self.tells.may_tell() {
+                        tracing::warn!("waiting for the coordinator at {}: {reason}", self.url);
+                    }
+                }
                 CallFailure::NotJoined => {
                     seen = Some(number);
                     if attempt == 0 {
@@ -156,16 +166,6 @@ impl Link {
             tokio::time::sleep(self.backoff(attempt)).await;
         }
         unreachable!("attempts do not end")
-    }
-
-    /// Tells that calls wait since the coordinator has no room: once that lasts, and once a minute.
-    fn tell_busy(&self, begin: Instant, reason: &str) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_quiet = told.is_none_or(|at| at.elapsed() >= TELL_EVERY);
-        if is_quiet && begin.elapsed() >= TELL_AFTER {
-            *told = Some(Instant::now());
-            tracing::warn!("waiting for the coordinator at {}: {reason}", self.url);
-        }
     }
 
     /// Makes a call in the present session, once.
@@ -197,9 +197,7 @@ impl Link {
         let made = self.make_session(&mut state, since).await;
         match &made {
             Ok(session) => {
-                let mut job = self.job.lock().unwrap_or_else(PoisonError::into_inner);
-                *job = Some(Arc::clone(&session.job));
-                drop(job);
+                *lock(&self.job) = Some(Arc::clone(&session.job));
                 state.session = Some(Arc::clone(session));
             }
             Err(error) => state.given_up = Some(error.clone()),
@@ -212,63 +210,59 @@ impl Link {
         state: &mut LinkState,
         mut since: Instant,
     ) -> Result<Arc<Session>, ClientError> {
-        let before = state
-            .session
-            .as_ref()
-            .map(|session| Arc::clone(&session.job));
+        let before = state.session.as_ref().map(|session| session.job.range_bits);
         let patience = self.patience(before.is_some());
         for attempt in 0.. {
             state.sessions += 1;
-            let made = Session::join(
-                state.sessions,
-                &*self.connector,
-                &self.authorization,
-                &self.hello,
-            );
+            let (authorization, hello) = (self.authorization.clone(), self.hello.clone());
+            let made = Session::join(state.sessions, &*self.connector, authorization, hello);
             let failure = match made.await {
                 Ok(session) => {
-                    self.check_same(before.as_deref(), &session.job)?;
+                    let now = session.job.range_bits;
+                    if let Some(before) = before.filter(|&before| before != now) {
+                        let url = self.url.clone();
+                        let what = format!(
+                            "now has a job with {now} range bits instead of {before}: start the worker again"
+                        );
+                        return Err(ClientError::Other { url, what });
+                    }
                     if before.is_some() {
                         tracing::info!("joined the job of the coordinator at {} again", self.url);
                     }
                     return Ok(Arc::new(session));
                 }
+                // Whoever cannot join is refused for good.
+                Err(CallFailure::Unfit(reason)) => CallFailure::Refused(reason),
                 Err(failure) => failure,
             };
-            match failure {
-                CallFailure::Busy(_) => since = Instant::now(),
-                // Later somebody else may have the port for a while.
-                _ if before.is_none() && failure.is_of_certificate() => {
-                    return Err(failure.into_joining_error(&self.url));
+            let may_pass = match &failure {
+                CallFailure::Busy(_) => {
+                    since = Instant::now();
+                    true
                 }
-                CallFailure::Outage(_) if since.elapsed() < patience => {}
-                CallFailure::Expired(_)
-                    if before.is_some() && since.elapsed() < patience.min(PATIENCE_CLOCK) => {}
-                _ => return Err(failure.into_joining_error(&self.url)),
+                // Later somebody else may have the port for a while.
+                CallFailure::Outage(source)
+                    if before.is_none() && certificate::refusal(&**source).is_some() =>
+                {
+                    false
+                }
+                CallFailure::Outage(_) => since.elapsed() < patience,
+                CallFailure::Expired(_) => {
+                    before.is_some() && since.elapsed() < patience.min(PATIENCE_CLOCK)
+                }
+                _ => false,
+            };
+            let error = failure.into_error(&self.url);
+            if !may_pass {
+                return Err(error);
             }
             if attempt == 0 {
-                let error = failure.into_joining_error(&self.url);
                 tracing::warn!("{}; trying again", describe(&error));
             }
             let left = patience.saturating_sub(since.elapsed());
             tokio::time::sleep(self.backoff(attempt).min(left)).await;
         }
         unreachable!("attempts do not end")
-    }
-
-    fn check_same(
-        &self,
-        before: Option<&JobDescription>,
-        now: &JobDescription,
-    ) -> Result<(), ClientError> {
-        match before {
-            Some(before) if before.range_bits != now.range_bits => Err(ClientError::OtherJob {
-                url: self.url.clone(),
-                before: before.range_bits,
-                now: now.range_bits,
-            }),
-            _ => Ok(()),
-        }
     }
 
     fn patience(&self, contacted: bool) -> Duration {
@@ -284,7 +278,6 @@ impl Link {
         let longest = BACKOFF_MIN
             .saturating_mul(1 << attempt.min(16))
             .min(BACKOFF_MAX);
-        let mut rng = self.rng.lock().unwrap_or_else(PoisonError::into_inner);
-        longest.mul_f64(0.5 + rng.f64() / 2.0)
+        longest.mul_f64(0.5 + lock(&self.rng).f64() / 2.0)
     }
 }

@@ -7,18 +7,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chomp_kernel::Source;
-use chomp_store::merge::{MergeError, Merger};
+use chomp_store::merge::{Cut, MergeError, Merger};
 use chomp_store::{Merged, RecordPlace, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::folder_name;
-use chomp_table::shard::ShardSize;
 use chomp_table::{Head, RangeBits};
-use tokio_util::sync::CancellationToken;
 
-use crate::client::{LostRecord, WrittenShard};
-use crate::gather::{Gatherer, MEMORY_PER_LENGTH};
-use crate::job::JobDescription;
-use crate::pool::Pool;
+use crate::client::lost_record;
+use crate::gather::MEMORY_PER_LENGTH;
+use crate::lane::Lane;
+use crate::link::JobDescription;
 use crate::pool::decode;
 use crate::store::Store;
 use crate::trouble::Trouble;
@@ -28,15 +26,11 @@ const BATCH_BYTES: u64 = 1 << 20;
 /// The most records that are merged at a time.
 const BATCH_MAX: usize = 256;
 
-/// Merges ranges into shards.
-#[derive(Debug)]
+/// Merges ranges into shards, for a lane.
 pub(crate) struct Merge<'a> {
+    pub(crate) lane: &'a Lane,
     pub(crate) job: &'a JobDescription,
     pub(crate) store: &'a Store,
-    pub(crate) gatherer: &'a Gatherer,
-    pub(crate) pool: &'a Pool,
-    pub(crate) size: ShardSize,
-    pub(crate) stop: &'a CancellationToken,
 }
 
 /// Ranges with what the journal says of them.
@@ -57,53 +51,58 @@ impl Merge<'_> {
     pub(crate) async fn run(
         &self,
         start: (u32, Head, u64),
-        written: Option<Box<WrittenShard>>,
+        written: Option<Box<Merged>>,
     ) -> Result<Vec<u8>, Trouble> {
         let (own, bytes) = self.merge(start).await?;
-        let Some(WrittenShard { said }) = written.map(|written| *written) else {
+        let Some(said) = written else {
             self.put(&own, bytes).await?;
             return Ok(own.to_json());
         };
         drop(bytes);
         self.read_file(&said, own.clone()).await?;
-        let merged = Merged {
-            shard: said.shard,
-            ..own
-        };
-        Ok(merged.to_json())
+        let shard = said.shard;
+        Ok(Merged { shard, ..own }.to_json())
     }
 
     /// Compares the file of a shard with what is said of it, and with what this worker has merged.
     async fn read_file(&self, said: &Merged, own: Merged) -> Result<(), Trouble> {
-        let bytes = said.file().map_or(0, |file| file.bytes);
-        let _room = self.gatherer.memory.take(bytes).await;
-        let read = match said.file() {
-            Some(file) => self.store.file(self.job.bits, &file).await?,
+        let file = said.file();
+        let bytes = file.as_ref().map_or(0, |file| file.bytes);
+        let _room = self.lane.gatherer.memory.take(bytes).await;
+        let read = match file {
+            Some(file) => {
+                let read = published::read(&*self.store.storage, self.job.bits, &file).await?;
+                read.ok_or_else(|| Trouble::Failed(format!("{} cannot be read", file.name)))?
+            }
             None => Bytes::new(),
         };
         let said = said.shard.clone();
         let compare = move |_: &mut _| own.compare(said.as_ref(), &read);
-        let compared = self.pool.run(false, compare).await?;
+        let compared = self.lane.pool.run(false, compare).await?;
         compared.map_err(|error| Trouble::failed(&error))
     }
 
     /// Merges the words of a shard; returns what is to be said of it, and its bytes.
     async fn merge(&self, start: (u32, Head, u64)) -> Result<(Merged, Option<Vec<u8>>), Trouble> {
         let (bits, range_bits) = (self.job.bits, self.job.range_bits);
-        let words = self.size.shard_words as u64;
-        let cut = self.store.cut(bits, words, start).await?;
-        let _room = self.gatherer.memory.take(memory(self.size)).await;
+        let size = self.lane.shard;
+        let cut = {
+            let journal = self.store.journal.read().await;
+            Cut::new(journal.ledger(), bits, size.shard_words as u64, start)?
+        };
+        // The shard, twice when it is finished, and two batches.
+        let memory = 4 * size.shard_words as u64 + 2 * MEMORY_PER_LENGTH * BATCH_BYTES;
+        let _room = self.lane.gatherer.memory.take(memory).await;
 
-        let mut filling = Merger::new(bits, range_bits, self.size, cut);
+        let pool = &self.lane.pool;
+        let mut filling = Merger::new(bits, range_bits, size, cut);
         let mut batch = self.read(cut.head).await?;
         while !batch.is_empty() {
-            if self.stop.is_cancelled() {
+            if self.lane.stop.is_cancelled() {
                 return Err(Trouble::Stopped);
             }
             let next = batch.last().map_or(cut.head, |(head, ..)| Head(head.0 + 1));
-            let merge = self
-                .pool
-                .run(false, move |_| push(filling, &batch, range_bits));
+            let merge = pool.run(false, move |_| push(filling, &batch, range_bits));
             let (done, read) = tokio::join!(merge, self.read(next));
             filling = done??;
             if filling.next().is_none() {
@@ -111,7 +110,7 @@ impl Merge<'_> {
             }
             batch = read?;
         }
-        let finished = self.pool.run(false, |_| filling.finish()).await?;
+        let finished = pool.run(false, |_| filling.finish()).await?;
         Ok(finished?)
     }
 
@@ -121,9 +120,10 @@ impl Merge<'_> {
             let folder = folder_name(self.job.bits);
             let key = published::key(&folder, &file.name);
             let key = key.map_err(|error| Trouble::failed(&error))?;
-            self.store.put_shard(&folder, &key, bytes.into()).await?;
+            // It replaces another shard of that name, as long as the table is not published.
+            published::put(&*self.store.storage, &folder, &key, bytes.into()).await?;
         }
-        self.pool.note_merge();
+        self.lane.pool.note_merge();
         Ok(())
     }
 
@@ -140,45 +140,25 @@ impl Merge<'_> {
         let fit = fit.count();
         places.truncate(fit);
         let mut batch = NotedRanges::with_capacity(places.len());
-        places.retain(|&(head, place)| match self.gatherer.cached(head, &place) {
+        places.retain(|&(head, place)| match self.lane.cache.get(head, &place) {
             Some(range) => {
                 batch.push((head, place, MergeInput::Cached(range)));
                 false
             }
             None => true,
         });
-        let reads = self.store.records(&places).await?;
-        let mut lost = Vec::new();
-        for ((head, place), read) in places.into_iter().zip(reads) {
-            match read {
-                Ok(record) => batch.push((head, place, MergeInput::Read(record))),
-                Err(gone) => lost.push(gone),
-            }
-        }
+        let records = self.store.records(&places).await?;
+        let read = places.into_iter().zip(records);
+        batch.extend(read.map(|((head, place), record)| (head, place, MergeInput::Read(record))));
         batch.sort_unstable_by_key(|(head, ..)| *head);
-        if lost.is_empty() {
-            Ok(batch)
-        } else {
-            Err(Trouble::Lost(lost))
-        }
+        Ok(batch)
     }
-}
-
-/// The memory of a merge: the shard, twice when it is finished, and two batches.
-fn memory(size: ShardSize) -> u64 {
-    4 * size.shard_words as u64 + 2 * MEMORY_PER_LENGTH * BATCH_BYTES
 }
 
 /// Merges some ranges.
 fn push(mut merger: Merger, batch: &NotedRanges, range_bits: RangeBits) -> Result<Merger, Trouble> {
     for (head, place, ready) in batch {
-        let lost = |reason| {
-            Trouble::Lost(vec![LostRecord {
-                head: *head,
-                digest: place.digest,
-                reason,
-            }])
-        };
+        let lost = |reason| Trouble::Lost(vec![lost_record(*head, place.digest, reason)]);
         if merger.next() != Some(*head) {
             break;
         }

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use chomp_kernel::{Evaluator, Isa, MissingSource, Source, Sources};
+use chomp_kernel::{Evaluator, Isa, Source, Sources};
 use chomp_store::Placed;
 use chomp_store::part::PartBuilder;
 use chomp_table::format::{FormatError, ensure};
@@ -18,10 +18,10 @@ use nix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::Evaluation;
+use crate::trouble::Trouble;
+use crate::{End, Evaluation, Report, lock};
 
 /// Where ranges are evaluated. Its threads end when it is dropped.
-#[derive(Debug)]
 pub(crate) struct Pool {
     executor: Executor,
     range_bits: RangeBits,
@@ -29,7 +29,6 @@ pub(crate) struct Pool {
     counters: Counters,
 }
 
-#[derive(Debug)]
 enum Executor {
     Threads(Arc<PoolQueue>),
     Inline(Box<Mutex<Evaluator>>),
@@ -46,34 +45,11 @@ pub(crate) struct Evaluated {
     pub(crate) ranges: Vec<Arc<Source>>,
 }
 
-/// Why a task could not be evaluated.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PoolError {
-    /// A source was not given.
-    #[error(transparent)]
-    Missing(#[from] MissingSource),
-    /// The work panicked. The panic was printed where it happened.
-    #[error("the evaluation panicked: this is a bug, please report it with the lines above")]
-    Panicked,
-    /// The worker was told to stop before the evaluation began.
-    #[error("the worker stops")]
-    Stopped,
-}
-
 #[derive(Debug, Default)]
 struct Counters {
     ranges: AtomicU64,
     evaluation_ns: AtomicU64,
     merges: AtomicU64,
-}
-
-/// The work of a pool so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PoolStats {
-    pub(crate) ranges: u64,
-    /// The CPU time that evaluating them took.
-    pub(crate) evaluation: Duration,
-    pub(crate) merges: u64,
 }
 
 impl Pool {
@@ -89,53 +65,30 @@ impl Pool {
         isa: Isa,
     ) -> std::io::Result<Pool> {
         let new = move || Evaluator::new(range_bits, isa);
-        let executor = match evaluation {
-            Evaluation::Inline => Executor::Inline(Box::new(Mutex::new(new()))),
-            Evaluation::Threads => {
-                let queue = Arc::new(PoolQueue::default());
-                // Dropped on failure, which ends the threads that have started.
-                let executor = Executor::Threads(Arc::clone(&queue));
-                for i in 0..threads.get() {
-                    let queue = Arc::clone(&queue);
-                    let run = move || {
-                        let mut evaluator = new();
-                        while let Some(job) = queue.next() {
-                            job(&mut evaluator);
-                        }
-                    };
-                    let thread = std::thread::Builder::new().name(format!("evaluate-{i}"));
-                    if let Err(error) = thread.spawn(run) {
-                        executor.close();
-                        return Err(error);
-                    }
-                }
-                executor
-            }
-        };
-        Ok(Pool {
-            executor,
+        let pool = Pool {
+            executor: match evaluation {
+                Evaluation::Inline => Executor::Inline(Box::new(Mutex::new(new()))),
+                Evaluation::Threads => Executor::Threads(Arc::default()),
+            },
             range_bits,
             isa,
             counters: Counters::default(),
-        })
-    }
-
-    /// The ranges in `records`, on the next free thread, before any evaluation that waits for one.
-    pub(crate) async fn decode(
-        &self,
-        records: Vec<(Head, Bytes)>,
-    ) -> Result<Vec<Result<Arc<Source>, FormatError>>, PoolError> {
-        let range_bits = self.range_bits;
-        self.run(true, move |_| decode_all(&records, range_bits))
-            .await
-    }
-
-    /// The ranges in `records`, on this thread.
-    pub(crate) fn decode_here(
-        &self,
-        records: &[(Head, Bytes)],
-    ) -> Vec<Result<Arc<Source>, FormatError>> {
-        decode_all(records, self.range_bits)
+        };
+        if let Executor::Threads(queue) = &pool.executor {
+            for i in 0..threads.get() {
+                let queue = Arc::clone(queue);
+                let run = move || {
+                    let mut evaluator = new();
+                    while let Some(job) = queue.next() {
+                        job(&mut evaluator);
+                    }
+                };
+                let thread = std::thread::Builder::new().name(format!("evaluate-{i}"));
+                // If one does not start, those that have started end with the pool.
+                thread.spawn(run)?;
+            }
+        }
+        Ok(pool)
     }
 
     /// Evaluates a task on the next free thread, unless `stop` is cancelled by then.
@@ -144,13 +97,35 @@ impl Pool {
         heads: Vec<Head>,
         sources: impl Sources + Send + 'static,
         stop: CancellationToken,
-    ) -> Result<Evaluated, PoolError> {
+    ) -> Result<Evaluated, Trouble> {
         let pool = Arc::clone(self);
         self.run(false, move |evaluator| {
             if stop.is_cancelled() {
-                return Err(PoolError::Stopped);
+                return Err(Trouble::Stopped);
             }
-            pool.evaluate_here(&heads, &sources, evaluator)
+            let mut ranges = Vec::with_capacity(heads.len());
+            let mut part = PartBuilder::default();
+            for &head in &heads {
+                let before = thread_cpu_time();
+                let range = evaluator.evaluate(head, &sources);
+                let time = thread_cpu_time().saturating_sub(before).as_nanos();
+                let nanos = u64::try_from(time).unwrap_or(u64::MAX);
+                pool.counters
+                    .evaluation_ns
+                    .fetch_add(nanos, Ordering::Relaxed);
+                let range = range.map_err(|missing| Trouble::failed(&missing))?;
+                pool.counters.ranges.fetch_add(1, Ordering::Relaxed);
+
+                let (summary, record) = range::encode(&range, evaluator.range_bits());
+                part.push(summary, &record);
+                ranges.push(Arc::new(Source::new(&range)));
+            }
+            let (part, placed) = part.finish();
+            Ok(Evaluated {
+                part,
+                placed,
+                ranges,
+            })
         })
         .await?
     }
@@ -160,10 +135,12 @@ impl Pool {
         self.counters.merges.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The totals so far.
-    pub(crate) fn stats(&self) -> PoolStats {
+    /// The work of a worker that ended like this.
+    pub(crate) fn report(&self, end: End, settled: bool) -> Report {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        PoolStats {
+        Report {
+            end,
+            settled,
             ranges: count(&self.counters.ranges),
             evaluation: Duration::from_nanos(count(&self.counters.evaluation_ns)),
             merges: count(&self.counters.merges),
@@ -175,87 +152,41 @@ impl Pool {
         &self,
         first: bool,
         work: impl FnOnce(&mut Evaluator) -> T + Send + 'static,
-    ) -> Result<T, PoolError> {
-        match &self.executor {
-            Executor::Inline(evaluator) => {
-                let mut evaluator = evaluator.lock().unwrap_or_else(PoisonError::into_inner);
-                Ok(work(&mut evaluator))
+    ) -> Result<T, Trouble> {
+        let queue = match &self.executor {
+            Executor::Inline(evaluator) => return Ok(work(&mut lock(evaluator))),
+            Executor::Threads(queue) => queue,
+        };
+        let (done, outcome) = oneshot::channel();
+        let (range_bits, isa) = (self.range_bits, self.isa);
+        let job: PoolTask = Box::new(move |evaluator| {
+            let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| work(evaluator)));
+            if outcome.is_err() {
+                *evaluator = Evaluator::new(range_bits, isa);
             }
-            Executor::Threads(queue) => {
-                let (done, outcome) = oneshot::channel();
-                let (range_bits, isa) = (self.range_bits, self.isa);
-                queue.add(
-                    first,
-                    Box::new(move |evaluator| {
-                        let run = AssertUnwindSafe(|| work(evaluator));
-                        let outcome = std::panic::catch_unwind(run).map_err(|_| {
-                            *evaluator = Evaluator::new(range_bits, isa);
-                            PoolError::Panicked
-                        });
-                        // Nobody waits any more when the lane was dropped: it is not needed.
-                        let _ = done.send(outcome);
-                    }),
-                );
-                outcome.await.unwrap_or(Err(PoolError::Panicked))
-            }
-        }
-    }
-
-    fn evaluate_here(
-        &self,
-        heads: &[Head],
-        sources: &dyn Sources,
-        evaluator: &mut Evaluator,
-    ) -> Result<Evaluated, PoolError> {
-        let mut ranges = Vec::with_capacity(heads.len());
-        let mut part = PartBuilder::default();
-        for &head in heads {
-            let range = self.timed(|| evaluator.evaluate(head, sources))?;
-            self.counters.ranges.fetch_add(1, Ordering::Relaxed);
-
-            let (summary, record) = range::encode(&range, evaluator.range_bits());
-            part.push(summary, &record);
-            ranges.push(Arc::new(Source::new(&range)));
-        }
-        let (part, placed) = part.finish();
-        Ok(Evaluated {
-            part,
-            placed,
-            ranges,
-        })
-    }
-}
-
-impl Pool {
-    /// Does work of an evaluation here, and takes note of the CPU time.
-    fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
-        let before = thread_cpu_time();
-        let done = work();
-        let time = thread_cpu_time().saturating_sub(before);
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let all = &self.counters.evaluation_ns;
-        all.fetch_add(nanos, Ordering::Relaxed);
-        done
+            // Nobody waits any more when the lane was dropped: it is not needed.
+            let _ = done.send(outcome.ok());
+        });
+        queue.add(first, job);
+        // The panic was printed where it happened.
+        let panicked =
+            "the evaluation panicked: this is a bug, please report it with the lines above";
+        let outcome = outcome.await.ok().flatten();
+        outcome.ok_or_else(|| Trouble::Failed(panicked.to_owned()))
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.executor.close();
-    }
-}
-
-impl Executor {
-    fn close(&self) {
-        if let Executor::Threads(queue) = self {
-            queue.lock().closed = true;
+        if let Executor::Threads(queue) = &self.executor {
+            lock(&queue.jobs).closed = true;
             queue.ready.notify_all();
         }
     }
 }
 
 /// Jobs that wait for a thread. Each lane has one at the most.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct PoolQueue {
     jobs: Mutex<Jobs>,
     ready: Condvar,
@@ -270,15 +201,9 @@ struct Jobs {
     closed: bool,
 }
 
-impl std::fmt::Debug for Jobs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Jobs({} + {})", self.first.len(), self.later.len())
-    }
-}
-
 impl PoolQueue {
     fn add(&self, first: bool, job: PoolTask) {
-        let mut jobs = self.lock();
+        let mut jobs = lock(&self.jobs);
         if first {
             jobs.first.push_back(job);
         } else {
@@ -291,20 +216,17 @@ impl PoolQueue {
     /// The next job; nothing once the pool is gone.
     fn next(&self) -> Option<PoolTask> {
         let idle = |jobs: &mut Jobs| jobs.first.is_empty() && jobs.later.is_empty() && !jobs.closed;
-        let jobs = self.ready.wait_while(self.lock(), idle);
+        let jobs = self.ready.wait_while(lock(&self.jobs), idle);
         let mut jobs = jobs.unwrap_or_else(PoisonError::into_inner);
         if jobs.closed {
             return None;
         }
         jobs.first.pop_front().or_else(|| jobs.later.pop_front())
     }
-
-    fn lock(&self) -> MutexGuard<'_, Jobs> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-fn decode_all(
+/// Decodes each of some records.
+pub(crate) fn decode_all(
     records: &[(Head, Bytes)],
     range_bits: RangeBits,
 ) -> Vec<Result<Arc<Source>, FormatError>> {
@@ -370,26 +292,28 @@ mod tests {
             let record = evaluated.part.slice(start..start + placed.length as usize);
             assert_eq!(decode(Head(0), &record, range_bits).unwrap(), *range);
             assert_eq!(placed.summary.digest, chomp_table::Digest::of(&record));
-            assert_eq!(pool.stats().ranges, 1);
+            assert_eq!(pool.report(End::Finished, true).ranges, 1);
             let missing = pool.evaluate(vec![Head(1)], none(), go.clone()).await;
-            assert!(matches!(missing, Err(PoolError::Missing(_))), "{missing:?}");
+            assert!(
+                matches!(&missing, Err(Trouble::Failed(why)) if why.contains("needed as a source")),
+                "{missing:?}"
+            );
             let late = pool.evaluate(vec![Head(0)], none(), stopped).await;
-            assert!(matches!(late, Err(PoolError::Stopped)), "{late:?}");
+            assert!(matches!(late, Err(Trouble::Stopped)), "{late:?}");
 
             let records = vec![(Head(0), record.clone()), (Head(0), record.slice(1..))];
-            for decoded in [
-                pool.decode_here(&records),
-                pool.decode(records).await.unwrap(),
-            ] {
-                let [good, damaged] = &decoded[..] else {
-                    panic!("two records")
-                };
-                assert_eq!(good.as_ref().unwrap(), &range);
-                assert!(damaged.is_err());
-            }
+            let decode = pool.run(true, move |_| decode_all(&records, range_bits));
+            let [good, damaged] = &decode.await.unwrap()[..] else {
+                panic!("two records")
+            };
+            assert_eq!(good.as_ref().unwrap(), &range);
+            assert!(damaged.is_err());
             if evaluation == Evaluation::Threads {
                 let broken = pool.evaluate(vec![Head(1)], Broken, go.clone()).await;
-                assert!(matches!(broken, Err(PoolError::Panicked)), "{broken:?}");
+                assert!(
+                    matches!(&broken, Err(Trouble::Failed(why)) if why.contains("panicked")),
+                    "{broken:?}"
+                );
             }
             let again = pool.evaluate(vec![Head(0)], none(), go).await.unwrap();
             assert_eq!(again.part, evaluated.part);

@@ -5,10 +5,11 @@
 //! to create. If its store fails for good, it ends, and waits to be started again: for a worker that is an outage.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use chomp_proto::{EXPIRED_HEADER, OBJECTS_PATH, WORKER_HEADER};
 use chomp_store::objects::Operation;
 use chomp_store::{FaultKind, Key, Storage, StorageError, StorageProblem, part};
@@ -18,8 +19,8 @@ use http_body_util::{BodyExt, Full};
 use tonic::body::Body;
 
 use crate::client::Client;
-use crate::error::ClientError;
 use crate::link::{CallFailure, Session, within};
+use crate::transport::BoxError;
 
 /// How long bytes may take that do not come on at all.
 const PROGRESS: Duration = Duration::from_mins(1);
@@ -32,58 +33,47 @@ const REASON_BYTES_MAX: usize = 1 << 10;
 
 /// The store at the coordinator's end of the link.
 #[derive(Clone, Debug)]
-pub(crate) struct ProxyStorage {
-    client: Client,
-}
+pub(crate) struct ProxyStorage(pub(crate) Client);
 
-/// A reply to a request for an object, unless it is a failure.
-enum StoreReply {
-    Done(Bytes),
-    NotFound,
-    AlreadyExists,
-}
-
-/// The cause of a [`StorageError`] for which no call failed.
-#[derive(Debug, thiserror::Error)]
-enum ProxyError {
-    #[error("this is not done through the coordinator")]
-    NotHere,
-    #[error("the coordinator says so")]
-    Said,
-}
+/// The bytes of an object, or why there are none, unless a call failed.
+type StoreReply = Result<Bytes, StorageProblem>;
 
 impl ProxyStorage {
-    pub(crate) fn new(client: Client) -> ProxyStorage {
-        ProxyStorage { client }
+    /// Makes a request, again and again until it has an answer.
+    async fn ask<F>(
+        &self,
+        key: &Key,
+        action: Operation,
+        ask: impl Fn(Arc<Session>, http::request::Builder) -> F,
+    ) -> Result<Bytes, StorageError>
+    where
+        F: Future<Output = Result<StoreReply, CallFailure>>,
+    {
+        let Client { link } = &self.0;
+        let uri = format!("{OBJECTS_PATH}{key}");
+        let request = || {
+            Request::builder()
+                .uri(&*uri)
+                .header(WORKER_HEADER, self.0.worker())
+        };
+        let answer = link.call(|session| ask(session, request())).await;
+        let failed = |problem, cause: BoxError| StorageError::new(problem, action, key, cause);
+        answer
+            .map_err(|error| failed(StorageProblem::Failed, error.into()))?
+            .map_err(|problem| failed(problem, "the coordinator says so".into()))
     }
 
     async fn get(&self, key: &Key, range: Option<Range<u64>>) -> Result<Bytes, StorageError> {
-        let worker = self.client.link().hello().worker;
-        let answer = self
-            .client
-            .link()
-            .call(|session| {
-                let range = range.clone();
-                async move { get(&session, worker, key, range).await }
-            })
-            .await;
-        finish(key, Operation::Read, answer)
+        let ask = |session, request| get(session, request, range.clone());
+        self.ask(key, Operation::Read, ask).await
     }
 }
 
 #[async_trait]
 impl Storage for ProxyStorage {
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
-        let worker = self.client.link().hello().worker;
-        let answer = self
-            .client
-            .link()
-            .call(|session| {
-                let bytes = bytes.clone();
-                async move { put(&session, worker, key, bytes).await }
-            })
-            .await;
-        finish(key, Operation::Create, answer).map(drop)
+        let ask = |session, request| put(session, request, bytes.clone());
+        self.ask(key, Operation::Create, ask).await.map(drop)
     }
 
     async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
@@ -105,89 +95,55 @@ impl Storage for ProxyStorage {
     }
 
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
-        match keys.first() {
-            Some(key) => Err(not_here(key, Operation::Delete)),
-            None => Ok(()),
-        }
+        let mut refused = keys.iter().map(|key| Err(not_here(key, Operation::Delete)));
+        refused.next().unwrap_or(Ok(()))
     }
 }
 
 fn not_here(key: &Key, action: Operation) -> StorageError {
-    StorageError::new(FaultKind::Lasting, action, key, ProxyError::NotHere)
-}
-
-fn finish(
-    key: &Key,
-    action: Operation,
-    answer: Result<StoreReply, ClientError>,
-) -> Result<Bytes, StorageError> {
-    let said = |problem| StorageError::new(problem, action, key, ProxyError::Said);
-    Err(match answer {
-        Ok(StoreReply::Done(bytes)) => return Ok(bytes),
-        Ok(StoreReply::NotFound) => said(StorageProblem::NotFound),
-        Ok(StoreReply::AlreadyExists) => said(StorageProblem::AlreadyExists),
-        Err(error) => StorageError::new(FaultKind::Lasting, action, key, error),
-    })
-}
-
-fn request(method: Method, worker: u64, key: &Key) -> http::request::Builder {
-    Request::builder()
-        .method(method)
-        .uri(format!("{OBJECTS_PATH}{key}"))
-        .header(WORKER_HEADER, worker)
-}
-
-fn unbuilt(error: http::Error) -> CallFailure {
-    CallFailure::outage(error)
+    let why = "this is not done through the coordinator";
+    StorageError::new(FaultKind::Lasting, action, key, why)
 }
 
 async fn get(
-    session: &Session,
-    worker: u64,
-    key: &Key,
+    session: Arc<Session>,
+    mut request: http::request::Builder,
     range: Option<Range<u64>>,
 ) -> Result<StoreReply, CallFailure> {
-    let mut request = request(Method::GET, worker, key);
     if let Some(range) = &range {
         request = request.header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
     }
-    let request = request.body(Body::empty()).map_err(unbuilt)?;
+    let request = request.body(Body::empty()).map_err(CallFailure::outage)?;
     let response = within(PROGRESS, session.send(request)).await?;
-    match (response.status(), range) {
-        (StatusCode::OK, None) => whole(response, part::BYTES_MAX).await.map(StoreReply::Done),
-        (StatusCode::PARTIAL_CONTENT, Some(range)) => {
-            let bytes = whole(response, range.end - range.start).await?;
-            Ok(StoreReply::Done(bytes))
-        }
-        (StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => Ok(StoreReply::Done(Bytes::new())),
+    let most = match (response.status(), range) {
+        (StatusCode::OK, None) => part::BYTES_MAX,
+        (StatusCode::PARTIAL_CONTENT, Some(range)) => range.end - range.start,
         // It may send all if that is what was asked for.
-        (StatusCode::OK, Some(range)) if range.start == 0 => {
-            whole(response, range.end).await.map(StoreReply::Done)
-        }
-        (StatusCode::NOT_FOUND, _) => Ok(StoreReply::NotFound),
-        _ => Err(refusal(response).await),
-    }
+        (StatusCode::OK, Some(range)) if range.start == 0 => range.end,
+        (StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => return Ok(Ok(Bytes::new())),
+        (StatusCode::NOT_FOUND, _) => return Ok(Err(StorageProblem::NotFound)),
+        _ => return Err(refusal(response).await),
+    };
+    whole(response, most).await.map(Ok)
 }
 
 async fn put(
-    session: &Session,
-    worker: u64,
-    key: &Key,
+    session: Arc<Session>,
+    request: http::request::Builder,
     bytes: Bytes,
 ) -> Result<StoreReply, CallFailure> {
     let length = bytes.len();
-    let request = request(Method::PUT, worker, key)
+    let request = request
+        .method(Method::PUT)
         .header(CONTENT_LENGTH, length)
         .header(IF_NONE_MATCH, "*")
         .body(Body::new(Full::new(bytes)))
-        .map_err(unbuilt)?;
+        .map_err(CallFailure::outage)?;
     let sending = Duration::from_secs((length / PACE) as u64);
     let response = within(DURABLE + sending, session.send(request)).await?;
     match response.status() {
-        StatusCode::CREATED | StatusCode::OK | StatusCode::NO_CONTENT => {
-            Ok(StoreReply::Done(Bytes::new()))
-        }
-        StatusCode::PRECONDITION_FAILED => Ok(StoreReply::AlreadyExists),
+        StatusCode::CREATED | StatusCode::OK | StatusCode::NO_CONTENT => Ok(Ok(Bytes::new())),
+        StatusCode::PRECONDITION_FAILED => Ok(Err(StorageProblem::AlreadyExists)),
         _ => Err(refusal(response).await),
     }
 }
@@ -243,9 +199,7 @@ async fn whole(response: Response<Body>, most: u64) -> Result<Bytes, CallFailure
         return Err(too_much());
     }
     let mut body = response.into_body();
-    let mut first = Bytes::new();
-    let mut rest = BytesMut::new();
-    let mut total = 0_u64;
+    let (mut frames, mut total) = (Vec::new(), 0_u64);
     while let Some(frame) = within(PROGRESS, async { body.frame().await.transpose() }).await? {
         let Ok(data) = frame.into_data() else {
             continue;
@@ -254,22 +208,14 @@ async fn whole(response: Response<Body>, most: u64) -> Result<Bytes, CallFailure
         if total > most {
             return Err(too_much());
         }
-        if rest.is_empty() && first.is_empty() {
-            first = data;
-            continue;
-        }
-        if rest.is_empty() {
-            rest.extend_from_slice(&first);
-        }
-        rest.extend_from_slice(&data);
+        frames.push(data);
     }
     if length.is_some_and(|length| length != total) {
         return Err(CallFailure::outage("the connection was cut"));
     }
-    Ok(if rest.is_empty() {
-        first
-    } else {
-        rest.freeze()
+    Ok(match &frames[..] {
+        [all] => all.clone(),
+        parts => parts.concat().into(),
     })
 }
 

@@ -9,19 +9,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_store::location::Location;
-use chomp_store::merge::{Cut, MergeError};
 use chomp_store::part::read_records;
-use chomp_store::{
-    Follower, Key, RecordPlace, Storage, StorageError, StorageProblem, StoreError, published,
-};
+use chomp_store::{Follower, RecordPlace, Storage, StorageError, StorageProblem, StoreError};
 use chomp_table::format::describe;
 use chomp_table::range::max_record_len;
-use chomp_table::reader::ShardFileInfo;
 use chomp_table::{Head, RangeBits};
 use tokio::sync::{Mutex, RwLock};
 
-use crate::client::{Client, LostRecord};
-use crate::job::JobDescription;
+use crate::client::{Client, lost_record};
+use crate::link::JobDescription;
 use crate::proxy::ProxyStorage;
 use crate::trouble::Trouble;
 
@@ -58,13 +54,13 @@ pub(crate) struct Stores {
 #[derive(Debug)]
 pub(crate) struct Store {
     table: u64,
-    range_bits: RangeBits,
+    pub(crate) range_bits: RangeBits,
     pub(crate) storage: Arc<dyn Storage>,
     /// Whether all requests go through the coordinator.
     proxied: bool,
     /// The coordinator whose journal this is.
     epoch: AtomicU64,
-    journal: RwLock<Follower>,
+    pub(crate) journal: RwLock<Follower>,
 }
 
 impl Stores {
@@ -82,7 +78,7 @@ impl Stores {
         let store = match self.present(None).await {
             Err(Trouble::Failed(reason)) => {
                 tracing::warn!("{reason}; joining again");
-                self.client.link().join_again().await?;
+                self.client.link.join_again().await?;
                 self.present(None).await?
             }
             present => present?,
@@ -113,7 +109,7 @@ impl Stores {
         {
             // The coordinator knows a newer checkpoint.
             *open = None;
-            self.client.link().join_again().await?;
+            self.client.link.join_again().await?;
         }
         let job = self.client.job();
         if let Some(store) = &*open
@@ -157,43 +153,36 @@ impl Stores {
     async fn open(&self, job: &JobDescription) -> Result<Store, Trouble> {
         let useless = self.useless.lock().await.clone();
         let useless = useless.filter(|(epoch, _)| *epoch == job.epoch);
+        let open_at =
+            |location: &Location| location.open_shared().map_err(|error| describe(&error));
         let storage = match &self.choice {
-            Some(StoreChoice::Shared(storage)) => Some(Ok(Arc::clone(storage))),
-            Some(StoreChoice::Coordinator) => None,
-            _ if let Some((_, reason)) = useless => Some(Err(reason)),
-            Some(StoreChoice::Location(location)) => Some(open_at(location)),
-            None if job.store.is_empty() => None,
-            None => Some(match Location::parse(&job.store) {
-                Ok(location) => open_at(&location),
-                Err(error) => Err(describe(&error)),
-            }),
+            Some(StoreChoice::Shared(storage)) => Ok(Arc::clone(storage)),
+            Some(StoreChoice::Coordinator) => return self.open_proxy(job).await,
+            _ if let Some((_, reason)) = useless => Err(reason),
+            Some(StoreChoice::Location(location)) => open_at(location),
+            None if job.store.is_empty() => return self.open_proxy(job).await,
+            None => Location::parse(&job.store)
+                .map_err(|error| describe(&error))
+                .and_then(|location| open_at(&location)),
         };
-        let direct = match storage {
-            Some(Ok(storage)) => Some(Store::open(storage, job, false).await.map_err(said)),
-            Some(Err(reason)) => Some(Err(reason)),
-            None => None,
+        let reason = match storage {
+            Ok(storage) => match Store::open(storage, job, false).await {
+                Ok(store) => return Ok(store),
+                Err(Trouble::Failed(reason)) => reason,
+                Err(Trouble::Store(error)) => describe(&error),
+                Err(other) => format!("{other:?}"),
+            },
+            Err(reason) => reason,
         };
-        match direct {
-            Some(Ok(store)) => return Ok(store),
-            Some(Err(reason)) => tracing::warn!(
-                "records go through the coordinator, which takes longer: this worker cannot use the store: {reason}"
-            ),
-            None => {}
-        }
-        let proxy = Arc::new(ProxyStorage::new(self.client.clone()));
-        Store::open(proxy, job, true).await
+        tracing::warn!(
+            "records go through the coordinator, which takes longer: this worker cannot use the store: {reason}"
+        );
+        self.open_proxy(job).await
     }
-}
 
-fn open_at(location: &Location) -> Result<Arc<dyn Storage>, String> {
-    location.open_shared().map_err(|error| describe(&error))
-}
-
-fn said(trouble: Trouble) -> String {
-    match trouble {
-        Trouble::Failed(reason) => reason,
-        Trouble::Store(error) => describe(&error),
-        other => format!("{other:?}"),
+    async fn open_proxy(&self, job: &JobDescription) -> Result<Store, Trouble> {
+        let proxy = Arc::new(ProxyStorage(self.client.clone()));
+        Store::open(proxy, job, true).await
     }
 }
 
@@ -270,70 +259,38 @@ impl Store {
         heads.into_iter().map(place).collect()
     }
 
-    /// Where a shard begins, and whether it is the last.
-    pub(crate) async fn cut(
-        &self,
-        bits: u32,
-        shard_words: u64,
-        (shard, head, skip): (u32, Head, u64),
-    ) -> Result<Cut, MergeError> {
-        let journal = self.journal.read().await;
-        Cut::new(journal.ledger(), bits, shard_words, (shard, head, skip))
-    }
-
-    /// The records of ranges, in this order. Each has the digest that the journal names, or is reported as lost.
+    /// The records of ranges, in this order, each with the digest that the journal names. Fails with all that are lost, if
+    /// some are.
     pub(crate) async fn records(
         &self,
         places: &[(Head, RecordPlace)],
-    ) -> Result<Vec<Result<Bytes, LostRecord>>, Trouble> {
+    ) -> Result<Vec<Bytes>, Trouble> {
         let most = max_record_len(self.range_bits);
-        let fits = |place: &RecordPlace| u64::from(place.length) <= most;
-        let read: Vec<_> = places
-            .iter()
-            .copied()
-            .filter(|(_, place)| fits(place))
-            .collect();
-        let mut read = read_records(&*self.storage, &read).await.into_iter();
-        let record = |&(head, place): &(Head, RecordPlace)| {
-            let lost = |reason| LostRecord {
-                head,
-                digest: place.digest,
-                reason,
-            };
-            if !fits(&place) {
-                let length = place.length;
-                let reason = format!("it has {length} bytes, more than a range can have");
-                return Ok(Err(lost(reason)));
+        let (mut records, mut lost) = (Vec::with_capacity(places.len()), Vec::new());
+        for (head, place) in places {
+            if u64::from(place.length) > most {
+                let reason = format!("it has {} bytes, more than a range can have", place.length);
+                lost.push(lost_record(*head, place.digest, reason));
             }
-            match read.next().expect("all that fit were read") {
-                Ok(record) => Ok(Ok(record)),
-                Err(StoreError::Lost { what, .. }) => Ok(Err(lost(what))),
-                Err(error) => Err(error.into()),
+        }
+        if !lost.is_empty() {
+            return Err(Trouble::Lost(lost));
+        }
+        let reads = read_records(&*self.storage, places).await;
+        for ((head, place), read) in places.iter().zip(reads) {
+            match read {
+                Ok(record) => records.push(record),
+                Err(StoreError::Lost { what, .. }) => {
+                    lost.push(lost_record(*head, place.digest, what))
+                }
+                Err(error) => return Err(error.into()),
             }
-        };
-        places.iter().map(record).collect()
-    }
-
-    /// Creates a part.
-    pub(crate) async fn put_part(&self, key: &Key, bytes: Bytes) -> Result<(), Trouble> {
-        Ok(self.storage.create(key, bytes).await?)
-    }
-
-    /// Creates a shard of the table in `folder`. It replaces another shard of that name, as long as the table is not
-    /// published.
-    pub(crate) async fn put_shard(
-        &self,
-        folder: &str,
-        key: &Key,
-        bytes: Bytes,
-    ) -> Result<(), Trouble> {
-        Ok(published::put(&*self.storage, folder, key, bytes).await?)
-    }
-
-    /// The content of a file of the table of `bits` bits.
-    pub(crate) async fn file(&self, bits: u32, file: &ShardFileInfo) -> Result<Bytes, Trouble> {
-        let read = published::read(&*self.storage, bits, file).await?;
-        read.ok_or_else(|| Trouble::Failed(format!("{} cannot be read", file.name)))
+        }
+        if lost.is_empty() {
+            Ok(records)
+        } else {
+            Err(Trouble::Lost(lost))
+        }
     }
 }
 

@@ -1,13 +1,20 @@
 //! Why a task is not done here.
 
+use std::sync::Mutex;
+use std::time::Duration;
+
+use chomp_proto::v1::LostRecord;
 use chomp_store::merge::MergeError;
 use chomp_store::{FaultKind, StorageError, StoreError};
 use chomp_table::Head;
 use chomp_table::format::describe;
+use tokio::time::Instant;
 
-use crate::client::LostRecord;
 use crate::error::ClientError;
-use crate::pool::PoolError;
+use crate::lock;
+
+/// The least time between two log lines about the same.
+const TELL_EVERY: Duration = Duration::from_mins(1);
 
 /// Why a task is not done here; each variant has a reaction of its own.
 #[derive(Debug)]
@@ -75,11 +82,18 @@ impl From<MergeError> for Trouble {
     }
 }
 
-impl From<PoolError> for Trouble {
-    fn from(error: PoolError) -> Trouble {
-        match error {
-            PoolError::Stopped => Trouble::Stopped,
-            error => Trouble::failed(&error),
+/// Lets a thing be told once in [`TELL_EVERY`] at the most.
+#[derive(Debug, Default)]
+pub(crate) struct Seldom(Mutex<Option<Instant>>);
+
+impl Seldom {
+    /// Whether it may be told now; then it is taken to be told.
+    pub(crate) fn may_tell(&self) -> bool {
+        let mut told = lock(&self.0);
+        let may = told.is_none_or(|at| at.elapsed() >= TELL_EVERY);
+        if may {
+            *told = Some(Instant::now());
         }
+        may
     }
 }

@@ -56,9 +56,12 @@ fn what_is_drawn_on_stays_and_the_bound_is_kept() {
     for head in 100..400 {
         assert!(missing(&cache, &[0, 1, 2, 3]).is_empty(), "{head}");
         insert(&cache, head, 500 + u32::try_from(head).unwrap());
-        assert!(cache.stats().bytes <= bytes_max);
+        assert!(cache.stats().cache_bytes <= bytes_max);
     }
-    assert!(cache.stats().bytes > bytes_max / 2, "the room is used");
+    assert!(
+        cache.stats().cache_bytes > bytes_max / 2,
+        "the room is used"
+    );
     let mut sources = TaskSources::default();
     cache.collect(vec![place(3, digest(3))], &mut sources);
     assert_eq!(sources.find(Head(3)), Some(&*range(3, 1000)));
@@ -84,9 +87,9 @@ fn a_range_with_another_digest_is_another_range() {
     );
     cache.missed(3);
     let stats = cache.stats();
-    assert_eq!((stats.hits, stats.misses), (1, 3));
+    assert_eq!((stats.cache_hits, stats.cache_misses), (1, 3));
     let bytes = range(5, 20).memory();
-    assert!((bytes..bytes * 2).contains(&stats.bytes), "{stats:?}");
+    assert!((bytes..bytes * 2).contains(&stats.cache_bytes), "{stats:?}");
 }
 
 #[test]

@@ -5,14 +5,13 @@ use chomp_store::Merged;
 use chomp_store::part::{self, Placed};
 use chomp_table::Head;
 
-use super::LeaseId;
-use crate::job::JobDescription;
-use crate::link::CallFailure;
+use super::TaskResult;
+use crate::link::{CallFailure, JobDescription};
 
 /// A leased task.
 #[derive(Clone, Debug)]
 pub(crate) struct LeasedTask {
-    pub(crate) lease: LeaseId,
+    pub(crate) lease: u64,
     /// All segments of the journal below this number have to be known.
     pub(crate) journal: u64,
     pub(crate) work: TaskWork,
@@ -23,146 +22,90 @@ pub(crate) struct LeasedTask {
 pub(crate) enum TaskWork {
     /// Ranges of one layer are to be evaluated, heads ascending.
     Evaluate { layer: u32, heads: Vec<Head> },
-    /// A shard is to be written, which begins after `skip` stored words of the range `head`. Or it is to be read, if it
-    /// was written.
+    /// A shard is to be written. Or it is to be read, if another participant has written it, with this result.
     Merge {
-        shard: u32,
-        head: Head,
-        skip: u64,
-        written: Option<Box<WrittenShard>>,
+        /// Its number, its first range, and the number of stored words of that range that it skips.
+        start: (u32, Head, u64),
+        written: Option<Box<Merged>>,
     },
-}
-
-/// A shard that another participant has written.
-#[derive(Clone, Debug)]
-pub(crate) struct WrittenShard {
-    /// The writer's result.
-    pub(crate) said: Merged,
 }
 
 impl LeasedTask {
     /// The task in a message about `job`.
     pub(super) fn read(message: v1::Task, job: &JobDescription) -> Result<LeasedTask, CallFailure> {
+        let is_of_job = |head: Head| head.0 < job.range_bits.heads(job.bits);
         let work = match message.work {
-            Some(task::Work::Evaluate(v1::Evaluate { layer, heads })) => TaskWork::Evaluate {
-                layer,
-                heads: of_layer(layer, heads, job)?,
-            },
-            Some(task::Work::Merge(v1::Merge {
-                shard,
-                head,
-                skip,
-                written,
-            })) => {
-                let head = Head(head);
-                if !is_of(head, job) {
+            Some(task::Work::Evaluate(v1::Evaluate { layer, heads })) => {
+                let heads: Vec<Head> = heads.into_iter().map(Head).collect();
+                let fits = |&head: &Head| head.layer() == layer && is_of_job(head);
+                let sound = (1..=part::RANGES_MAX).contains(&heads.len())
+                    && heads.is_sorted_by(|one, next| one < next)
+                    && heads.iter().all(fits);
+                if !sound {
+                    return Err(wrong("ranges to evaluate that are not those of a layer"));
+                }
+                TaskWork::Evaluate { layer, heads }
+            }
+            Some(task::Work::Merge(merge)) => {
+                let start = (merge.shard, Head(merge.head), merge.skip);
+                if !is_of_job(start.1) {
                     return Err(wrong("a shard that begins beyond the table"));
                 }
-                let written = written.map(|written| WrittenShard::read(&written, shard, job));
-                TaskWork::Merge {
-                    shard,
-                    head,
-                    skip,
-                    written: written.transpose()?.map(Box::new),
-                }
+                let said = |written: v1::Written| match Merged::parse(&written.json, job.bits) {
+                    Ok(said) if said.number == merge.shard => Ok(Box::new(said)),
+                    Ok(_) => Err(wrong("a shard to read, and speaks of another one")),
+                    Err(error) => Err(wrong(&format!("a shard to read, and says: {error}"))),
+                };
+                let written = merge.written.map(said).transpose()?;
+                TaskWork::Merge { start, written }
             }
             None => return Err(wrong("a task without content")),
         };
         Ok(LeasedTask {
-            lease: LeaseId(message.lease),
+            lease: message.lease,
             journal: message.journal,
             work,
         })
     }
 }
 
-impl WrittenShard {
-    fn read(
-        message: &v1::Written,
-        shard: u32,
-        job: &JobDescription,
-    ) -> Result<WrittenShard, CallFailure> {
-        let said = Merged::parse(&message.json, job.bits);
-        let said = said.map_err(|error| wrong(&format!("a shard to read, and says: {error}")))?;
-        if said.number != shard {
-            return Err(wrong("a shard to read, and speaks of another one"));
-        }
-        Ok(WrittenShard { said })
-    }
-}
-
-fn is_of(head: Head, job: &JobDescription) -> bool {
-    head.0 < job.range_bits.heads(job.bits)
-}
-
 fn wrong(what: &str) -> CallFailure {
     CallFailure::Protocol(format!("it leases {what}"))
 }
 
-/// Ranges of one layer, as they are sent.
-fn of_layer(layer: u32, heads: Vec<u64>, job: &JobDescription) -> Result<Vec<Head>, CallFailure> {
-    let heads: Vec<Head> = heads.into_iter().map(Head).collect();
-    let fits = |head: &Head| head.layer() == layer && is_of(*head, job);
-    let sound = (1..=part::RANGES_MAX).contains(&heads.len())
-        && heads.is_sorted_by(|one, next| one < next)
-        && heads.iter().all(fits);
-    if !sound {
-        return Err(wrong("ranges to evaluate that are not those of a layer"));
-    }
-    Ok(heads)
-}
-
-/// A range as it is sent.
-pub(super) fn summary(placed: &Placed) -> v1::Summary {
-    v1::Summary {
+/// The result of an evaluation, whose part is in the store with these ranges.
+pub(crate) fn evaluated(ranges: &[Placed]) -> TaskResult {
+    let summary = |placed: &Placed| v1::Summary {
         head: placed.summary.head.0,
         count: placed.summary.count,
         stored: placed.summary.stored,
         digest: placed.summary.digest.0.to_vec(),
         offset: placed.offset,
         length: placed.length,
-    }
+    };
+    let ranges = ranges.iter().map(summary).collect();
+    TaskResult::Evaluated(v1::Evaluated { ranges })
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::time::Duration;
 
     use chomp_table::RangeBits;
 
     use super::*;
 
-    fn job() -> JobDescription {
-        JobDescription {
-            bits: 32,
-            range_bits: RangeBits::new(12).unwrap(),
-            table: 1,
-            lease: Duration::from_secs(30),
-            store: String::new(),
-            checkpoint: None,
-            epoch: 0,
-        }
-    }
-
-    fn read(work: task::Work) -> Result<LeasedTask, CallFailure> {
-        let message = v1::Task {
-            lease: 1,
-            attempt: 1,
-            lease_ms: 30_000,
-            journal: 1,
-            work: Some(work),
-        };
-        LeasedTask::read(message, &job())
-    }
-
-    fn evaluate(layer: u32, heads: &[u64]) -> Result<LeasedTask, CallFailure> {
-        let heads = heads.to_vec();
-        read(task::Work::Evaluate(v1::Evaluate { layer, heads }))
-    }
-
     #[test]
     fn ranges_are_of_one_layer_ascend_and_fit_into_a_part() {
+        let job = JobDescription::of(32, RangeBits::new(12).unwrap(), 1);
+        let is_read = |layer, heads: &[u64]| {
+            let heads = heads.to_vec();
+            let message = v1::Task {
+                work: Some(task::Work::Evaluate(v1::Evaluate { layer, heads })),
+                ..v1::Task::default()
+            };
+            LeasedTask::read(message, &job).is_ok()
+        };
         let mut layers = BTreeMap::<u32, Vec<u64>>::new();
         for head in 0..1 << 20 {
             layers.entry(Head(head).layer()).or_default().push(head);
@@ -170,43 +113,20 @@ mod tests {
         let largest = layers.into_iter().max_by_key(|(_, heads)| heads.len());
         let (layer, heads) = largest.unwrap();
         assert!(heads.len() > part::RANGES_MAX, "{}", heads.len());
-        let most = &heads[..part::RANGES_MAX];
-        assert!(evaluate(layer, most).is_ok());
-        assert!(evaluate(layer, &heads[..=part::RANGES_MAX]).is_err());
+        assert!(is_read(layer, &heads[..part::RANGES_MAX]));
         let (first, second) = (heads[0], heads[1]);
         let other = (0..9).find(|&head| Head(head).layer() != layer);
         let beyond = (1 << 20..1 << 21).find(|&head| Head(head).layer() == layer);
         for wrong in [
-            &[][..],
+            &heads[..=part::RANGES_MAX],
+            &[],
             &[first, first],
             &[second, first],
             &[other.unwrap()],
             &[first, beyond.unwrap()],
         ] {
-            assert!(evaluate(layer, wrong).is_err(), "{wrong:?}");
+            assert!(!is_read(layer, wrong), "{wrong:?}");
         }
-        assert!(evaluate(layer + 1, &[first]).is_err());
-    }
-
-    #[test]
-    fn a_shard_to_read_is_the_one_that_is_spoken_of() {
-        let of_none = |number| Merged {
-            number,
-            shard: None,
-            leaf: chomp_table::fingerprint::Leaf::default(),
-            sums: Vec::new(),
-        };
-        let merge = |json: Vec<u8>| {
-            let written = v1::Written { json };
-            read(task::Work::Merge(v1::Merge {
-                shard: 3,
-                head: 0,
-                skip: 0,
-                written: Some(written),
-            }))
-        };
-        assert!(merge(of_none(3).to_json()).is_ok());
-        assert!(merge(of_none(4).to_json()).is_err());
-        assert!(merge(b"{}".to_vec()).is_err());
+        assert!(!is_read(layer + 1, &[first]));
     }
 }

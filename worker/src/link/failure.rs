@@ -31,48 +31,32 @@ pub(crate) enum CallFailure {
     Protocol(String),
 }
 
-/// A call took too long.
-#[derive(Debug, thiserror::Error)]
-#[error("no answer within {} seconds", .0.as_secs())]
-struct Overdue(Duration);
-
 impl CallFailure {
     pub(crate) fn outage(error: impl Into<BoxError>) -> CallFailure {
         CallFailure::Outage(Arc::from(error.into()))
     }
 
-    /// Whether the certificate of what is there is not accepted.
-    pub(crate) fn is_of_certificate(&self) -> bool {
-        matches!(self, CallFailure::Outage(source) if certificate::refusal(&**source).is_some())
-    }
-
     /// The error to end with.
     pub(crate) fn into_error(self, url: &str) -> ClientError {
         let url = url.to_owned();
-        match self {
-            CallFailure::Outage(source) => match certificate::refusal(&*source) {
-                Some(what) => ClientError::Certificate { url, what },
-                None => ClientError::Unreachable { url, source },
-            },
-            CallFailure::Stopped(reason) => ClientError::Stopped { url, reason },
+        let what = match self {
+            CallFailure::Outage(source) => {
+                return match certificate::refusal(&*source) {
+                    Some(what) => ClientError::Certificate { url, what },
+                    None => ClientError::Unreachable { url, source },
+                };
+            }
             CallFailure::Busy(reason)
             | CallFailure::Expired(reason)
-            | CallFailure::Refused(reason) => ClientError::Refused { url, reason },
-            CallFailure::Unfit(reason) => ClientError::Unfit { url, reason },
-            CallFailure::NotJoined => ClientError::Protocol {
-                url,
-                what: "it does not know a worker that joins".to_owned(),
-            },
-            CallFailure::Protocol(what) => ClientError::Protocol { url, what },
-        }
-    }
-
-    /// The error to end with when joining failed: there every refusal is for good.
-    pub(crate) fn into_joining_error(self, url: &str) -> ClientError {
-        match self {
-            CallFailure::Unfit(reason) => CallFailure::Refused(reason).into_error(url),
-            other => other.into_error(url),
-        }
+            | CallFailure::Refused(reason) => return ClientError::Refused { url, reason },
+            CallFailure::Unfit(reason) => return ClientError::Unfit { url, reason },
+            CallFailure::Stopped(reason) => format!("has stopped the job: {reason}"),
+            CallFailure::NotJoined => {
+                "does not keep to the protocol: it does not know a worker that joins".to_owned()
+            }
+            CallFailure::Protocol(what) => format!("does not keep to the protocol: {what}"),
+        };
+        ClientError::Other { url, what }
     }
 }
 
@@ -93,14 +77,7 @@ impl From<Status> for CallFailure {
                 CallFailure::Unfit(reason())
             }
             // Data that the coordinator cannot read ends its job, and a person looks after it.
-            Code::Ok
-            | Code::Cancelled
-            | Code::Unknown
-            | Code::DeadlineExceeded
-            | Code::Aborted
-            | Code::Internal
-            | Code::Unavailable
-            | Code::DataLoss => CallFailure::outage(status),
+            _ => CallFailure::outage(status),
         }
     }
 }
@@ -112,6 +89,11 @@ pub(crate) async fn within<T, E: Into<CallFailure>>(
 ) -> Result<T, CallFailure> {
     match tokio::time::timeout(deadline, call).await {
         Ok(outcome) => outcome.map_err(Into::into),
-        Err(_) => Err(CallFailure::outage(Overdue(deadline))),
+        Err(_) => {
+            let seconds = deadline.as_secs();
+            Err(CallFailure::outage(format!(
+                "no answer within {seconds} seconds"
+            )))
+        }
     }
 }

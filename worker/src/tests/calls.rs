@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tonic::body::Body;
 use tonic::{Request, Response, Status};
 
-use super::fake::{Act, BITS, Fake, Leased, SECRET, State, bytes_of, done, now};
+use super::fake::{Act, BITS, Fake, Leased, Lie, State, bytes_of, done, now};
 
 fn answer<T>(act: Act, reply: T) -> Result<Response<T>, Status> {
     match act {
@@ -33,7 +33,6 @@ impl Coordinator for Fake {
         request: Request<v1::JoinRequest>,
     ) -> Result<Response<v1::JoinReply>, Status> {
         let act = self.enter("join").await?;
-        self.check_token(&request);
         let mut state = self.state();
         let request = request.into_inner();
         state.known.insert(request.worker);
@@ -47,7 +46,9 @@ impl Coordinator for Fake {
             checkpoint: state.checkpoint(),
             epoch: state.journal.epoch(),
         };
-        (state.lies.join)(&mut reply);
+        if let Some(Lie::Job(lie)) = state.lie {
+            lie(&mut reply);
+        }
         answer(act, reply)
     }
 
@@ -55,8 +56,8 @@ impl Coordinator for Fake {
         &self,
         request: Request<v1::LeaseRequest>,
     ) -> Result<Response<v1::LeaseReply>, Status> {
-        let act = self
-            .enter_as("lease", request.get_ref().worker, &request)
+        let (act, _) = self
+            .enter_as("lease", request, |request| request.worker)
             .await?;
         let reply = self.next(&act).await;
         answer(act, reply)
@@ -66,10 +67,9 @@ impl Coordinator for Fake {
         &self,
         request: Request<v1::RenewRequest>,
     ) -> Result<Response<v1::RenewReply>, Status> {
-        let act = self
-            .enter_as("renew", request.get_ref().worker, &request)
+        let (act, request) = self
+            .enter_as("renew", request, |request| request.worker)
             .await?;
-        let request = request.into_inner();
         let mut state = self.state();
         let stands = |lease: &u64| state.leases.contains_key(lease);
         let lost = request.leases.iter().copied();
@@ -83,10 +83,9 @@ impl Coordinator for Fake {
         &self,
         request: Request<v1::ReturnRequest>,
     ) -> Result<Response<v1::ReturnReply>, Status> {
-        let act = self
-            .enter_as("return", request.get_ref().worker, &request)
+        let (act, request) = self
+            .enter_as("return", request, |request| request.worker)
             .await?;
-        let request = request.into_inner();
         let mut state = self.state();
         state.leases.remove(&request.lease);
         state.returned.push(request.failure);
@@ -98,10 +97,9 @@ impl Coordinator for Fake {
         &self,
         request: Request<v1::CompleteRequest>,
     ) -> Result<Response<v1::CompleteReply>, Status> {
-        let act = self
-            .enter_as("complete", request.get_ref().worker, &request)
+        let (act, request) = self
+            .enter_as("complete", request, |request| request.worker)
             .await?;
-        let request = request.into_inner();
         let verdict = Some(self.state().take(&request));
         self.changed.notify_waiters();
         let next = if request.next {
@@ -116,11 +114,11 @@ impl Coordinator for Fake {
         &self,
         request: Request<v1::ReportRequest>,
     ) -> Result<Response<v1::ReportReply>, Status> {
-        let act = self
-            .enter_as("report", request.get_ref().worker, &request)
+        let (act, request) = self
+            .enter_as("report", request, |request| request.worker)
             .await?;
         let mut state = self.state();
-        for lost in request.into_inner().records {
+        for lost in request.records {
             let head = Head(lost.head);
             let digest = state.journal.ledger().place(head).map(|place| place.digest);
             state.reported.push((head, lost.reason));
@@ -137,11 +135,11 @@ impl Coordinator for Fake {
         &self,
         request: Request<v1::LeaveRequest>,
     ) -> Result<Response<v1::LeaveReply>, Status> {
-        let act = self
-            .enter_as("leave", request.get_ref().worker, &request)
+        let (act, request) = self
+            .enter_as("leave", request, |request| request.worker)
             .await?;
         let mut state = self.state();
-        state.known.remove(&request.get_ref().worker);
+        state.known.remove(&request.worker);
         state.left = true;
         answer(act, v1::LeaveReply {})
     }
@@ -159,7 +157,9 @@ impl Fake {
                         return lease_reply::Answer::Finished(v1::Finished {});
                     }
                     if let Some(mut task) = state.task() {
-                        (state.lies.task)(&mut task);
+                        if let Some(Lie::Task(lie)) = state.lie {
+                            lie(&mut task);
+                        }
                         return lease_reply::Answer::Task(task);
                     }
                 }
@@ -252,9 +252,6 @@ impl Fake {
         let get = request.method() == Method::GET;
         let act = self.enter(if get { "get" } else { "put" }).await?;
         let (parts, body) = request.into_parts();
-        let token = parts.headers.get("authorization");
-        let right = token.is_some_and(|token| *token == *format!("Bearer {SECRET}"));
-        self.state().authorized &= right;
         let key = Key::new(parts.uri.path().strip_prefix(OBJECTS_PATH).unwrap()).unwrap();
         let header = |name: &str| parts.headers.get(name)?.to_str().ok();
         let (status, bytes) = if get {
@@ -269,7 +266,7 @@ impl Fake {
         if let Act::Lose(status) = act {
             return Err(status);
         }
-        let more = self.state().lies.more_bytes;
+        let more = self.state().more_bytes;
         let response = http::Response::builder()
             .status(status)
             .header("content-length", bytes.len() as u64 + more)

@@ -1,20 +1,20 @@
 //! How a worker ends: stopped, refused, or out of patience.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chomp_access::{Access, Token};
+use chomp_proto::v1::JoinRequest;
+use chomp_table::format::describe;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
 use super::fake::{Act, Fake, SECRET, State, config};
 use crate::error::ClientError;
-use crate::link::{Hello, Link};
-use crate::{Config, End, Report, WorkerError, run_with};
-
-async fn run(fake: &Fake, config: Config) -> Result<Report, WorkerError> {
-    run_with(config, Arc::new(fake.clone()), CancellationToken::new()).await
-}
+use crate::link::Link;
+use crate::{End, WorkerError, run_with};
 
 /// Goes down for good at a certain number of calls.
 fn down_after(calls: usize, act: Act) -> impl FnMut(&str, &mut State) -> Act + Send {
@@ -47,7 +47,7 @@ async fn patience_ends() {
         let mut config = config(1);
         config.patience = patience.map(Duration::from_secs);
         let start = Instant::now();
-        let error = run(&fake, config).await.unwrap_err();
+        let error = fake.run(config).await.unwrap_err();
         assert!(
             matches!(error, WorkerError::Client(ClientError::Unreachable { .. })),
             "{error:?}"
@@ -69,7 +69,7 @@ async fn a_connection_that_never_carries_records_is_given_up() {
     });
     let mut config = config(1);
     config.patience = Some(Duration::from_mins(1));
-    let error = run(&fake, config).await.unwrap_err();
+    let error = fake.run(config).await.unwrap_err();
     assert!(
         matches!(error, WorkerError::Client(ClientError::Unreachable { .. })),
         "{error:?}"
@@ -89,7 +89,7 @@ async fn a_worker_that_drains_does_what_it_has() {
         }
         Act::Go
     });
-    let report = run(&fake, config).await.unwrap();
+    let report = fake.run(config).await.unwrap();
     assert_eq!((report.end, report.settled), (End::Drained, true));
     assert!(report.ranges >= 10, "{report:?}");
 }
@@ -107,8 +107,7 @@ async fn a_process_that_slept_is_not_a_coordinator_that_is_gone() {
     });
     let mut config = config(1);
     config.patience = Some(Duration::ZERO);
-    assert_eq!(run(&fake, config).await.unwrap().end, End::Finished);
-    fake.assert_done();
+    fake.is_done_by(config).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +125,7 @@ async fn refusals_end_it_at_once_with_their_reason() {
                 _ => Act::Go,
             });
             let start = Instant::now();
-            let error = run(&fake, config(1)).await.unwrap_err();
+            let error = fake.run(config(1)).await.unwrap_err();
             let text = error.to_string();
             assert!(text.ends_with(": not you"), "{call}, {code:?}: {text}");
             assert_eq!(
@@ -149,8 +148,7 @@ async fn a_call_that_is_not_accepted_costs_a_task_and_not_the_worker() {
             Act::Go
         });
         fake.state().add_done(|head| head.0 < 2);
-        assert_eq!(run(&fake, config(1)).await.unwrap().end, End::Finished);
-        fake.assert_done();
+        fake.is_done_by(config(1)).await;
         let returned = fake.state().returned.clone();
         // The first that it gets is the journal: it joins again for that, and needs no task.
         assert_eq!(returned.len(), usize::from(call != "get"), "{returned:?}");
@@ -211,31 +209,21 @@ async fn it_stops_within_the_grace() {
 #[tokio::test(start_paused = true)]
 async fn the_token_is_not_shown() {
     let (config, fake) = (config(1), Fake::new(|_, _| Act::Go));
-    let hello = Hello {
-        worker: 1,
-        name: String::new(),
-        threads: 1,
-        kernel: chomp_table::Digest::default(),
+    let link = |access: &Access| {
+        let (hello, rng) = (JoinRequest::default(), fastrand::Rng::with_seed(1));
+        Link::new(access, Arc::new(fake.clone()), hello, None, rng)
     };
-    let rng = fastrand::Rng::with_seed(1);
-    let link = Link::new(&config.access, Arc::new(fake.clone()), hello, None, rng).unwrap();
-    link.join().await.unwrap();
+    let sound = link(&config.access).unwrap();
+    sound.join().await.unwrap();
     assert!(fake.state().authorized, "it is sent");
-    let text = format!("{config:?} {link:?} {config:#?} {link:#?}");
+    let text = format!("{config:?} {sound:?} {config:#?} {sound:#?}");
     assert!(text.contains("session: Some"), "{text}");
     assert!(!text.contains(SECRET), "{text}");
     let mut bad = config.access.clone();
-    bad.token = Some(chomp_access::Token::new(format!("{SECRET}\n")));
-    let hello = link.hello().clone();
-    let error = Link::new(
-        &bad,
-        Arc::new(fake),
-        hello,
-        None,
-        fastrand::Rng::with_seed(1),
-    );
-    let error = error.unwrap_err();
-    let text = format!("{error:?} {}", chomp_table::format::describe(&error));
+    bad.token = Some(Token::new(format!("{SECRET}\n")));
+    let error = link(&bad).unwrap_err();
+    let text = format!("{error:?} {}", describe(&error));
+    assert!(text.ends_with("failed to parse metadata value"), "{text}");
     assert!(!text.contains(SECRET), "{text}");
 }
 
@@ -249,11 +237,9 @@ async fn no_two_workers_have_one_number() {
     for _ in 0..3 {
         let mut config = config(1);
         config.seed = None;
-        run(&fake, config).await.unwrap_err();
+        fake.run(config).await.unwrap_err();
     }
     let state = fake.state();
-    let mut numbers: Vec<u64> = state.joins.iter().map(|join| join.worker).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
+    let numbers: BTreeSet<u64> = state.joins.iter().map(|join| join.worker).collect();
     assert_eq!(numbers.len(), 3);
 }

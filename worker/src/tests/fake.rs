@@ -27,9 +27,8 @@ use tonic::body::Body;
 use tonic::{Request, Status};
 use tower::ServiceExt;
 
-use super::lies::Lies;
 use crate::transport::{BoxError, Connector, Transport};
-use crate::{Config, Evaluation};
+use crate::{Config, End, Evaluation, Report, WorkerError, run_with};
 
 pub(super) const BITS: u32 = 16;
 pub(super) const SECRET: &str = "open-sesame";
@@ -52,6 +51,13 @@ pub(super) enum Act {
     Hang,
     /// All is done after this delay.
     Slow(Duration),
+}
+
+/// What it says in place of the truth.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lie {
+    Job(fn(&mut v1::JoinReply)),
+    Task(fn(&mut v1::Task)),
 }
 
 type Script = Box<dyn FnMut(&str, &mut State) -> Act + Send>;
@@ -95,7 +101,9 @@ pub(super) struct State {
     pub(super) fetched: Vec<String>,
     pub(super) left: bool,
     pub(super) authorized: bool,
-    pub(super) lies: Lies,
+    pub(super) lie: Option<Lie>,
+    /// The bytes by which answers about objects overstate their length.
+    pub(super) more_bytes: u64,
     pub(super) start: Instant,
 }
 
@@ -331,7 +339,8 @@ impl Fake {
             fetched: Vec::new(),
             left: false,
             authorized: true,
-            lies: Lies::default(),
+            lie: None,
+            more_bytes: 0,
             start: Instant::now(),
         };
         Fake {
@@ -368,25 +377,40 @@ impl Fake {
     pub(super) async fn enter_as<T>(
         &self,
         call: &str,
-        worker: u64,
-        request: &Request<T>,
-    ) -> Result<Act, Status> {
+        request: Request<T>,
+        worker: impl Fn(&T) -> u64,
+    ) -> Result<(Act, T), Status> {
         let act = self.enter(call).await?;
-        self.check_token(request);
-        if self.state().known.contains(&worker) {
-            Ok(act)
+        let request = request.into_inner();
+        if self.state().known.contains(&worker(&request)) {
+            Ok((act, request))
         } else {
             Err(Status::not_found("has not joined"))
         }
     }
 
-    pub(super) fn check_token<T>(&self, request: &Request<T>) {
-        let token = request.metadata().get("authorization");
-        let right = token.is_some_and(|token| token == format!("Bearer {SECRET}").as_str());
-        self.state().authorized &= right;
+    /// Has a worker join, and waits for its end.
+    pub(super) async fn run(&self, config: Config) -> Result<Report, WorkerError> {
+        run_with(config, Arc::new(self.clone()), CancellationToken::new()).await
     }
 
-    /// All is as it would be if the job had been done without any failure.
+    /// Has a worker do the whole job, right in every record and shard.
+    pub(super) async fn is_done_by(&self, config: Config) -> Report {
+        let report = self.run(config).await.unwrap();
+        assert_eq!(report.end, End::Finished);
+        self.assert_done();
+        report
+    }
+
+    /// Asserts that no record was asked for twice before all ranges were done; returns how many were.
+    pub(super) fn assert_fetched_once(&self) -> usize {
+        let fetched = &self.state().fetched;
+        let once = fetched.iter().collect::<BTreeSet<_>>().len();
+        assert_eq!(once, fetched.len(), "{fetched:?}");
+        once
+    }
+
+    /// Asserts that all is as it would be if the job had been done without any failure.
     pub(super) fn assert_done(&self) {
         let state = self.state();
         assert!(state.authorized, "a call without the token");
@@ -455,6 +479,9 @@ impl Connector for Fake {
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let fake = fake.clone();
             async move {
+                let token = request.headers().get("authorization");
+                let right = token.is_some_and(|token| *token == *format!("Bearer {SECRET}"));
+                fake.state().authorized &= right;
                 if request.uri().path().starts_with(OBJECTS_PATH) {
                     return fake.object(request).await;
                 }

@@ -4,7 +4,6 @@
 mod calls;
 mod ends;
 mod fake;
-mod lies;
 mod outages;
 mod proxy;
 mod stores;

@@ -1,23 +1,21 @@
 //! Outages that end: the job is done as if nothing had been.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_testing::trials;
 use tokio::runtime::Builder;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::fake::{Act, Fake, State, config};
-use crate::error::ClientError;
-use crate::{Config, End, Report, StoreChoice, WorkerError, run_with};
+use crate::{Config, StoreChoice};
 
-async fn run(fake: &Fake, seed: u64) -> Result<Report, WorkerError> {
-    let mut config = config(seed);
-    config.patience = Some(Duration::from_mins(30));
-    let stop = CancellationToken::new();
-    run_with(config, Arc::new(fake.clone()), stop).await
+/// A worker that survives all outages of these tests.
+fn patient(seed: u64) -> Config {
+    Config {
+        patience: Some(Duration::from_mins(30)),
+        ..config(seed)
+    }
 }
 
 fn lost() -> Status {
@@ -59,14 +57,10 @@ async fn a_job_among_outages(seed: u64) {
     let direct = seed % 2 == 1;
     let fake = Fake::new(chaos(seed, !direct));
     let config = Config {
-        patience: Some(Duration::from_mins(30)),
         store: direct.then(|| StoreChoice::Shared(fake.state().storage.clone())),
-        ..config(seed)
+        ..patient(seed)
     };
-    let stop = CancellationToken::new();
-    let report = run_with(config, Arc::new(fake.clone()), stop).await;
-    assert_eq!(report.unwrap().end, End::Finished);
-    fake.assert_done();
+    fake.is_done_by(config).await;
     let state = fake.state();
     let first = &state.joins[0];
     let is_same = state.joins.iter().all(|join| join == first);
@@ -89,7 +83,7 @@ async fn equal_seeds_give_equal_runs() {
         let mut log = Vec::new();
         for script in 0..3 {
             let fake = Fake::new(chaos(script, true));
-            run(&fake, seed).await.unwrap();
+            fake.run(patient(seed)).await.unwrap();
             log.append(&mut fake.state().log);
         }
         log
@@ -112,16 +106,12 @@ async fn one_lane_joins_for_all() {
         "complete" if start.elapsed().as_secs() < 5 => Act::Slow(Duration::from_secs(6)),
         _ => Act::Go,
     });
-    assert_eq!(run(&fake, 1).await.unwrap().end, End::Finished);
-    fake.assert_done();
+    fake.is_done_by(patient(1)).await;
     let state = fake.state();
     assert_eq!(state.joins.len(), 2, "at the start, and after the outage");
-    let attempts: Vec<u128> = state
-        .log
-        .iter()
-        .filter(|(at, call)| call == "connect" && (5_000..125_000).contains(at))
-        .map(|(at, _)| *at)
-        .collect();
+    let during = |(at, call): &&(u128, String)| call == "connect" && (5_000..125_000).contains(at);
+    let attempts = state.log.iter().filter(during).map(|(at, _)| *at);
+    let attempts: Vec<u128> = attempts.collect();
     // Every 5 to 10 seconds in the end, for the whole worker.
     assert!((12..32).contains(&attempts.len()), "{attempts:?}");
     assert!(
@@ -143,8 +133,7 @@ async fn leases_survive_an_outage() {
         _ => Act::Go,
     });
     fake.state().task_heads = 100;
-    assert_eq!(run(&fake, 1).await.unwrap().end, End::Finished);
-    fake.assert_done();
+    fake.is_done_by(patient(1)).await;
     let state = fake.state();
     let (layers, shards) = (11, 5);
     assert_eq!(
@@ -174,13 +163,8 @@ async fn the_cache_outlives_connections() {
             Act::Go
         });
         fake.state().add_done(|head| head.0 < 4);
-        assert_eq!(run(&fake, 1).await.unwrap().end, End::Finished);
-        fake.assert_done();
-        let mut once = fake.state().fetched.clone();
-        let all = once.len();
-        once.sort_unstable();
-        once.dedup();
-        assert!(all >= 2 && once.len() == all, "{once:?}");
+        fake.is_done_by(patient(1)).await;
+        assert!(fake.assert_fetched_once() >= 2);
     }
 }
 
@@ -195,11 +179,9 @@ async fn other_range_bits_end_the_worker() {
         }
         Act::Go
     });
-    let error = run(&fake, 1).await.unwrap_err();
-    let WorkerError::Client(ClientError::OtherJob { before, now, .. }) = error else {
-        panic!("{error:?}");
-    };
-    assert_eq!((before.get(), now.get()), (12, 13));
+    let error = fake.run(patient(1)).await.unwrap_err().to_string();
+    let what = "now has a job with 13 range bits instead of 12: start the worker again";
+    assert!(error.ends_with(what), "{error}");
 }
 
 /// Each call that is never answered is given up after its deadline, and repeated.
@@ -229,26 +211,13 @@ async fn every_call_has_a_deadline() {
         let mut config = config(1);
         config.patience = Some(Duration::from_mins(5));
         config.threads = std::num::NonZeroUsize::MIN;
-        let connector = Arc::new(fake.clone());
-        let end = run_with(config, connector, CancellationToken::new()).await;
-        assert_eq!(end.unwrap().end, End::Finished);
-        fake.assert_done();
+        fake.is_done_by(config).await;
         let state = fake.state();
-        let calls: Vec<u128> = state
-            .log
-            .iter()
-            .filter(|(_, call)| call == hanging)
-            .map(|(at, _)| *at)
-            .collect();
-        let hung_at = calls[0];
-        let again = state
-            .log
-            .iter()
-            .filter(|(at, call)| *at > hung_at && call == "connect");
-        let again = again
-            .map(|(at, _)| at - hung_at)
-            .next()
-            .expect("a new session");
+        let mut log = state.log.iter();
+        let (hung_at, _) = log.find(|(_, call)| call == hanging).unwrap();
+        let mut log = log.skip_while(|(at, _)| at == hung_at);
+        let again = log.find(|(_, call)| call == "connect");
+        let again = again.expect("a new session").0 - hung_at;
         let wait = deadline * 1_000;
         assert!((wait..wait + 200).contains(&again), "{hanging}: {again} ms");
     }
@@ -265,28 +234,23 @@ async fn the_heartbeat_comes_four_times_a_lease_even_without_one() {
             _ => Act::Go,
         }
     });
-    run(&fake, 1).await.unwrap();
+    fake.run(patient(1)).await.unwrap();
     let state = fake.state();
     let times = state.renewals.iter().map(|(at, _)| *at);
     assert!(times.eq((1..=state.renewals.len() as u128).map(|i| i * 7_500)));
-    let leases: Vec<usize> = state
+    // None at first, then one for the first range.
+    let leases = state
         .renewals
         .iter()
-        .map(|(_, renewal)| renewal.leases.len())
-        .collect();
-    assert_eq!(
-        leases[..5],
-        [0, 0, 0, 0, 1],
-        "none at first, then one for the first range"
-    );
-    let told: Vec<_> = state
+        .map(|(_, renewal)| renewal.leases.len());
+    assert!(leases.take(5).eq([0, 0, 0, 0, 1]));
+    let told = state
         .renewals
         .iter()
-        .filter_map(|(_, renewal)| renewal.stats)
-        .collect();
-    assert_eq!(told.len(), state.renewals.len());
-    assert!(told[0].cache_bytes == 0 && told[told.len() - 1].cache_bytes > 0);
-    assert!(told[told.len() - 1].cache_hits > 0);
+        .map(|(_, renewal)| renewal.stats.unwrap());
+    let told: Vec<_> = told.collect();
+    let (first, last) = (told[0], told[told.len() - 1]);
+    assert!(first.cache_bytes == 0 && last.cache_bytes > 0 && last.cache_hits > 0);
 }
 
 /// A source is fetched once, however many lanes need it, and nobody waits for another's fetch of
@@ -302,12 +266,6 @@ async fn sources_are_fetched_once() {
         state.task_heads = 1;
         state.add_done(|head| head.layer() < 6);
     }
-    run(&fake, 1).await.unwrap();
-    fake.assert_done();
-    let mut fetched = fake.state().fetched.clone();
-    let asked = fetched.len();
-    fetched.sort_unstable();
-    fetched.dedup();
-    assert_eq!(asked, fetched.len());
-    assert!(asked > 5);
+    fake.is_done_by(patient(1)).await;
+    assert!(fake.assert_fetched_once() > 5);
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use chomp_proto::v1::JoinRequest;
 use chomp_store::objects::{Operation, SimulatedStorage};
 use chomp_store::part::BYTES_MAX;
 use chomp_store::{FaultKind, Key, Storage, StorageProblem};
@@ -12,18 +13,14 @@ use tonic::Status;
 use super::fake::{Act, Fake, Leased, State, config, now};
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::link::{Hello, Link};
+use crate::link::Link;
 use crate::proxy::ProxyStorage;
-
-const WORKER: u64 = 5;
 
 /// The storage of a worker that has leases for two parts.
 async fn proxy(fake: &Fake) -> ProxyStorage {
-    let hello = Hello {
-        worker: WORKER,
-        name: String::new(),
-        threads: 1,
-        kernel: chomp_table::Digest::default(),
+    let hello = JoinRequest {
+        worker: 5,
+        ..JoinRequest::default()
     };
     let rng = fastrand::Rng::with_seed(1);
     let access = config(1).access;
@@ -34,7 +31,7 @@ async fn proxy(fake: &Fake) -> ProxyStorage {
         let heads = vec![chomp_table::Head(1)];
         state.leases.insert(lease, Leased::Ranges(heads));
     }
-    ProxyStorage::new(client)
+    ProxyStorage(client)
 }
 
 fn part(lease: u64) -> Key {
@@ -164,10 +161,10 @@ async fn answers_that_are_too_long_are_refused() {
     let proxy = proxy(&fake).await;
     let bytes = Bytes::from_static(b"0123456789");
     proxy.create(&part(0), bytes.clone()).await.unwrap();
-    fake.state().lies.more_bytes = BYTES_MAX - 9;
+    fake.state().more_bytes = BYTES_MAX - 9;
     let error = proxy.read(&part(0)).await.unwrap_err();
     assert!(describe(&error).contains("more than was asked"), "{error}");
-    fake.state().lies.more_bytes = 1;
+    fake.state().more_bytes = 1;
     for range in [0..10, 2..5] {
         let error = proxy.read_at(&part(0), range).await.unwrap_err();
         assert!(describe(&error).contains("more than was asked"), "{error}");

@@ -8,16 +8,10 @@ use chomp_store::location::Location;
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::{Entry, Journal, Key, Storage};
 use chomp_table::{Digest, Head, RangeSummary};
-use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::fake::{Act, BITS, Fake, State, config, done, now, truth};
-use crate::{Config, End, Report, StoreChoice, run_with};
-
-async fn run(fake: &Fake, config: Config) -> Report {
-    let worker = run_with(config, Arc::new(fake.clone()), CancellationToken::new());
-    worker.await.unwrap()
-}
+use crate::{Config, StoreChoice};
 
 fn go(_: &str, _: &mut State) -> Act {
     Act::Go
@@ -43,9 +37,7 @@ fn direct(fake: &Fake) -> Config {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_reached_is_used() {
     let fake = Fake::new(go);
-    let report = run(&fake, direct(&fake)).await;
-    assert_eq!(report.end, End::Finished);
-    fake.assert_done();
+    let report = fake.is_done_by(direct(&fake)).await;
     let state = fake.state();
     assert_eq!((state.count("get"), state.count("put")), (0, 0));
     // Five shards, each of which is written and then read.
@@ -64,10 +56,9 @@ async fn one_of_another_table_is_not() {
             ..config(1)
         },
     ] {
-        run(&fake, config).await;
+        fake.is_done_by(config).await;
         assert!(fake.state().count("get") > 0);
     }
-    fake.assert_done();
     assert!(
         other.state().storage.objects().len() < 3,
         "nothing is put there"
@@ -79,8 +70,7 @@ async fn a_place_that_is_none_is_no_hindrance() {
     for location in ["/there/is/no/such/place", "s3://", "gopher://x"] {
         let fake = Fake::new(go);
         fake.state().location = location.to_owned();
-        run(&fake, config(1)).await;
-        fake.assert_done();
+        fake.is_done_by(config(1)).await;
     }
 }
 
@@ -104,8 +94,7 @@ async fn lost_records_are_reported_and_computed_again() {
                 }
             }
             let config = if proxied { config(1) } else { direct(&fake) };
-            run(&fake, config).await;
-            fake.assert_done();
+            fake.is_done_by(config).await;
             let state = fake.state();
             assert!(
                 !state.reported.is_empty() && state.reported.iter().all(|(head, _)| head.0 == 1)
@@ -145,8 +134,7 @@ async fn a_shard_that_is_not_what_was_said_of_it_is_told() {
                 Act::Go
             });
             let config = if proxied { config(1) } else { direct(&fake) };
-            run(&fake, config).await;
-            fake.assert_done();
+            fake.is_done_by(config).await;
             let state = fake.state();
             let [told] = &state.returned[..] else {
                 panic!("{:?}", state.returned);
@@ -184,8 +172,7 @@ async fn the_record_of_another_range_is_no_source() {
         let head = Head(0);
         forge(&state, RangeSummary { head, ..summary }, &record);
     }
-    run(&fake, direct(&fake)).await;
-    fake.assert_done();
+    fake.is_done_by(direct(&fake)).await;
     let state = fake.state();
     let told = |lost: &(Head, String)| lost.0 == Head(0) && lost.1.contains("it is of range");
     assert!(
@@ -220,8 +207,7 @@ async fn a_merge_reports_what_it_finds() {
             }
             forge(&state, summary, &record);
         }
-        run(&fake, direct(&fake)).await;
-        fake.assert_done();
+        fake.is_done_by(direct(&fake)).await;
         let state = fake.state();
         assert!(
             !state.reported.is_empty() && state.reported.iter().all(|lost| lost.0 == head),
@@ -235,8 +221,7 @@ async fn a_part_in_the_way_fails_the_task() {
     let fake = Fake::new(go);
     let key = Key::new("work/parts/0000/0000000000000000").unwrap();
     now(fake.state().storage.create(&key, Bytes::from_static(b"x"))).unwrap();
-    run(&fake, direct(&fake)).await;
-    fake.assert_done();
+    fake.is_done_by(direct(&fake)).await;
     let returned = fake.state().returned.clone();
     assert!(
         matches!(&*returned, [reason] if reason.contains("exists already")),
@@ -260,8 +245,7 @@ async fn a_store_that_takes_nothing_is_not_used() {
     let parts = Key::new("work/parts").unwrap();
     storage.create(&parts, Bytes::new()).await.unwrap();
     fake.state().location = location.to_string();
-    run(&fake, config(1)).await;
-    fake.assert_done();
+    fake.is_done_by(config(1)).await;
     let state = fake.state();
     let failed = |reason: &String| reason.contains("work/parts");
     let returned = &state.returned;
@@ -278,8 +262,7 @@ async fn a_shard_in_the_way_is_replaced() {
         let key = Key::new("table-16/shard-0001.zst").unwrap();
         now(fake.state().storage.create(&key, Bytes::from_static(b"x"))).unwrap();
         let config = if proxied { config(1) } else { direct(&fake) };
-        run(&fake, config).await;
-        fake.assert_done();
+        fake.is_done_by(config).await;
     }
 }
 
@@ -307,8 +290,7 @@ async fn a_journal_that_cannot_be_followed_is_read_anew() {
             }
             Act::Go
         });
-        run(&fake, direct(&fake)).await;
-        fake.assert_done();
+        fake.is_done_by(direct(&fake)).await;
         let state = fake.state();
         assert_eq!(state.joins.len(), 2);
         assert_eq!(state.returned, Vec::<String>::new());
@@ -350,8 +332,7 @@ async fn a_journal_that_was_put_back_is_read_anew() {
         }
         Act::Go
     });
-    run(&fake, config(1)).await;
-    fake.assert_done();
+    fake.is_done_by(config(1)).await;
     assert_eq!(fake.state().joins.len(), 2);
 }
 
@@ -371,8 +352,7 @@ async fn a_journal_that_is_damaged_fails_the_task() {
     });
     let mut config = direct(&fake);
     config.threads = std::num::NonZeroUsize::MIN;
-    run(&fake, config).await;
-    fake.assert_done();
+    fake.is_done_by(config).await;
     let returned = fake.state().returned.clone();
     assert!(
         returned.iter().any(|reason| reason.contains("is damaged")),

@@ -1,19 +1,17 @@
 //! A coordinator that is wrong, or means ill: the worker ends with an error that says so, or fails the task, and touches
 //! nothing that it should not.
 
-use std::sync::Arc;
-
 use chomp_proto::v1;
 use chomp_proto::v1::task::Work;
-use chomp_store::{Entry, Finders, Storage, published};
+use chomp_store::{Entry, Finders, Merged, Storage, published};
+use chomp_table::Head;
+use chomp_table::fingerprint::Leaf;
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter, decode_shard};
-use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::fake::{Act, BITS, Fake, SHARD, State, config, now};
-use super::lies::{LieAboutJob, LieAboutTask, Lies};
-use crate::{End, Report, WorkerError, run_with};
+use super::fake::{Act, BITS, Fake, Lie, SHARD, State, config, now};
+use crate::End;
 
 /// The number of failed tasks that ends a test.
 const FAILURES: usize = 3;
@@ -30,105 +28,90 @@ fn until_enough(call: &str, state: &mut State) -> Act {
     }
 }
 
-async fn run(fake: &Fake) -> Result<Report, WorkerError> {
-    run_with(config(1), Arc::new(fake.clone()), CancellationToken::new()).await
-}
-
-/// The error of a worker that hears these lies, and why its tasks failed.
-async fn told(lies: Lies) -> (String, Vec<String>) {
+/// The error of a worker that is told this lie, and why its tasks failed.
+async fn told(lie: Lie) -> (String, Vec<String>) {
     let fake = Fake::new(until_enough);
-    fake.state().lies = lies;
+    fake.state().lie = Some(lie);
     let before = fake.state().storage.objects();
-    let error = run(&fake).await.expect_err("it is lied to");
+    let error = fake.run(config(1)).await.expect_err("it is lied to");
     let state = fake.state();
     assert_eq!(state.storage.objects(), before, "nothing is written");
     (error.to_string(), state.returned.clone())
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_job_that_cannot_be_is_not_joined() {
-    let cases: [(LieAboutJob, &str); 8] = [
-        (|job| job.range_bits = 0, "0 range bits are not possible"),
-        (|job| job.range_bits = 11, "11 range bits are not possible"),
-        (|job| job.range_bits = 33, "33 range bits are not possible"),
-        (|job| job.bits = 65, "a table of 65 bits is not possible"),
-        (|job| job.bits = u32::MAX, "is not possible"),
-        (|job| job.bits = 64, "MiB of memory are too few"),
-        (|job| job.lease_ms = 0, "its leases last 0 ms"),
-        (|job| job.lease_ms = u64::MAX, "its leases last"),
-    ];
-    for (join, what) in cases {
-        let lies = Lies {
-            join,
-            ..Lies::default()
-        };
-        let (error, returned) = told(lies).await;
-        assert!(error.contains(what), "{what}: {error}");
-        assert!(returned.is_empty(), "{what}: {returned:?}");
-    }
+/// Leases the evaluation of these ranges.
+fn evaluate(task: &mut v1::Task, layer: u32, heads: Vec<u64>) {
+    task.work = Some(Work::Evaluate(v1::Evaluate { layer, heads }));
 }
 
-/// The store is that of one table, and the job is said to be of another.
-#[tokio::test(start_paused = true)]
-async fn nothing_is_done_for_a_table_that_is_another() {
-    let lies = Lies {
-        join: |job| job.table += 1,
-        ..Lies::default()
+/// Leases the shard number 0 that begins with this range, and was written if the result of the writer is given.
+fn merge(task: &mut v1::Task, head: u64, written: Option<Vec<u8>>) {
+    task.work = Some(Work::Merge(v1::Merge {
+        head,
+        written: written.map(|json| v1::Written { json }),
+        ..v1::Merge::default()
+    }));
+}
+
+/// The result for the shard number 1.
+fn another_shard() -> Vec<u8> {
+    let merged = Merged {
+        number: 1,
+        shard: None,
+        leaf: Leaf::default(),
+        sums: Vec::new(),
     };
-    let (error, returned) = told(lies).await;
-    assert!(error.ends_with(ENOUGH), "{error}");
-    for reason in returned {
-        assert!(reason.contains("not that of the job"), "{reason}");
-    }
+    merged.to_json()
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_that_cannot_be_end_the_worker() {
-    let cases: [(LieAboutTask, &str); 5] = [
-        (|task| task.work = None, "a task without content"),
+async fn jobs_and_tasks_that_cannot_be_end_the_worker() {
+    let cases = [
         (
-            |task| {
-                if let Some(Work::Evaluate(evaluate)) = &mut task.work {
-                    evaluate.heads.push(1 << 40);
-                }
-            },
+            Lie::Job(|job| job.range_bits = 0),
+            "0 range bits are not possible",
+        ),
+        (
+            Lie::Job(|job| job.range_bits = 11),
+            "11 range bits are not possible",
+        ),
+        (
+            Lie::Job(|job| job.range_bits = 33),
+            "33 range bits are not possible",
+        ),
+        (
+            Lie::Job(|job| job.bits = 65),
+            "a table of 65 bits is not possible",
+        ),
+        (Lie::Job(|job| job.bits = u32::MAX), "is not possible"),
+        (Lie::Job(|job| job.bits = 64), "MiB of memory are too few"),
+        (Lie::Job(|job| job.lease_ms = 0), "its leases last 0 ms"),
+        (Lie::Job(|job| job.lease_ms = u64::MAX), "its leases last"),
+        (Lie::Task(|task| task.work = None), "a task without content"),
+        (
+            Lie::Task(|task| evaluate(task, 0, vec![0, 1 << 40])),
             "ranges to evaluate that are not those of a layer",
         ),
         (
-            |task| {
-                task.work = Some(Work::Merge(v1::Merge {
-                    head: 1 << 4,
-                    ..v1::Merge::default()
-                }));
-            },
+            Lie::Task(|task| merge(task, 1 << 4, None)),
             "a shard that begins beyond the table",
         ),
         (
-            |task| {
-                let written = Some(v1::Written::default());
-                task.work = Some(Work::Merge(v1::Merge {
-                    written,
-                    ..v1::Merge::default()
-                }));
-            },
+            Lie::Task(|task| merge(task, 0, Some(Vec::new()))),
             "a shard to read, and says",
+        ),
+        (
+            Lie::Task(|task| merge(task, 0, Some(another_shard()))),
+            "a shard to read, and speaks of another one",
         ),
         // More than any answer may have.
         (
-            |task| {
-                if let Some(Work::Evaluate(evaluate)) = &mut task.work {
-                    evaluate.heads = vec![u64::MAX; 1 << 20];
-                }
-            },
+            Lie::Task(|task| evaluate(task, 0, vec![u64::MAX; 1 << 20])),
             "message length too large",
         ),
     ];
-    for (task, what) in cases {
-        let lies = Lies {
-            task,
-            ..Lies::default()
-        };
-        let (error, returned) = told(lies).await;
+    for (lie, what) in cases {
+        let (error, returned) = told(lie).await;
         assert!(error.contains(what), "{what}: {error}");
         assert!(returned.is_empty(), "{what}: {returned:?}");
     }
@@ -137,52 +120,29 @@ async fn tasks_that_cannot_be_end_the_worker() {
 /// A mistake that is only found when the task is done fails the task, and nothing else.
 #[tokio::test(start_paused = true)]
 async fn tasks_that_make_no_sense_fail() {
-    let cases: [(LieAboutTask, &str); 2] = [
+    for (lie, what) in [
+        // The store is that of one table, and the job is said to be of another.
+        (Lie::Job(|job| job.table += 1), "not that of the job"),
         // Nothing is merged before all is done.
-        (
-            |task| task.work = Some(Work::Merge(v1::Merge::default())),
-            "is not done",
-        ),
+        (Lie::Task(|task| merge(task, 0, None)), "is not done"),
         // A source that is not done.
         (
-            |task| {
-                let head = chomp_table::Head(3);
-                let (layer, heads) = (head.layer(), vec![head.0]);
-                task.work = Some(Work::Evaluate(v1::Evaluate { layer, heads }));
-            },
+            Lie::Task(|task| evaluate(task, Head(3).layer(), vec![3])),
             "is not done",
         ),
-    ];
-    for (task, what) in cases {
-        let lies = Lies {
-            task,
-            ..Lies::default()
-        };
-        let (error, returned) = told(lies).await;
+        // A journal that is never there holds a task up for a while, and no more.
+        (Lie::Task(|task| task.journal = u64::MAX), "work/journal/"),
+    ] {
+        let (error, returned) = told(lie).await;
         assert!(error.ends_with(ENOUGH), "{what}: {error}");
-        for reason in returned {
-            assert!(reason.contains(what), "{what}: {reason}");
-        }
+        // Those that were held up when it ended are given back without a reason.
+        let mut failed = returned.iter().filter(|reason| !reason.is_empty());
+        assert!(failed.clone().count() >= FAILURES, "{returned:?}");
+        assert!(
+            failed.all(|reason| reason.contains(what)),
+            "{what}: {returned:?}"
+        );
     }
-}
-
-/// A journal that is never there holds a task up for a while, and no more.
-#[tokio::test(start_paused = true)]
-async fn a_journal_that_is_not_there_is_not_waited_for_for_ever() {
-    let lies = Lies {
-        task: |task| task.journal = u64::MAX,
-        ..Lies::default()
-    };
-    let (error, returned) = told(lies).await;
-    assert!(error.ends_with(ENOUGH), "{error}");
-    // Those that were held up when it ended are given back without a reason.
-    let failed = returned.iter().filter(|reason| !reason.is_empty());
-    assert!(failed.clone().count() >= FAILURES, "{returned:?}");
-    assert!(
-        failed
-            .into_iter()
-            .all(|reason| reason.contains("work/journal/"))
-    );
 }
 
 /// Puts another file in the place of the one of a shard, says so, and says of the words what was said.
@@ -231,7 +191,11 @@ async fn a_shard_with_other_words_is_told_and_not_handed_in() {
             let gap = words.windows(2).position(|pair| pair[1] - pair[0] > 2);
             words[gap.unwrap()] += 2;
         });
-        let error = run(&fake).await.expect_err("it is lied to").to_string();
+        let error = fake
+            .run(config(1))
+            .await
+            .expect_err("it is lied to")
+            .to_string();
         assert!(error.ends_with(ENOUGH), "{error}");
         let state = fake.state();
         assert!(!state.read.contains(&3));
@@ -246,7 +210,7 @@ async fn a_shard_with_other_words_is_told_and_not_handed_in() {
 #[tokio::test(start_paused = true)]
 async fn a_shard_may_be_packed_otherwise() {
     let fake = replacing(SHARD.frame_words / 2, |_| {});
-    assert_eq!(run(&fake).await.unwrap().end, End::Finished);
+    assert_eq!(fake.run(config(1)).await.unwrap().end, End::Finished);
     let state = fake.state();
     assert!(state.read.contains(&3) && state.returned.is_empty());
 }
