@@ -1,7 +1,7 @@
 //! Functions that the tests of the games share.
 
 use crate::answer::Theory;
-use crate::game::Game;
+use crate::game::{Game, GameValue};
 use crate::ichomp::by_search;
 use crate::poisons::Poisons;
 use crate::search::{MOVES_MAX, search};
@@ -22,16 +22,18 @@ pub(super) fn everything<G: Game>(game: &G, start: G::Position) -> Vec<G::Positi
     all
 }
 
+/// What a game's theorem says of positions, of which the first leads to the others.
+pub(super) fn verdicts<G: Theory>(game: &G, all: &[G::Position]) -> Vec<GameValue> {
+    game.verdicts(all, &game.parts(all).unwrap()).unwrap()
+}
+
 /// Compares what a game's theorem says of all positions that come of `start` with the search. Games whose values are
 /// not told are compared by their outcomes alone.
-pub(super) fn agrees<G: Theory>(game: &G, start: G::Position) -> usize {
+pub(super) fn agrees<G: Theory>(game: &G, start: G::Position) {
     let solution = search(game, [start.clone()]).unwrap();
     let all = everything(game, start);
     let mut losing = 0;
-    for (position, said) in all
-        .iter()
-        .zip(game.verdicts(&all, &game.parts(&all).unwrap()).unwrap())
-    {
+    for (position, said) in all.iter().zip(verdicts(game, &all)) {
         let found = solution.verdict(position).expect("the game ends");
         assert_eq!(said.losing, found.losing, "{position:?}");
         if said.value.is_some() {
@@ -40,11 +42,10 @@ pub(super) fn agrees<G: Theory>(game: &G, start: G::Position) -> usize {
         losing += usize::from(said.losing);
     }
     assert!(
-        losing > 0 && losing < all.len(),
+        (1..all.len()).contains(&losing),
         "{losing} of {}",
         all.len()
     );
-    losing
 }
 
 pub(super) fn rules(poisons: &str) -> Poisons {

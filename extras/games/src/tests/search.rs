@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::game::{Game, GameValue, Move, mex};
 use crate::horse::Horse;
 use crate::nim::Nim;
-use crate::search::{POSITIONS_MAX, search};
+use crate::search::search;
 use crate::sum::Sum;
 use crate::{GameError, open_within};
 
@@ -21,24 +21,15 @@ fn by_definition<G: Game>(
         return verdict;
     }
     let moves = game.moves(position);
-    let verdict = if moves.is_empty() && game.end_is_won(position) {
-        GameValue {
-            losing: false,
-            value: None,
-        }
-    } else {
-        let next: Vec<GameValue> = moves
-            .iter()
-            .map(|(_, next)| by_definition(game, next, known))
-            .collect();
-        GameValue {
-            losing: !next.iter().any(|next| next.losing),
-            value: Some(
-                (0..1000)
-                    .find(|&value| next.iter().all(|next| next.value != Some(value)))
-                    .unwrap(),
-            ),
-        }
+    let next = moves
+        .iter()
+        .map(|(_, next)| by_definition(game, next, known));
+    let next: Vec<GameValue> = next.collect();
+    let is_free = |&value: &u32| next.iter().all(|next| next.value != Some(value));
+    let is_won = moves.is_empty() && game.end_is_won(position);
+    let verdict = GameValue {
+        losing: !is_won && !next.iter().any(|next| next.losing),
+        value: (0..1000).find(is_free).filter(|_| !is_won),
     };
     known.insert(position.clone(), verdict);
     verdict
@@ -105,16 +96,9 @@ impl Game for Circle {
 fn who_goes_round_in_circles_draws() {
     let solution = search(&Circle, [3, 6]).unwrap();
     let losing = |position| solution.verdict(&position).map(|verdict| verdict.losing);
-    let expected = [
-        Some(true),
-        Some(false),
-        None,
-        None,
-        Some(true),
-        Some(true),
-        Some(false),
-    ];
-    assert_eq!([0, 1, 2, 3, 4, 5, 6].map(losing), expected);
+    assert_eq!([0, 4, 5].map(losing), [Some(true); 3]);
+    assert_eq!([1, 6].map(losing), [Some(false); 2]);
+    assert_eq!([2, 3].map(losing), [None; 2]);
     assert_eq!(losing(7), None, "it was not visited");
     let value = |position| solution.verdict(&position).unwrap().value;
     assert_eq!((value(0), value(1), value(6)), (Some(0), None, None));
@@ -127,35 +111,23 @@ fn the_value_of_a_sum_is_the_xor_of_the_values() {
     let (whole, parts) = (search(&sum, [start.clone()]), search(&sum.0, start.clone()));
     let (whole, parts) = (whole.unwrap(), parts.unwrap());
     for position in everything(&sum, start) {
-        let values = position
-            .iter()
-            .map(|part| parts.verdict(part).unwrap().value.unwrap());
-        let xor = values.fold(0, |all, value| all ^ value);
-        assert_eq!(
-            whole.verdict(&position),
-            Some(GameValue::of(xor)),
-            "{position:?}"
-        );
+        let value = |part| parts.verdict(part).unwrap().value.unwrap();
+        let xor = position.iter().map(value).fold(0, |all, value| all ^ value);
+        let expected = Some(GameValue::of(xor));
+        assert_eq!(whole.verdict(&position), expected, "{position:?}");
     }
 }
 
 #[test]
-fn searches_have_a_limit_of_positions() {
-    let error = search(&corner(), [vec![12; 12]]).unwrap_err();
-    assert!(
-        matches!(error, GameError::TooLarge(POSITIONS_MAX, _)),
-        "{error}"
-    );
-}
-
-#[test]
-fn searches_have_a_limit_of_moves() {
-    let error = search(&corner(), [vec![700, 700]]).unwrap_err();
-    assert!(matches!(error, GameError::TooLarge(..)), "{error}");
-    assert!(
-        error.to_string().ends_with("16777216 moves to come of it"),
-        "{error}"
-    );
+fn searches_have_limits_of_positions_and_moves() {
+    for (board, limit) in [
+        (vec![12; 12], "262144 positions to come of it"),
+        (vec![700; 2], "16777216 moves to come of it"),
+    ] {
+        let error = search(&corner(), [board]).unwrap_err();
+        assert!(matches!(error, GameError::TooLarge(..)), "{error}");
+        assert!(error.to_string().ends_with(limit), "{error}");
+    }
 }
 
 /// Who has less time gets no answer, or one without the values where another way tells who wins.
@@ -169,10 +141,8 @@ fn who_wants_fewer_moves_waits_for_no_more() {
         "{large:?}"
     );
     assert!(answer("poisons", "4x4").is_err());
-    let (told, all) = (
-        answer("poisons", "3x9").unwrap(),
-        crate::answer("poisons", "3x9").unwrap(),
-    );
+    let told = answer("poisons", "3x9").unwrap();
+    let all = crate::answer("poisons", "3x9").unwrap();
     assert_eq!((told.value, told.winning_moves), (None, all.winning_moves));
     assert!(all.value.is_some());
 }
