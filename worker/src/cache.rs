@@ -31,8 +31,8 @@ type RangeMap = unsync::Cache<Head, Cached, Bytes, BuildHasherDefault<DefaultHas
 #[derive(Debug)]
 struct CachedRanges {
     ranges: RangeMap,
-    hits: u64,
-    misses: u64,
+    /// Without the bytes.
+    stats: WorkerStats,
 }
 
 #[derive(Clone, Debug)]
@@ -65,8 +65,7 @@ impl RangeCache {
         RangeCache {
             held: Mutex::new(CachedRanges {
                 ranges: RangeMap::with_options(options, Bytes, hashes, DefaultLifecycle::default()),
-                hits: 0,
-                misses: 0,
+                stats: WorkerStats::default(),
             }),
         }
     }
@@ -93,7 +92,7 @@ impl RangeCache {
             }
             _ => true,
         });
-        held.hits += (wanted - missing.len()) as u64;
+        held.stats.cache_hits += (wanted - missing.len()) as u64;
         missing
     }
 
@@ -106,7 +105,7 @@ impl RangeCache {
 
     /// Counts ranges that had to be read.
     pub(crate) fn missed(&self, ranges: usize) {
-        lock(&self.held).misses += ranges as u64;
+        lock(&self.held).stats.cache_misses += ranges as u64;
     }
 
     /// The state of the cache, for people.
@@ -114,8 +113,7 @@ impl RangeCache {
         let held = lock(&self.held);
         WorkerStats {
             cache_bytes: held.ranges.weight(),
-            cache_hits: held.hits,
-            cache_misses: held.misses,
+            ..held.stats
         }
     }
 }

@@ -32,18 +32,17 @@ const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 /// The pause after a task that failed, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
 
-/// A lane, with what all lanes of a worker share.
-#[derive(Clone)]
+/// What all lanes of a worker share. Each [runs](Lane::run) on its own.
 pub(crate) struct Lane {
     pub(crate) client: Client,
     pub(crate) pool: Arc<Pool>,
     pub(crate) cache: Arc<RangeCache>,
-    pub(crate) gatherer: Arc<Gatherer>,
-    pub(crate) stores: Arc<Stores>,
+    pub(crate) gatherer: Gatherer,
+    pub(crate) stores: Stores,
     /// The leases that the worker holds.
-    pub(crate) leases: Arc<Mutex<BTreeSet<u64>>>,
+    pub(crate) leases: Mutex<BTreeSet<u64>>,
     /// That a task failed.
-    pub(crate) tells: Arc<Seldom>,
+    pub(crate) tells: Seldom,
     pub(crate) shard: ShardSize,
     pub(crate) drain: CancellationToken,
     pub(crate) stop: CancellationToken,
@@ -52,7 +51,7 @@ pub(crate) struct Lane {
 impl Lane {
     /// Takes tasks until there are no more, or until it is told to drain or to stop. After a task that failed it pauses, twice as
     /// long after each further one.
-    pub(crate) async fn run(self) -> Result<End, WorkerError> {
+    pub(crate) async fn run(self: Arc<Lane>) -> Result<End, WorkerError> {
         let mut answer = TaskAnswer::Wait;
         let mut pause = PAUSES.0;
         loop {
@@ -183,12 +182,12 @@ impl Lane {
         let gathered = self.gatherer.gather(store, needed);
         let (sources, memory) = self.unless_stopped(gathered).await?;
         let evaluated = self.pool.evaluate(heads, sources, self.stop.clone());
-        let evaluated = evaluated.await?;
+        let (part, placed, ranges) = evaluated.await?;
         drop(memory);
-        for (placed, range) in evaluated.placed.iter().zip(evaluated.ranges) {
+        for (placed, range) in placed.iter().zip(ranges) {
             self.cache.insert(placed.summary.digest, range);
         }
-        Ok((evaluated.part, evaluated.placed))
+        Ok((part, placed))
     }
 
     /// The result of `work`, unless the worker is told to stop before.
@@ -205,7 +204,7 @@ impl Lane {
 
     /// Sends heartbeats with the leases of all lanes. The coordinator renews those on evaluations and merges. Ends only
     /// when the worker has to give the coordinator up.
-    pub(crate) async fn heartbeat(self) -> ClientError {
+    pub(crate) async fn heartbeat(&self) -> ClientError {
         loop {
             let interval = self.client.job().lease / HEARTBEATS_PER_LEASE;
             tokio::time::sleep(interval.max(HEARTBEAT_MIN)).await;

@@ -68,6 +68,7 @@ use link::Link;
 use pool::Pool;
 use store::Stores;
 use transport::{Connector, Remote};
+use trouble::Seldom;
 
 pub use error::ClientError;
 pub use store::StoreChoice;
@@ -154,22 +155,9 @@ pub enum WorkerError {
     /// The coordinator could not be reached, or refused.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The memory is too small for the job's ranges.
-    #[error(
-        "{} of memory are too few for {threads} threads with {range_bits}: give at least {}MiB, fewer threads, or \
-         start a table with smaller ranges",
-        match given >> 20 { 0 => format!("{given} bytes"), mib => format!("{mib} MiB") }, needed.div_ceil(1 << 20)
-    )]
-    Memory {
-        /// The bytes given.
-        given: u64,
-        /// The least bytes that will do.
-        needed: u64,
-        /// The threads asked for.
-        threads: usize,
-        /// The ranges of the job.
-        range_bits: RangeBits,
-    },
+    /// The memory is too small for the job's ranges; the text says how much would do.
+    #[error("{0}")]
+    Memory(String),
     /// The store does not work, and the worker has no other way to it.
     #[error(transparent)]
     Store(#[from] StorageError),
@@ -194,12 +182,15 @@ pub fn cache_bytes(
 ) -> Result<u64, WorkerError> {
     let needed = self::memory_bytes(0, threads, range_bits).saturating_add(besides);
     if memory_bytes < needed {
-        return Err(WorkerError::Memory {
-            given: memory_bytes,
-            needed,
-            threads: threads.get(),
-            range_bits,
-        });
+        let given = match memory_bytes >> 20 {
+            0 => format!("{memory_bytes} bytes"),
+            mib => format!("{mib} MiB"),
+        };
+        return Err(WorkerError::Memory(format!(
+            "{given} of memory are too few for {threads} threads with {range_bits}: give at least {}MiB, fewer \
+             threads, or start a table with smaller ranges",
+            needed.div_ceil(1 << 20)
+        )));
     }
     Ok(memory_bytes - besides - fixed_bytes(threads, range_bits))
 }
@@ -286,62 +277,49 @@ pub async fn run_with(
         client = Client::join(link) => client?,
     };
     let job = client.job();
-    let besides = journal_bytes(job.bits, job.range_bits);
-    let cache = cache_bytes(config.memory_bytes, besides, config.threads, job.range_bits);
-    let ranges_bytes = match cache {
+    let (bits, range_bits, threads) = (job.bits, job.range_bits, config.threads);
+    let besides = journal_bytes(bits, range_bits);
+    let ranges_bytes = match cache_bytes(config.memory_bytes, besides, threads, range_bits) {
         Ok(bytes) => bytes,
         Err(error) => {
             client.leave().await;
             return Err(error);
         }
     };
-    let pool = Pool::start(
-        config.evaluation,
-        config.threads,
-        job.range_bits,
-        config.isa,
-    );
+    let pool = Pool::start(config.evaluation, threads, range_bits, config.isa);
     let pool = Arc::new(pool.map_err(WorkerError::Threads)?);
-    let size = job.bits;
-    tracing::debug!(threads = config.threads, isa = %config.isa, "joined a job of size {size} with {}", job.range_bits);
+    tracing::debug!(threads, isa = %config.isa, "joined a job of size {bits} with {range_bits}");
 
     let sources_bytes = ranges_bytes / SOURCES_SHARE;
-    let cache = Arc::new(RangeCache::new(
-        ranges_bytes - sources_bytes,
-        job.range_bits,
-    ));
-    let lane = Lane {
-        gatherer: Arc::new(Gatherer::new(
-            Arc::clone(&pool),
-            Arc::clone(&cache),
-            sources_bytes,
-        )),
-        stores: Arc::new(Stores::new(config.store, client.clone())),
+    let cache = Arc::new(RangeCache::new(ranges_bytes - sources_bytes, range_bits));
+    let lane = Arc::new(Lane {
+        gatherer: Gatherer::new(Arc::clone(&pool), Arc::clone(&cache), sources_bytes),
+        stores: Stores::new(config.store, client.clone()),
         client,
-        pool: Arc::clone(&pool),
+        pool,
         cache,
-        leases: Arc::default(),
-        tells: Arc::default(),
+        leases: Mutex::default(),
+        tells: Seldom::default(),
         shard: config.shard,
         drain: config.drain,
         stop: stop.child_token(),
-    };
-    let (end, settled) = work(lane, LANES_PER_THREAD * config.threads.get()).await?;
-    Ok(pool.report(end, settled))
+    });
+    let (end, settled) = work(&lane, LANES_PER_THREAD * threads.get()).await?;
+    Ok(lane.pool.report(end, settled))
 }
 
 /// Runs the lanes and the heartbeat until one of them ends or is told to stop; the others then
 /// finish what they have in hand. Returns how it ended, and whether the coordinator knows.
-async fn work(lane: Lane, count: usize) -> Result<(End, bool), WorkerError> {
+async fn work(lane: &Arc<Lane>, count: usize) -> Result<(End, bool), WorkerError> {
     let stop = lane.stop.clone();
     let mut grace = pin!(async {
         stop.cancelled().await;
         tokio::time::sleep(GRACE).await;
     });
-    let mut heartbeat = pin!(lane.clone().heartbeat());
+    let mut heartbeat = pin!(lane.heartbeat());
     let mut lanes = JoinSet::new();
     for _ in 0..count {
-        lanes.spawn(lane.clone().run());
+        lanes.spawn(Arc::clone(lane).run());
     }
     let mut end = None;
     let mut beating = true;

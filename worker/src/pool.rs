@@ -34,17 +34,6 @@ enum Executor {
     Inline(Box<Mutex<Evaluator>>),
 }
 
-/// The result of a task.
-#[derive(Clone, Debug)]
-pub(crate) struct Evaluated {
-    /// The part with the records.
-    pub(crate) part: Bytes,
-    /// The ranges and where their records are, in the order of the task.
-    pub(crate) placed: Vec<Placed>,
-    /// The ranges as sources, in the order of the task.
-    pub(crate) ranges: Vec<Arc<Source>>,
-}
-
 #[derive(Debug, Default)]
 struct Counters {
     ranges: AtomicU64,
@@ -91,13 +80,14 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Evaluates a task on the next free thread, unless `stop` is cancelled by then.
+    /// Evaluates a task on the next free thread, unless `stop` is cancelled by then. Returns the part with the records,
+    /// where the record of each range is, and the ranges as sources, in the order of the task.
     pub(crate) async fn evaluate(
         self: &Arc<Pool>,
         heads: Vec<Head>,
         sources: impl Sources + Send + 'static,
         stop: CancellationToken,
-    ) -> Result<Evaluated, Trouble> {
+    ) -> Result<(Bytes, Vec<Placed>, Vec<Arc<Source>>), Trouble> {
         let pool = Arc::clone(self);
         self.run(false, move |evaluator| {
             if stop.is_cancelled() {
@@ -121,11 +111,7 @@ impl Pool {
                 ranges.push(Arc::new(Source::new(&range)));
             }
             let (part, placed) = part.finish();
-            Ok(Evaluated {
-                part,
-                placed,
-                ranges,
-            })
+            Ok((part, placed, ranges))
         })
         .await?
     }
@@ -283,13 +269,11 @@ mod tests {
             stopped.cancel();
 
             let none = TaskSources::default;
-            let evaluated = pool
-                .evaluate(vec![Head(0)], none(), go.clone())
-                .await
-                .unwrap();
-            let (range, placed) = (evaluated.ranges[0].clone(), evaluated.placed[0]);
+            let evaluated = pool.evaluate(vec![Head(0)], none(), go.clone()).await;
+            let (part, placed, ranges) = evaluated.unwrap();
+            let (range, placed) = (ranges[0].clone(), placed[0]);
             let start = placed.offset as usize;
-            let record = evaluated.part.slice(start..start + placed.length as usize);
+            let record = part.slice(start..start + placed.length as usize);
             assert_eq!(decode(Head(0), &record, range_bits).unwrap(), *range);
             assert_eq!(placed.summary.digest, chomp_table::Digest::of(&record));
             assert_eq!(pool.report(End::Finished, true).ranges, 1);
@@ -316,7 +300,7 @@ mod tests {
                 );
             }
             let again = pool.evaluate(vec![Head(0)], none(), go).await.unwrap();
-            assert_eq!(again.part, evaluated.part);
+            assert_eq!(again.0, part);
         }
     }
 }

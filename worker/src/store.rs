@@ -281,7 +281,7 @@ impl Store {
             match read {
                 Ok(record) => records.push(record),
                 Err(StoreError::Lost { what, .. }) => {
-                    lost.push(lost_record(*head, place.digest, what))
+                    lost.push(lost_record(*head, place.digest, what));
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -87,13 +87,9 @@ pub(crate) async fn within<T, E: Into<CallFailure>>(
     deadline: Duration,
     call: impl Future<Output = Result<T, E>>,
 ) -> Result<T, CallFailure> {
-    match tokio::time::timeout(deadline, call).await {
-        Ok(outcome) => outcome.map_err(Into::into),
-        Err(_) => {
-            let seconds = deadline.as_secs();
-            Err(CallFailure::outage(format!(
-                "no answer within {seconds} seconds"
-            )))
-        }
-    }
+    let outcome = tokio::time::timeout(deadline, call).await;
+    let overdue = || format!("no answer within {} seconds", deadline.as_secs());
+    outcome
+        .map_err(|_| CallFailure::outage(overdue()))?
+        .map_err(Into::into)
 }

@@ -174,23 +174,29 @@ impl State {
     /// once all ranges are done, which is read once all are.
     pub(super) fn task(&mut self) -> Option<v1::Task> {
         let leased: Vec<Leased> = self.leases.values().cloned().collect();
-        let (leased_as, work) = if self.are_shards_done() {
-            let is_open =
-                |shard: &u32| !self.read.contains(shard) && !leased.contains(&Leased::File(*shard));
-            let shard = (0..self.shards()).find(is_open)?;
-            let written = v1::Written {
-                json: self.journal.ledger().shard(BITS, shard).unwrap().to_json(),
+        let (leased_as, work) = if self.are_ranges_done() {
+            let are_written = self.are_shards_done();
+            let ledger = self.journal.ledger();
+            let written = ledger.shards(BITS).map(|merged| merged.number);
+            let (kind, done): (fn(u32) -> Leased, BTreeSet<u32>) = if are_written {
+                (Leased::File, self.read.clone())
+            } else {
+                (Leased::Shard, written.collect())
             };
-            (Leased::File(shard), self.merge(shard, Some(written)))
-        } else if self.are_ranges_done() {
-            let done: BTreeSet<u32> = {
-                let ledger = self.journal.ledger();
-                ledger.shards(BITS).map(|merged| merged.number).collect()
-            };
-            let is_open =
-                |shard: &u32| !done.contains(shard) && !leased.contains(&Leased::Shard(*shard));
+            let is_open = |&shard: &u32| !done.contains(&shard) && !leased.contains(&kind(shard));
             let shard = (0..self.shards()).find(is_open)?;
-            (Leased::Shard(shard), self.merge(shard, None))
+            let said = |merged: &Merged| v1::Written {
+                json: merged.to_json(),
+            };
+            let written = ledger.shard(BITS, shard).filter(|_| are_written).map(said);
+            let (head, skip) = self.start(shard);
+            let merge = v1::Merge {
+                shard,
+                head: head.0,
+                skip,
+                written,
+            };
+            (kind(shard), task::Work::Merge(merge))
         } else {
             self.evaluation(&leased)?
         };
@@ -203,16 +209,6 @@ impl State {
             lease_ms: self.lease_ms,
             journal: self.journal.ledger().next,
             work: Some(work),
-        })
-    }
-
-    fn merge(&self, shard: u32, written: Option<v1::Written>) -> task::Work {
-        let (head, skip) = self.start(shard);
-        task::Work::Merge(v1::Merge {
-            shard,
-            head: head.0,
-            skip,
-            written,
         })
     }
 

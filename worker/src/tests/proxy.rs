@@ -6,13 +6,12 @@ use bytes::Bytes;
 use chomp_proto::v1::JoinRequest;
 use chomp_store::objects::{Operation, SimulatedStorage};
 use chomp_store::part::BYTES_MAX;
-use chomp_store::{FaultKind, Key, Storage, StorageProblem};
+use chomp_store::{FaultKind, Key, Storage, StorageError, StorageProblem};
 use chomp_table::format::describe;
 use tonic::Status;
 
 use super::fake::{Act, Fake, Leased, State, config, now};
 use crate::client::Client;
-use crate::error::ClientError;
 use crate::link::Link;
 use crate::proxy::ProxyStorage;
 
@@ -103,19 +102,6 @@ async fn objects_are_created_once_and_read() {
     assert!(fake.state().authorized);
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_is_not_allowed_is_said() {
-    let fake = Fake::new(|_, _| Act::Go);
-    let proxy = proxy(&fake).await;
-    let error = proxy.create(&part(77), Bytes::new()).await.unwrap_err();
-    assert!(error.is(FaultKind::Lasting), "{error:?}");
-    let error = error.source.downcast_ref::<ClientError>();
-    assert!(
-        matches!(error, Some(ClientError::Unfit { reason, .. }) if reason.contains("403")),
-        "{error:?}"
-    );
-}
-
 /// The first attempts fail in every way, and the one after them counts.
 #[tokio::test(start_paused = true)]
 async fn it_survives_outages() {
@@ -156,17 +142,27 @@ async fn it_survives_outages() {
 
 /// An answer that says that it is longer than any object, or than the range that was asked for, is not read.
 #[tokio::test(start_paused = true)]
-async fn answers_that_are_too_long_are_refused() {
+async fn what_is_not_allowed_and_answers_that_are_too_long_are_refused() {
     let fake = Fake::new(|_, _| Act::Go);
     let proxy = proxy(&fake).await;
-    let bytes = Bytes::from_static(b"0123456789");
-    proxy.create(&part(0), bytes.clone()).await.unwrap();
+    let refused = |error: StorageError, what: &str| {
+        assert_eq!(error.problem, StorageProblem::Failed, "{error:?}");
+        assert!(describe(&error).contains(what), "{error}");
+    };
+    let error = proxy.create(&part(77), Bytes::new()).await.unwrap_err();
+    refused(error, "does not accept a call: 403");
+    proxy
+        .create(&part(0), Bytes::from_static(b"0123456789"))
+        .await
+        .unwrap();
     fake.state().more_bytes = BYTES_MAX - 9;
-    let error = proxy.read(&part(0)).await.unwrap_err();
-    assert!(describe(&error).contains("more than was asked"), "{error}");
+    refused(
+        proxy.read(&part(0)).await.unwrap_err(),
+        "more than was asked",
+    );
     fake.state().more_bytes = 1;
     for range in [0..10, 2..5] {
         let error = proxy.read_at(&part(0), range).await.unwrap_err();
-        assert!(describe(&error).contains("more than was asked"), "{error}");
+        refused(error, "more than was asked");
     }
 }
