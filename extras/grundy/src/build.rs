@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -24,8 +24,9 @@ use crate::area_file::{AreaFiles, FOLDER};
 const PIECE: usize = 1 << 16;
 /// The memory that a thread takes beside the values: the sets of a window, and a shard that it writes.
 const THREAD_BYTES: u64 = 32 << 20;
-/// The part of the work that evaluation is; the rest is writing shards.
-const EVALUATION: f64 = 0.8;
+/// The parts of the work that evaluation and writing shards are.
+const EVALUATION: Range<f64> = 0.0..0.8;
+const WRITING: Range<f64> = 0.8..1.0;
 
 /// The bytes of memory that `threads` threads take for a table of at most `tiles` tiles.
 pub fn memory_bytes(tiles: u32, threads: NonZeroUsize) -> u64 {
@@ -144,20 +145,13 @@ impl Builder<'_> {
         let mut evaluated = 0;
         let mut unwritten = None;
         for tiles in 1..=self.tiles {
-            let values = match files.read(tiles) {
-                Ok(values) => values,
-                Err(error) => {
-                    let path = files.path(tiles);
-                    watch.say(&format!(
-                        "{} is computed again: {}",
-                        path.display(),
-                        describe(&error)
-                    ));
-                    None
-                }
-            };
+            let values = files.read(tiles).unwrap_or_else(|error| {
+                let (path, why) = (files.path(tiles), describe(&error));
+                watch.say(&format!("{} is computed again: {why}", path.display()));
+                None
+            });
             if let Some(values) = values {
-                progress.add(values.get().len())?;
+                progress.add(values.get().len(), EVALUATION)?;
                 areas.push(values);
                 continue;
             }
@@ -171,7 +165,7 @@ impl Builder<'_> {
                 })?;
                 while let Some((start, piece)) = take(&pieces, Iterator::next) {
                     evaluator.evaluate(tiles, start, piece, &areas);
-                    progress.add(piece.len())?;
+                    progress.add(piece.len(), EVALUATION)?;
                 }
                 Ok(())
             })?;
@@ -213,8 +207,7 @@ impl Builder<'_> {
         progress.done.store(0, Ordering::Relaxed);
         progress.share(evaluators, |_| {
             while let Some((number, place)) = take(&left, Iterator::next) {
-                let ranks = place.ranks.start..place.ranks.end;
-                let [start, end] = [ranks.start, ranks.end]
+                let [start, end] = [place.ranks.start, place.ranks.end]
                     .map(|rank| usize::try_from(rank).expect("it is in memory"));
                 let values = &areas[place.area as usize].get()[start..end];
                 let mut shard = ValueShardWriter::new(number, place.clone());
@@ -224,7 +217,7 @@ impl Builder<'_> {
                 take(&infos, |infos: &mut Vec<(usize, ValueShardInfo)>| {
                     infos.push((number, info));
                 });
-                progress.published(values.len())?;
+                progress.add(values.len(), WRITING)?;
             }
             Ok(())
         })?;
@@ -239,9 +232,7 @@ impl Builder<'_> {
         put(&folder.join(MANIFEST_NAME), &bytes)?;
         Ok(manifest)
     }
-}
 
-impl Builder<'_> {
     /// Compares a table with what is known, and with a smaller one that is there.
     fn compare(&self, manifest: &ValuesManifest) -> Result<(), BuildError> {
         for (area, known) in manifest.areas.iter().zip(LOSING_BY_TILES) {
@@ -279,23 +270,12 @@ struct Progress<'a> {
 }
 
 impl Progress<'_> {
-    fn add(&self, positions: usize) -> Result<(), BuildError> {
-        let part = self.part(positions);
-        self.tell(EVALUATION * part)
-    }
-
-    fn published(&self, positions: usize) -> Result<(), BuildError> {
-        let part = self.part(positions);
-        self.tell(EVALUATION + (1.0 - EVALUATION) * part)
-    }
-
+    /// Adds positions to those that are done, at a `stage` that is this part of the work.
     #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
-    fn part(&self, positions: usize) -> f64 {
+    fn add(&self, positions: usize, stage: Range<f64>) -> Result<(), BuildError> {
         let before = self.done.fetch_add(positions as u64, Ordering::Relaxed);
-        (before + positions as u64) as f64 / self.all as f64
-    }
-
-    fn tell(&self, part: f64) -> Result<(), BuildError> {
+        let part = (before + positions as u64) as f64 / self.all as f64;
+        let part = stage.start + (stage.end - stage.start) * part;
         match self.watch.done(part) {
             ControlFlow::Continue(()) if !self.has_failed.load(Ordering::Relaxed) => Ok(()),
             _ => Err(BuildError::Stopped),
