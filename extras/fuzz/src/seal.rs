@@ -10,9 +10,6 @@ const TRAILER: usize = 48;
 /// The bytes of a digest.
 const DIGEST: usize = 32;
 
-/// Leaves the input as it is.
-pub(crate) fn nothing(_: &mut [u8], _: &mut Rng) {}
-
 /// Puts the SHA-256 of all before it at the end.
 fn sign(bytes: &mut [u8]) {
     if let Some((content, digest)) = bytes.split_last_chunk_mut::<DIGEST>() {
@@ -41,11 +38,7 @@ pub(crate) fn envelope(bytes: &mut [u8], _: &mut Rng) {
 }
 
 /// The index frame of a shard: its length and number of entries, where it says that it starts, its digest.
-pub(crate) fn index(bytes: &mut [u8], rng: &mut Rng) {
-    seal_index(bytes, rng);
-}
-
-fn seal_index(index: &mut [u8], rng: &mut Rng) {
+pub(crate) fn index(index: &mut [u8], rng: &mut Rng) {
     if rng.bool() && index.len() >= INDEX_HEADER + TRAILER {
         let length = index.len();
         put(index, 4, length - 8);
@@ -76,9 +69,9 @@ pub(crate) fn shard(bytes: &mut [u8], rng: &mut Rng) {
     if start > trailer {
         return;
     }
-    let (data, index) = bytes.split_at_mut(start);
-    let end = index.len() - TRAILER;
-    let entries = index.get_mut(INDEX_HEADER..end).unwrap_or_default();
+    let (data, of_index) = bytes.split_at_mut(start);
+    let end = of_index.len() - TRAILER;
+    let entries = of_index.get_mut(INDEX_HEADER..end).unwrap_or_default();
     for entry in entries.chunks_exact_mut(ENTRY) {
         let offset = field(entry, 8).map_or(0, u64::from_le_bytes);
         let length = field(entry, 20).map_or(0, u32::from_le_bytes);
@@ -90,5 +83,5 @@ pub(crate) fn shard(bytes: &mut [u8], rng: &mut Rng) {
             entry[ENTRY - DIGEST..].copy_from_slice(&Digest::of(frame).0);
         }
     }
-    seal_index(index, rng);
+    index(of_index, rng);
 }

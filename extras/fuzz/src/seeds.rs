@@ -9,7 +9,7 @@ use chomp_store::{
     Entry, Finders, Journal, Key, LengthSums, Merged, PartName, RecordPlace, StruckOut,
 };
 use chomp_table::definition::losing;
-use chomp_table::fingerprint::FingerprintBuilder;
+use chomp_table::fingerprint::{FingerprintBuilder, Leaf};
 use chomp_table::manifest::Manifest;
 use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
 use chomp_table::{Digest, Head, Range, RangeBits, Word, fuzzing, range};
@@ -51,15 +51,13 @@ fn ranges() -> Vec<Range> {
 
 pub(crate) fn records() -> Vec<Vec<u8>> {
     let all = ranges();
-    let mut records: Vec<Vec<u8>> = all
-        .iter()
-        .map(|range| range::encode(range, range_bits()).1)
-        .collect();
+    let records = all.iter().map(|range| range::encode(range, range_bits()).1);
+    let mut records: Vec<Vec<u8>> = records.collect();
     let few = Range {
         losing: vec![1, 300, 65_535],
         ..all[1].clone()
     };
-    let wide = chomp_table::RangeBits::new(18).expect("within the limits");
+    let wide = RangeBits::new(18).expect("within the limits");
     records.push(range::encode(&Range { edges: 0, ..few }, wide).1);
     records
 }
@@ -73,23 +71,22 @@ fn words(bits: u32) -> Vec<u64> {
     stored.map(Word::get).collect()
 }
 
-fn shard_of(words: &[u64], frame_words: usize) -> (ShardInfo, Vec<u8>) {
-    let mut writer = ShardWriter::new(
-        0,
-        ShardSize {
-            frame_words,
-            shard_words: 1 << 12,
-        },
-    );
+/// The shard with this number and these words, and its leaf.
+fn shard_of(number: usize, words: &[u64], frame_words: usize) -> (ShardInfo, Leaf, Vec<u8>) {
+    let size = ShardSize {
+        frame_words,
+        shard_words: 1 << 12,
+    };
+    let mut writer = ShardWriter::new(number, size);
     assert!(writer.push(words).is_empty(), "a shard has room for them");
-    writer.finish()
+    writer.finish_with_leaf()
 }
 
 pub(crate) fn shards() -> Vec<Vec<u8>> {
     let words = words(12);
     let far: Vec<u64> = (1..40).map(|number| number << 50).collect();
     [(&words[..], 7), (&words, 1 << 12), (&[2], 1), (&far, 16)]
-        .map(|(words, frame_words)| shard_of(words, frame_words).1)
+        .map(|(words, frame_words)| shard_of(0, words, frame_words).2)
         .to_vec()
 }
 
@@ -97,7 +94,7 @@ pub(crate) fn indices() -> Vec<Vec<u8>> {
     let words = words(12);
     [7, 100, 1000]
         .map(|frame_words| {
-            let (info, bytes) = shard_of(&words, frame_words);
+            let (info, _, bytes) = shard_of(0, &words, frame_words);
             let start = usize::try_from(info.index_offset).expect("a small shard");
             bytes[start..].to_vec()
         })
@@ -110,7 +107,7 @@ pub(crate) fn class_blocks() -> Vec<Vec<u8>> {
     let pieces = words.chunks(100);
     pieces
         .map(|words| {
-            let (info, bytes) = shard_of(words, 100);
+            let (info, _, bytes) = shard_of(0, words, 100);
             let end = usize::try_from(info.index_offset).expect("a small shard");
             let block = fuzzing::frame(&bytes[20..end], 1 << 17).expect("one data frame");
             behind_count(words.len(), &block)
@@ -138,30 +135,17 @@ fn behind_count(count: usize, block: &[u8]) -> Vec<u8> {
 
 pub(crate) fn frames() -> Vec<Vec<u8>> {
     let blocks = class_blocks();
-    let mut frames: Vec<Vec<u8>> = blocks
-        .iter()
-        .take(3)
-        .map(|block| fuzzing::compressed(&block[2..]))
-        .collect();
-    frames.push(fuzzing::compressed(&[]));
-    frames.push(fuzzing::compressed(&[7; 5000]));
-    frames
+    let blocks = blocks.iter().take(3).map(|block| &block[2..]);
+    let all = blocks.chain([&[][..], &[7; 5000]]);
+    all.map(fuzzing::compressed).collect()
 }
 
 fn manifest(bits: u32, shard_words: usize) -> Vec<u8> {
     let words = words(bits);
-    let size = ShardSize {
-        frame_words: 16,
-        shard_words,
-    };
     let mut fingerprints = FingerprintBuilder::with_leaf(bits, shard_words);
     fingerprints.push(&words);
     let shards = words.chunks(shard_words).enumerate();
-    let shards = shards.map(|(number, words)| {
-        let mut writer = ShardWriter::new(number, size);
-        assert!(writer.push(words).is_empty(), "a shard has room for them");
-        writer.finish().0
-    });
+    let shards = shards.map(|(number, words)| shard_of(number, words, 16).0);
     let software = "chomp 0.1.0".to_owned();
     let shards = shards.collect();
     Manifest::new(range_bits(), 1, software, fingerprints.finish(), shards).to_bytes()
@@ -175,7 +159,7 @@ pub(crate) fn boxes() -> Vec<Vec<u8>> {
         let solved = serde_json::json!({
             "rows": rows, "columns": columns, "losing": 1, "digest": Digest::of(&[]), "openings": openings,
         });
-        serde_json::to_vec(&solved).expect("numbers become JSON")
+        solved.to_string().into_bytes()
     };
     vec![
         solved(1, 1, &[(1, 1, &[])]),
@@ -198,23 +182,25 @@ pub(crate) fn manifests() -> Vec<Vec<u8>> {
     vec![manifest(1, 10), manifest(8, 100), manifest(12, 60)]
 }
 
-/// A part, and in front of it the number of its records.
-pub(crate) fn parts() -> Vec<Vec<u8>> {
+/// The part with these ranges, and where each is in it.
+fn part_of(ranges: &[Range]) -> (Vec<u8>, Vec<part::Placed>) {
     let mut builder = PartBuilder::default();
-    for range in &ranges()[1..3] {
+    for range in ranges {
         let (summary, record) = range::encode(range, range_bits());
         builder.push(summary, &record);
     }
-    vec![builder.finish().0.to_vec()]
+    let (bytes, placed) = builder.finish();
+    (bytes.to_vec(), placed)
+}
+
+pub(crate) fn parts() -> Vec<Vec<u8>> {
+    vec![part_of(&ranges()[1..3]).0]
 }
 
 /// Whether the bytes after the header of a part are the record of a range, and what the journal says of them comes back.
 pub(crate) fn read_part(bytes: &[u8]) -> bool {
     let start = usize::try_from(part::HEADER_BYTES).expect("a few bytes");
     let Some(rest) = bytes.get(start..) else {
-        return false;
-    };
-    let Ok(offset) = u32::try_from(start) else {
         return false;
     };
     // The record ends where the next begins, or with the part.
@@ -226,7 +212,7 @@ pub(crate) fn read_part(bytes: &[u8]) -> bool {
     };
     let placed = part::Placed {
         summary,
-        offset,
+        offset: u32::try_from(start).expect("a few bytes"),
         length: u32::try_from(record.len()).expect("a small part"),
     };
     if placed.check(range_bits()).is_err() {
@@ -235,7 +221,7 @@ pub(crate) fn read_part(bytes: &[u8]) -> bool {
     let place = RecordPlace {
         layer: summary.head.layer(),
         lease: 1,
-        offset,
+        offset: placed.offset,
         length: placed.length,
         replicas: 1,
         count: summary.count,
@@ -250,19 +236,10 @@ pub(crate) fn read_part(bytes: &[u8]) -> bool {
     range::decode(&read, range_bits()).is_ok()
 }
 
-fn merged(number: u32) -> Merged {
-    let words = words(12);
-    let mut writer = ShardWriter::new(
-        number as usize,
-        ShardSize {
-            frame_words: 16,
-            shard_words: 1 << 12,
-        },
-    );
-    assert!(writer.push(&words).is_empty(), "a shard has room for them");
-    let (shard, leaf, _) = writer.finish_with_leaf();
+fn merged() -> Merged {
+    let (shard, leaf, _) = shard_of(0, &words(12), 16);
     Merged {
-        number,
+        number: 0,
         shard: Some(shard),
         leaf,
         sums: vec![LengthSums {
@@ -274,7 +251,7 @@ fn merged(number: u32) -> Merged {
 }
 
 fn entries() -> Vec<Entry> {
-    let placed = placed();
+    let (_, placed) = part_of(&ranges());
     let part = PartName {
         layer: placed[1].summary.head.layer(),
         lease: 7,
@@ -312,18 +289,9 @@ fn entries() -> Vec<Entry> {
         Entry::Shard {
             finders: Finders::new([1, 3]),
             bits: BITS,
-            merged: merged(0),
+            merged: merged(),
         },
     ]
-}
-
-fn placed() -> Vec<part::Placed> {
-    let mut builder = PartBuilder::default();
-    for range in &ranges() {
-        let (summary, record) = range::encode(range, range_bits());
-        builder.push(summary, &record);
-    }
-    builder.finish().1
 }
 
 /// The first segment of a journal that has these entries in it.
@@ -347,13 +315,9 @@ fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 pub(crate) fn segments() -> Vec<Vec<u8>> {
-    let mut all: Vec<Vec<u8>> = entries()
-        .into_iter()
-        .map(|entry| journal(vec![entry]))
-        .collect();
-    all.push(journal(entries()));
-    all.push(journal(vec![Entry::Pruned]));
-    all
+    let each = entries().into_iter().map(|entry| vec![entry]);
+    let all = each.chain([entries(), vec![Entry::Pruned]]);
+    all.map(journal).collect()
 }
 
 /// Checkpoints have the entries of segments.
@@ -365,15 +329,18 @@ pub(crate) fn checkpoints() -> Vec<Vec<u8>> {
     segments().into_iter().map(as_checkpoint).collect()
 }
 
+/// The bytes of what is written as texts.
+fn texts<const N: usize>(written: [impl ToString; N]) -> Vec<Vec<u8>> {
+    written.map(|one| one.to_string().into_bytes()).to_vec()
+}
+
 pub(crate) fn access() -> Vec<Vec<u8>> {
     let ca = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
     let all = serde_json::json!({
         "coordinator": "https://example.org:7777", "ca": ca, "token": SECRET,
     });
     let least = serde_json::json!({ "coordinator": "http://127.0.0.1:1" });
-    [all, least]
-        .map(|json| json.to_string().into_bytes())
-        .to_vec()
+    texts([all, least])
 }
 
 pub(crate) fn participants() -> Vec<Vec<u8>> {
@@ -385,23 +352,15 @@ pub(crate) fn participants() -> Vec<Vec<u8>> {
     let owner = one("owner", 0, false);
     let list = |participants: Vec<serde_json::Value>| serde_json::json!({ "format": 1, "participants": participants });
     let several = vec![owner.clone(), one("ann", 1, true), one("bob.2", 2, false)];
-    [list(vec![owner]), list(several)]
-        .map(|json| json.to_string().into_bytes())
-        .to_vec()
+    texts([list(vec![owner]), list(several)])
 }
 
 pub(crate) fn positions() -> Vec<Vec<u8>> {
-    ["5,4,2,1", "8x10", "0", "4^3,1", "64", "1,1,1", "32x32"]
-        .iter()
-        .filter(|text| text.parse::<chomp_table::Position>().is_ok())
-        .map(|text| text.as_bytes().to_vec())
-        .collect()
+    texts(["5,4,2,1", "8x10", "0", "1,1,1", "32x32"])
 }
 
 pub(crate) fn range_headers() -> Vec<Vec<u8>> {
-    ["bytes=0-99", "bytes=5-", "bytes=-7", "bytes = 999-999"]
-        .map(|text| text.as_bytes().to_vec())
-        .to_vec()
+    texts(["bytes=0-99", "bytes=5-", "bytes=-7", "bytes = 999-999"])
 }
 
 fn wire(placed: &part::Placed) -> v1::Summary {
@@ -417,8 +376,9 @@ fn wire(placed: &part::Placed) -> v1::Summary {
 }
 
 pub(crate) fn results() -> Vec<Vec<u8>> {
-    let ranges: Vec<v1::Summary> = placed().iter().map(wire).collect();
-    let json = merged(0).to_json();
+    let (_, placed) = part_of(&ranges());
+    let ranges: Vec<v1::Summary> = placed.iter().map(wire).collect();
+    let json = merged().to_json();
     [
         complete_request::Result::Evaluated(v1::Evaluated { ranges }),
         complete_request::Result::Merged(v1::Merged { json }),
@@ -445,7 +405,7 @@ pub(crate) fn answers() -> Vec<Vec<u8>> {
         })
     };
     let written = v1::Written {
-        json: merged(0).to_json(),
+        json: merged().to_json(),
     };
     let works = [
         task::Work::Evaluate(v1::Evaluate {
@@ -468,12 +428,7 @@ pub(crate) fn answers() -> Vec<Vec<u8>> {
         lease_reply::Answer::Wait(v1::Wait {}),
         lease_reply::Answer::Finished(v1::Finished {}),
     ];
-    let all = tasks.into_iter().chain(others);
-    all.map(|answer| {
-        let reply = v1::LeaseReply {
-            answer: Some(answer),
-        };
-        reply.encode_to_vec()
-    })
-    .collect()
+    let all = tasks.into_iter().chain(others).map(Some);
+    all.map(|answer| v1::LeaseReply { answer }.encode_to_vec())
+        .collect()
 }

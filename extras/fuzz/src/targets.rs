@@ -6,6 +6,7 @@ use std::fmt;
 use chomp_access::Holder;
 use chomp_proto::v1;
 use chomp_store::Key;
+use chomp_store::journal::is_read;
 use chomp_store::location::Location;
 use chomp_table::manifest::Manifest;
 use chomp_table::shard::{Index, ShardIndex, ShardInfo, TRAILER_LENGTH, decode_shard};
@@ -58,7 +59,7 @@ impl Target {
         Target {
             name,
             check,
-            seal: seal::nothing,
+            seal: |_, _| {},
             memory_factor: 64,
             seeds,
             fresh: Vec::new,
@@ -96,9 +97,14 @@ pub static TARGETS: [Target; 21] = [
         .memory(1 << 10),
     Target::new("values-manifest", values::manifest, values::manifests),
     Target::new("box", openings_of_box, seeds::boxes),
-    Target::new("part", part, seeds::parts),
-    Target::new("segment", segment, seeds::segments).sealed(seal::envelope),
-    Target::new("checkpoint", checkpoint, seeds::checkpoints).sealed(seal::envelope),
+    Target::new("part", seeds::read_part, seeds::parts),
+    Target::new("segment", |bytes| is_read(bytes, false), seeds::segments).sealed(seal::envelope),
+    Target::new(
+        "checkpoint",
+        |bytes| is_read(bytes, true),
+        seeds::checkpoints,
+    )
+    .sealed(seal::envelope),
     Target::new("access", access, seeds::access),
     Target::new("secrets", secrets_file, Vec::new).fresh(secrets::files),
     Target::new("participants", participants, seeds::participants),
@@ -241,18 +247,6 @@ fn manifest(bytes: &[u8]) -> bool {
     true
 }
 
-fn part(bytes: &[u8]) -> bool {
-    seeds::read_part(bytes)
-}
-
-fn segment(bytes: &[u8]) -> bool {
-    chomp_store::journal::is_read(bytes, false)
-}
-
-fn checkpoint(bytes: &[u8]) -> bool {
-    chomp_store::journal::is_read(bytes, true)
-}
-
 fn access(bytes: &[u8]) -> bool {
     match chomp_access::fuzzing::access(bytes) {
         Ok(access) => {
@@ -261,10 +255,8 @@ fn access(bytes: &[u8]) -> bool {
             true
         }
         Err(error) => {
-            assert!(
-                !format!("{error} {error:?}").contains(seeds::SECRET),
-                "{error}"
-            );
+            let text = format!("{error} {error:?}");
+            assert!(!text.contains(seeds::SECRET), "{text}");
             false
         }
     }
@@ -292,11 +284,8 @@ fn participants(bytes: &[u8]) -> bool {
     };
     let added = list.add("somebody-else");
     assert!(added.is_ok_and(|holder| list.admit(holder).is_ok()));
-    let all: Vec<(String, Holder)> = list
-        .iter()
-        .map(|one| (one.name.clone(), one.holder()))
-        .collect();
-    for (name, old) in all {
+    let all = list.iter().map(|one| (one.name.clone(), one.holder()));
+    for (name, old) in all.collect::<Vec<_>>() {
         let new = list.renew(&name).expect("it is in the list");
         assert!(list.admit(new).is_ok() && list.admit(old).is_err());
         list.revoke(&name).expect("it is in the list");
@@ -311,11 +300,8 @@ fn token(bytes: &[u8]) -> bool {
         return false;
     };
     let taken = secrets::issuer().check(Some(text), seeds::NOW).is_ok();
-    assert_eq!(
-        taken,
-        secrets::tokens().iter().any(|good| good == bytes),
-        "{text}"
-    );
+    let is_given = secrets::tokens().iter().any(|good| good == bytes);
+    assert_eq!(taken, is_given, "{text}");
     taken
 }
 
