@@ -105,10 +105,9 @@ impl Solver {
         scratch: Option<Box<dyn Scratch>>,
     ) -> Result<Solver, ThinError> {
         let columns = bounds.columns();
-        let left = match &scratch {
-            Some(scratch) => scratch.summary()?,
-            None => None,
-        };
+        let left = scratch
+            .as_ref()
+            .map_or(Ok(None), |scratch| scratch.summary())?;
         if let Some(BoxSummary { rows: found, .. }) = left
             && found != bounds.rows()
         {
