@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use chomp_durable_files::{Below, FileError, NewFile, failed};
 use chomp_kernel::grundy::AreaValues;
 use chomp_table::Digest;
-use chomp_table::format::{Fields, FormatError, ensure};
+use chomp_table::format::{Damage, Fields, FormatError, ensure};
 use chomp_table::partition::AREA_MAX;
 
 /// The folder of these files in the directory of a table.
@@ -54,6 +54,8 @@ pub fn areas_done(directory: &Path) -> io::Result<usize> {
 pub(crate) enum AreaError {
     #[error(transparent)]
     Format(#[from] FormatError),
+    #[error(transparent)]
+    Damaged(#[from] Damage),
     #[error("it cannot be read")]
     Io(#[from] io::Error),
 }
@@ -135,22 +137,15 @@ fn name(tiles: u32) -> String {
 fn read(mut file: File, len: u64, tiles: u32) -> Result<AreaValues, AreaError> {
     let mut values = AreaValues::zeros(tiles);
     let expected = (HEADER_LENGTH + values.get().len()) as u64;
-    let is_whole = ensure(len == expected, || {
-        format!("it has {len} bytes instead of {expected}")
-    });
-    is_whole.map_err(FormatError::from)?;
+    let length = || format!("it has {len} bytes instead of {expected}");
+    ensure(len == expected, length)?;
     let mut header = [0; HEADER_LENGTH];
     file.read_exact(&mut header)?;
-    let (named, digest) = parse(&header)?;
+    let mut fields = Fields::new("the file of an area", &header);
+    fields.version(MAGIC, VERSION)?;
+    let (named, digest) = (fields.u32()?, Digest(fields.array()?));
     file.read_exact(values.get_mut())?;
     let is_right = named == tiles && Digest::of(values.get()) == digest;
-    ensure(is_right, || "it is damaged: its SHA-256 is another").map_err(FormatError::from)?;
+    ensure(is_right, || "it is damaged: its SHA-256 is another")?;
     Ok(values)
-}
-
-/// The number of tiles, and the digest.
-fn parse(header: &[u8]) -> Result<(u32, Digest), FormatError> {
-    let mut fields = Fields::new("the file of an area", header);
-    fields.version(MAGIC, VERSION)?;
-    Ok((fields.u32()?, Digest(fields.array()?)))
 }
