@@ -35,8 +35,8 @@ pub(crate) const MEMORY_PER_LENGTH: u64 = 3;
 
 /// Gathers the sources of tasks, for all lanes of a worker.
 pub(crate) struct Gatherer {
-    pool: Arc<Pool>,
-    cache: Arc<RangeCache>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) cache: Arc<RangeCache>,
     pub(crate) memory: MemoryBudget,
     /// A permit for each task that may read.
     readers: Semaphore,

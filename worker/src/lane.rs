@@ -151,9 +151,11 @@ impl Lane {
             }
             TaskWork::Merge { start, written } => {
                 let merge = Merge {
-                    lane: self,
                     job: &self.client.job(),
                     store: &store,
+                    gatherer: &self.gatherer,
+                    size: self.shard,
+                    stop: &self.stop,
                 };
                 let json = merge.run(start, written).await?;
                 TaskResult::Merged(v1::Merged { json })

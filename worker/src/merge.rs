@@ -11,11 +11,12 @@ use chomp_store::merge::{Cut, MergeError, Merger};
 use chomp_store::{Merged, RecordPlace, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::folder_name;
+use chomp_table::shard::ShardSize;
 use chomp_table::{Head, RangeBits};
+use tokio_util::sync::CancellationToken;
 
 use crate::client::lost_record;
-use crate::gather::MEMORY_PER_LENGTH;
-use crate::lane::Lane;
+use crate::gather::{Gatherer, MEMORY_PER_LENGTH};
 use crate::link::JobDescription;
 use crate::pool::decode;
 use crate::store::Store;
@@ -26,11 +27,13 @@ const BATCH_BYTES: u64 = 1 << 20;
 /// The most records that are merged at a time.
 const BATCH_MAX: usize = 256;
 
-/// Merges ranges into shards, for a lane.
+/// Merges ranges into shards.
 pub(crate) struct Merge<'a> {
-    pub(crate) lane: &'a Lane,
     pub(crate) job: &'a JobDescription,
     pub(crate) store: &'a Store,
+    pub(crate) gatherer: &'a Gatherer,
+    pub(crate) size: ShardSize,
+    pub(crate) stop: &'a CancellationToken,
 }
 
 /// Ranges with what the journal says of them.
@@ -68,7 +71,7 @@ impl Merge<'_> {
     async fn read_file(&self, said: &Merged, own: Merged) -> Result<(), Trouble> {
         let file = said.file();
         let bytes = file.as_ref().map_or(0, |file| file.bytes);
-        let _room = self.lane.gatherer.memory.take(bytes).await;
+        let _room = self.gatherer.memory.take(bytes).await;
         let read = match file {
             Some(file) => {
                 let read = published::read(&*self.store.storage, self.job.bits, &file).await?;
@@ -78,27 +81,26 @@ impl Merge<'_> {
         };
         let said = said.shard.clone();
         let compare = move |_: &mut _| own.compare(said.as_ref(), &read);
-        let compared = self.lane.pool.run(false, compare).await?;
+        let compared = self.gatherer.pool.run(false, compare).await?;
         compared.map_err(|error| Trouble::failed(&error))
     }
 
     /// Merges the words of a shard; returns what is to be said of it, and its bytes.
     async fn merge(&self, start: (u32, Head, u64)) -> Result<(Merged, Option<Vec<u8>>), Trouble> {
         let (bits, range_bits) = (self.job.bits, self.job.range_bits);
-        let size = self.lane.shard;
+        let (size, pool) = (self.size, &self.gatherer.pool);
         let cut = {
             let journal = self.store.journal.read().await;
             Cut::new(journal.ledger(), bits, size.shard_words as u64, start)?
         };
         // The shard, twice when it is finished, and two batches.
         let memory = 4 * size.shard_words as u64 + 2 * MEMORY_PER_LENGTH * BATCH_BYTES;
-        let _room = self.lane.gatherer.memory.take(memory).await;
+        let _room = self.gatherer.memory.take(memory).await;
 
-        let pool = &self.lane.pool;
         let mut filling = Merger::new(bits, range_bits, size, cut);
         let mut batch = self.read(cut.head).await?;
         while !batch.is_empty() {
-            if self.lane.stop.is_cancelled() {
+            if self.stop.is_cancelled() {
                 return Err(Trouble::Stopped);
             }
             let next = batch.last().map_or(cut.head, |(head, ..)| Head(head.0 + 1));
@@ -123,7 +125,7 @@ impl Merge<'_> {
             // It replaces another shard of that name, as long as the table is not published.
             published::put(&*self.store.storage, &folder, &key, bytes.into()).await?;
         }
-        self.lane.pool.note_merge();
+        self.gatherer.pool.note_merge();
         Ok(())
     }
 
@@ -140,13 +142,15 @@ impl Merge<'_> {
         let fit = fit.count();
         places.truncate(fit);
         let mut batch = NotedRanges::with_capacity(places.len());
-        places.retain(|&(head, place)| match self.lane.cache.get(head, &place) {
-            Some(range) => {
-                batch.push((head, place, MergeInput::Cached(range)));
-                false
-            }
-            None => true,
-        });
+        places.retain(
+            |&(head, place)| match self.gatherer.cache.get(head, &place) {
+                Some(range) => {
+                    batch.push((head, place, MergeInput::Cached(range)));
+                    false
+                }
+                None => true,
+            },
+        );
         let records = self.store.records(&places).await?;
         let read = places.into_iter().zip(records);
         batch.extend(read.map(|((head, place), record)| (head, place, MergeInput::Read(record))));

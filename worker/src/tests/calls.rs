@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chomp_proto::v1::coordinator_server::Coordinator;
+use chomp_proto::v1::coordinator_server::{Coordinator, CoordinatorServer};
 use chomp_proto::v1::{self, complete_reply, complete_request, lease_reply};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_store::{
@@ -12,19 +12,17 @@ use chomp_store::{
 use chomp_table::manifest::folder_name;
 use chomp_table::{Digest, Head, RangeSummary};
 use http::{Method, StatusCode};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use tokio::time::timeout;
 use tonic::body::Body;
-use tonic::{Request, Response, Status};
+use tonic::{Extensions, Request, Response, Status};
+use tower::ServiceExt;
 
-use super::fake::{Act, BITS, Fake, Leased, Lie, State, bytes_of, done, now};
+use super::fake::{Act, BITS, Fake, Leased, Lie, SECRET, State, done, now};
 
-fn answer<T>(act: Act, reply: T) -> Result<Response<T>, Status> {
-    match act {
-        Act::Lose(status) => Err(status),
-        _ => Ok(Response::new(reply)),
-    }
-}
+/// A call whose answer gets lost.
+#[derive(Clone, Copy)]
+struct Lost;
 
 #[tonic::async_trait]
 impl Coordinator for Fake {
@@ -32,7 +30,6 @@ impl Coordinator for Fake {
         &self,
         request: Request<v1::JoinRequest>,
     ) -> Result<Response<v1::JoinReply>, Status> {
-        let act = self.enter("join").await?;
         let mut state = self.state();
         let request = request.into_inner();
         state.known.insert(request.worker);
@@ -49,74 +46,67 @@ impl Coordinator for Fake {
         if let Some(Lie::Job(lie)) = state.lie {
             lie(&mut reply);
         }
-        answer(act, reply)
+        Ok(Response::new(reply))
     }
 
     async fn lease(
         &self,
         request: Request<v1::LeaseRequest>,
     ) -> Result<Response<v1::LeaseReply>, Status> {
-        let (act, _) = self
-            .enter_as("lease", request, |request| request.worker)
-            .await?;
-        let reply = self.next(&act).await;
-        answer(act, reply)
+        self.check_joined(request.get_ref().worker)?;
+        Ok(Response::new(self.next(request.extensions()).await))
     }
 
     async fn renew(
         &self,
         request: Request<v1::RenewRequest>,
     ) -> Result<Response<v1::RenewReply>, Status> {
-        let (act, request) = self
-            .enter_as("renew", request, |request| request.worker)
-            .await?;
+        let request = request.into_inner();
+        self.check_joined(request.worker)?;
         let mut state = self.state();
         let stands = |lease: &u64| state.leases.contains_key(lease);
         let lost = request.leases.iter().copied();
         let lost = lost.filter(|lease| !stands(lease)).collect();
         let at = state.start.elapsed().as_millis();
         state.renewals.push((at, request));
-        answer(act, v1::RenewReply { lost })
+        Ok(Response::new(v1::RenewReply { lost }))
     }
 
     async fn r#return(
         &self,
         request: Request<v1::ReturnRequest>,
     ) -> Result<Response<v1::ReturnReply>, Status> {
-        let (act, request) = self
-            .enter_as("return", request, |request| request.worker)
-            .await?;
+        let request = request.into_inner();
+        self.check_joined(request.worker)?;
         let mut state = self.state();
         state.leases.remove(&request.lease);
         state.returned.push(request.failure);
         self.changed.notify_waiters();
-        answer(act, v1::ReturnReply {})
+        Ok(Response::new(v1::ReturnReply {}))
     }
 
     async fn complete(
         &self,
         request: Request<v1::CompleteRequest>,
     ) -> Result<Response<v1::CompleteReply>, Status> {
-        let (act, request) = self
-            .enter_as("complete", request, |request| request.worker)
-            .await?;
+        let (_, extensions, request) = request.into_parts();
+        self.check_joined(request.worker)?;
         let verdict = Some(self.state().take(&request));
         self.changed.notify_waiters();
         let next = if request.next {
-            Some(self.next(&act).await)
+            Some(self.next(&extensions).await)
         } else {
             None
         };
-        answer(act, v1::CompleteReply { verdict, next })
+        Ok(Response::new(v1::CompleteReply { verdict, next }))
     }
 
     async fn report(
         &self,
         request: Request<v1::ReportRequest>,
     ) -> Result<Response<v1::ReportReply>, Status> {
-        let (act, request) = self
-            .enter_as("report", request, |request| request.worker)
-            .await?;
+        let request = request.into_inner();
+        self.check_joined(request.worker)?;
         let mut state = self.state();
         for lost in request.records {
             let head = Head(lost.head);
@@ -128,26 +118,63 @@ impl Coordinator for Fake {
             }
         }
         self.changed.notify_waiters();
-        answer(act, v1::ReportReply {})
+        Ok(Response::new(v1::ReportReply {}))
     }
 
     async fn leave(
         &self,
         request: Request<v1::LeaveRequest>,
     ) -> Result<Response<v1::LeaveReply>, Status> {
-        let (act, request) = self
-            .enter_as("leave", request, |request| request.worker)
-            .await?;
+        let request = request.into_inner();
+        self.check_joined(request.worker)?;
         let mut state = self.state();
         state.known.remove(&request.worker);
         state.left = true;
-        answer(act, v1::LeaveReply {})
+        Ok(Response::new(v1::LeaveReply {}))
     }
 }
 
 impl Fake {
+    /// Answers a call or a request for an object, as the script says.
+    pub(super) async fn handle(
+        &self,
+        mut request: http::Request<Body>,
+    ) -> Result<http::Response<Body>, Status> {
+        let token = request.headers().get("authorization");
+        let right = token.is_some_and(|token| *token == *format!("Bearer {SECRET}"));
+        self.state().authorized &= right;
+        let path = request.uri().path();
+        let is_call = !path.starts_with(OBJECTS_PATH);
+        let name = if is_call {
+            path.rsplit('/').next()
+        } else {
+            Some(request.method().as_str())
+        };
+        let act = self.enter(&name.unwrap().to_lowercase()).await?;
+        if let Act::Lose(_) = act {
+            request.extensions_mut().insert(Lost);
+        }
+        let response = if is_call {
+            let answer = CoordinatorServer::new(self.clone()).oneshot(request).await;
+            answer.unwrap_or_else(|never| match never {})
+        } else {
+            self.object(request).await
+        };
+        match act {
+            Act::Lose(status) => Err(status),
+            _ => Ok(response),
+        }
+    }
+
+    fn check_joined(&self, worker: u64) -> Result<(), Status> {
+        let is_known = self.state().known.contains(&worker);
+        is_known
+            .then_some(())
+            .ok_or_else(|| Status::not_found("has not joined"))
+    }
+
     /// Waits for a task; one whose answer is to be lost is taken back.
-    async fn next(&self, act: &Act) -> v1::LeaseReply {
+    async fn next(&self, extensions: &Extensions) -> v1::LeaseReply {
         let wait = async {
             loop {
                 let changed = self.changed.notified();
@@ -168,7 +195,7 @@ impl Fake {
         };
         let wait = timeout(Duration::from_secs(10), wait).await;
         let reply = wait.unwrap_or(lease_reply::Answer::Wait(v1::Wait {}));
-        if let (Act::Lose(_), lease_reply::Answer::Task(task)) = (act, &reply) {
+        if let (Some(Lost), lease_reply::Answer::Task(task)) = (extensions.get(), &reply) {
             self.state().leases.remove(&task.lease);
         }
         v1::LeaseReply {
@@ -245,33 +272,25 @@ fn placed(summary: &v1::Summary) -> Placed {
 
 impl Fake {
     /// Answers a request for an object.
-    pub(super) async fn object(
-        &self,
-        request: http::Request<Body>,
-    ) -> Result<http::Response<Body>, Status> {
-        let get = request.method() == Method::GET;
-        let act = self.enter(if get { "get" } else { "put" }).await?;
+    async fn object(&self, request: http::Request<Body>) -> http::Response<Body> {
         let (parts, body) = request.into_parts();
         let key = Key::new(parts.uri.path().strip_prefix(OBJECTS_PATH).unwrap()).unwrap();
         let header = |name: &str| parts.headers.get(name)?.to_str().ok();
-        let (status, bytes) = if get {
+        let (status, bytes) = if parts.method == Method::GET {
             self.get(&key, header("range"))
         } else {
             let worker = header(WORKER_HEADER).unwrap().parse().unwrap();
             assert_eq!(header("if-none-match"), Some("*"));
-            let bytes = bytes_of(body).await;
+            let bytes = body.collect().await.unwrap().to_bytes();
             assert_eq!(header("content-length"), Some(&*bytes.len().to_string()));
             (self.put(&key, worker, bytes), bytes::Bytes::new())
         };
-        if let Act::Lose(status) = act {
-            return Err(status);
-        }
         let more = self.state().more_bytes;
         let response = http::Response::builder()
             .status(status)
             .header("content-length", bytes.len() as u64 + more)
             .body(Body::new(Full::new(bytes)));
-        Ok(response.unwrap())
+        response.unwrap()
     }
 
     fn get(&self, key: &Key, range: Option<&str>) -> (StatusCode, bytes::Bytes) {

@@ -6,11 +6,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bytes::Bytes;
 use chomp_access::{Access, Token};
 use chomp_kernel::{Isa, evaluate_table};
-use chomp_proto::OBJECTS_PATH;
-use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_proto::v1::{self, task};
 use chomp_store::merge::{Cut, Merger};
 use chomp_store::objects::SimulatedStorage;
@@ -23,9 +20,7 @@ use futures_util::FutureExt;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tonic::body::Body;
-use tonic::{Request, Status};
-use tower::ServiceExt;
+use tonic::Status;
 
 use crate::transport::{BoxError, Connector, Transport};
 use crate::{Config, End, Evaluation, Report, WorkerError, run_with};
@@ -369,22 +364,6 @@ impl Fake {
         }
     }
 
-    /// Enters a call that carries a worker's number, and fails unless that worker has joined.
-    pub(super) async fn enter_as<T>(
-        &self,
-        call: &str,
-        request: Request<T>,
-        worker: impl Fn(&T) -> u64,
-    ) -> Result<(Act, T), Status> {
-        let act = self.enter(call).await?;
-        let request = request.into_inner();
-        if self.state().known.contains(&worker(&request)) {
-            Ok((act, request))
-        } else {
-            Err(Status::not_found("has not joined"))
-        }
-    }
-
     /// Has a worker join, and waits for its end.
     pub(super) async fn run(&self, config: Config) -> Result<Report, WorkerError> {
         run_with(config, Arc::new(self.clone()), CancellationToken::new()).await
@@ -472,25 +451,10 @@ impl Connector for Fake {
     async fn connect(&self) -> Result<Transport, BoxError> {
         self.enter("connect").await?;
         let fake = self.clone();
-        let service = tower::service_fn(move |request: http::Request<Body>| {
+        let service = tower::service_fn(move |request| {
             let fake = fake.clone();
-            async move {
-                let token = request.headers().get("authorization");
-                let right = token.is_some_and(|token| *token == *format!("Bearer {SECRET}"));
-                fake.state().authorized &= right;
-                if request.uri().path().starts_with(OBJECTS_PATH) {
-                    return fake.object(request).await;
-                }
-                let answer = CoordinatorServer::new(fake).oneshot(request).await;
-                Ok(answer.unwrap_or_else(|never| match never {}))
-            }
+            async move { fake.handle(request).await }
         });
         Ok(Transport::new(service))
     }
-}
-
-/// The bytes of a body.
-pub(super) async fn bytes_of(body: Body) -> Bytes {
-    use http_body_util::BodyExt;
-    body.collect().await.unwrap().to_bytes()
 }

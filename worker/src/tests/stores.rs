@@ -13,12 +13,8 @@ use tonic::Status;
 use super::fake::{Act, BITS, Fake, State, config, done, now, truth};
 use crate::{Config, StoreChoice};
 
-fn go(_: &str, _: &mut State) -> Act {
-    Act::Go
-}
-
 /// Answers more calls than a job takes: one that does not come to its end fails.
-fn go_for_a_while(_: &str, state: &mut State) -> Act {
+fn go(_: &str, state: &mut State) -> Act {
     if state.log.len() < 5_000 {
         Act::Go
     } else {
@@ -164,7 +160,7 @@ fn forge(state: &State, summary: RangeSummary, record: &[u8]) {
 /// A record that is whole, and another's: nothing is computed from it.
 #[tokio::test(start_paused = true)]
 async fn the_record_of_another_range_is_no_source() {
-    let fake = Fake::new(go_for_a_while);
+    let fake = Fake::new(go);
     {
         let state = fake.state();
         let other = &truth(state.range_bits)[&Head(1)];
@@ -186,7 +182,7 @@ async fn the_record_of_another_range_is_no_source() {
 #[tokio::test(start_paused = true)]
 async fn a_merge_reports_what_it_finds() {
     for case in 0..4 {
-        let fake = Fake::new(go_for_a_while);
+        let fake = Fake::new(go);
         let head = Head(15);
         {
             let mut state = fake.state();
@@ -232,7 +228,7 @@ async fn a_part_in_the_way_fails_the_task() {
 /// A directory that can be read, and not be written: the coordinator writes.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_takes_nothing_is_not_used() {
-    let fake = Fake::new(go_for_a_while);
+    let fake = Fake::new(go);
     let place = tempfile::tempdir().unwrap();
     std::fs::create_dir(place.path().join("work")).unwrap();
     let location = Location::Directory(place.path().to_owned());
