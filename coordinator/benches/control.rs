@@ -142,14 +142,14 @@ async fn run() {
     let seconds = started.elapsed().as_secs_f64();
     let completions = done.load(std::sync::atomic::Ordering::Relaxed);
     let (now, most) = memory();
-    let snapshot = coordinator.look().await.expect("it runs");
+    let status = coordinator.look().await.expect("it runs");
     #[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
     let rate = completions as f64 / seconds;
     println!(
         "{completions} completions by {WORKERS} workers in {seconds:.1} s: {rate:.0} a second; {} of {} ranges done; \
          {} segments; {} MiB, at most {} MiB",
-        snapshot.progress.ranges_done,
-        snapshot.progress.ranges,
+        status.ranges_done,
+        status.ranges,
         coordinator.journal().ledger().next,
         now >> 20,
         most >> 20,

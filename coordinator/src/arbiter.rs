@@ -6,22 +6,21 @@
 //! The arbiter keeps a CPU busy between reads. Callers run it on a thread that serves no calls.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use chomp_kernel::{Evaluator, Isa, MissingSource, Source};
 use chomp_plan::{SubmissionId, Unit};
 use chomp_store::merge::{Cut, MergeError, Merger};
-use chomp_store::part::{PartBuilder, read_record};
-use chomp_store::{
-    Difference, Journal, Merged, PartName, Placed, RecordPlace, Storage, StoreError, published,
-};
+use chomp_store::part::{PartBuilder, read_records};
+use chomp_store::{Difference, Merged, PartName, RecordPlace, StoreError, published};
 use chomp_table::format::FormatError;
 use chomp_table::manifest::folder_name;
 use chomp_table::range::{self, RangeSummary};
-use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, RangeBits};
+
+use crate::effects::Tools;
+use crate::job::WorkerResult;
 
 /// The arbiter names its parts for leases of its epoch from this number on. The plan gives out no lease with so high a
 /// number.
@@ -77,72 +76,16 @@ impl ArbiterError {
 }
 
 /// A unit as the arbiter has computed it.
-#[derive(Clone, Debug)]
-pub(crate) enum Arbitrated {
-    /// A range, whose record is in this part.
-    Range { part: PartName, placed: Placed },
-    /// A shard, and whether the file that somebody spoke of had other words.
-    Shard {
-        merged: Box<Merged>,
-        is_forged: bool,
-    },
-}
-
-impl Arbitrated {
-    /// The range, if it is one.
-    pub(crate) fn range(&self) -> Option<RangeSummary> {
-        match self {
-            Arbitrated::Range { placed, .. } => Some(placed.summary),
-            Arbitrated::Shard { .. } => None,
-        }
-    }
-
-    /// The digest of the content.
-    pub(crate) fn digest(&self) -> Digest {
-        match self {
-            Arbitrated::Range { placed, .. } => placed.summary.digest,
-            Arbitrated::Shard { merged, .. } => merged.words_digest(),
-        }
-    }
-
-    /// Whether the file that somebody spoke of has other words.
-    pub(crate) fn is_forged(&self) -> bool {
-        matches!(
-            self,
-            Arbitrated::Shard {
-                is_forged: true,
-                ..
-            }
-        )
-    }
-}
-
-/// Decides what is in a unit that workers disagree about.
 #[derive(Debug)]
-pub struct Arbiter {
-    storage: Arc<dyn Storage>,
-    journal: Arc<Journal>,
-    /// The bits of the table.
-    bits: u32,
-    size: ShardSize,
+pub(crate) struct Arbitrated {
+    /// The lease that the part of a range is named for.
+    pub(crate) lease: u64,
+    pub(crate) result: WorkerResult,
+    /// Whether the file of a shard that somebody spoke of has other words.
+    pub(crate) is_forged: bool,
 }
 
-impl Arbiter {
-    /// The arbiter of the job of `bits` bits, whose shards have this size.
-    pub fn new(
-        storage: Arc<dyn Storage>,
-        journal: Arc<Journal>,
-        bits: u32,
-        size: ShardSize,
-    ) -> Arbiter {
-        Arbiter {
-            storage,
-            journal,
-            bits,
-            size,
-        }
-    }
-
+impl Tools {
     /// Evaluates or merges `unit`, and puts it into the store. No two calls have the same
     /// `submission`. Of a shard something may have been `said`.
     pub(crate) async fn decide(
@@ -163,26 +106,26 @@ impl Arbiter {
                 };
                 let created = self.storage.create(&part.key(), bytes).await;
                 created.map_err(StoreError::from)?;
-                let placed = placed[0];
-                Ok(Arbitrated::Range { part, placed })
+                Ok(Arbitrated {
+                    lease: part.lease,
+                    result: WorkerResult::Ranges(placed),
+                    is_forged: false,
+                })
             }
             Unit::Shard(shard) => self.merge(shard, said).await,
         }
     }
 
     /// Evaluates a range from those that are done.
-    ///
-    /// # Errors
-    ///
-    /// [`ArbiterError::NotReady`] if one of its sources is not done; others if one cannot be read.
-    pub async fn evaluate(&self, head: Head) -> Result<(RangeSummary, Vec<u8>), ArbiterError> {
+    pub(crate) async fn evaluate(
+        &self,
+        head: Head,
+    ) -> Result<(RangeSummary, Vec<u8>), ArbiterError> {
         let range_bits = self.range_bits();
         let mut known = HashMap::new();
         for source in sources(head, range_bits) {
-            let (place, record) = self.read(source).await?;
-            let decoded = Source::decode(&record, range_bits);
-            let decoded = decoded.map_err(|error| wrong(source, &place, error))?;
-            known.insert(source, decoded);
+            let decode = |record: &[u8]| Source::decode(record, range_bits);
+            known.insert(source, self.read(source, decode).await?);
         }
         let range = Evaluator::new(range_bits, Isa::Portable)
             .evaluate(head, &known)
@@ -200,9 +143,8 @@ impl Arbiter {
         let cut = self.cut(shard)?;
         let mut filling = Merger::new(self.bits, range_bits, self.size, cut);
         while let Some(head) = filling.next() {
-            let (place, record) = self.read(head).await?;
-            let contents = range::decode(&record, range_bits);
-            let contents = contents.map_err(|error| wrong(head, &place, error))?;
+            let decode = |record: &[u8]| range::decode(record, range_bits);
+            let contents = self.read(head, decode).await?;
             filling.push(contents.head, &contents.losing, contents.stored)?;
         }
         let (merged, bytes) = filling.finish()?;
@@ -216,8 +158,9 @@ impl Arbiter {
             let key = key.expect("the name of a shard can be part of a key");
             published::put(&*self.storage, &folder, &key, bytes.into()).await?;
         }
-        Ok(Arbitrated::Shard {
-            merged: Box::new(merged),
+        Ok(Arbitrated {
+            lease: 0,
+            result: WorkerResult::Merged(Box::new(merged)),
             is_forged,
         })
     }
@@ -250,10 +193,6 @@ impl Arbiter {
         Cut::new(&ledger, self.bits, shard_words, (shard, head, skip))
     }
 
-    pub(crate) fn storage(&self) -> &dyn Storage {
-        &*self.storage
-    }
-
     pub(crate) fn range_bits(&self) -> RangeBits {
         self.journal.ledger().range_bits
     }
@@ -271,24 +210,40 @@ impl Arbiter {
         place.ok_or(ArbiterError::NotReady { head })
     }
 
-    async fn read(&self, head: Head) -> Result<(RecordPlace, bytes::Bytes), ArbiterError> {
+    /// What `decode` makes of the record of a range.
+    async fn read<T>(
+        &self,
+        head: Head,
+        decode: impl Fn(&[u8]) -> Result<T, FormatError>,
+    ) -> Result<T, ArbiterError> {
         let place = self.place(head)?;
-        match read_record(&*self.storage, head, &place).await {
-            Ok(record) => Ok((place, record)),
-            Err(source @ StoreError::Lost { .. }) => Err(ArbiterError::Lost {
-                head,
-                digest: place.digest,
-                source,
-            }),
-            Err(error) => Err(error.into()),
-        }
+        let mut read = self.read_all(&[(head, place)], decode).await?;
+        Ok(read.pop().expect("one was read"))
     }
-}
 
-fn wrong(head: Head, place: &RecordPlace, source: FormatError) -> ArbiterError {
-    ArbiterError::Record {
-        head,
-        digest: place.digest,
-        source,
+    /// What `decode` makes of the record of each of these ranges.
+    pub(crate) async fn read_all<T>(
+        &self,
+        places: &[(Head, RecordPlace)],
+        decode: impl Fn(&[u8]) -> Result<T, FormatError>,
+    ) -> Result<Vec<T>, ArbiterError> {
+        let records = read_records(&*self.storage, places).await;
+        let decoded = places.iter().zip(records).map(|(&(head, place), record)| {
+            let digest = place.digest;
+            let record = record.map_err(|error| match error {
+                source @ StoreError::Lost { .. } => ArbiterError::Lost {
+                    head,
+                    digest,
+                    source,
+                },
+                other => other.into(),
+            })?;
+            decode(&record).map_err(|source| ArbiterError::Record {
+                head,
+                digest,
+                source,
+            })
+        });
+        decoded.collect()
     }
 }

@@ -23,8 +23,8 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AU
 use http::{HeaderMap, StatusCode};
 use hyper::body::{Frame, SizeHint};
 
+use crate::participants::{Bearer, ParticipantList};
 use crate::quota::{Quota, TooMuch};
-use crate::roster::{Bearer, Roster};
 
 /// The callers that a call or route is open to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,24 +97,24 @@ enum CallRefusal {
 #[derive(Clone, Debug)]
 pub struct Gate {
     issuer: Arc<Issuer>,
-    roster: Roster,
+    participants: ParticipantList,
     quota: Quota,
     open_status: bool,
     refusals: Arc<AtomicU64>,
 }
 
 impl Gate {
-    /// The gate of the table of `issuer`, for the participants in `roster`, within `quota`. With `open_status`
+    /// The gate of the table of `issuer`, for these participants, within `quota`. With `open_status`
     /// everybody may see the status of the job.
     pub(crate) fn new(
         issuer: Arc<Issuer>,
-        roster: Roster,
+        participants: ParticipantList,
         quota: Quota,
         open_status: bool,
     ) -> Gate {
         Gate {
             issuer,
-            roster,
+            participants,
             quota,
             open_status,
             refusals: Arc::default(),
@@ -158,7 +158,7 @@ impl Gate {
             .duration_since(UNIX_EPOCH)
             .map_or(0, |time| time.as_secs());
         let holder = self.issuer.check(bearer(headers)?, now)?;
-        self.roster.admit(holder).await?;
+        self.participants.admit(holder).await?;
         Ok(holder)
     }
 
@@ -230,7 +230,7 @@ async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) 
         }
         next.run(request).await
     };
-    let mut revocation: Revocation = Box::pin(gate.roster.revocation(holder));
+    let mut revocation: Revocation = Box::pin(gate.participants.revocation(holder));
     tokio::select! {
         biased;
         () = &mut revocation => gate.refused(Denied::Revoked.into(), is_grpc),

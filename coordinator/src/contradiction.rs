@@ -16,14 +16,14 @@
 
 use std::collections::HashMap;
 
-use chomp_store::part::read_records;
-use chomp_store::{RecordPlace, StoreError};
+use chomp_store::RecordPlace;
 use chomp_table::range::decode_range;
 use chomp_table::rng::mix;
 use chomp_table::word::{mask, sort_segment};
 use chomp_table::{Head, Range, RangeBits, Word};
 
-use crate::arbiter::{Arbiter, ArbiterError};
+use crate::arbiter::ArbiterError;
+use crate::effects::Tools;
 
 /// The number of sums is 2 to the power of this: 8 MiB.
 const SUMS_BITS: u32 = 20;
@@ -66,21 +66,16 @@ impl Sums {
     }
 }
 
-/// A range of the table of `bits` bits that is not what its sources make of it, if the mirror images lead to one. All
+/// A range of the table that is not what its sources make of it, if the mirror images lead to one. All
 /// ranges of the table have to be done.
 ///
 /// # Errors
 ///
 /// If the record of a range cannot be read.
-pub(crate) async fn wrong_range(
-    arbiter: &Arbiter,
-    bits: u32,
-) -> Result<Option<Head>, ArbiterError> {
-    let range_bits = arbiter.range_bits();
+pub(crate) async fn wrong_range(tools: &Tools) -> Result<Option<Head>, ArbiterError> {
     let mut search = Search {
-        arbiter,
-        bits,
-        range_bits,
+        tools,
+        range_bits: tools.range_bits(),
         kept: HashMap::new(),
     };
     for word in search.unpaired().await? {
@@ -94,8 +89,7 @@ pub(crate) async fn wrong_range(
 }
 
 struct Search<'a> {
-    arbiter: &'a Arbiter,
-    bits: u32,
+    tools: &'a Tools,
     range_bits: RangeBits,
     kept: HashMap<Head, Range>,
 }
@@ -104,17 +98,17 @@ impl Search<'_> {
     /// Some words whose ranges contradict those of their mirror images. A few other words may be among them.
     async fn unpaired(&self) -> Result<Vec<Word>, ArbiterError> {
         let mut sums = Sums::default();
-        let places = self.arbiter.places(self.range_bits.heads(self.bits));
+        let places = self.tools.places(self.range_bits.heads(self.tools.bits));
         for places in places.chunks(READ) {
             for range in self.read(places).await? {
                 let words = range.losing.iter();
                 let words = words.map(|&index| range.head.word(index.into(), self.range_bits));
-                for word in words.filter(|word| word.bits() <= self.bits) {
+                for word in words.filter(|word| word.bits() <= self.tools.bits) {
                     sums.put(word);
                 }
             }
         }
-        Ok(sums.alone(self.bits).take(WORDS_MAX).collect())
+        Ok(sums.alone(self.tools.bits).take(WORDS_MAX).collect())
     }
 
     /// The range that makes `word` and its mirror image differ.
@@ -189,7 +183,7 @@ impl Search<'_> {
             if self.kept.len() >= KEPT {
                 self.kept.clear();
             }
-            let place = self.arbiter.place(head)?;
+            let place = self.tools.place(head)?;
             let mut read = self.read(&[(head, place)]).await?;
             self.kept.extend(read.pop().map(|range| (head, range)));
         }
@@ -197,24 +191,8 @@ impl Search<'_> {
     }
 
     async fn read(&self, places: &[(Head, RecordPlace)]) -> Result<Vec<Range>, ArbiterError> {
-        let records = read_records(self.arbiter.storage(), places).await;
-        let ranges = places.iter().zip(records).map(|(&(head, place), record)| {
-            let record = record.map_err(|error| match error {
-                source @ StoreError::Lost { .. } => ArbiterError::Lost {
-                    head,
-                    digest: place.digest,
-                    source,
-                },
-                other => other.into(),
-            })?;
-            let range = decode_range(&record, self.range_bits);
-            range.map_err(|source| ArbiterError::Record {
-                head,
-                digest: place.digest,
-                source,
-            })
-        });
-        ranges.collect()
+        let decode = |record: &[u8]| decode_range(record, self.range_bits);
+        self.tools.read_all(places, decode).await
     }
 }
 

@@ -11,9 +11,10 @@ use chomp_table::reader::ShardFileInfo;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Head};
 
-use crate::arbiter::{Arbiter, Arbitrated};
+use crate::arbiter::Arbitrated;
 use crate::contradiction::wrong_range;
 use crate::error::JobError;
+use crate::job::WorkerResult;
 use crate::publish::{PublishError, publish};
 
 /// Work that takes time.
@@ -53,9 +54,10 @@ pub(crate) struct SegmentContent {
 pub(crate) struct Tools {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) journal: Arc<Journal>,
-    pub(crate) arbiter: Arbiter,
     /// The bits of the table.
     pub(crate) bits: u32,
+    /// That of its shards.
+    pub(crate) size: ShardSize,
 }
 
 impl Tools {
@@ -67,10 +69,10 @@ impl Tools {
         size: ShardSize,
     ) -> Arc<Tools> {
         Arc::new(Tools {
-            arbiter: Arbiter::new(Arc::clone(&storage), Arc::clone(journal), bits, size),
             storage,
             journal: Arc::clone(journal),
             bits,
+            size,
         })
     }
 }
@@ -90,6 +92,16 @@ pub(crate) struct EffectResult {
     pub(crate) published: Option<Manifest>,
     /// Why the effect failed, if the job may have to end for it.
     pub(crate) fault: Option<JobError>,
+}
+
+impl EffectResult {
+    /// Nothing but this event.
+    fn of(event: Event) -> EffectResult {
+        EffectResult {
+            events: vec![event],
+            ..EffectResult::default()
+        }
+    }
 }
 
 /// A record that a worker could not read, and that the coordinator has tried to read.
@@ -132,9 +144,8 @@ async fn publish_table(tools: &Tools) -> EffectResult {
         Err(error) => {
             let reason = describe(&error);
             return EffectResult {
-                events: vec![Event::PublishFailed { reason }],
                 fault: Some(JobError::Store(error)),
-                ..EffectResult::default()
+                ..EffectResult::of(Event::PublishFailed { reason })
             };
         }
     }
@@ -142,8 +153,7 @@ async fn publish_table(tools: &Tools) -> EffectResult {
         Ok(published) => {
             return EffectResult {
                 published: Some(published),
-                events: vec![Event::Published],
-                ..EffectResult::default()
+                ..EffectResult::of(Event::Published)
             };
         }
         Err(error) => error,
@@ -153,7 +163,7 @@ async fn publish_table(tools: &Tools) -> EffectResult {
         tracing::warn!(
             "the table is not published yet, for {reason}; looking for the range that is wrong"
         );
-        wrong_range(&tools.arbiter, tools.bits).await
+        wrong_range(tools).await
     } else {
         Ok(None)
     };
@@ -186,19 +196,15 @@ async fn publish_table(tools: &Tools) -> EffectResult {
         }
     };
     EffectResult {
-        events: vec![event],
         fault: Some(error.into()),
-        ..EffectResult::default()
+        ..EffectResult::of(event)
     }
 }
 
 /// The coordinator is to merge these shards.
 fn merge_again(shards: Vec<u32>, reason: &str) -> EffectResult {
     tracing::warn!("{} shards are merged again: {reason}", shards.len());
-    EffectResult {
-        events: vec![Event::ShardsLost { shards }],
-        ..EffectResult::default()
-    }
+    EffectResult::of(Event::ShardsLost { shards })
 }
 
 /// The shards that one participant alone has found: also the owner, whose machine may be faulty.
@@ -210,28 +216,17 @@ fn found_by_one(tools: &Tools) -> Vec<u32> {
 }
 
 async fn append(tools: &Tools, batch: SegmentContent) -> EffectResult {
-    let submissions = batch.submissions.into_iter();
-    match tools.journal.append(batch.entries).await {
-        Ok(()) => EffectResult {
-            appended: true,
-            events: submissions
-                .map(|submission| Event::Committed { submission })
-                .collect(),
-            ..EffectResult::default()
-        },
-        Err(error) => {
-            let reason = describe(&error);
-            let failed = |submission| Event::CommitFailed {
-                submission,
-                reason: reason.clone(),
-            };
-            EffectResult {
-                appended: true,
-                events: submissions.map(failed).collect(),
-                fault: Some(error.into()),
-                ..EffectResult::default()
-            }
-        }
+    let fault = tools.journal.append(batch.entries).await.err();
+    let reason = fault.as_ref().map(|error| describe(error));
+    let ended = |submission| match reason.clone() {
+        None => Event::Committed { submission },
+        Some(reason) => Event::CommitFailed { submission, reason },
+    };
+    EffectResult {
+        appended: true,
+        events: batch.submissions.into_iter().map(ended).collect(),
+        fault: fault.map(JobError::Store),
+        ..EffectResult::default()
     }
 }
 
@@ -241,18 +236,27 @@ async fn arbitrate(
     unit: Unit,
     said: Option<&Merged>,
 ) -> EffectResult {
-    match tools.arbiter.decide(submission, unit, said).await {
-        Ok(arbitrated) => EffectResult {
-            events: vec![Event::Arbitrated {
+    match tools.decide(submission, unit, said).await {
+        Ok(arbitrated) => {
+            let (range, digest) = match &arbitrated.result {
+                WorkerResult::Ranges(ranges) => {
+                    let range = ranges[0].summary;
+                    (Some(range), range.digest)
+                }
+                WorkerResult::Merged(merged) => (None, merged.words_digest()),
+            };
+            let event = Event::Arbitrated {
                 submission,
                 unit,
-                range: arbitrated.range(),
-                digest: arbitrated.digest(),
-                is_forged: arbitrated.is_forged(),
-            }],
-            arbitrated: Some((submission, arbitrated)),
-            ..EffectResult::default()
-        },
+                range,
+                digest,
+                is_forged: arbitrated.is_forged,
+            };
+            EffectResult {
+                arbitrated: Some((submission, arbitrated)),
+                ..EffectResult::of(event)
+            }
+        }
         Err(error) => {
             let mut events = Vec::new();
             let reason = describe(&error);

@@ -1,9 +1,10 @@
-//! Why a job does not go on, and why a worker has no part in it.
+//! Why a job does not go on, and why a call of a worker is refused.
 
 use chomp_plan::{QuarantineReason, StopReason};
 use chomp_store::{FaultKind, StoreError};
 
 use crate::arbiter::ArbiterError;
+use crate::job::WAITING_MAX;
 use crate::publish::PublishError;
 
 /// The most workers of a participant that are there at a time.
@@ -43,9 +44,15 @@ impl JobError {
     }
 }
 
-/// Why a worker has no part in the job.
+/// Why a call of a worker is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum JoinRefusal {
+pub(crate) enum Refusal {
+    /// The job is over.
+    #[error("the coordinator is shutting down")]
+    ShuttingDown,
+    /// Too many calls of its participant wait.
+    #[error("{WAITING_MAX} calls of your participant wait already: come back in 1 s")]
+    TooManyCalls,
     /// It has not joined, or was forgotten.
     #[error("this worker has not joined the job")]
     NotJoined,
@@ -54,7 +61,7 @@ pub(crate) enum JoinRefusal {
         "a participant has at most {WORKERS_MAX} workers at a time: start fewer with more threads, or come back in \
          90 s, when those that are gone are forgotten"
     )]
-    TooMany,
+    TooManyWorkers,
     /// Its participant reported too many records as lost that are in order.
     #[error(
         "of what your participant reported as lost, too much was in order: come back in {0} s; if it goes on, \

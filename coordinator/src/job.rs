@@ -11,6 +11,7 @@ mod desk;
 mod handle;
 mod pace;
 mod queue;
+pub mod status;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -20,7 +21,6 @@ use std::time::Duration;
 
 use chomp_plan::{
     Action, Event, JobProgress, LeaseId, Millis, Phase, Plan, StopReason, Verdict, WorkerId,
-    WorkerProgress,
 };
 use chomp_table::manifest::Manifest;
 use chomp_table::{Digest, Head};
@@ -30,20 +30,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use desk::{Desk, DeskJob, PutRefused, PutTarget, Reply, Transfer, WorkerResult};
-pub(crate) use handle::Handle;
-pub use handle::{Snapshot, WorkerSnapshot, WorkerStats};
-pub(crate) use queue::CallRefused;
-#[cfg(test)]
+pub(crate) use handle::{CacheStats, Handle};
 pub(crate) use queue::WAITING_MAX;
 
 use handle::JobCall;
 use pace::JobPace;
-
-use crate::effects::{Effect, EffectResult, Tools};
-use crate::error::{JoinRefusal, WORKERS_MAX};
+use status::Waits;
 
 use crate::background;
+use crate::effects::{Effect, EffectResult, Tools};
 pub use crate::error::JobError;
+use crate::error::{Refusal, WORKERS_MAX};
 
 /// How long workers have to hear that the job has failed.
 const HEARING_TIME: Duration = Duration::from_secs(1);
@@ -69,7 +66,8 @@ pub(crate) struct Job {
     progress: watch::Sender<JobProgress>,
     start: Instant,
     pace: JobPace,
-    stats: HashMap<WorkerId, WorkerStats>,
+    waits: Waits,
+    stats: HashMap<WorkerId, CacheStats>,
     /// The workers that have delivered nothing yet. The plan hears of their threads when they deliver: it makes tasks
     /// smaller for more threads, and anybody may claim to have many.
     newcomers: HashMap<WorkerId, Newcomer>,
@@ -84,7 +82,7 @@ struct Newcomer {
 
 impl Job {
     /// A job, the handle by which calls reach it, and its progress. The progress is renewed when the phase changes, and
-    /// whenever somebody [inspects](Handle::inspect) the job. `published` is the manifest of the table, if the table is
+    /// whenever somebody asks for its [status](Handle::status). `published` is the manifest of the table, if the table is
     /// published already.
     pub(crate) fn new(
         plan: Plan,
@@ -104,6 +102,7 @@ impl Job {
             progress,
             start: Instant::now(),
             pace: JobPace::default(),
+            waits: Waits::default(),
             stats: HashMap::new(),
             newcomers: HashMap::new(),
         };
@@ -201,14 +200,11 @@ impl Job {
     fn begin(&mut self, effect: Effect) {
         let tools = Arc::clone(&self.tools);
         let computes = matches!(effect, Effect::Arbitrate { .. } | Effect::Publish);
-        let threads = background::threads().filter(|_| computes);
-        if let Some(runtime) = threads {
-            let work = move || runtime.block_on(effect.perform(&tools));
-            self.effects.spawn_blocking(work);
-        } else {
-            self.effects
-                .spawn(async move { effect.perform(&tools).await });
-        }
+        let work = async move { effect.perform(&tools).await };
+        match background::threads().filter(|_| computes) {
+            Some(runtime) => self.effects.spawn_blocking(move || runtime.block_on(work)),
+            None => self.effects.spawn(work),
+        };
     }
 
     fn now(&self) -> Millis {
@@ -216,15 +212,15 @@ impl Job {
     }
 
     /// Makes the caller a worker of the job, or one again. Returns whether it was one.
-    fn join(&mut self, worker: WorkerId, name: String, threads: u32) -> Result<bool, JoinRefusal> {
+    fn join(&mut self, worker: WorkerId, name: String, threads: u32) -> Result<bool, Refusal> {
         let plan = &self.desk.plan;
         if let Some(quarantine) = plan.quarantine_reason(worker) {
-            return Err(JoinRefusal::Quarantined(quarantine.clone()));
+            return Err(Refusal::Quarantined(quarantine.clone()));
         }
         let was_there = plan.is_there(worker);
         if !was_there {
             if plan.workers_of(worker.participant) >= WORKERS_MAX {
-                return Err(JoinRefusal::TooMany);
+                return Err(Refusal::TooManyWorkers);
             }
             tracing::info!("worker {name} has joined with {threads} threads");
         }
@@ -247,8 +243,8 @@ impl Job {
         &mut self,
         worker: WorkerId,
         leases: Vec<LeaseId>,
-        stats: WorkerStats,
-    ) -> Result<Vec<LeaseId>, JoinRefusal> {
+        stats: CacheStats,
+    ) -> Result<Vec<LeaseId>, Refusal> {
         let lost = self.desk.renew(self.now(), worker, leases);
         self.part(worker)?;
         self.stats.insert(worker, stats);
@@ -277,50 +273,17 @@ impl Job {
     }
 
     /// Takes in that a worker says that records are lost.
-    fn report(&mut self, worker: WorkerId, records: &[(Head, Digest)]) -> Result<(), JoinRefusal> {
+    fn report(&mut self, worker: WorkerId, records: &[(Head, Digest)]) -> Result<(), Refusal> {
         self.part(worker)?;
         self.desk.report(self.now(), worker, records)
     }
 
     /// Refuses a worker that has no part in the job.
-    fn part(&self, worker: WorkerId) -> Result<(), JoinRefusal> {
+    fn part(&self, worker: WorkerId) -> Result<(), Refusal> {
         match self.desk.plan.quarantine_reason(worker) {
-            Some(quarantine) => Err(JoinRefusal::Quarantined(quarantine.clone())),
-            None if !self.desk.plan.is_there(worker) => Err(JoinRefusal::NotJoined),
+            Some(quarantine) => Err(Refusal::Quarantined(quarantine.clone())),
+            None if !self.desk.plan.is_there(worker) => Err(Refusal::NotJoined),
             None => Ok(()),
-        }
-    }
-
-    fn snapshot(&mut self) -> Snapshot {
-        let now = self.now();
-        let plan = &self.desk.plan;
-        self.pace.note(Instant::now(), plan);
-        self.stats.retain(|&worker, _| plan.is_there(worker));
-        self.newcomers.retain(|&worker, _| plan.is_there(worker));
-        let workers = plan.workers().map(|worker| WorkerSnapshot {
-            last_contact: Duration::from_millis(now.0.saturating_sub(worker.heard.0)),
-            ranges_per_second: self.pace.of_worker(worker.id),
-            stats: self.stats.get(&worker.id).copied().unwrap_or_default(),
-            progress: WorkerProgress {
-                threads: self
-                    .newcomers
-                    .get(&worker.id)
-                    .map_or(worker.threads, |newcomer| newcomer.threads),
-                ..worker
-            },
-        });
-        let waits = self.tools.storage.waits_for();
-        let progress = plan.progress();
-        self.progress.send_replace(progress.clone());
-        Snapshot {
-            phase: plan.phase().clone(),
-            progress,
-            layers: plan.layer_progress().collect(),
-            is_store_away: waits.is_some(),
-            waits_for: waits.or_else(|| plan.waits_for()),
-            ranges_per_second: self.pace.of_all(),
-            time_left: self.pace.time_left(),
-            workers: workers.collect(),
         }
     }
 }

@@ -6,21 +6,20 @@
 //! | module | holds |
 //! |---|---|
 //! | [`job`] | tells the plan what happens, does what the plan asks for, and writes the journal |
-//! | `error` | why a job does not go on, and why a worker has no part in it |
+//! | `error` | why a job does not go on, and why a call of a worker is refused |
 //! | `effects` | work that the plan asks for and that takes time |
 //! | [`arbiter`] | evaluates the ranges and merges the shards that workers disagree about |
 //! | `contradiction` | finds the wrong range of a table that contradicts itself |
 //! | [`publish`] | makes a table of the shards that workers have written |
-//! | `background` | work that another thread does meanwhile |
+//! | `background` | keeps work for a CPU off the threads that serve calls |
 //! | `service` | the gRPC calls; the wire types end there |
 //! | `proxy` | the objects of the store, for workers that reach nothing else |
 //! | [`auth`] | the rule of each call and route: who may use it |
-//! | `list` | the participants of the job |
-//! | `roster` | keeps the list as the file of participants has it now, and finds the participant of a token |
+//! | `participants` | the participants of the job, as their file has them now |
 //! | `quota`, `shares` | how much of the coordinator a participant gets |
-//! | `http` | the pages of the job: health, status and metrics |
+//! | `pages` | the pages of the job: health, status and metrics |
 //! | [`status`] | the status of a job, as JSON |
-//! | `teller` | makes the status when somebody asks for it, and sends it to those that follow the job |
+//! | `status_feed` | has the status made when somebody asks for it, and sends it to those that follow the job |
 //! | [`server`] | starts and stops all of this |
 //!
 //! # What always holds
@@ -39,24 +38,21 @@ mod background;
 mod contradiction;
 mod effects;
 mod error;
-mod http;
 pub mod job;
-mod list;
+pub use job::status;
+mod pages;
+mod participants;
 mod proxy;
 pub mod publish;
 mod quota;
-mod roster;
 pub mod server;
 mod service;
 mod shares;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use service::is_result;
-pub mod status;
-mod teller;
+mod status_feed;
 
-#[cfg(test)]
-mod limits;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

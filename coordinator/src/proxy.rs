@@ -19,15 +19,15 @@ mod outgoing;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use bytes::{Bytes, BytesMut};
 use chomp_plan::{ParticipantId, WorkerId};
@@ -44,11 +44,11 @@ use hyper::body::Body as _;
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
-use crate::http::metrics::Traffic;
 use crate::job::{Handle, PutRefused, PutTarget, Transfer};
-use crate::roster::Bearer;
+use crate::pages::Traffic;
+use crate::participants::Bearer;
 use crate::shares::{Share, Shares};
-use answers::{Asked, busy, empty, failed, partial, whole};
+use answers::{busy, failed};
 use outgoing::outgoing;
 
 /// The transfers at a time. More would only share the same network. Each that reads an object has a
@@ -76,23 +76,13 @@ const BODY_TIME: Duration = Duration::from_mins(10);
 /// The path of the route.
 pub(crate) const ROUTE: &str = "/objects/{*key}";
 
-/// Tells whether the journal knows an object.
-#[derive(Clone)]
-struct Names(Arc<dyn Fn(&Key) -> bool + Send + Sync>);
-
-impl fmt::Debug for Names {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Names(..)")
-    }
-}
-
 /// The proxy of one store. Clones share all.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Proxy {
     storage: Arc<dyn Storage>,
     handle: Handle,
     /// Whether the journal knows this object.
-    names: Names,
+    names: Arc<dyn Fn(&Key) -> bool + Send + Sync>,
     /// The folder of the table.
     folder: Arc<str>,
     traffic: Arc<Traffic>,
@@ -113,7 +103,7 @@ impl Proxy {
         Proxy {
             storage,
             handle,
-            names: Names(Arc::new(names)),
+            names: Arc::new(names),
             folder: folder.into(),
             traffic: Arc::default(),
             waiting: Shares::new(WAITING),
@@ -145,7 +135,7 @@ impl Proxy {
         let is_manifest = of_table.is_ok_and(|manifest| manifest == *key);
         match target_of(key, &self.folder) {
             Some(PutTarget::Shard(_)) => true,
-            _ => is_manifest || (self.names.0)(key),
+            _ => is_manifest || (self.names)(key),
         }
     }
 
@@ -159,9 +149,11 @@ impl Proxy {
     }
 
     /// The right to transfer, once it is the participant's turn.
-    async fn turn(&self, participant: ParticipantId) -> Option<Share> {
-        let _waits = self.waiting.take(participant, 1, Duration::ZERO).await?;
-        self.transfers.take(participant, 1, TURN_TIME).await
+    async fn turn(&self, participant: ParticipantId) -> Result<Share, Response> {
+        let waits = self.waiting.take(participant, 1, Duration::ZERO).await;
+        let _waits = waits.ok_or_else(busy)?;
+        let turn = self.transfers.take(participant, 1, TURN_TIME).await;
+        turn.ok_or_else(busy)
     }
 
     /// Asks the job whether a worker may put an object of `length` bytes now.
@@ -171,30 +163,31 @@ impl Proxy {
         target: PutTarget,
         length: u64,
     ) -> Result<Transfer, Response> {
-        match self.handle.begin_put(worker, target, length).await {
-            Ok(Ok(transfer)) => Ok(transfer),
-            Ok(Err(refused)) => {
-                let status = match refused {
-                    PutRefused::NoLease => StatusCode::FORBIDDEN,
-                    PutRefused::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-                };
-                Err(problem(status, &refused.to_string()))
-            }
-            Err(refused) => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                Err(problem(status, &refused.to_string()))
-            }
-        }
+        let begun = self.handle.begin_put(worker, target, length).await;
+        begun.map_err(|refused| {
+            let status = match refused {
+                PutRefused::NoLease => StatusCode::FORBIDDEN,
+                PutRefused::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+                PutRefused::Refused(_) => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            problem(status, &refused.to_string())
+        })
     }
 
     /// The memory for a body of `bytes` bytes, once it is free.
-    async fn memory(&self, participant: ParticipantId, bytes: u64) -> Option<Share> {
+    async fn memory(&self, participant: ParticipantId, bytes: u64) -> Result<Share, Response> {
         let kib = bytes.div_ceil(KIB).max(1);
         let (shares, count) = match u32::try_from(kib) {
             Ok(kib) if kib <= BODIES_KIB.each => (&self.memory, kib),
             _ => (&self.large, 1),
         };
-        shares.take(participant, count, TURN_TIME).await
+        let memory = shares.take(participant, count, TURN_TIME).await;
+        memory.ok_or_else(busy)
+    }
+
+    async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, Response> {
+        let read = self.storage.read_at(key, range).await;
+        read.map_err(|error| self.failed(error))
     }
 }
 
@@ -203,36 +196,30 @@ fn key_of(request: &Request<Body>) -> Option<Key> {
     Key::new(request.uri().path().strip_prefix(OBJECTS_PATH)?).ok()
 }
 
-async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
-    let Some(&Bearer(participant)) = request.extensions().get::<Bearer>() else {
-        return problem(StatusCode::UNAUTHORIZED, "no token");
-    };
+async fn give(
+    State(proxy): State<Proxy>,
+    Extension(Bearer(participant)): Extension<Bearer>,
+    request: Request<Body>,
+) -> Result<Response, Response> {
     let key = key_of(&request).filter(|key| proxy.may_read(key));
-    let Some(key) = key else {
-        return problem(StatusCode::FORBIDDEN, "workers have no use for this object");
-    };
+    let key =
+        key.ok_or_else(|| problem(StatusCode::FORBIDDEN, "workers have no use for this object"))?;
     if !proxy.storage.is_only_here(&key).await {
         let what = "it has another name too (a hard link), so it may be a file from elsewhere: copy the table's directory \
                     without such links";
-        return problem(StatusCode::FORBIDDEN, what);
+        return Err(problem(StatusCode::FORBIDDEN, what));
     }
-    let Some(asked) = Asked::of(request.headers().get(RANGE)) else {
-        return problem(
-            StatusCode::BAD_REQUEST,
-            "one range, as bytes=FIRST-LAST or bytes=FIRST-",
-        );
-    };
-    let Some(turn) = proxy.turn(participant).await else {
-        return busy();
-    };
-    let range = asked.range();
+    let header = request.headers().get(RANGE);
+    let range = answers::asked(header).ok_or_else(|| {
+        let what = "one range, as bytes=FIRST-LAST or bytes=FIRST-";
+        problem(StatusCode::BAD_REQUEST, what)
+    })?;
+    let turn = proxy.turn(participant).await?;
     let first = chunk(&range);
-    let start = match proxy.storage.read_at(&key, first.clone()).await {
-        Ok(start) => start,
-        Err(error) => return proxy.failed(error),
-    };
-    if asked != Asked::All && start.is_empty() {
-        return empty();
+    let start = proxy.read_at(&key, first.clone()).await?;
+    if header.is_some() && start.is_empty() {
+        let what = "the object ends before that";
+        return Err(problem(StatusCode::RANGE_NOT_SATISFIABLE, what));
     }
     let count = start.len() as u64;
     let ends = count < first.end - first.start || first.end == range.end;
@@ -240,11 +227,8 @@ async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
         Some(count)
     } else {
         // Whether the last byte is there tells whether all are.
-        let last = range.end - 1..range.end;
-        match proxy.storage.read_at(&key, last).await {
-            Ok(last) => (!last.is_empty()).then(|| range.end - range.start),
-            Err(error) => return proxy.failed(error),
-        }
+        let last = proxy.read_at(&key, range.end - 1..range.end).await?;
+        (!last.is_empty()).then(|| range.end - range.start)
     };
     let rest = if ends {
         0..0
@@ -252,12 +236,10 @@ async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
         range.start + count..range.end
     };
     let body = outgoing(&proxy, key, start, rest, exact, turn);
-    match asked {
-        Asked::All => whole(body, exact),
-        // The object ends before the range: this is all of it.
-        _ if range.start == 0 && exact.is_none() => whole(body, None),
-        _ => partial(body, &range, exact),
-    }
+    // An object that ends before the range does is whole from its first byte on.
+    let is_whole = header.is_none() || range.start == 0 && exact.is_none();
+    let part = (!is_whole).then_some(&range);
+    Ok(answers::bytes(body, part, exact))
 }
 
 /// The first bytes of a range that are read at a time.
@@ -265,30 +247,22 @@ fn chunk(range: &Range<u64>) -> Range<u64> {
     range.start..range.end.min(range.start.saturating_add(CHUNK_BYTES))
 }
 
-async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
-    let (target, key, worker, length) = match judge(&proxy, &request) {
-        Ok(judged) => judged,
-        Err((status, what)) => return problem(status, what),
-    };
-    let Some(turn) = proxy.turn(worker.participant).await else {
-        return busy();
-    };
-    let transfer = match proxy.begin_put(worker, target, length).await {
-        Ok(transfer) => transfer,
-        Err(refused) => return refused,
-    };
-    let Some(memory) = proxy.memory(worker.participant, length).await else {
-        return busy();
-    };
+async fn take(
+    State(proxy): State<Proxy>,
+    Extension(bearer): Extension<Bearer>,
+    request: Request<Body>,
+) -> Result<Response, Response> {
+    let refused = |(status, what): Refused| problem(status, what);
+    let judged = judge(&proxy, bearer, &request);
+    let (target, key, worker, length) = judged.map_err(refused)?;
+    let turn = proxy.turn(worker.participant).await?;
+    let transfer = proxy.begin_put(worker, target, length).await?;
+    let memory = proxy.memory(worker.participant, length).await?;
     let read = read(&proxy, request.into_body(), length);
-    let bytes = match timeout(BODY_TIME, read).await {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err((status, what))) => return problem(status, what),
-        Err(_) => return problem(StatusCode::REQUEST_TIMEOUT, "the body took too long"),
-    };
-    if let Err(refused) = proxy.begin_put(worker, target, length).await {
-        return refused;
-    }
+    let late = (StatusCode::REQUEST_TIMEOUT, "the body took too long");
+    let read = timeout(BODY_TIME, read).await.unwrap_or(Err(late));
+    let bytes = read.map_err(refused)?;
+    proxy.begin_put(worker, target, length).await?;
     let put = match target {
         PutTarget::Part(_) => proxy
             .storage
@@ -299,9 +273,9 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
     };
     drop((turn, memory, transfer));
     match put {
-        Ok(()) => answers::created(),
-        Err(StoreError::Storage(error)) => proxy.failed(error),
-        Err(error) => problem(StatusCode::PRECONDITION_FAILED, &describe(&error)),
+        Ok(()) => Ok(StatusCode::CREATED.into_response()),
+        Err(StoreError::Storage(error)) => Err(proxy.failed(error)),
+        Err(error) => Err(problem(StatusCode::PRECONDITION_FAILED, &describe(&error))),
     }
 }
 
@@ -310,6 +284,7 @@ type Refused = (StatusCode, &'static str);
 /// The object that a request puts, and for which worker; or why no worker may ask for that.
 fn judge(
     proxy: &Proxy,
+    Bearer(participant): Bearer,
     request: &Request<Body>,
 ) -> Result<(PutTarget, Key, WorkerId, u64), Refused> {
     let headers = request.headers();
@@ -328,8 +303,6 @@ fn judge(
         StatusCode::BAD_REQUEST,
         "the header chomp-worker is missing",
     ))?;
-    let caller = request.extensions().get::<Bearer>();
-    let &Bearer(participant) = caller.ok_or((StatusCode::UNAUTHORIZED, "no token"))?;
     let worker = WorkerId {
         participant,
         number: number_of_worker,

@@ -33,15 +33,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::auth::{CALLS, Gate};
 use crate::effects::Tools;
-use crate::http::job::JobPages;
 use crate::job::{DeskJob, Handle, Job, JobOutcome};
-use crate::list::ParticipantList;
+use crate::pages::JobPages;
+use crate::participants::ParticipantList;
 use crate::proxy::Proxy;
 use crate::quota::{MESSAGE_BYTES_MAX, Quota};
-use crate::roster::Roster;
 use crate::service::{Hello, Service};
-use crate::status::{JobInfo, JobPhase, Status};
-use crate::teller::Teller;
+use crate::status::{JobPhase, Status};
+use crate::status_feed::StatusFeed;
 
 #[cfg(feature = "simulation")]
 pub use simulated::SimulatedCoordinator;
@@ -115,10 +114,10 @@ pub struct Coordinator {
     address: SocketAddr,
     journal: Arc<Journal>,
     progress: watch::Receiver<JobProgress>,
-    teller: Arc<Teller>,
+    feed: Arc<StatusFeed>,
     job: AbortOnDropHandle<JobOutcome>,
     _status: AbortOnDropHandle<()>,
-    _roster: Option<AbortOnDropHandle<()>>,
+    _participants: Option<AbortOnDropHandle<()>>,
     server: Server,
     stop_job: CancellationToken,
 }
@@ -145,10 +144,10 @@ impl Coordinator {
         let random = generate::<[u8; 8]>(&SystemRandom::new());
         let random = random.map_err(|_| StartError::Random)?.expose();
         let participants = options.participants.as_deref().map(Participants::read);
-        let list = ParticipantList::new(participants.transpose()?.unwrap_or_default());
+        let list = watch::Sender::new(participants.transpose()?.unwrap_or_default());
         let wishes = Wishes {
             settings,
-            list: list.clone(),
+            participants: list.subscribe(),
             coordinator: u64::from_le_bytes(random),
             table: options.issuer.table_id(),
             store_hint: options.store_hint.clone(),
@@ -169,39 +168,34 @@ impl Coordinator {
 
         let file = options.participants.clone();
         let file = file.map(|path| (path, handle.clone()));
-        let roster = Roster::new(list, file);
-        for revoked in roster.revoked() {
+        let participants = ParticipantList { list, file };
+        for revoked in participants.revoked() {
             // The job has not begun, so it is there to hear it.
             let _ = handle.tell(revoked);
         }
-        let follow_roster = options.participants.is_some();
-        let follow_roster = follow_roster.then(|| tokio::spawn(roster.clone().follow()));
+        let follow_list = participants.file.is_some();
+        let follow_list = follow_list.then(|| tokio::spawn(participants.clone().follow()));
         let address = listeners.calls.local_addr()?;
-        let told = JobInfo {
-            size: options.size,
-            range_bits: options.range_bits,
-            replicas: options.replicas,
-            epoch: journal.epoch(),
-        };
-        let teller = Arc::new(Teller::new(told, handle, roster.clone()));
-        let (text, pages) = watch::channel(chomp_serve::StatusText::default());
+        let feed = Arc::new(StatusFeed::new(handle));
+        let (text, told) = watch::channel(chomp_serve::StatusText::default());
         let finish_time = options.limits.finish_time;
-        let telling = (Arc::clone(&teller), pages);
-        let server = serve(options, (roster, quota), service, proxy, telling, listeners).await;
-        let follow = Arc::clone(&teller).follow(progress.clone(), text);
+        let telling = (Arc::clone(&feed), told);
+        let callers = (participants, quota);
+        let server = serve(options, callers, service, proxy, telling, listeners).await;
+        let follow = Arc::clone(&feed).follow(progress.clone(), text);
         let stop_job = CancellationToken::new();
         Ok(Coordinator {
             address,
             journal,
             progress,
-            teller,
+            feed,
             job: AbortOnDropHandle::new(tokio::spawn(job.run(
                 first,
                 stop_job.clone(),
                 finish_time,
             ))),
             _status: AbortOnDropHandle::new(tokio::spawn(follow)),
-            _roster: follow_roster.map(AbortOnDropHandle::new),
+            _participants: follow_list.map(AbortOnDropHandle::new),
             server,
             stop_job,
         })
@@ -235,7 +229,7 @@ impl Coordinator {
 
     /// The status of the job, made anew every half second for as long as anybody has this receiver.
     pub fn status(&self) -> watch::Receiver<Arc<Status>> {
-        self.teller.subscribe()
+        self.feed.subscribe()
     }
 
     /// Waits until a status says that an ended job has ended, for those that follow the job.
@@ -247,7 +241,7 @@ impl Coordinator {
         let mut status = self.status();
         let told = status.wait_for(|status| has_ended(status.phase));
         // The job itself may be gone, and then there is nobody to tell of it.
-        let _ = tokio::time::timeout(crate::teller::EVERY, told).await;
+        let _ = tokio::time::timeout(crate::status_feed::EVERY, told).await;
     }
 
     /// Ends the job and the server. Results that workers are submitting are still committed, and workers
@@ -265,8 +259,7 @@ impl Coordinator {
 #[derive(Debug)]
 pub(crate) struct Wishes {
     pub(crate) settings: Settings,
-    /// The participants.
-    pub(crate) list: ParticipantList,
+    pub(crate) participants: watch::Receiver<Participants>,
     /// A random number that names this coordinator.
     pub(crate) coordinator: u64,
     /// One that names the table, if it is new.
@@ -277,7 +270,6 @@ pub(crate) struct Wishes {
 }
 
 /// A job that nobody works on yet, and what answers calls to it.
-#[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) job: Job,
     /// The actions that the plan began with.
@@ -316,7 +308,7 @@ impl Opened {
             let plan = Plan::finished(settings, published.losing_by_bits[size as usize])?;
             (plan, Vec::new())
         } else {
-            begin(settings, &journal, &wishes.list)?
+            begin(settings, &journal, &wishes.participants.borrow())?
         };
         let shard = ShardSize {
             shard_words: usize::try_from(shard_words).unwrap_or(usize::MAX),
@@ -326,7 +318,7 @@ impl Opened {
         let subject = DeskJob {
             bits: size,
             replicas,
-            list: wishes.list,
+            participants: wishes.participants,
         };
         let (job, handle, progress) = Job::new(plan, tools, subject, finished);
         let hello = Hello {
@@ -360,7 +352,7 @@ impl Opened {
 pub(crate) fn begin(
     mut settings: Settings,
     journal: &Journal,
-    list: &ParticipantList,
+    participants: &Participants,
 ) -> Result<(Plan, Vec<Action>), PlanError> {
     settings.epoch = journal.epoch();
     let ledger = journal.ledger();
@@ -390,12 +382,12 @@ pub(crate) fn begin(
         trace(&mut past, Unit::Shard(merged.number), finders, 1);
     }
     // A participant whose credential was renewed since then is trusted again.
-    let outcasts = ledger
-        .outcasts()
-        .map(|(number, outcast)| (ParticipantId(number), outcast));
-    let outcasts = outcasts.filter(|(one, outcast)| list.serial(*one) <= outcast.serial);
+    let outcasts = ledger.outcasts().filter(|(number, outcast)| {
+        let participant = participants.get(*number);
+        participant.is_none_or(|one| one.serial <= outcast.serial)
+    });
     past.outcasts = outcasts
-        .map(|(one, outcast)| (one, outcast.reason.clone()))
+        .map(|(number, outcast)| (ParticipantId(number), outcast.reason.clone()))
         .collect();
     drop(ledger);
     Plan::new(settings, &past)
@@ -404,16 +396,16 @@ pub(crate) fn begin(
 /// Serves calls and pages, each behind its rule.
 async fn serve(
     options: CoordinatorOptions,
-    (roster, quota): (Roster, Quota),
+    (participants, quota): (ParticipantList, Quota),
     service: CoordinatorServer<Service>,
     proxy: Proxy,
-    (teller, told): (Arc<Teller>, watch::Receiver<chomp_serve::StatusText>),
+    (feed, told): (Arc<StatusFeed>, watch::Receiver<chomp_serve::StatusText>),
     listeners: Listeners,
 ) -> Server {
-    let gate = Gate::new(options.issuer, roster, quota, options.open_status);
+    let gate = Gate::new(options.issuer, participants, quota, options.open_status);
     let permits = options.limits.permits();
     let job = JobPages {
-        teller,
+        feed,
         storage: proxy.storage(),
         permits: permits.clone(),
         traffic: proxy.traffic(),

@@ -1,6 +1,5 @@
 //! The coordinator's side of the protocol. The wire types end here.
 
-mod blocking;
 mod incoming;
 #[cfg(feature = "fuzzing")]
 pub use incoming::is_result;
@@ -18,13 +17,13 @@ use chomp_store::{Journal, Merged};
 use chomp_table::format::{describe, shown};
 use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
-use crate::error::JoinRefusal;
-use crate::job::{CallRefused, Handle, Reply, WorkerStats};
+use crate::background;
+use crate::error::Refusal;
+use crate::job::{CacheStats, Handle, Reply};
+use crate::participants::Bearer;
 use crate::quota::{JOIN_COST, Quota};
-use crate::roster::Bearer;
-use blocking::blocking;
 
 /// The most threads of a worker that are believed.
 const THREADS_MAX: u32 = 1 << 12;
@@ -98,7 +97,7 @@ impl Service {
                 "{threads} threads are not possible"
             )));
         }
-        let evaluate = || blocking(async { chomp_kernel::fingerprint(Isa::Portable) });
+        let evaluate = || background::compute(|| chomp_kernel::fingerprint(Isa::Portable));
         let ours = self.kernel.get_or_try_init(evaluate).await?;
         if request.kernel != ours.0 {
             let theirs = <[u8; 32]>::try_from(&*request.kernel).map_or_else(
@@ -130,9 +129,9 @@ impl Service {
                 LeaseAnswer::Stopped { reason } => lease_reply::Answer::Stopped(v1::Stopped {
                     reason: reason.to_string(),
                 }),
-                LeaseAnswer::NotJoined => return Err(refused(&JoinRefusal::NotJoined)),
+                LeaseAnswer::NotJoined => return Err(Refusal::NotJoined.into()),
                 LeaseAnswer::Quarantined { reason } => {
-                    return Err(refused(&JoinRefusal::Quarantined(reason)));
+                    return Err(Refusal::Quarantined(reason).into());
                 }
             },
         };
@@ -142,12 +141,17 @@ impl Service {
     }
 }
 
-impl From<CallRefused> for Status {
-    fn from(refused: CallRefused) -> Status {
-        match refused {
-            CallRefused::ShuttingDown => Status::unavailable(refused.to_string()),
-            CallRefused::TooMany => Status::resource_exhausted(refused.to_string()),
-        }
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Status {
+        let code = match refusal {
+            Refusal::ShuttingDown => Code::Unavailable,
+            Refusal::NotJoined => Code::NotFound,
+            Refusal::TooManyCalls | Refusal::TooManyWorkers | Refusal::FalseAlarms(_) => {
+                Code::ResourceExhausted
+            }
+            Refusal::Quarantined(_) => Code::PermissionDenied,
+        };
+        Status::new(code, refusal.to_string())
     }
 }
 
@@ -171,8 +175,7 @@ impl Coordinator for Service {
             return Err(status);
         }
         let joined = self.handle.join(worker, request.name, request.threads);
-        let was_there = joined.await?.map_err(|refusal| refused(&refusal))?;
-        if was_there {
+        if joined.await? {
             // It may have found a segment of the journal missing or damaged.
             let renewed = self.journal.renew_checkpoint().await;
             renewed.map_err(|error| Status::unavailable(describe(&error)))?;
@@ -206,22 +209,17 @@ impl Coordinator for Service {
         request: Request<v1::RenewRequest>,
     ) -> Result<Response<v1::RenewReply>, Status> {
         let worker = sender(&request, request.get_ref().worker)?;
-        let v1::RenewRequest {
-            worker: _,
-            leases,
-            stats,
-        } = request.into_inner();
+        let v1::RenewRequest { leases, stats, .. } = request.into_inner();
         self.quota.charge_items(worker.participant, leases.len());
         check_count(leases.len(), LEASES_MAX, "leases")?;
         let leases = leases.into_iter().map(LeaseId).collect();
         let stats = stats.unwrap_or_default();
-        let stats = WorkerStats {
-            cache_bytes: stats.cache_bytes,
-            cache_hits: stats.cache_hits,
-            cache_misses: stats.cache_misses,
+        let stats = CacheStats {
+            bytes: stats.cache_bytes,
+            hits: stats.cache_hits,
+            misses: stats.cache_misses,
         };
-        let renewed = self.handle.renew(worker, leases, stats).await?;
-        let lost = renewed.map_err(|refusal| refused(&refusal))?;
+        let lost = self.handle.renew(worker, leases, stats).await?;
         Ok(Response::new(v1::RenewReply {
             lost: lost.into_iter().map(|lease| lease.0).collect(),
         }))
@@ -232,19 +230,17 @@ impl Coordinator for Service {
         request: Request<v1::ReturnRequest>,
     ) -> Result<Response<v1::ReturnReply>, Status> {
         let worker = sender(&request, request.get_ref().worker)?;
-        let v1::ReturnRequest {
-            worker: _,
-            lease,
-            failure,
-        } = request.into_inner();
+        let v1::ReturnRequest { lease, failure, .. } = request.into_inner();
         let lease = LeaseId(lease);
-        let event = match failure {
-            failure if failure.is_empty() => Event::Returned { worker, lease },
-            reason => Event::Failed {
+        let event = if failure.is_empty() {
+            Event::Returned { worker, lease }
+        } else {
+            let reason = excerpt(&failure, TEXT_CHARS_MAX);
+            Event::Failed {
                 worker,
                 lease,
-                reason: excerpt(&reason, TEXT_CHARS_MAX),
-            },
+                reason,
+            }
         };
         self.handle.tell_of(worker, event)?;
         Ok(Response::new(v1::ReturnReply {}))
@@ -256,10 +252,10 @@ impl Coordinator for Service {
     ) -> Result<Response<v1::CompleteReply>, Status> {
         let worker = sender(&request, request.get_ref().worker)?;
         let v1::CompleteRequest {
-            worker: _,
             lease,
             result,
             next,
+            ..
         } = request.into_inner();
         let lease = LeaseId(lease);
         let range_bits = self.journal.ledger().range_bits;
@@ -286,9 +282,9 @@ impl Coordinator for Service {
             Verdict::Duplicate => complete_reply::Verdict::Duplicate(v1::Duplicate {}),
             Verdict::Noted => complete_reply::Verdict::Noted(v1::Noted {}),
             Verdict::Rejected { reason } => match reason {
-                Rejection::NotJoined => return Err(refused(&JoinRefusal::NotJoined)),
+                Rejection::NotJoined => return Err(Refusal::NotJoined.into()),
                 Rejection::Quarantined { reason } => {
-                    return Err(refused(&JoinRefusal::Quarantined(reason)));
+                    return Err(Refusal::Quarantined(reason).into());
                 }
                 reason => complete_reply::Verdict::Rejected(v1::Rejected {
                     reason: reason.to_string(),
@@ -326,8 +322,7 @@ impl Coordinator for Service {
             );
             lost.push((Head(record.head), digest));
         }
-        let told = self.handle.report(worker, lost).await?;
-        told.map_err(|refusal| refused(&refusal))?;
+        self.handle.report(worker, lost).await?;
         Ok(Response::new(v1::ReportReply {}))
     }
 
@@ -349,16 +344,6 @@ fn sender<T>(request: &Request<T>, number: u64) -> Result<WorkerId, Status> {
         participant,
         number,
     })
-}
-
-fn refused(refusal: &JoinRefusal) -> Status {
-    match refusal {
-        JoinRefusal::NotJoined => Status::not_found(refusal.to_string()),
-        JoinRefusal::TooMany | JoinRefusal::FalseAlarms(_) => {
-            Status::resource_exhausted(refusal.to_string())
-        }
-        JoinRefusal::Quarantined(_) => Status::permission_denied(refusal.to_string()),
-    }
 }
 
 fn check_count(count: usize, most: usize, what: &str) -> Result<(), Status> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chomp_access::Participants;
 use chomp_kernel::{Evaluator, Isa, Source};
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::PartBuilder;
@@ -9,8 +10,14 @@ use chomp_store::{Entry, Finders, Journal, PartName, Storage};
 use chomp_table::head::layers;
 use chomp_table::range::encode;
 use chomp_table::{Range, RangeBits};
+use tokio::sync::watch;
 
 use crate::ready;
+
+/// The list of a job of which nobody but the owner is a participant.
+pub(crate) fn nobody() -> watch::Receiver<Participants> {
+    watch::channel(Participants::default()).1
+}
 
 /// The least bits of a range: a small table has several ranges.
 pub(crate) fn range_bits() -> RangeBits {

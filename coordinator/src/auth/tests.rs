@@ -7,7 +7,7 @@ use http::uri::PathAndQuery;
 use http_body_util::{BodyExt, StreamBody};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::MetadataValue;
@@ -16,7 +16,6 @@ use tonic::{Code, Request as Call};
 use tonic_prost::ProstCodec;
 
 use super::*;
-use crate::list::ParticipantList;
 use crate::server::tests::options;
 use crate::server::{Coordinator, CoordinatorOptions, Listeners};
 use chomp_store::objects::SimulatedStorage;
@@ -457,7 +456,7 @@ async fn a_route_without_a_rule_is_for_nobody() {
     let issuer = Arc::new(Issuer::in_memory().unwrap());
     let gate = Gate::new(
         Arc::clone(&issuer),
-        Roster::new(ParticipantList::default(), None),
+        ParticipantList::default(),
         Quota::default(),
         false,
     );
@@ -481,8 +480,8 @@ async fn messages_of_calls_are_counted() {
     use tower::ServiceExt;
 
     let issuer = Arc::new(Issuer::in_memory().unwrap());
-    let roster = Roster::new(ParticipantList::default(), None);
-    let gate = Gate::new(Arc::clone(&issuer), roster, Quota::default(), false);
+    let participants = ParticipantList::default();
+    let gate = Gate::new(Arc::clone(&issuer), participants, Quota::default(), false);
     let read = async |body: Body| body.collect().await.map_or(0, |_| 1).to_string();
     let path = CALLS[0].0;
     let calls = gate.router(vec![(path, post(read))]);
@@ -517,14 +516,14 @@ async fn what_a_revoked_participant_has_begun_ends() {
 
     let mut participants = Participants::default();
     let holders = ["eve", "bob"].map(|name| participants.add(name).unwrap());
-    let list = ParticipantList::new(participants);
+    let list = watch::Sender::new(participants);
+    let file = None;
+    let participants = ParticipantList {
+        list: list.clone(),
+        file,
+    };
     let issuer = Arc::new(Issuer::in_memory().unwrap());
-    let gate = Gate::new(
-        Arc::clone(&issuer),
-        Roster::new(list.clone(), None),
-        Quota::default(),
-        false,
-    );
+    let gate = Gate::new(Arc::clone(&issuer), participants, Quota::default(), false);
     let (written, mut writes) = mpsc::channel(2);
     let write = move |body: Bytes| async move { written.send(body).await.unwrap() };
     let stream = || async { body_of(tokio_stream::once("begun").chain(tokio_stream::pending())) };
@@ -559,7 +558,7 @@ async fn what_a_revoked_participant_has_begun_ends() {
         begun.push((waits, puts, sender, answer));
     }
 
-    list.change(|list| list.revoke("eve").unwrap());
+    list.send_modify(|list| list.revoke("eve").unwrap());
     for (is_revoked, (mut waits, mut puts, sender, mut answer)) in
         [true, false].into_iter().zip(begun)
     {

@@ -16,7 +16,7 @@ const BITS: u32 = 17;
 /// A table that follows from what `change` makes of some range.
 struct Tested {
     storage: Arc<SimulatedStorage>,
-    arbiter: Arbiter,
+    tools: Arc<Tools>,
     losing: BTreeSet<Word>,
 }
 
@@ -29,7 +29,7 @@ fn tested(change: impl Fn(&mut Range)) -> Tested {
         losing.extend(words.map(|&index| range.head.word(index.into(), range_bits())));
     });
     Tested {
-        arbiter: Arbiter::new(storage.clone(), journal, BITS, ShardSize::PUBLISHED),
+        tools: Tools::new(storage.clone(), &journal, BITS, ShardSize::PUBLISHED),
         storage,
         losing,
     }
@@ -37,7 +37,7 @@ fn tested(change: impl Fn(&mut Range)) -> Tested {
 
 impl Tested {
     fn wrong_range(&self) -> Option<Head> {
-        ready(wrong_range(&self.arbiter, BITS)).unwrap()
+        ready(wrong_range(&self.tools)).unwrap()
     }
 
     fn has_unpaired(&self) -> bool {
@@ -103,11 +103,11 @@ fn a_record_that_is_lost_is_named() {
         }
     });
     assert_eq!(tested.wrong_range(), Some(Head(5)));
-    let place = tested.arbiter.place(Head(9)).unwrap();
+    let place = tested.tools.place(Head(9)).unwrap();
     assert!(tested.storage.truncate(&place.part().key(), 16));
-    let error = ready(wrong_range(&tested.arbiter, BITS)).unwrap_err();
+    let error = ready(wrong_range(&tested.tools)).unwrap_err();
     let (lost, digest) = error.lost().unwrap();
-    let lost_place = tested.arbiter.place(lost).unwrap();
+    let lost_place = tested.tools.place(lost).unwrap();
     assert_eq!(digest, lost_place.digest);
     assert_eq!(lost_place.part(), place.part());
 }

@@ -12,6 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::mem::take;
 use std::sync::Arc;
 
+use chomp_access::Participants;
 use chomp_plan::{
     Action, Event, LeaseAnswer, LeaseId, Millis, ParticipantId, Phase, Plan, RequestId, StopReason,
     SubmissionId, Task, Unit, Verdict, Work, WorkerId,
@@ -20,7 +21,7 @@ use chomp_store::{Entry, Finders, Journal, Merged};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::{Digest, Head};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 pub(crate) use messages::{PutRefused, PutTarget, Reply, Transfer, WorkerResult};
 
@@ -31,8 +32,7 @@ use writes::{Write, Writes};
 
 use crate::arbiter::Arbitrated;
 use crate::effects::{Audited, Effect, EffectResult};
-use crate::error::{JobError, JoinRefusal};
-use crate::list::ParticipantList;
+use crate::error::{JobError, Refusal};
 
 /// The job that a desk serves.
 #[derive(Debug)]
@@ -40,8 +40,7 @@ pub(crate) struct DeskJob {
     pub(crate) bits: u32,
     /// The number of participants that have to compute each range alike.
     pub(crate) replicas: u32,
-    /// The participants.
-    pub(crate) list: ParticipantList,
+    pub(crate) participants: watch::Receiver<Participants>,
 }
 
 /// The plan, with the requests and results that wait for its decisions.
@@ -53,7 +52,7 @@ pub(crate) struct Desk {
     pub(crate) published: Option<Manifest>,
     pub(crate) fault: Option<JobError>,
     journal: Arc<Journal>,
-    subject: DeskJob,
+    pub(super) subject: DeskJob,
     requests: HashMap<RequestId, (WorkerId, oneshot::Sender<Reply>)>,
     submissions: HashMap<SubmissionId, Submission>,
     submission_count: u64,
@@ -204,9 +203,9 @@ impl Desk {
         now: Millis,
         worker: WorkerId,
         records: &[(Head, Digest)],
-    ) -> Result<(), JoinRefusal> {
+    ) -> Result<(), Refusal> {
         if let Some(wait) = self.audits.ignored_for(worker.participant, now) {
-            return Err(JoinRefusal::FalseAlarms(wait / 1000 + 1));
+            return Err(Refusal::FalseAlarms(wait / 1000 + 1));
         }
         for &(head, digest) in records {
             let known = self.journal.ledger().place(head).map(|place| place.digest);
@@ -242,13 +241,7 @@ impl Desk {
         if done.published.is_some() {
             self.published = done.published;
         }
-        if let Some((submission, arbitrated)) = done.arbitrated {
-            let (lease, result) = match arbitrated {
-                Arbitrated::Range { part, placed } => {
-                    (part.lease, WorkerResult::Ranges(vec![placed]))
-                }
-                Arbitrated::Shard { merged, .. } => (0, WorkerResult::Merged(merged)),
-            };
+        if let Some((submission, Arbitrated { lease, result, .. })) = done.arbitrated {
             let pending = Submission {
                 lease,
                 result,
@@ -369,8 +362,9 @@ impl Desk {
 
     /// Whose worker it is, for people.
     fn participant(&self, worker: WorkerId) -> String {
-        let participant = self.subject.list.name(worker.participant);
-        participant.map_or_else(String::new, |of| format!(" (participant {of})"))
+        let participants = self.subject.participants.borrow();
+        let participant = participants.get(worker.participant.0);
+        participant.map_or_else(String::new, |of| format!(" (participant {})", of.name))
     }
 
     fn settle(&mut self, submission: SubmissionId, verdict: Verdict) {

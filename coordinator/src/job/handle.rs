@@ -5,17 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use chomp_plan::{
-    Event, JobProgress, LeaseAnswer, LeaseId, Phase, RequestId, Verdict, WorkerId, WorkerProgress,
-};
+use chomp_plan::{Event, LeaseAnswer, LeaseId, RequestId, Verdict, WorkerId};
 use chomp_store::StorageError;
 use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
 use super::Job;
 use super::desk::{PutRefused, PutTarget, Reply, Transfer, WorkerResult};
-use super::queue::{self, CallRefused, Receiver, Sender, Whose};
-use crate::error::{JobError, JoinRefusal};
+use super::queue::{self, CallQueue, Receiver, Whose};
+use super::status::Status;
+use crate::error::{JobError, Refusal};
 
 /// How long a request for a task waits before the worker is told to ask again.
 const LEASE_WAIT: Duration = Duration::from_secs(10);
@@ -31,65 +30,28 @@ impl fmt::Debug for JobCall {
 
 /// A worker's report on its cache, for people to look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WorkerStats {
+pub(crate) struct CacheStats {
     /// The bytes of the ranges that it keeps.
-    pub cache_bytes: u64,
+    pub(crate) bytes: u64,
     /// The sources that it found among them since it started.
-    pub cache_hits: u64,
+    pub(crate) hits: u64,
     /// The sources that it had to fetch since it started.
-    pub cache_misses: u64,
-}
-
-/// The job at some moment.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    /// Whether it runs, is finished or was stopped.
-    pub phase: Phase,
-    /// How far it has come.
-    pub progress: JobProgress,
-    /// For each layer from the lowest, how many ranges it has, and how many of them are committed.
-    pub layers: Vec<(u64, u64)>,
-    /// Why no worker has anything to do, if that is so before the end of the job.
-    pub waits_for: Option<String>,
-    /// Whether it waits for the store, which says so itself in the log.
-    pub is_store_away: bool,
-    /// The time to the end of the publication, if it can be estimated.
-    pub time_left: Option<Duration>,
-    /// The ranges committed in a second, on the average of the last minute.
-    pub ranges_per_second: f64,
-    /// The workers that are there, and those that get no more tasks.
-    pub workers: Vec<WorkerSnapshot>,
-}
-
-/// A worker at some moment.
-#[derive(Clone, Debug)]
-pub struct WorkerSnapshot {
-    /// Its state in the plan.
-    pub progress: WorkerProgress,
-    /// Its own report on its cache.
-    pub stats: WorkerStats,
-    /// The time since it was last heard of.
-    pub last_contact: Duration,
-    /// The ranges of the worker in a second, on the average of the last minute.
-    pub ranges_per_second: f64,
+    pub(crate) misses: u64,
 }
 
 /// How the calls of workers reach the job. Clones reach the same job.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
-    commands: Sender<JobCall>,
+    commands: Arc<CallQueue<JobCall>>,
     requests: Arc<AtomicU64>,
 }
 
 impl Handle {
     /// A handle, and the queue from which the job takes its commands.
     pub(super) fn new() -> (Handle, Receiver<JobCall>) {
-        let (sender, commands) = queue::queue();
-        let handle = Handle {
-            commands: sender,
-            requests: Arc::default(),
-        };
-        (handle, commands)
+        let (commands, receiver) = queue::queue();
+        let requests = Arc::default();
+        (Handle { commands, requests }, receiver)
     }
 
     /// Makes the caller a worker of the job, or one again.
@@ -98,13 +60,13 @@ impl Handle {
         worker: WorkerId,
         name: String,
         threads: u32,
-    ) -> Result<Result<bool, JoinRefusal>, CallRefused> {
+    ) -> Result<bool, Refusal> {
         let join = move |job: &mut Job| job.join(worker, name, threads);
-        self.ask(Some(worker.participant), join).await
+        self.ask(Some(worker.participant), join).await?
     }
 
     /// A task for `worker`, or nothing if none was free for [`LEASE_WAIT`].
-    pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<Reply>, CallRefused> {
+    pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<Reply>, Refusal> {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
         let lease = move |job: &mut Job| job.desk.lease(job.now(), request, worker, reply);
@@ -117,7 +79,7 @@ impl Handle {
         };
         match tokio::time::timeout(LEASE_WAIT, &mut waiting.answer).await {
             Ok(Ok(answer)) => Ok(Some(answer)),
-            Ok(Err(_)) => Err(CallRefused::ShuttingDown),
+            Ok(Err(_)) => Err(Refusal::ShuttingDown),
             Err(_) => Ok(None),
         }
     }
@@ -127,10 +89,10 @@ impl Handle {
         &self,
         worker: WorkerId,
         leases: Vec<LeaseId>,
-        stats: WorkerStats,
-    ) -> Result<Result<Vec<LeaseId>, JoinRefusal>, CallRefused> {
+        stats: CacheStats,
+    ) -> Result<Vec<LeaseId>, Refusal> {
         let renew = move |job: &mut Job| job.renew(worker, leases, stats);
-        self.ask(Some(worker.participant), renew).await
+        self.ask(Some(worker.participant), renew).await?
     }
 
     /// Hands a result in. Its part or shard is durable already.
@@ -139,11 +101,11 @@ impl Handle {
         worker: WorkerId,
         lease: LeaseId,
         result: WorkerResult,
-    ) -> Result<Verdict, CallRefused> {
+    ) -> Result<Verdict, Refusal> {
         let (reply, verdict) = oneshot::channel();
         let complete = move |job: &mut Job| job.complete(worker, lease, result, reply);
         self.send(Some(worker.participant), complete)?;
-        verdict.await.map_err(|_| CallRefused::ShuttingDown)
+        verdict.await.map_err(|_| Refusal::ShuttingDown)
     }
 
     /// Reports records as lost.
@@ -151,9 +113,9 @@ impl Handle {
         &self,
         worker: WorkerId,
         records: Vec<(Head, Digest)>,
-    ) -> Result<Result<(), JoinRefusal>, CallRefused> {
+    ) -> Result<(), Refusal> {
         let report = move |job: &mut Job| job.report(worker, &records);
-        self.ask(Some(worker.participant), report).await
+        self.ask(Some(worker.participant), report).await?
     }
 
     /// Begins to put an object of `bytes` bytes for `worker`, if it may.
@@ -162,18 +124,18 @@ impl Handle {
         worker: WorkerId,
         target: PutTarget,
         bytes: u64,
-    ) -> Result<Result<Transfer, PutRefused>, CallRefused> {
+    ) -> Result<Transfer, PutRefused> {
         let begin_put = move |job: &mut Job| job.desk.begin_put(worker, target, bytes);
-        self.ask(Some(worker.participant), begin_put).await
+        self.ask(Some(worker.participant), begin_put).await?
     }
 
     /// Tells the job an event of a worker, without waiting for an answer.
-    pub(crate) fn tell_of(&self, worker: WorkerId, event: Event) -> Result<(), CallRefused> {
+    pub(crate) fn tell_of(&self, worker: WorkerId, event: Event) -> Result<(), Refusal> {
         self.send(Some(worker.participant), |job| job.handle(event))
     }
 
     /// Tells the job an event that is of no worker, without waiting for an answer.
-    pub(crate) fn tell(&self, event: Event) -> Result<(), CallRefused> {
+    pub(crate) fn tell(&self, event: Event) -> Result<(), Refusal> {
         self.send(None, |job| job.handle(event))
     }
 
@@ -185,8 +147,8 @@ impl Handle {
     }
 
     /// The job as it is now.
-    pub(crate) async fn inspect(&self) -> Result<Snapshot, CallRefused> {
-        self.ask(None, Job::snapshot).await
+    pub(crate) async fn status(&self) -> Result<Status, Refusal> {
+        self.ask(None, Job::status).await
     }
 
     /// Has the job do something, without waiting for an answer.
@@ -194,7 +156,7 @@ impl Handle {
         &self,
         whose: Whose,
         call: impl FnOnce(&mut Job) + Send + 'static,
-    ) -> Result<(), CallRefused> {
+    ) -> Result<(), Refusal> {
         self.commands.send(whose, JobCall(Box::new(call)))
     }
 
@@ -203,13 +165,13 @@ impl Handle {
         &self,
         whose: Whose,
         call: impl FnOnce(&mut Job) -> T + Send + 'static,
-    ) -> Result<T, CallRefused> {
+    ) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
         self.send(whose, |job| {
             // A caller that is gone needs no answer.
             let _ = reply.send(call(job));
         })?;
-        answer.await.map_err(|_| CallRefused::ShuttingDown)
+        answer.await.map_err(|_| Refusal::ShuttingDown)
     }
 }
 

@@ -6,85 +6,56 @@ use chomp_plan::ParticipantId;
 use chomp_serve::turns::Turns;
 use tokio::sync::Notify;
 
+use crate::error::Refusal;
+
 /// The commands of a participant that wait at a time: a few of each of its workers.
 pub(crate) const WAITING_MAX: usize = 1 << 14;
-
-/// Why the job does not take a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum CallRefused {
-    /// The job is over.
-    #[error("the coordinator is shutting down")]
-    ShuttingDown,
-    /// Too many calls of the same participant wait.
-    #[error("{WAITING_MAX} calls of your participant wait already: come back in 1 s")]
-    TooMany,
-}
 
 /// The participant of a command; none if the command is the coordinator's own.
 pub(super) type Whose = Option<ParticipantId>;
 
-/// The end of the queue where commands go in. Clones share the queue.
+/// The commands on their way to the job.
 #[derive(Debug)]
-pub(super) struct Sender<T>(Arc<CallQueue<T>>);
-
-/// The end of the queue where commands come out.
-#[derive(Debug)]
-pub(super) struct Receiver<T>(Arc<CallQueue<T>>);
-
-#[derive(Debug)]
-struct CallQueue<T> {
-    state: Mutex<QueueState<T>>,
+pub(super) struct CallQueue<T> {
+    /// The commands that wait; none when the job is over.
+    waiting: Mutex<Option<Turns<Whose, T>>>,
     news: Notify,
 }
 
+/// The end of the queue where commands come out. The job is over when it is dropped.
 #[derive(Debug)]
-struct QueueState<T> {
-    waiting: Turns<Whose, T>,
-    is_over: bool,
-}
+pub(super) struct Receiver<T>(Arc<CallQueue<T>>);
 
-pub(super) fn queue<T>() -> (Sender<T>, Receiver<T>) {
+pub(super) fn queue<T>() -> (Arc<CallQueue<T>>, Receiver<T>) {
     let queue = Arc::new(CallQueue {
-        state: Mutex::new(QueueState {
-            waiting: Turns::default(),
-            is_over: false,
-        }),
+        waiting: Mutex::new(Some(Turns::default())),
         news: Notify::new(),
     });
-    (Sender(Arc::clone(&queue)), Receiver(queue))
+    (Arc::clone(&queue), Receiver(queue))
 }
 
 impl<T> CallQueue<T> {
-    fn now(&self) -> MutexGuard<'_, QueueState<T>> {
+    fn waiting(&self) -> MutexGuard<'_, Option<Turns<Whose, T>>> {
         // Commands are put in and taken out whole, even if a thread panicked.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl<T> Clone for Sender<T> {
-    fn clone(&self) -> Sender<T> {
-        Sender(Arc::clone(&self.0))
-    }
-}
-
-impl<T> Sender<T> {
     /// Puts a command in, unless too many of the same participant wait.
-    pub(super) fn send(&self, whose: Whose, command: T) -> Result<(), CallRefused> {
-        if whose.is_some() && self.0.now().waiting.count(whose) >= WAITING_MAX {
-            return Err(CallRefused::TooMany);
+    pub(super) fn send(&self, whose: Whose, command: T) -> Result<(), Refusal> {
+        let is_full = |waiting: &Turns<_, _>| waiting.count(whose) >= WAITING_MAX;
+        if whose.is_some() && self.waiting().as_ref().is_some_and(is_full) {
+            return Err(Refusal::TooManyCalls);
         }
         self.send_always(whose, command)
     }
 
     /// Puts a command in, however many wait: for commands that take back what an earlier one asked for.
-    pub(super) fn send_always(&self, whose: Whose, command: T) -> Result<(), CallRefused> {
-        let mut state = self.0.now();
-        if state.is_over {
-            return Err(CallRefused::ShuttingDown);
-        }
-        state.waiting.push(whose, command);
-        drop(state);
-        self.0.news.notify_one();
+    pub(super) fn send_always(&self, whose: Whose, command: T) -> Result<(), Refusal> {
+        let mut waiting = self.waiting();
+        let turns = waiting.as_mut().ok_or(Refusal::ShuttingDown)?;
+        turns.push(whose, command);
+        drop(waiting);
+        self.news.notify_one();
         Ok(())
     }
 }
@@ -102,17 +73,14 @@ impl<T> Receiver<T> {
 
     /// The next command that is there.
     pub(super) fn next(&mut self) -> Option<T> {
-        self.0.now().waiting.pop()
+        self.0.waiting().as_mut()?.pop()
     }
 }
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        let mut state = self.0.now();
-        state.is_over = true;
         // Calls that wait for an answer hear that there will be none.
-        let waiting = std::mem::take(&mut state.waiting);
-        drop(state);
+        let waiting = self.0.waiting().take();
         drop(waiting);
     }
 }
@@ -131,7 +99,7 @@ mod tests {
         for number in 0..WAITING_MAX as u64 {
             send(1, number).unwrap();
         }
-        assert_eq!(send(1, 0), Err(CallRefused::TooMany));
+        assert_eq!(send(1, 0), Err(Refusal::TooManyCalls));
         send(2, 0).unwrap();
         send(2, 1).unwrap();
         let order: Vec<_> = (0..5).map(|_| ready(commands.recv())).collect();
@@ -141,8 +109,8 @@ mod tests {
             let whose = Some(ParticipantId(1));
             sender.send_always(whose, (1, number)).unwrap();
         }
-        assert_eq!(send(1, 0), Err(CallRefused::TooMany));
+        assert_eq!(send(1, 0), Err(Refusal::TooManyCalls));
         drop(commands);
-        assert_eq!(send(2, 2), Err(CallRefused::ShuttingDown));
+        assert_eq!(send(2, 2), Err(Refusal::ShuttingDown));
     }
 }

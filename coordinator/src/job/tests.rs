@@ -7,6 +7,7 @@ mod segments;
 
 use std::task::{Context, Poll, Waker};
 
+use chomp_access::Participants;
 use chomp_plan::{LeaseAnswer, ParticipantId, RequestId, Settings, Task, Work};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
 use chomp_store::{Journal, PartName, Placed, StoreError};
@@ -14,10 +15,9 @@ use chomp_table::RangeSummary;
 use chomp_table::shard::ShardSize;
 
 use super::*;
-use crate::list::ParticipantList;
 use crate::ready;
 use crate::server::begin;
-use crate::testing::range_bits;
+use crate::testing::{nobody, range_bits};
 
 const BITS: u32 = 20;
 
@@ -32,7 +32,7 @@ struct Tested {
 fn tested(change: impl FnOnce(&mut Settings)) -> Tested {
     started(
         &Arc::new(SimulatedStorage::new(0)),
-        &ParticipantList::default(),
+        &Participants::default(),
         change,
     )
 }
@@ -40,7 +40,7 @@ fn tested(change: impl FnOnce(&mut Settings)) -> Tested {
 /// The desk of a coordinator that starts on this storage.
 fn started(
     storage: &Arc<SimulatedStorage>,
-    list: &ParticipantList,
+    participants: &Participants,
     change: impl FnOnce(&mut Settings),
 ) -> Tested {
     let storage = Arc::clone(storage);
@@ -51,11 +51,11 @@ fn started(
     change(&mut settings);
     let tools = Tools::new(storage.clone(), &journal, BITS, ShardSize::PUBLISHED);
     let subject = DeskJob {
-        list: list.clone(),
+        participants: nobody(),
         bits: BITS,
         replicas: settings.replicas,
     };
-    let (plan, first) = begin(settings, &journal, list).unwrap();
+    let (plan, first) = begin(settings, &journal, participants).unwrap();
     let mut desk = Desk::new(plan, journal, subject);
     desk.perform(Millis(0), first);
     Tested {
@@ -350,12 +350,12 @@ fn poll<F: Future>(call: &mut std::pin::Pin<Box<F>>) -> Poll<F::Output> {
 }
 
 /// A job, how calls reach it, and how it gets on.
-fn job() -> (Job, Handle, watch::Receiver<JobProgress>) {
+pub(crate) fn job() -> (Job, Handle, watch::Receiver<JobProgress>) {
     let Tested { tools, .. } = tested(|_| ());
     let settings = Settings::new(BITS, range_bits());
-    let (plan, _) = begin(settings, &tools.journal, &ParticipantList::default()).unwrap();
+    let (plan, _) = begin(settings, &tools.journal, &Participants::default()).unwrap();
     let subject = DeskJob {
-        list: ParticipantList::default(),
+        participants: nobody(),
         bits: BITS,
         replicas: 1,
     };
@@ -430,10 +430,10 @@ async fn threads_are_believed_of_those_who_have_delivered() {
     let (mut job, handle, _) = job();
     let threads = |job: &mut Job| {
         let shown: u32 = job
-            .snapshot()
+            .status()
             .workers
             .iter()
-            .map(|worker| worker.progress.threads)
+            .map(|worker| worker.threads)
             .sum();
         (shown, job.desk.plan.progress().threads)
     };
@@ -442,7 +442,7 @@ async fn threads_are_believed_of_those_who_have_delivered() {
         let mut joining = Box::pin(handle.join(worker, "many".to_owned(), 4096));
         assert!(poll(&mut joining).is_pending());
         take_all(&mut job);
-        assert!(joining.await.unwrap().is_ok());
+        assert!(joining.await.is_ok());
     }
     assert_eq!(threads(&mut job), (409_600, 0));
     let worker = WorkerId::only(7);

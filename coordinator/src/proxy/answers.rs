@@ -11,87 +11,45 @@ use chomp_table::format::describe;
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 
-/// The bytes that a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    All,
-    /// From this byte to the end.
-    From(u64),
-    /// The first and the last byte.
-    Between(u64, u64),
+/// The bytes that a request with this `Range` header asks for; none if the proxy does not understand it.
+pub(super) fn asked(range: Option<&HeaderValue>) -> Option<Range<u64>> {
+    let Some(range) = range else {
+        return Some(0..u64::MAX);
+    };
+    let (first, last) = range
+        .to_str()
+        .ok()?
+        .strip_prefix("bytes=")?
+        .split_once('-')?;
+    let number = |text: &str| {
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| text.parse::<u64>().ok()).flatten()
+    };
+    let first = number(first)?;
+    let end = match last {
+        "" => u64::MAX,
+        last => number(last)?.checked_add(1)?,
+    };
+    (first < end || last.is_empty()).then_some(first..end)
 }
 
-impl Asked {
-    /// Parses a `Range` header; none if the proxy does not understand it.
-    pub(super) fn of(range: Option<&HeaderValue>) -> Option<Asked> {
-        let Some(range) = range else {
-            return Some(Asked::All);
-        };
-        let (first, last) = range
-            .to_str()
-            .ok()?
-            .strip_prefix("bytes=")?
-            .split_once('-')?;
-        let number = |text: &str| {
-            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-            digits.then(|| text.parse().ok()).flatten()
-        };
-        let first: u64 = number(first)?;
-        if last.is_empty() {
-            return Some(Asked::From(first));
-        }
-        let last = number(last)?;
-        (first <= last && last < u64::MAX).then_some(Asked::Between(first, last))
-    }
-
-    pub(super) fn range(self) -> Range<u64> {
-        match self {
-            Asked::All => 0..u64::MAX,
-            Asked::From(first) => first..u64::MAX,
-            Asked::Between(first, last) => first..last + 1,
-        }
-    }
-}
-
-/// An object, whole.
-pub(super) fn whole(body: ChunkBody, exact: Option<u64>) -> Response {
-    bytes(StatusCode::OK, body, exact)
-}
-
-/// A part of an object. Where the object ends before the range does and that is not known yet, the
-/// answer names the end that was asked for.
-pub(super) fn partial(body: ChunkBody, range: &Range<u64>, exact: Option<u64>) -> Response {
-    let end = exact.map_or(range.end, |exact| range.start + exact);
-    let mut response = bytes(StatusCode::PARTIAL_CONTENT, body, exact);
-    let value = format!("bytes {}-{}/*", range.start, end.saturating_sub(1));
-    let value = value.try_into().expect("digits and signs");
-    response.headers_mut().insert(CONTENT_RANGE, value);
-    response
-}
-
-fn bytes(status: StatusCode, body: ChunkBody, exact: Option<u64>) -> Response {
+/// An object, or a part of it. Where the object ends before the part does and that is not known yet, the answer names
+/// the end that was asked for.
+pub(super) fn bytes(body: ChunkBody, part: Option<&Range<u64>>, exact: Option<u64>) -> Response {
     let mut response = Response::new(Body::new(body));
-    *response.status_mut() = status;
     let headers = response.headers_mut();
     let kind = HeaderValue::from_static("application/octet-stream");
     headers.insert(CONTENT_TYPE, kind);
     if let Some(exact) = exact {
         headers.insert(CONTENT_LENGTH, exact.into());
     }
-    response
-}
-
-/// The object ends before the range.
-pub(super) fn empty() -> Response {
-    problem(
-        StatusCode::RANGE_NOT_SATISFIABLE,
-        "the object ends before that",
-    )
-}
-
-pub(super) fn created() -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::CREATED;
+    if let Some(&Range { start, end }) = part {
+        let end = exact.map_or(end, |exact| start + exact);
+        let value = format!("bytes {start}-{}/*", end.saturating_sub(1));
+        let value = value.try_into().expect("digits and signs");
+        headers.insert(CONTENT_RANGE, value);
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
     response
 }
 

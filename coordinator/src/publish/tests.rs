@@ -12,8 +12,8 @@ use chomp_table::shard::{ShardSize, decode_shard};
 use chomp_table::{Word, definition};
 
 use super::*;
-use crate::arbiter::{Arbiter, Arbitrated};
 use crate::effects::{Effect, Tools};
+use crate::job::WorkerResult;
 use crate::ready;
 use crate::testing::{journal_of_ranges, range_bits};
 
@@ -40,11 +40,11 @@ fn merged(storage: &Arc<SimulatedStorage>, bits: u32, change: impl Fn(&mut Merge
         .map(|(_, place)| place.stored)
         .sum();
     let count = stored.div_ceil(SIZE.shard_words as u64);
-    let arbiter = Arbiter::new(storage.clone(), Arc::clone(&journal), bits, SIZE);
+    let tools = Tools::new(storage.clone(), &journal, bits, SIZE);
     let mut shards = Vec::new();
     for number in 0..u32::try_from(count).unwrap() {
-        let Arbitrated::Shard { mut merged, .. } = ready(arbiter.merge(number, None)).unwrap()
-        else {
+        let arbitrated = ready(tools.merge(number, None)).unwrap();
+        let WorkerResult::Merged(mut merged) = arbitrated.result else {
             panic!("a shard is merged");
         };
         change(&mut merged);

@@ -8,6 +8,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::map_request;
 use axum::routing::any_service;
+use chomp_access::Participants;
 use chomp_plan::{JobProgress, ParticipantId, Settings};
 use chomp_store::{Journal, Storage, published};
 use chomp_table::manifest::{Manifest, folder_name};
@@ -20,9 +21,9 @@ use tonic::service::Routes;
 
 use super::{Opened, StartError, Wishes};
 use crate::auth::CALLS;
-use crate::job::{Handle, JobOutcome, Snapshot};
-use crate::list::ParticipantList;
-use crate::roster::Bearer;
+use crate::job::{Handle, JobOutcome};
+use crate::participants::Bearer;
+use crate::status::Status;
 
 /// A running coordinator whose owner passes calls to it directly. Dropping it ends it at once.
 #[derive(Debug)]
@@ -53,8 +54,9 @@ impl SimulatedCoordinator {
         let published = published::manifest(&*storage, &folder).await?;
         let parse = |bytes: bytes::Bytes| Manifest::parse(&bytes);
         let published = published.map(|bytes| parse(bytes).expect("it is whole"));
+        let (_, nobody) = watch::channel(Participants::default());
         let wishes = Wishes {
-            list: ParticipantList::default(),
+            participants: nobody,
             settings,
             coordinator: seed,
             table,
@@ -110,8 +112,8 @@ impl SimulatedCoordinator {
     }
 
     /// The job as it is now; none if it is over.
-    pub async fn look(&self) -> Option<Snapshot> {
-        self.handle.inspect().await.ok()
+    pub async fn look(&self) -> Option<Status> {
+        self.handle.status().await.ok()
     }
 
     /// Ends the job. What is being written is still committed.

@@ -1,5 +1,7 @@
 //! A coordinator that is dropped, and one that is told to end.
 
+mod limits;
+
 use std::time::Duration;
 
 use chomp_access::Holder;
@@ -141,17 +143,17 @@ async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
 async fn a_status_is_made_anew_when_it_is_old() {
     let storage = Arc::new(SimulatedStorage::new(0));
     let (coordinator, _) = start(storage, Limits::default()).await;
-    let teller = Arc::clone(&coordinator.teller);
-    let first = teller.look().await;
+    let feed = Arc::clone(&coordinator.feed);
+    let first = feed.look().await;
     assert_eq!(first.bits, 14);
     for (time, is_same) in [(0, true), (499, true), (1, false), (499, true)] {
         tokio::time::advance(Duration::from_millis(time)).await;
         let before = coordinator.status().borrow().clone();
-        let after = teller.look().await;
+        let after = feed.look().await;
         assert_eq!(Arc::ptr_eq(&before, &after), is_same, "{time}");
     }
     coordinator.stop().await;
-    assert!(!teller.make(Duration::ZERO).await, "the job is gone");
+    assert!(!feed.make(Duration::ZERO).await, "the job is gone");
 }
 
 /// Half a minute of a job: one text in half a second while somebody listens, to texts or to statuses, and one in five
@@ -165,10 +167,10 @@ async fn texts_are_made_for_who_listens() {
         (true, false, 59..=62),
         (false, true, 59..=62),
     ] {
-        let teller = Arc::clone(&coordinator.teller);
-        let _follower = of_statuses.then(|| teller.subscribe());
+        let feed = Arc::clone(&coordinator.feed);
+        let _follower = of_statuses.then(|| feed.subscribe());
         let (text, mut told) = watch::channel(chomp_serve::StatusText::default());
-        let following = teller.follow(coordinator.progress.clone(), text);
+        let following = feed.follow(coordinator.progress.clone(), text);
         let counting = async {
             let _listener = of_texts.then(|| told.clone());
             let mut texts = 0;

@@ -18,9 +18,8 @@ use tonic::Code;
 use tonic::service::interceptor::InterceptedService;
 
 use super::*;
-use crate::list::ParticipantList;
 use crate::server::{Opened, Wishes};
-use crate::testing::range_bits;
+use crate::testing::{nobody, range_bits};
 
 mod costs;
 mod limits;
@@ -61,7 +60,7 @@ async fn serve() -> Served {
     let mut settings = Settings::new(BITS, range_bits());
     (settings.draw_one_in, settings.draw_own_one_in) = (0, 0);
     let wishes = Wishes {
-        list: ParticipantList::default(),
+        participants: nobody(),
         settings,
         coordinator: 1,
         table: TABLE,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chomp_access::Participants;
 use chomp_plan::{Action, Event, LeaseId, Millis, Phase, RequestId, Settings, Verdict, WorkerId};
 use chomp_store::Journal;
 use chomp_store::objects::SimulatedStorage;
@@ -12,10 +13,9 @@ use tokio::sync::oneshot;
 use super::watch::Watch;
 use crate::effects::{Effect, Tools};
 use crate::job::{Desk, DeskJob, Reply, WorkerResult};
-use crate::list::ParticipantList;
 use crate::ready;
 use crate::server::{StartError, begin};
-use crate::testing::range_bits;
+use crate::testing::{nobody, range_bits};
 
 /// An answer to a worker.
 #[derive(Debug)]
@@ -50,11 +50,11 @@ impl Coordinator {
         let journal = Arc::new(ready(opening)?);
         let size = shard_size(&settings);
         let subject = DeskJob {
-            list: ParticipantList::default(),
+            participants: nobody(),
             bits,
             replicas: settings.replicas,
         };
-        let (plan, first) = begin(settings.clone(), &journal, &ParticipantList::default())?;
+        let (plan, first) = begin(settings.clone(), &journal, &Participants::default())?;
         let tools = Tools::new(storage.clone(), &journal, bits, size);
         let watch = Watch::new(settings, &journal, &plan);
         let mut coordinator = Coordinator {

@@ -116,7 +116,7 @@ impl World {
         if are_right {
             return Ok(self.expected.record(head).clone());
         }
-        let evaluated = ready(self.coordinator()?.tools.arbiter.evaluate(head));
+        let evaluated = ready(self.coordinator()?.tools.evaluate(head));
         let (summary, record) = evaluated.map_err(|error| trouble(&error))?;
         Ok((summary, record.into()))
     }

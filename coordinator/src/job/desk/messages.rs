@@ -7,6 +7,8 @@ use chomp_store::{Merged, PartName, Placed};
 use chomp_table::Head;
 use tokio::sync::oneshot;
 
+use crate::error::Refusal;
+
 /// A result of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerResult {
@@ -38,7 +40,7 @@ pub(crate) enum PutTarget {
 pub(crate) struct Transfer(pub(super) Arc<()>);
 
 /// Why a worker may not put an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PutRefused {
     /// It is of no lease that the worker holds.
     #[error("this object is not this worker's to write: it has no lease for it")]
@@ -46,6 +48,9 @@ pub(crate) enum PutRefused {
     /// The ranges of the lease do not fill it, whatever they are.
     #[error("the part of this lease has at most {most} bytes")]
     TooLong { most: u64 },
+    /// The job does not take the call.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
 }
 
 /// A result that the plan has not settled yet.

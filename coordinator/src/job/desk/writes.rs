@@ -97,11 +97,17 @@ impl Desk {
 
     /// Has it written that a participant is not trusted any more.
     pub(super) fn note_found_out(&mut self, participant: ParticipantId, reason: &QuarantineReason) {
+        let ParticipantId(participant) = participant;
+        let one = self
+            .subject
+            .participants
+            .borrow()
+            .get(participant)
+            .map(|one| one.serial);
         let outcast = StruckOut {
-            serial: self.subject.list.serial(participant),
+            serial: one.unwrap_or(0),
             reason: reason.to_string(),
         };
-        let ParticipantId(participant) = participant;
         self.note(Entry::FoundOut {
             participant,
             outcast,

@@ -4,7 +4,6 @@ use chomp_plan::{SubmissionId, Unit};
 use chomp_store::{Entry, Finders};
 
 use super::*;
-use crate::arbiter::Arbitrated;
 use crate::effects::{Audited, SegmentContent};
 
 /// A desk in whose journal all ranges are done.
@@ -21,7 +20,7 @@ fn complete() -> Tested {
     };
     let entries = (0..range_bits().heads(BITS)).map(done).collect();
     ready(first.tools.journal.append(entries)).unwrap();
-    started(&first.storage, &ParticipantList::default(), |_| ())
+    started(&first.storage, &Participants::default(), |_| ())
 }
 
 #[test]
@@ -61,15 +60,12 @@ fn workers_write_what_their_leases_are_about() {
 #[test]
 fn what_a_coordinator_decides_is_named_by_its_epoch() {
     let first = tested(|_| ());
-    let second = started(&first.storage, &ParticipantList::default(), |_| ());
+    let second = started(&first.storage, &Participants::default(), |_| ());
     let epoch = second.tools.journal.epoch();
     assert!(epoch > 0);
     let unit = Unit::Range(Head(0));
-    let decided = ready(second.tools.arbiter.decide(SubmissionId(5), unit, None)).unwrap();
-    let Arbitrated::Range { part, .. } = decided else {
-        panic!("a range is none");
-    };
-    assert_eq!(part.lease, epoch * (1 << 32) + (1 << 31) + 5);
+    let decided = ready(second.tools.decide(SubmissionId(5), unit, None)).unwrap();
+    assert_eq!(decided.lease, epoch * (1 << 32) + (1 << 31) + 5);
 }
 
 /// Who is wrong about hundreds of records is told when to say more.
@@ -93,10 +89,7 @@ fn false_alarms_are_not_heard_for_a_while() {
         tested.desk.end_effect(tested.now, done);
     }
     let report = tested.desk.report(tested.now, worker, &records);
-    assert!(
-        matches!(report, Err(JoinRefusal::FalseAlarms(1))),
-        "{report:?}"
-    );
+    assert!(matches!(report, Err(Refusal::FalseAlarms(1))), "{report:?}");
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! The knowledge that survives a restart.
 
-use chomp_access::Participants;
 use chomp_plan::{Rejection, SubmissionId, Unit};
 
 use super::*;
-use crate::arbiter::Arbitrated;
 
 fn is_append(effect: &Effect) -> bool {
     matches!(effect, Effect::Append(_))
@@ -12,8 +10,8 @@ fn is_append(effect: &Effect) -> bool {
 
 #[test]
 fn who_was_found_out_is_so_after_a_restart() {
-    let start = |storage: &_, list: &ParticipantList| started(storage, list, |_| {});
-    let none = ParticipantList::default();
+    let start = |storage: &_, list: &Participants| started(storage, list, |_| {});
+    let none = Participants::default();
     let mut first = tested(|_| {});
     first.join(1);
     first.complete(1, 1, &[0]);
@@ -42,7 +40,7 @@ fn who_was_found_out_is_so_after_a_restart() {
     let mut renewed = Participants::default();
     renewed.add("ann").unwrap();
     renewed.renew("ann").unwrap();
-    let fourth = start(&first.storage, &ParticipantList::new(renewed));
+    let fourth = start(&first.storage, &renewed);
     assert!(fourth.desk.effects.is_empty());
     assert_eq!(fourth.desk.plan.quarantine_reason(WorkerId::only(1)), None);
 }
@@ -54,12 +52,11 @@ fn what_the_coordinator_finds_too_is_nobodys_any_more() {
     let head = Head(0);
     let right = tested
         .tools
-        .arbiter
         .decide(SubmissionId(99), Unit::Range(head), None);
-    let Arbitrated::Range { placed, .. } = ready(right).unwrap() else {
+    let WorkerResult::Ranges(ranges) = ready(right).unwrap().result else {
         panic!("a range is none");
     };
-    tested.hand_in_ranges(1, 1, vec![placed]);
+    tested.hand_in_ranges(1, 1, ranges);
     tested.write_all();
     let finders = |tested: &Tested| {
         let ledger = tested.tools.journal.ledger();
@@ -89,7 +86,7 @@ fn what_was_lost_has_to_come_out_the_same_after_a_restart() {
     first.write_all();
     assert!(first.tools.journal.ledger().is_empty());
 
-    let mut second = started(&first.storage, &ParticipantList::default(), |_| {});
+    let mut second = started(&first.storage, &Participants::default(), |_| {});
     second.join(2);
     let mut other = placed(0);
     other.summary.digest = Digest::of(b"another");
@@ -122,7 +119,7 @@ fn how_many_were_needed_is_known_after_a_restart() {
     first.rest();
     first.desk.effects.retain(is_append);
     first.do_effect();
-    let second = started(&first.storage, &ParticipantList::default(), two);
+    let second = started(&first.storage, &Participants::default(), two);
     assert_eq!(second.desk.plan.progress().arbitrations, 1);
 }
 
@@ -153,11 +150,11 @@ fn who_confirms_a_range_is_its_finder() {
 /// Results of leases from before a withdrawal may follow from what was wrong.
 #[test]
 fn leases_from_before_a_withdrawal_count_no_more() {
-    let first = started(&tested(|_| ()).storage, &ParticipantList::default(), |_| ());
+    let first = started(&tested(|_| ()).storage, &Participants::default(), |_| ());
     let heads = vec![Head(1)];
     let withdrawn = chomp_store::Entry::Withdrawn { heads };
     ready(first.tools.journal.append(vec![withdrawn])).unwrap();
-    let mut second = started(&first.storage, &ParticipantList::default(), |_| ());
+    let mut second = started(&first.storage, &Participants::default(), |_| ());
     second.join(1);
     let epoch = second.tools.journal.epoch();
     assert!(epoch > 1);

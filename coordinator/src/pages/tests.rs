@@ -9,14 +9,12 @@ use chomp_store::objects::SimulatedStorage;
 use http::Request;
 use tower::ServiceExt;
 
+use super::*;
 use crate::auth::Gate;
-use crate::http::job::JobPages;
-use crate::http::metrics::Traffic;
-use crate::list::ParticipantList;
+use crate::participants::ParticipantList;
 use crate::quota::Quota;
-use crate::roster::Roster;
 use crate::status::{JobPhase, Status, WorkerStatus};
-use crate::teller::Teller;
+use crate::status_feed::StatusFeed;
 
 struct Answer {
     status: u16,
@@ -41,7 +39,7 @@ async fn the_pages_of_a_job_tell_its_status() {
     let issuer = Arc::new(Issuer::in_memory().unwrap());
     let gate = Gate::new(
         Arc::clone(&issuer),
-        Roster::new(ParticipantList::default(), None),
+        ParticipantList::default(),
         Quota::default(),
         false,
     );
@@ -59,9 +57,9 @@ async fn the_pages_of_a_job_tell_its_status() {
         workers: vec![worker.clone(), worker],
         ..Status::default()
     };
-    let teller = Arc::new(Teller::fixed(status.clone()));
+    let feed = Arc::new(StatusFeed::fixed(status.clone()));
     let job = JobPages {
-        teller: Arc::clone(&teller),
+        feed: Arc::clone(&feed),
         storage: Arc::new(SimulatedStorage::new(0)),
         permits: Limits::default().permits(),
         traffic: Arc::<Traffic>::default(),
@@ -101,7 +99,7 @@ async fn the_pages_of_a_job_tell_its_status() {
     ] {
         status.phase = phase;
         status.waiting_for = Some("the disk is full".into());
-        teller.set(status.clone());
+        feed.set(status.clone());
         let answer = get(&router, "/readyz", "").await;
         assert_eq!(answer.status, code, "{phase:?}");
         let text = String::from_utf8(answer.body).unwrap();

@@ -1,4 +1,9 @@
-//! How the job is doing: for load balancers, people and Prometheus.
+//! The HTTP pages of a job: `/healthz`, `/readyz` and `/status`, for load balancers and people, and `/metrics` for
+//! Prometheus.
+
+mod metrics;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -10,15 +15,15 @@ use chomp_serve::net::Permits;
 use chomp_store::Storage;
 use http::StatusCode;
 
-use super::metrics::{self, Traffic};
 use crate::auth::Gate;
 use crate::status::JobPhase;
-use crate::teller::Teller;
+use crate::status_feed::StatusFeed;
+pub(crate) use metrics::Traffic;
 
 /// The state behind the pages of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct JobPages {
-    pub(crate) teller: Arc<Teller>,
+    pub(crate) feed: Arc<StatusFeed>,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) permits: Permits,
     pub(crate) traffic: Arc<Traffic>,
@@ -42,7 +47,7 @@ async fn alive() -> Response {
 }
 
 async fn ready(State(job): State<JobPages>) -> Response {
-    let status = job.teller.look().await;
+    let status = job.feed.look().await;
     if status.phase == JobPhase::Stopped {
         let reason = status.waiting_for.as_deref();
         let reason = reason.unwrap_or("the job has stopped");
@@ -55,12 +60,12 @@ async fn ready(State(job): State<JobPages>) -> Response {
 }
 
 async fn status(State(job): State<JobPages>) -> Response {
-    let told = job.teller.look_at_text().await;
+    let told = job.feed.look_at_text().await;
     text(StatusCode::OK, JSON, told.json())
 }
 
 async fn numbers(State(job): State<JobPages>) -> Response {
-    let status = job.teller.look().await;
+    let status = job.feed.look().await;
     match metrics::text(&status, &job.permits, job.gate.refusals(), &job.traffic) {
         Ok(page) => text(StatusCode::OK, metrics::CONTENT_TYPE, page),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),

@@ -1,4 +1,4 @@
-//! The roster: the list of participants, read again whenever its file changes.
+//! The list of participants, read again whenever its file changes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,6 @@ use chomp_table::format::describe;
 use tokio::sync::watch;
 
 use crate::job::Handle;
-use crate::list::ParticipantList;
 
 /// How often the file is looked at: a credential that is taken back opens nothing after that time, and what it has
 /// opened ends.
@@ -20,42 +19,35 @@ const EVERY: Duration = Duration::from_millis(500);
 pub(crate) struct Bearer(pub(crate) ParticipantId);
 
 /// The participants of a job. Clones share all.
-#[derive(Clone, Debug)]
-pub(crate) struct Roster {
-    list: ParticipantList,
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ParticipantList {
+    pub(crate) list: watch::Sender<Participants>,
     /// The file of the list, and the job that hears of changes; none if the list never changes.
-    file: Option<(PathBuf, Handle)>,
+    pub(crate) file: Option<(PathBuf, Handle)>,
 }
 
-impl Roster {
-    /// The participants in this list, and later those in the file.
-    pub(crate) fn new(list: ParticipantList, file: Option<(PathBuf, Handle)>) -> Roster {
-        Roster { list, file }
-    }
-
-    /// Whether a credential is good. For one that is newer than the list, the roster reads the file again.
+impl ParticipantList {
+    /// Whether a credential is good. For one that is newer than the list, the file is read again.
     pub(crate) async fn admit(&self, holder: Holder) -> Result<(), Denied> {
-        let is_newer = self.read().is_older_than(holder);
+        let is_newer = self.list.borrow().is_older_than(holder);
         if is_newer && let Err(error) = self.refresh().await {
             tracing::warn!("{}", describe(&error));
         }
-        self.read().admit(holder)
+        self.list.borrow().admit(holder)
     }
 
     /// Waits until a credential is not good any more.
     pub(crate) fn revocation(&self, holder: Holder) -> impl Future<Output = ()> + Send + 'static {
-        self.list.clone().revocation(holder)
-    }
-
-    /// A participant's name, or else its number.
-    pub(crate) fn name(&self, participant: ParticipantId) -> String {
-        let known = self.list.name(participant);
-        known.unwrap_or_else(|| format!("number {}", participant.0))
+        let list = self.list.clone();
+        async move {
+            let is_revoked = |list: &Participants| list.admit(holder).is_err();
+            drop(list.subscribe().wait_for(is_revoked).await);
+        }
     }
 
     /// The events that tell the plan at its start which credentials were taken back.
     pub(crate) fn revoked(&self) -> Vec<Event> {
-        let list = self.read();
+        let list = self.list.borrow();
         let revoked = list.iter().filter(|one| one.revoked);
         revoked.map(|one| revoked_event(one.number)).collect()
     }
@@ -63,7 +55,7 @@ impl Roster {
     /// Takes a new list. It returns the events that tell the plan of the changes.
     fn change(&self, new: Participants) -> Vec<Event> {
         let mut events = Vec::new();
-        self.list.change(|list| {
+        self.list.send_modify(|list| {
             for one in new.iter() {
                 let before = list.get(one.number);
                 // The journal may distrust somebody who had the number of a new one before.
@@ -91,14 +83,14 @@ impl Roster {
         let read = read.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         let new = read?;
         // Nobody ever leaves the list. What has fewer is not the list: its directory may be gone.
-        if new.iter().count() < self.read().iter().count() {
+        if new.iter().count() < self.list.borrow().iter().count() {
             let path = path.clone();
             return Err(FileError::Missing {
                 path,
                 kind: "list of participants",
             });
         }
-        if new != *self.read() {
+        if new != *self.list.borrow() {
             for event in self.change(new) {
                 // A job that is over gives out nothing more.
                 let _ = handle.tell(event);
@@ -123,10 +115,6 @@ impl Roster {
             before = now;
         }
     }
-
-    fn read(&self) -> watch::Ref<'_, Participants> {
-        self.list.read()
-    }
 }
 
 fn revoked_event(number: u32) -> Event {
@@ -146,39 +134,40 @@ mod tests {
     fn the_plan_hears_who_was_revoked_and_who_is_trusted_again() {
         let mut list = Participants::default();
         let (ann, bob) = (list.add("ann").unwrap(), list.add("bob").unwrap());
-        let roster = Roster::new(ParticipantList::new(list.clone()), None);
-        assert_eq!(ready(roster.admit(ann)), Ok(()));
+        let shared = ParticipantList {
+            list: watch::Sender::new(list.clone()),
+            file: None,
+        };
+        assert_eq!(ready(shared.admit(ann)), Ok(()));
         assert_eq!(
-            (roster.revoked(), roster.change(list.clone())),
+            (shared.revoked(), shared.change(list.clone())),
             (vec![], vec![])
         );
 
         list.revoke("ann").unwrap();
-        assert_eq!(roster.change(list.clone()), [revoked_event(1)]);
-        assert_eq!(roster.change(list.clone()), []);
-        assert_eq!(roster.revoked(), [revoked_event(1)]);
-        assert_eq!(ready(roster.admit(ann)), Err(Denied::Revoked));
-        assert!(ready(roster.admit(bob)).is_ok());
+        assert_eq!(shared.change(list.clone()), [revoked_event(1)]);
+        assert_eq!(shared.change(list.clone()), []);
+        assert_eq!(shared.revoked(), [revoked_event(1)]);
+        assert_eq!(ready(shared.admit(ann)), Err(Denied::Revoked));
+        assert!(ready(shared.admit(bob)).is_ok());
 
         let again = list.renew("ann").unwrap();
         let participant = ParticipantId(1);
         assert_eq!(
-            roster.change(list.clone()),
+            shared.change(list.clone()),
             [Event::Readmitted { participant }]
         );
-        assert!(ready(roster.admit(again)).is_ok() && ready(roster.admit(ann)).is_err());
+        assert!(ready(shared.admit(again)).is_ok() && ready(shared.admit(ann)).is_err());
         // A second renewal, of one that was not revoked: the owner trusts it from now on.
         list.renew("ann").unwrap();
         assert_eq!(
-            roster.change(list.clone()),
+            shared.change(list.clone()),
             [Event::Readmitted { participant }]
         );
-        assert_eq!(roster.name(participant), "ann");
-        assert_eq!(roster.name(ParticipantId(9)), "number 9");
         // One that is new and revoked at once.
         list.add("eve").unwrap();
         list.revoke("eve").unwrap();
-        assert_eq!(roster.change(list), [revoked_event(3)]);
+        assert_eq!(shared.change(list), [revoked_event(3)]);
     }
 
     /// A change of the file counts at once for who has a newer credential, and soon for the others.
@@ -191,22 +180,24 @@ mod tests {
         };
         let ann = change(|list| list.add("ann").ok()).unwrap();
         let (handle, _job, _) = job_with_lease(WorkerId::only(7));
-        let list = ParticipantList::new(Participants::read(&path).unwrap());
-        let roster = Roster::new(list, Some((path.clone(), handle)));
-        assert!(roster.admit(ann).await.is_ok());
+        let shared = ParticipantList {
+            list: watch::Sender::new(Participants::read(&path).unwrap()),
+            file: Some((path.clone(), handle)),
+        };
+        assert!(shared.admit(ann).await.is_ok());
         let again = change(|list| list.renew("ann").ok()).unwrap();
-        assert!(roster.admit(again).await.is_ok());
+        assert!(shared.admit(again).await.is_ok());
         let mut following = tokio::task::JoinSet::new();
-        following.spawn(roster.clone().follow());
+        following.spawn(shared.clone().follow());
         change(|list| list.revoke("ann").map(|()| None).ok().flatten());
         let mut looks = 0..100;
-        while roster.admit(again).await.is_ok() && looks.next().is_some() {
+        while shared.admit(again).await.is_ok() && looks.next().is_some() {
             tokio::time::sleep(EVERY).await;
         }
-        assert_eq!(roster.revoked(), [revoked_event(1)]);
+        assert_eq!(shared.revoked(), [revoked_event(1)]);
         // A list that is gone is not one that has nobody.
         std::fs::remove_file(&path).unwrap();
-        assert!(roster.refresh().await.is_err());
-        assert_eq!(roster.revoked(), [revoked_event(1)]);
+        assert!(shared.refresh().await.is_err());
+        assert_eq!(shared.revoked(), [revoked_event(1)]);
     }
 }
