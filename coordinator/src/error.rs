@@ -1,7 +1,7 @@
 //! Why a job does not go on, and why a call of a worker is refused.
 
 use chomp_plan::{QuarantineReason, StopReason};
-use chomp_store::{FaultKind, StoreError};
+use chomp_store::{FaultKind, StorageError, StoreError};
 
 use crate::arbiter::ArbiterError;
 use crate::job::WAITING_MAX;
@@ -36,12 +36,13 @@ impl JobError {
             | JobError::Arbiter(ArbiterError::Store(error)) => error,
             JobError::Publish(_) | JobError::Arbiter(_) | JobError::Stopped(_) => return false,
         };
-        let StoreError::Storage(error) = storage else {
-            return false;
-        };
-        // The store itself waits out transient faults.
-        !matches!(error.problem.fault(), None | Some(FaultKind::Damage))
+        matches!(storage, StoreError::Storage(error) if ends_job(error))
     }
+}
+
+/// Whether a job ends for this error of the storage. The storage itself waits out transient faults.
+pub(crate) fn ends_job(error: &StorageError) -> bool {
+    !matches!(error.problem.fault(), None | Some(FaultKind::Damage))
 }
 
 /// Why a call of a worker is refused.

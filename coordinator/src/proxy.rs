@@ -14,11 +14,10 @@
 //! participant, wherever its workers are. A request that waits too long for its turn is told to come back (503), and a
 //! transfer that is slower than the pace for all peers is broken off.
 
-mod answers;
-mod outgoing;
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,22 +33,28 @@ use chomp_plan::{ParticipantId, WorkerId};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_serve::answer::problem;
 use chomp_serve::net::Limit;
-use chomp_store::{FaultKind, Key, PartName, Storage, StorageError, StoreError, part, published};
+use chomp_serve::{BodyChunk, ChunkBody};
+use chomp_store::{
+    FaultKind, Key, PartName, Storage, StorageError, StorageProblem, StoreError, part, published,
+};
 use chomp_table::format::describe;
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::shard::shard_name;
-use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
+use http::header::HeaderValue;
+use http::header::{
+    CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, IF_NONE_MATCH, RANGE, RETRY_AFTER,
+};
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::Body as _;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
+use crate::error::ends_job;
 use crate::job::{Handle, PutRefused, PutTarget, Transfer};
 use crate::pages::Traffic;
 use crate::participants::Bearer;
 use crate::shares::{Share, Shares};
-use answers::{busy, failed};
-use outgoing::outgoing;
 
 /// The transfers at a time. More would only share the same network. Each that reads an object has a
 /// chunk of it in memory, and two pieces.
@@ -68,6 +73,8 @@ pub(crate) const BODIES_KIB: Limit = Limit {
 const KIB: u64 = 1 << 10;
 /// The bytes of an object that are read at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
+/// The bytes sent at a time: so the next chunk is read when most of one is taken.
+const PIECE_BYTES: usize = 128 << 10;
 /// How long a request waits for its turn.
 const TURN_TIME: Duration = Duration::from_secs(30);
 /// How long a body may take from its first byte to its last, however large.
@@ -142,7 +149,7 @@ impl Proxy {
     /// The answer to a request for which the storage failed. A storage that does not work ends the job.
     fn failed(&self, error: StorageError) -> Response {
         let answer = failed(&error);
-        if !matches!(error.problem.fault(), None | Some(FaultKind::Damage)) {
+        if ends_job(&error) {
             self.handle.fail(error);
         }
         answer
@@ -210,7 +217,7 @@ async fn give(
         return Err(problem(StatusCode::FORBIDDEN, what));
     }
     let header = request.headers().get(RANGE);
-    let range = answers::asked(header).ok_or_else(|| {
+    let range = asked(header).ok_or_else(|| {
         let what = "one range, as bytes=FIRST-LAST or bytes=FIRST-";
         problem(StatusCode::BAD_REQUEST, what)
     })?;
@@ -239,12 +246,111 @@ async fn give(
     // An object that ends before the range does is whole from its first byte on.
     let is_whole = header.is_none() || range.start == 0 && exact.is_none();
     let part = (!is_whole).then_some(&range);
-    Ok(answers::bytes(body, part, exact))
+    Ok(bytes_answer(body, part, exact))
 }
 
 /// The first bytes of a range that are read at a time.
 fn chunk(range: &Range<u64>) -> Range<u64> {
     range.start..range.end.min(range.start.saturating_add(CHUNK_BYTES))
+}
+
+/// The bytes that a request with this `Range` header asks for; none if the proxy does not understand it.
+fn asked(range: Option<&HeaderValue>) -> Option<Range<u64>> {
+    let Some(range) = range else {
+        return Some(0..u64::MAX);
+    };
+    let (first, last) = range
+        .to_str()
+        .ok()?
+        .strip_prefix("bytes=")?
+        .split_once('-')?;
+    let number = |text: &str| {
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| text.parse::<u64>().ok()).flatten()
+    };
+    let first = number(first)?;
+    let end = match last {
+        "" => u64::MAX,
+        last => number(last)?.checked_add(1)?,
+    };
+    (first < end || last.is_empty()).then_some(first..end)
+}
+
+/// A body of the bytes `first` of an object and then those in `rest`, as far as they are there; `exact` of them if that is
+/// known. `turn` is kept for as long as they are under way. What cannot be read ends the body with an error, as does
+/// an object that is shorter than it was a moment ago.
+fn outgoing(
+    proxy: &Proxy,
+    key: Key,
+    first: Bytes,
+    rest: Range<u64>,
+    exact: Option<u64>,
+    turn: Share,
+) -> ChunkBody {
+    let proxy = proxy.clone();
+    ChunkBody::new(exact, async move |chunks| {
+        proxy.send(&key, first, rest, &chunks).await;
+        drop(turn);
+    })
+}
+
+impl Proxy {
+    async fn send(
+        &self,
+        key: &Key,
+        first: Bytes,
+        mut rest: Range<u64>,
+        to: &mpsc::Sender<BodyChunk>,
+    ) {
+        let mut bytes = first;
+        loop {
+            let fetched = &self.traffic.fetched;
+            fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            while !bytes.is_empty() {
+                let piece = bytes.split_to(bytes.len().min(PIECE_BYTES));
+                if to.send(Ok(piece)).await.is_err() {
+                    tracing::debug!("a worker takes no more of {key}");
+                    return;
+                }
+            }
+            if rest.is_empty() {
+                break;
+            }
+            let range = chunk(&rest);
+            bytes = match self.storage.read_at(key, range.clone()).await {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    tracing::warn!("an object that a worker reads cannot be read: {error}");
+                    drop(to.send(Err(io::Error::other(error))).await);
+                    return;
+                }
+            };
+            let is_cut = (bytes.len() as u64) < range.end - range.start;
+            rest.start = if is_cut { rest.end } else { range.end };
+        }
+        // The end of an object is not that of a transfer that was given up.
+        drop(to.send(Ok(Bytes::new())).await);
+    }
+}
+
+/// An object, or a part of it. Where the object ends before the part does and that is not known yet, the answer names
+/// the end that was asked for.
+fn bytes_answer(body: ChunkBody, part: Option<&Range<u64>>, exact: Option<u64>) -> Response {
+    let mut response = Response::new(Body::new(body));
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_static("application/octet-stream");
+    headers.insert(CONTENT_TYPE, kind);
+    if let Some(exact) = exact {
+        headers.insert(CONTENT_LENGTH, exact.into());
+    }
+    if let Some(&Range { start, end }) = part {
+        let end = exact.map_or(end, |exact| start + exact);
+        let value = format!("bytes {start}-{}/*", end.saturating_sub(1));
+        let value = value.try_into().expect("digits and signs");
+        headers.insert(CONTENT_RANGE, value);
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
+    response
 }
 
 async fn take(
@@ -362,4 +468,30 @@ async fn read(proxy: &Proxy, body: Body, length: u64) -> Result<Bytes, Refused> 
     } else {
         Err(wrong)
     }
+}
+
+/// The request did not get its turn in time.
+fn busy() -> Response {
+    let what = "too much is being transferred: try again";
+    let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, what);
+    response
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+/// The storage failed.
+fn failed(error: &StorageError) -> Response {
+    let status = match error.problem {
+        StorageProblem::NotFound | StorageProblem::Fault(FaultKind::Damage) => {
+            StatusCode::NOT_FOUND
+        }
+        StorageProblem::AlreadyExists => StatusCode::PRECONDITION_FAILED,
+        StorageProblem::Fault(FaultKind::Full) => StatusCode::INSUFFICIENT_STORAGE,
+        StorageProblem::Fault(FaultKind::Passing) => StatusCode::SERVICE_UNAVAILABLE,
+        StorageProblem::Fault(FaultKind::Lasting | FaultKind::Unsure) => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    };
+    problem(status, &describe(error))
 }

@@ -81,11 +81,7 @@ pub enum PublishError {
 impl PublishError {
     /// Whether what is said of some shard may be wrong.
     pub(crate) fn is_contradiction(&self) -> bool {
-        use PublishError::{Asymmetric, Contradiction, DiffersFromKnown, Manifest, Shards, Store};
-        match self {
-            Shards(_) | Asymmetric { .. } | Contradiction { .. } | DiffersFromKnown { .. } => true,
-            Store(_) | Manifest { .. } => false,
-        }
+        !matches!(self, PublishError::Store(_) | PublishError::Manifest { .. })
     }
 }
 
@@ -108,11 +104,12 @@ pub async fn publish(
         let replicas = ledger.done(heads).map(|(_, place)| place.replicas).min();
         (shards, ledger.range_bits, replicas.unwrap_or(1).max(1))
     };
-    for (number, shard) in (0..).zip(&shards) {
-        if shard.number != number {
-            let what = format!("shard {number} is missing");
-            return Err(PublishError::Shards(Damage::new(what)));
-        }
+    if let Some((number, _)) = (0..)
+        .zip(&shards)
+        .find(|(number, shard)| shard.number != *number)
+    {
+        let what = format!("shard {number} is missing");
+        return Err(PublishError::Shards(Damage::new(what)));
     }
     let software = concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned();
     let fingerprints = fingerprints_of(bits, &shards)?;

@@ -291,41 +291,34 @@ impl Opened {
     ) -> Result<Opened, StartError> {
         let mut settings = wishes.settings;
         settings.check()?;
-        let Settings {
-            range_bits,
-            size,
-            replicas,
-            lease_ms,
-            shard_words,
-            ..
-        } = settings;
+        let (size, range_bits) = (settings.size, settings.range_bits);
         let (coordinator, table) = (wishes.coordinator, wishes.table);
         let opening = Journal::open(Arc::clone(&storage), range_bits, size, coordinator, table);
         let journal = Arc::new(opening.await?);
         settings.key = seed(journal.epoch());
+        let subject = DeskJob {
+            bits: size,
+            replicas: settings.replicas,
+            participants: wishes.participants,
+        };
+        let hello = Hello {
+            bits: size,
+            lease_ms: settings.lease_ms,
+            store: wishes.store_hint,
+        };
+        let shard = ShardSize {
+            shard_words: usize::try_from(settings.shard_words).unwrap_or(usize::MAX),
+            ..ShardSize::PUBLISHED
+        };
         let finished = wishes.published.filter(|published| published.bits >= size);
         let (plan, first) = if let Some(published) = &finished {
             let plan = Plan::finished(settings, published.losing_by_bits[size as usize])?;
             (plan, Vec::new())
         } else {
-            begin(settings, &journal, &wishes.participants.borrow())?
-        };
-        let shard = ShardSize {
-            shard_words: usize::try_from(shard_words).unwrap_or(usize::MAX),
-            ..ShardSize::PUBLISHED
+            begin(settings, &journal, &subject.participants.borrow())?
         };
         let tools = Tools::new(Arc::clone(&storage), &journal, size, shard);
-        let subject = DeskJob {
-            bits: size,
-            replicas,
-            participants: wishes.participants,
-        };
         let (job, handle, progress) = Job::new(plan, tools, subject, finished);
-        let hello = Hello {
-            bits: size,
-            lease_ms,
-            store: wishes.store_hint,
-        };
         let quota = Quota::default();
         let service = Service::new(handle.clone(), Arc::clone(&journal), hello, quota.clone());
         let service = CoordinatorServer::new(service)

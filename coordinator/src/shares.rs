@@ -21,9 +21,8 @@ pub(crate) struct Shares {
 #[derive(Debug)]
 pub(crate) struct Share {
     _all: OwnedSemaphorePermit,
+    /// It keeps the participant's entry too.
     _own: OwnedSemaphorePermit,
-    /// Keeps the participant's entry for as long as the participant has a share.
-    _participant: Arc<Semaphore>,
 }
 
 impl Shares {
@@ -46,28 +45,23 @@ impl Shares {
     ) -> Option<Share> {
         let own = self.of(participant);
         let taken = async {
-            let part = Arc::clone(&own).acquire_many_owned(count);
-            let part = part.await.expect("it is never closed");
-            let all = Arc::clone(&self.all).acquire_many_owned(count);
-            (all.await.expect("it is never closed"), part)
+            let own = own.acquire_many_owned(count).await;
+            let all = Arc::clone(&self.all).acquire_many_owned(count).await;
+            Share {
+                _all: all.expect("it is never closed"),
+                _own: own.expect("it is never closed"),
+            }
         };
-        let (all, part) = timeout(time, taken).await.ok()?;
-        Some(Share {
-            _all: all,
-            _own: part,
-            _participant: own,
-        })
+        timeout(time, taken).await.ok()
     }
 
     /// A share of `count` if that is free now.
     pub(crate) fn try_take(&self, participant: ParticipantId, count: u32) -> Option<Share> {
-        let own = self.of(participant);
-        let part = Arc::clone(&own).try_acquire_many_owned(count).ok()?;
+        let own = self.of(participant).try_acquire_many_owned(count).ok()?;
         let all = Arc::clone(&self.all).try_acquire_many_owned(count).ok()?;
         Some(Share {
             _all: all,
-            _own: part,
-            _participant: own,
+            _own: own,
         })
     }
 

@@ -4,7 +4,6 @@
 //! An event costs as much as what it brings, whatever the number of workers and ranges.
 
 mod audits;
-mod messages;
 mod parts;
 mod writes;
 
@@ -17,22 +16,84 @@ use chomp_plan::{
     Action, Event, LeaseAnswer, LeaseId, Millis, ParticipantId, Phase, Plan, RequestId, StopReason,
     SubmissionId, Task, Unit, Verdict, Work, WorkerId,
 };
-use chomp_store::{Entry, Finders, Journal, Merged};
+use chomp_store::{Entry, Finders, Journal, Merged, PartName, Placed};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::{Digest, Head};
 use tokio::sync::{oneshot, watch};
 
-pub(crate) use messages::{PutRefused, PutTarget, Reply, Transfer, WorkerResult};
-
 use audits::RecordAudits;
-use messages::Submission;
 use parts::Parts;
 use writes::{Write, Writes};
 
 use crate::arbiter::Arbitrated;
 use crate::effects::{Audited, Effect, EffectResult};
 use crate::error::{JobError, Refusal};
+
+/// A result of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WorkerResult {
+    /// The ranges in the part of the lease, heads ascending.
+    Ranges(Vec<Placed>),
+    /// A shard.
+    Merged(Box<Merged>),
+}
+
+/// The answer to a request for a task, with what the worker needs for the task.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) answer: LeaseAnswer,
+    /// The segments of the journal below this number say where the sources of the task are.
+    pub(crate) journal: u64,
+    /// The description of the shard that is to be read, if one is.
+    pub(crate) written: Option<Box<Merged>>,
+}
+
+/// An object that a worker asks to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PutTarget {
+    Part(PartName),
+    Shard(u32),
+}
+
+/// That an object is on its way into the store. Clones are of the same object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Transfer(Arc<()>);
+
+/// Why a worker may not put an object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PutRefused {
+    /// It is of no lease that the worker holds.
+    #[error("this object is not this worker's to write: it has no lease for it")]
+    NoLease,
+    /// The ranges of the lease do not fill it, whatever they are.
+    #[error("the part of this lease has at most {most} bytes")]
+    TooLong { most: u64 },
+    /// The job does not take the call.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// A result that the plan has not settled yet.
+#[derive(Debug)]
+struct Submission {
+    /// The lease that its part is named for.
+    lease: u64,
+    result: WorkerResult,
+    /// Where the verdict goes, if a call still waits for it.
+    reply: Option<oneshot::Sender<Verdict>>,
+}
+
+impl Submission {
+    /// The range of this head.
+    fn placed(&self, head: Head) -> &Placed {
+        let WorkerResult::Ranges(ranges) = &self.result else {
+            unreachable!("only ranges are written as ranges");
+        };
+        let at = ranges.binary_search_by_key(&head, |placed| placed.summary.head);
+        &ranges[at.expect("the plan speaks of the ranges of the submission")]
+    }
+}
 
 /// The job that a desk serves.
 #[derive(Debug)]

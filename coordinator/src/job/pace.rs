@@ -37,21 +37,13 @@ impl JobPace {
     pub(super) fn note(&mut self, now: Instant, plan: &Plan) {
         let progress = plan.progress();
         // The table is cut into shards when all ranges are there, until one is lost.
-        if progress.shards > 0 {
-            // It may go on from where another was interrupted.
-            self.publishing.get_or_insert((now, progress.shards_done));
-        } else {
-            self.publishing = None;
-        }
+        // It may go on from where another was interrupted.
+        let begin = self.publishing.unwrap_or((now, progress.shards_done));
+        self.publishing = (progress.shards > 0).then_some(begin);
         let newest = self.samples.back();
         if newest.is_none_or(|newest| now - newest.at >= SAMPLE_EVERY) {
-            while self
-                .samples
-                .front()
-                .is_some_and(|oldest| now - oldest.at > SAMPLES_TIME)
-            {
-                self.samples.pop_front();
-            }
+            self.samples
+                .retain(|sample| now - sample.at <= SAMPLES_TIME);
             self.samples.push_back(PaceSample {
                 at: now,
                 progress: progress.clone(),
@@ -66,16 +58,11 @@ impl JobPace {
 
     /// Ranges per second.
     pub(super) fn of_all(&self) -> f64 {
-        let Some((now, last)) = &self.last else {
+        let (Some((now, last)), Some(first)) = (&self.last, self.samples.front()) else {
             return 0.0;
         };
-        let Some(first) = self.samples.front() else {
-            return 0.0;
-        };
-        rate(
-            *now - first.at,
-            last.ranges_done.saturating_sub(first.progress.ranges_done),
-        )
+        let done = last.ranges_done.saturating_sub(first.progress.ranges_done);
+        rate(*now - first.at, done)
     }
 
     /// Ranges per second of one worker.

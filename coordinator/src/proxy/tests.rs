@@ -120,9 +120,9 @@ async fn what_is_no_file_is_lost() {
     std::os::unix::fs::symlink("elsewhere", directory.path().join("link")).unwrap();
     let storage = chomp_store::objects::LocalStorage::view(directory.path()).unwrap();
     let error = storage.read(&key("link")).await.unwrap_err();
-    assert_eq!(answers::failed(&error).status(), 404);
+    assert_eq!(failed(&error).status(), 404);
     let error = storage.create(&key("a"), Bytes::new()).await.unwrap_err();
-    assert_eq!(answers::failed(&error).status(), 500);
+    assert_eq!(failed(&error).status(), 500);
 }
 
 #[tokio::test]

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use chomp_plan::{LeaseId, Millis, Rejection, Work, WorkerId};
 use chomp_store::{PartName, Placed, part};
 
-use super::Desk;
-use super::messages::{PutRefused, PutTarget, Transfer};
+use super::{Desk, PutRefused, PutTarget, Transfer};
 use crate::effects::Effect;
 
 /// The time from one search for orphans to the next.

@@ -13,8 +13,7 @@ use chomp_plan::{
 };
 use chomp_store::{Entry, Finders, PartName, Placed, StruckOut};
 
-use super::Desk;
-use super::messages::WorkerResult;
+use super::{Desk, WorkerResult};
 use crate::effects::{Effect, SegmentContent};
 
 /// The ranges from which on a segment of the journal takes no more submissions.
