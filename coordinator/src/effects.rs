@@ -311,36 +311,32 @@ async fn remove(tools: &Tools, orphans: &[Key]) -> EffectResult {
 }
 
 async fn audit(tools: &Tools, worker: WorkerId, head: Head, place: &RecordPlace) -> EffectResult {
-    let mut audited = Audited {
-        worker,
-        head,
-        is_in_order: false,
-    };
-    let events = match part::read_record(&*tools.storage, head, place).await {
+    let read = part::read_record(&*tools.storage, head, place).await;
+    let mut events = Vec::new();
+    match &read {
         Err(error @ StoreError::Lost { .. }) => {
             tracing::warn!("{error}: the range is computed again");
-            vec![Event::Lost {
+            events.push(Event::Lost {
                 worker,
                 head,
                 digest: place.digest,
-            }]
+            });
         }
         Ok(_) => {
             tracing::warn!("a worker cannot read the record of range {head}, which is in order");
-            audited.is_in_order = true;
-            Vec::new()
         }
         // A worker that needs the record reports it again.
-        Err(error) => {
-            tracing::warn!(
-                "cannot see whether the record of range {head} is lost: {}",
-                describe(&error)
-            );
-            Vec::new()
-        }
-    };
+        Err(error) => tracing::warn!(
+            "cannot see whether the record of range {head} is lost: {}",
+            describe(error)
+        ),
+    }
     EffectResult {
-        audited: Some(audited),
+        audited: Some(Audited {
+            worker,
+            head,
+            is_in_order: read.is_ok(),
+        }),
         events,
         ..EffectResult::default()
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use chomp_access::{Holder, Participants, Token};
+use chomp_access::{Holder, Participants};
 use http::uri::PathAndQuery;
 use http_body_util::{BodyExt, StreamBody};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -127,80 +127,52 @@ fn asked(route: &'static str) -> (&'static str, &'static str) {
     }
 }
 
-/// A caller's header, and the answer to it.
-struct Credentials {
-    name: &'static str,
-    header: Option<String>,
-    /// The answer where a token is needed; none if it is good.
-    refusal: Option<Denied>,
-}
-
-fn all_credentials(issuer: &Issuer, other: &Issuer) -> Vec<Credentials> {
+/// Headers of callers, each with its name and the answer to it where a token is needed; none if it is good.
+fn all_credentials(
+    issuer: &Issuer,
+    other: &Issuer,
+) -> Vec<(&'static str, Option<String>, Option<Denied>)> {
     let good = issuer.issue(Holder::OWNER, None).secret().to_owned();
-    let case = |name, header: Option<String>, refusal| Credentials {
-        name,
-        header,
-        refusal,
+    let given = |issuer: &Issuer, number, serial, end| {
+        let token = issuer.issue(Holder { number, serial }, end);
+        Some(format!("Bearer {}", token.secret()))
     };
-    let bearer = |token: &Token| Some(format!("Bearer {}", token.secret()));
-    let wrong = Some(Denied::Wrong);
+    let (wrong, revoked) = (Some(Denied::Wrong), Some(Denied::Revoked));
+    let garbled = format!("Bearer {}x", &good[..good.len() - 1]);
     vec![
-        case("good", Some(format!("Bearer {good}")), None),
-        case("good, other case", Some(format!("bearer {good}")), None),
-        case(
-            "good, still",
-            bearer(&issuer.issue(Holder::OWNER, Some(1 << 40))),
-            None,
-        ),
-        case("none", None, Some(Denied::Missing)),
-        case(
+        ("good", Some(format!("Bearer {good}")), None),
+        ("good, other case", Some(format!("bearer {good}")), None),
+        ("good, still", given(issuer, 0, 0, Some(1 << 40)), None),
+        ("none", None, Some(Denied::Missing)),
+        (
             "expired",
-            bearer(&issuer.issue(Holder::OWNER, Some(1))),
+            given(issuer, 0, 0, Some(1)),
             Some(Denied::Expired),
         ),
-        case(
-            "of nobody in the list",
-            bearer(&issuer.issue(
-                Holder {
-                    number: 7,
-                    serial: 0,
-                },
-                None,
-            )),
-            Some(Denied::Revoked),
-        ),
-        case(
+        ("of nobody", given(issuer, 7, 0, None), revoked),
+        (
             "renewed, or not yet given",
-            bearer(&issuer.issue(
-                Holder {
-                    number: 0,
-                    serial: 1,
-                },
-                None,
-            )),
-            Some(Denied::Revoked),
+            given(issuer, 0, 1, None),
+            revoked,
         ),
-        case(
-            "another's",
-            bearer(&other.issue(Holder::OWNER, None)),
-            wrong,
-        ),
-        case(
-            "another's, expired",
-            bearer(&other.issue(Holder::OWNER, Some(1))),
-            wrong,
-        ),
-        case(
-            "garbled",
-            Some(format!("Bearer {}x", &good[..good.len() - 1])),
-            wrong,
-        ),
-        case("cut", Some(format!("Bearer {}", &good[..20])), wrong),
-        case("empty", Some("Bearer ".into()), wrong),
-        case("no scheme", Some(good.clone()), wrong),
-        case("other scheme", Some(format!("Basic {good}")), wrong),
-        case("two spaces", Some(format!("Bearer  {good}")), wrong),
+        ("another's", given(other, 0, 0, None), wrong),
+        ("another's, expired", given(other, 0, 0, Some(1)), wrong),
+        ("garbled", Some(garbled), wrong),
+        ("cut", Some(format!("Bearer {}", &good[..20])), wrong),
+        ("empty", Some("Bearer ".into()), wrong),
+        ("no scheme", Some(good.clone()), wrong),
+        ("other scheme", Some(format!("Basic {good}")), wrong),
+        ("two spaces", Some(format!("Bearer  {good}")), wrong),
     ]
+}
+
+/// The header of a holder whose token is good.
+fn header_of(issuer: &Issuer, holder: Holder) -> String {
+    format!("Bearer {}", issuer.issue(holder, None).secret())
+}
+
+fn gate_of(issuer: &Arc<Issuer>, participants: ParticipantList) -> Gate {
+    Gate::new(Arc::clone(issuer), participants, Quota::default(), false)
 }
 
 struct Tested {
@@ -288,12 +260,7 @@ async fn every_credential_at_every_call() {
     let channel = channel.connect().await.unwrap();
     let other = Issuer::in_memory().unwrap();
     let mut refused = 0;
-    for credentials in all_credentials(&tested.issuer, &other) {
-        let Credentials {
-            name,
-            header,
-            refusal,
-        } = credentials;
+    for (name, header, refusal) in all_credentials(&tested.issuer, &other) {
         for path in calls() {
             // It waits for a task, which takes seconds, or a worker that it does not know.
             let (code, message) = call(&channel, &path, header.as_deref()).await;
@@ -318,10 +285,7 @@ async fn every_credential_at_every_call() {
             refused += 1;
         }
     }
-    let metrics = [format!(
-        "Bearer {}",
-        tested.issuer.issue(Holder::OWNER, None).secret()
-    )];
+    let metrics = [header_of(&tested.issuer, Holder::OWNER)];
     let metrics = page(address, "/metrics", &metrics).await;
     let counted = format!("chomp_calls_refused_total {refused}\n");
     assert!(metrics.contains(&counted), "{refused}: {metrics}");
@@ -338,12 +302,7 @@ async fn every_credential(tested: &Tested, open_status: bool) {
     let other = Issuer::in_memory().unwrap();
     let secret = tested.issuer.issue(Holder::OWNER, None);
     for address in [tested.coordinator.address(), tested.pages] {
-        for credentials in all_credentials(&tested.issuer, &other) {
-            let Credentials {
-                name,
-                header,
-                refusal,
-            } = credentials;
+        for (name, header, refusal) in all_credentials(&tested.issuer, &other) {
             let headers: Vec<String> = header.into_iter().collect();
             // Objects are not where pages are.
             let is_there = |route| route != crate::proxy::ROUTE || address != tested.pages;
@@ -423,10 +382,7 @@ async fn calls_and_pages_go_over_tls() {
         async move { endpoint.connect().await }
     };
     let channel = connect(tested.issuer.ca_pem().to_owned()).await.unwrap();
-    let good = format!(
-        "Bearer {}",
-        tested.issuer.issue(Holder::OWNER, None).secret()
-    );
+    let good = header_of(&tested.issuer, Holder::OWNER);
     let (path, check) = (
         "/chomp.v1.Coordinator/Leave",
         "/grpc.health.v1.Health/Check",
@@ -454,12 +410,7 @@ async fn a_route_without_a_rule_is_for_nobody() {
     use tower::ServiceExt;
 
     let issuer = Arc::new(Issuer::in_memory().unwrap());
-    let gate = Gate::new(
-        Arc::clone(&issuer),
-        ParticipantList::default(),
-        Quota::default(),
-        false,
-    );
+    let gate = gate_of(&issuer, ParticipantList::default());
     let page = || get(|| async { "here" });
     let router = gate.router(vec![("/healthz", page()), ("/new", page())]);
     for (path, status) in [
@@ -467,7 +418,7 @@ async fn a_route_without_a_rule_is_for_nobody() {
         ("/new", StatusCode::UNAUTHORIZED),
     ] {
         let request = Request::builder().uri(path);
-        let token = format!("Bearer {}", issuer.issue(Holder::OWNER, None).secret());
+        let token = header_of(&issuer, Holder::OWNER);
         let request = request.header(AUTHORIZATION, token).body(Body::empty());
         let response = router.clone().oneshot(request.unwrap()).await.unwrap();
         assert_eq!(response.status(), status, "{path}");
@@ -480,12 +431,11 @@ async fn messages_of_calls_are_counted() {
     use tower::ServiceExt;
 
     let issuer = Arc::new(Issuer::in_memory().unwrap());
-    let participants = ParticipantList::default();
-    let gate = Gate::new(Arc::clone(&issuer), participants, Quota::default(), false);
+    let gate = gate_of(&issuer, ParticipantList::default());
     let read = async |body: Body| body.collect().await.map_or(0, |_| 1).to_string();
     let path = CALLS[0].0;
     let calls = gate.router(vec![(path, post(read))]);
-    let token = format!("Bearer {}", issuer.issue(Holder::OWNER, None).secret());
+    let token = header_of(&issuer, Holder::OWNER);
     for (bytes, is_read) in [(1 << 20, "1"), (17 << 20, "0")] {
         let request = Request::post(path).header(AUTHORIZATION, &token);
         let request = request.header(CONTENT_TYPE, "application/grpc");
@@ -494,12 +444,6 @@ async fn messages_of_calls_are_counted() {
         let read = response.into_body().collect().await.unwrap().to_bytes();
         assert_eq!(read, is_read);
     }
-}
-
-/// A body that goes on for as long as the sender is kept.
-fn growing() -> (mpsc::Sender<&'static str>, Body) {
-    let (sender, pieces) = mpsc::channel(1);
-    (sender, body_of(ReceiverStream::new(pieces)))
 }
 
 fn body_of(pieces: impl Stream<Item = &'static str> + Send + 'static) -> Body {
@@ -523,7 +467,7 @@ async fn what_a_revoked_participant_has_begun_ends() {
         file,
     };
     let issuer = Arc::new(Issuer::in_memory().unwrap());
-    let gate = Gate::new(Arc::clone(&issuer), participants, Quota::default(), false);
+    let gate = gate_of(&issuer, participants);
     let (written, mut writes) = mpsc::channel(2);
     let write = move |body: Bytes| async move { written.send(body).await.unwrap() };
     let stream = || async { body_of(tokio_stream::once("begun").chain(tokio_stream::pending())) };
@@ -539,7 +483,7 @@ async fn what_a_revoked_participant_has_begun_ends() {
     };
     let mut begun = Vec::new();
     for holder in holders {
-        let token = format!("Bearer {}", issuer.issue(holder, None).secret());
+        let token = header_of(&issuer, holder);
         let ask = |method, path, body| {
             let request = Request::builder().method(method).uri(path);
             let request = request.header(AUTHORIZATION, &token).body(body).unwrap();
@@ -548,8 +492,8 @@ async fn what_a_revoked_participant_has_begun_ends() {
         };
         let mut waits = ask("GET", "/metrics", Body::empty());
         assert!(soon(&mut waits).await.is_none());
-        let (sender, body) = growing();
-        let mut puts = ask("PUT", "/objects/a", body);
+        let (sender, pieces) = mpsc::channel(1);
+        let mut puts = ask("PUT", "/objects/a", body_of(ReceiverStream::new(pieces)));
         sender.send("half").await.unwrap();
         assert!(soon(&mut puts).await.is_none());
         let mut answer = ask("GET", "/api/status", Body::empty()).await.into_body();

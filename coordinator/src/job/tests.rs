@@ -3,14 +3,13 @@
 mod faults;
 mod parts;
 mod restarts;
-mod segments;
 
 use std::task::{Context, Poll, Waker};
 
 use chomp_access::Participants;
 use chomp_plan::{LeaseAnswer, ParticipantId, RequestId, Settings, Task, Work};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
-use chomp_store::{Journal, PartName, Placed, StoreError};
+use chomp_store::{Entry, Journal, PartName, Placed, StoreError};
 use chomp_table::RangeSummary;
 use chomp_table::shard::ShardSize;
 
@@ -150,6 +149,16 @@ impl Tested {
         self.desk.handle(self.now, revoked);
     }
 
+    /// The next call of the storage fails.
+    fn fail_next(&self, moment: Moment) {
+        let (call, sticky) = (self.storage.calls(), false);
+        self.storage.set_fault(Some(Fault {
+            call,
+            sticky,
+            moment,
+        }));
+    }
+
     fn segments(&self) -> u64 {
         self.tools.journal.ledger().next
     }
@@ -251,29 +260,39 @@ fn next() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// A desk whose tasks are ranges: the first is done, and worker 7 has taken some of the next.
+fn with_taken() -> (Tested, Vec<u64>) {
+    let mut tested = tested(|settings| {
+        (settings.task_positions_min, settings.task_positions_max) = (0, 1);
+    });
+    tested.join(7);
+    tested.complete(7, 1, &[0]);
+    tested.do_effect();
+    let taken = some_taken(&mut tested);
+    (tested, taken)
+}
+
+/// All results that wait fail with the journal, and so do later ones.
 #[test]
 fn a_journal_that_fails_is_not_written_any_more() {
     for moment in [Moment::Before, Moment::After] {
-        let mut tested = tested(|_| ());
-        tested.join(7);
-        let mut first = tested.complete(7, 1, &[0]);
+        let (mut tested, taken) = with_taken();
+        tested.rest();
+        let mut verdicts = Vec::from([2, 3].map(|at| tested.complete(7, 2, &taken[at..=at])));
+        assert_eq!(tested.desk.effects.len(), 1, "the other one waits");
+        assert!(tested.desk.is_writing());
+        tested.fail_next(moment);
         tested.do_effect();
-        assert_eq!(first.try_recv().unwrap(), Verdict::Accepted);
-        let calls = tested.storage.calls();
-        tested.storage.set_fault(Some(Fault {
-            call: calls,
-            sticky: false,
-            moment,
-        }));
-        // It has nothing else in hand, so this is written at once.
-        let mut second = tested.complete(7, 2, &[1]);
-        tested.do_effect();
-        assert!(matches!(second.try_recv(), Ok(Verdict::Rejected { .. })));
+        verdicts.push(tested.complete(7, 3, &taken[..1]));
+        for mut verdict in verdicts {
+            assert!(matches!(verdict.try_recv(), Ok(Verdict::Rejected { .. })));
+        }
         assert!(matches!(tested.desk.fault, Some(JobError::Store(_))));
         assert!(matches!(tested.desk.plan.phase(), Phase::Stopped(_)));
-        let mut third = tested.complete(7, 3, &[1]);
-        assert!(matches!(third.try_recv(), Ok(Verdict::Rejected { .. })));
-        assert!(tested.desk.effects.is_empty());
+        assert!(!tested.desk.is_writing() && tested.desk.effects.is_empty());
+        assert_eq!(tested.desk.plan.progress().submissions, 0);
+        let worker = WorkerId::only(7);
+        tested.desk.handle(tested.now, Event::Left { worker });
         assert!(tested.desk.plan.is_quiet());
     }
 }
@@ -462,4 +481,51 @@ async fn threads_are_believed_of_those_who_have_delivered() {
     handle.tell_of(worker, Event::Left { worker }).unwrap();
     take_all(&mut job);
     assert_eq!(threads(&mut job), (405_504, 0));
+}
+
+#[test]
+fn a_segment_ends_with_the_ranges_that_fill_it() {
+    let (mut tested, taken) = with_taken();
+    tested.rest();
+    tested.complete(7, 2, &taken[..1]);
+    tested.complete(7, 3, &taken[1..4]);
+    for _ in 0..14 {
+        tested.desk.note(Entry::Pruned);
+    }
+    let entries = |tested: &mut Tested| {
+        tested.rest();
+        match &tested.desk.effects[0] {
+            Effect::Append(batch) => batch.entries.len(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(entries(&mut tested), 1);
+    tested.do_effect();
+    // The three ranges of one submission are one entry.
+    assert_eq!(entries(&mut tested), 1 + 13);
+    tested.do_effect();
+    assert_eq!(entries(&mut tested), 1);
+}
+
+/// Nobody waits for what a worker hands in that has something else to do.
+#[test]
+fn a_segment_waits_for_more_unless_somebody_is_idle() {
+    let (mut tested, taken) = with_taken();
+    tested.complete(7, 1, &taken[2..3]);
+    tested.do_effect();
+    let mut second = tested.complete(7, 2, &taken[..1]);
+    assert!(tested.desk.effects.is_empty());
+    let at = tested.desk.next_deadline().unwrap();
+    assert!(tested.now < at);
+    tested.now = at;
+    tested.desk.handle(at, Event::Tick);
+    tested.do_effect();
+    assert_eq!(second.try_recv().unwrap(), Verdict::Accepted);
+
+    let mut third = tested.complete(7, 3, &taken[1..2]);
+    assert!(tested.desk.effects.is_empty());
+    tested.join(8);
+    assert!(tested.next_task(8).is_none());
+    tested.do_effect();
+    assert_eq!(third.try_recv().unwrap(), Verdict::Accepted);
 }

@@ -31,17 +31,11 @@ const WORKER: u64 = 7;
 type AsParticipant = fn(Request<()>) -> Result<Request<()>, Status>;
 type Client = CoordinatorClient<InterceptedService<CoordinatorServer<Service>, AsParticipant>>;
 
-/// Names participant 1 as the caller, as the gate does for its token.
+/// Names a participant as the caller, as the gate does for its token.
 #[expect(clippy::unnecessary_wraps, reason = "as interceptors are")]
-fn as_participant(mut request: Request<()>) -> Result<Request<()>, Status> {
-    request.extensions_mut().insert(Bearer(ParticipantId(1)));
-    Ok(request)
-}
-
-/// Names participant 2 as the caller.
-#[expect(clippy::unnecessary_wraps, reason = "as interceptors are")]
-fn as_another(mut request: Request<()>) -> Result<Request<()>, Status> {
-    request.extensions_mut().insert(Bearer(ParticipantId(2)));
+fn as_participant<const NUMBER: u32>(mut request: Request<()>) -> Result<Request<()>, Status> {
+    let participant = ParticipantId(NUMBER);
+    request.extensions_mut().insert(Bearer(participant));
     Ok(request)
 }
 
@@ -78,7 +72,7 @@ async fn serve() -> Served {
         run.await;
     });
     Served {
-        client: CoordinatorClient::with_interceptor(opened.service.clone(), as_participant),
+        client: CoordinatorClient::with_interceptor(opened.service.clone(), as_participant::<1>),
         service: opened.service,
         storage,
         journal: opened.journal,
@@ -102,17 +96,8 @@ fn hello() -> v1::JoinRequest {
 impl Served {
     async fn lease(&self) -> v1::Task {
         let request = v1::LeaseRequest { worker: WORKER };
-        let reply = self
-            .client
-            .clone()
-            .lease(request)
-            .await
-            .unwrap()
-            .into_inner();
-        let Some(lease_reply::Answer::Task(task)) = reply.answer else {
-            panic!("no task: {reply:?}");
-        };
-        task
+        let reply = self.client.clone().lease(request).await.unwrap();
+        task_of(reply.into_inner())
     }
 
     async fn complete(&self, lease: u64, result: impl Into<Option<Sent>>) -> Result<Told, Status> {
@@ -160,6 +145,20 @@ impl Served {
     }
 }
 
+fn task_of(reply: v1::LeaseReply) -> v1::Task {
+    match reply.answer {
+        Some(lease_reply::Answer::Task(task)) => task,
+        other => panic!("no task: {other:?}"),
+    }
+}
+
+fn heads_of(task: v1::Task) -> Vec<u64> {
+    match task.work {
+        Some(task::Work::Evaluate(work)) => work.heads,
+        other => panic!("{other:?}"),
+    }
+}
+
 fn evaluated(ranges: &[v1::Summary]) -> Sent {
     let ranges = ranges.to_vec();
     Sent::Evaluated(v1::Evaluated { ranges })
@@ -168,13 +167,7 @@ fn evaluated(ranges: &[v1::Summary]) -> Sent {
 #[tokio::test(start_paused = true)]
 async fn a_true_result_is_taken_and_told_of_in_the_journal() {
     let served = serve().await;
-    let reply = served
-        .client
-        .clone()
-        .join(hello())
-        .await
-        .unwrap()
-        .into_inner();
+    let reply = served.client.clone().join(hello()).await.unwrap();
     let expected = v1::JoinReply {
         bits: BITS,
         range_bits: 12,
@@ -184,7 +177,7 @@ async fn a_true_result_is_taken_and_told_of_in_the_journal() {
         checkpoint: 0,
         epoch: 0,
     };
-    assert_eq!(reply, expected);
+    assert_eq!(reply.into_inner(), expected);
     let task = served.lease().await;
     assert_eq!((task.attempt, task.lease_ms, task.journal), (1, 30_000, 1));
     let Some(task::Work::Evaluate(work)) = task.work else {
@@ -229,14 +222,9 @@ async fn a_result_is_answered_with_the_next_task() {
     let reply = served.client.clone().complete(request).await.unwrap();
     let v1::CompleteReply { verdict, next } = reply.into_inner();
     assert!(matches!(verdict, Some(Told::Duplicate(_))), "{verdict:?}");
-    let Some(lease_reply::Answer::Task(task)) = next.unwrap().answer else {
-        panic!("a range is ready");
-    };
+    let task = task_of(next.unwrap());
     assert_eq!(task.journal, 2);
-    let Some(task::Work::Evaluate(work)) = task.work else {
-        panic!("{:?}", task.work);
-    };
-    assert_eq!(work.heads, [1]);
+    assert_eq!(heads_of(task), [1]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,11 +256,7 @@ async fn what_is_lost_is_looked_at_and_computed_again() {
         .unwrap();
     settle().await;
     assert!(served.journal.ledger().place(Head(0)).is_none());
-    let task = served.lease().await;
-    let Some(task::Work::Evaluate(work)) = task.work else {
-        panic!("{:?}", task.work);
-    };
-    assert_eq!(work.heads, [0]);
+    assert_eq!(heads_of(served.lease().await), [0]);
     let status = served.report(vec![report(&[1; 31])]).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
     let status = served
@@ -286,28 +270,20 @@ async fn what_is_lost_is_looked_at_and_computed_again() {
 #[tokio::test]
 async fn who_cannot_read_the_journal_joins_again_and_can() {
     let served = serve().await;
-    let join = async || {
-        served
-            .client
-            .clone()
-            .join(hello())
-            .await
-            .unwrap()
-            .into_inner()
-    };
-    let follow = async |reply: v1::JoinReply| {
-        let from = Some(reply.checkpoint).filter(|&number| number > 0);
+    let follow = async || {
+        let reply = served.client.clone().join(hello()).await.unwrap();
+        let from = Some(reply.into_inner().checkpoint).filter(|&number| number > 0);
         let mut follower = Follower::open(served.storage.clone(), from).await?;
         let next = served.journal.ledger().next;
         follower.catch_up(next).await
     };
-    follow(join().await).await.unwrap();
+    follow().await.unwrap();
     let segments = served.storage.objects().into_keys();
     let segments = segments.filter(|key| key.as_str().starts_with("work/journal/"));
     for key in segments {
         served.storage.overwrite(&key, &b"damage"[..]);
     }
-    follow(join().await).await.unwrap();
+    follow().await.unwrap();
 }
 
 #[tokio::test]
@@ -396,12 +372,14 @@ async fn results_that_are_none_are_refused() {
         assert!(status.message().contains(words), "{words}: {status:?}");
     }
     // The form is right, and the plan sees that it is not of the job.
-    let told = served.complete(0, evaluated(&[])).await;
-    assert!(matches!(told, Ok(Told::Rejected(_))), "{told:?}");
-    let told = served.complete(0, next(|_| ())).await;
-    assert!(matches!(told, Ok(Told::Rejected(_))), "{told:?}");
-    let told = served.complete(0, with(|range| range.head = 4)).await;
-    assert!(matches!(told, Ok(Told::Rejected(_))), "{told:?}");
+    for result in [
+        Some(evaluated(&[])),
+        next(|_| ()),
+        with(|range| range.head = 4),
+    ] {
+        let told = served.complete(0, result).await;
+        assert!(matches!(told, Ok(Told::Rejected(_))), "{told:?}");
+    }
 }
 
 #[test]
@@ -492,7 +470,8 @@ async fn a_participant_has_a_bounded_number_of_workers() {
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     // One that is there comes again, and one that leaves makes room.
     join(17, &mut many).await.unwrap();
-    let mut other = CoordinatorClient::with_interceptor(served.service.clone(), as_another as _);
+    let mut other =
+        CoordinatorClient::with_interceptor(served.service.clone(), as_participant::<2> as _);
     join(4096, &mut other).await.unwrap();
     let leave = v1::LeaveRequest { worker: 17 };
     many.leave(leave).await.unwrap();

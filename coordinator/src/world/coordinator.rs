@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use chomp_access::Participants;
-use chomp_plan::{Action, Event, LeaseId, Millis, Phase, RequestId, Settings, Verdict, WorkerId};
+use chomp_plan::{Action, Event, Millis, RequestId, Settings, Verdict, WorkerId};
 use chomp_store::Journal;
 use chomp_store::objects::SimulatedStorage;
 use chomp_table::Head;
 use chomp_table::shard::ShardSize;
 use tokio::sync::oneshot;
 
+use super::state::TaskResult;
 use super::watch::Watch;
 use crate::effects::{Effect, Tools};
 use crate::job::{Desk, DeskJob, Reply, WorkerResult};
@@ -72,10 +73,6 @@ impl Coordinator {
         Ok(coordinator)
     }
 
-    pub(super) fn is_running(&self) -> bool {
-        *self.desk.plan.phase() == Phase::Running
-    }
-
     pub(super) fn handle(&mut self, now: u64, event: Event) {
         self.desk.handle(Millis(now), event);
     }
@@ -88,13 +85,12 @@ impl Coordinator {
         self.desk.lease(Millis(now), request, worker, reply);
     }
 
-    pub(super) fn complete(
-        &mut self,
-        now: u64,
-        worker: WorkerId,
-        lease: LeaseId,
-        result: WorkerResult,
-    ) {
+    pub(super) fn complete(&mut self, now: u64, outcome: TaskResult) {
+        let TaskResult {
+            worker,
+            lease,
+            result,
+        } = outcome;
         let heads = match &result {
             WorkerResult::Ranges(ranges) => {
                 ranges.iter().map(|placed| placed.summary.head).collect()

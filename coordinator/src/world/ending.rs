@@ -92,11 +92,8 @@ impl World {
                 }
             }
         }
-        let coordinator = self.coordinator.as_ref().expect("it was started");
-        panic!(
-            "the job does not go on: {:?}",
-            coordinator.desk.plan.progress()
-        );
+        let progress = self.coordinator.as_ref().map(|it| it.desk.plan.progress());
+        panic!("the job does not go on: {progress:?}");
     }
 
     /// A worker does a task, or asks for one; if none may, somebody joins, or time passes.
@@ -109,11 +106,8 @@ impl World {
         let alive = self.processes.iter().filter(|process| !process.is_dead);
         let participants: BTreeSet<_> = alive.clone().map(|it| it.id.participant).collect();
         let idle = alive.map(|it| it.id).find(|id| !waits.contains(id));
-        let alive = self.processes.iter_mut().filter(|it| !it.is_dead);
-        let task = alive
-            .into_iter()
-            .find_map(|it| Some((it.id, it.tasks.pop()?)));
-        if let Some((worker, task)) = task {
+        let mut alive = self.processes.iter_mut().filter(|it| !it.is_dead);
+        if let Some((worker, task)) = alive.find_map(|it| Some((it.id, it.tasks.pop()?))) {
             match self.do_task(worker, &task) {
                 Ok(outcome) => {
                     self.troubles = 0;
@@ -180,7 +174,9 @@ impl World {
         self.join_as(liar, 1);
         self.complete(lie);
         for _ in 0..self.rng.below(3) {
-            self.end_first_effect();
+            if self.begun() > 0 {
+                self.end_effect(0);
+            }
         }
         self.join_as(honest, 1);
         let Ok(truth) = self.do_task(honest, &ours) else {
@@ -194,19 +190,8 @@ impl World {
         self.count("lies told first");
     }
 
-    fn end_first_effect(&mut self) {
-        let coordinator = self.coordinator.as_ref();
-        if coordinator.is_some_and(|it| !it.under_way.is_empty()) {
-            self.end_effect(0);
-        }
-    }
-
     fn end_effects(&mut self) {
-        while self
-            .coordinator
-            .as_ref()
-            .is_some_and(|it| !it.under_way.is_empty())
-        {
+        while self.begun() > 0 {
             self.end_effect(0);
         }
     }

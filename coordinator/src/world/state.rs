@@ -221,6 +221,11 @@ impl World {
         self.storage = Arc::new(self.storage.crash());
     }
 
+    /// How many effects of the coordinator are under way.
+    pub(super) fn begun(&self) -> usize {
+        self.coordinator.as_ref().map_or(0, |it| it.under_way.len())
+    }
+
     /// Does something to the coordinator, if there is one, and looks at what comes of it.
     pub(super) fn with<T>(&mut self, act: impl FnOnce(&mut Coordinator, u64) -> T) -> Option<T> {
         let now = self.now;
@@ -241,22 +246,17 @@ impl World {
         };
         let effect = &coordinator.under_way[index];
         let publishes = matches!(effect, Effect::Publish);
-        let removes = matches!(effect, Effect::Remove { .. });
+        if matches!(effect, Effect::Remove { .. }) {
+            self.count("orphans");
+        }
         if publishes {
             // After the publication they would be too late.
             while !self.late_files.is_empty() {
                 self.file_comes();
             }
         }
-        if removes {
-            self.count("orphans");
-        }
         self.with(|coordinator, now| coordinator.end_effect(now, index));
-        let is_running = self
-            .coordinator
-            .as_ref()
-            .is_some_and(Coordinator::is_running);
-        if publishes && is_running {
+        if publishes && self.phase() == Some(Phase::Running) {
             self.count("publications that found a lie");
         }
         self.check_ledger();

@@ -127,12 +127,7 @@ impl World {
     }
 
     pub(super) fn complete(&mut self, outcome: TaskResult) {
-        let TaskResult {
-            worker,
-            lease,
-            result,
-        } = outcome;
-        self.with(|coordinator, now| coordinator.complete(now, worker, lease, result));
+        self.with(|coordinator, now| coordinator.complete(now, outcome));
     }
 
     /// A worker does its task and hands it in, or not.
@@ -208,14 +203,11 @@ impl World {
         match self.rng.below(3) {
             0 => {}
             1 => self.tell(Event::Returned { worker, lease }),
-            _ => {
-                let reason = "the worker's memory is broken".to_owned();
-                self.tell(Event::Failed {
-                    worker,
-                    lease,
-                    reason,
-                });
-            }
+            _ => self.tell(Event::Failed {
+                worker,
+                lease,
+                reason: "the worker's memory is broken".to_owned(),
+            }),
         }
     }
 
@@ -237,22 +229,18 @@ impl World {
         for (placed, head) in placed.iter_mut().zip(heads) {
             placed.summary.head = Head(head);
         }
-        let result = WorkerResult::Ranges(placed);
-        let (worker, lease) = match held {
-            Some((worker, task)) => (worker, task.lease),
-            None => (WorkerId::only(u32::MAX - 1), LeaseId(0)),
-        };
-        if let Some(coordinator) = &mut self.coordinator {
-            coordinator.watch.expects_rubbish = true;
-        }
-        self.complete(TaskResult {
+        let nobody = (WorkerId::only(u32::MAX - 1), LeaseId(0));
+        let (worker, lease) = held.map_or(nobody, |(worker, task)| (worker, task.lease));
+        let rubbish = TaskResult {
             worker,
             lease,
-            result,
+            result: WorkerResult::Ranges(placed),
+        };
+        self.with(|coordinator, now| {
+            coordinator.watch.expects_rubbish = true;
+            coordinator.complete(now, rubbish);
         });
-        if let Some(coordinator) = &mut self.coordinator {
-            coordinator.watch.expects_rubbish = false;
-        }
+        self.with(|coordinator, _| coordinator.watch.expects_rubbish = false);
     }
 
     /// A worker says that a record is lost which is not, or with another digest.
@@ -297,16 +285,10 @@ impl World {
 
     /// A worker does not wait for an answer any more.
     fn withdraw(&mut self) {
-        let requests = |world: &World| -> Vec<_> {
-            let coordinator = world.coordinator.as_ref();
-            let requests = coordinator.map_or(&[][..], |it| &it.requests);
-            requests.iter().map(|(request, ..)| *request).collect()
-        };
-        let requests = requests(self);
-        if let Some(index) = self.rng.index(requests.len()) {
-            self.tell(Event::Withdrawn {
-                request: requests[index],
-            });
+        let waiting = self.coordinator.as_ref().map_or(&[][..], |it| &it.requests);
+        if let Some(index) = self.rng.index(waiting.len()) {
+            let request = waiting[index].0;
+            self.tell(Event::Withdrawn { request });
         }
     }
 
@@ -350,8 +332,7 @@ impl World {
     }
 
     fn end_some_effect(&mut self) {
-        let begun = self.coordinator.as_ref().map_or(0, |it| it.under_way.len());
-        if let Some(index) = self.rng.index(begun) {
+        if let Some(index) = self.rng.index(self.begun()) {
             self.end_effect(index);
         }
     }
@@ -400,14 +381,10 @@ impl World {
             let has_published = overtaken.desk.published.is_some();
             let has_written = overtaken.end_effect(now, index);
             overtaken.heard();
-            assert!(
-                !has_written && before == next(overtaken),
-                "an overtaken coordinator wrote the journal"
-            );
-            assert!(
-                has_published || overtaken.desk.published.is_none(),
-                "an overtaken coordinator published"
-            );
+            let has_written = has_written || before != next(overtaken);
+            assert!(!has_written, "an overtaken coordinator wrote the journal");
+            let publishes = !has_published && overtaken.desk.published.is_some();
+            assert!(!publishes, "an overtaken coordinator published");
         }
     }
 

@@ -39,7 +39,7 @@ impl Harm {
 }
 
 /// A result that is not settled, or of which a vote waits.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Outcome {
     units: Vec<(Unit, Digest)>,
     /// Who has handed it in; nobody if it is of the arbiter.
@@ -207,11 +207,7 @@ impl Watch {
                 self.arbitrated.insert((*unit, *digest));
                 let outcome = Outcome {
                     units: vec![(*unit, *digest)],
-                    participant: None,
-                    work: None,
-                    is_rubbish: false,
-                    written: BTreeSet::new(),
-                    is_noted: false,
+                    ..Outcome::default()
                 };
                 self.outcomes.insert(*submission, outcome);
             }
@@ -246,8 +242,7 @@ impl Watch {
             participant: Some(participant),
             work: given.map(|(_, work)| work.clone()),
             is_rubbish: self.expects_rubbish,
-            written: BTreeSet::new(),
-            is_noted: false,
+            ..Outcome::default()
         };
         self.outcomes.insert(submission, outcome);
     }
@@ -386,25 +381,24 @@ impl Watch {
     /// Whether too few of those that found this unit are trusted, as far as the journal knows.
     fn is_open_again(&self, unit: Unit) -> bool {
         let ledger = self.journal.ledger();
+        let found = match unit {
+            Unit::Range(head) => {
+                let mut ranges = ledger.found(head.0 + 1);
+                let range = ranges.find(|(other, ..)| *other == head);
+                range.map(|(_, place, finders)| (finders, place.replicas.max(1)))
+            }
+            Unit::Shard(number) => {
+                let mut shards = ledger.found_shards(self.settings.size);
+                let shard = shards.find(|(merged, _)| merged.number == number);
+                shard.map(|(_, finders)| (finders, 1))
+            }
+        };
         let is_trusted =
             |one: &u32| *one != DISTRUSTED && !self.struck_out.contains(&ParticipantId(*one));
-        let trusted = |finders: &Finders| finders.iter().filter(is_trusted).count();
-        let of_shard = |number: u32| {
-            let mut shards = ledger.found_shards(self.settings.size);
-            shards.find(|(merged, _)| merged.number == number)
-        };
-        match unit {
-            Unit::Range(head) => {
-                let mut found = ledger
-                    .found(head.0 + 1)
-                    .filter(|(other, ..)| *other == head);
-                found.next().is_some_and(|(_, place, finders)| {
-                    !finders.is_empty() && trusted(finders) < place.replicas.max(1) as usize
-                })
-            }
-            Unit::Shard(number) => of_shard(number)
-                .is_some_and(|(_, finders)| !finders.is_empty() && trusted(finders) < 1),
-        }
+        found.is_some_and(|(finders, needed)| {
+            let trusted = finders.iter().filter(is_trusted).count();
+            !finders.is_empty() && trusted < needed as usize
+        })
     }
 
     /// The number of shards, and of the words before a range.
@@ -454,7 +448,8 @@ impl Watch {
             assert!(!is_own || finders.is_empty());
             self.check_finders(*unit, said[unit], finders);
         }
-        let before = self.commits.insert(submission, said_units(units));
+        let written = units.iter().map(|agreed| agreed.unit).collect();
+        let before = self.commits.insert(submission, written);
         assert!(before.is_none(), "written while it is being written");
     }
 
@@ -580,8 +575,4 @@ impl Watch {
             | StopReason::PublishFailed { .. } => assert!(harm.troubled, "{reason}"),
         }
     }
-}
-
-fn said_units(units: &[AgreedUnit]) -> Vec<Unit> {
-    units.iter().map(|agreed| agreed.unit).collect()
 }

@@ -136,48 +136,10 @@ fn a_job_ends_for_what_it_needs() {
     assert!(tested.desk.fault.is_some());
 }
 
-/// All results that wait fail with the journal.
-#[test]
-fn whatever_waits_for_a_journal_that_fails_has_failed() {
-    let mut tested = tested(|settings| {
-        (settings.task_positions_min, settings.task_positions_max) = (0, 1);
-    });
-    tested.join(7);
-    tested.complete(7, 1, &[0]);
-    assert!(tested.desk.is_writing());
-    tested.do_effect();
-    assert!(!tested.desk.is_writing());
-    let taken = some_taken(&mut tested);
-    tested.rest();
-    let verdicts = [2, 3].map(|lease| {
-        let at = usize::try_from(lease).unwrap();
-        tested.complete(7, lease, &taken[at..=at])
-    });
-    assert_eq!(tested.desk.effects.len(), 1, "the other one waits");
-    let call = tested.storage.calls();
-    tested.storage.set_fault(Some(Fault {
-        call,
-        sticky: true,
-        moment: Moment::Before,
-    }));
-    tested.do_effect();
-    for mut verdict in verdicts {
-        assert!(matches!(verdict.try_recv(), Ok(Verdict::Rejected { .. })));
-    }
-    assert!(!tested.desk.is_writing());
-    assert!(tested.desk.effects.is_empty() && tested.desk.plan.progress().submissions == 0);
-}
-
 /// The journal names the finders of each range of a result apart.
 #[test]
 fn each_range_has_its_own_finders() {
-    let mut tested = tested(|settings| {
-        (settings.task_positions_min, settings.task_positions_max) = (0, 1);
-    });
-    tested.join(7);
-    tested.complete(7, 1, &[0]);
-    tested.do_effect();
-    let taken = some_taken(&mut tested);
+    let (mut tested, taken) = with_taken();
     let pair = |&one: &u64| {
         let alike = |&&next: &&u64| next > one && Head(next).layer() == Head(one).layer();
         taken.iter().find(alike).map(|&next| [one, next])

@@ -170,11 +170,7 @@ fn parts_that_are_or_may_be_named_stay() {
     let (lease, name) = failed.begin();
     failed.put(7, name);
     let _verdict = failed.hand_in(7, lease, result());
-    failed.storage.set_fault(Some(Fault {
-        call: failed.storage.calls(),
-        sticky: false,
-        moment: Moment::After,
-    }));
+    failed.fail_next(Moment::After);
     search_often(&mut failed);
     assert!(failed.desk.fault.is_some() && failed.is_there(name));
     assert!(failed.desk.next_deadline().is_none_or(|at| at > failed.now));
