@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use chomp_access::Participants;
 use chomp_plan::{LeaseAnswer, ParticipantId, RequestId, Settings, Task, Work};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
-use chomp_store::{Entry, Journal, PartName, Placed, StoreError};
+use chomp_store::{Entry, Journal, PartName, Placed};
 use chomp_table::RangeSummary;
 use chomp_table::shard::ShardSize;
 
@@ -158,10 +158,6 @@ impl Tested {
             moment,
         }));
     }
-
-    fn segments(&self) -> u64 {
-        self.tools.journal.ledger().next
-    }
 }
 
 fn placed(head: u64) -> Placed {
@@ -175,59 +171,6 @@ fn placed(head: u64) -> Placed {
         offset: 16,
         length: 60,
     }
-}
-
-#[test]
-fn what_is_settled_during_a_write_goes_into_the_next_one_together() {
-    let mut tested = tested(|settings| {
-        // Each task is one range.
-        (settings.task_positions_min, settings.task_positions_max) = (0, 1);
-    });
-    tested.join(7);
-    let mut first = tested.complete(7, 1, &[0]);
-    assert_eq!(tested.desk.effects.len(), 1);
-    assert!(first.try_recv().is_err(), "it is not durable yet");
-    tested.do_effect();
-    assert_eq!(first.try_recv().unwrap(), Verdict::Accepted);
-
-    tested.rest();
-    let mut one = tested.complete(7, 2, &[1]);
-    assert_eq!(tested.desk.effects.len(), 1);
-    let mut again = tested.complete(7, 3, &[1]);
-    assert_eq!(tested.desk.effects.len(), 1, "one write at a time");
-    tested.do_effect();
-    assert_eq!(one.try_recv().unwrap(), Verdict::Accepted);
-    assert_eq!(again.try_recv().unwrap(), Verdict::Duplicate);
-    assert_eq!(tested.segments(), 3);
-    let ready = some_taken(&mut tested);
-    tested.rest();
-    let before = tested.segments();
-    let mut verdicts: Vec<_> = ready
-        .iter()
-        .zip(10..)
-        .map(|(&head, lease)| tested.complete(7, lease, &[head]))
-        .collect();
-    // The first is under way alone, and the others wait for it.
-    assert_eq!(tested.desk.effects.len(), 1);
-    tested.do_effect();
-    assert_eq!(verdicts.remove(0).try_recv().unwrap(), Verdict::Accepted);
-    assert!(
-        verdicts
-            .iter_mut()
-            .all(|verdict| verdict.try_recv().is_err())
-    );
-    tested.write_all();
-    for mut verdict in verdicts {
-        assert_eq!(verdict.try_recv().unwrap(), Verdict::Accepted);
-    }
-    assert_eq!(tested.segments(), before + 2);
-    assert_eq!(tested.desk.pending(), 0, "what is settled is forgotten");
-    let ledger = tested.tools.journal.ledger();
-    let place = ledger.place(Head(ready[1])).unwrap();
-    assert_eq!(
-        (place.lease, place.replicas, place.digest),
-        (11, 1, placed(ready[1]).summary.digest)
-    );
 }
 
 /// A range that is offered, taken.
@@ -316,44 +259,6 @@ fn the_journal_pauses_after_a_segment_that_took_long() {
         tested.do_effect();
         assert_eq!(second.try_recv().unwrap(), Verdict::Accepted);
     }
-}
-
-#[test]
-fn another_coordinator_fences_this_one() {
-    let mut tested = tested(|_| ());
-    tested.join(7);
-    let other = Journal::open(tested.storage.clone(), range_bits(), BITS, 3, 4);
-    ready(other).unwrap();
-    let mut verdict = tested.complete(7, 1, &[0]);
-    tested.do_effect();
-    assert!(matches!(verdict.try_recv(), Ok(Verdict::Rejected { .. })));
-    let fault = tested.desk.fault.take();
-    assert!(
-        matches!(fault, Some(JobError::Store(StoreError::Fenced { .. }))),
-        "{fault:?}"
-    );
-}
-
-#[test]
-fn a_result_is_kept_until_another_finds_the_same() {
-    let mut tested = tested(|settings| settings.draw_one_in = 1);
-    tested.join(7);
-    tested.join(8);
-    let task = tested.next_task(8).unwrap();
-    let mut first = tested.complete(7, 5, &[0]);
-    assert_eq!(first.try_recv().unwrap(), Verdict::Noted);
-    assert_eq!(tested.desk.pending(), 1, "it waits for another vote");
-    assert!(tested.desk.effects.is_empty());
-    let result = WorkerResult::Ranges(vec![placed(0)]);
-    let mut second = tested.hand_in(8, task.lease, result);
-    assert!(second.try_recv().is_err(), "it is not durable yet");
-    tested.do_effect();
-    assert_eq!(second.try_recv().unwrap(), Verdict::Accepted);
-    assert_eq!(tested.desk.pending(), 0);
-    assert_eq!(
-        tested.tools.journal.ledger().place(Head(0)).unwrap().lease,
-        5
-    );
 }
 
 /// Takes in all that was sent so far.

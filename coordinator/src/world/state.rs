@@ -276,6 +276,8 @@ impl World {
             coordinator.watch.take(event, actions, plan, &self.harm);
         }
         coordinator.watch.check_progress(&coordinator.desk.plan);
+        let kept = coordinator.desk.pending() as u64;
+        assert_eq!(kept, coordinator.desk.plan.progress().submissions);
         if self.recounts {
             coordinator.desk.plan.check_invariants();
         }

@@ -150,8 +150,16 @@ fn check_table(objects: &Objects, bits: u32) {
     let losing = definition::losing(bits);
     let all = (1..1_u64 << (bits - 1)).map(|half| Word::new(half * 2));
     let right: Vec<u64> = all
+        .clone()
         .filter(|word| losing[definition::index_of(*word)] && *word <= word.mirror())
         .map(Word::get)
         .collect();
     assert_eq!(words, right);
+    let losing: Vec<Word> = all
+        .filter(|word| losing[definition::index_of(*word)])
+        .collect();
+    for (bits, &count) in manifest.losing_by_bits.iter().enumerate() {
+        let shorter = losing.iter().filter(|word| word.bits() as usize <= bits);
+        assert_eq!(shorter.count() as u64, count, "{bits}");
+    }
 }

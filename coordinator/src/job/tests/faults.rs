@@ -23,39 +23,6 @@ fn complete() -> Tested {
     started(&first.storage, &Participants::default(), |_| ())
 }
 
-#[test]
-fn workers_write_what_their_leases_are_about() {
-    let mut tested = tested(|_| ());
-    tested.join(7);
-    let task = tested.next_task(7).unwrap();
-    let may = |tested: &mut Tested, worker, target| {
-        let worker = WorkerId::only(worker);
-        tested.desk.begin_put(worker, target, 76).is_ok()
-    };
-    let lease_number = task.lease.0;
-    let part = |layer| {
-        PutTarget::Part(PartName {
-            layer,
-            lease: lease_number,
-        })
-    };
-    assert!(may(&mut tested, 7, part(0)) && !may(&mut tested, 7, part(1)));
-    assert!(!may(&mut tested, 8, part(0)));
-
-    let mut tested = complete();
-    for worker in [7, 8] {
-        tested.join(worker);
-    }
-    let task = tested.next_task(7).unwrap();
-    assert!(matches!(task.work, Work::Merge { shard: 0, .. }));
-    assert!(may(&mut tested, 7, PutTarget::Shard(0)) && !may(&mut tested, 7, PutTarget::Shard(1)));
-    assert!(!may(&mut tested, 8, PutTarget::Shard(0)));
-    let (worker, lease) = (WorkerId::only(7), task.lease);
-    let returned = Event::Returned { worker, lease };
-    tested.desk.handle(tested.now, returned);
-    assert!(!may(&mut tested, 7, PutTarget::Shard(0)));
-}
-
 /// The parts that coordinators write have names of their own.
 #[test]
 fn what_a_coordinator_decides_is_named_by_its_epoch() {
