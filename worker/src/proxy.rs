@@ -59,7 +59,7 @@ impl ProxyStorage {
         let answer = link.call(|session| ask(session, request())).await;
         let failed = |problem, cause: BoxError| StorageError::new(problem, action, key, cause);
         answer
-            .map_err(|error| failed(StorageProblem::Failed, error.into()))?
+            .map_err(|error| failed(FaultKind::Lasting.into(), error.into()))?
             .map_err(|problem| failed(problem, "the coordinator says so".into()))
     }
 

@@ -146,7 +146,7 @@ async fn what_is_not_allowed_and_answers_that_are_too_long_are_refused() {
     let fake = Fake::new(|_, _| Act::Go);
     let proxy = proxy(&fake).await;
     let refused = |error: StorageError, what: &str| {
-        assert_eq!(error.problem, StorageProblem::Failed, "{error:?}");
+        assert!(error.is(FaultKind::Lasting), "{error:?}");
         assert!(describe(&error).contains(what), "{error}");
     };
     let error = proxy.create(&part(77), Bytes::new()).await.unwrap_err();
