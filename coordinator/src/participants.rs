@@ -58,7 +58,7 @@ impl ParticipantList {
         self.list.send_modify(|list| {
             for one in new.iter() {
                 let before = list.get(one.number);
-                // The journal may distrust somebody who had the number of a new one before.
+                // The journal may name somebody who had the number of a new one before.
                 let renewed = before.is_none_or(|before| before.serial < one.serial);
                 let was_revoked = before.is_some_and(|before| before.revoked);
                 if one.revoked && !was_revoked {

@@ -20,7 +20,7 @@ use chomp_plan::{
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Server};
 use chomp_serve::{Site, StatusSource};
-use chomp_store::{DISTRUSTED, Finders, Journal, Storage, StoreError};
+use chomp_store::{Finders, Journal, QUARANTINED, Storage, StoreError};
 use chomp_table::RangeBits;
 use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::shard::ShardSize;
@@ -358,7 +358,7 @@ pub(crate) fn begin(
         if finders.is_empty() {
             return;
         }
-        let finders = finders.iter().filter(|&number| number != DISTRUSTED);
+        let finders = finders.iter().filter(|&number| number != QUARANTINED);
         let finders = finders.map(ParticipantId).collect();
         past.found.insert(unit, Found { finders, needed });
     };
@@ -375,12 +375,12 @@ pub(crate) fn begin(
         trace(&mut past, Unit::Shard(merged.number), finders, 1);
     }
     // A participant whose credential was renewed since then is trusted again.
-    let outcasts = ledger.outcasts().filter(|(number, outcast)| {
+    let quarantined = ledger.quarantined().filter(|(number, quarantine)| {
         let participant = participants.get(*number);
-        participant.is_none_or(|one| one.serial <= outcast.serial)
+        participant.is_none_or(|one| one.serial <= quarantine.serial)
     });
-    past.outcasts = outcasts
-        .map(|(number, outcast)| (ParticipantId(number), outcast.reason.clone()))
+    past.quarantined = quarantined
+        .map(|(number, quarantine)| (ParticipantId(number), quarantine.reason.clone()))
         .collect();
     drop(ledger);
     Plan::new(settings, &past)

@@ -395,7 +395,7 @@ impl Desk {
             } => {
                 let of = self.participant(worker);
                 tracing::warn!("worker {name}{of} gets no more tasks: {reason}");
-                self.note_found_out(worker.participant, &reason);
+                self.note_quarantine(worker.participant, &reason);
             }
             Action::Publish => self.effects.push(Effect::Publish),
             Action::Stop { reason } => tracing::warn!("the job stops: {reason}"),

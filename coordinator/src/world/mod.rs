@@ -46,7 +46,7 @@ const LEAST: [(&str, u64); 15] = [
     ("starts", 20_000),
     ("starts with shards", 1_500),
     ("stops", 800),
-    ("struck out", 1_000),
+    ("quarantined", 1_000),
     ("withdrawn", 500),
 ];
 

@@ -319,7 +319,7 @@ impl World {
         for action in actions {
             match action {
                 Action::Quarantine { worker, .. } => {
-                    self.count("struck out");
+                    self.count("quarantined");
                     let participant = worker.participant;
                     let of_it = self.processes.iter().map(|process| process.id);
                     let of_it = of_it.filter(|id| id.participant == participant);

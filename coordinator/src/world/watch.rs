@@ -8,7 +8,7 @@ use chomp_plan::{
     Action, AgreedUnit, Event, LeaseAnswer, LeaseId, Loss, ParticipantId, Phase, Plan, Rejection,
     RequestId, Settings, StopReason, SubmissionId, Task, Unit, Verdict, Work, WorkerId,
 };
-use chomp_store::{DISTRUSTED, Finders, Journal};
+use chomp_store::{Finders, Journal, QUARANTINED};
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head};
 
@@ -71,7 +71,7 @@ pub(super) struct Watch {
     given: BTreeMap<LeaseId, (WorkerId, Work)>,
     /// The units at the arbiter, and whether nothing was lost or withdrawn since it began.
     arbitrations: BTreeMap<Unit, bool>,
-    struck_out: BTreeSet<ParticipantId>,
+    quarantined: BTreeSet<ParticipantId>,
     /// How many attempts came to nothing, at least.
     losses: u32,
     has_undone: bool,
@@ -93,7 +93,9 @@ impl Watch {
             let shards = ledger.shards(settings.size);
             held.extend(shards.map(|merged| Unit::Shard(merged.number)));
         }
-        let outcasts = ledger.outcasts().map(|(number, _)| ParticipantId(number));
+        let quarantined = ledger
+            .quarantined()
+            .map(|(number, _)| ParticipantId(number));
         let (mut votes, mut arbitrated) = (BTreeSet::new(), BTreeSet::new());
         let mut recall = |unit: Unit, digest: Digest, finders: &Finders| {
             if finders.is_empty() {
@@ -117,7 +119,7 @@ impl Watch {
             requests: BTreeMap::new(),
             given: BTreeMap::new(),
             arbitrations: BTreeMap::new(),
-            struck_out: outcasts.collect(),
+            quarantined: quarantined.collect(),
             losses: 0,
             has_undone: ledger.withdrawn,
             stopped: None,
@@ -126,7 +128,7 @@ impl Watch {
             journal: Arc::clone(journal),
             settings,
         };
-        for &one in &watch.struck_out {
+        for &one in &watch.quarantined {
             assert!(plan.quarantine_reason(WorkerId::new(one.0, 0)).is_some());
         }
         drop(ledger);
@@ -286,7 +288,7 @@ impl Watch {
                 let one = worker.participant;
                 let has_reason = harm.liars.contains(&one) || harm.revoked.contains(&one);
                 assert!(has_reason, "{worker} was slandered");
-                self.struck_out.insert(one);
+                self.quarantined.insert(one);
             }
             Action::Publish => self.check_publication(),
             Action::Stop { reason } => {
@@ -394,7 +396,7 @@ impl Watch {
             }
         };
         let is_trusted =
-            |one: &u32| *one != DISTRUSTED && !self.struck_out.contains(&ParticipantId(*one));
+            |one: &u32| *one != QUARANTINED && !self.quarantined.contains(&ParticipantId(*one));
         found.is_some_and(|(finders, needed)| {
             let trusted = finders.iter().filter(is_trusted).count();
             !finders.is_empty() && trusted < needed as usize
@@ -522,7 +524,7 @@ impl Watch {
             Rejection::NotJoined => true,
             Rejection::Quarantined { .. } => outcome
                 .participant
-                .is_some_and(|one| self.struck_out.contains(&one)),
+                .is_some_and(|one| self.quarantined.contains(&one)),
             Rejection::NoLease { .. } => outcome.work.is_none() || self.removes_orphans,
             Rejection::NotReady { .. } | Rejection::Stale => is_shard || self.has_undone,
             Rejection::Unknown { .. } => harm.got_in,

@@ -30,7 +30,7 @@ impl Plan {
         self.check_votes();
         self.check_requests();
         if self.publishing {
-            // Whoever found a shard may be struck out meanwhile, which comes too late.
+            // Whoever found a shard may be quarantined meanwhile, which comes too late.
             let is_complete = self.units.shards.is_complete();
             assert!(is_complete || self.is_in_doubt(), "published too early");
         }
@@ -226,7 +226,7 @@ impl Plan {
         for unit in self.jury.voted() {
             assert!(!self.is_faulty(), "{unit} waits for votes after a fault");
             for vote in self.jury.votes(unit) {
-                assert!(!self.outcasts.contains_key(&vote.worker.participant));
+                assert!(!self.quarantined.contains_key(&vote.worker.participant));
             }
             let is_disputed = self.jury.standing(unit) == Standing::Disputed;
             assert!(!is_disputed || self.arbitrations.contains(unit), "{unit}");

@@ -7,7 +7,7 @@
 //! hash of its number with a key that nobody knows but this process, or as one of the first results of a newcomer. A
 //! shard is drawn if one vote would be enough and several participants are there. What was settled stays **known**, with its finders and the votes that it
 //! needed then. If trusted votes differ from each other, or from what is known, the unit is **disputed**: the coordinator
-//! computes it, and whoever found something else is **struck out**. For the jury that removes its votes, and does nothing else. A known
+//! computes it, and whoever found something else is **quarantined**. For the jury that removes its votes, and does nothing else. A known
 //! unit that has fewer finders left than it needed is open again.
 //!
 //! While only one participant is there, and one vote is enough, its workers vote on drawn units: a machine may be faulty.
@@ -19,7 +19,7 @@
 //! the unit is [`Standing::Settled`], or [`Standing::Agreed`] when nobody is there to give the vote that is missing.
 //! Either way all votes are equal, and the participants that gave them, with the finders from before, are at least as
 //! many as the unit needs without being drawn. Votes are counted by participants, so whoever votes twice counts once.
-//! A strike-out removes its votes before anything else is judged.
+//! A quarantine removes its votes before anything else is judged.
 //!
 //! # Why waiting ends
 //!
@@ -135,9 +135,9 @@ impl ParticipantSets {
     }
 }
 
-/// The votes that a strike-out removes, and the units that it reopens.
+/// The votes that a quarantine removes, and the units that it reopens.
 #[derive(Debug, Default)]
-pub(super) struct Struck {
+pub(super) struct RemovedVotes {
     /// Its votes on units that are not settled.
     pub(super) votes: Vec<(Unit, Vote)>,
     /// The known units that it found and that have too few finders now.
@@ -177,7 +177,7 @@ impl Jury {
         }
     }
 
-    /// Notes what was settled: the finders that are not struck out, and the votes that were needed, 0 if the coordinator
+    /// Notes what was settled: the finders that are not quarantined, and the votes that were needed, 0 if the coordinator
     /// computed it.
     pub(super) fn know(
         &mut self,
@@ -448,13 +448,13 @@ impl Jury {
         self.void(unit)
     }
 
-    /// Strikes a participant out: it has found nothing.
-    pub(super) fn strike_out(&mut self, participant: ParticipantId) -> Struck {
-        let mut struck = Struck::default();
+    /// Removes the votes of a participant: it has found nothing.
+    pub(super) fn remove_votes(&mut self, participant: ParticipantId) -> RemovedVotes {
+        let mut removed = RemovedVotes::default();
         for (&unit, case) in &mut self.cases {
             let theirs = |vote: &mut Vote| vote.worker.participant == participant;
             let votes = case.votes.extract_if(.., theirs);
-            struck.votes.extend(votes.map(|vote| (unit, vote)));
+            removed.votes.extend(votes.map(|vote| (unit, vote)));
         }
         self.cases.retain(|_, case| !case.votes.is_empty());
         let has = |set: &Vec<ParticipantId>| set.contains(&participant);
@@ -471,10 +471,10 @@ impl Jury {
             let finders = finders.filter(|&finder| finder != participant).collect();
             self.know(unit, known.content, finders, known.needed);
             if self.is_reopened(unit) {
-                struck.reopened.push(unit);
+                removed.reopened.push(unit);
             }
         }
-        struck
+        removed
     }
 
     /// Panics if a unit is a case without votes.

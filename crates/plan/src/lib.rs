@@ -41,7 +41,7 @@
 //! * **Files are read.** The writer of a shard gives the first vote. Another participant merges the ranges itself and
 //!   compares the file: the second. Before it publishes the table, the coordinator compares the digest of each file.
 //! * **The coordinator decides disputes.** It computes the unit itself: an **arbitration**. The participant that
-//!   said otherwise is **struck out**: it gets no more tasks, and its votes are gone, so units that it settled may be open
+//!   said otherwise is **quarantined**: it gets no more tasks, and its votes are gone, so units that it settled may be open
 //!   again, for others to find. While a range is in doubt no shard task is given out; while any unit is, nothing is
 //!   published.
 //! * **The job heals itself.** A range whose record is lost is computed again, and has to come out the same. A range
@@ -138,7 +138,7 @@ use ranges::RangeStates;
 use shards::ShardStates;
 use submissions::Pending;
 use units::Units;
-use workers::{Outcast, Waiter, Worker};
+use workers::{Quarantined, Waiter, Worker};
 
 /// How far the job is: running, finished or stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,7 +166,7 @@ pub struct Plan {
     silences: BTreeSet<(Millis, WorkerId)>,
     threads: u64,
     /// The participants whose workers get no more tasks.
-    outcasts: BTreeMap<ParticipantId, Outcast>,
+    quarantined: BTreeMap<ParticipantId, Quarantined>,
     patience: Credits,
     jury: Jury,
     /// The units that wait for votes.
@@ -263,7 +263,7 @@ impl Plan {
             silences: BTreeSet::new(),
             threads: 0,
             present: BTreeMap::new(),
-            outcasts: BTreeMap::new(),
+            quarantined: BTreeMap::new(),
             patience: Credits::default(),
             jury,
             awaited: Awaited::default(),
@@ -350,7 +350,7 @@ impl Plan {
                 let worker = self.some_worker(participant);
                 self.quarantine(worker, QuarantineReason::Revoked);
             }
-            Event::Readmitted { participant } => drop(self.outcasts.remove(&participant)),
+            Event::Readmitted { participant } => drop(self.quarantined.remove(&participant)),
             Event::Wanted { request, worker } => self.wanted(request, worker),
             Event::Withdrawn { request } => self.withdrawn(request),
             Event::Renewed { worker, leases } => self.renewed(worker, leases),

@@ -8,7 +8,7 @@ use super::Plan;
 use super::ids::{ParticipantId, Unit};
 use super::messages::{PlanError, QuarantineReason};
 use super::units::UnitContent;
-use super::workers::Outcast;
+use super::workers::Quarantined;
 
 /// All that is known of a job from before. Units beyond the table are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Past {
     /// Who found which of these. What is not here the coordinator computed itself.
     pub found: BTreeMap<Unit, Found>,
     /// The participants that are not trusted, and why.
-    pub outcasts: Vec<(ParticipantId, String)>,
+    pub quarantined: Vec<(ParticipantId, String)>,
 }
 
 /// Who found a unit.
@@ -38,14 +38,14 @@ pub struct Found {
 impl Plan {
     /// Notes what the journal says of ranges, and who is not trusted.
     pub(super) fn recall(&mut self, past: &Past) -> Result<(), PlanError> {
-        for (participant, reason) in &past.outcasts {
-            let outcast = Outcast {
+        for (participant, reason) in &past.quarantined {
+            let quarantined = Quarantined {
                 name: self.name(self.some_worker(*participant)),
-                quarantine: QuarantineReason::Recorded {
+                reason: QuarantineReason::Recorded {
                     reason: reason.clone(),
                 },
             };
-            self.outcasts.insert(*participant, outcast);
+            self.quarantined.insert(*participant, quarantined);
         }
         let is_done = past.ranges.iter().map(|range| (range, true));
         let is_lost = past.lost.iter().map(|range| (range, false));

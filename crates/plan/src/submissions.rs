@@ -203,7 +203,7 @@ impl Plan {
     }
 
     /// Ends the leases for writing a shard that is written, since the others read it; and those for reading what one
-    /// wrote that is struck out.
+    /// wrote that is quarantined.
     fn end_stale_merges(&mut self, unit: Unit) {
         if let Unit::Shard(_) = unit {
             let first = self.jury.file(unit);
@@ -276,14 +276,14 @@ impl Plan {
         self.release_votes(&votes, Some(&Rejection::Stale));
     }
 
-    /// Strikes a participant out. What follows for units is done.
-    pub(super) fn strike_out(&mut self, participant: ParticipantId, reason: &Rejection) {
-        let struck = self.jury.strike_out(participant);
-        for &(unit, vote) in &struck.votes {
+    /// Removes the votes of a participant, and does what follows for units.
+    pub(super) fn remove_votes(&mut self, participant: ParticipantId, reason: &Rejection) {
+        let removed = self.jury.remove_votes(participant);
+        for &(unit, vote) in &removed.votes {
             self.release_votes(&[vote], Some(reason));
             self.judge_again(unit);
         }
-        for unit in struck.reopened {
+        for unit in removed.reopened {
             self.reopened(unit);
         }
     }
@@ -413,7 +413,7 @@ impl Plan {
                     for ready in self.units.ranges.commit(head, known.count) {
                         self.reconsider(Unit::Range(ready));
                     }
-                    // A finder may have been struck out while it was written.
+                    // A finder may have been quarantined while it was written.
                     if self.jury.is_reopened(unit) {
                         self.reconsider(unit);
                     }

@@ -50,9 +50,9 @@ impl Worker {
 
 /// A worker that gets no more tasks.
 #[derive(Clone, Debug)]
-pub(super) struct Outcast {
+pub(super) struct Quarantined {
     pub(super) name: String,
-    pub(super) quarantine: QuarantineReason,
+    pub(super) reason: QuarantineReason,
 }
 
 impl Plan {
@@ -177,8 +177,8 @@ impl Plan {
     /// The name of a worker, for people.
     pub(super) fn name(&self, worker: WorkerId) -> String {
         let here = self.workers.get(&worker).map(|worker| &worker.name);
-        let outcast = self.outcast(worker).map(|outcast| &outcast.name);
-        here.or(outcast)
+        let quarantined = self.quarantined(worker).map(|one| &one.name);
+        here.or(quarantined)
             .cloned()
             .unwrap_or_else(|| format!("number {worker}, which has left"))
     }
@@ -193,15 +193,15 @@ impl Plan {
     /// Excludes a participant for what this worker of it did. Its leases go to others, and its votes do not count.
     pub(super) fn quarantine(&mut self, worker: WorkerId, quarantine: QuarantineReason) {
         let participant = worker.participant;
-        if self.outcasts.contains_key(&participant) {
+        if self.quarantined.contains_key(&participant) {
             return;
         }
         let name = self.name(worker);
-        let outcast = Outcast {
+        let quarantined = Quarantined {
             name: name.clone(),
-            quarantine: quarantine.clone(),
+            reason: quarantine.clone(),
         };
-        self.outcasts.insert(participant, outcast);
+        self.quarantined.insert(participant, quarantined);
         let workers = self.workers.range(WorkerId::all_of(participant));
         for worker in workers.map(|(&worker, _)| worker).collect::<Vec<_>>() {
             self.dismiss(worker, &quarantine);
@@ -209,7 +209,7 @@ impl Plan {
         let rejection = Rejection::Quarantined {
             reason: quarantine.clone(),
         };
-        self.strike_out(participant, &rejection);
+        self.remove_votes(participant, &rejection);
         self.company_changed();
         self.out.push(Action::Quarantine {
             worker,
@@ -242,11 +242,11 @@ impl Plan {
 
     /// Why this worker gets no more tasks, if it does not.
     pub fn quarantine_reason(&self, worker: WorkerId) -> Option<&QuarantineReason> {
-        self.outcast(worker).map(|outcast| &outcast.quarantine)
+        self.quarantined(worker).map(|one| &one.reason)
     }
 
-    fn outcast(&self, worker: WorkerId) -> Option<&Outcast> {
-        self.outcasts.get(&worker.participant)
+    fn quarantined(&self, worker: WorkerId) -> Option<&Quarantined> {
+        self.quarantined.get(&worker.participant)
     }
 
     /// Whether this worker has joined and is not forgotten.
@@ -271,19 +271,19 @@ impl Plan {
             heard: worker.heard,
             quarantine: None,
         });
-        let outcasts = self
-            .outcasts
+        let quarantined = self
+            .quarantined
             .iter()
-            .map(|(&participant, outcast)| WorkerProgress {
+            .map(|(&participant, one)| WorkerProgress {
                 id: WorkerId::new(participant.0, 0),
-                name: outcast.name.clone(),
+                name: one.name.clone(),
                 threads: 0,
                 leases: 0,
                 ranges: 0,
                 failures: 0,
                 heard: Millis(0),
-                quarantine: Some(outcast.quarantine.clone()),
+                quarantine: Some(one.reason.clone()),
             });
-        here.chain(outcasts)
+        here.chain(quarantined)
     }
 }

@@ -60,11 +60,11 @@ pub enum Entry {
         heads: Vec<Head>,
     },
     /// A participant is not trusted any more: what has too few finders without it is to be computed again.
-    FoundOut {
+    Quarantined {
         /// Its number.
         participant: u32,
         /// Why, and the serial of its credential then.
-        outcast: StruckOut,
+        quarantine: Quarantine,
     },
     /// How long coordinators have worked on the job, all runs together.
     Worked {
@@ -77,11 +77,11 @@ pub enum Entry {
     Pruned,
 }
 
-/// A participant that was found out.
+/// A participant that was quarantined.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StruckOut {
+pub struct Quarantine {
     /// The serial of its credential then. With a later one its owner trusts it again.
     pub serial: u32,
-    /// Why it was found out, for people.
+    /// Why, for people.
     pub reason: String,
 }

@@ -1,10 +1,10 @@
-//! Which participants found a result, so that it can be doubted when one of them is found out.
+//! Which participants found a result, so that it can be doubted when one of them is quarantined.
 
 use std::fmt;
 use std::sync::Arc;
 
 /// Stands for a participant that lost its trust after the result was settled. No participant has this number.
-pub const DISTRUSTED: u32 = u32::MAX;
+pub const QUARANTINED: u32 = u32::MAX;
 
 /// The participants that found the content of a range or shard, by number, ascending. None if the coordinator computed
 /// it itself, or if the entry is of a version without finders.
@@ -35,7 +35,7 @@ impl Finders {
     /// The finders after `participant` has lost its trust; none if it is not among them.
     pub(crate) fn without(&self, participant: u32) -> Option<Finders> {
         let others = || self.iter().filter(|&one| one != participant);
-        (others().count() < self.iter().len()).then(|| Finders::new(others().chain([DISTRUSTED])))
+        (others().count() < self.iter().len()).then(|| Finders::new(others().chain([QUARANTINED])))
     }
 
     fn as_slice(&self) -> &[u32] {

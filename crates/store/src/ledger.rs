@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
-use crate::entry::{Entry, StruckOut};
+use crate::entry::{Entry, Quarantine};
 use crate::finders::Finders;
 use crate::merged::Merged;
 use crate::part::{Placed, RecordPlace};
@@ -34,8 +34,8 @@ pub struct Ledger {
     pub(crate) lost: DoneRanges,
     /// The shards of tables that are being published, by bits and number.
     pub(crate) shards: BTreeMap<(u32, u32), (Merged, Finders)>,
-    /// The participants that were found out, by number.
-    pub(crate) outcasts: BTreeMap<u32, StruckOut>,
+    /// The participants that were quarantined, by number.
+    pub(crate) quarantined: BTreeMap<u32, Quarantine>,
 }
 
 impl Ledger {
@@ -51,7 +51,7 @@ impl Ledger {
             ranges: DoneRanges::default(),
             lost: DoneRanges::default(),
             shards: BTreeMap::new(),
-            outcasts: BTreeMap::new(),
+            quarantined: BTreeMap::new(),
         }
     }
 
@@ -114,11 +114,11 @@ impl Ledger {
         self.shards.get(&(bits, number)).map(|(merged, _)| merged)
     }
 
-    /// The participants that were found out, by number.
-    pub fn outcasts(&self) -> impl Iterator<Item = (u32, &StruckOut)> {
-        self.outcasts
+    /// The participants that were quarantined, by number.
+    pub fn quarantined(&self) -> impl Iterator<Item = (u32, &Quarantine)> {
+        self.quarantined
             .iter()
-            .map(|(&number, outcast)| (number, outcast))
+            .map(|(&number, quarantine)| (number, quarantine))
     }
 
     /// Takes in one entry of a segment.
@@ -167,12 +167,12 @@ impl Ledger {
                     }
                 }
             }
-            Entry::FoundOut {
+            Entry::Quarantined {
                 participant,
-                outcast,
+                quarantine,
             } => {
-                self.distrust(*participant);
-                self.outcasts.insert(*participant, outcast.clone());
+                self.quarantine(*participant);
+                self.quarantined.insert(*participant, quarantine.clone());
             }
             Entry::Worked { bits, seconds } => self.worked = Some((*bits, *seconds)),
             Entry::Pruned => {
@@ -184,7 +184,7 @@ impl Ledger {
     }
 
     /// Notes in the finders of each range and shard that a participant is not trusted any more.
-    fn distrust(&mut self, participant: u32) {
+    fn quarantine(&mut self, participant: u32) {
         let shards = self.shards.values_mut().map(|(_, finders)| finders);
         let lost = self.lost.all_finders_mut();
         let ranges = self.ranges.all_finders_mut().chain(lost);

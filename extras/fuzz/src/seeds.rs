@@ -6,7 +6,7 @@ use chomp_proto::v1::{self, complete_request, lease_reply, task};
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::{self, PartBuilder};
 use chomp_store::{
-    Entry, Finders, Journal, Key, LengthSums, Merged, PartName, RecordPlace, StruckOut,
+    Entry, Finders, Journal, Key, LengthSums, Merged, PartName, Quarantine, RecordPlace,
 };
 use chomp_table::definition::losing;
 use chomp_table::fingerprint::{FingerprintBuilder, Leaf};
@@ -279,9 +279,9 @@ fn entries() -> Vec<Entry> {
         Entry::Lost {
             heads: vec![Head(1)],
         },
-        Entry::FoundOut {
+        Entry::Quarantined {
             participant: 1,
-            outcast: StruckOut {
+            quarantine: Quarantine {
                 serial: 2,
                 reason: "it lied".to_owned(),
             },

@@ -155,7 +155,7 @@ fn nobody_inherits_what_another_one_did() {
     wait_for("a range of eve's", || ranges_done(store.path()) > 0);
     before.change_access("revoke", "eve", None);
     wait_for("a note of it", || {
-        ledger(store.path()).is_some_and(|ledger| ledger.outcasts().count() > 0)
+        ledger(store.path()).is_some_and(|ledger| ledger.quarantined().count() > 0)
     });
     first.kill();
     drop(eve);

@@ -16,7 +16,7 @@ use chomp_proto::v1::task::Work;
 use chomp_table::Range;
 use chomp_table::rng::Rng;
 
-/// One that finds something else in what another has computed is found out though nobody else works.
+/// One that finds something else in what another has computed is quarantined though nobody else works.
 #[test]
 fn one_that_lies_about_what_it_computes_second() {
     let cluster = Job::start(24, 12, &["--check-one-in", "1"]);

@@ -11,7 +11,7 @@ use std::mem::take;
 use chomp_plan::{
     AgreedUnit, Event, Millis, ParticipantId, Phase, QuarantineReason, SubmissionId, Unit,
 };
-use chomp_store::{Entry, Finders, PartName, Placed, StruckOut};
+use chomp_store::{Entry, Finders, PartName, Placed, Quarantine};
 
 use super::{Desk, WorkerResult};
 use crate::effects::{Effect, SegmentContent};
@@ -95,7 +95,11 @@ impl Desk {
     }
 
     /// Has it written that a participant is not trusted any more.
-    pub(super) fn note_found_out(&mut self, participant: ParticipantId, reason: &QuarantineReason) {
+    pub(super) fn note_quarantine(
+        &mut self,
+        participant: ParticipantId,
+        reason: &QuarantineReason,
+    ) {
         let ParticipantId(participant) = participant;
         let one = self
             .subject
@@ -103,13 +107,13 @@ impl Desk {
             .borrow()
             .get(participant)
             .map(|one| one.serial);
-        let outcast = StruckOut {
+        let quarantine = Quarantine {
             serial: one.unwrap_or(0),
             reason: reason.to_string(),
         };
-        self.note(Entry::FoundOut {
+        self.note(Entry::Quarantined {
             participant,
-            outcast,
+            quarantine,
         });
     }
 

@@ -9,7 +9,7 @@ fn is_append(effect: &Effect) -> bool {
 }
 
 #[test]
-fn who_was_found_out_is_so_after_a_restart() {
+fn who_was_quarantined_is_so_after_a_restart() {
     let start = |storage: &_, list: &Participants| started(storage, list, |_| {});
     let none = Participants::default();
     let mut first = tested(|_| {});
@@ -144,7 +144,7 @@ fn who_confirms_a_range_is_its_finder() {
     tested.write_all();
     let ledger = tested.tools.journal.ledger();
     let finders = ledger.found(2).map(|(_, _, finders)| finders.iter().last());
-    assert!(finders.eq([Some(2), Some(chomp_store::DISTRUSTED)]));
+    assert!(finders.eq([Some(2), Some(chomp_store::QUARANTINED)]));
 }
 
 /// Results of leases from before a withdrawal may follow from what was wrong.

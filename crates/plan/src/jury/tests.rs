@@ -16,7 +16,7 @@ fn content(number: u8) -> UnitContent {
 enum Happens {
     /// A worker finds a content in a unit.
     Votes(usize, usize, u8),
-    StruckOut(usize),
+    Quarantined(usize),
     /// A unit is settled, if it may be.
     Settled(usize),
     /// The coordinator finds a content in a unit.
@@ -34,18 +34,18 @@ fn all() -> Vec<Happens> {
         all.push(Happens::Settled(unit));
         all.push(Happens::Withdrawn(unit));
     }
-    all.extend((0..3).map(Happens::StruckOut));
+    all.extend((0..3).map(Happens::Quarantined));
     all
 }
 
-/// The rule: what is found of a unit is the set of (who, what) of all that are not struck out. It is a contents' finders
+/// The rule: what is found of a unit is the set of (who, what) of all that are not quarantined. It is a contents' finders
 /// that count, of what was settled before as of what is said now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Rulebook {
     votes: BTreeSet<(usize, usize, u8)>,
     /// The settled contents: what, who found it, and how many had to.
     known: BTreeMap<usize, (u8, BTreeSet<usize>, usize)>,
-    struck: BTreeSet<usize>,
+    quarantined: BTreeSet<usize>,
     replicas: usize,
 }
 
@@ -76,12 +76,12 @@ impl Rulebook {
                 let is_settled = known.is_some_and(|(found, finders, needed)| {
                     *found == content && finders.len() >= *needed
                 });
-                if !is_settled && !self.struck.contains(&worker) {
+                if !is_settled && !self.quarantined.contains(&worker) {
                     self.votes.insert((worker, unit, content));
                 }
             }
-            Happens::StruckOut(worker) => {
-                self.struck.insert(worker);
+            Happens::Quarantined(worker) => {
+                self.quarantined.insert(worker);
                 self.votes.retain(|vote| vote.0 != worker);
                 for (_, finders, _) in self.known.values_mut() {
                     finders.remove(&worker);
@@ -152,7 +152,7 @@ fn replay(replicas: u32, key: u64, events: &[Happens]) -> Option<Rulebook> {
     for (number, &event) in (0..).zip(events) {
         match event {
             Happens::Votes(worker, unit, found) => {
-                if book.struck.contains(&worker) {
+                if book.quarantined.contains(&worker) {
                     return None;
                 }
                 let vote = Vote {
@@ -162,7 +162,7 @@ fn replay(replicas: u32, key: u64, events: &[Happens]) -> Option<Rulebook> {
                 };
                 jury.vote(UNITS[unit], vote, false);
             }
-            Happens::StruckOut(worker) => {
+            Happens::Quarantined(worker) => {
                 let is_reopened = |unit: &usize| {
                     let known = book.known.get(unit);
                     known.is_some_and(|(_, finders, needed)| {
@@ -170,8 +170,8 @@ fn replay(replicas: u32, key: u64, events: &[Happens]) -> Option<Rulebook> {
                     })
                 };
                 let reopened = (0..2).filter(is_reopened).map(|unit| UNITS[unit]);
-                let struck = jury.strike_out(WORKERS[worker].participant);
-                assert!(struck.reopened.into_iter().eq(reopened));
+                let removed = jury.remove_votes(WORKERS[worker].participant);
+                assert!(removed.reopened.into_iter().eq(reopened));
             }
             Happens::Settled(unit) => {
                 let has_votes = book.votes.iter().any(|vote| vote.1 == unit);

@@ -47,7 +47,7 @@ fn resumed() -> (Bench, Vec<Action>) {
             found(range(1 << 20), &[A], 2),
         ]
         .into(),
-        outcasts: vec![(B.participant, "it lied".to_owned())],
+        quarantined: vec![(B.participant, "it lied".to_owned())],
         ..Past::default()
     };
     Bench::resumed(settings(16), &past)

@@ -197,7 +197,7 @@ fn what_was_found_by_more_than_it_needs_stays() {
     assert_eq!(bench.plan.progress().arbitrations, 1);
 }
 
-/// Its only finder is struck out while it is written.
+/// Its only finder is quarantined while it is written.
 #[test]
 fn what_is_being_written_is_found_again_too() {
     let mut bench = Bench::at_layer(settings(16), 3);

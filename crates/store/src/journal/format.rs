@@ -6,7 +6,7 @@ use bytes::Bytes;
 use chomp_table::format::{Damage, Fields, ensure};
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
-use crate::entry::{Entry, StruckOut};
+use crate::entry::{Entry, Quarantine};
 use crate::envelope::{BadObject, ObjectKind, Writer, open};
 use crate::finders::Finders;
 use crate::keys::PartName;
@@ -31,7 +31,7 @@ const RANGE: usize = 8 + 8 + 8 + 32 + 4 + 4;
 pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 2 * 4) + 4 + RANGE;
 /// The codes of jobs of Grundy values, which earlier versions wrote instead of the range bits.
 const VALUES: RangeInclusive<u32> = 264..=280;
-/// The longest reason why somebody was found out, in bytes; what is longer is cut.
+/// The longest reason why somebody was quarantined, in bytes; what is longer is cut.
 const REASON_BYTES_MAX: usize = 1 << 10;
 
 /// Takes the next segment in.
@@ -104,14 +104,14 @@ pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
         if let Some((bits, seconds)) = ledger.worked {
             write(writer, &Entry::Worked { bits, seconds });
         }
-        // Earlier results of these participants are marked as distrusted; later ones may be trusted again.
-        for (&participant, outcast) in &ledger.outcasts {
-            let outcast = outcast.clone();
-            let found_out = Entry::FoundOut {
+        // Earlier results of these participants are marked as quarantined; later ones may be trusted again.
+        for (&participant, quarantine) in &ledger.quarantined {
+            let quarantine = quarantine.clone();
+            let entry = Entry::Quarantined {
                 participant,
-                outcast,
+                quarantine,
             };
-            write(writer, &found_out);
+            write(writer, &entry);
         }
         if !ledger.lost.is_empty() {
             write_ranges(writer, &ledger.lost);
@@ -198,9 +198,9 @@ pub(super) fn write<'w>(writer: &'w mut Writer, entry: &Entry) -> &'w mut Writer
         } => write_shard(writer, *bits, finders, merged),
         Entry::Confirmed { finders, heads } => writer.u32(10).finders(finders).heads(heads),
         Entry::Lost { heads } => writer.u32(11).heads(heads),
-        Entry::FoundOut {
+        Entry::Quarantined {
             participant,
-            outcast: StruckOut { serial, reason },
+            quarantine: Quarantine { serial, reason },
         } => {
             let reason = &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)];
             writer.u32(9).u32(*participant).u32(*serial);
@@ -301,9 +301,9 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
             )?;
             let reason = String::from_utf8(fields.bytes(length)?.to_owned());
             let reason = reason.map_err(|_| Damage::new("a reason in no UTF-8"))?;
-            Entry::FoundOut {
+            Entry::Quarantined {
                 participant,
-                outcast: StruckOut { serial, reason },
+                quarantine: Quarantine { serial, reason },
             }
         }
         kind => {

@@ -96,7 +96,7 @@ async fn with_remedy(storage: &dyn Storage, wrong: StoreError) -> Result<StoreEr
 }
 
 /// Removes the last segment of a journal, which is damaged. What it says is done is computed again, and comes out the same;
-/// a participant that it says was found out is found out again, or not.
+/// a participant that it says was quarantined is so again, or not.
 ///
 /// # Errors
 ///

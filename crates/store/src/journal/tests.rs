@@ -17,7 +17,7 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary, head};
 use super::*;
 use crate::objects::SimulatedStorage;
 use crate::ready;
-use crate::{DISTRUSTED, Finders, LengthSums, Merged, PartName, Placed, RecordPlace, StruckOut};
+use crate::{Finders, LengthSums, Merged, PartName, Placed, QUARANTINED, Quarantine, RecordPlace};
 
 /// The bits of the table: it has 128 ranges.
 const BITS: u32 = 19;
@@ -127,14 +127,14 @@ fn script() -> Vec<Vec<Entry>> {
             script.push(vec![Entry::Worked { bits, seconds }]);
         }
         if layer % 4 == 3 {
-            script.push(vec![found_out(layer % 3)]);
+            script.push(vec![quarantined(layer % 3)]);
         }
     }
     for number in 0..3 {
         let finders = finders(number.into());
         script.push(vec![shard(BITS - number % 2, finders, merged(number))]);
     }
-    script.push(vec![found_out(1)]);
+    script.push(vec![quarantined(1)]);
     // Nothing that was merged counts any more, and is merged again.
     let heads = vec![Head(0)];
     script.push(vec![Entry::Lost { heads }]);
@@ -165,10 +165,10 @@ fn finders(lease: u64) -> Finders {
     Finders::new(all[..usize::try_from(lease % 3).unwrap()].iter().copied())
 }
 
-fn found_out(participant: u32) -> Entry {
-    Entry::FoundOut {
+fn quarantined(participant: u32) -> Entry {
+    Entry::Quarantined {
         participant,
-        outcast: StruckOut {
+        quarantine: Quarantine {
             serial: participant + 7,
             reason: "it computed range 1011 wrongly".to_owned(),
         },
@@ -181,7 +181,7 @@ struct Plain {
     ranges: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
     lost: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
     shards: Vec<(u32, Vec<u32>, Merged)>,
-    outcasts: BTreeMap<u32, StruckOut>,
+    quarantined: BTreeMap<u32, Quarantine>,
     /// The bits of the job, and how many thousands of seconds it took: the test takes some itself.
     worked: Option<(u32, u64)>,
 }
@@ -231,20 +231,20 @@ impl Plain {
                         }
                     }
                 }
-                Entry::FoundOut {
+                Entry::Quarantined {
                     participant,
-                    outcast,
+                    quarantine,
                 } => {
                     let ranges = plain.ranges.values_mut().chain(plain.lost.values_mut());
                     let of_ranges = ranges.map(|(_, _, finders, _)| finders);
                     let of_shards = plain.shards.iter_mut().map(|(_, finders, _)| finders);
                     for finders in of_ranges.chain(of_shards) {
                         if finders.contains(participant) {
-                            finders.retain(|one| one != participant && *one != DISTRUSTED);
-                            finders.push(DISTRUSTED);
+                            finders.retain(|one| one != participant && *one != QUARANTINED);
+                            finders.push(QUARANTINED);
                         }
                     }
-                    plain.outcasts.insert(*participant, outcast.clone());
+                    plain.quarantined.insert(*participant, quarantine.clone());
                 }
                 Entry::Worked { bits, seconds } => {
                     plain.worked = Some((*bits, seconds / 1000));
@@ -266,10 +266,12 @@ impl Plain {
     /// The model after the table of the script is published.
     fn pruned() -> Plain {
         let Plain {
-            outcasts, worked, ..
+            quarantined,
+            worked,
+            ..
         } = Plain::of(&script());
         Plain {
-            outcasts,
+            quarantined,
             worked,
             ..Plain::default()
         }
@@ -306,9 +308,9 @@ impl Plain {
             lost: ledger.lost(u64::MAX).map(of_range).collect(),
             shards: (0..=64).flat_map(of_bits).collect(),
             worked: ledger.worked.map(|(bits, seconds)| (bits, seconds / 1000)),
-            outcasts: ledger
-                .outcasts()
-                .map(|(number, outcast)| (number, outcast.clone()))
+            quarantined: ledger
+                .quarantined()
+                .map(|(number, quarantine)| (number, quarantine.clone()))
                 .collect(),
         }
     }
@@ -494,7 +496,7 @@ fn pruning() {
     // A larger table goes on from here.
     ready(journal.append(script()[3].clone())).unwrap();
     let mut expected = Plain::of(&script()[3..4]);
-    (expected.outcasts, expected.worked) = (Plain::pruned().outcasts, Plain::pruned().worked);
+    (expected.quarantined, expected.worked) = (Plain::pruned().quarantined, Plain::pruned().worked);
     assert_eq!(Plain::found(&looked(&storage)), expected);
 }
 
@@ -507,7 +509,7 @@ async fn the_time_of_all_runs_is_noted() {
         let journal = journal.unwrap();
         for part in [1, 2] {
             tokio::time::advance(Duration::from_millis(seconds * 500)).await;
-            journal.append(vec![found_out(part)]).await.unwrap();
+            journal.append(vec![quarantined(part)]).await.unwrap();
         }
         let noted = looked(&storage).worked;
         assert_eq!(noted, Some((bits, expected)), "after {seconds} s more");

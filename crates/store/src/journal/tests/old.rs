@@ -41,7 +41,7 @@ fn what_a_finished_one_leaves_is_let_alone() {
 }
 
 /// The first segment of an older journal: ranges 0 and 1 are done, and a shard. From version 3 on two have found them, of
-/// whom one is distrusted; and then the coordinator found range 1 too.
+/// whom one is quarantined; and then the coordinator found range 1 too.
 fn segment(version: u32) -> Bytes {
     let mut writer = Writer::new(ObjectKind { version, ..SEGMENT });
     writer.u64(0).digest(&Digest([0; 32]));
@@ -87,7 +87,7 @@ fn journals_of_the_versions_before_are_read() {
         let doubted = if version == 2 {
             vec![]
         } else {
-            vec![1, DISTRUSTED]
+            vec![1, QUARANTINED]
         };
         for (head, finders) in [(0, doubted.clone()), (1, vec![])] {
             let place = (5 + head, 2, finders, placed(Head(head), 5 + head));
@@ -96,16 +96,18 @@ fn journals_of_the_versions_before_are_read() {
         expected.shards.push((BITS, doubted, merged(0)));
         if version > 2 {
             let (serial, reason) = (12, "lied".to_owned());
-            expected.outcasts.insert(5, StruckOut { serial, reason });
+            expected
+                .quarantined
+                .insert(5, Quarantine { serial, reason });
         }
         assert_eq!(Plain::found(&journal.ledger()), expected);
         // The segments after it are of this version.
         let finders = Finders::new([3]);
         let heads = vec![Head(0)];
-        let entries = vec![found_out(1), Entry::Confirmed { finders, heads }];
+        let entries = vec![quarantined(1), Entry::Confirmed { finders, heads }];
         ready(journal.append(entries)).unwrap();
         let again = looked(&storage);
         assert_eq!(again, *journal.ledger());
-        assert!(again.outcasts().any(|(number, _)| number == 1));
+        assert!(again.quarantined().any(|(number, _)| number == 1));
     }
 }
