@@ -19,8 +19,8 @@ use chomp_table::range::{self, RangeSummary};
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, RangeBits};
 
-use crate::effects::Tools;
-use crate::job::WorkerResult;
+use crate::tools::Tools;
+use crate::tools::WorkerResult;
 
 /// The arbiter names its parts for leases of its epoch from this number on. The plan gives out no lease with so high a
 /// number.

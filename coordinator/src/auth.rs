@@ -53,13 +53,16 @@ pub const CALLS: [(&str, AccessRule); 9] = [
     ("/grpc.health.v1.Health/Watch", Token),
 ];
 
+/// The route of the objects of the store, which the proxy answers.
+pub(crate) const OBJECTS: &str = "/objects/{*key}";
+
 /// The rules of the HTTP routes. After the first five come those of the finished tables.
 pub const ROUTES: [(&str, AccessRule); 27] = [
     ("/healthz", Open),
     ("/readyz", Open),
     ("/status", Status),
     ("/metrics", Token),
-    (crate::proxy::ROUTE, Token),
+    (OBJECTS, Token),
     ("/", Open),
     ("/{folder}/", Open),
     ("/{folder}/{name}", Open),

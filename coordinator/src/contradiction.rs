@@ -23,7 +23,7 @@ use chomp_table::word::{mask, sort_segment};
 use chomp_table::{Head, Range, RangeBits, Word};
 
 use crate::arbiter::ArbiterError;
-use crate::effects::Tools;
+use crate::tools::Tools;
 
 /// The number of sums is 2 to the power of this: 8 MiB.
 const SUMS_BITS: u32 = 20;

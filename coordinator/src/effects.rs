@@ -1,21 +1,19 @@
 //! Effects: what the [plan](chomp_plan) wants to be done and takes time, done on the store, and
 //! told as the events that the plan expects for it.
 
-use std::sync::Arc;
-
 use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
-use chomp_store::{Entry, Journal, Key, Merged, RecordPlace, Storage, StoreError, part, published};
+use chomp_store::{Entry, Key, Merged, RecordPlace, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::reader::ShardFileInfo;
-use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Head};
 
 use crate::arbiter::Arbitrated;
 use crate::contradiction::wrong_range;
 use crate::error::JobError;
-use crate::job::WorkerResult;
 use crate::publish::{PublishError, publish};
+use crate::tools::Tools;
+use crate::tools::WorkerResult;
 
 /// Work that takes time.
 #[derive(Debug)]
@@ -47,34 +45,6 @@ pub(crate) struct SegmentContent {
     pub(crate) entries: Vec<Entry>,
     /// The submissions that the entries are of.
     pub(crate) submissions: Vec<SubmissionId>,
-}
-
-/// The state that effects share.
-#[derive(Debug)]
-pub(crate) struct Tools {
-    pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) journal: Arc<Journal>,
-    /// The bits of the table.
-    pub(crate) bits: u32,
-    /// That of its shards.
-    pub(crate) size: ShardSize,
-}
-
-impl Tools {
-    /// The tools of a job of `bits` bits, whose shards have this size.
-    pub(crate) fn new(
-        storage: Arc<dyn Storage>,
-        journal: &Arc<Journal>,
-        bits: u32,
-        size: ShardSize,
-    ) -> Arc<Tools> {
-        Arc::new(Tools {
-            storage,
-            journal: Arc::clone(journal),
-            bits,
-            size,
-        })
-    }
 }
 
 /// The outcome of an effect.

@@ -4,11 +4,13 @@ use chomp_plan::{QuarantineReason, StopReason};
 use chomp_store::{FaultKind, StorageError, StoreError};
 
 use crate::arbiter::ArbiterError;
-use crate::job::WAITING_MAX;
 use crate::publish::PublishError;
 
 /// The most workers of a participant that are there at a time.
 pub(crate) const WORKERS_MAX: usize = 4096;
+
+/// The calls of a participant that wait for the job at a time: a few of each of its workers.
+pub(crate) const WAITING_MAX: usize = 1 << 14;
 
 /// Why a job cannot go on.
 #[derive(Debug, thiserror::Error)]

@@ -29,18 +29,18 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use desk::{Desk, DeskJob, PutRefused, PutTarget, Reply, Transfer, WorkerResult};
+pub(crate) use desk::{Desk, DeskJob, PutRefused, PutTarget, Reply, Transfer};
 pub(crate) use handle::{CacheStats, Handle};
-pub(crate) use queue::WAITING_MAX;
 
 use handle::JobCall;
 use pace::JobPace;
 use status::Waits;
 
 use crate::background;
-use crate::effects::{Effect, EffectResult, Tools};
+use crate::effects::{Effect, EffectResult};
 pub use crate::error::JobError;
 use crate::error::{Refusal, WORKERS_MAX};
+use crate::tools::{Tools, WorkerResult};
 
 /// How long workers have to hear that the job has failed.
 const HEARING_TIME: Duration = Duration::from_secs(1);

@@ -8,6 +8,7 @@
 //! | [`job`] | tells the plan what happens, does what the plan asks for, and writes the journal |
 //! | `error` | why a job does not go on, and why a call of a worker is refused |
 //! | `effects` | work that the plan asks for and that takes time |
+//! | `tools` | what that work needs, and the result of a task |
 //! | [`arbiter`] | evaluates the ranges and merges the shards that workers disagree about |
 //! | `contradiction` | finds the wrong range of a table that contradicts itself |
 //! | [`publish`] | makes a table of the shards that workers have written |
@@ -52,6 +53,7 @@ mod shares;
 #[doc(hidden)]
 pub use service::is_result;
 mod status_feed;
+mod tools;
 
 #[cfg(test)]
 mod testing;

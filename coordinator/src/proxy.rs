@@ -50,6 +50,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
+use crate::auth::OBJECTS;
 use crate::error::ends_job;
 use crate::job::{Handle, PutRefused, PutTarget, Transfer};
 use crate::pages::Traffic;
@@ -79,9 +80,6 @@ const PIECE_BYTES: usize = 128 << 10;
 const TURN_TIME: Duration = Duration::from_secs(30);
 /// How long a body may take from its first byte to its last, however large.
 const BODY_TIME: Duration = Duration::from_mins(10);
-
-/// The path of the route.
-pub(crate) const ROUTE: &str = "/objects/{*key}";
 
 /// The proxy of one store. Clones share all.
 #[derive(Clone)]
@@ -133,7 +131,7 @@ impl Proxy {
     /// Its route and what answers there.
     pub(crate) fn route(&self) -> (&'static str, MethodRouter) {
         let methods = get(give).put(take).with_state(self.clone());
-        (ROUTE, methods)
+        (OBJECTS, methods)
     }
 
     /// Whether workers read this object: it is one that the journal knows, or one of the table of the job.

@@ -32,7 +32,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::auth::{CALLS, Gate};
-use crate::effects::Tools;
 use crate::job::{DeskJob, Handle, Job, JobOutcome};
 use crate::pages::JobPages;
 use crate::participants::ParticipantList;
@@ -41,6 +40,7 @@ use crate::quota::{MESSAGE_BYTES_MAX, Quota};
 use crate::service::{Hello, Service};
 use crate::status::{JobPhase, Status};
 use crate::status_feed::StatusFeed;
+use crate::tools::Tools;
 
 #[cfg(feature = "simulation")]
 pub use simulated::SimulatedCoordinator;

@@ -116,18 +116,22 @@ impl StatusFeed {
 }
 
 #[cfg(test)]
-impl StatusFeed {
-    /// One that tells nothing but this.
-    pub(crate) fn fixed(status: Status) -> StatusFeed {
-        let (_, of_no_job, _) = crate::job::tests::job();
-        let feed = StatusFeed::new(of_no_job);
-        feed.set(status);
-        feed
-    }
+mod testing {
+    use super::*;
 
-    /// Tells something else from now on.
-    pub(crate) fn set(&self, status: Status) {
-        self.status.send_replace(Arc::new(status));
+    impl StatusFeed {
+        /// One that tells nothing but this.
+        pub(crate) fn fixed(status: Status) -> StatusFeed {
+            let (_, of_no_job, _) = crate::job::tests::job();
+            let feed = StatusFeed::new(of_no_job);
+            feed.set(status);
+            feed
+        }
+
+        /// Tells something else from now on.
+        pub(crate) fn set(&self, status: Status) {
+            self.status.send_replace(Arc::new(status));
+        }
     }
 }
 

@@ -82,13 +82,7 @@ async fn every_route_of_a_site_has_its_rule() {
     let site = chomp_serve::Site::open(nowhere()).await;
     let routes = site.routes(chomp_serve::StatusSource::Table).into_iter();
     let mut routes: Vec<&str> = routes.map(|(path, _)| path).collect();
-    routes.extend([
-        "/healthz",
-        "/readyz",
-        "/status",
-        "/metrics",
-        crate::proxy::ROUTE,
-    ]);
+    routes.extend(["/healthz", "/readyz", "/status", "/metrics", super::OBJECTS]);
     routes.sort_unstable();
     let mut rules = ROUTES.map(|(path, _)| path);
     rules.sort_unstable();
@@ -305,7 +299,7 @@ async fn every_credential(tested: &Tested, open_status: bool) {
         for (name, header, refusal) in all_credentials(&tested.issuer, &other) {
             let headers: Vec<String> = header.into_iter().collect();
             // Objects are not where pages are.
-            let is_there = |route| route != crate::proxy::ROUTE || address != tested.pages;
+            let is_there = |route| route != super::OBJECTS || address != tested.pages;
             for (route, rule) in ROUTES.into_iter().filter(|(route, _)| is_there(*route)) {
                 let (path, good) = asked(route);
                 let answer = page(address, path, &headers).await;
@@ -474,7 +468,7 @@ async fn what_a_revoked_participant_has_begun_ends() {
     let router = gate.router(vec![
         ("/metrics", get(std::future::pending::<()>)),
         ("/api/status", get(stream)),
-        (crate::proxy::ROUTE, put(write)),
+        (super::OBJECTS, put(write)),
     ]);
     let soon = async |call: &mut (dyn Future<Output = Response> + Send + Unpin)| {
         tokio::time::timeout(Duration::from_secs(1), call)

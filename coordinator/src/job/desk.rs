@@ -29,15 +29,7 @@ use writes::{Write, Writes};
 use crate::arbiter::Arbitrated;
 use crate::effects::{Audited, Effect, EffectResult};
 use crate::error::{JobError, Refusal};
-
-/// A result of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum WorkerResult {
-    /// The ranges in the part of the lease, heads ascending.
-    Ranges(Vec<Placed>),
-    /// A shard.
-    Merged(Box<Merged>),
-}
+use crate::tools::WorkerResult;
 
 /// The answer to a request for a task, with what the worker needs for the task.
 #[derive(Debug)]

@@ -11,10 +11,11 @@ use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
 use super::Job;
-use super::desk::{PutRefused, PutTarget, Reply, Transfer, WorkerResult};
+use super::desk::{PutRefused, PutTarget, Reply, Transfer};
 use super::queue::{self, CallQueue, Receiver, Whose};
 use super::status::Status;
 use crate::error::{JobError, Refusal};
+use crate::tools::WorkerResult;
 
 /// How long a request for a task waits before the worker is told to ask again.
 const LEASE_WAIT: Duration = Duration::from_secs(10);

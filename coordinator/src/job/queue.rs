@@ -6,10 +6,7 @@ use chomp_plan::ParticipantId;
 use chomp_serve::turns::Turns;
 use tokio::sync::Notify;
 
-use crate::error::Refusal;
-
-/// The commands of a participant that wait at a time: a few of each of its workers.
-pub(crate) const WAITING_MAX: usize = 1 << 14;
+use crate::error::{Refusal, WAITING_MAX};
 
 /// The participant of a command; none if the command is the coordinator's own.
 pub(super) type Whose = Option<ParticipantId>;

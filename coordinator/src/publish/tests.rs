@@ -11,10 +11,11 @@ use chomp_table::shard::ShardSize;
 use chomp_table::{Word, definition};
 
 use super::*;
-use crate::effects::{Effect, Tools};
-use crate::job::WorkerResult;
+use crate::effects::Effect;
 use crate::ready;
 use crate::testing::{journal_of_ranges, range_bits};
+use crate::tools::Tools;
+use crate::tools::WorkerResult;
 
 const BITS: u32 = 16;
 /// So small that the table here has several shards.

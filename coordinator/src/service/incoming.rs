@@ -7,7 +7,7 @@ use chomp_store::part::{self, Placed};
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use super::{TEXT_CHARS_MAX, excerpt};
-use crate::job::WorkerResult;
+use crate::tools::WorkerResult;
 
 /// The longest description of a shard. That of a table of 64 bits has about 10 KiB.
 const MERGED_BYTES_MAX: usize = 1 << 20;

@@ -3,20 +3,28 @@
 use std::sync::Arc;
 
 use chomp_access::Participants;
-use chomp_plan::{Action, Event, Millis, RequestId, Settings, Verdict, WorkerId};
+use chomp_plan::{Action, Event, LeaseId, Millis, RequestId, Settings, Verdict, WorkerId};
 use chomp_store::Journal;
 use chomp_store::objects::SimulatedStorage;
 use chomp_table::Head;
 use chomp_table::shard::ShardSize;
 use tokio::sync::oneshot;
 
-use super::state::TaskResult;
 use super::watch::Watch;
-use crate::effects::{Effect, Tools};
-use crate::job::{Desk, DeskJob, Reply, WorkerResult};
+use crate::effects::Effect;
+use crate::job::{Desk, DeskJob, Reply};
 use crate::ready;
 use crate::server::{StartError, begin};
 use crate::testing::{nobody, range_bits};
+use crate::tools::{Tools, WorkerResult};
+
+/// A result on its way, or one that may be sent again.
+#[derive(Clone, Debug)]
+pub(super) struct TaskResult {
+    pub(super) worker: WorkerId,
+    pub(super) lease: LeaseId,
+    pub(super) result: WorkerResult,
+}
 
 /// An answer to a worker.
 #[derive(Debug)]

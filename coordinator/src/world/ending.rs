@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use chomp_plan::{Event, Phase, StopReason, Unit, Work, WorkerId};
 use chomp_store::part::PartBuilder;
 
-use super::state::{Perils, TaskResult, World};
+use super::coordinator::TaskResult;
+use super::state::{Perils, World};
 use crate::error::JobError;
-use crate::job::WorkerResult;
 use crate::server::StartError;
+use crate::tools::WorkerResult;
 
 /// The most turns of a job: one that does not end by then never will.
 const TURNS_MAX: u32 = 5000;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chomp_plan::{
-    Action, Event, LeaseAnswer, LeaseId, Phase, Settings, Task, Unit, Verdict, Work, WorkerId,
+    Action, Event, LeaseAnswer, Phase, Settings, Task, Unit, Verdict, Work, WorkerId,
 };
 use chomp_store::Key;
 use chomp_store::objects::SimulatedStorage;
@@ -14,11 +14,10 @@ use chomp_table::sources::sources;
 use chomp_table::{Digest, Head};
 
 use super::Seen;
-use super::coordinator::{Coordinator, Heard};
+use super::coordinator::{Coordinator, Heard, TaskResult};
 use super::expected::{BITS_MAX, BITS_MIN, Expected, SHARD_WORDS};
 use super::watch::Harm;
 use crate::effects::Effect;
-use crate::job::WorkerResult;
 use crate::testing::range_bits;
 
 /// Which bad things may happen in a schedule.
@@ -39,14 +38,6 @@ pub(super) struct Process {
     /// Whether it died without a word.
     pub(super) is_dead: bool,
     pub(super) tasks: Vec<Task>,
-}
-
-/// A result on its way, or one that may be sent again.
-#[derive(Clone, Debug)]
-pub(super) struct TaskResult {
-    pub(super) worker: WorkerId,
-    pub(super) lease: LeaseId,
-    pub(super) result: WorkerResult,
 }
 
 /// Why a worker has no result.

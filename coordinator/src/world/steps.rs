@@ -9,10 +9,11 @@ use chomp_table::Head;
 use chomp_table::manifest::MANIFEST_NAME;
 
 use super::coordinator::Coordinator;
-use super::state::{Process, TaskResult, Trouble, World};
-use crate::job::WorkerResult;
+use super::coordinator::TaskResult;
+use super::state::{Process, Trouble, World};
 use crate::ready;
 use crate::testing::range_bits;
+use crate::tools::WorkerResult;
 
 impl World {
     /// Something happens.

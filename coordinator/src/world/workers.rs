@@ -10,13 +10,15 @@ use chomp_table::range;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head};
 
+use super::coordinator::TaskResult;
 use super::coordinator::{Coordinator, shard_size};
 use super::expected::Record;
-use super::state::{TaskResult, Trouble, World};
+use super::state::{Trouble, World};
 use crate::arbiter::ArbiterError;
-use crate::job::{PutTarget, WorkerResult};
+use crate::job::PutTarget;
 use crate::ready;
 use crate::testing::range_bits;
+use crate::tools::WorkerResult;
 
 impl World {
     /// Does a task, its part and shard being durable then.

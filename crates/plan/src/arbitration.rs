@@ -12,7 +12,8 @@ use super::Plan;
 use super::ids::{SubmissionId, Unit};
 use super::jury::Doer;
 use super::messages::{Action, Loss, QuarantineReason, StopReason};
-use super::units::{Priority, UnitContent, UnitState, priority, unit_at};
+use super::slots::{UnitContent, UnitState};
+use super::units::{Priority, priority, unit_at};
 
 /// The units that the coordinator computes at a time.
 const AT_A_TIME: usize = 4;

@@ -13,7 +13,7 @@ use super::arbitration::ArbitrationReason;
 use super::ids::{Millis, Unit, WorkerId};
 use super::jury::Standing;
 use super::messages::Rejection;
-use super::units::UnitState;
+use super::slots::UnitState;
 use super::{Phase, Plan};
 
 /// The units that wait for votes.

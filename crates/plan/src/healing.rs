@@ -13,7 +13,7 @@ use chomp_table::{Digest, Head};
 use super::arbitration::ArbitrationReason;
 use super::ids::{LeaseId, Unit};
 use super::messages::{Action, Rejection, StopReason};
-use super::units::UnitState;
+use super::slots::UnitState;
 use super::{Phase, Plan};
 
 impl Plan {

@@ -6,7 +6,8 @@ use chomp_table::Head;
 
 use super::jury::Standing;
 use super::messages::Work;
-use super::units::{UnitState, priority};
+use super::slots::UnitState;
+use super::units::priority;
 use super::workers::Waiter;
 use super::{LeaseId, Plan, SubmissionId, Unit, WorkerId};
 

@@ -7,7 +7,7 @@ use chomp_table::RangeSummary;
 use super::Plan;
 use super::ids::{LeaseId, Unit, WorkerId};
 use super::messages::{Rejection, Work};
-use super::units::UnitState;
+use super::slots::UnitState;
 
 impl Plan {
     /// Whether results of this worker are taken at all.

@@ -38,7 +38,7 @@ use chomp_table::rng::mix;
 
 use super::ids::{ParticipantId, SubmissionId, Unit, WorkerId};
 use super::settings::Settings;
-use super::units::{UnitContent, index};
+use super::slots::{UnitContent, index};
 
 /// The result of a worker for a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,8 @@ use super::arbitration::ArbitrationReason;
 use super::attempts::{Attempts, Wish};
 use super::ids::{LeaseId, Millis, ParticipantId, SubmissionId, Unit, WorkerId};
 use super::messages::{Action, Loss, Task, Work};
-use super::units::{UnitState, priority};
+use super::slots::UnitState;
+use super::units::priority;
 
 /// The most units of ended leases that are remembered: those of some minutes of a large job, and 10 MB at most.
 const ENDED_UNITS_MAX: usize = 1 << 17;

@@ -9,7 +9,7 @@
 //! | modules | what they have |
 //! |---|---|
 //! | `messages`, `ids`, `reasons`, `settings`, `waiting` | what the plan and its caller tell each other |
-//! | `units`, `ranges`, `shards` | the units and their states |
+//! | `units`, `ranges`, `shards`, `slots` | the units and their states |
 //! | `offers`, `attempts`, `regions`, `leases`, `patience` | which worker gets which task, and for how long |
 //! | `jury`, `eligible` | what is believed of a unit, and how long it waits for votes |
 //! | `judging`, `submissions` | what becomes of a result |
@@ -106,6 +106,7 @@ mod reasons;
 mod regions;
 mod settings;
 mod shards;
+mod slots;
 mod submissions;
 mod units;
 mod waiting;

@@ -7,7 +7,7 @@ use chomp_table::{Digest, RangeSummary};
 use super::Plan;
 use super::ids::{ParticipantId, Unit};
 use super::messages::{PlanError, QuarantineReason};
-use super::units::UnitContent;
+use super::slots::UnitContent;
 use super::workers::Quarantined;
 
 /// All that is known of a job from before. Units beyond the table are ignored.

@@ -9,7 +9,8 @@ use chomp_table::{Digest, Head};
 use super::arbitration::ArbitrationReason;
 use super::ids::{ParticipantId, Unit};
 use super::messages::{Action, StopReason};
-use super::units::{UnitContent, Units};
+use super::slots::UnitContent;
+use super::units::Units;
 use super::{Found, Phase, Plan};
 
 impl Plan {

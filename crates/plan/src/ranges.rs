@@ -15,7 +15,7 @@ use crate::forecast::JobWork;
 
 use super::messages::PlanError;
 use super::settings::Settings;
-use super::units::{Slot, UnitState, index};
+use super::slots::{Slot, UnitState, index};
 
 /// The end of a list of watchers.
 const NOBODY: u32 = u32::MAX;

@@ -3,7 +3,7 @@
 use chomp_table::Head;
 
 use super::ranges::RangeStates;
-use super::units::{Slot, UnitState};
+use super::slots::{Slot, UnitState};
 
 #[derive(Clone, Copy, Debug)]
 struct ShardState {

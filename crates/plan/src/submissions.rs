@@ -9,7 +9,7 @@ use super::arbitration::ArbitrationReason;
 use super::ids::{LeaseId, ParticipantId, SubmissionId, Unit, WorkerId};
 use super::jury::{Standing, Vote};
 use super::messages::{Action, AgreedUnit, Loss, Rejection, StopReason, Verdict};
-use super::units::{UnitContent, UnitState};
+use super::slots::{UnitContent, UnitState};
 
 /// A result that is not answered, or whose votes on some unit wait for others.
 #[derive(Debug, Default)]

@@ -13,8 +13,9 @@ use chomp_plan::{
 };
 use chomp_store::{Entry, Finders, PartName, Placed, Quarantine};
 
-use super::{Desk, WorkerResult};
+use super::Desk;
 use crate::effects::{Effect, SegmentContent};
+use crate::tools::WorkerResult;
 
 /// The ranges from which on a segment of the journal takes no more submissions.
 const SEGMENT_RANGES: usize = if cfg!(test) { 16 } else { 1 << 16 };

@@ -8,8 +8,8 @@ use chomp_serve::net::limits::{
 };
 use chomp_serve::net::{Limit, Limits};
 
+use crate::error::WAITING_MAX;
 use crate::error::WORKERS_MAX;
-use crate::job::WAITING_MAX;
 use crate::proxy::{BODIES_KIB, TRANSFERS, WAITING};
 use crate::quota::{CALLS_EACH_CPU, CALLS_MIN, MESSAGES_BYTES};
 

@@ -9,7 +9,7 @@ use chomp_table::{Head, head, sources};
 
 use super::{Costs, Forecast, HEADER_BYTES, as_f64, losing_total};
 use crate::Settings;
-use crate::units::index;
+use crate::slots::index;
 
 /// The ratio of the times to restore and to encode a losing position: 17 ns and 2.5 ns, measured.
 const RESTORED_PER_ENCODED: f64 = 7.0;

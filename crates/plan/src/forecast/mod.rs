@@ -24,7 +24,7 @@ mod work;
 use chomp_table::sources::starts;
 use chomp_table::{Head, RangeBits};
 
-use crate::units::index;
+use crate::slots::index;
 
 pub use bounds::{Cluster, CostBounds, CriticalPath, HASH};
 pub use costs::Costs;

@@ -388,7 +388,7 @@ fn a_shard_that_could_not_be_written_is_not_done() {
     bench.fail_commit(submission);
     assert_eq!(
         bench.plan.units.state(Unit::Shard(0)),
-        units::UnitState::Ready
+        slots::UnitState::Ready
     );
 }
 
