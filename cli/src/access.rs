@@ -48,7 +48,8 @@ pub(crate) enum AccessCommand {
     },
     /// Give a participant another credential instead of those that it had, and trust it from now on
     Renew(IssueArgs),
-    /// Use secrets that you copied here from another disk; a coordinator refuses copies otherwise, as others may have them
+    /// Use secrets that you copied here from another disk; a coordinator refuses copies otherwise, as others may have
+    /// them
     Adopt(PlaceArgs),
 }
 

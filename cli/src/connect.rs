@@ -28,8 +28,8 @@ pub(crate) fn coordinator(args: &ReachArgs) -> anyhow::Result<Access> {
     }
 }
 
-/// How to reach the finished tables at an address, with an access file or without. They are open to everybody, so the token
-/// stays here.
+/// How to reach the finished tables at an address, with an access file or without. They are open to everybody, so the
+/// token stays here.
 pub(crate) fn tables(from: &str, access: Option<&Path>, haste: u32) -> anyhow::Result<Reach> {
     let ca = match access {
         _ if Location::is_of_bucket(from) => None,
@@ -71,8 +71,8 @@ pub(crate) fn is_there(file: &Path) -> anyhow::Result<bool> {
     is_there.with_context(|| format!("cannot look for {}", file.display()))
 }
 
-/// The address of a coordinator that has a certificate, always with https: the user may write http, but nothing is to be
-/// sent in the clear.
+/// The address of a coordinator that has a certificate, always with https: the user may write http, but nothing is to
+/// be sent in the clear.
 fn encrypted(url: &str) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => format!("https://{rest}"),

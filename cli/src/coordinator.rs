@@ -69,8 +69,8 @@ pub(crate) struct CoordinatorArgs {
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) access: Option<PathBuf>,
 
-    /// Listen without TLS. Others on the network can then read and change tokens and data. On loopback only a process that
-    /// takes the port after this one has ended can
+    /// Listen without TLS. Others on the network can then read and change tokens and data. On loopback only a process
+    /// that takes the port after this one has ended can
     #[arg(long, value_parser = flag)]
     pub(crate) no_tls: bool,
 
@@ -190,8 +190,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     }
 }
 
-/// Makes and locks the directory with the coordinator's secrets and its access file, unless it is locked for what else it has. Two
-/// coordinators of different stores would give their workers each other's.
+/// Makes and locks the directory with the coordinator's secrets and its access file, unless it is locked for what else
+/// it has. Two coordinators of different stores would give their workers each other's.
 fn lock_home(
     home: &Path,
     store: &Location,
@@ -210,8 +210,8 @@ fn lock_home(
     Ok(lock.transpose()?)
 }
 
-/// Waits until the directory of the table is not where it was. Without work nobody would notice, and without the directory
-/// nobody can work.
+/// Waits until the directory of the table is not where it was. Without work nobody would notice, and without the
+/// directory nobody can work.
 async fn lost(directory: &OwnedDirectory) {
     while directory.storage.is_in_place().await {
         tokio::time::sleep(LOOK_EVERY).await;

@@ -1,8 +1,8 @@
 //! Measures on samples what the parts of a job cost on this machine.
 //!
-//! * **Evaluation:** some ranges of the job's size are evaluated, with invented sources that have as many losing positions
-//!   as is expected. Their times give the cost of a bitmap, which every range has, and the cost of each position
-//!   that is scattered into it.
+//! * **Evaluation:** some ranges of the job's size are evaluated, with invented sources that have as many losing
+//!   positions as is expected. Their times give the cost of a bitmap, which every range has, and the cost of each
+//!   position that is scattered into it.
 //! * **Coding:** the ranges and shards of a small true table are written and read.
 //!
 //! Only [trial jobs](crate::trial) show the other costs.
@@ -21,8 +21,8 @@ use crate::machine;
 
 /// The small table: its bits and range bits.
 const SAMPLE: (u32, u32) = (26, 20);
-/// The range bits of the largest range that is tried out. The bitmaps of larger ranges are far larger than a core's cache
-/// too, so each position costs the same.
+/// The range bits of the largest range that is tried out. The bitmaps of larger ranges are far larger than a core's
+/// cache too, so each position costs the same.
 const TRIED_RANGE_BITS_MAX: u32 = 26;
 /// The heads that are tried out beside the shortest. Their bits are cut to the length of the job's heads.
 const TRIED: [u64; 2] = [0xd9b2_6c35_a5c9_3a6d, 0xe5a9_c6d3_9a53_6ac9];

@@ -75,8 +75,8 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
     report(args.json, size, done.manifest, done.folder, meter.cost())
 }
 
-/// Where the table is on this machine, for what needs its files. One that is elsewhere is downloaded to the usual directory
-/// first: its folder there.
+/// Where the table is on this machine, for what needs its files. One that is elsewhere is downloaded to the usual
+/// directory first: its folder there.
 pub(crate) async fn directory(
     source: &SourceArgs,
     display: &Display,

@@ -63,7 +63,8 @@ pub(crate) struct WantedTable {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
     pub(crate) bits: u32,
 
-    /// Work on ranges of 2^B numbers, half of which are words, from 2^12 to 2^32 [default: the table's, or chosen by bits, threads and memory]
+    /// Work on ranges of 2^B numbers, half of which are words, from 2^12 to 2^32 [default: the table's, or chosen by
+    /// bits, threads and memory]
     #[arg(long, value_name = "B", value_parser = range_bits)]
     pub(crate) range_bits: Option<RangeBits>,
 }

@@ -228,7 +228,8 @@ fn print_as<T: serde::Serialize>(
     print(&text)
 }
 
-/// Prints a part of a result on stdout, with control characters escaped. False if the reader went away and wants no more.
+/// Prints a part of a result on stdout, with control characters escaped. False if the reader went away and wants no
+/// more.
 fn try_print(text: &str) -> anyhow::Result<bool> {
     let text = shown(text, LAYOUT);
     let mut stdout = std::io::stdout().lock();

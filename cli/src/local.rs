@@ -26,7 +26,8 @@ pub(crate) struct Resources {
     pub(crate) isa: Isa,
 }
 
-/// How long the coordinator waits at the end: the worker has ended before it, so only readers of pages still hear of it.
+/// How long the coordinator waits at the end: the worker has ended before it, so only readers of pages still hear of
+/// it.
 const FINISH_TIME: Duration = Duration::from_millis(500);
 /// The memory that a coordinator takes besides its ranges.
 const COORDINATOR_BYTES: u64 = 128 << 20;

@@ -47,7 +47,8 @@ pub(crate) fn memory_bytes() -> anyhow::Result<u64> {
     Ok(system.available_memory().min(free).min(granted) / 4 * 3)
 }
 
-/// The limits of this process's control group and of those above it. If these cannot be read, the limits of the container.
+/// The limits of this process's control group and of those above it. If these cannot be read, the limits of the
+/// container.
 fn control_group(system: &mut System) -> Option<CGroupLimits> {
     let here = Pid::from_u32(std::process::id());
     let only = ProcessesToUpdate::Some(&[here]);

@@ -368,7 +368,8 @@ impl Write for Display {
     }
 }
 
-/// Ticks at regular times. After a time in which the process was stopped there is one tick, and not all that were missed.
+/// Ticks at regular times. After a time in which the process was stopped there is one tick, and not all that were
+/// missed.
 fn regularly(every: Duration) -> Interval {
     let mut interval = tokio::time::interval(every);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -73,8 +73,8 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_parser = flag)]
     pub(crate) no_moves: bool,
 
-    /// Say after how many moves the game ends if the winner hurries and the loser delays; of positions with at most 2^24
-    /// positions inside, as 12x12
+    /// Say after how many moves the game ends if the winner hurries and the loser delays; of positions with at most
+    /// 2^24 positions inside, as 12x12
     #[arg(long, value_parser = flag)]
     pub(crate) depth: bool,
 
@@ -271,8 +271,8 @@ fn tell<T: Tells>(source: &T, style: Style, positions: &[T::Position]) -> anyhow
     }
 }
 
-/// The answers to all positions: a line of JSON each, or the text that `text` makes of it. With the depth, if `deep` gives
-/// it, or else how many positions are inside.
+/// The answers to all positions: a line of JSON each, or the text that `text` makes of it. With the depth, if `deep`
+/// gives it, or else how many positions are inside.
 fn told<P, A: Serialize>(
     style: Style,
     positions: &[P],

@@ -1,5 +1,5 @@
-//! Signals that end the program in good order: SIGINT and SIGTERM, SIGHUP of a terminal that is lost, and SIGUSR1, by which
-//! Slurm warns before it kills. SIGUSR2 has a worker take no more tasks.
+//! Signals that end the program in good order: SIGINT and SIGTERM, SIGHUP of a terminal that is lost, and SIGUSR1, by
+//! which Slurm warns before it kills. SIGUSR2 has a worker take no more tasks.
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};

@@ -1,5 +1,5 @@
-//! What commands print when they are done, in a few lines or as JSON: most of all, the summary of a run and its finished
-//! table.
+//! What commands print when they are done, in a few lines or as JSON: most of all, the summary of a run and its
+//! finished table.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};

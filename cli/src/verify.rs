@@ -56,7 +56,8 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "LEVEL", default_value = "quick")]
     pub(crate) level: Level,
 
-    /// Where to write the report; - for stdout [default: verify-BITS-LEVEL.json or verify-values-TILES-LEVEL.json beside the folder of the table, if that can be written]
+    /// Where to write the report; - for stdout [default: verify-BITS-LEVEL.json or verify-values-TILES-LEVEL.json
+    /// beside the folder of the table, if that can be written]
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) report: Option<PathBuf>,
 

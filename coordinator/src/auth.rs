@@ -56,7 +56,7 @@ pub const CALLS: [(&str, AccessRule); 9] = [
 /// The route of the objects of the store, which the proxy answers.
 pub(crate) const OBJECTS: &str = "/objects/{*key}";
 
-/// The rules of the HTTP routes. After the first five come those of the finished tables.
+/// The rules of the HTTP routes: of the coordinator itself, then of tables, games and pages.
 pub const ROUTES: [(&str, AccessRule); 27] = [
     ("/healthz", Open),
     ("/readyz", Open),

@@ -4,13 +4,13 @@
 //! different workers may have evaluated. So the count of the table shows that words were changed without their mirror
 //! images. The search then finds the range in two steps:
 //!
-//! 1. **A word without its mirror image.** Of each pair of losing words the smaller one is put into one of [`SUMS`] sums, by
-//!    exclusive or, once for each of the two. So pairs leave nothing, and a sum into which one word alone was put is that
-//!    word.
-//! 2. **Down to the cause.** The words that moves lead to are looked at with their mirror images too. As long as two
-//!    of these differ, the search goes on there: the area falls with each step. In the end all of them agree, so they
-//!    say what the word is, by the definition of W; and a range that says otherwise is not what its sources make of
-//!    it, unless it was misled by the [edges](chomp_table::Range::edges) of a source, which is that then.
+//! 1. **A word without its mirror image.** Of each pair of losing words the smaller one is put into one of [`SUMS`]
+//!    sums, by exclusive or, once for each of the two. So pairs leave nothing, and a sum into which one word alone was
+//!    put is that word.
+//! 2. **Down to the cause.** The words that moves lead to are looked at with their mirror images too. As long as two of
+//!    these differ, the search goes on there: the area falls with each step. In the end all of them agree, so they say
+//!    what the word is, by the definition of W; and a range that says otherwise is not what its sources make of it,
+//!    unless it was misled by the [edges](chomp_table::Range::edges) of a source: then that source is the wrong range.
 //!
 //! So the range that is found is wrong in itself, and no participant is blamed for what it computed from wrong sources.
 
@@ -57,7 +57,8 @@ impl Sums {
         }
     }
 
-    /// Words that are alone in their sum, and seldom others: what several words add up to mostly belongs to another sum.
+    /// Words that are alone in their sum, and seldom others: what several words add up to mostly belongs to another
+    /// sum.
     fn alone(&self, bits: u32) -> impl Iterator<Item = Word> {
         let alone = self.0.iter().enumerate();
         let alone = alone.filter(|&(at, &sum)| sum != 0 && Sums::of(sum) == at);

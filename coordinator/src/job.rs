@@ -82,8 +82,8 @@ struct Newcomer {
 
 impl Job {
     /// A job, the handle by which calls reach it, and its progress. The progress is renewed when the phase changes, and
-    /// whenever somebody asks for its [status](Handle::status). `published` is the manifest of the table, if the table is
-    /// published already.
+    /// whenever somebody asks for its [status](Handle::status). `published` is the manifest of the table, if the table
+    /// is published already.
     pub(crate) fn new(
         plan: Plan,
         tools: Arc<Tools>,

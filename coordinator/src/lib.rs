@@ -25,8 +25,8 @@
 //!
 //! # What always holds
 //!
-//! * No evaluation or merge is accepted before a segment of the journal that says so is durable. A result that waits for
-//!   the votes of others is answered at once, and kept.
+//! * No evaluation or merge is accepted before a segment of the journal that says so is durable. A result that waits
+//!   for the votes of others is answered at once, and kept.
 //! * No record is decoded, except by the arbiter and by the search for a contradiction.
 //! * Participants take turns: none delays another.
 //! * A call or route without a rule is refused to everybody.

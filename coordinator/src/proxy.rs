@@ -5,10 +5,10 @@
 //! | `GET /objects/<key>`, all of it or one range of bytes | 200, 206; 404 if it is not there, 416 if it ends before the range |
 //! | `PUT /objects/<key>` with a length, `If-None-Match: *`, and the worker | 201; 412 if it is there already, 403 if it is not that worker's to write, 413 if it is longer than what is leased |
 //!
-//! Nothing is decoded on the way. A worker reads what tasks need: the journal, the parts that it
-//! names, the shards of the job's table. It writes the part of an evaluation that is leased to it, and a shard whose merge is.
-//! The job is asked about that before the first byte is read, and when the last one is there: meanwhile others may have
-//! done the work, and what they have put must stay.
+//! Nothing is decoded on the way. A worker reads what tasks need: the journal, the parts that it names, the shards of
+//! the job's table. It writes the part of an evaluation that is leased to it, and a shard whose merge is. The job is
+//! asked about that before the first byte is read, and when the last one is there: meanwhile others may have done the
+//! work, and what they have put must stay.
 //!
 //! Transfers are limited in number and in memory for the objects under way, for all together and, lower, for each
 //! participant, wherever its workers are. A request that waits too long for its turn is told to come back (503), and a
@@ -274,8 +274,8 @@ fn asked(range: Option<&HeaderValue>) -> Option<Range<u64>> {
     (first < end || last.is_empty()).then_some(first..end)
 }
 
-/// A body of the bytes `first` of an object and then those in `rest`, as far as they are there; `exact` of them if that is
-/// known. `turn` is kept for as long as they are under way. What cannot be read ends the body with an error, as does
+/// A body of the bytes `first` of an object and then those in `rest`, as far as they are there; `exact` of them if that
+/// is known. `turn` is kept for as long as they are under way. What cannot be read ends the body with an error, as does
 /// an object that is shorter than it was a moment ago.
 fn outgoing(
     proxy: &Proxy,

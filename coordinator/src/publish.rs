@@ -1,9 +1,9 @@
 //! Publication: the shards that workers have written become a table.
 //!
-//! Workers, or the coordinator, have read each shard back. This module makes the fingerprints from the leaves of the shards, and the counts
-//! from what workers counted while they merged. It checks that the words are those of whole mirror pairs, and that the
-//! table agrees with each smaller table in the same store and with the fingerprints that are known. It writes
-//! `SHA256SUMS`, and then the manifest: a folder without a manifest is no table.
+//! Workers, or the coordinator, have read each shard back. This module makes the fingerprints from the leaves of the
+//! shards, and the counts from what workers counted while they merged. It checks that the words are those of whole
+//! mirror pairs, and that the table agrees with each smaller table in the same store and with the fingerprints that are
+//! known. It writes `SHA256SUMS`, and then the manifest: a folder without a manifest is no table.
 //!
 //! The files follow from the journal and this program's version, so an interrupted publication is done again. A table
 //! that is there with its manifest stays.

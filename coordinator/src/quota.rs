@@ -23,7 +23,7 @@ use crate::shares::Shares;
 /// once. A worker makes one for each task, which takes up to a second, and one every 7.5 s besides; one that
 /// goes through the coordinator some ten for each task. So this is a thousand threads.
 pub(crate) const CALLS_EACH_CPU: u32 = 1000;
-/// The least of it.
+/// The least number of calls a second, however few CPUs there are.
 pub(crate) const CALLS_MIN: u32 = 2000;
 /// How long a call waits for its turn, and how long a refusal is held back.
 const PATIENCE: Duration = Duration::from_secs(1);

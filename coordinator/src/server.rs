@@ -73,7 +73,7 @@ pub enum StartError {
 /// The options of a coordinator.
 #[derive(Clone, Debug)]
 pub struct CoordinatorOptions {
-    /// The kind of the table, and how it is cut into ranges.
+    /// How many low bits of a word a range spans.
     pub range_bits: RangeBits,
     /// The bits of the table.
     pub size: u32,

@@ -1,5 +1,5 @@
-//! Shares of what calls and transfers need: places, or memory. There is a limit for all and a smaller one for those of one
-//! participant, so no participant has everything. Who waits for a share gets it in the order of coming.
+//! Shares of what calls and transfers need: places, or memory. There is a limit for all and a smaller one for those of
+//! one participant, so no participant has everything. Who waits for a share gets it in the order of coming.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -133,8 +133,8 @@ impl Client {
         self.link.call(call).await
     }
 
-    /// Submits the result of a task, whose objects are in the store, and waits for the verdict. Asks for the `next` task
-    /// in the same call if one is wanted, and waits some seconds more for it at the most.
+    /// Submits the result of a task, whose objects are in the store, and waits for the verdict. Asks for the `next`
+    /// task in the same call if one is wanted, and waits some seconds more for it at the most.
     pub(crate) async fn complete(
         &self,
         lease: u64,
@@ -181,7 +181,8 @@ impl Client {
         self.link.call(call).await
     }
 
-    /// Leaves the job, if there is contact; returns whether the coordinator knows. Else it notices when the leases expire.
+    /// Leaves the job, if there is contact; returns whether the coordinator knows. Else it notices when the leases
+    /// expire.
     pub(crate) async fn leave(&self) -> bool {
         let request = v1::LeaveRequest {
             worker: self.worker(),

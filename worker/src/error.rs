@@ -49,8 +49,8 @@ pub enum ClientError {
         /// Its reason.
         reason: String,
     },
-    /// It has stopped the job, and did not start it again for as long as the worker waits for that; or it has another job
-    /// than before, which needs evaluators of another size; or it does not keep to the protocol.
+    /// It has stopped the job, and did not start it again for as long as the worker waits for that; or it has another
+    /// job than before, which needs evaluators of another size; or it does not keep to the protocol.
     #[error("the coordinator at {url} {what}")]
     Other {
         /// Its address.

@@ -3,8 +3,8 @@
 //! If several lanes need a source at once, one of them reads it, and the others wait for that source and for nothing
 //! else. [`MemoryBudget`] bounds what is read for the tasks under way.
 //!
-//! A few lanes read at a time, in the order in which they came. If all read at once, all would have their sources at the
-//! same late moment, and the threads would have nothing to do until then.
+//! A few lanes read at a time, in the order in which they came. If all read at once, all would have their sources at
+//! the same late moment, and the threads would have nothing to do until then.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -64,7 +64,8 @@ impl Gatherer {
         }
     }
 
-    /// The ranges `needed`, which ascend; and the memory that they take, which is given back when the permit is dropped.
+    /// The ranges `needed`, which ascend; and the memory that they take, which is given back when the permit is
+    /// dropped.
     pub(crate) async fn gather(
         &self,
         store: &Store,
@@ -133,8 +134,8 @@ impl Gatherer {
         }
     }
 
-    /// Claims those of `missing`, which ascend, that no lane reads, [`READS_MAX`] at the most, and removes them from the
-    /// list.
+    /// Claims those of `missing`, which ascend, that no lane reads, [`READS_MAX`] at the most, and removes them from
+    /// the list.
     fn claim(&self, missing: &mut Vec<(Head, RecordPlace)>) -> ReadClaim<'_> {
         let mut under_way = lock(&self.under_way);
         let mut claim = ReadClaim {

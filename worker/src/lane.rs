@@ -41,7 +41,7 @@ pub(crate) struct Lane {
     pub(crate) stores: Stores,
     /// The leases that the worker holds.
     pub(crate) leases: Mutex<BTreeSet<u64>>,
-    /// That a task failed.
+    /// Limits how often the log says that a task failed.
     pub(crate) tells: Seldom,
     pub(crate) shard: ShardSize,
     pub(crate) drain: CancellationToken,
@@ -49,8 +49,8 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// Takes tasks until there are no more, or until it is told to drain or to stop. After a task that failed it pauses, twice as
-    /// long after each further one.
+    /// Takes tasks until there are no more, or until it is told to drain or to stop. After a task that failed it
+    /// pauses, twice as long after each further one.
     pub(crate) async fn run(self: Arc<Lane>) -> Result<End, WorkerError> {
         let mut answer = TaskAnswer::Wait;
         let mut pause = PAUSES.0;
@@ -83,8 +83,8 @@ impl Lane {
         }
     }
 
-    /// Does a task, or returns its lease and says why; returns the answer to the request for the next one, or nothing if
-    /// the task failed.
+    /// Does a task, or returns its lease and says why; returns the answer to the request for the next one, or nothing
+    /// if the task failed.
     async fn run_task(&self, task: LeasedTask) -> Result<Option<TaskAnswer>, WorkerError> {
         let (lease, journal) = (task.lease, task.journal);
         lock(&self.leases).insert(lease);

@@ -15,8 +15,8 @@
 //! | `lane` | does one task after the other, from lease to result |
 //! | `trouble` | why a task is not done, by what follows |
 //!
-//! A worker runs twice as many lanes as it has threads. While the tasks of one half are evaluated, the lanes of the other
-//! half lease tasks, read their sources and write results.
+//! A worker runs twice as many lanes as it has threads. While the tasks of one half are evaluated, the lanes of the
+//! other half lease tasks, read their sources and write results.
 //!
 //! With [`Config::seed`], [`Evaluation::Inline`], a runtime of one thread whose clock is paused and a
 //! deterministic [`Connector`], all that a worker does is determined.

@@ -55,7 +55,7 @@ pub(crate) struct Link {
     /// Locked while a session is made, so that only one is.
     state: tokio::sync::Mutex<LinkState>,
     job: Mutex<Option<Arc<JobDescription>>>,
-    /// That the coordinator has no room.
+    /// Limits how often the log says that the coordinator has no room.
     tells: Seldom,
 }
 

@@ -1,8 +1,8 @@
 //! The store through the coordinator, for workers that reach it in no other way.
 //!
-//! An object is asked for and created as calls are made: again and again, over any number of
-//! outages, until there is an answer. The coordinator takes an object that has the same bytes for the one that it is asked
-//! to create. If its store fails for good, it ends, and waits to be started again: for a worker that is an outage.
+//! An object is asked for and created as calls are made: again and again, over any number of outages, until there is an
+//! answer. The coordinator takes an object that has the same bytes for the one that it is asked to create. If its store
+//! fails for good, it ends, and waits to be started again: for a worker that is an outage.
 
 use std::ops::Range;
 use std::sync::Arc;

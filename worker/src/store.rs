@@ -38,9 +38,9 @@ pub enum StoreChoice {
     Coordinator,
 }
 
-/// The store of the present job. It is opened again when the job has another table, or the same as it was
-/// earlier, or when the journal cannot be followed any further. If it does not work for this worker, the worker goes through
-/// the coordinator until there is another coordinator.
+/// The store of the present job. It is opened again when the job has another table, or the same as it was earlier, or
+/// when the journal cannot be followed any further. If it does not work for this worker, the worker goes through the
+/// coordinator until there is another coordinator.
 #[derive(Debug)]
 pub(crate) struct Stores {
     choice: Option<StoreChoice>,
@@ -259,8 +259,8 @@ impl Store {
         heads.into_iter().map(place).collect()
     }
 
-    /// The records of ranges, in this order, each with the digest that the journal names. Fails with all that are lost, if
-    /// some are.
+    /// The records of ranges, in this order, each with the digest that the journal names. Fails with all that are lost,
+    /// if some are.
     pub(crate) async fn records(
         &self,
         places: &[(Head, RecordPlace)],

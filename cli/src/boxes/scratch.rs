@@ -1,10 +1,10 @@
-//! The folder of `--scratch` has the state of a solver between two columns: F of the first row. So work continues after the
-//! process has ended, and boards can be larger than the memory.
+//! The folder of `--scratch` has the state of a solver between two columns: F of the first row. So work continues after
+//! the process has ended, and boards can be larger than the memory.
 //!
-//! After column n the folder has a file `first-n-c` for each second row c from 0 to n. For each third row from 0 to c the
-//! file has the bytes of its bitmap, in the solver's layout, and the SHA-256 of the bytes n, c, third row and the bitmap.
-//! `box.json` has the version of this form, 1, and the summary of n columns. It is written when all files of n are there,
-//! and before those of fewer columns are removed. So the files that it names are always there.
+//! After column n the folder has a file `first-n-c` for each second row c from 0 to n. For each third row from 0 to c
+//! the file has the bytes of its bitmap, in the solver's layout, and the SHA-256 of the bytes n, c, third row and the
+//! bitmap. `box.json` has the version of this form, 1, and the summary of n columns. It is written when all files of n
+//! are there, and before those of fewer columns are removed. So the files that it names are always there.
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write};

@@ -1,8 +1,8 @@
 //! The level `full`: several threads check all windows of a table. After each window the progress is written to a file,
 //! so that the same command continues after an interruption.
 //!
-//! The file is in a folder that only this user can enter, and not beside the table: whoever gives a wrong table away could
-//! give progress with it that says that all windows are right.
+//! The file is in a folder that only this user can enter, and not beside the table: whoever gives a wrong table away
+//! could give progress with it that says that all windows are right.
 
 use std::io;
 use std::ops::ControlFlow;

@@ -112,7 +112,8 @@ fn a_record_that_is_lost_is_named() {
     assert_eq!(lost_place.part(), place.part());
 }
 
-/// Twice as many words as there are sums have lost their mirror image: of those that are found alone nearly all are true.
+/// Twice as many words as there are sums have lost their mirror image: of those that are found alone nearly all are
+/// true.
 #[test]
 fn words_that_share_a_sum_are_taken_for_none() {
     let mut sums = Sums::default();

@@ -48,7 +48,7 @@ pub(crate) enum PutTarget {
     Shard(u32),
 }
 
-/// That an object is on its way into the store. Clones are of the same object.
+/// Kept while an object is on its way into the store. Clones are of the same object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Transfer(Arc<()>);
 

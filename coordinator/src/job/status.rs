@@ -48,20 +48,20 @@ pub struct Status {
     pub layers: u32,
     /// The number of ranges.
     pub ranges: u64,
-    /// The ranges that are on disk.
+    /// The ranges that are in the store.
     pub ranges_done: u64,
     /// Those of them that were there when this coordinator started.
     pub ranges_resumed: u64,
     /// The shards of the table; 0 as long as ranges are missing.
     pub shards: u64,
-    /// The shards that are on disk.
+    /// The shards that are in the store.
     pub shards_done: u64,
     /// The part of the job's work that is done, from 0 to 1. Ranges differ in it; the publication
     /// belongs to it.
     pub done: f64,
     /// The positions of the table.
     pub positions: u64,
-    /// The positions of the ranges that are on disk.
+    /// The positions of the ranges that are in the store.
     pub positions_done: u64,
     /// The losing positions among them.
     pub losing: u64,
@@ -93,7 +93,7 @@ pub struct Status {
 pub struct LayerStatus {
     /// The number of its ranges.
     pub ranges: u64,
-    /// Those of them that are on disk.
+    /// Those of them that are in the store.
     pub done: u64,
 }
 

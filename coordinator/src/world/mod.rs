@@ -2,15 +2,15 @@
 //! fails on demand, with the records of true tables.
 //!
 //! Nothing here waits, and all chance follows from a seed. A [`state::World`] has a storage, a
-//! [`coordinator::Coordinator`] with the desk of a job, at times a second one that was overtaken by it, and workers that
-//! join, leave, die, stall, hand in late, twice, in part, rubbish, or not at all, and lie ([`workers`]). Parts and shards
-//! get lost or damaged ([`steps`]). A [`watch::Watch`] compares everything that the plan says and asks for with what is
-//! really durable and was really done. Whatever happened, the job has to end with the table of an undisturbed run, byte
-//! for byte ([`ending`], [`table`]); what was acknowledged is never lost; nobody is slandered; and a lie that nobody found
-//! ends the job without a table.
+//! [`coordinator::Coordinator`] with the desk of a job, at times a second one that was overtaken by it, and workers
+//! that join, leave, die, stall, hand in late, twice, in part, rubbish, or not at all, and lie ([`workers`]). Parts and
+//! shards get lost or damaged ([`steps`]). A [`watch::Watch`] compares everything that the plan says and asks for with
+//! what is really durable and was really done. Whatever happened, the job has to end with the table of an undisturbed
+//! run, byte for byte ([`ending`], [`table`]); what was acknowledged is never lost; nobody is slandered; and a lie that
+//! nobody found ends the job without a table.
 //!
-//! A failure names its seed, and how to run that schedule alone. It is told then as a story: the time, what the plan was
-//! told, and what it asked for.
+//! A failure names its seed, and how to run that schedule alone. It is told then as a story: the time, what the plan
+//! was told, and what it asked for.
 
 mod coordinator;
 mod ending;

@@ -1,5 +1,5 @@
-//! The right tables: those of an undisturbed run, checked against the definition of W. What is published is compared with
-//! them at each start, and at the end.
+//! The right tables: those of an undisturbed run, checked against the definition of W. What is published is compared
+//! with them at each start, and at the end.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -56,8 +56,8 @@ impl World {
         self.coordinator.as_ref().ok_or(Trouble::Other)
     }
 
-    /// Whether this worker lies about a unit now, about which nobody has lied before: so a lie has one participant behind
-    /// it.
+    /// Whether this worker lies about a unit now, about which nobody has lied before: so a lie has one participant
+    /// behind it.
     fn lies(&mut self, worker: WorkerId, unit: Unit) -> bool {
         let lies = self.perils.lies && self.rng.once_in(4) && !self.harm.lies.contains(&unit);
         if lies {
@@ -201,7 +201,8 @@ impl World {
         put.map_err(|_| Trouble::Other)
     }
 
-    /// Reads a shard and compares it with what was said of it, and with the records. A liar says of a shard in order that it is not, or has other words.
+    /// Reads a shard and compares it with what was said of it, and with the records. A liar says of a shard in order
+    /// that it is not, or has other words.
     fn read_shard(
         &mut self,
         worker: WorkerId,

@@ -1,9 +1,9 @@
 //! The certificates by which clients know the coordinator.
 //!
-//! A table has an authority of its own, made when its coordinator starts for the first time. Its
-//! certificate goes to the clients, in access files, and is valid whatever the clock says: what it vouches for comes
-//! and goes. The coordinator shows clients a certificate that the authority signs when the coordinator starts, and again
-//! when that one is old, or the clock has jumped.
+//! A table has an authority of its own, made when its coordinator starts for the first time. Its certificate goes to
+//! the clients, in access files, and is valid whatever the clock says: what it vouches for comes and goes. The
+//! coordinator shows clients a certificate that the authority signs when the coordinator starts, and again when that
+//! one is old, or the clock has jumped.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

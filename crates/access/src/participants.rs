@@ -4,8 +4,8 @@
 //! `revoked`. It is private, and stands beside the secrets. The owner of the table is number 0, and is in the list
 //! only if its credential was ever renewed.
 //!
-//! A journal knows participants by number, and whom it does not trust by the serial too. A table may get a new list, whose
-//! numbers begin again: its serials come from the clock, so that nobody inherits what somebody else did.
+//! A journal knows participants by number, and whom it does not trust by the serial too. A table may get a new list,
+//! whose numbers begin again: its serials come from the clock, so that nobody inherits what somebody else did.
 //!
 //! Version history: format 1 is the first.
 

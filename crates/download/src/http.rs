@@ -76,8 +76,8 @@ pub async fn ask(reach: Reach, path: &str, bytes_max: u64) -> Result<ServerReply
     server.repeat(ask).await
 }
 
-/// An entry of a server's list: a table of losing positions by its bits, or one of values by its tiles. Its path is not used:
-/// the number tells it.
+/// An entry of a server's list: a table of losing positions by its bits, or one of values by its tiles. Its path is not
+/// used: the number tells it.
 #[derive(Debug, Deserialize)]
 struct ListedTable {
     bits: Option<u32>,

@@ -141,8 +141,8 @@ fn write_batches<T: DataType, W: Write + Send, E>(
     column.close()
 }
 
-/// Properties of a file of a table whose rows ascend by the first `sorted` columns. The last of these, `word`, is kept as
-/// differences.
+/// Properties of a file of a table whose rows ascend by the first `sorted` columns. The last of these, `word`, is kept
+/// as differences.
 fn properties(sorted: i32, word: &str, table: TableName, fingerprint: Digest) -> WriterProperties {
     let of = |name: &str, value: String| KeyValue::new(name.to_owned(), value);
     let origin = vec![

@@ -1,7 +1,7 @@
 //! Exports the positions of a table of Grundy values with their values, by tiles, then by rank.
 //!
-//! The memory holds the values of one area at a time, a byte for each position. So the value of a mirror image is found as
-//! fast as that of the stored position.
+//! The memory holds the values of one area at a time, a byte for each position. So the value of a mirror image is found
+//! as fast as that of the stored position.
 //!
 //! | format | holds |
 //! |---|---|
@@ -21,13 +21,13 @@ use crate::{
     ExportError, ExportProgress, ExportReport, ExportRequest, Format, Pieces, npy, parquet, written,
 };
 
-/// Writes the positions of the request to `out`. After each area, `watch` hears how much was read, and says whether to go
-/// on.
+/// Writes the positions of the request to `out`. After each area, `watch` hears how much was read, and says whether to
+/// go on.
 ///
 /// # Errors
 ///
-/// If the table cannot be read or does not have what is asked for, if the format is not one for values or an area does not fit in memory,
-/// if `out` fails, or if `watch` ends it. What was written then is of no use.
+/// If the table cannot be read or does not have what is asked for, if the format is not one for values or an area does
+/// not fit in memory, if `out` fails, or if `watch` ends it. What was written then is of no use.
 pub fn export_values(
     table: &Values,
     request: &ExportRequest,

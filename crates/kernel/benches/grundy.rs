@@ -37,8 +37,8 @@ fn main() {
     }
 }
 
-/// The values that are read for each position, on average: one for each move in the third and later columns, and one for
-/// each row of one cell. So they are as many as tiles, less two for each row of two cells or more.
+/// The values that are read for each position, on average: one for each move in the third and later columns, and one
+/// for each row of one cell. So they are as many as tiles, less two for each row of two cells or more.
 fn bytes_read(area: u32) -> f64 {
     // Of all partitions, k is a row as often as there are partitions of what k, 2 k, … leave.
     let rows = |row: u32| -> u64 {

@@ -1,8 +1,8 @@
 //! The kernel's fingerprint: the digest of known ranges, evaluated here and now.
 //!
 //! Every correct program and CPU gets the same digest. A worker computes it when it joins, so most workers that would
-//! compute something else are refused before they compute anything that matters. It is the SHA-256 over, for each sample, its
-//! range bits (4 bytes), and for each of its ranges the head (8), the edges (8), the number of losing
+//! compute something else are refused before they compute anything that matters. It is the SHA-256 over, for each
+//! sample, its range bits (4 bytes), and for each of its ranges the head (8), the edges (8), the number of losing
 //! positions (8) and their indices (4 each), all little-endian.
 
 use std::collections::BTreeMap;

@@ -1,13 +1,13 @@
 //! Sprague-Grundy values of all positions of one area, from those of smaller areas.
 //!
-//! The value of a position is the least number that no move leads to (mex). The poisoned cell is never taken here, so the
-//! single cell has value 0. A position of n tiles has n − 1 moves, so its value is at most n − 1: at most 119, and 128 bits hold the set of
-//! the values that its moves lead to.
+//! The value of a position is the least number that no move leads to (mex). The poisoned cell is never taken here, so
+//! the single cell has value 0. A position of n tiles has n − 1 moves, so its value is at most n − 1: at most 119, and
+//! 128 bits hold the set of the values that its moves lead to.
 //!
 //! # Blocks of moves
 //!
-//! A position is a [partition](chomp_table::partition). Take the cell in row r and column t + 1: the rows longer than t,
-//! from r on, become t. Let j rows be longer than t, α these rows, and ρ the others, all at most t. The move leads
+//! A position is a [partition](chomp_table::partition). Take the cell in row r and column t + 1: the rows longer than
+//! t, from r on, become t. Let j rows be longer than t, α these rows, and ρ the others, all at most t. The move leads
 //!
 //! ```text
 //! from  α1 … αj ρ  to  α1 … α(r−1) t … t ρ        (t stands j − r + 1 times)
@@ -15,36 +15,38 @@
 //!
 //! The letters are those of this page: the rest of the crate uses r, t, j, m and q for other things.
 //!
-//! For fixed α, t and r, let ρ be any partition of m = n − |α| with rows of at most t. Then the positions on both sides have
-//! consecutive ranks, in the same order. So all these moves together are one pass over two blocks of bytes: for each i, the set
-//! i gets the value i. Each move of each position belongs to one such block.
+//! For fixed α, t and r, let ρ be any partition of m = n − |α| with rows of at most t. Then the positions on both sides
+//! have consecutive ranks, in the same order. So all these moves together are one pass over two blocks of bytes: for
+//! each i, the set i gets the value i. Each move of each position belongs to one such block.
 //!
-//! The walk goes through the prefixes α as through a tree, in the order of ranks. The rank of the block on the right is a sum
-//! over its rows, of which those of α are known from the walk: for every prefix β it keeps, for each q, the sum over the rows
-//! of β when β begins a position of |β| + q tiles.
+//! The walk goes through the prefixes α as through a tree, in the order of ranks. The rank of the block on the right is
+//! a sum over its rows, of which those of α are known from the walk: for every prefix β it keeps, for each q, the sum
+//! over the rows of β when β begins a position of |β| + q tiles.
 //!
 //! # Columns one and two
 //!
-//! With t = 0 or 1, blocks have one position, α 1…1, and these are as many as there are positions. So here the walk keeps
-//! more for every prefix β without ones. The value of β and q ones is looked up once, for all moves that lead there, and
-//! put into
+//! With t = 0 or 1, blocks have one position, α 1…1, and these are as many as there are positions. So here the walk
+//! keeps more for every prefix β without ones. The value of β and q ones is looked up once, for all moves that lead
+//! there, and put into
 //!
 //! ```text
 //! first      the values of all prefixes of β, β itself included
 //! second[q]  the values of β and q ones, of β without its last row and q + 1 ones, without its last two rows and q + 2, …
 //! ```
 //!
-//! The moves of α and m ones in the first column lead to `first` of α, and to α with fewer than m ones. Those in the second
-//! column lead to `second[m + 1]` of α without its last row: the row above the ones is cut to one cell, and those above it in turn.
+//! The moves of α and m ones in the first column lead to `first` of α, and to α with fewer than m ones. Those in the
+//! second column lead to `second[m + 1]` of α without its last row: the row above the ones is cut to one cell, and
+//! those above it in turn.
 //!
 //! # What is shared, and what that costs
 //!
-//! A position has on average three blocks of moves, and as many values in the first two columns as it has rows of one cell. All blocks of
-//! a prefix and a column are put into the sets at once: eight sets are loaded, get a value of each block, and are stored.
-//! The ranks are taken in windows whose sets stay in the cache; the walk leaves out what is not in the window.
+//! A position has on average three blocks of moves, and as many values in the first two columns as it has rows of one
+//! cell. All blocks of a prefix and a column are put into the sets at once: eight sets are loaded, get a value of each
+//! block, and are stored. The ranks are taken in windows whose sets stay in the cache; the walk leaves out what is not
+//! in the window.
 //!
-//! A set is two words of 64 bits, the second for values from 64 on, which positions of up to 64 tiles do not have. With AVX2 or
-//! AVX-512 a shift makes four or eight values into bits, and values beyond the word into none.
+//! A set is two words of 64 bits, the second for values from 64 on, which positions of up to 64 tiles do not have. With
+//! AVX2 or AVX-512 a shift makes four or eight values into bits, and values beyond the word into none.
 
 use std::ops::Range;
 
@@ -176,7 +178,8 @@ impl Evaluator {
         }
     }
 
-    /// Finds the values of the positions of `area` tiles from rank `start` on. `lower` has those of all areas below, from 0 on.
+    /// Finds the values of the positions of `area` tiles from rank `start` on. `lower` has those of all areas below,
+    /// from 0 on.
     ///
     /// # Panics
     ///
@@ -299,7 +302,8 @@ impl Evaluator {
         }
     }
 
-    /// Applies the moves of the positions that begin with the first `depth` rows of the path, by columns of the last row.
+    /// Applies the moves of the positions that begin with the first `depth` rows of the path, by columns of the last
+    /// row.
     #[inline(always)]
     fn visit<B: Bit, const WORDS: usize>(
         &mut self,
@@ -355,8 +359,8 @@ impl Evaluator {
         }
     }
 
-    /// Looks up the values of the prefix with ones after it, and applies the moves of the position of the area among these in the
-    /// first two columns.
+    /// Looks up the values of the prefix with ones after it, and applies the moves of the position of the area among
+    /// these in the first two columns.
     #[inline(always)]
     fn visit_ones<const WORDS: usize>(
         &mut self,

@@ -12,7 +12,7 @@
 //! and *sorts* it: it writes all 0s of the segment first, then all its 1s. These are the moves of Chomp. For a cell is
 //! a 1, the step below its column, and a later 0, the step at the end of its row. Without the cell and all cells beyond
 //! it, the border goes from the beginning of that step up along the column, and then along the row to the end of the
-//! other. A move keeps the length of the path and its number of 1s, and makes the number that the path is smaller.
+//! other. A move keeps the length of the path and its number of 1s, and makes the path smaller as a binary number.
 //!
 //! A path whose 0s all stand before its 1s has no move. It is the empty position, which is **winning** by definition:
 //! the other player has just taken the poisoned cell. Any other path is **winning** exactly if some move leads to a
@@ -52,8 +52,8 @@
 //!   `R_j[0]` be empty: sorting 1 t changes nothing if t has no 0;
 //! * `M_j[z]`, for 0 ≤ z ≤ j ≤ m, be the strings r of m - j bits that have the form u r' with r' in `R_{j+i}[z+y]`.
 //!
-//! In words: r is in `M_j[z]` exactly if X 1 t r has a move to a losing path that sorts 1 t, or 1 t and some of the bits
-//! after it. That holds for every t of j bits with z 0s or for none.
+//! In words: r is in `M_j[z]` exactly if X 1 t r has a move to a losing path that sorts 1 t, or 1 t and some of the
+//! bits after it. Whether it does depends on t through j and z alone.
 //!
 //! **Lemma 2.** `M_j[z] = R_j[z] ∪ 0·M_{j+1}[z+1] ∪ 1·M_{j+1}[z]` *for j < m, and* `M_m[z] = R_m[z]`. Proof: u is
 //! empty, or begins with 0, or begins with 1. ∎
@@ -80,17 +80,20 @@
 //! **Solving.** `solve` takes the positions of a half X0, lifts them into X1, and takes those of X1; it does the same
 //! within each half. So it takes positions in ascending order. *When it takes a position, this is marked exactly if it
 //! is winning.* Proof by induction on the number that the position is, as moves lead to smaller numbers: the marks of
-//! moves that start in the head, or end at the last 0, are set before (see below). Any other move starts at a 1 of the
+//! moves that start in the head, or end at the last 0, are set by then (see below: before the range is begun, at the
+//! latest by a lift into the half of the position, or, in the range of the empty head, when the smaller position is
+//! found). Any other move starts at a 1 of the
 //! index. Let X be the bits before that 1. The half X0 is finished, and right by induction, so by the theorem its lift
 //! has set the mark. And a mark is set only for a move to a losing position. ∎
 //!
 //! [`solve`] does this without recursion. Once a chunk of the bitmap is solved, its losing positions stand there in
 //! place of its marks.
 //!
-//! **Lemma 3.** *Let a 1 of the head be given: X is what stands before it in the head, g the bits from it to the end
-//! of the head, and the index t r with d ≥ 1 0s in t. Sorting g t leads, if d ≤ `ones`, to the head that has the 0s
-//! of g, d more 0s and `ones` - d 1s in place of g, and the index `1^j` r; else to the head X `0^|g|` and the index
-//! `0^(d-ones) 1^(j-d+ones)` r. All moves that start at this 1 and end in the index are of this kind.* Proof: g t has
+//! **Lemma 3.** *Let a 1 of the head be given: X is what stands before it in the head, g the bits from it to the end of
+//! the head, and the index t r with d ≥ 1 0s in t. Sorting g t leads, if d ≤ `ones`, to the head that has the 0s of g,
+//! d more 0s and `ones` - d 1s in place of g, and the index `1^j` r; else to the head X `0^|g|` and the index
+//! `0^(d-ones) 1^(j-d+ones)` r. All moves that start at this 1 and end in the index are of this kind, and each such t
+//! gives one, as in Lemma 1.* Proof: g t has
 //! |g| - `ones` + d 0s, and the first |g| bits are the head's. A move sorts g t for a t that ends with 0. ∎
 //!
 //! Again only j and d matter. Let `N_j[d]`, for 1 ≤ d ≤ j ≤ q, be the strings r of q - j bits for which, with some 1 of
@@ -104,9 +107,9 @@
 //! fewer bits with the same W, as trailing 1s draw no cell.
 //!
 //! * If the move starts in the index, the path has the head of the range, so its word is in the range head >> c, of a
-//!   lower layer. The [evaluator](Evaluator) reads the losing words of these *trimmed* heads, and [`trailing`] marks the
-//!   positions that move to them. In the range of the empty head that word is in the range itself. There a losing
-//!   position marks what moves to it by its longer paths as soon as it is found, which is in time: that is larger.
+//!   lower layer. The [evaluator](Evaluator) reads the losing words of these *trimmed* heads, and [`trailing`] marks
+//!   the positions that move to them. For the empty head that word lies in the range itself: each losing position, once
+//!   found, marks the larger ones that move to it.
 //! * If the move starts in the head, the path is an *edge* of the source of Lemma 3: its head, some 0s, and 1s to the
 //!   end. The [record](chomp_table::range) of each range tells which of its edges are losing. Such a move takes d 0s,
 //!   the last 0 among them, and [`draw`] marks all indices with d - 1 0s.
@@ -144,9 +147,9 @@
 //!
 //! # Instruction sets
 //!
-//! The code is written once, on arrays of eight `u64`, and compiled once for each [`Isa`]. Only the search for the lowest
-//! bits of a chunk has a second form, for AVX-512. The widest set that the CPU has is chosen at run time. All give the
-//! same bits.
+//! The code is written once, on arrays of eight `u64`, and compiled once for each [`Isa`]. Only the search for the
+//! lowest bits of a chunk has a second form, for AVX-512. The widest set that the CPU has is chosen at run time. All
+//! give the same bits.
 //!
 //! # What always holds
 //!

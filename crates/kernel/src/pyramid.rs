@@ -124,8 +124,8 @@ fn expand_tall(sets: &impl Sets, base: &[Chunk], scratch: &mut LevelBuffers, tar
 }
 
 /// The last four levels: the sixteen parts of the target from `M_4[0..=4]` and `R_3`, `R_2` and `R_1`. What is at one
-/// place of each part depends on the same place of each set and of nothing else, so one piece after the other goes through
-/// both steps without leaving the first-level cache in between.
+/// place of each part depends on the same place of each set and of nothing else, so one piece after the other goes
+/// through both steps without leaving the first-level cache in between.
 #[inline(always)]
 fn finish_by_pieces(sets: &impl Sets, from: [&[Chunk]; 5], target: &mut [Chunk]) {
     let from = from.map(pieces);

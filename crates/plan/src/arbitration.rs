@@ -1,8 +1,8 @@
-//! Arbitrations: units that the coordinator computes itself, because votes differ, because all attempts fail, or because
-//! nobody gives the votes that are missing.
+//! Arbitrations: units that the coordinator computes itself, because votes differ, because all attempts fail, or
+//! because nobody gives the votes that are missing.
 //!
-//! Those of low layers go first, and a few are under way at a time. Until those of ranges are done no shard is merged, and
-//! until all are, nothing is published.
+//! Those of low layers go first, and a few are under way at a time. Until those of ranges are done no shard is merged,
+//! and until all are, nothing is published.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +88,8 @@ impl Arbitrations {
         self.spoil(|under_way| under_way == unit);
     }
 
-    /// Takes a unit out if it is in the queue only because votes differed, and not yet under way. Returns whether it was.
+    /// Takes a unit out if it is in the queue only because votes differed, and not yet under way. Returns whether it
+    /// was.
     pub(super) fn remove_dispute(&mut self, unit: Unit) -> bool {
         let is_one = self.queue.get(&priority(unit)) == Some(&ArbitrationReason::Dispute);
         let is_over = is_one && !self.under_way.contains_key(&unit);

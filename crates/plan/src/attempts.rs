@@ -18,7 +18,7 @@ pub(super) struct Attempts {
     pub(super) leases: Vec<(LeaseId, WorkerId)>,
     /// The participants that could not compute it.
     pub(super) failed: BTreeSet<ParticipantId>,
-    /// Under whom it is filed, if it is shared.
+    /// Its group among those that are shared, if it is shared.
     filed: Option<Doers>,
 }
 
@@ -50,8 +50,14 @@ pub(super) struct Wish {
 }
 
 /// Those that did something about a unit, ascending.
+///
+/// Of a unit that needs two votes: at first nobody is in it, and it is fresh. Worker a takes it: `busy` is [a], and
+/// others may have it. Participant b fails at it: `failed` is [b], and b may not have it again while some participant
+/// has neither tried nor voted. a votes: `busy` stays [a], as a's vote counts like its lease. A second one takes it: it
+/// has as many as it needs, and is not offered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Doers {
+    /// Those that have it or have voted on it.
     busy: Vec<Doer>,
     failed: Vec<ParticipantId>,
 }
@@ -72,8 +78,9 @@ impl Doers {
         !self.failed.contains(&own) || others <= doers
     }
 
-    /// Whether a worker excluded by `self` could be allowed by `others`. A participant that failed may try again when
-    /// others have done something.
+    /// Whether `self` may exclude a worker that `others`, who did something about the same unit later, do not: one that
+    /// is not busy any more (it gave its lease back), one that counts as failed no more, or one that failed and may try
+    /// again because somebody else has done something since.
     fn exclude_more_than(&self, others: &Doers) -> bool {
         let is_missing = |doer: &Doer| !others.busy.contains(doer);
         let has_not_failed = |one: &ParticipantId| !others.failed.contains(one);
@@ -200,9 +207,9 @@ impl ReadyQueue {
         !self.shared.is_empty()
     }
 
-    /// The first units that `worker` may have, of the lowest layer that has any: `most` of that layer at most, ascending.
-    /// Fresh ones are among those that others have begun, so that nobody sees which are which. Of the fresh ones it has its
-    /// [pile](Fresh::pile). `others` is the number of participants that are there besides its own.
+    /// The first units that `worker` may have, of the lowest layer that has any: `most` of that layer at most,
+    /// ascending. Fresh ones are among those that others have begun, so that nobody sees which are which. Of the fresh
+    /// ones it has its [pile](Fresh::pile). `others` is the number of participants that are there besides its own.
     pub(super) fn wanted_by(
         &self,
         worker: WorkerId,
@@ -247,8 +254,8 @@ impl ReadyQueue {
     }
 
     /// Whether `worker` may compute a unit beside the holders of the leases on it, if the jury has use for its vote. If
-    /// other participants are there, it has to be of another one than the holders, as a participant that merely holds its
-    /// tasks may be many workers.
+    /// other participants are there, it has to be of another one than the holders, as a participant that merely holds
+    /// its tasks may be many workers.
     pub(super) fn may_speculate(
         &self,
         worker: WorkerId,

@@ -1,11 +1,11 @@
 //! Who may still vote: units that wait for one more vote wait only as long as somebody is there to give it.
 //!
-//! A worker is **eligible** for a unit if its vote would be of use, and it asks for a task, or has asked for one or handed
-//! one in within the time of a lease. Heartbeats do not count, nor does one who has to wait for its next task. If nobody is eligible, a
-//! unit on which enough agree is settled without the vote, and one that has too few finders left is computed by the
-//! coordinator. If somebody is, and does not vote for the time of a lease, the coordinator computes it: a worker that is
-//! wrong must not gain by a friend that idles. The coordinator takes a few of these at a time, the oldest first, and the
-//! others stay on offer: it is one of many, and need not do what workers come to.
+//! A worker is **eligible** for a unit if its vote would be of use, and it asks for a task, or has asked for one or
+//! handed one in within the time of a lease. Heartbeats do not count, nor does one who has to wait for its next task.
+//! If nobody is eligible, a unit on which enough agree is settled without the vote, and one that has too few finders
+//! left is computed by the coordinator. If somebody is, and does not vote for the time of a lease, the coordinator
+//! computes it: a worker that is wrong must not gain by a friend that idles. The coordinator takes a few of these at a
+//! time, the oldest first, and the others stay on offer: it is one of many, and need not do what workers come to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -134,8 +134,8 @@ impl Plan {
         }
     }
 
-    /// When the units that wait have to be looked at again: a worker is not counted on any more, or one of them has waited
-    /// for too long.
+    /// When the units that wait have to be looked at again: a worker is not counted on any more, or one of them has
+    /// waited for too long.
     pub(super) fn next_review(&self) -> Option<Millis> {
         let &(since, _) = self.awaited.oldest.first()?;
         if !self.is_running() {

@@ -115,6 +115,9 @@ impl Plan {
         }
     }
 
+    /// Forgets what is known of a range, whatever state it is in: done or about to be, it is to be computed anew when
+    /// its sources are there. If it is being written, the result is stale: what is not in the write yet is left out of
+    /// it, and what is in it already is withdrawn when the write has ended.
     fn condemn_one(&mut self, head: Head) {
         let unit = Unit::Range(head);
         self.arbitrations.remove(unit);

@@ -88,7 +88,7 @@ impl Millis {
     }
 }
 
-/// A piece of work that is done once, and all of whose results are equal.
+/// A piece of work that may be done several times, and whose right results are all equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unit {
     /// The range with this head: its result is a record.

@@ -3,31 +3,33 @@
 //! # The rule
 //!
 //! **A unit counts when as many trusted participants as it needs have found the same.** What a participant found is its
-//! **vote**. A unit needs [`Settings::replicas`](crate::Settings::replicas) votes, and one more if it is **drawn**: by a
-//! hash of its number with a key that nobody knows but this process, or as one of the first results of a newcomer. A
-//! shard is drawn if one vote would be enough and several participants are there. What was settled stays **known**, with its finders and the votes that it
-//! needed then. If trusted votes differ from each other, or from what is known, the unit is **disputed**: the coordinator
-//! computes it, and whoever found something else is **quarantined**. For the jury that removes its votes, and does nothing else. A known
-//! unit that has fewer finders left than it needed is open again.
+//! **vote**. A unit needs [`Settings::replicas`](crate::Settings::replicas) votes, and one more if it is **drawn**: by
+//! a hash of its number with a key that nobody knows but this process, or as one of the first results of a newcomer. A
+//! shard is drawn if one vote would be enough and several participants are there. What was settled stays **known**,
+//! with its finders and the votes that it needed then. If trusted votes differ from each other, or from what is known,
+//! the unit is **disputed**: the coordinator computes it, and whoever found something else is **quarantined**. For the
+//! jury that removes its votes, and does nothing else. A known unit that has fewer finders left than it needed is open
+//! again.
 //!
-//! While only one participant is there, and one vote is enough, its workers vote on drawn units: a machine may be faulty.
+//! While only one participant is there, and one vote is enough, its workers vote on drawn units: a machine may be
+//! faulty.
 //!
 //! # Why no one participant settles a unit that needs two
 //!
-//! A unit becomes known in three ways: by [`Jury::settle`], by [`Jury::truth`], or from the journal. The last two say what the
-//! coordinator computed, or what one of the others had made durable. `settle` is called when the [standing](Jury::standing) of
-//! the unit is [`Standing::Settled`], or [`Standing::Agreed`] when nobody is there to give the vote that is missing.
-//! Either way all votes are equal, and the participants that gave them, with the finders from before, are at least as
-//! many as the unit needs without being drawn. Votes are counted by participants, so whoever votes twice counts once.
-//! A quarantine removes its votes before anything else is judged.
+//! A unit becomes known in three ways: by [`Jury::settle`], by [`Jury::truth`], or from the journal. The last two say
+//! what the coordinator computed, or what one of the others had made durable. `settle` is called when the
+//! [standing](Jury::standing) of the unit is [`Standing::Settled`], or [`Standing::Agreed`] when nobody is there to
+//! give the vote that is missing. Either way all votes are equal, and the participants that gave them, with the finders
+//! from before, are at least as many as the unit needs without being drawn. Votes are counted by participants, so
+//! whoever votes twice counts once. A quarantine removes its votes before anything else is judged.
 //!
 //! # Why waiting ends
 //!
 //! A unit that is not settled is either *open*, *agreed* or *disputed*.
 //!
 //! * Disputed: the coordinator computes it when its sources are there, which are of lower layers.
-//! * Agreed: it is offered to all who have not voted. It is settled when none of them is [eligible](super::eligible). If
-//!   one is and does not vote for the time of a lease, the coordinator computes it.
+//! * Agreed: it is offered to all who have not voted. It is settled when none of them is [eligible](super::eligible).
+//!   If one is and does not vote for the time of a lease, the coordinator computes it.
 //! * Open, and known: the same, but that the coordinator computes it, too, when nobody is eligible.
 //! * Open, and not known: it is offered to all who have not voted. Their leases expire, and after some failures the
 //!   coordinator computes it. If they are too few, the job waits for more participants and says so.
@@ -177,8 +179,8 @@ impl Jury {
         }
     }
 
-    /// Notes what was settled: the finders that are not quarantined, and the votes that were needed, 0 if the coordinator
-    /// computed it.
+    /// Notes what was settled: the finders that are not quarantined, and the votes that were needed, 0 if the
+    /// coordinator computed it.
     pub(super) fn know(
         &mut self,
         unit: Unit,
@@ -243,7 +245,7 @@ impl Jury {
         self.reopened.contains(&unit)
     }
 
-    /// These units.
+    /// The units that [`is_reopened`](Jury::is_reopened) is true of.
     pub(super) fn reopened(&self) -> impl Iterator<Item = Unit> + '_ {
         self.reopened.iter().copied()
     }
@@ -448,7 +450,7 @@ impl Jury {
         self.void(unit)
     }
 
-    /// Removes the votes of a participant: it has found nothing.
+    /// Removes the votes of a participant: it counts as a finder of nothing any more.
     pub(super) fn remove_votes(&mut self, participant: ParticipantId) -> RemovedVotes {
         let mut removed = RemovedVotes::default();
         for (&unit, case) in &mut self.cases {

@@ -246,7 +246,7 @@ impl Plan {
         }
     }
 
-    /// When the next of these is due.
+    /// When the next unit that was left over is arbitrated.
     pub(super) fn next_left_over(&self) -> Option<Millis> {
         let &(since, _) = self.left_over.first()?;
         Some(since.plus(self.settings.lease_ms))

@@ -35,22 +35,22 @@
 //!   layers may be offered beside it, and low layers go first. Shards come when all ranges are
 //!   durable, and the publication when all shards are.
 //! * **Leases decide who works, never what is right.** A result counts if its worker was given a lease on the unit,
-//!   whether that still stands or not. Each is a **vote** of its participant for a content. A unit is settled
-//!   when [`Settings::replicas`] participants found the same. Ranges that are **drawn**, nobody knows which, need one more
+//!   whether that still stands or not. Each is a **vote** of its participant for a content. A unit is settled when
+//!   [`Settings::replicas`] participants found the same. Ranges that are **drawn**, nobody knows which, need one more
 //!   vote, and are offered to one participant more from the start. Nothing waits for a vote that nobody can give.
 //! * **Files are read.** The writer of a shard gives the first vote. Another participant merges the ranges itself and
 //!   compares the file: the second. Before it publishes the table, the coordinator compares the digest of each file.
-//! * **The coordinator decides disputes.** It computes the unit itself: an **arbitration**. The participant that
-//!   said otherwise is **quarantined**: it gets no more tasks, and its votes are gone, so units that it settled may be open
+//! * **The coordinator decides disputes.** It computes the unit itself: an **arbitration**. The participant that said
+//!   otherwise is **quarantined**: it gets no more tasks, and its votes are gone, so units that it settled may be open
 //!   again, for others to find. While a range is in doubt no shard task is given out; while any unit is, nothing is
 //!   published.
 //! * **The job heals itself.** A range whose record is lost is computed again, and has to come out the same. A range
 //!   that turns out wrong is withdrawn with all that follows from it, and results from before that are not taken any
 //!   more. The same happens to a range because of which the finished table contradicts itself. The job stops only if
 //!   the store keeps losing the same range.
-//! * **Once.** A unit is written once, unless it was withdrawn in between. A result that is written is acknowledged ([`Verdict::Accepted`],
-//!   [`Verdict::Duplicate`]) only when durable. Of several results the first that found the content is written. A result
-//!   for a unit that is just being written waits for that write.
+//! * **Once.** A unit is written once, unless it was withdrawn in between. A result that is written is acknowledged
+//!   ([`Verdict::Accepted`], [`Verdict::Duplicate`]) only when durable. Of several results the first that found the
+//!   content is written. A result for a unit that is just being written waits for that write.
 //! * **Every request and every submission is answered exactly once**; requests of a worker that
 //!   left, and those withdrawn, are not.
 //! * **No idling.** A request waits only while there is no work that its worker may have. Each unit that is ready has
@@ -192,7 +192,8 @@ pub struct Plan {
     /// The leases without a speculative second one, by the time when they may get one.
     unspeculated: BTreeSet<(Millis, LeaseId)>,
     next_lease: u64,
-    /// Units that failed and have no lease; an entry may be older than the present gap.
+    /// Units that failed and have no lease, with the time since when. An entry may be out of date, so its unit is
+    /// looked at before anything is done for it.
     left_over: BTreeSet<(Millis, Unit)>,
     /// Results of leases on ranges that have ended count only from this lease on.
     oldest_lease: LeaseId,
@@ -205,8 +206,8 @@ pub struct Plan {
     /// The ranges that are being written and turned out wrong meanwhile.
     condemned: BTreeSet<Head>,
     publishing: bool,
-    /// The shards that were durable before the table is cut, and the first range that was not: none that has words of it,
-    /// or of later ones, is of use.
+    /// The shards that were durable before the table is cut, and the first range that was not: none that has words of
+    /// it, or of later ones, is of use.
     shards_before: BTreeMap<u32, (Digest, Found)>,
     missing_before: Head,
     /// The ranges that the coordinator computed because the table could not be published.
@@ -324,6 +325,9 @@ impl Plan {
         }
         let was_in_doubt = self.are_ranges_in_doubt();
         self.dispatch(event);
+        // What follows comes in the order in which one step may need another. Units whose votes end are settled or
+        // arbitrated, submissions that this moves on are answered and may free ranges, the coordinator takes from these
+        // what it has to decide, and only what is left then is given to those that wait.
         if !self.is_running() {
             self.end_votes();
         }

@@ -105,8 +105,8 @@ pub enum Event {
         lost: Option<Digest>,
         reason: String,
     },
-    /// [`Action::Publish`] failed, but the job can go on: the files of these shards are not what was said of them. Or the
-    /// shards contradict each other, and one participant alone has found these.
+    /// [`Action::Publish`] failed, but the job can go on: the files of these shards are not what was said of them. Or
+    /// the shards contradict each other, and one participant alone has found these.
     ShardsLost { shards: Vec<u32> },
     /// Time passed: leases that were not renewed end.
     Tick,
@@ -171,8 +171,8 @@ pub enum Action {
     /// no answer, as for withdrawals.
     Lose { head: Head },
     /// Evaluate this range, or merge this shard, in the coordinator itself. All its sources are committed. A few at a
-    /// time. The votes on a shard speak of the file that `vote` does, or the journal. Answered by [`Event::Arbitrated`] or
-    /// [`Event::ArbitrationFailed`].
+    /// time. The votes on a shard speak of the file that `vote` does, or the journal. Answered by [`Event::Arbitrated`]
+    /// or [`Event::ArbitrationFailed`].
     Arbitrate {
         unit: Unit,
         vote: Option<SubmissionId>,
@@ -180,7 +180,7 @@ pub enum Action {
     /// The result of an arbitration, or one that was [noted](Verdict::Noted), is not needed any more.
     Forget { submission: SubmissionId },
     /// The participant of this worker gets no more tasks, and its results are not taken any more. That has to outlive
-    /// the coordinator, as commits and withdrawals do: it has found nothing.
+    /// the coordinator, as commits and withdrawals do: it counts as a finder of nothing any more.
     Quarantine {
         worker: WorkerId,
         name: String,

@@ -27,8 +27,8 @@ const WAIT_MS: u64 = 100;
 #[derive(Debug, Default)]
 pub(super) struct Credits {
     accounts: BTreeMap<ParticipantId, Account>,
-    /// Whether a participant came to owe something since the units that wait for votes were looked at: it is not counted
-    /// on any more.
+    /// Whether a participant came to owe something since the units that wait for votes were looked at: it is not
+    /// counted on any more.
     pub(super) has_new_debtor: bool,
 }
 

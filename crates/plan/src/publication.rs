@@ -1,7 +1,7 @@
 //! The end of a job: the table is cut into shards, and published when these are merged.
 //!
-//! One worker writes a shard, and another one reads the file, which is its vote. What only one participant has found, the
-//! coordinator merges too, unless that is the owner of the table. Before it publishes the table, the coordinator
+//! One worker writes a shard, and another one reads the file, which is its vote. What only one participant has found,
+//! the coordinator merges too, unless that is the owner of the table. Before it publishes the table, the coordinator
 //! compares each file with what was said of it.
 
 use chomp_table::{Digest, Head};

@@ -37,8 +37,8 @@ pub enum Rejection {
     /// No worker can have computed this yet.
     #[error("{unit} was not to be computed yet: not all ranges that it draws on are committed")]
     NotReady { unit: Unit },
-    /// Since the lease was given, ranges were withdrawn that the result may draw on. Or a shard was read that nobody asks
-    /// for any more.
+    /// Since the lease was given, ranges were withdrawn that the result may draw on. Or a shard was read that nobody
+    /// asks for any more.
     #[error("the lease has ended, and its result is of no more use")]
     Stale,
     /// The worker has not joined, or was forgotten: join first.

@@ -12,12 +12,12 @@ const TASK_RANGES_MAX: u64 = 1 << 12;
 /// The table that a plan is for, and how it shares out the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The kind of the table, and how it is cut into ranges.
+    /// How many low bits of a word a range spans.
     pub range_bits: RangeBits,
     /// The bits of the table.
     pub size: u32,
-    /// The number of the journal's segment with which this coordinator took the table over. Leases are counted from 2^32
-    /// times it.
+    /// The number of the journal's segment with which this coordinator took the table over. Lease numbers
+    /// start at 2^32 times it.
     pub epoch: u64,
     /// Results of leases below this number are not taken, unless the lease stands: their sources may have been
     /// wrong. 0 at first. If the journal tells of a withdrawal, 2^32 times the epoch.

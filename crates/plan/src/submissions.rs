@@ -288,7 +288,7 @@ impl Plan {
         }
     }
 
-    /// Does what follows from it that a unit has fewer votes.
+    /// Looks anew at a unit that has lost votes.
     fn judge_again(&mut self, unit: Unit) {
         if !self.units.contains(unit) {
             return;
@@ -338,8 +338,8 @@ impl Plan {
             .expect("something of it waits or is written")
     }
 
-    /// Begins the next write of a submission. Answers its worker when nothing is left to wait for but votes of others, and
-    /// forgets the submission when these are there too.
+    /// Begins the next write of a submission. Answers its worker when nothing is left to wait for but votes of others,
+    /// and forgets the submission when these are there too.
     pub(super) fn advance_submission(&mut self, submission: SubmissionId) {
         if self.is_faulty() {
             self.abandon(submission);

@@ -48,7 +48,7 @@ impl Worker {
     }
 }
 
-/// A worker that gets no more tasks.
+/// Why a participant gets no more tasks, and the name of the worker for which it was quarantined.
 #[derive(Clone, Debug)]
 pub(super) struct Quarantined {
     pub(super) name: String,

@@ -1,11 +1,11 @@
 //! How many moves a game takes if the winner hurries and the loser delays.
 //!
 //! The depth of the empty board is 0. That of any other position is 1 more than that of the position that is left: of
-//! those with an odd depth the least, or else the greatest. So it is odd if and only if the position is losing, and needs
-//! no table.
+//! those with an odd depth the least, or else the greatest. So it is odd if and only if the position is losing, and
+//! needs no table.
 //!
-//! The positions inside the given one are numbered by their rows, as words in a dictionary. A move shortens the first row
-//! that it changes, so what it leaves has a smaller number, and all are settled in this order.
+//! The positions inside the given one are numbered by their rows, as words in a dictionary. A move shortens the first
+//! row that it changes, so what it leaves has a smaller number, and all are settled in this order.
 
 use chomp_table::Position;
 

@@ -52,7 +52,8 @@ pub fn openings(table: &impl Losing) -> Result<Vec<Opening>, TableError> {
     of_boards(table, boards(table.bits()))
 }
 
-/// The openings of some boards. All moves of all boards are looked up at once, so that each part of the table is read once.
+/// The openings of some boards. All moves of all boards are looked up at once, so that each part of the table is read
+/// once.
 fn of_boards(
     table: &impl Losing,
     boards: impl Iterator<Item = (u32, u32)> + Clone,
@@ -124,8 +125,8 @@ pub fn of_box(json: &[u8]) -> Result<Vec<Opening>, String> {
     }
 }
 
-/// Adds the openings of boxes to those of a table. The directory of the table may have files `box-….json`, each with the
-/// output of `chomp box --json`. The result has boards with rows <= columns, by rows, then by columns.
+/// Adds the openings of boxes to those of a table. The directory of the table may have files `box-….json`, each with
+/// the output of `chomp box --json`. The result has boards with rows <= columns, by rows, then by columns.
 ///
 /// # Errors
 ///

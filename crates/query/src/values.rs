@@ -19,8 +19,8 @@ pub struct Valued {
     pub losing: bool,
 }
 
-/// A position, its value, and the moves that lead to smaller ones. As JSON, a cell is `[row, column]`, and the fields of the
-/// value stand beside the others.
+/// A position, its value, and the moves that lead to smaller ones. As JSON, a cell is `[row, column]`, and the fields
+/// of the value stand beside the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ValueAnswer {
     /// The position and its value.

@@ -7,8 +7,8 @@
 //! | `/api/games/{game}/losing/{size}` | the losing positions up to a size |
 //! | `/api/games/{game}/picture/{fixed}/{size}` | those of poisons with one row of a length |
 //!
-//! Questions are worked out on a thread of their own, so none delays a question to the table. One takes a tenth of a second at the
-//! most, and counts as many requests as it takes milliseconds.
+//! Questions are worked out on a thread of their own, so none delays a question to the table. One takes a tenth of a
+//! second at the most, and counts as many requests as it takes milliseconds.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -138,7 +138,7 @@ impl Games {
         games.ask(&caller, question).await
     }
 
-    /// Works an answer out, on a thread that may take the time. That is its cost.
+    /// Works an answer out, on a thread that may take the time. The caller is charged the time that it took.
     async fn ask(
         &self,
         caller: &Caller,

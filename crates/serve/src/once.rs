@@ -32,8 +32,8 @@ impl<T: Clone + Send + Sync + 'static> Once<T> {
         }
     }
 
-    /// What was found; none if it takes longer than the `patience`. The first who asks has the `work` begun, and so has the
-    /// first after it failed and somebody was told. All others wait for the same.
+    /// What was found; none if it takes longer than the `patience`. The first who asks has the `work` begun, and so has
+    /// the first after it failed and somebody was told. All others wait for the same.
     pub(crate) async fn ask(
         &self,
         patience: Duration,

@@ -24,8 +24,9 @@ const CHECK_BYTES: usize = 256 << 10;
 /// The most bytes of the manifests of the tables that are kept: one of the largest, or many usual ones.
 const KEPT_BYTES_MAX: u64 = MANIFEST_BYTES_MAX;
 
-/// The finished tables in a directory. Their manifests are read one at a time, and again when they change. What the ones
-/// say whose files were asked for last is kept in memory. One that is damaged is read, and told of in the log, once.
+/// The finished tables in a directory. Their manifests are read one at a time, and again when they change. What the
+/// ones say whose files were asked for last is kept in memory. One that is damaged is read, and told of in the log,
+/// once.
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) directory: PathBuf,

@@ -93,7 +93,7 @@ impl Writer {
         self
     }
 
-    /// The header, complete, and its digest.
+    /// The bytes, complete, and their digest.
     pub(super) fn finish(self) -> (Vec<u8>, Digest) {
         let mut bytes = self.0;
         let length = u32::try_from(bytes.len() + DIGEST).expect("limits keep headers below 4 GiB");

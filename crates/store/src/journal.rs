@@ -35,16 +35,15 @@
 //! itself. Kinds 2 and 4 of version 2 are 6 and 7 without the finders, and kind 8 of version 3 is 10 without them. Kind
 //! 3 of these versions stands for 11 too.
 //!
-//! A checkpoint begins with an entry of kind 3 without ranges, if ranges were ever wrong; then one of kind 12 and
-//! those of kind 9; lost ranges, by entries of kind 6 and one of kind 11; and what is done, by entries of kind 6, with ranges of any layers, and
-//! 7.
+//! A checkpoint begins with an entry of kind 3 without ranges, if ranges were ever wrong; then one of kind 12 and those
+//! of kind 9; lost ranges, by entries of kind 6 and one of kind 11; and what is done, by entries of kind 6, with ranges
+//! of any layers, and 7.
 //!
 //! # What is removed
 //!
-//! The last two checkpoints are kept while the job runs: if one is damaged, the other serves, or all segments do. Segments
-//! stay for ever, also when their table is published. They take some 80 bytes a range; and if one were
-//! gone, a coordinator that had been away for all that time could create it again, and believe that it
-//! had the table.
+//! The last two checkpoints are kept while the job runs: if one is damaged, the other serves, or all segments do.
+//! Segments stay for ever, also when their table is published. They take some 80 bytes a range; and if one were gone, a
+//! coordinator that had been away for all that time could create it again, and believe that it had the table.
 //!
 //! Versions: 2, the first with range records that are still read; 3 has finders, and entries of the kinds 6 to 9; 4 has
 //! those of the kinds 10 and 11, and 5 those of kind 12. All are read.
@@ -93,11 +92,12 @@ pub struct Journal {
     /// The newest checkpoint.
     checkpoint: RwLock<Option<u64>>,
     /// Counts the segments since the last checkpoint. Locked while a segment is written.
-    since: tokio::sync::Mutex<Since>,
+    since: tokio::sync::Mutex<CheckpointPace>,
 }
 
+/// What decides when the next checkpoint is due.
 #[derive(Debug)]
-struct Since {
+struct CheckpointPace {
     /// When the time that was worked was noted last.
     noted: Instant,
     /// When a reader asked for a checkpoint last.
@@ -109,9 +109,9 @@ struct Since {
     checkpoints: Vec<u64>,
 }
 
-impl Default for Since {
-    fn default() -> Since {
-        Since {
+impl Default for CheckpointPace {
+    fn default() -> CheckpointPace {
+        CheckpointPace {
             noted: Instant::now(),
             renewed: None,
             segments: 0,
@@ -128,8 +128,8 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Refused`], [`StoreError::Values`], [`StoreError::Damaged`], [`StoreError::Storage`]; [`StoreError::Fenced`] if another
-    /// coordinator takes the table over at this very moment.
+    /// [`StoreError::Refused`], [`StoreError::Values`], [`StoreError::Damaged`], [`StoreError::Storage`];
+    /// [`StoreError::Fenced`] if another coordinator takes the table over at this very moment.
     pub async fn open(
         storage: Arc<dyn Storage>,
         range_bits: RangeBits,
@@ -137,7 +137,7 @@ impl Journal {
         coordinator: u64,
         table: u64,
     ) -> Result<Journal, StoreError> {
-        let mut since = Since::default();
+        let mut since = CheckpointPace::default();
         let mut ledger = match read_all(&*storage, &mut since).await? {
             Some(ledger) => ledger,
             None => Ledger::new(table, range_bits),
@@ -267,7 +267,11 @@ impl Journal {
     }
 
     /// Writes a checkpoint, unless nothing was written since the last one, and removes all but the last `keep`.
-    async fn write_checkpoint(&self, since: &mut Since, keep: usize) -> Result<(), StoreError> {
+    async fn write_checkpoint(
+        &self,
+        since: &mut CheckpointPace,
+        keep: usize,
+    ) -> Result<(), StoreError> {
         let (next, bytes) = {
             let ledger = self.ledger();
             (ledger.next, encode_checkpoint(&ledger))
@@ -372,7 +376,7 @@ impl Follower {
 ///
 /// As [`Journal::open`].
 pub async fn look(storage: &dyn Storage) -> Result<Option<Ledger>, StoreError> {
-    read_all(storage, &mut Since::default()).await
+    read_all(storage, &mut CheckpointPace::default()).await
 }
 
 /// Whether `bytes` are a checkpoint before segment 0, or else that segment.

@@ -22,7 +22,7 @@ pub struct Ledger {
     pub last: Digest,
     /// Names the table. A worker sees by it that its store is the right one.
     pub table: u64,
-    /// The kind of the table, and how it is cut into ranges.
+    /// How many low bits of a word a range spans.
     pub range_bits: RangeBits,
     /// The bits of the last job, and the seconds that coordinators have worked on it together.
     pub worked: Option<(u32, u64)>,

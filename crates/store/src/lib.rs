@@ -20,8 +20,8 @@
 //!   anew, if it is not what it should be. `clippy.toml` bans the shortcuts.
 //! * The journal is the only record of what is done. No range or shard counts as finished before a segment says so. A
 //!   worker uses a record only after it has compared the digest with the one in the journal.
-//! * What passes is waited for here, and nowhere above ([`FaultKind`]). A create whose outcome is not known is read back.
-//!   After the failed sync of a folder nothing is written any more, and the process ends: see [`objects`].
+//! * What passes is waited for here, and nowhere above ([`FaultKind`]). A create whose outcome is not known is read
+//!   back. After the failed sync of a folder nothing is written any more, and the process ends: see [`objects`].
 //! * The store decides nothing about work.
 //!
 //! # What a crash can do
@@ -36,13 +36,13 @@
 //! | `table-<bits>/SHA256SUMS` | the digests of the other files | the next coordinator makes it again | the next coordinator finds it right, and writes the manifest |
 //! | `table-<bits>/manifest.json` | there is a table | there is none: nobody reads the other files | the table is finished, and no byte of it is ever replaced |
 //!
-//! A coordinator that starts writes a checkpoint of what it has read, before it relies on that: if a sync of the process
-//! before had failed, the system may show segments that the disk does not have.
+//! A coordinator that starts writes a checkpoint of what it has read, before it relies on that: if a sync of the
+//! process before had failed, the system may show segments that the disk does not have.
 //!
 //! In a directory, an object is written under a name with a `#`, the file is synced, it is linked to its name (which
-//! fails if the name is taken), and the folder is synced. Folders are synced into their parents before they are used. So
-//! under its own name an object is complete or absent. In a bucket the server promises the same; a coordinator tries that
-//! out when it starts.
+//! fails if the name is taken), and the folder is synced. Folders are synced into their parents before they are used.
+//! So under its own name an object is complete or absent. In a bucket the server promises the same; a coordinator tries
+//! that out when it starts.
 //!
 //! A damaged segment or checkpoint ends the coordinator with code 3 and the name of the object; an older checkpoint is
 //! used where there is one. When the table is published, parts and older checkpoints go. The segments of the journal

@@ -73,6 +73,16 @@ impl Cut {
     /// The cut before stored word number `number` · `shard_words` of the table of `bits` bits in `ledger`:
     /// in the range `head`, after `skip` of its stored words.
     ///
+    /// A shard begins right after the last stored word of the one before, with the words between, which are the larger
+    /// ones of mirror pairs (`.`; `s` is stored). So if `skip` is 0, the cut lies in an earlier range:
+    ///
+    /// ```text
+    ///     range h - 1      range h
+    ///     . s . s . .      . s s .
+    ///            ^          ^
+    ///            the cut    where the plan says: h, after 0 stored words
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`MergeError::Missing`], [`MergeError::Beyond`].

@@ -45,12 +45,13 @@ impl Merged {
         Digest::of(&words.to_json())
     }
 
-    /// It as JSON.
+    /// This summary as JSON.
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("numbers, texts and lists always become JSON")
     }
 
-    /// Whether `file`, the content of the file of this shard, is what `said` says of it, and has the words that are here.
+    /// Whether `file`, the content of the file of this shard, is what `said` says of it, and has the words that are
+    /// here.
     ///
     /// # Errors
     ///

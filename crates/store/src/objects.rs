@@ -3,8 +3,8 @@
 //! An object is created once, whole, and never overwritten. When [`Storage::create`] returns, the object survives a
 //! crash of the process and of the machine; when it fails, the object may be there or not, but never in part.
 //!
-//! The storage itself retries for some minutes if a failure can pass. So each [`StorageProblem`] that a caller meets is an
-//! answer, or a [`Fault`] to which the caller has to react.
+//! The storage itself retries for some minutes if a failure can pass. So each [`StorageProblem`] that a caller meets is
+//! an answer, or a [`Fault`] to which the caller has to react.
 
 mod address;
 #[cfg(feature = "buckets")]
@@ -46,8 +46,8 @@ pub const LISTED_MAX: usize = 2 << HEAD_BITS_MAX;
 /// Immutable objects by key.
 #[async_trait]
 pub trait Storage: Send + Sync + Debug + 'static {
-    /// Creates an object that is durable when this returns. If the key has an object with the same bytes already, that is
-    /// taken for this one: an answer may have been lost on the way.
+    /// Creates an object that is durable when this returns. If the key has an object with the same bytes already, that
+    /// is taken for this one: an answer may have been lost on the way.
     ///
     /// # Errors
     ///
@@ -108,8 +108,8 @@ pub trait Storage: Send + Sync + Debug + 'static {
         true
     }
 
-    /// Whether what has this name is known under no other: else it may be a file from elsewhere that somebody has linked
-    /// there, to have it handed out.
+    /// Whether what has this name is known under no other: else it may be a file from elsewhere that somebody has
+    /// linked there, to have it handed out.
     async fn is_only_here(&self, _key: &Key) -> bool {
         true
     }
@@ -168,8 +168,8 @@ pub enum StorageProblem {
     NotFound,
     /// The key has another object already.
     AlreadyExists,
-    /// It is a fault. If that passes, whether a creation or removal took place is not known. If it is damage, the object is
-    /// lost: it cannot be read though others can be, or something that is no file has its name.
+    /// It is a fault. If that passes, whether a creation or removal took place is not known. If it is damage, the
+    /// object is lost: it cannot be read though others can be, or something that is no file has its name.
     Fault(FaultKind),
 }
 

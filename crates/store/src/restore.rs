@@ -1,17 +1,18 @@
 //! Ranges from a published table: they need not be computed again when the table is extended.
 //!
-//! A shard has one word of each mirror pair, ascending. Its words are in the order of the ranges, their mirror images are
-//! anywhere. So the table is read twice. The first time each mirror image goes to its **region**, some ranges that follow
-//! each other. It waits there in memory; when there is no more room, all that wait go to a file, sorted by buckets of 2^16
-//! positions, where each takes two bytes, and the count of a bucket one. The second time region after region is put together
-//! in bitmaps, and its ranges are encoded as those that were evaluated are.
+//! A shard has one word of each mirror pair, ascending. Its words are in the order of the ranges, their mirror images
+//! are anywhere. So the table is read twice. The first time each mirror image goes to its **region**, some ranges that
+//! follow each other. It waits there in memory; when there is no more room, all that wait go to a file, sorted by
+//! buckets of 2^16 positions, where each takes two bytes, and the count of a bucket one. The second time region after
+//! region is put together in bitmaps, and its ranges are encoded as those that were evaluated are.
 //!
-//! **Shards.** All shards but the last are those of a larger table too, which need not merge them again. What a worker would
-//! say of them is in the manifest, but for the [sums](crate::merge) of the words that each answers for.
+//! **Shards.** All shards but the last are those of a larger table too, which need not merge them again. What a worker
+//! would say of them is in the manifest, but for the [sums](crate::merge) of the words that each answers for.
 //!
-//! **Edges.** Bit x of the edges of a range says whether the path head · 0^x · 1^(b-x) is losing, of whose word the last 1s
-//! are dropped. So a losing word w tells it of the heads w / 2^x, for each x up to its number of last 0s; and, for x = 0, of
-//! those that are w with 1s behind. Few words have enough last 0s for these to be heads: the first pass keeps them.
+//! **Edges.** Bit x of the edges of a range says whether the path head · 0^x · 1^(b-x) is losing, of whose word the
+//! last 1s are dropped. So a losing word w tells it of the heads w / 2^x, for each x up to its number of last 0s; and,
+//! for x = 0, of those that are w with 1s behind. Few words have enough last 0s for these to be heads: the first pass
+//! keeps them.
 
 mod common;
 mod spill;
@@ -75,9 +76,9 @@ pub enum RestoreError<E> {
 pub type Records = Vec<(RangeSummary, Vec<u8>)>;
 
 impl Restorer<'_> {
-    /// Restores the ranges that are `wanted` and that the table has whole, and gives `keep` some by layers at a time, from
-    /// several threads. `watch` hears how much is done, from 0 to 1, and may end it. Returns the shards that a larger table
-    /// has too; none unless all ranges are wanted.
+    /// Restores the ranges that are `wanted` and that the table has whole, and gives `keep` some by layers at a time,
+    /// from several threads. `watch` hears how much is done, from 0 to 1, and may end it. Returns the shards that a
+    /// larger table has too; none unless all ranges are wanted.
     ///
     /// # Errors
     ///

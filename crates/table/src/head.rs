@@ -1,8 +1,8 @@
 //! Ranges, heads and layers.
 //!
-//! Fix the *range bits* b. A word is *head, then b low bits*, and a **range** has the words among the 2^b
-//! consecutive numbers that share a head: the 2^(b-1) even ones. Leading 0s of a head change nothing, so heads keep their
-//! meaning when a table grows: the table of k bits is a prefix of the table of k + 1 bits.
+//! Fix the *range bits* b. A word is *head, then b low bits*, and a **range** has the words among the 2^b consecutive
+//! numbers that share a head: the 2^(b-1) even ones. Leading 0s of a head change nothing, so heads keep their meaning
+//! when a table grows: the table of k bits is a prefix of the table of k + 1 bits.
 //!
 //! The **layer** of a head is the sum over its 1 bits of the bit's index from the right, counted
 //! from 1: the area between the head's staircase and its last corner. Every move that changes the

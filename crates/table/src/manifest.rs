@@ -9,8 +9,8 @@
 //! program. No more positions are losing than half of them, and no shard is longer than its words can make it: so a
 //! manifest cannot promise more bytes than a table of its bits can have.
 //!
-//! Version history: format 1 had fingerprints of version 1, one SHA-256 of all words, and no `words_sha256`; tables with it
-//! are read like others, and [`Manifest::new`] makes none. 2 is the newest.
+//! Version history: format 1 had fingerprints of version 1, one SHA-256 of all words, and no `words_sha256`; tables
+//! with it are read like others, and [`Manifest::new`] makes none. 2 is the newest.
 
 use std::fmt::Write;
 

@@ -1,23 +1,23 @@
 //! Positions by area: the partitions of n, in the order of their rows, and the number of each in that order.
 //!
 //! A position of n tiles is a partition of n, its rows λ1 ≥ λ2 ≥ …. **Order**: partitions of the same n ascend
-//! lexicographically, so 1,1,…,1 is the first and the single row n is the last. The **rank** of a partition is the number
-//! of those before it.
+//! lexicographically, so 1,1,…,1 is the first and the single row n is the last. The **rank** of a partition is the
+//! number of those before it.
 //!
 //! # Rank and unrank
 //!
 //! Let p(m, k) be the number of partitions of m whose parts are at most k. It is p(m, k−1), for those without a part k,
-//! plus p(m−k, k), for those with one. Partitions of m whose first row is at most k come before all others, so they
-//! are the first p(m, k). A partition is before λ if it agrees with λ in the rows before some row i and has a shorter row i:
-//! then its rows from i on are any partition of mi = n − λ1 − … − λ(i−1) with parts at most λi − 1. (These are at most λ(i−1), so the rows
-//! still do not rise.) Each such partition has exactly one i, therefore
+//! plus p(m−k, k), for those with one. Partitions of m whose first row is at most k come before all others, so they are
+//! the first p(m, k). A partition is before λ if it agrees with λ in the rows before some row i and has a shorter row
+//! i: then its rows from i on are any partition of mi = n − λ1 − … − λ(i−1) with parts at most λi − 1. (These are at
+//! most λ(i−1), so the rows still do not rise.) Each such partition has exactly one i, therefore
 //!
 //! ```text
 //! rank(λ) = Σ p(mi, λi − 1) over the rows i
 //! ```
 //!
-//! Backwards: the terms after row i count partitions of mi that begin with λi, so they add up to less than p(mi, λi) − p(mi, λi − 1).
-//! So λi is the only x with p(mi, x − 1) ≤ r < p(mi, x), where r is what is left of the rank.
+//! Backwards: the terms after row i count partitions of mi that begin with λi, so they add up to less than p(mi, λi) −
+//! p(mi, λi − 1). So λi is the only x with p(mi, x − 1) ≤ r < p(mi, x), where r is what is left of the rank.
 //!
 //! # Blocks
 //!
@@ -26,8 +26,8 @@
 //!
 //! # Mirror images
 //!
-//! The mirror image of a partition, its conjugate, has as many rows as the other has columns. The **representative** of a
-//! mirror pair is the one with the lower rank, which is the one that is first in the order.
+//! The mirror image of a partition, its conjugate, has as many rows as the other has columns. The **representative** of
+//! a mirror pair is the one with the lower rank, which is the one that is first in the order.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -221,8 +221,8 @@ impl Partition {
         self.stands_for() > 0
     }
 
-    /// How many positions are counted here if each pair is counted where its representative is: 2, or 1 for a position that is its
-    /// own mirror image, or none.
+    /// How many positions are counted here if each pair is counted where its representative is: 2, or 1 for a position
+    /// that is its own mirror image, or none.
     pub fn stands_for(&self) -> u64 {
         match self.rows.iter().copied().cmp(self.columns()) {
             Ordering::Less => 2,

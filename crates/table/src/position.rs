@@ -7,9 +7,9 @@ use crate::word::Word;
 
 /// A position: the lengths of its rows from the poisoned corner outwards, longest first.
 ///
-/// The text form is `5,4,2,1`, and may be a list as programs print it, `[5, 4, 2, 1]` or `5 4 2 1`, with empty rows at its
-/// end; a rectangle may be written `rows x columns`, as `8x10`; a position may be written as its word, as `0b110100` or
-/// `0x34`; the empty position is `0`.
+/// The text form is `5,4,2,1`, and may be a list as programs print it, `[5, 4, 2, 1]` or `5 4 2 1`, with empty rows at
+/// its end; a rectangle may be written `rows x columns`, as `8x10`; a position may be written as its word, as
+/// `0b110100` or `0x34`; the empty position is `0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     rows: Vec<u32>,

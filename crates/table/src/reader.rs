@@ -265,8 +265,9 @@ impl Table {
         self.shards.all().map(|id| self.shards.read(id?))
     }
 
-    /// Gives `take` the words of each frame that may have some in `range`, in any order, of which every byte was checked: one
-    /// representative for each mirror pair of losing positions; and a bound that no word of the frames after it is below.
+    /// Gives `take` the words of each frame that may have some in `range`, in any order, of which every byte was
+    /// checked: one representative for each mirror pair of losing positions; and a bound that no word of the frames
+    /// after it is below.
     ///
     /// # Errors
     ///
@@ -392,8 +393,8 @@ impl Table {
     }
 }
 
-/// The folder of the published table at `path`: that itself, or the one in it of the largest table of the first of `kinds`
-/// that it has, with its bits or tiles.
+/// The folder of the published table at `path`: that itself, or the one in it of the largest table of the first of
+/// `kinds` that it has, with its bits or tiles.
 pub(crate) fn find(path: &Path, kinds: &[TableKind]) -> Result<(PathBuf, Option<u32>), TableError> {
     let has_manifest = |folder: &Path| {
         let file = folder.join(MANIFEST_NAME);

@@ -28,9 +28,9 @@
 //! there to each data frame: what was read is checked before it is used. Without the manifest, the last 48 bytes of a
 //! shard tell where its index is; then nothing but the shard itself vouches for it.
 //!
-//! Limits: 1 to 8,192 words in a data frame, 1 to 4,194,304 in a shard, 1 MiB for the index; no data frame is longer than
-//! its words can make it (see `limits`). What this program writes is full: only the last frame of a shard and the last
-//! shard of a table may hold fewer.
+//! Limits: 1 to 8,192 words in a data frame, 1 to 4,194,304 in a shard, 1 MiB for the index; no data frame is longer
+//! than its words can make it (see `limits`). What this program writes is full: only the last frame of a shard and the
+//! last shard of a table may hold fewer.
 //!
 //! Version history: 1 is the first.
 

@@ -1,8 +1,8 @@
 //! Tables of Grundy values: the value of every position up to some number of tiles.
 //!
 //! The value of a position is the least number that no move leads to. The poisoned cell is never taken, so the single
-//! cell has value 0; where the corner may be taken too, as in sums of games, the value is one more. A position of n tiles has a
-//! value below n. Positions are numbered by area and [rank](crate::partition).
+//! cell has value 0; where the corner may be taken too, as in sums of games, the value is one more. A position of n
+//! tiles has a value below n. Positions are numbered by area and [rank](crate::partition).
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! Checks of published tables, by other ways to know which positions are losing.
 //!
-//! This crate shares no code with the kernel, which computes tables. So a mistake of the kernel stays
-//! unnoticed only if the same mistake was made here too. A check uses only the stream of a table's
-//! words, and where the reader found each word.
+//! This crate shares no algorithm with the kernel, which computes tables: only what a word is, and how a move sorts its
+//! bits. So a mistake of the kernel stays unnoticed only if the same mistake was made here too. A check uses only the
+//! stream of a table's words, and where the reader found each word.
 //!
 //! | module | holds | finds |
 //! |---|---|---|

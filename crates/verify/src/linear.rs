@@ -5,8 +5,8 @@
 use chomp_table::Digest;
 use chomp_table::fingerprint::Leaf;
 
-/// The linear SHA-256 for every number of bits up to `bits`, from the leaf of all words of a table: index k holds that of
-/// the words of at most k bits.
+/// The linear SHA-256 for every number of bits up to `bits`, from the leaf of all words of a table: index k holds that
+/// of the words of at most k bits.
 pub fn linear_sha256(all: &Leaf, bits: u32) -> Vec<Digest> {
     let mut by_bits = Vec::new();
     let mut last = Leaf::default().digest;

@@ -205,8 +205,8 @@ impl<'a> Band<'a> {
         })
     }
 
-    /// Compares a window of the band, word for word, with the words that marking finds. Windows are counted from 0 in the
-    /// whole table.
+    /// Compares a window of the band, word for word, with the words that marking finds. Windows are counted from 0 in
+    /// the whole table.
     ///
     /// # Errors
     ///

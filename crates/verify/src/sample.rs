@@ -287,8 +287,8 @@ pub(crate) fn part_of(before: u64, these: u64, all: u64, part: f64) -> f64 {
     (before as f64 + these as f64 * part) / all as f64
 }
 
-/// A number below `end`, which is not 0, each as likely as any other to 1 in 2^64 / `end`. Equal seeds give equal numbers,
-/// in every version of the program.
+/// A number below `end`, which is not 0, each as likely as any other to 1 in 2^64 / `end`. Equal seeds give equal
+/// numbers, in every version of the program.
 pub(crate) fn random_below(rng: &mut Rng, end: u64) -> u64 {
     let scaled = u128::from(rng.draw()) * u128::from(end);
     u64::try_from(scaled >> u64::BITS).expect("the product is below end * 2^64")

@@ -1,11 +1,13 @@
-//! Checks tables of Grundy values by the definition: the value of a position is the least number that is not the value of a
-//! position that one move leads to.
+//! Checks tables of Grundy values by the definition: the value of a position is the least number that is not the value
+//! of a position that one move leads to.
 //!
-//! A check makes moves on the rows, and takes the values of the positions after them from the table. A check of all positions,
-//! those of the fewest tiles first, finds every table with a wrong value: the first wrong value contradicts right ones.
+//! A check makes moves on the rows, and takes the values of the positions after them from the table. A check of all
+//! positions, those of the fewest tiles first, finds every table with a wrong value: the first wrong value contradicts
+//! right ones.
 //!
-//! [`gather`] keeps the values of small areas in memory, and [`Areas::check`] compares each of them with the definition.
-//! [`check_sample`] does the same for random positions of the larger areas, in one pass over the table for each batch.
+//! [`gather`] keeps the values of small areas in memory, and [`Areas::check`] compares each of them with the
+//! definition. [`check_sample`] does the same for random positions of the larger areas, in one pass over the table for
+//! each batch.
 
 use std::ops::Range;
 

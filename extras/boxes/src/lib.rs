@@ -1,20 +1,21 @@
 //! All losing positions of at most M rows and C columns, for boards of few rows and many columns.
 //!
-//! A table of k bits has the boards with rows + columns ≤ k. Here rows and columns have separate limits. So this crate can
-//! solve boards of ten rows and sixty columns, which are far outside of any table.
+//! A table of k bits has the boards with rows + columns ≤ k. Here rows and columns have separate limits. So this crate
+//! can solve boards of ten rows and sixty columns, which are far outside of any table.
 //!
 //! # The mathematics
 //!
-//! A position is (`r_1` ≥ … ≥ `r_M`), `r_1` ≤ C; rows of length 0 are not there. It is **losing** if no move leads to a losing
-//! position; the empty one is not losing. A move in row i to a length c < `r_i` cuts that row and all behind it to c:
+//! A position is (`r_1` ≥ … ≥ `r_M`), `r_1` ≤ C; rows of length 0 are not there. It is **losing** if no move leads to a
+//! losing position; the empty one is not losing. A move in row i to a length c < `r_i` cuts that row and all behind it
+//! to c:
 //!
 //! ```text
 //! cut(r, i, c) = (r_1, …, r_(i−1), min(r_i, c), …, min(r_M, c))
 //! ```
 //!
-//! Let `S_i(r)` say whether a move in row i leads from r to a losing position, and `F_i(r)` whether r is losing or `S_i(r)`
-//! holds. A position other than the empty one is losing exactly if none of `S_1(r)`, …, `S_M(r)` holds. The moves in row i
-//! are those to c = `r_i` − 1 and, as cut(cut(r, i, `r_i` − 1), i, c) = cut(r, i, c), those that the
+//! Let `S_i(r)` say whether a move in row i leads from r to a losing position, and `F_i(r)` whether r is losing or
+//! `S_i(r)` holds. A position other than the empty one is losing exactly if none of `S_1(r)`, …, `S_M(r)` holds. The
+//! moves in row i are those to c = `r_i` − 1 and, as cut(cut(r, i, `r_i` − 1), i, c) = cut(r, i, c), those that the
 //! position q = cut(r, i, `r_i` − 1) has in row i. So
 //!
 //! ```text
@@ -23,21 +24,22 @@
 //!
 //! and each row takes one look, however many cells it has.
 //!
-//! Go through the positions in lexicographic order. With the rows before i fixed, and `r_i` counted up from 0, `F_i` is kept for
-//! one value of `r_i` only: one bit for each **tail** (`r_(i+1)`, …, `r_M`), `r_(i+1)` ≤ `r_i`. Where the tail begins with less than
-//! `r_i`, q has the same tail, so the bit is `S_i(r)` already; when r is found to be losing, it is set, and is `F_i(r)`. Where the
-//! tail begins with `r_i`, it is new: its bit is that of the tail cut to `r_i` − 1. Such tails are made when `r_i` − 1 is
-//! done ([`layout::Layout::grow`]), before anything is set for `r_i`. If first t of the numbers of a tail are `r_i`, those of q begin
-//! with t times `r_i` − 1: the layout makes of this a few copies of whole stretches.
+//! Go through the positions in lexicographic order. With the rows before i fixed, and `r_i` counted up from 0, `F_i` is
+//! kept for one value of `r_i` only: one bit for each **tail** (`r_(i+1)`, …, `r_M`), `r_(i+1)` ≤ `r_i`. Where the tail
+//! begins with less than `r_i`, q has the same tail, so the bit is `S_i(r)` already; when r is found to be losing, it
+//! is set, and is `F_i(r)`. Where the tail begins with `r_i`, it is new: its bit is that of the tail cut to `r_i` − 1.
+//! Such tails are made when `r_i` − 1 is done ([`layout::Layout::grow`]), before anything is set for `r_i`. If the
+//! first t numbers of a tail are `r_i`, those of q are `r_i` − 1: the layout makes of this a few copies of whole
+//! stretches.
 //!
 //! Tails of the same number of rows have the same order for every i, so `S_1`, …, `S_i` of all positions with the same
-//! `r_1`, …, `r_i` are i stretches of bits of the same layout. Their union is computed many bytes at a time; what remains is one
-//! short chain through the last three rows, and only the positions that no move in another row excludes take part in it
-//! ([`last`]). Then the losing positions found are put into all `F_i` at once, in the same way.
+//! `r_1`, …, `r_i` are i stretches of bits of the same layout. Their union is computed many bytes at a time; what
+//! remains is one short chain through the last three rows, and only the positions that no move in another row excludes
+//! take part in it ([`last`]). Then the losing positions found are put into all `F_i` at once, in the same way.
 //!
-//! Of two positions that differ in the last row only, at most one is losing, since the longer one could move to the other.
-//! So a board's losing positions are a function L of their **prefixes** (`r_1`, …, `r_(M−1)`): the last row that makes them
-//! losing, if there is one.
+//! Of two positions that differ in the last row only, at most one is losing, since the longer one could move to the
+//! other. So a board's losing positions are a function L of their **prefixes** (`r_1`, …, `r_(M−1)`): the last row that
+//! makes them losing, if there is one.
 //!
 //! # How it is computed
 //!
@@ -51,9 +53,9 @@
 //! | `run` | the first rows, one after the other, and the threads |
 //! | `scratch` | the interface to a store of the state between two first rows; other crates implement it |
 //!
-//! Between two first rows the state is `F_1`. That is by far the largest bitmap: `binom(C + M − 1, M − 1)` bits, and a tenth
-//! more because each atom ends at a whole byte. It is read and written once for each first row, in order, so it may be in
-//! files: see [`Scratch`].
+//! Between two first rows the state is `F_1`. That is by far the largest bitmap: `binom(C + M − 1, M − 1)` bits, and a
+//! tenth more because each atom ends at a whole byte. It is read and written once for each first row, in order, so it
+//! may be in files: see [`Scratch`].
 //!
 //! # What always holds
 //!

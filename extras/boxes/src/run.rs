@@ -92,8 +92,8 @@ pub struct Solver {
 }
 
 impl Solver {
-    /// A solver for these boards. With a scratch, it continues from the state there, and streams F of the first row through
-    /// the scratch if the memory is too small.
+    /// A solver for these boards. With a scratch, it continues from the state there, and streams F of the first row
+    /// through the scratch if the memory is too small.
     ///
     /// # Errors
     ///

@@ -1,12 +1,13 @@
-//! The interface to a store outside of this crate. It keeps F of the first row between two columns, if the memory cannot.
+//! The interface to a store outside of this crate. It keeps F of the first row between two columns, if the memory
+//! cannot.
 
 use std::fmt::Debug;
 
 use crate::ThinError;
 use crate::summary::BoxSummary;
 
-/// Keeps the state after n columns: their summary, and for each second row from 0 to n the bitmaps of the third rows from
-/// 0 to that one.
+/// Keeps the state after n columns: their summary, and for each second row from 0 to n the bitmaps of the third rows
+/// from 0 to that one.
 pub trait Scratch: Debug + Send + Sync {
     /// The summary that was committed last, if there is one.
     ///

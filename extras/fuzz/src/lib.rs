@@ -1,5 +1,5 @@
-//! Feeds every decoder of outside bytes what nobody wrote: seeds from the project's own writers, changed by chance, with
-//! digests that are right again.
+//! Feeds every decoder of outside bytes what nobody wrote: seeds from the project's own writers, changed by chance,
+//! with digests that are right again.
 //!
 //! | module | holds |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `mutate` | changes by chance |
 //! | `seal` | makes lengths and digests right, so that changes reach what lies behind them |
 //!
-//! A promise that is broken is a panic. Each execution follows from its target and a number alone, so what was found once
-//! is found again. Nothing here needs more than stable Rust: there is no feedback from the code that is executed.
+//! A promise that is broken is a panic. Each execution follows from its target and a number alone, so what was found
+//! once is found again. Nothing here needs more than stable Rust: there is no feedback from the code that is executed.
 
 mod mutate;
 mod seal;

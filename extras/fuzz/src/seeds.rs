@@ -197,7 +197,8 @@ pub(crate) fn parts() -> Vec<Vec<u8>> {
     vec![part_of(&ranges()[1..3]).0]
 }
 
-/// Whether the bytes after the header of a part are the record of a range, and what the journal says of them comes back.
+/// Whether the bytes after the header of a part are the record of a range, and what the journal says of them comes
+/// back.
 pub(crate) fn read_part(bytes: &[u8]) -> bool {
     let start = usize::try_from(part::HEADER_BYTES).expect("a few bytes");
     let Some(rest) = bytes.get(start..) else {

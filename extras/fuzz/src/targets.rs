@@ -1,5 +1,5 @@
-//! The decoders, and what each promises of any bytes: an error, or a value that says the same when it is written again; no
-//! panic; memory in proportion.
+//! The decoders, and what each promises of any bytes: an error, or a value that says the same when it is written again;
+//! no panic; memory in proportion.
 
 use std::fmt;
 

@@ -75,8 +75,8 @@ fn promised(bytes: &[u8], start: usize) -> ValueShardInfo {
     }
 }
 
-/// The values in a shard for all its ranks, none where one is missing, and 0 where none belongs; `info` says of them what a
-/// liar would. And whether each representative has one, and there are no others.
+/// The values in a shard for all its ranks, none where one is missing, and 0 where none belongs; `info` says of them
+/// what a liar would. And whether each representative has one, and there are no others.
 fn counted(bytes: &[u8], info: &mut ValueShardInfo, place: &ShardPlace) -> Option<(Vec<u8>, bool)> {
     let index = usize::try_from(info.index_offset).expect("in memory");
     let index = ValueShardIndex::parse(&bytes[index..], info, place).ok()?;

@@ -30,7 +30,8 @@ pub(crate) fn parse(text: &str) -> Result<Rows, GameError> {
     Ok(rows)
 }
 
-/// The board of a word, as tables have it: the border from the last row on, with a 1 for each column and a 0 for each row.
+/// The board of a word, as tables have it: the border from the last row on, with a 1 for each column and a 0 for each
+/// row.
 fn of_word(text: &str) -> Option<Rows> {
     let (base, digits) = match text.split_at_checked(2)? {
         ("0b", digits) => (2, digits),

@@ -31,8 +31,8 @@ pub(crate) trait Game {
 pub(crate) struct GameValue {
     /// Whether who is to move loses against perfect play.
     pub(crate) losing: bool,
-    /// The value. A move after which the other one has won counts for none, so 0 always means losing. There is none where
-    /// the game is over and won, or may go round in circles, or where nobody knows.
+    /// The value. A move after which the other one has won counts for none, so 0 always means losing. There is none
+    /// where the game is over and won, or may go round in circles, or where nobody knows.
     pub(crate) value: Option<u32>,
 }
 

@@ -1,5 +1,6 @@
 //! iChomp: four boards of Chomp, the quadrants, meet with their corners in the middle of a bar of chocolate. A move
-//! takes a cell and all that is beyond it, outwards, in its quadrant; no cell is poisoned. Who takes the last cell wins.
+//! takes a cell and all that is beyond it, outwards, in its quadrant; no cell is poisoned. Who takes the last cell
+//! wins.
 //!
 //! **Theorem.** A position is losing if and only if the XOR of the values of its quadrants is 0. An empty quadrant has
 //! the value 0. Any other one has one more than the same board in Chomp, where the poisoned corner may not be taken: to

@@ -1,13 +1,13 @@
-//! Chomp with poisons: some cells of the board are poisoned, anywhere. A move takes a cell and all that is neither above nor
-//! left of it. Who takes a poison loses.
+//! Chomp with poisons: some cells of the board are poisoned, anywhere. A move takes a cell and all that is neither
+//! above nor left of it. Who takes a poison loses.
 //!
-//! A position with all its poisons is losing if every move that takes none leads to a winning position, also if there is no
-//! such move. A position without one of them is over, and won by who is to move.
+//! A position with all its poisons is losing if every move that takes none leads to a winning position, also if there
+//! is no such move. A position without one of them is over, and won by who is to move.
 //!
-//! **Three rows in one step a position.** Of (a, b, c), with a ≥ b ≥ c, a move leaves one of six kinds of positions with an
-//! x that is smaller: (x, b, c), (x, x, c), (x, x, x), (a, x, c), (a, x, x), (a, b, x). When positions are taken in
-//! ascending order, it is enough to keep for each kind, and for what stands fixed in it, the least x that gave a losing
-//! position. Boards of more rows are searched.
+//! **Three rows in one step a position.** Of (a, b, c), with a ≥ b ≥ c, a move leaves one of six kinds of positions
+//! with an x that is smaller: (x, b, c), (x, x, c), (x, x, x), (a, x, c), (a, x, x), (a, b, x). When positions are
+//! taken in ascending order, it is enough to keep for each kind, and for what stands fixed in it, the least x that gave
+//! a losing position. Boards of more rows are searched.
 //!
 //! A position is a board and its poisons, as `3x8@1,1@2,2`; without any, (1,1) is poisoned. A move is (row, column).
 
@@ -85,8 +85,8 @@ impl Poisons {
     pub(crate) fn of_three_rows(&self, columns: u32) -> Vec<[u32; 3]> {
         let size = columns as usize + 1;
         let mut found = Vec::new();
-        // The least x so far, by what has another length. Where two kinds are compared with the same row, the one that is
-        // kept for the longer time is the beginning of the other.
+        // The least x so far, by what has another length. Where two kinds are compared with the same row, the one that
+        // is kept for the longer time is the beginning of the other.
         let mut first = vec![u32::MAX; size * size];
         let (mut upper_two, mut all_three) = (vec![u32::MAX; size], u32::MAX);
         for a in 0..=columns {

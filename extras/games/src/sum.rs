@@ -84,8 +84,8 @@ pub(crate) fn explain(parts: &[Summand]) -> Vec<String> {
     lines
 }
 
-/// All ways to choose at most `most` of some games, given by size, value and what they are, the same one again if need be,
-/// that have no larger size together and the XOR 0: the small ones first, and in each the last of the games first.
+/// All ways to choose at most `most` of some games, given by size, value and what they are, the same one again if need
+/// be, that have no larger size together and the XOR 0: the small ones first, and in each the last of the games first.
 pub(crate) fn balanced<T: Clone>(games: &[(u32, u32, T)], most: usize, size: u32) -> Vec<Vec<T>> {
     // The numbers of the games, their size, their XOR.
     let mut chosen = vec![(Vec::new(), 0, 0)];

@@ -1,14 +1,14 @@
 //! Builds tables of Grundy values: the value of every position up to a number of tiles, in one process.
 //!
-//! All values are in memory, a byte for each position. Areas follow each other, as a move leads to fewer tiles; the threads
-//! of the process share the [evaluation](chomp_kernel::grundy) of one. While they evaluate an area, one of them writes the file of the area before.
-//! When all areas are there, the threads write the shards of the table.
+//! All values are in memory, a byte for each position. Areas follow each other, as a move leads to fewer tiles; the
+//! threads of the process share the [evaluation](chomp_kernel::grundy) of one. While they evaluate an area, one of them
+//! writes the file of the area before. When all areas are there, the threads write the shards of the table.
 //!
 //! # What a crash can do
 //!
-//! Cost the area at hand. [`area_file`] has the bytes of the file of an area, which has its name only when it is whole and
-//! durable. The next run reads those that are there. One that is damaged is named, and computed again. The shards of the table are
-//! written beside them, and the manifest last; then the files of areas go.
+//! Cost the area at hand. [`area_file`] has the bytes of the file of an area, which has its name only when it is whole
+//! and durable. The next run reads those that are there. One that is damaged is named, and computed again. The shards
+//! of the table are written beside them, and the manifest last; then the files of areas go.
 
 mod area_file;
 mod build;

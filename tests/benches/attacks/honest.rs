@@ -95,8 +95,8 @@ impl Seen {
     }
 }
 
-/// Asks for as long as the set is kept: a reader over a connection that stays and over new ones, one who plays, one who downloads, and
-/// a worker with its heartbeats and a new one that joins.
+/// Asks for as long as the set is kept: a reader over a connection that stays and over new ones, one who plays, one who
+/// downloads, and a worker with its heartbeats and a new one that joins.
 pub(crate) fn ask(seen: &Seen, access: &Access) -> JoinSet<()> {
     let mut asking = JoinSet::new();
     let mut every = |millis, kind: Kind| {

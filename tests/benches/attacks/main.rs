@@ -17,8 +17,8 @@
 //! is the control: it takes as much CPU as it gets, and has no contact. An attacker has one participant's token and
 //! eight addresses, or none and one address, or several where its name says so; honest peers have another.
 //!
-//! Where others use the machine too, `nice -n -15` as root keeps them from its CPUs, and `TMPDIR=/dev/shm` from its disk:
-//! else the rates say how busy that is.
+//! Where others use the machine too, `nice -n -15` as root keeps them from its CPUs, and `TMPDIR=/dev/shm` from its
+//! disk: else the rates say how busy that is.
 //!
 //! * **rate**: ranges a second, in parts of what they are undisturbed.
 //! * **p50, p99**: of the answers to honest questions (over a connection that stays, over new ones, about a
@@ -131,7 +131,8 @@ fn main() {
     }
 }
 
-/// One line of the table: medians, and the worst of what should not be. Each rate comes with its part of the undisturbed.
+/// One line of the table: medians, and the worst of what should not be. Each rate comes with its part of the
+/// undisturbed.
 fn tell(attack: Attack, all: &[(Measured, f64)]) {
     let median = |of: fn(&(Measured, f64)) -> f64| median(all.iter().map(of));
     let peak = all.iter().map(|(one, _)| one.peak).max();

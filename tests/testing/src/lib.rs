@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`trials`] | random cases for a stated time |
+//! | [`mod@trials`] | random cases for a stated time |
 //! | [`needs`] | programs and rights that not every machine has |
 //! | `tables` | small tables of losing positions, by the definition |
 //! | `values` | small tables of Grundy values |

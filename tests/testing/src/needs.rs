@@ -1,7 +1,8 @@
 //! Needs of tests beside Rust that not every machine has or permits: a program, a mount, a network.
 //!
-//! A test that finds it missing has nothing to do. It says so on the terminal, past what keeps back the output of tests,
-//! and in the file that `CHOMP_NOT_RUN` names; with `CHOMP_REQUIRE_<NAME>=1` it fails. `.ci/run` sets these variables.
+//! A test that finds it missing has nothing to do. It says so on the terminal, past what keeps back the output of
+//! tests, and in the file that `CHOMP_NOT_RUN` names; with `CHOMP_REQUIRE_<NAME>=1` it fails. `.ci/run` sets these
+//! variables.
 
 use std::env;
 use std::fs::File;

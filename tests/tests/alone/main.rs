@@ -1,4 +1,5 @@
-//! Tests of the whole that need the machine for themselves: they count what it does in a time, or keep it from all else.
+//! Tests of the whole that need the machine for themselves: they count what it does in a time, or keep it from all
+//! else.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -125,8 +125,8 @@ impl Cluster {
         self.worker_with(name, &self.access())
     }
 
-    /// A worker with one thread and the access file of a participant. One whose name ends with `proxied` has no way to the
-    /// store of its own.
+    /// A worker with one thread and the access file of a participant. One whose name ends with `proxied` has no way to
+    /// the store of its own.
     pub(crate) fn worker_with(&self, name: &str, access: &Path) -> Command {
         let mut command = self.chomp("worker --json --threads 1 --memory 256MiB --access");
         command.arg(access).args(["--name", name]);
@@ -346,8 +346,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves the tables in a directory, with these words more on the command line and with limits of connections divided by
-    /// `haste`, and waits until it listens.
+    /// Serves the tables in a directory, with these words more on the command line and with limits of connections
+    /// divided by `haste`, and waits until it listens.
     pub(crate) fn start(haste: u32, table: &Path, home: &Path, more: &str) -> Server {
         let port = free_port();
         let mut command = at_home(serve_tables(table, port), home);

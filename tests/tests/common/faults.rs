@@ -51,8 +51,8 @@ impl Faults {
         command.env("CHOMP_TEST_FAULTS", self.file())
     }
 
-    /// Has such calls on paths that contain `part` fail from now on, or hang if there is no error; those that end with it,
-    /// if `part` ends with `$`.
+    /// Has such calls on paths that contain `part` fail from now on, or hang if there is no error; those that end with
+    /// it, if `part` ends with `$`.
     pub(crate) fn set(&self, call: &str, part: &str, error: Option<Errno>) {
         self.write(call, part, error.map_or(0, |error| error as i32));
     }

@@ -94,8 +94,8 @@ impl Watched {
         self.calls.iter().any(is_it)
     }
 
-    /// Asserts that after a power cut at any moment each file below `root` is absent, the old one or the new one, whole;
-    /// and that all is on the disk at the end. When the file `last` gets its name, all others are there.
+    /// Asserts that after a power cut at any moment each file below `root` is absent, the old one or the new one,
+    /// whole; and that all is on the disk at the end. When the file `last` gets its name, all others are there.
     pub(crate) fn survives_power_cuts(&self, root: &Path, last: Option<&str>) {
         let mut disk = Disk::default();
         let mut named = 0;

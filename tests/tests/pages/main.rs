@@ -2,8 +2,9 @@
 //! table beside W by its definition, a job that is watched, and servers that are slow, gone or empty.
 //!
 //! The browser ([`browser`]) is Chromium, driven by chromedriver, or with `CHOMP_BROWSER=firefox` Firefox, driven by
-//! geckodriver; the server is `chomp serve` ([`site`]). Without a browser there is nothing to test: the tests say so and
-//! pass, unless `CHOMP_REQUIRE_BROWSER=1`, or `CHOMP_REQUIRE_FIREFOX=1`. `CHOMP_SCREENSHOTS=DIR` keeps a picture of every page there.
+//! geckodriver; the server is `chomp serve` ([`site`]). Without a browser there is nothing to test: the tests say so
+//! and pass, unless `CHOMP_REQUIRE_BROWSER=1`, or `CHOMP_REQUIRE_FIREFOX=1`. `CHOMP_SCREENSHOTS=DIR` keeps a picture of
+//! every page there.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-//! The small games: each is played and won by clicks and by keys, and what a page shows is what follows from the moves alone.
+//! The small games: each is played and won by clicks and by keys, and what a page shows is what follows from the moves
+//! alone.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! A download that is killed again and again ends complete; a bit that flips is not accepted; and what was downloaded can
-//! be extended.
+//! A download that is killed again and again ends complete; a bit that flips is not accepted; and what was downloaded
+//! can be extended.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Evictions as in a cluster of containers: TERM, then KILL when the grace is over; a new name and a new address each
-//! time; a volume that comes back under another path, or is detached from processes that use it. The table is that of an
-//! undisturbed run.
+//! time; a volume that comes back under another path, or is detached from processes that use it. The table is that of
+//! an undisturbed run.
 
 use std::fs;
 use std::io;
@@ -186,8 +186,8 @@ fn build(seed: u64) -> Evictions {
         } else {
             random.millis(0, most)
         };
-        // The first are of both kinds. A coordinator with time that follows another would wait for workers, who look for
-        // some seconds where the volume was.
+        // The first are of both kinds. A coordinator with time that follows another would wait for workers, who look
+        // for some seconds where the volume was.
         let place = match evictions.all {
             0 | 2 => 0,
             1 | 3 => WORKERS,
@@ -231,8 +231,8 @@ fn evictions_change_nothing() {
     assert!(evictions.killed > 0 && (1..evictions.all).contains(&evictions.coordinators));
 }
 
-/// Takes the volume away from those who use it. Whoever runs then ends soon, and says where and what; nothing is written to
-/// the place where the volume was, and with the volume back the job goes on.
+/// Takes the volume away from those who use it. Whoever runs then ends soon, and says where and what; nothing is
+/// written to the place where the volume was, and with the volume back the job goes on.
 fn detach(deployment: &mut Deployment, away: impl FnOnce(&Path), back: impl FnOnce(&Path)) {
     deployment.bits = 24;
     let mut coordinator = deployment.coordinator();

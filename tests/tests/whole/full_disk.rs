@@ -1,5 +1,6 @@
-//! A disk that runs full stops the run with an error that says so, spoils nothing, and once there
-//! is room the same command finishes. An export leaves nothing there, and a download does not begin. Needs the permission to mount small file systems.
+//! A disk that runs full stops the run with an error that says so, spoils nothing, and once there is room the same
+//! command finishes. An export leaves nothing there, and a download does not begin. Needs the permission to mount small
+//! file systems.
 
 use std::fs;
 use std::path::Path;

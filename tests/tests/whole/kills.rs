@@ -1,5 +1,5 @@
-//! Jobs whose coordinator and workers are killed, stopped and continued at random end with the bytes of a job that nobody
-//! disturbed; and so does one that loses workers while its shards are written. `just kills` does it for longer.
+//! Jobs whose coordinator and workers are killed, stopped and continued at random end with the bytes of a job that
+//! nobody disturbed; and so does one that loses workers while its shards are written. `just kills` does it for longer.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -109,8 +109,8 @@ fn a_folder_that_is_not_synced_ends_the_process() {
     end(&mut run(&table)).made(FINGERPRINT_26);
 }
 
-/// While others can be read, it is lost: its ranges are computed again, and a checkpoint is passed over, also one that has
-/// the number of the next.
+/// While others can be read, it is lost: its ranges are computed again, and a checkpoint is passed over, also one that
+/// has the number of the next.
 #[test]
 fn an_object_that_stays_unreadable_is_lost_and_no_more() {
     std::thread::scope(|scope| {

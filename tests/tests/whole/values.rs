@@ -1,5 +1,5 @@
-//! Tables of Grundy values as processes have them: checked, asked, exported, served and fetched. What they say is what the definition
-//! says, and a wrong value is named.
+//! Tables of Grundy values as processes have them: checked, asked, exported, served and fetched. What they say is what
+//! the definition says, and a wrong value is named.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -15,9 +15,9 @@ use crate::transport::BoxError;
 pub(crate) enum CallFailure {
     /// There is no contact, or the coordinator is going: join again and repeat the call.
     Outage(Arc<dyn std::error::Error + Send + Sync>),
-    /// The job has stopped there: the same.
+    /// The job has stopped there: join again and repeat the call.
     Stopped(String),
-    /// The coordinator does not know this worker: the same.
+    /// The coordinator does not know this worker: join again and repeat the call.
     NotJoined,
     /// It has no room now: wait and repeat the call.
     Busy(String),

@@ -23,7 +23,7 @@ const LEASE_MAX: Duration = Duration::from_hours(1);
 pub(crate) struct JobDescription {
     /// The bits of the table.
     pub(crate) bits: u32,
-    /// The kind of the table, and how it is cut into ranges.
+    /// How many low bits of a word a range spans.
     pub(crate) range_bits: RangeBits,
     /// Names the table.
     pub(crate) table: u64,

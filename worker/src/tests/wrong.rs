@@ -1,5 +1,5 @@
-//! A coordinator that is wrong, or means ill: the worker ends with an error that says so, or fails the task, and touches
-//! nothing that it should not.
+//! A coordinator that is wrong, or means ill: the worker ends with an error that says so, or fails the task, and
+//! touches nothing that it should not.
 
 use chomp_proto::v1;
 use chomp_proto::v1::task::Work;

@@ -1,8 +1,9 @@
 //! The parts that come through the coordinator: how long they are, and what becomes of those that nobody has use for.
 //!
-//! The records of a part fill it: a result that leaves bytes of its part to no record is refused. A part whose lease has
-//! ended is an orphan if the journal does not name it and no result of it waits. A result may still come late, so the
-//! desk removes an orphan only when it finds it for the second time, and from then on takes no result under its lease.
+//! The records of a part fill it: a result that leaves bytes of its part to no record is refused. A part whose lease
+//! has ended is an orphan if the journal does not name it and no result of it waits. A result may still come late, so
+//! the desk removes an orphan only when it finds it for the second time, and from then on takes no result under its
+//! lease.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

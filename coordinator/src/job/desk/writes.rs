@@ -1,9 +1,9 @@
 //! How results come into the journal: one segment at a time, with all that was agreed meanwhile.
 //!
 //! A segment costs the same whatever is in it. So while all workers have tasks, the next segment begins no sooner than
-//! [`WRITE_EVERY_MS`] after the last one. After each segment the journal pauses for [`PAUSE`] times as long as the write
-//! took, even if a worker waits: a busy coordinator then writes fewer and larger segments, and a fast one pauses for
-//! hardly any time.
+//! [`WRITE_EVERY_MS`] after the last one. After each segment the journal pauses for [`PAUSE`] times as long as the
+//! write took, even if a worker waits: a busy coordinator then writes fewer and larger segments, and a fast one pauses
+//! for hardly any time.
 
 use std::collections::VecDeque;
 use std::mem::take;

@@ -174,8 +174,8 @@ fn jobs_take_as_long_as_they_did() {
     check(&at(22, COSTS, three(16), 1e5), totals, times);
 }
 
-/// The layers of 16 head bits, each cut for 64 threads. And a job in which each range is a task, and thousands of requests
-/// wait.
+/// The layers of 16 head bits, each cut for 64 threads. And a job in which each range is a task, and thousands of
+/// requests wait.
 #[test]
 fn large_jobs_run_through() {
     let mut job = Job::new(forecast(28), COSTS).unwrap();

@@ -58,8 +58,8 @@ impl Worker {
         }
     }
 
-    /// A lane draws on a range. If the range is neither here nor coming, it is one more that the lane `reads`. Returns the
-    /// lane that is reading it already, if one is.
+    /// A lane draws on a range. If the range is neither here nor coming, it is one more that the lane `reads`. Returns
+    /// the lane that is reading it already, if one is.
     pub(crate) fn look(&mut self, head: Head, lane: u32, reads: &mut Vec<Head>) -> Option<u32> {
         let state = &mut self.held[index(head)];
         match state {

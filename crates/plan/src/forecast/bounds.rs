@@ -2,8 +2,8 @@
 //!
 //! Four things take time that no other can make up for: the CPU time on the threads there are, the [critical
 //! path](CriticalPath), the coordinator's work, and the bytes on the links. No job is faster than the longest of them.
-//! A thread idles only while the others finish a layer, so a job takes no longer than all four together (Graham, *Bounds
-//! for certain multiprocessing anomalies*, 1966), as far as the costs are right.
+//! A thread idles only while the others finish a layer, so a job takes no longer than all four together (Graham,
+//! *Bounds for certain multiprocessing anomalies*, 1966), as far as the costs are right.
 
 use chomp_table::{Head, head, sources};
 

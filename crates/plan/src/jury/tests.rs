@@ -38,8 +38,8 @@ fn all() -> Vec<Happens> {
     all
 }
 
-/// The rule: what is found of a unit is the set of (who, what) of all that are not quarantined. It is a contents' finders
-/// that count, of what was settled before as of what is said now.
+/// The rule: what is found of a unit is the set of (who, what) of all that are not quarantined. It is a contents'
+/// finders that count, of what was settled before as of what is said now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Rulebook {
     votes: BTreeSet<(usize, usize, u8)>,
@@ -141,8 +141,8 @@ fn jury(replicas: u32, key: u64) -> Jury {
     drawing(replicas, 2, key, 2)
 }
 
-/// Does to a new jury what happened, and compares it after each event. Returns the rulebook after that; none if the last
-/// event was none that can happen.
+/// Does to a new jury what happened, and compares it after each event. Returns the rulebook after that; none if the
+/// last event was none that can happen.
 fn replay(replicas: u32, key: u64, events: &[Happens]) -> Option<Rulebook> {
     let mut jury = jury(replicas, key);
     let mut book = Rulebook {

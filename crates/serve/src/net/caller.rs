@@ -42,8 +42,8 @@ impl Caller {
         })
     }
 
-    /// A request of one of these proxies, as that of the client that it names. All others, and one that names nobody, stay
-    /// their sender's.
+    /// A request of one of these proxies, as that of the client that it names. All others, and one that names nobody,
+    /// stay their sender's.
     pub(crate) fn of_client(proxies: &[IpAddr], mut request: Request) -> Request {
         let sender = Caller::of(request.extensions());
         if proxies.contains(&sender.address.to_canonical())

@@ -216,8 +216,9 @@ struct Calls {
 }
 
 impl Calls {
-    /// A call is under way from its head on, and one that the peer resets until somebody has noticed. So who resets calls
-    /// and begins others in their place, faster than a busy machine notices, has more of them than a connection may have.
+    /// A call is under way from its head on, and one that the peer resets until somebody has noticed. So who resets
+    /// calls and begins others in their place, faster than a busy machine notices, has more of them than a connection
+    /// may have.
     fn begin(&self) -> Call {
         let limits = &self.shared.limits;
         if self.usage.calls() >= RESET_FACTOR * limits.calls_per_connection as usize {

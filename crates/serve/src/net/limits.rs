@@ -3,8 +3,8 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
-/// How much there is of something for all peers of a kind, and how much of it one peer gets: an address of strangers, or
-/// one IPv6 network of 64 bits; or a participant, wherever it is.
+/// How much there is of something for all peers of a kind, and how much of it one peer gets: an address of strangers,
+/// or one IPv6 network of 64 bits; or a participant, wherever it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// For all together.
@@ -22,15 +22,15 @@ pub const ANSWERS: Limit = Limit {
     all: 64 << 8,
     each: 8 << 8,
 };
-/// 4 KiB.
+/// The unit in which `ANSWERS` counts, in bytes.
 pub const ANSWER_UNIT: u32 = 4 << 10;
 /// The most bytes of an answer that count: a shard is read as it is taken, and a
 /// manifest is in memory once, however many take it.
 pub const ANSWER_BYTES_MAX: u64 = 256 << 10;
 /// Strangers that listen at a time. Each has one status in memory, which its connection has not sent yet.
 pub const LISTENERS: Limit = Limit { all: 256, each: 32 };
-/// Questions of strangers that wait for a thread. A warm lookup takes a tenth of a millisecond, so the last of them waits
-/// a fraction of a second. Nobody asks much more than its rate before it is known what that costs.
+/// Questions of strangers that wait for a thread. A warm lookup takes a tenth of a millisecond, so the last of them
+/// waits a fraction of a second. Nobody asks much more than its rate before it is known what that costs.
 pub const QUESTIONS: Limit = Limit {
     all: 1024,
     each: 128,
@@ -41,9 +41,9 @@ pub const GAME_QUESTIONS: Limit = Limit { all: 64, each: 16 };
 /// The limits of connections. The defaults are what a coordinator should have; tests use shorter times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time over which no token was shown. Each is a file descriptor and some tens of KiB. If there are
-    /// more, one makes room of the address that has the most.
-    /// A browser has six; of the workers behind one address each is a stranger for a moment.
+    /// Connections at a time over which no token was shown. Each is a file descriptor and some tens of KiB. If there
+    /// are more, one makes room of the address that has the most. A browser has six; of the workers behind one address
+    /// each is a stranger for a moment.
     pub strangers: Limit,
     /// Connections at a time over which a token was shown. If there are more, one makes room of the participant that
     /// has the most. A thousand workers of one with two connections each fit.

@@ -112,7 +112,7 @@ impl Call {
         }
     }
 
-    /// It was answered with what somebody may have come for.
+    /// It was not refused: its status is below 400.
     pub(super) fn is_useful(&mut self) {
         self.useful = true;
     }

@@ -349,7 +349,8 @@ fn fits(description: &Value, schema: &Value, value: &Value, place: &str) {
     }
 }
 
-/// Clients of a proxy have their own places and rates, and so has the proxy; others cannot say that they are somebody else.
+/// Clients of a proxy have their own places and rates, and so has the proxy; others cannot say that they are somebody
+/// else.
 #[tokio::test]
 async fn the_limits_hold_for_each_client_of_a_proxy() {
     let directory = tempfile::tempdir().unwrap();

@@ -95,6 +95,10 @@ pub(super) fn encode(
 }
 
 /// The bytes of the checkpoint of `ledger`.
+///
+/// Its entries are read as those of a segment, one after the other, so their order has a meaning: a quarantine marks
+/// the finders of all ranges before it, and stands before them all; ranges that are lost are done first, as an entry of
+/// lost ranges is about ranges that are done.
 pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
     let (bytes, _) = encode(CHECKPOINT, ledger, |writer| {
         if ledger.withdrawn {

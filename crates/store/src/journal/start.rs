@@ -7,7 +7,7 @@ use bytes::Bytes;
 use chomp_table::head::HEAD_BITS_MAX;
 use chomp_table::manifest::SHARDS_MAX;
 
-use super::Since;
+use super::CheckpointPace;
 use super::format::{CHECKPOINT, RANGE_ENTRY, SEGMENT, decode, read_segment};
 use crate::keys::{self, PartName};
 use crate::ledger::Ledger;
@@ -25,7 +25,7 @@ const SHARD_BYTES: u64 = 2 << 10;
 /// Reads the last checkpoint that can be read, and the segments after it.
 pub(super) async fn read_all(
     storage: &dyn Storage,
-    since: &mut Since,
+    since: &mut CheckpointPace,
 ) -> Result<Option<Ledger>, StoreError> {
     refuse_old(storage).await?;
     let mut ledger = None;
@@ -95,15 +95,15 @@ async fn with_remedy(storage: &dyn Storage, wrong: StoreError) -> Result<StoreEr
     })
 }
 
-/// Removes the last segment of a journal, which is damaged. What it says is done is computed again, and comes out the same;
-/// a participant that it says was quarantined is so again, or not.
+/// Removes the last segment of a journal, which is damaged. What it says is done is computed again, and comes out the
+/// same; a participant that it says was quarantined is so again, or not.
 ///
 /// # Errors
 ///
 /// [`StoreError::Refused`] if it is not damaged, or not the last; [`StoreError::Storage`].
 pub async fn remove_damaged(storage: &dyn Storage, number: u64) -> Result<(), StoreError> {
     let segment = keys::segment(number.min(keys::SEGMENT_MAX));
-    match read_all(storage, &mut Since::default()).await {
+    match read_all(storage, &mut CheckpointPace::default()).await {
         Err(StoreError::Damaged { key, .. })
             if key == segment && !is_followed(storage, number).await? =>
         {
@@ -122,9 +122,9 @@ async fn is_followed(storage: &dyn Storage, number: u64) -> Result<bool, Storage
     exists(storage, &keys::segment(next)).await
 }
 
-/// Refuses a journal that lacks segment `next` and has later ones. Some later numbers are tried, since a journal can have
-/// a million segments: the nearest, and then each twice as far away. A coordinator that goes on in a gap that is not found
-/// so meets the later segments one by one, and ends, for another one has written them.
+/// Refuses a journal that lacks segment `next` and has later ones. Some later numbers are tried, since a journal can
+/// have a million segments: the nearest, and then each twice as far away. A coordinator that goes on in a gap that is
+/// not found so meets the later segments one by one, and ends, for another one has written them.
 pub(super) async fn refuse_gap(storage: &dyn Storage, next: u64) -> Result<(), StoreError> {
     let key = keys::segment(next);
     let far = (4..=LOOKS_AHEAD).map(|power| 1 << power);

@@ -271,8 +271,8 @@ impl Directory {
         done
     }
 
-    /// Creates an object. After a while of failures, which is late, they may come from an object of that name which cannot
-    /// be read, while others can.
+    /// Creates an object. After a while of failures, which is late, they may come from an object of that name which
+    /// cannot be read, while others can.
     fn create(&self, key: &Key, bytes: &[u8], is_late: bool) -> Result<(), StorageError> {
         let created = self.write(key, Operation::Create, || {
             let (folder, name) = self.make_folder(key)?;

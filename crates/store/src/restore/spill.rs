@@ -227,8 +227,8 @@ impl Region {
         })
     }
 
-    /// Takes the words of a frame that are in the region, whose words are in `span`. Those of later frames are not below
-    /// `bound`. Returns how many it has taken.
+    /// Takes the words of a frame that are in the region, whose words are in `span`. Those of later frames are not
+    /// below `bound`. Returns how many it has taken.
     pub(super) fn take(&mut self, mut words: Vec<u64>, span: &Range<u64>, bound: u64) -> usize {
         if words.iter().any(|word| !span.contains(word)) {
             words.retain(|word| span.contains(word));

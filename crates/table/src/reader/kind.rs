@@ -184,8 +184,8 @@ impl AnyManifest {
         }
     }
 
-    /// Reads every byte of every shard in `folder`, which need not have the manifest yet, and checks all digests, counts
-    /// and fingerprints.
+    /// Reads every byte of every shard in `folder`, which need not have the manifest yet, and checks all digests,
+    /// counts and fingerprints.
     ///
     /// # Errors
     ///

@@ -13,9 +13,9 @@ use crate::values::manifest::folder_name as values_folder_name;
 /// The kind of a published table, by what it tells of its positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableKind {
-    /// Which are losing: a [`Table`].
+    /// Which are losing: a [`Table`](crate::Table).
     Losing,
-    /// The Grundy value of each: [`Values`].
+    /// The Grundy value of each: [`Values`](crate::values::Values).
     Values,
 }
 
@@ -27,8 +27,8 @@ struct Tiles {
 }
 
 impl TableKind {
-    /// The kind of the table in `files`, as its manifest has it; nothing is checked. Of what is no manifest, opening the
-    /// table will tell.
+    /// The kind of the table in `files`, as its manifest has it; nothing is checked. Of what is no manifest, opening
+    /// the table will tell.
     pub fn of(files: &dyn Files) -> TableKind {
         match files.whole(MANIFEST_NAME, MANIFEST_BYTES_MAX) {
             Ok(bytes) => TableKind::of_manifest(&bytes),
@@ -68,8 +68,8 @@ impl TableName {
         TableName::all().find(|table| table.folder() == folder)
     }
 
-    /// Of several tables in one place, the one that is meant if none is named: the largest, and one of losing positions if
-    /// there is any.
+    /// Of several tables in one place, the one that is meant if none is named: the largest, and one of losing positions
+    /// if there is any.
     pub fn first(tables: impl Iterator<Item = TableName>) -> Option<TableName> {
         tables.max_by_key(|table| (table.kind() == TableKind::Losing, *table))
     }

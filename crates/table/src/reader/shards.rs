@@ -1,4 +1,5 @@
-//! The shards of a table of either kind, each index and frame read when it is needed; and of words, which shard holds which.
+//! The shards of a table of either kind, each index and frame read when it is needed; and of words, which shard holds
+//! which.
 
 use std::cell::Cell;
 use std::fmt;
@@ -89,8 +90,8 @@ impl Shards<ShardInfo> {
         Ok(frame.map(|frame| FrameId { shard, frame }))
     }
 
-    /// Gives `take` the words of each frame that may have some in `range`, in any order, and what no word of the frames after
-    /// it is below.
+    /// Gives `take` the words of each frame that may have some in `range`, in any order, and what no word of the frames
+    /// after it is below.
     pub(super) fn frames_in<E: From<TableError>>(
         &self,
         range: &Range<u64>,

@@ -1,15 +1,15 @@
 //! The manifest of a table of values: what it is, and the digest of every byte of it.
 //!
-//! Such a table is a folder as that of a table of losing positions is, with the same file names: shards, `SHA256SUMS`, and
-//! `manifest.json`, which is written last. Shards are numbered through, by area and then by ranks, so the files of
+//! Such a table is a folder as that of a table of losing positions is, with the same file names: shards, `SHA256SUMS`,
+//! and `manifest.json`, which is written last. Shards are numbered through, by area and then by ranks, so the files of
 //! a table of fewer tiles are the first of those of one of more.
 //!
 //! **Fingerprint**: the leaf of a shard is the SHA-256 of its values, one byte each. The fingerprint of an area is the
 //! SHA-256 of its leaves, and that of a table the SHA-256 of the fingerprints of its areas, 32 bytes each, in their
 //! order. With the shards of published tables it depends on the mathematics alone.
 //!
-//! Limits: 1 to 120 tiles, 65,536 shards, 32 MiB for the manifest, 256 bytes for the name of the program. The counts have to add up to
-//! the positions of each area, so a manifest cannot promise more than there is.
+//! Limits: 1 to 120 tiles, 65,536 shards, 32 MiB for the manifest, 256 bytes for the name of the program. The counts
+//! have to add up to the positions of each area, so a manifest cannot promise more than there is.
 //!
 //! Version history: 1 is the first.
 

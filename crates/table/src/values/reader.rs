@@ -1,7 +1,7 @@
 //! The reader: opens a published table of values and looks positions up.
 //!
-//! As with tables of losing positions, nothing is used that was not checked: the manifest against `SHA256SUMS`, the index of
-//! a shard against the manifest, each data frame against its index.
+//! As with tables of losing positions, nothing is used that was not checked: the manifest against `SHA256SUMS`, the
+//! index of a shard against the manifest, each data frame against its index.
 
 use std::cell::Cell;
 use std::path::Path;

@@ -1,8 +1,9 @@
 //! Value shards: the files of a published table of values.
 //!
-//! A shard holds the values of 2^s consecutive ranks of one area, the last of an area those that are left. They are
-//! cut into frames of 2^f ranks. A frame holds the values of the representatives among its ranks, in their order: one byte for each mirror
-//! pair. Where a value is follows from ranks alone: count the representatives from the start of the frame.
+//! A shard holds the values of 2^s consecutive ranks of one area, the last of an area those that are left. They are cut
+//! into frames of 2^f ranks. A frame holds the values of the representatives among its ranks, in their order: one byte
+//! for each mirror pair. Where a value is follows from ranks alone: count the representatives from the start of the
+//! frame.
 //!
 //! ```text
 //! header frame  4  0x184D2A50, a skippable frame of zstd
@@ -23,10 +24,11 @@
 //! ```
 //!
 //! All integers are little-endian. `zstd -d` gives the values of the shard, one after the other. The manifest has the
-//! SHA-256 of the shard and of its index frame, and the index that of each data frame: what was read is checked before it
-//! is used.
+//! SHA-256 of the shard and of its index frame, and the index that of each data frame: what was read is checked before
+//! it is used.
 //!
-//! Limits: f at most 14, s at least f and at most f + 10; so at most 1,024 data frames. What this program writes has f 14 and s 24.
+//! Limits: f at most 14, s at least f and at most f + 10; so at most 1,024 data frames. What this program writes has f
+//! 14 and s 24.
 //!
 //! Version history: 1 is the first.
 
@@ -137,8 +139,8 @@ impl ShardPlace {
         (frame, before)
     }
 
-    /// Puts the values that the shard stores into those of its whole area, where there is one for each rank: for both of
-    /// each mirror pair.
+    /// Puts the values that the shard stores into those of its whole area, where there is one for each rank: for both
+    /// of each mirror pair.
     ///
     /// # Panics
     ///

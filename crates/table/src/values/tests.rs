@@ -151,8 +151,8 @@ fn in_memory(manifest: &ValuesManifest, shards: Vec<(ValueShardInfo, Vec<u8>)>) 
     files
 }
 
-/// As many indices as there is room for are not read again, those used last; and of many frames no more are read together
-/// than 64.
+/// As many indices as there is room for are not read again, those used last; and of many frames no more are read
+/// together than 64.
 #[test]
 fn indices_and_frames_in_memory_are_bounded() {
     let tiles = 23;

@@ -1,8 +1,8 @@
 //! The positions with the same first row, by threads that follow each other through the second ones.
 //!
-//! Each thread takes the next second row, and goes through the third ones in **steps**. A step needs F of the second row as
-//! the step before left it that has the same third row; so it waits until the thread of the second row before has made
-//! that step. The diagonals, on which rows are equal, are made from the last step of the row before.
+//! Each thread takes the next second row, and goes through the third ones in **steps**. A step needs F of the second
+//! row as the step before left it that has the same third row; so it waits until the thread of the second row before
+//! has made that step. The diagonals, on which rows are equal, are made from the last step of the row before.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -169,7 +169,8 @@ impl<'a> Column<'a> {
         })
     }
 
-    /// Waits until the second row before has done this third row, or all its third rows. False if the column is stopped.
+    /// Waits until the second row before has done this third row, or all its third rows. False if the column is
+    /// stopped.
     fn wait(&self, second: usize, third: usize) -> bool {
         let waits = |steps: &mut Steps| {
             let before = second.checked_sub(1);

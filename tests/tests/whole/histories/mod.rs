@@ -12,8 +12,8 @@
 //! was harmed. No lease has the number of another; no worker is refused, and no job ends
 //! but that of a coordinator that was overtaken, or whose store was down.
 //!
-//! A failure names its seed, and how to run that history alone, which is shown then with `-- --nocapture`. `just histories`
-//! runs as many as one likes.
+//! A failure names its seed, and how to run that history alone, which is shown then with `-- --nocapture`.
+//! `just histories` runs as many as one likes.
 
 mod chain;
 mod coordinator;

@@ -119,7 +119,8 @@ pub(crate) fn imports(
     imports
 }
 
-/// The module that defines what `path` in `module` stands for, and the rest of the path; none if it is of another crate.
+/// The module that defines what `path` in `module` stands for, and the rest of the path; none if it is of another
+/// crate.
 fn resolve(
     mentions: &BTreeMap<&Module, Mentions>,
     module: &Module,

@@ -165,8 +165,8 @@ impl Slurm {
         text(&said.stdout).lines().map(str::to_owned).collect()
     }
 
-    /// Lets a job start that was put back into the queue, where Slurm keeps it for longer. A job that starts in the same
-    /// second in which it was stopped has no credential.
+    /// Lets a job start that was put back into the queue, where Slurm keeps it for longer. A job that starts in the
+    /// same second in which it was stopped has no credential.
     pub(crate) fn hurry(&self, job: &str) {
         if self.states(job).iter().any(|state| state == "PENDING") {
             thread::sleep(Duration::from_millis(1500));

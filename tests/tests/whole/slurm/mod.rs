@@ -1,5 +1,5 @@
-//! `deploy/slurm/chomp.sbatch` on a Slurm of this machine: one submission computes a table, whatever becomes of its nodes
-//! and its time.
+//! `deploy/slurm/chomp.sbatch` on a Slurm of this machine: one submission computes a table, whatever becomes of its
+//! nodes and its time.
 
 mod engine;
 

@@ -214,8 +214,8 @@ fn a_server_that_will_not_do_is_refused() {
     ended.refuses(5, &[nowhere, "the bucket does not exist"]);
 }
 
-/// One that overwrites what is there, though told not to, always or only if two creations come at the same time: somebody
-/// in between takes the condition away, which a server that checks signatures does not let pass.
+/// One that overwrites what is there, though told not to, always or only if two creations come at the same time:
+/// somebody in between takes the condition away, which a server that checks signatures does not let pass.
 #[test]
 fn a_server_that_overwrites_is_refused() {
     let Some(bucket) = Bucket::new() else { return };

@@ -1,5 +1,5 @@
-//! A store in a bucket whose server has troubles: coordinator and workers make the right table all the same, or say what is
-//! to be done, and nothing that was acknowledged is lost.
+//! A store in a bucket whose server has troubles: coordinator and workers make the right table all the same, or say
+//! what is to be done, and nothing that was acknowledged is lost.
 
 use std::fs;
 use std::process::Command;

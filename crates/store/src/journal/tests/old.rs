@@ -40,8 +40,8 @@ fn what_a_finished_one_leaves_is_let_alone() {
     assert_eq!(ready(open(&storage)).unwrap().epoch(), 1);
 }
 
-/// The first segment of an older journal: ranges 0 and 1 are done, and a shard. From version 3 on two have found them, of
-/// whom one is quarantined; and then the coordinator found range 1 too.
+/// The first segment of an older journal: ranges 0 and 1 are done, and a shard. From version 3 on two have found them,
+/// of whom one is quarantined; and then the coordinator found range 1 too.
 fn segment(version: u32) -> Bytes {
     let mut writer = Writer::new(ObjectKind { version, ..SEGMENT });
     writer.u64(0).digest(&Digest([0; 32]));

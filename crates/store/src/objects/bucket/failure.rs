@@ -100,8 +100,8 @@ fn is_no_bucket(error: &Error) -> bool {
     says(error, &all)
 }
 
-/// Whether the server refuses a request for which the client has no kind of refusal: a listing, or one whose credentials
-/// have expired, to which Amazon answers with status 400.
+/// Whether the server refuses a request for which the client has no kind of refusal: a listing, or one whose
+/// credentials have expired, to which Amazon answers with status 400.
 fn is_denied(error: &Error) -> bool {
     let is_denied = says(error, &["403 Forbidden"]) || has_expired(error);
     is_denied && !is_full(error) && !is_skewed(error)
