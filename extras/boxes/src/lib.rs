@@ -53,6 +53,9 @@
 //! | `run` | the first rows, one after the other, and the threads |
 //! | `scratch` | the interface to a store of the state between two first rows; other crates implement it |
 //!
+//! Three other families have methods of their own, with their proofs: [`few`] rows to thousands of columns, which
+//! `few_tally` counts; [`hooks`], where an opening near the poison wins; and [`space`], boxes of three dimensions.
+//!
 //! Between two first rows the state is `F_1`. That is by far the largest bitmap: `binom(C + M − 1, M − 1)` bits, and a
 //! tenth more because each atom ends at a whole byte. It is read and written once for each first row, in order, so it
 //! may be in files: see [`Scratch`].
@@ -75,10 +78,14 @@ use std::path::PathBuf;
 use chomp_durable_files::FileError;
 
 mod bounds;
+pub mod few;
+mod few_tally;
+pub mod hooks;
 mod last;
 mod layout;
 mod run;
 mod scratch;
+pub mod space;
 mod summary;
 mod sweep;
 mod tally;
@@ -86,6 +93,7 @@ mod tally;
 mod tests;
 
 pub use bounds::{Bounds, COLUMNS_MAX, ROWS_MAX};
+pub use few_tally::FewTally;
 pub use run::{Control, Memory, Solver};
 pub use scratch::{RowReader, RowWriter, Scratch};
 pub use summary::BoxSummary;
@@ -115,6 +123,14 @@ pub enum ThinError {
     Rows {
         /// Their rows.
         found: usize,
+    },
+    /// The folder belongs to few rows and as many columns as were wanted then.
+    #[error("the folder has boards of {rows} rows and {columns} columns: take another one")]
+    Few {
+        /// Their rows.
+        rows: usize,
+        /// Their columns.
+        columns: usize,
     },
     /// A file cannot be read or written.
     #[error(transparent)]

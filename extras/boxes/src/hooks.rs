@@ -1,0 +1,343 @@
+//! Where an opening near the poison wins: on which boards (i, j) is a winning first move.
+//!
+//! # The mathematics
+//!
+//! A position without the cell (i, j) is i − 1 rows and, below them, j − 1 columns, as long as one likes. If it has the cell
+//! (i − 1, j − 1), and so the whole **core** above it, rows and columns do not depend on each other: a ≥ b ≥ … are the lengths
+//! of the rows, at least j − 1, and c ≥ d ≥ … those of the columns, at least i − 1. That is the **family** (i, j). A move
+//!
+//! * in a row leaves a', j − 1 ≤ a' < a, and cuts the rows below to that, if they are longer; in a column likewise;
+//! * at a cell (u, v) of the core leaves the rows before u and the columns before v, which is a position of the family (u, v).
+//!   Of the family (1, v) there are columns alone.
+//!
+//! As in [`few`](crate::few), for given (b, …; c, …) at most one a is losing: the least a ≥ b that no losing position
+//! excludes which a move outside of the first row leads to; and none if a move in the first row to a' < b leads to a losing
+//! position, as every larger a could be cut to it. The opening (i, j) of a board of m rows and n columns leaves the position
+//! of the family (i, j) with rows of n and columns of m cells.
+//!
+//! # The opening (3, 3)
+//!
+//! A position with the cell (2, 2), but without (3, 3), is two rows a ≥ b ≥ 2 and two columns c ≥ d ≥ 2. The moves are
+//!
+//! * in a row: a to a' (and b to min(b, a')), or b to b'; in a column: c to c' (and d to min(d, c')), or d to d'; each of
+//!   these leaves 2 at the least;
+//! * (2, 2), which leaves a **hook**, a row of a cells and a column of c cells. A hook is losing exactly if a = c: whoever is
+//!   to move there spoils that, and the other restores it, until the poison is left;
+//! * (1, 2) and (2, 1), which leave a column of c ≥ 2 cells or a row of a ≥ 2 cells. Those are winning.
+//!
+//! So the last moves never help, and (2, 2) wins exactly if a = c. It is computed with c in the outermost loop, then d, then b. What moves in c exclude is kept for each (b, d) as a set of numbers a, that
+//! begins, when c = d, as the set of what (b, c', c') excludes for c' < d; what moves in d exclude, for each b; what those
+//! in b exclude is one set. The least a that is in none of the three is losing.
+
+#![expect(
+    clippy::needless_range_loop,
+    reason = "a row or a length is an index into several tables"
+)]
+
+/// The most of i + j.
+pub const SUM_MAX: usize = 8;
+
+/// The boards up to `most` x `most` on which the opening (3, 3) wins, as (rows, columns), ascending; `most` is
+/// at least 3.
+///
+/// Each c is told to `control`, which says whether to go on; none if it did not.
+pub fn boards_won_by_three_three(
+    most: usize,
+    mut control: impl FnMut(usize) -> bool,
+) -> Option<Vec<(usize, usize)>> {
+    let mut won = Vec::new();
+    let ended = solve(
+        most,
+        |[a, b, c, d]| {
+            if a == b && c == d {
+                won.push((c, a));
+            }
+        },
+        &mut control,
+    );
+    won.sort_unstable();
+    ended.then_some(won)
+}
+
+/// The bytes that [`boards_won_by_three_three`] takes.
+pub fn memory(most: usize) -> u64 {
+    let words = (most / 64 + 1) as u64;
+    let most = most as u64;
+    (most + 1) * (most + 3) * words * 8
+}
+
+/// Tells all losing positions [a, b, c, d] with a, c ≤ most.
+fn solve(
+    most: usize,
+    mut found: impl FnMut([usize; 4]),
+    control: &mut impl FnMut(usize) -> bool,
+) -> bool {
+    let words = most / 64 + 1;
+    let size = (most + 1) * words;
+    // For each d, what moves in c exclude, by b.
+    let mut by_c: Vec<Vec<u64>> = vec![Vec::new(); most + 1];
+    // For each b: f(b, c, c) for all c so far.
+    let mut squares = vec![0_u64; size];
+    let mut by_d = vec![0_u64; size];
+    let mut by_b = vec![0_u64; words];
+    for c in 2..=most {
+        if !control(c) {
+            return false;
+        }
+        by_c[c].clone_from(&squares);
+        // What moves in d exclude begins empty with each c.
+        by_d.fill(0);
+        for d in 2..=c {
+            by_b.fill(0);
+            for b in 2..=most {
+                let row = b * words;
+                let Some(a) = least(
+                    b,
+                    c,
+                    [&by_c[d][row..][..words], &by_d[row..][..words], &by_b],
+                ) else {
+                    continue;
+                };
+                if a > most {
+                    continue;
+                }
+                found([a, b, c, d]);
+                let (word, bit) = (a / 64, 1 << (a % 64));
+                by_c[d][row + word] |= bit;
+                by_d[row + word] |= bit;
+                by_b[word] |= bit;
+                if c == d {
+                    squares[row + word] |= bit;
+                }
+                if a == b {
+                    break;
+                }
+            }
+        }
+    }
+    true
+}
+
+/// The least number from `least` on that is not `other` and in no set.
+fn least(least: usize, other: usize, sets: [&[u64]; 3]) -> Option<usize> {
+    let mut below = (1 << (least % 64)) - 1;
+    for word in least / 64..sets[0].len() {
+        let mut union = below | sets[0][word] | sets[1][word] | sets[2][word];
+        if other / 64 == word {
+            union |= 1 << (other % 64);
+        }
+        if union != u64::MAX {
+            return Some(word * 64 + union.trailing_ones() as usize);
+        }
+        below = 0;
+    }
+    None
+}
+
+/// The positions of one family. Its lower rows are those after the first, and the columns.
+#[derive(Debug)]
+struct Family {
+    rows: usize,
+    columns: usize,
+    most: usize,
+    /// For the lower rows, as digits: the first row that makes them losing, 0 if there is none. Without rows 1 if the
+    /// columns are losing.
+    first: Vec<u16>,
+}
+
+impl Family {
+    /// The first row for the lower rows of which those from `from` to `end` are cut to `to`.
+    fn get(&self, lower: &[usize], (from, end, to): (usize, usize, usize)) -> usize {
+        let lengths = lower.iter().enumerate();
+        let index = lengths.fold(0, |index, (at, &length)| {
+            let cut = if (from..end).contains(&at) {
+                length.min(to)
+            } else {
+                length
+            };
+            index * (self.most + 1) + cut
+        });
+        self.first[index].into()
+    }
+}
+
+/// The bytes that [`boards_won_by`] takes.
+pub fn memory_by_moves([i, j]: [usize; 2], most: usize) -> u64 {
+    let digits = u32::try_from((i + j).saturating_sub(3)).unwrap_or(u32::MAX);
+    let largest = (most as u64 + 1).saturating_pow(digits).saturating_mul(2);
+    // The other families are the parts of a sum that is at most a little more than that of the last one.
+    largest.saturating_mul(2)
+}
+
+/// The boards up to `most` x `most` on which the opening (i, j) wins, as (rows, columns), ascending. It looks at each move
+/// of each position. `control` is asked now and then whether to go on; none if it did not.
+///
+/// # Panics
+///
+/// If i or j is 0, or i + j is more than [`SUM_MAX`].
+pub fn boards_won_by(
+    [i, j]: [usize; 2],
+    most: usize,
+    mut control: impl FnMut() -> bool,
+) -> Option<Vec<(usize, usize)>> {
+    assert!(
+        i > 0 && j > 0 && i + j <= SUM_MAX,
+        "an opening near the poison"
+    );
+    // Index u − 1, then v − 1.
+    let mut families: Vec<Vec<Family>> = Vec::new();
+    for rows in 0..i {
+        families.push(Vec::new());
+        for columns in 0..j {
+            let digits = rows.saturating_sub(1) + columns;
+            let mut family = Family {
+                rows,
+                columns,
+                most,
+                first: vec![0; (most + 1).pow(u32::try_from(digits).expect("few"))],
+            };
+            if !fill(&mut family, &families, &mut Vec::new(), &mut control) {
+                return None;
+            }
+            families[rows].push(family);
+        }
+    }
+    let family = &families[i - 1][j - 1];
+    let boards = (i..=most).flat_map(|m| (j..=most).map(move |n| (m, n)));
+    let wins = |&(m, n): &(usize, usize)| {
+        let mut lower = vec![n; i.saturating_sub(2)];
+        lower.extend(vec![m; j - 1]);
+        family.get(&lower, (0, 0, 0)) == if i > 1 { n } else { 1 }
+    };
+    Some(boards.filter(wins).collect())
+}
+
+/// All lower rows that begin with these, shorter ones first.
+fn fill(
+    family: &mut Family,
+    families: &[Vec<Family>],
+    lower: &mut Vec<usize>,
+    control: &mut impl FnMut() -> bool,
+) -> bool {
+    let rows = family.rows.saturating_sub(1);
+    let at = lower.len();
+    if at == rows + family.columns {
+        let first = first(family, families, lower);
+        let index = lower
+            .iter()
+            .fold(0, |index, &length| index * (family.most + 1) + length);
+        family.first[index] = u16::try_from(first).expect("a length");
+        return true;
+    }
+    let least = if at < rows {
+        family.columns
+    } else {
+        family.rows
+    };
+    let longest = if at == 0 || at == rows {
+        family.most
+    } else {
+        lower[at - 1]
+    };
+    for length in least..=longest {
+        lower.push(length);
+        let goes_on = fill(family, families, lower, control);
+        lower.pop();
+        if !goes_on || at == 0 && !control() {
+            return false;
+        }
+    }
+    true
+}
+
+/// The first row that makes these lower rows losing; 0 if there is none.
+fn first(family: &Family, families: &[Vec<Family>], lower: &[usize]) -> usize {
+    let rows = family.rows.saturating_sub(1);
+    let mut excluded = vec![false; family.most + 1];
+    for (at, &length) in lower.iter().enumerate() {
+        let (end, least) = if at < rows {
+            (rows, family.columns)
+        } else {
+            (lower.len(), family.rows)
+        };
+        for to in least..length {
+            excluded[family.get(lower, (at, end, to))] = true;
+        }
+    }
+    let mut left = Vec::with_capacity(lower.len());
+    for u in 1..=family.rows {
+        for v in 1..=family.columns {
+            left.clear();
+            left.extend_from_slice(&lower[..u.saturating_sub(2)]);
+            left.extend_from_slice(&lower[rows..][..v - 1]);
+            let first = families[u - 1][v - 1].get(&left, (0, 0, 0));
+            if u > 1 {
+                excluded[first] = true;
+            } else if first > 0 {
+                return 0;
+            }
+        }
+    }
+    if family.rows == 0 {
+        // Columns alone, which are losing if no move was found that wins. Those without a cell are not.
+        return usize::from(!excluded[1] && lower.iter().any(|&length| length > 0));
+    }
+    let second = if rows > 0 { lower[0] } else { family.columns };
+    let is_dead = |to: usize| family.get(lower, (0, rows, to)) == to;
+    if (family.columns.max(1)..second).any(is_dead) {
+        return 0;
+    }
+    let least = second.max(1);
+    (least..=family.most)
+        .find(|&first| !excluded[first])
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::few::{Few, FewSolver};
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::num::NonZeroUsize;
+
+    #[test]
+    fn three_three_wins_where_a_look_at_every_move_says_so() {
+        let fast = boards_won_by_three_three(60, |_| true).unwrap();
+        assert!(fast.len() > 30);
+        assert_eq!(Some(fast), boards_won_by([3, 3], 60, || true));
+        assert_eq!(boards_won_by([3, 3], 60, || false), None);
+        assert_eq!(boards_won_by_three_three(60, |c| c < 7), None);
+    }
+
+    #[test]
+    fn openings_are_those_of_all_positions_of_five_rows() {
+        const MOST: usize = 13;
+        let mut won: BTreeMap<(usize, usize), BTreeSet<_>> = BTreeMap::new();
+        let mut solver = FewSolver::new(Few::new(&[MOST; 5]));
+        solver.advance(usize::MAX, NonZeroUsize::MIN, |row| {
+            for (tail, first) in row.positions {
+                let tail = tail.map(|length| length as usize);
+                let rows = [first as usize, row.second, tail[0], tail[1], tail[2]];
+                // All rows that are not whole have the same length.
+                let whole = rows.iter().take_while(|&&length| length == rows[0]).count();
+                for m in whole + 1..=5 {
+                    let cut = &rows[whole..m];
+                    if cut.iter().all(|&length| length == cut[0]) && rows[m..] == [0; 5][m..] {
+                        won.entry((whole + 1, cut[0] + 1))
+                            .or_default()
+                            .insert((m, rows[0]));
+                    }
+                }
+            }
+            true
+        });
+        for i in 2..=4 {
+            for j in 2..=SUM_MAX - i {
+                let found = boards_won_by([i, j], MOST, || true).unwrap().into_iter();
+                let found: BTreeSet<_> = found.filter(|&(m, n)| m <= 5 && n <= MOST).collect();
+                let expected = won.remove(&(i, j)).unwrap_or_default();
+                assert_eq!(found, expected, "({i}, {j})");
+            }
+        }
+    }
+}
