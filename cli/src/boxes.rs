@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use chomp_boxes::{Bounds, BoxSummary, Memory, Scratch, Solver};
+use chomp_boxes::few::FEW_ROWS;
+use chomp_boxes::{Bounds, BoxSummary, COLUMNS_MAX, Memory, Scratch, Solver};
 use chomp_query::Opening;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -16,7 +17,10 @@ use crate::progress::{Display, Teller};
 use crate::signals::stop_on_signals;
 use crate::summary::{Lines, Meter};
 
+mod few;
+mod opening;
 mod scratch;
+mod space;
 
 use scratch::Folder;
 
@@ -25,22 +29,35 @@ use scratch::Folder;
 All rectangles of at most M rows and N columns are solved together, columns one after the other. Memory
 follows from M and N: 0.5 GB for 10 rows and 42 columns, 11 GB for 12 and 42. With --scratch the work goes
 on after it was stopped, also for more columns, and if the memory does not hold it, the files there do.
+Of 3 to 5 rows with more than 250 columns the second rows come one after the other; there --scratch goes on
+with the same rows and columns only, and the digest is another one: docs/FORMAT.md.
 
 Examples:
   chomp box --rows 10 --columns 42
   chomp box --rows 10 --columns 42 --json | jq -c '.openings[] | select(.moves | length > 1)'
   chomp box --rows 12 --columns 42 --memory 7GiB --scratch /var/tmp/box-12
+  chomp box --rows 4 --columns 1000
+  chomp box --opening 3,3 --columns 1000
+  chomp box --space 4x4x8
 
 Exit codes: 0 done; 2 too little memory, or beyond the limits; 5 the folder is in use, or has boards of other
 rows; 75 stopped early, with --scratch run the same command again to go on.")]
 pub(crate) struct BoxArgs {
     /// The most rows, from 1 to 32
-    #[arg(long, value_name = "M")]
-    pub(crate) rows: usize,
+    #[arg(long, value_name = "M", required_unless_present_any = ["opening", "space"])]
+    pub(crate) rows: Option<usize>,
 
-    /// The most columns, from 1 to 250
-    #[arg(long, value_name = "N")]
-    pub(crate) columns: usize,
+    /// The most columns, from 1 to 250; to 200,000 if M is 3, 4 or 5, and to 10,000 with --opening
+    #[arg(long, value_name = "N", required_unless_present = "space")]
+    pub(crate) columns: Option<usize>,
+
+    /// List the boards of up to N rows and columns on which this first move wins: ROW,COLUMN, at most 8 together
+    #[arg(long, value_name = "I,J", conflicts_with_all = ["rows", "space", "scratch"])]
+    opening: Option<opening::FirstCell>,
+
+    /// Solve all boxes of three dimensions inside this one, as 4x4x8
+    #[arg(long, value_name = "AxBxC", conflicts_with_all = ["rows", "columns", "scratch"])]
+    space: Option<space::Sides>,
 
     #[command(flatten)]
     pub(crate) share: ShareArgs,
@@ -76,8 +93,19 @@ struct SolvedBox {
 }
 
 pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> {
+    if let Some(sides) = args.space {
+        return space::run(&args, sides, display).await;
+    }
+    let columns = args.columns.expect("the command line has it");
+    if let Some(opening) = args.opening {
+        return opening::run(&args, opening, columns, display).await;
+    }
+    let rows = args.rows.expect("the command line has it");
+    if FEW_ROWS.contains(&rows) && columns > COLUMNS_MAX {
+        return few::run(&args, (rows, columns), display).await;
+    }
     let meter = Meter::start();
-    let bounds = Bounds::new(args.rows, args.columns)?;
+    let bounds = Bounds::new(rows, columns)?;
     let (threads, given) = (args.share.threads(), args.share.memory_bytes()?);
     let of_solver = Memory::of(&bounds, threads);
     let needed = Memory {
@@ -111,6 +139,21 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
     };
     let told = SolvedBox::new(&bounds, &summary, meter);
     crate::print_as(args.json, &told, SolvedBox::text)
+}
+
+/// Refuses work that takes more bytes than are given, besides those of the program.
+fn enough(args: &BoxArgs, bytes: u64) -> anyhow::Result<()> {
+    let (needed, given) = (
+        bytes.saturating_add(PROGRAM_BYTES),
+        args.share.memory_bytes()?,
+    );
+    if needed > given {
+        let (given, needed) = (HumanBytes(given), needed.div_ceil(1 << 20));
+        return Err(usage(format!(
+            "--memory {given} is too small: this needs {needed} MiB"
+        )));
+    }
+    Ok(())
 }
 
 /// Solves all columns. None if the solver was stopped.

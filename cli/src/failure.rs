@@ -110,7 +110,9 @@ fn of_job(error: &JobError) -> Option<Exit> {
 fn of_box(error: &ThinError) -> Option<Exit> {
     match error {
         ThinError::Size { .. } => Some(Exit::Usage),
-        ThinError::Rows { .. } | ThinError::File(FileError::InUse { .. }) => Some(Exit::Refused),
+        ThinError::Rows { .. }
+        | ThinError::Few { .. }
+        | ThinError::File(FileError::InUse { .. }) => Some(Exit::Refused),
         ThinError::Damaged { .. } => Some(Exit::Damaged),
         ThinError::File(_) => None,
     }

@@ -142,3 +142,106 @@ fn what_does_not_fit_is_refused_with_the_figure_or_streamed() {
     end(&mut solve(33, 30)).refuses(2, &["1 to 32 rows"]);
     end(&mut with_folder(9, 30, directory.path())).refuses(5, &["10 rows"]);
 }
+
+#[test]
+fn few_rows_take_many_columns() {
+    let few = |columns: u32| end(&mut solve(4, columns)).summary();
+    let (some, more) = (few(250), few(300));
+    let counts = |summary: &Value, rows: usize| -> Vec<Value> {
+        let counts = summary["losing_by_rows_and_columns"][rows].as_array();
+        counts.unwrap()[..=250].to_vec()
+    };
+    for rows in 0..=4 {
+        assert_eq!(counts(&some, rows), counts(&more, rows), "{rows} rows");
+    }
+    let openings = |summary: &Value| -> BTreeMap<(u64, u64), Value> {
+        let openings = summary["openings"].as_array().unwrap().iter();
+        let openings = openings.filter(|one| number(one, "columns") <= 250);
+        let board = |one: &Value| (number(one, "rows"), number(one, "columns"));
+        openings
+            .map(|one| (board(one), one["moves"].clone()))
+            .collect()
+    };
+    assert_eq!(openings(&some), openings(&more));
+    assert_eq!(number(&more, "losing"), 917_363);
+}
+
+#[test]
+fn few_rows_go_on_after_they_were_killed() {
+    let directory = folder();
+    let folder = directory.path().join("scratch");
+    let file = folder.join("few");
+    let state = || fs::metadata(&file).and_then(|data| data.modified()).ok();
+    let mut kills = 0;
+    while kills < 3 {
+        let before = state();
+        let mut child = start(with_folder(4, 700, &folder).args(["--threads", "2"]));
+        if wait_until(&mut child, || state() != before) {
+            child.kill().unwrap();
+        }
+        if wait(child).code.is_none() {
+            kills += 1;
+        } else {
+            fs::remove_dir_all(&folder).unwrap();
+            kills = 0;
+        }
+    }
+    let other = end(&mut with_folder(4, 701, &folder));
+    other.refuses(5, &["4 rows and 700 columns"]);
+    let summary = end(&mut with_folder(4, 700, &folder)).summary();
+    let undisturbed = end(solve(4, 700).args(["--threads", "1"])).summary();
+    assert_eq!(found(&summary), found(&undisturbed));
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    end(&mut with_folder(4, 700, &folder)).refuses(3, &["few is damaged"]);
+}
+
+#[test]
+fn an_opening_near_the_poison_wins_where_a_table_says_so() {
+    let directory = finished(20);
+    let openings = end(chomp("openings --json --table").arg(directory.path())).done();
+    let openings = openings.stdout.lines();
+    let openings = openings.map(|line| serde_json::from_str(line).unwrap());
+    let openings: Vec<Value> = openings.collect();
+    for (i, j) in [(3, 3), (2, 3), (2, 4), (3, 4), (2, 2)] {
+        let mut expected: Vec<[u64; 2]> = Vec::new();
+        for one in &openings {
+            let (m, n) = (number(one, "rows"), number(one, "columns"));
+            let moves = one["moves"].as_array().unwrap();
+            if moves.contains(&serde_json::json!([i, j])) {
+                expected.push([m, n]);
+            }
+            if m != n && moves.contains(&serde_json::json!([j, i])) {
+                expected.push([n, m]);
+            }
+        }
+        expected.sort_unstable();
+        let wins = chomp(&format!("box --opening {i},{j} --columns 19 --json"));
+        let wins = end(&mut { wins }).summary();
+        let wins: Vec<[u64; 2]> = serde_json::from_value(wins["boards"].clone()).unwrap();
+        let inside = wins.into_iter().filter(|[m, n]| m + n <= 20);
+        assert_eq!(inside.collect::<Vec<_>>(), expected, "({i}, {j})");
+    }
+}
+
+#[test]
+fn a_box_of_one_layer_is_a_board() {
+    let plane = end(&mut solve(4, 6)).summary();
+    let space = end(&mut chomp("box --space 4x6x1 --json --threads 2")).summary();
+    assert_eq!(space["losing"], plane["losing"]);
+    assert_eq!(number(&space, "positions"), 210);
+    let moves =
+        |of: &Value| -> Vec<Vec<u64>> { serde_json::from_value(of["moves"].clone()).unwrap() };
+    for inner in space["boxes"].as_array().unwrap() {
+        let sides: Vec<u64> = serde_json::from_value(inner["sides"].clone()).unwrap();
+        let mut boards = plane["openings"].as_array().unwrap().iter();
+        let board = |one: &&Value| [number(one, "rows"), number(one, "columns")] == sides[..2];
+        let expected = moves(boards.find(board).unwrap()).into_iter();
+        let expected = expected.map(|cell| [&cell[..], &[1]].concat());
+        assert_eq!(moves(inner), expected.collect::<Vec<_>>(), "{inner}");
+    }
+    end(&mut chomp("box --space 6x6x6")).refuses(2, &["2^32 surroundings"]);
+    end(&mut chomp("box --space 3x3")).refuses(2, &["AxBxC"]);
+}

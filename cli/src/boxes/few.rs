@@ -1,0 +1,228 @@
+//! `chomp box` for three to five rows and more columns than other boards may have.
+//!
+//! With `--scratch` the folder has a file `few`: the length of what follows in eight bytes, the [`FewTally`] as JSON, the
+//! state of the solver, and the SHA-256 of all before it. It is replaced as a whole.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use chomp_boxes::few::{Few, FewSolver};
+use chomp_boxes::{FewTally, ThinError};
+use chomp_durable_files::{NewFile, failed, open_within};
+use chomp_query::Opening;
+use chomp_table::digest::{Digest, DigestBuilder};
+
+use super::scratch::Folder;
+use super::{BoxArgs, SAVE_SHARE, SolvedBox, enough};
+use crate::events::{ProgramEvent, Stage};
+use crate::exit::{Interruption, usage};
+use crate::progress::{Display, Teller};
+use crate::signals::stop_on_signals;
+use crate::summary::Meter;
+
+/// The most columns.
+pub(super) const COLUMNS_MAX: usize = 200_000;
+/// The longest tally that is read.
+const TALLY_BYTES_MAX: u64 = 1 << 30;
+/// The bytes of counts, first moves and their JSON for each column and row.
+const TALLY_BYTES: u64 = 300;
+/// How long a part of the work should take after which the state may be saved.
+const PART: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(
+    args: &BoxArgs,
+    (rows, columns): (usize, usize),
+    display: &Display,
+) -> anyhow::Result<()> {
+    let meter = Meter::start();
+    if columns > COLUMNS_MAX {
+        return Err(usage(format!(
+            "--columns is at most {COLUMNS_MAX} for 3 to 5 rows"
+        )));
+    }
+    let few = Few::new(&vec![columns; rows]);
+    let threads = args.share.threads();
+    enough(
+        args,
+        few.memory(threads) + (columns * rows) as u64 * TALLY_BYTES,
+    )?;
+    let stop = stop_on_signals()?;
+    let folder = args.scratch.as_deref().map(Folder::open).transpose()?;
+    let file = args.scratch.as_ref().map(|folder| folder.join("few"));
+    let solving = display.during(ProgramEvent::Solving, &stop, move |teller| {
+        // Nobody else uses the folder meanwhile.
+        let _folder = folder;
+        let mut work = match file.as_deref().map(|file| Work::load(&few, file)) {
+            Some(loaded) => loaded?,
+            None => None,
+        }
+        .unwrap_or_else(|| Work::new(few));
+        let goes_on = work.finish(threads, file.as_deref(), &teller)?;
+        Ok::<_, ThinError>(goes_on.then_some(work))
+    });
+    let Some(Work { solver, tally }) = solving.await? else {
+        return Err(Interruption::Silent.into());
+    };
+    let losing = tally.losing();
+    let openings = tally.openings().into_iter();
+    let openings = openings.map(|((rows, columns), moves)| Opening {
+        rows,
+        columns,
+        moves,
+    });
+    let told = SolvedBox {
+        rows,
+        columns,
+        positions: solver.few().positions(),
+        losing: losing[rows][columns],
+        losing_by_rows_and_columns: losing,
+        digest: tally.digest().to_string(),
+        seconds: meter.wall().as_secs_f64(),
+        cpu_seconds: meter.cpu().as_secs_f64(),
+        openings: openings.collect(),
+    };
+    crate::print_as(args.json, &told, SolvedBox::text)
+}
+
+/// A solver, and what it has found.
+struct Work {
+    solver: FewSolver,
+    tally: FewTally,
+}
+
+impl Work {
+    fn new(few: Few) -> Work {
+        Work {
+            tally: FewTally::new(few.rows(), few.columns()),
+            solver: FewSolver::new(few),
+        }
+    }
+
+    /// Solves all that is left. False if it was told to end.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how often the state is saved depends on what that takes"
+    )]
+    fn finish(
+        &mut self,
+        threads: NonZeroUsize,
+        file: Option<&Path>,
+        teller: &Teller<Stage>,
+    ) -> Result<bool, ThinError> {
+        let Work { solver, tally } = self;
+        let all = solver.few().columns() + 1;
+        let (mut part, mut wait, mut saved) = (1, Duration::ZERO, Instant::now());
+        while !solver.is_finished() {
+            let begun = Instant::now();
+            let goes_on = solver.advance(part, threads, |row| {
+                tally.add(&row);
+                #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
+                let done = row.second as f64 / all as f64;
+                teller.stage("second rows", done).is_continue()
+            });
+            if !goes_on {
+                return Ok(false);
+            }
+            if begun.elapsed() < PART {
+                part *= 2;
+            }
+            if let Some(file) = file
+                && saved.elapsed() >= wait
+            {
+                let before = Instant::now();
+                save(solver, tally, file)?;
+                saved = Instant::now();
+                wait = saved.duration_since(before) * SAVE_SHARE;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads what was saved; none if nothing was.
+    fn load(few: &Few, path: &Path) -> Result<Option<Work>, ThinError> {
+        let file = match open_within(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(failed("open", path))?.0,
+        };
+        let damaged = || ThinError::Damaged {
+            path: path.to_owned(),
+        };
+        let read = |error: io::Error| match error.kind() {
+            ErrorKind::UnexpectedEof => damaged(),
+            _ => failed("read", path)(error).into(),
+        };
+        let mut from = Hashed {
+            file: BufReader::new(file),
+            hash: DigestBuilder::default(),
+        };
+        let mut length = [0; 8];
+        from.read_exact(&mut length).map_err(read)?;
+        let length = u64::from_le_bytes(length);
+        if length > TALLY_BYTES_MAX {
+            return Err(damaged());
+        }
+        let mut text = Vec::new();
+        from.by_ref()
+            .take(length)
+            .read_to_end(&mut text)
+            .map_err(read)?;
+        let tally: FewTally = serde_json::from_slice(&text).map_err(|_| damaged())?;
+        if !tally.is_of(few.rows(), few.columns()) {
+            let (rows, columns) = tally.sides();
+            return Err(ThinError::Few { rows, columns });
+        }
+        let solver = FewSolver::load(few.clone(), &mut from).map_err(read)?;
+        let mut digest = Digest::default();
+        let Hashed { mut file, hash } = from;
+        file.read_exact(&mut digest.0).map_err(read)?;
+        if hash.finish() != digest {
+            return Err(damaged());
+        }
+        Ok(Some(Work { solver, tally }))
+    }
+}
+
+fn save(solver: &mut FewSolver, tally: &FewTally, path: &Path) -> Result<(), ThinError> {
+    let file = NewFile::create(path, true)?;
+    let mut to = Hashed {
+        file: BufWriter::new(file),
+        hash: DigestBuilder::default(),
+    };
+    let text = serde_json::to_vec(tally).expect("numbers and texts");
+    let written = to.write_all(&(text.len() as u64).to_le_bytes());
+    let written = written.and_then(|()| to.write_all(&text));
+    let written = written.and_then(|()| solver.save(&mut to));
+    let Hashed { mut file, hash } = to;
+    let written = written.and_then(|()| file.write_all(&hash.finish().0));
+    let file = written.and_then(|()| file.into_inner().map_err(io::IntoInnerError::into_error));
+    Ok(file.map_err(failed("write", path))?.finish()?)
+}
+
+/// A file, and the digest of what was read or written so far.
+struct Hashed<F> {
+    file: F,
+    hash: DigestBuilder,
+}
+
+impl Read for Hashed<BufReader<File>> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(bytes)?;
+        self.hash.push(&bytes[..count]);
+        Ok(count)
+    }
+}
+
+impl Write for Hashed<BufWriter<NewFile>> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        self.hash.push(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

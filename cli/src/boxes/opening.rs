@@ -1,0 +1,98 @@
+//! `chomp box --opening`: the boards on which a first move near the poison wins.
+
+use std::str::FromStr;
+
+use chomp_boxes::hooks::{self, SUM_MAX};
+use indicatif::HumanCount;
+use serde::Serialize;
+
+use super::{BoxArgs, enough};
+use crate::events::ProgramEvent;
+use crate::exit::{Interruption, usage};
+use crate::progress::Display;
+use crate::signals::stop_on_signals;
+use crate::summary::{Lines, Meter};
+
+/// A cell of a first move: (row, column), counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct FirstCell(usize, usize);
+
+impl FromStr for FirstCell {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FirstCell, String> {
+        let cell = text.split_once(',');
+        let cell = cell.and_then(|(i, j)| Some(FirstCell(i.parse().ok()?, j.parse().ok()?)));
+        cell.filter(|&FirstCell(i, j)| i > 0 && j > 0 && i.saturating_add(j) <= SUM_MAX)
+            .ok_or_else(|| {
+                format!("a first move is ROW,COLUMN, as 3,3, of at most {SUM_MAX} together")
+            })
+    }
+}
+
+/// The most columns of boards.
+const COLUMNS_MAX: usize = 10_000;
+
+#[derive(Debug, Serialize)]
+struct SolvedOpening {
+    opening: FirstCell,
+    /// The most rows and columns.
+    columns: usize,
+    /// The boards on which it wins: rows and columns.
+    boards: Vec<(usize, usize)>,
+    seconds: f64,
+    cpu_seconds: f64,
+}
+
+pub(super) async fn run(
+    args: &BoxArgs,
+    opening: FirstCell,
+    columns: usize,
+    display: &Display,
+) -> anyhow::Result<()> {
+    let meter = Meter::start();
+    if !(1..=COLUMNS_MAX).contains(&columns) {
+        return Err(usage(format!(
+            "--columns is 1 to {COLUMNS_MAX} with --opening"
+        )));
+    }
+    let FirstCell(i, j) = opening;
+    let is_third = (i, j) == (3, 3);
+    enough(
+        args,
+        if is_third {
+            hooks::memory(columns)
+        } else {
+            hooks::memory_by_moves([i, j], columns)
+        },
+    )?;
+    let stop = stop_on_signals()?;
+    let solving = display.during(ProgramEvent::Solving, &stop, move |teller| {
+        #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
+        let tell = |done: usize| {
+            teller
+                .stage("columns", done as f64 / columns as f64)
+                .is_continue()
+        };
+        if is_third {
+            hooks::boards_won_by_three_three(columns, tell)
+        } else {
+            hooks::boards_won_by([i, j], columns, || tell(0))
+        }
+    });
+    let boards = solving.await.ok_or(Interruption::Silent)?;
+    let told = SolvedOpening {
+        opening,
+        columns,
+        boards,
+        seconds: meter.wall().as_secs_f64(),
+        cpu_seconds: meter.cpu().as_secs_f64(),
+    };
+    crate::print_as(args.json, &told, |told| {
+        let lines = told.boards.iter().map(|(m, n)| format!("{m}x{n}\n"));
+        let mut lines = Lines::after(lines.collect());
+        lines.line("boards", HumanCount(told.boards.len() as u64));
+        lines.time(told.seconds, told.cpu_seconds);
+        lines.into_text()
+    })
+}
