@@ -6,7 +6,7 @@ import re
 import chomp_table
 import pytest
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "PYTHON.md"
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "PYTHON.md"
 
 
 def claims():

@@ -5,7 +5,7 @@ import pathlib
 import nbclient
 import nbformat
 
-NOTEBOOK = pathlib.Path(__file__).parents[2] / "examples" / "pictures.ipynb"
+NOTEBOOK = pathlib.Path(__file__).parents[3] / "examples" / "pictures.ipynb"
 # The losing positions of 1 to 17 cells, A112470.
 COUNTS = [1, 0, 1, 0, 3, 0, 3, 2, 5, 2, 3, 10, 9, 10, 9, 14, 17]
 

@@ -13,7 +13,7 @@ import chomp_table
 from chomp_table import Table, rows_of, word_of
 from conftest import BITS, CHOMP
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 sys.path.append(str(ROOT / "examples"))
 import read_table  # noqa: E402
 
