@@ -149,4 +149,27 @@ mod tests {
             assert!(tally.is_of(rows, columns) && !tally.is_of(rows, columns + 1));
         }
     }
+
+    /// Of 3 rows and 3 columns there are few enough losing positions to write them down.
+    #[test]
+    fn the_digest_is_that_of_the_format() {
+        let losing: [&[[u32; 3]]; 4] = [
+            &[[1, 0, 0]],
+            &[[2, 1, 0], [3, 1, 1]],
+            &[[3, 2, 0], [2, 2, 1]],
+            &[],
+        ];
+        let mut expected = Digest::default();
+        for of_second in losing {
+            let bytes = of_second.as_flattened().iter();
+            let bytes: Vec<u8> = bytes.flat_map(|length| length.to_le_bytes()).collect();
+            expected = Digest::of_parts(&[&expected.0, &bytes]);
+        }
+        let mut tally = FewTally::new(3, 3);
+        FewSolver::new(Few::new(&[3; 3])).advance(usize::MAX, NonZeroUsize::MIN, |row| {
+            tally.add(&row);
+            true
+        });
+        assert_eq!(tally.digest(), expected);
+    }
 }
