@@ -92,9 +92,10 @@ impl OwnedDirectory {
 
     /// The cost of this run, and of those before.
     pub(crate) fn cost(&self, run: Meter) -> RunCost {
+        let cost = run.cost();
         RunCost {
-            seconds_of_all_runs: Some((self.worked + run.wall()).as_secs_f64()),
-            ..run.cost()
+            seconds_of_all_runs: Some(self.worked.as_secs_f64() + cost.seconds),
+            ..cost
         }
     }
 
