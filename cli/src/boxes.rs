@@ -19,6 +19,7 @@ use crate::summary::{Lines, Meter};
 
 mod few;
 mod opening;
+mod periods;
 mod scratch;
 mod space;
 
@@ -29,14 +30,16 @@ use scratch::Folder;
 All rectangles of at most M rows and N columns are solved together, columns one after the other. Memory
 follows from M and N: 0.5 GB for 10 rows and 42 columns, 11 GB for 12 and 42. With --scratch the work goes
 on after it was stopped, also for more columns, and if the memory does not hold it, the files there do.
-Of 3 to 5 rows with more than 250 columns the second rows come one after the other; there --scratch goes on
-with the same rows and columns only, and the digest is another one: docs/FORMAT.md.
+Of 3 to 5 rows with more than 250 columns the third rows come one after the other; there --scratch goes on
+with the same rows and columns only, and the digest is another one: docs/FORMAT.md. So it is with --positions.
 
 Examples:
   chomp box --rows 10 --columns 42
   chomp box --rows 10 --columns 42 --json | jq -c '.openings[] | select(.moves | length > 1)'
   chomp box --rows 12 --columns 42 --memory 7GiB --scratch /var/tmp/box-12
   chomp box --rows 4 --columns 1000
+  chomp box --rows 4 --columns 500 --positions losing.csv
+  chomp box --rows 4 --columns 1000 --periods
   chomp box --opening 3,3 --columns 1000
   chomp box --space 4x4x8
 
@@ -58,6 +61,15 @@ pub(crate) struct BoxArgs {
     /// Solve all boxes of three dimensions inside this one, as 4x4x8
     #[arg(long, value_name = "AxBxC", conflicts_with_all = ["rows", "columns", "scratch"])]
     space: Option<space::Sides>,
+
+    /// Of 3 to 5 rows: write all losing positions to this file, sorted, as the end of its name says: .csv, .npy, .parquet
+    #[arg(long, value_name = "FILE", value_parser = path(), conflicts_with_all = ["opening", "space", "periods"])]
+    positions: Option<PathBuf>,
+
+    /// Of 3 to 5 rows: say for each third row, and those after it, the period of first row − second row. Second rows have
+    /// at most N cells
+    #[arg(long, value_parser = flag, conflicts_with_all = ["opening", "space", "scratch"])]
+    periods: bool,
 
     #[command(flatten)]
     pub(crate) share: ShareArgs,
@@ -89,6 +101,9 @@ struct SolvedBox {
     digest: String,
     seconds: f64,
     cpu_seconds: f64,
+    /// The file of the positions, if one was wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<few::PositionsFile>,
     openings: Vec<Opening>,
 }
 
@@ -101,7 +116,14 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
         return opening::run(&args, opening, columns, display).await;
     }
     let rows = args.rows.expect("the command line has it");
-    if FEW_ROWS.contains(&rows) && columns > COLUMNS_MAX {
+    if args.periods {
+        return periods::run(&args, (rows, columns), display).await;
+    }
+    let is_few = FEW_ROWS.contains(&rows);
+    if args.positions.is_some() && !is_few {
+        return Err(usage("--positions takes 3 to 5 rows"));
+    }
+    if is_few && (columns > COLUMNS_MAX || args.positions.is_some()) {
         return few::run(&args, (rows, columns), display).await;
     }
     let meter = Meter::start();
@@ -207,6 +229,7 @@ impl SolvedBox {
             digest: summary.digests[columns].to_string(),
             seconds: meter.wall().as_secs_f64(),
             cpu_seconds: meter.cpu().as_secs_f64(),
+            file: None,
             openings: boards.map(|(m, n)| opening(m, n)).collect(),
         }
     }
@@ -218,6 +241,11 @@ impl SolvedBox {
         lines.line("positions", HumanCount(self.positions));
         lines.line("losing", HumanCount(self.losing));
         lines.line("digest", &self.digest);
+        if let Some(file) = &self.file {
+            let (out, size) = (file.out.display(), HumanBytes(file.bytes));
+            lines.line("file", format_args!("{out} ({size})"));
+            lines.line("SHA-256", file.sha256);
+        }
         lines.time(self.seconds, self.cpu_seconds);
         lines.into_text()
     }

@@ -1,5 +1,6 @@
 //! `chomp query`: looks up positions in a table.
 
+mod few;
 mod lines;
 
 use std::fmt::Write;
@@ -45,6 +46,8 @@ empty line after the last, and what chomp export writes in the formats rows and,
 words.
 A move is the (row, column) of the cell that is taken, counted from the poison at (1,1).
 A table of Grundy values tells the value, and the moves to each smaller one.
+Positions of at most 5 rows or columns, of at most 200,000 cells, need no table, if all that are asked for are
+such: 3x20000 takes seconds; 3x100000, 4x2500 and 5x500 take minutes.
 
 Examples:
   chomp query 8x10
@@ -53,6 +56,7 @@ Examples:
   chomp query --table http://127.0.0.1:7172 8x10
   chomp query --table s3://bucket/tables 8x10
   chomp query --depth 8x10
+  chomp query 3000,1200,700,12
   chomp query --numbers columns 4,3,2,2,1
   chomp query --numbers words 346
   chomp query --json < positions.txt
@@ -91,7 +95,16 @@ const TOGETHER_WITH_MOVES: usize = 1 << 14;
 const INSIDE_MAX: u64 = 1 << 24;
 
 pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()> {
-    let asked = source::queried(&args.source, display.haste()).await?;
+    let asked = source::queried(&args.source, display.haste()).await;
+    let covered = match &asked {
+        Ok(QueriedTable::Losing(table)) => table.0.bits(),
+        Err(error) if is_missing(error) => 0,
+        _ => u32::MAX,
+    };
+    if let Some(positions) = few::beyond(&args, covered) {
+        return few::run(positions, &args, display).await;
+    }
+    let asked = asked?;
     if args.positions.is_empty() && io::stdin().is_terminal() {
         display.say("positions are read from here: write one a line, as 5,4,2,1 or 8x10, and end with Ctrl-D");
     }
@@ -103,6 +116,10 @@ pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()
         QueriedTable::Values(table) => all(&*table, &args),
     })
     .await
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(TableError::NotFound { .. }))
 }
 
 /// A table of some kind that answers queries.
@@ -126,12 +143,20 @@ impl Tells for LosingTable {
         Ok(if style.moves {
             let answers = answers(self, positions)?;
             let text = |position: &Position, answer: &Answer| {
-                answer_text(position, answer, style.form == Form::Drawn)
+                let moves = &answer.winning_moves;
+                let text = answer_text(&drawing::name(position), answer.verdict.losing, moves);
+                match style.form {
+                    Form::Drawn => text + &drawing::draw(position, moves),
+                    Form::Json | Form::Text => text,
+                }
             };
             told(style, positions, answers, text, deep)
         } else {
             let verdicts = verdicts(self, positions)?;
-            told(style, positions, verdicts, verdict_text, deep)
+            let text = |position: &Position, verdict: &PositionVerdict| {
+                verdict_text(&drawing::name(position), verdict.losing)
+            };
+            told(style, positions, verdicts, text, deep)
         })
     }
 }
@@ -328,25 +353,20 @@ fn value_answer_text(position: &Partition, answer: &ValueAnswer) -> String {
     text
 }
 
-fn verdict_text(position: &Position, verdict: &PositionVerdict) -> String {
-    let said = if verdict.losing { "losing" } else { "winning" };
-    format!("{} is {said}\n", drawing::name(position))
+fn verdict_text(name: &str, losing: bool) -> String {
+    let said = if losing { "losing" } else { "winning" };
+    format!("{name} is {said}\n")
 }
 
-fn answer_text(position: &Position, answer: &Answer, drawn: bool) -> String {
-    let name = drawing::name(position);
-    let mut text = if answer.verdict.losing {
+fn answer_text(name: &str, losing: bool, winning_moves: &[(u32, u32)]) -> String {
+    if losing {
         format!("{name} is losing: no move wins\n")
-    } else if answer.winning_moves.is_empty() {
+    } else if winning_moves.is_empty() {
         format!("{name} is won: the other one took the poison\n")
     } else {
-        let moves = drawing::moves(&answer.winning_moves);
+        let moves = drawing::moves(winning_moves);
         format!("{name} is winning, with {moves}\n")
-    };
-    if drawn {
-        text += &drawing::draw(position, &answer.winning_moves);
     }
-    text
 }
 
 #[cfg(test)]

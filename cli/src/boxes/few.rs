@@ -6,14 +6,18 @@
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use chomp_boxes::few::{Few, FewSolver};
-use chomp_boxes::{FewTally, ThinError};
+use chomp_boxes::{FewTally, ThinError, in_order};
 use chomp_durable_files::{NewFile, failed, open_within};
+use chomp_export::few::{FewPositions, TakesPositions, export_few, format_of};
+use chomp_export::{ExportError, Format};
 use chomp_query::Opening;
 use chomp_table::digest::{Digest, DigestBuilder};
+use serde::Serialize;
 
 use super::scratch::Folder;
 use super::{BoxArgs, SAVE_SHARE, SolvedBox, enough};
@@ -45,10 +49,9 @@ pub(super) async fn run(
     }
     let few = Few::new(&vec![columns; rows]);
     let threads = args.share.threads();
-    enough(
-        args,
-        few.memory(threads) + (columns * rows) as u64 * TALLY_BYTES,
-    )?;
+    let needed = few.memory(threads) + (columns * rows) as u64 * TALLY_BYTES;
+    enough(args, needed)?;
+    let out = args.positions.as_deref().map(Out::create).transpose()?;
     let stop = stop_on_signals()?;
     let folder = args.scratch.as_deref().map(Folder::open).transpose()?;
     let file = args.scratch.as_ref().map(|folder| folder.join("few"));
@@ -66,6 +69,22 @@ pub(super) async fn run(
     let Some(Work { solver, tally }) = solving.await? else {
         return Err(Interruption::Silent.into());
     };
+    let file = match out {
+        Some(out) => {
+            let bytes = args.share.memory_bytes()?.saturating_sub(needed);
+            let few = FewPositions {
+                rows,
+                count: tally.losing()[rows][columns],
+                digest: tally.digest(),
+            };
+            let counts = tally.by_first_row();
+            let writing = display.during(ProgramEvent::Solving, &stop, move |teller| {
+                out.write(few, &counts, bytes, threads, &teller)
+            });
+            Some(writing.await?)
+        }
+        None => None,
+    };
     let losing = tally.losing();
     let openings = tally.openings().into_iter();
     let openings = openings.map(|((rows, columns), moves)| Opening {
@@ -82,9 +101,68 @@ pub(super) async fn run(
         digest: tally.digest().to_string(),
         seconds: meter.wall().as_secs_f64(),
         cpu_seconds: meter.cpu().as_secs_f64(),
+        file,
         openings: openings.collect(),
     };
     crate::print_as(args.json, &told, SolvedBox::text)
+}
+
+/// The file of the positions.
+#[derive(Debug, Serialize)]
+pub(super) struct PositionsFile {
+    #[serde(serialize_with = "crate::as_text")]
+    pub(super) out: PathBuf,
+    pub(super) bytes: u64,
+    pub(super) sha256: Digest,
+}
+
+/// Where the positions go.
+struct Out {
+    path: PathBuf,
+    format: Format,
+    file: NewFile,
+}
+
+impl Out {
+    fn create(path: &Path) -> anyhow::Result<Out> {
+        let format = format_of(path).ok_or_else(|| {
+            usage("--positions takes a file whose name ends in .csv, .npy or .parquet")
+        })?;
+        Ok(Out {
+            path: path.to_owned(),
+            format,
+            file: NewFile::create(path, false)?,
+        })
+    }
+
+    /// Finds the positions again, and writes them: as many at a time as so much memory holds.
+    fn write(
+        mut self,
+        few: FewPositions,
+        counts: &[u64],
+        bytes: u64,
+        threads: NonZeroUsize,
+        teller: &Teller<Stage>,
+    ) -> anyhow::Result<PositionsFile> {
+        let most = bytes / size_of::<[u32; 5]>() as u64;
+        let give = &mut |take: &mut TakesPositions<'_>| {
+            let mut taken = Ok(());
+            let tell = |done| teller.stage("positions", done).is_continue();
+            let goes_on = in_order(few.rows, counts, most, threads, tell, |positions| {
+                taken = take(positions);
+                taken.is_ok()
+            });
+            taken.and(goes_on.then_some(()).ok_or(ExportError::Stopped))
+        };
+        let failed = || format!("cannot write {}", self.path.display());
+        let report = export_few(self.format, few, give, &mut self.file).with_context(failed)?;
+        self.file.finish().with_context(failed)?;
+        Ok(PositionsFile {
+            bytes: report.bytes,
+            sha256: report.sha256,
+            out: self.path,
+        })
+    }
 }
 
 /// A solver, and what it has found.
@@ -113,15 +191,12 @@ impl Work {
         teller: &Teller<Stage>,
     ) -> Result<bool, ThinError> {
         let Work { solver, tally } = self;
-        let all = solver.few().columns() + 1;
         let (mut part, mut wait, mut saved) = (1, Duration::ZERO, Instant::now());
         while !solver.is_finished() {
             let begun = Instant::now();
-            let goes_on = solver.advance(part, threads, |row| {
-                tally.add(&row);
-                #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
-                let done = row.second as f64 / all as f64;
-                teller.stage("second rows", done).is_continue()
+            let goes_on = solver.advance(part, threads, |tails, done| {
+                tally.add(&tails);
+                teller.stage("third rows", done).is_continue()
             });
             if !goes_on {
                 return Ok(false);
@@ -151,7 +226,7 @@ impl Work {
             path: path.to_owned(),
         };
         let read = |error: io::Error| match error.kind() {
-            ErrorKind::UnexpectedEof => damaged(),
+            ErrorKind::UnexpectedEof | ErrorKind::InvalidData => damaged(),
             _ => failed("read", path)(error).into(),
         };
         let mut from = Hashed {

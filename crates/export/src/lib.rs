@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`filter`] | which positions are exported: by bits, by cells, inside a box; one or both of a mirror pair |
 //! | [`words`] | turns the stored words of a table into the words of an export, ascending |
+//! | [`few`] | positions of few rows and many columns, which are in no table |
 //! | [`values`], `rows` | the export of tables of Grundy values, and the positions of such an export |
 //! | [`text`], [`npy`], [`parquet`], [`roaring`], [`chomp_fast`] | the formats |
 //!
@@ -26,6 +27,7 @@ use std::str::FromStr;
 
 use chomp_table::{Digest, Table, TableError};
 
+pub mod few;
 pub mod filter;
 
 mod chomp_fast;

@@ -2,9 +2,11 @@
 
 use std::io::Write;
 
-use crate::ExportError;
+use chomp_table::Digest;
+
 use crate::rows::RequestedRows;
 use crate::words::Words;
+use crate::{ExportError, Pieces};
 
 pub(crate) fn write(_: &mut Words<'_>, _: &mut dyn Write) -> Result<u64, ExportError> {
     Err(ExportError::WithoutParquet)
@@ -12,6 +14,14 @@ pub(crate) fn write(_: &mut Words<'_>, _: &mut dyn Write) -> Result<u64, ExportE
 
 pub(crate) fn write_values(
     _: &mut RequestedRows<'_>,
+    _: &mut dyn Write,
+) -> Result<u64, ExportError> {
+    Err(ExportError::WithoutParquet)
+}
+
+pub(crate) fn write_few(
+    _: (usize, Digest),
+    _: &mut impl Pieces<Item = [u32; 5]>,
     _: &mut dyn Write,
 ) -> Result<u64, ExportError> {
     Err(ExportError::WithoutParquet)

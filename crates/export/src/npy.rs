@@ -20,13 +20,13 @@ const ALIGNMENT: usize = 64;
 
 pub(crate) fn write(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     let count = words.len()?;
-    out.write_all(&preamble("'<u8'", count))?;
+    out.write_all(&preamble("'<u8'", &format!("({count},)")))?;
     write_words(words, out)
 }
 
-/// The bytes before the elements. `kind` is the type of an element as Python writes it, `count` their number.
-pub(crate) fn preamble(kind: &str, count: u64) -> Vec<u8> {
-    let fields = format!("{{'descr': {kind}, 'fortran_order': False, 'shape': ({count},), }}");
+/// The bytes before the elements. `kind` is the type of an element and `shape` how many there are, as Python writes it.
+pub(crate) fn preamble(kind: &str, shape: &str) -> Vec<u8> {
+    let fields = format!("{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}");
     let width = (PREFIX_BYTES + fields.len() + 1).next_multiple_of(ALIGNMENT) - PREFIX_BYTES - 1;
     let mut header = b"\x93NUMPY\x01\x00".to_vec();
     let length = u16::try_from(width + 1).expect("a short line");
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn words_begin_at_a_multiple_of_64() {
         for count in [0, 7, 10_000_000, u64::MAX] {
-            let header = preamble("'<u8'", count);
+            let header = preamble("'<u8'", &format!("({count},)"));
             assert_eq!(header.len() % ALIGNMENT, 0, "{count}");
             let length = usize::from(u16::from_le_bytes([header[8], header[9]]));
             assert_eq!(header.len(), PREFIX_BYTES + length);

@@ -141,14 +141,11 @@ fn write_batches<T: DataType, W: Write + Send, E>(
     column.close()
 }
 
-/// Properties of a file of a table whose rows ascend by the first `sorted` columns. The last of these, `word`, is kept
-/// as differences.
-fn properties(sorted: i32, word: &str, table: TableName, fingerprint: Digest) -> WriterProperties {
-    let of = |name: &str, value: String| KeyValue::new(name.to_owned(), value);
-    let origin = vec![
-        of("chomp.table", table.folder()),
-        of("chomp.fingerprint", fingerprint.to_string()),
-    ];
+/// Properties of a file whose rows ascend by the first `sorted` columns. The last of these, `word`, is kept as differences.
+/// `origin` has what is known of the whole.
+fn properties(sorted: i32, word: &str, origin: [(&str, String); 2]) -> WriterProperties {
+    let of = |(name, value): (&str, String)| KeyValue::new(name.to_owned(), value);
+    let origin = origin.into_iter().map(of).collect();
     let word = ColumnPath::from(word);
     let sorted = (0..sorted).map(|column_idx| SortingColumn {
         column_idx,
@@ -178,7 +175,7 @@ pub(crate) fn write<W: Write + Send>(
     }
     let manifest = words.table.manifest();
     let table = TableName::Losing(manifest.bits);
-    let properties = properties(1, "word", table, manifest.fingerprint);
+    let properties = properties(1, "word", of_table(table, manifest.fingerprint));
     let layout = (SCHEMA, properties, GROUP_ROWS);
     write_groups(out, layout, write_group, words)
 }
@@ -190,9 +187,49 @@ pub(crate) fn write_values<W: Write + Send>(
 ) -> Result<u64, ExportError> {
     let manifest = rows.table.manifest();
     let table = TableName::Values(manifest.tiles);
-    let properties = properties(2, "rank", table, manifest.fingerprint);
+    let properties = properties(2, "rank", of_table(table, manifest.fingerprint));
     let layout = (VALUES_SCHEMA, properties, VALUES_GROUP_ROWS);
     write_groups(out, layout, write_values_group, rows)
+}
+
+/// Writes positions of few rows, which have this digest together.
+pub(crate) fn write_few<W: Write + Send>(
+    (rows, digest): (usize, Digest),
+    positions: &mut impl Pieces<Item = [u32; 5]>,
+    out: &mut W,
+) -> Result<u64, ExportError> {
+    let columns = (1..=rows).map(|row| format!("required int32 row_{row} (INTEGER(32, false));"));
+    let schema = format!(
+        "message losing_positions {{ {} }}",
+        columns.collect::<String>()
+    );
+    let sorted = i32::try_from(rows).expect("few rows");
+    let origin = [
+        ("chomp.rows", rows.to_string()),
+        ("chomp.digest", digest.to_string()),
+    ];
+    let properties = properties(sorted, &format!("row_{rows}"), origin);
+    let write_group = |file: &mut SerializedFileWriter<_>, positions: &[[u32; 5]]| {
+        let mut group = file.next_row_group()?;
+        for row in 0..rows {
+            write_column::<Int32Type, _, _>(&mut group, positions, |rows| rows[row].cast_signed())?;
+        }
+        group.close().map(drop)
+    };
+    write_groups(
+        out,
+        (&schema, properties, GROUP_ROWS),
+        write_group,
+        positions,
+    )
+}
+
+/// What is known of a table.
+fn of_table(table: TableName, fingerprint: Digest) -> [(&'static str, String); 2] {
+    [
+        ("chomp.table", table.folder()),
+        ("chomp.fingerprint", fingerprint.to_string()),
+    ]
 }
 
 /// Writes all of `rows`, in row groups.

@@ -89,7 +89,7 @@ fn write_rows(rows: &mut RequestedRows<'_>, out: &mut dyn Write) -> Result<u64, 
 
 fn write_npy(rows: &mut RequestedRows<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     let fields = "[('tiles', '|u1'), ('rank', '<u4'), ('value', '|u1')]";
-    out.write_all(&npy::preamble(fields, rows.len()))?;
+    out.write_all(&npy::preamble(fields, &format!("({},)", rows.len())))?;
     rows.write_each(out, |bytes, row| {
         bytes.push(row.tiles);
         bytes.extend(row.rank.to_le_bytes());

@@ -96,7 +96,7 @@ pub fn answers(table: &impl Losing, positions: &[Position]) -> Result<Vec<Answer
         let left = winning.into_iter();
         Answer {
             verdict,
-            reply: reply(position, &cells).map(pair),
+            reply: reply(position.rows(), &cells).map(pair),
             winning_moves: cells.into_iter().map(pair).collect(),
             losing_positions: left
                 .map(|(_, next)| Position::from(next).rows().to_vec())
@@ -132,11 +132,10 @@ pub fn winning_moves(
 /// and the player takes a single cell, so that the other player has most chances to go wrong. It is the
 /// cell that is farthest from the edges of the board: the corner of the border with the largest
 /// min(row, column), then the largest row + column, then the smallest row.
-pub fn reply(position: &Position, winning: &[Cell]) -> Option<Cell> {
-    let rows = position.rows();
+pub fn reply(rows: &[u32], winning: &[Cell]) -> Option<Cell> {
     let corner = |(index, &column): (usize, &u32)| {
         let below = rows.get(index + 1).copied().unwrap_or(0);
-        let row = u32::try_from(index).expect("at most 64 rows") + 1;
+        let row = u32::try_from(index).expect("as many rows as a cell has") + 1;
         (below < column).then_some(Cell { row, column })
     };
     let corners = rows.iter().enumerate().filter_map(corner);
@@ -196,7 +195,7 @@ mod tests {
             ("8,8,2,2", (2, 8)),
         ] {
             let position: Position = rows.parse().unwrap();
-            let cell = reply(&position, &[]).unwrap();
+            let cell = reply(position.rows(), &[]).unwrap();
             assert_eq!(pair(cell), expected, "{rows}");
             let taken = Word::from(&position).moves();
             let left = taken.filter(|&(other, _)| other == cell);

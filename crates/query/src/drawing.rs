@@ -40,6 +40,15 @@ pub fn name_of(position: &Partition) -> String {
     rectangle(position.rows()).unwrap_or_else(|| position.to_string())
 }
 
+/// The name of a position of any size.
+pub fn name_of_rows(rows: &[u32]) -> String {
+    let lengths = || rows.iter().map(u32::to_string).collect::<Vec<_>>();
+    match rows {
+        [] => "0".to_owned(),
+        _ => rectangle(rows).unwrap_or_else(|| lengths().join(",")),
+    }
+}
+
 fn rectangle(rows: &[u32]) -> Option<String> {
     match rows {
         [columns, _, ..] if rows.iter().all(|length| length == columns) => {

@@ -19,7 +19,7 @@ pub mod drawing;
 pub mod openings;
 pub mod values;
 
-pub use answer::{Answer, PositionVerdict, answer, answers, verdicts};
+pub use answer::{Answer, PositionVerdict, answer, answers, reply, verdicts};
 pub use depth::depth;
 pub use openings::{Opening, of_board, of_box, opening, openings, with_boxes};
 pub use values::{ValueAnswer, Valued, value_answers, valued};

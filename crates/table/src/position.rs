@@ -43,8 +43,8 @@ pub enum PositionError {
     },
     /// First row + number of rows is over 64.
     #[error(
-        "the position has {bits} bits (first row + number of rows), and tables have at most 64; of few rows `chomp box` \
-         and `chomp game poisons` tell without one"
+        "the position has {bits} bits (first row + number of rows), and tables have at most 64; of at most 5 rows or \
+         columns, of at most 200,000 cells, `chomp query POSITION` tells without one, if all that it is asked for are such"
     )]
     TooLarge {
         /// First row + number of rows.
@@ -149,6 +149,23 @@ impl FromStr for Position {
     fn from_str(text: &str) -> Result<Position, PositionError> {
         Position::new(rows_of(text, check_size)?)
     }
+}
+
+/// The rows of a position that need not fit into a table.
+///
+/// # Errors
+///
+/// If the text is no position, or it has more than `most` rows or columns.
+pub fn parse_rows(text: &str, most: u32) -> Result<Vec<u32>, PositionError> {
+    let fits = |rows: usize, columns: u32| {
+        let bits = rows as u64 + u64::from(columns);
+        let fits = rows <= most as usize && columns <= most;
+        fits.then_some(()).ok_or(PositionError::TooLarge { bits })
+    };
+    let rows = rows_of(text, fits)?;
+    check_order(&rows)?;
+    fits(rows.len(), rows.first().copied().unwrap_or(0))?;
+    Ok(rows)
 }
 
 /// The rows in a text, in any order. `fits` checks the sides of a rectangle before its rows take memory.

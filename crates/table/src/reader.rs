@@ -87,7 +87,7 @@ pub enum TableError {
     /// The position is not covered by the table.
     #[error(
         "the position has {bits} bits (first row + number of rows), and the table covers {table_bits}: \
-         it takes a table of {bits} bits; of few rows `chomp box` and `chomp game poisons` tell without one"
+         it takes a table of {bits} bits; of at most 5 rows or columns `chomp query POSITION` tells without one"
     )]
     Beyond {
         /// The bits of the position.

@@ -3,7 +3,7 @@
 //! # The mathematics
 //!
 //! A position of m rows is p₀ ≥ p₁ ≥ … ≥ p₍ₘ₋₁₎ ≥ 0; rows of length 0 are not there. A move in row k to a length c < pₖ
-//! cuts that row and all behind it to c. Call (p₁, …, p₍ₘ₋₁₎) the **lower rows**.
+//! cuts that row and all behind it to c. Call (p₁, …, p₍ₘ₋₁₎) the **lower rows**, and those from p₂ on their **tail**.
 //!
 //! **For given lower rows at most one first row is losing**: of two, the longer could move to the shorter. So all losing
 //! positions are a function f of lower rows, or nothing. f(p₁, …) is the least p ≥ p₁, p ≥ 1, that no move excludes:
@@ -20,25 +20,24 @@
 //!
 //! # How it is computed
 //!
-//! Lower rows come in lexicographic order, p₁ in the outermost loop. What moves in row k exclude is kept from one pₖ to the
-//! next: E(k, k) has for each tail (p₍ₖ₊₁₎, …) the set of f(p₁, …, pₖ₋₁, c, p₍ₖ₊₁₎, …) for all c with p₍ₖ₊₁₎ ≤ c < pₖ, which
-//! are the moves that cut row k alone, and also those for c < p₍ₖ₊₁₎, which cut others as well. The latter do not depend on
-//! pₖ, so they are put in once, when pₖ = p₍ₖ₊₁₎ begins: E(k, j), for j > k, has for each tail (p₍ⱼ₊₁₎, …) the set of f for
-//! pₖ = … = pⱼ = c < the present pⱼ, again with those for c < p₍ⱼ₊₁₎. So where pₖ = … = pⱼ = p₍ⱼ₊₁₎ = x, E(k, j) of the
-//! tail (x, …) begins as a copy of E(k, j + 1) of the rest of the tail. Whether lower rows are dead is kept likewise: D(j)
-//! tells for each tail (p₍ⱼ₊₁₎, …) whether some (c, …, c, p₍ⱼ₊₁₎, …) with p₀ = … = pⱼ = c was losing.
+//! Tails come in lexicographic order, and for each tail all p₁ ≥ p₂ one after the other. What moves in row k exclude is kept
+//! from one pₖ to the next: E(k, k) has for each p₁ and each (p₍ₖ₊₁₎, …) the set of f(p₁, …, pₖ₋₁, c, p₍ₖ₊₁₎, …) for all c
+//! with p₍ₖ₊₁₎ ≤ c < pₖ, which are the moves that cut row k alone, and also those for c < p₍ₖ₊₁₎, which cut others as well.
+//! The latter do not depend on pₖ, so they are put in once, when pₖ = p₍ₖ₊₁₎ begins: E(k, j), for j > k, has for each
+//! (p₍ⱼ₊₁₎, …) the set of f for pₖ = … = pⱼ = c < the present pⱼ, again with those for c < p₍ⱼ₊₁₎. So where
+//! pₖ = … = pⱼ = p₍ⱼ₊₁₎ = x, E(k, j) of (x, …) begins as a copy of E(k, j + 1) of the rest of it. Whether lower rows are dead is
+//! kept likewise: D(j) tells for each (p₍ⱼ₊₁₎, …) whether some (c, …, c, p₍ⱼ₊₁₎, …) with p₀ = … = pⱼ = c was losing.
 //!
-//! So f is the first zero from p₁ on of the union of m − 1 bitmaps, E(1, 1) to E(m − 1, m − 1).
+//! So f is the first zero from p₁ on of the union of m − 1 sets, E(1, 1) to E(m − 1, m − 1).
 //!
-//! E(1, ·) and D are kept for all p₂, …; the others belong to one p₁. Threads take one p₁ after the other, and each stays
-//! behind the thread with the p₁ before by some p₂: for these all is done that it needs.
+//! E(1, 1) belongs to one tail: it is one bitmap of first rows, and all below its first zero from p₁ on need not be looked
+//! at. The others have for each p₁ bits for p₀ − p₁. This difference changes little from one p₁ to the next, as it becomes
+//! periodic in the end (see [`periods`](crate::periods)): bits of the same word for successive p₁ lie side by side.
+//!
+//! E(1, j), D and E(2, ·) are kept for all p₂; the others belong to one p₂. Threads take one p₂ after the other, and each
+//! stays behind the thread with the p₂ before by some tails, or of three rows by some p₁: for these all is done that it needs.
 
-#![expect(
-    clippy::needless_range_loop,
-    reason = "a row or a length is an index into several tables"
-)]
-
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::num::NonZeroUsize;
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -46,16 +45,28 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// The fewest and the most rows.
 pub const FEW_ROWS: RangeInclusive<usize> = 3..=5;
 
-/// The tails that belong to one step of a thread: their number at the least.
-const STEP: usize = 1 << 9;
+/// The lower rows that belong to one step of a thread: their number at the least. Few in tests, so that there are many steps.
+const STEP: usize = if cfg!(test) { 16 } else { 1 << 14 };
 
-/// The losing positions with the same second row.
+/// A tail, and the losing positions with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SecondRow {
-    /// The second row.
-    pub second: usize,
-    /// For each position the third row and all after it, then the first row. Ascending.
-    pub positions: Vec<([u32; 3], u32)>,
+pub struct Tail {
+    /// The third row and all after it.
+    pub rows: [u32; 3],
+    /// For each second row, from the third row on, the first row that makes it losing; 0 if there is none within the limits.
+    /// It ends where all longer ones are dead.
+    pub firsts: Vec<u32>,
+    /// Whether all second rows behind the last one are dead.
+    pub is_dead: bool,
+}
+
+impl Tail {
+    /// The losing positions, by their second row.
+    pub fn positions(&self) -> impl Iterator<Item = [u32; 5]> {
+        let [third, fourth, fifth] = self.rows;
+        let found = (third..).zip(&self.firsts).filter(|&(_, &first)| first > 0);
+        found.map(move |(second, &first)| [first, second, third, fourth, fifth])
+    }
 }
 
 /// All positions of few rows within some lengths.
@@ -63,30 +74,10 @@ pub struct SecondRow {
 pub struct Few {
     /// The largest length of each row; they descend.
     most: Vec<usize>,
-    /// Index d: the tails (`p_d`, …); one at index m, the empty one.
-    depths: Vec<Tails>,
-    /// The words of a bitmap of first rows.
-    words: usize,
-}
-
-/// The tails that begin at one row, in lexicographic order, and where their bitmaps lie: those that begin with x have no
-/// word for first rows below x.
-#[derive(Clone, Debug, Default)]
-struct Tails {
-    /// Index x: the tails that begin with less than x.
-    starts: Vec<usize>,
-    /// Index x: the words of their bitmaps.
-    places: Vec<usize>,
-}
-
-impl Tails {
-    fn count(&self) -> usize {
-        *self.starts.last().expect("at least one length")
-    }
-
-    fn words(&self) -> usize {
-        *self.places.last().expect("at least one length")
-    }
+    /// Index d, then x: the number of (`p_d`, …) that begin with less than x, in lexicographic order. One at index m.
+    starts: Vec<Vec<usize>>,
+    /// Index: the third row. The lower rows with one that is no longer.
+    lower: Vec<u64>,
 }
 
 impl Few {
@@ -102,28 +93,28 @@ impl Few {
         for row in 1..rows {
             most[row] = most[row].min(most[row - 1]);
         }
-        let words = most[0] / 64 + 1;
-        let mut depths = vec![Tails::default(); rows + 1];
-        depths[rows] = Tails {
-            starts: vec![0, 1],
-            places: vec![0, words],
-        };
-        for depth in (1..rows).rev() {
-            let (mut starts, mut places) = (vec![0], vec![0]);
+        let mut starts = vec![vec![0, 1]; rows + 1];
+        for depth in (2..rows).rev() {
+            let mut sums = vec![0];
             for length in 0..=most[depth] {
                 let rest = match most.get(depth + 1) {
-                    Some(&next) => depths[depth + 1].starts[length.min(next) + 1],
+                    Some(&next) => starts[depth + 1][length.min(next) + 1],
                     None => 1,
                 };
-                starts.push(starts[length] + rest);
-                places.push(places[length] + rest * (words - length / 64));
+                sums.push(sums[length] + rest);
             }
-            depths[depth] = Tails { starts, places };
+            starts[depth] = sums;
         }
+        // The tails with one third row have all second rows that are no shorter.
+        let of_third = (0..=most[2]).scan(0, |sum, third| {
+            let tails = starts[2][third + 1] - starts[2][third];
+            *sum += (tails * (most[1] + 1 - third)) as u64;
+            Some(*sum)
+        });
         Few {
+            lower: of_third.collect(),
             most,
-            depths,
-            words,
+            starts,
         }
     }
 
@@ -153,102 +144,217 @@ impl Few {
         u64::try_from(choose).unwrap_or(u64::MAX)
     }
 
-    /// The number of lower rows, of which each is looked at once.
+    /// The number of tails.
+    pub fn tails(&self) -> usize {
+        self.count(2)
+    }
+
+    /// The number of lower rows, at each of which one looks once.
     pub fn lower_rows(&self) -> u64 {
-        self.depths[1].count() as u64
+        *self.lower.last().expect("a third row")
     }
 
-    /// The bytes that solving takes with so many threads, beside what is done with the positions.
+    /// The number of a tail, in lexicographic order.
+    pub fn number(&self, tail: &[usize; 3]) -> usize {
+        self.numbers(tail)[2]
+    }
+
+    /// The bytes that solving takes with so many threads at the most, beside what is done with the positions.
     pub fn memory(&self, threads: NonZeroUsize) -> u64 {
-        let of_row = |row: usize| -> usize {
-            let tails = &self.depths[row + 1..];
-            tails
-                .iter()
-                .map(|tails| tails.words() * 8 + tails.count())
-                .sum()
-        };
-        let own: usize = (2..self.rows()).map(of_row).sum();
-        (of_row(1) + own * threads.get()) as u64
-    }
-
-    /// For the lower rows (p₁, …): where the bitmap of each tail lies among those of its depth, from the empty one at index
-    /// m down to 2, and the number of the tail.
-    fn places(&self, lower: &[usize; 4]) -> ([usize; 6], [usize; 6]) {
-        let (mut places, mut numbers) = ([0; 6], [0; 6]);
-        for depth in (2..self.rows()).rev() {
-            let length = lower[depth - 1];
-            let tails = &self.depths[depth];
-            let rest = if depth + 1 == self.rows() {
-                0
+        let of_depth = |depth: usize| -> usize {
+            let lengths = if depth < self.rows() {
+                self.most[depth]
             } else {
-                numbers[depth + 1]
+                0
             };
-            numbers[depth] = tails.starts[length] + rest;
-            places[depth] = tails.places[length] + rest * (self.words - length / 64);
+            let of_length = |length: usize| {
+                let tails = self.starts[depth][length + 1] - self.starts[depth][length];
+                let words = (self.most[0] - length) / 64 + 1;
+                tails * (words * (self.most[1] + 1 - length) * 8 + size_of::<Set>())
+            };
+            (0..=lengths).map(of_length).sum()
+        };
+        let of_row = |row: usize| (row + 1..=self.rows()).map(of_depth).sum::<usize>();
+        let squares: usize = (3..=self.rows()).map(|depth| self.count(depth)).sum();
+        let squares = squares * (self.words() * 8 + 1);
+        // A thread has the positions of one third row, and so has who takes them.
+        let longest = 4 * self.count(3) * (self.most[1] + 1) / 2;
+        let own = (3..self.rows()).map(of_row).sum::<usize>() + 2 * longest;
+        (of_row(2) + squares + own * threads.get()) as u64
+    }
+
+    /// The number of (`p_d`, …).
+    fn count(&self, depth: usize) -> usize {
+        *self.starts[depth].last().expect("at least one length")
+    }
+
+    /// Index d: the number of (`p_d`, …) of a tail, from 2 to m.
+    fn numbers(&self, tail: &[usize; 3]) -> [usize; 6] {
+        let mut numbers = [0; 6];
+        for depth in (2..self.rows()).rev() {
+            numbers[depth] = self.starts[depth][tail[depth - 2]] + numbers[depth + 1];
         }
-        (places, numbers)
+        numbers
+    }
+
+    /// The words of a bitmap of first rows: some more, so that it has zeros behind the longest.
+    fn words(&self) -> usize {
+        self.most[0] / 64 + 3
+    }
+
+    /// Empty sets for all (`p_d`, …), or those that begin with some lengths.
+    fn sets(&self, depth: usize, lengths: Range<usize>) -> Vec<Set> {
+        let of_length = |length: usize| {
+            let tails = self.starts[depth][length + 1] - self.starts[depth][length];
+            let seconds = length..self.most[1] + 1;
+            std::iter::repeat_n(seconds, tails)
+        };
+        let lengths = lengths.start..lengths.end.min(self.starts[depth].len() - 1);
+        lengths.flat_map(of_length).map(Set::new).collect()
+    }
+
+    /// E(k, j) for one k and all j ≥ `from`: index j − `from`.
+    fn sets_from(&self, from: usize) -> Vec<Vec<Set>> {
+        let depths = from + 1..=self.rows();
+        depths
+            .map(|depth| self.sets(depth, 0..usize::MAX))
+            .collect()
     }
 }
 
-/// What moves in one row exclude: index j − k has E(k, j).
+/// For each second row of a range a set of first rows that are no shorter.
 #[derive(Debug)]
-struct Excluded(Vec<Vec<u64>>);
-
-/// E(1, 1) and D(1) for the third rows of one step.
-#[derive(Debug)]
-struct Slab {
-    thirds: Range<usize>,
-    sets: Vec<u64>,
-    dead: Vec<bool>,
+struct Set {
+    seconds: Range<usize>,
+    /// How many words each second row has. The first of them is that of a first row of the same length.
+    width: usize,
+    words: Vec<u64>,
 }
 
-/// E(1, j) and D(j) for j ≥ 2: only lower rows with p₁ = p₂ need them.
+impl Set {
+    fn new(seconds: Range<usize>) -> Set {
+        Set {
+            seconds,
+            width: 0,
+            words: Vec::new(),
+        }
+    }
+
+    /// The words of a second row.
+    #[inline]
+    fn of(&self, second: usize) -> &[u64] {
+        let place = (second - self.seconds.start) * self.width;
+        &self.words[place..][..self.width]
+    }
+
+    #[inline]
+    fn insert(&mut self, second: usize, first: usize) {
+        let word = first / 64 - second / 64;
+        if word >= self.width {
+            self.widen(word + 1 + word / 8);
+        }
+        self.words[(second - self.seconds.start) * self.width + word] |= 1 << (first % 64);
+    }
+
+    /// Gives each second row more words.
+    #[cold]
+    fn widen(&mut self, width: usize) {
+        let mut words = vec![0; width * self.seconds.len()];
+        if self.width > 0 {
+            for (into, of) in words
+                .chunks_exact_mut(width)
+                .zip(self.words.chunks_exact(self.width))
+            {
+                into[..self.width].copy_from_slice(of);
+            }
+        }
+        (self.width, self.words) = (width, words);
+    }
+
+    fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    /// Becomes what another set has for the second rows of this one.
+    fn copy(&mut self, other: &Set) {
+        let skipped = self.seconds.start - other.seconds.start;
+        self.width = other.width;
+        self.words.clear();
+        self.words
+            .extend_from_slice(&other.words[skipped * self.width..]);
+    }
+}
+
+/// The sets of E(2, 2) that one step of a thread needs.
+#[derive(Debug)]
+struct Part {
+    /// The fourth rows; one of length 0 if there are three rows.
+    fourths: Range<usize>,
+    seconds: Range<usize>,
+    sets: Mutex<Vec<Set>>,
+}
+
+/// What only tails need whose rows are equal, or begin. Index j − 2 or j − 3, then (p₍ⱼ₊₁₎, …).
 #[derive(Debug)]
 struct Diagonal {
-    sets: Excluded,
+    /// E(1, j) for j ≥ 2: bitmaps of first rows.
+    squares: Vec<Vec<u64>>,
+    /// D(j) for j ≥ 2.
     dead: Vec<Vec<bool>>,
+    /// E(2, j) for j ≥ 3.
+    sets: Vec<Vec<Set>>,
 }
 
-/// Finds all losing positions within [`Few`], second row after second row.
+/// Finds all losing positions within [`Few`], third row after third row.
 #[derive(Debug)]
 pub struct FewSolver {
     few: Few,
-    /// The second row that comes next.
+    /// The third row that comes next.
     next: usize,
-    slabs: Vec<Mutex<Slab>>,
+    parts: Vec<Part>,
     diagonal: Mutex<Diagonal>,
 }
 
 impl FewSolver {
     /// A solver that has found nothing yet.
     pub fn new(few: Few) -> FewSolver {
-        let tails = &few.depths[2];
-        let (mut slabs, mut first) = (Vec::new(), 0);
-        while first <= few.most[2] {
-            let full = tails.starts[first] + STEP;
-            let end = tails.starts.partition_point(|&count| count < full);
-            let thirds = first..end.min(few.most[2] + 1);
-            let of = |sums: &[usize]| sums[thirds.end] - sums[thirds.start];
-            slabs.push(Mutex::new(Slab {
-                sets: vec![0; of(&tails.places)],
-                dead: vec![false; of(&tails.starts)],
-                thirds: thirds.clone(),
-            }));
-            first = thirds.end;
+        let seconds = few.most[1] + 1;
+        let mut parts = Vec::new();
+        if few.rows() == 3 {
+            for start in (0..seconds).step_by(STEP) {
+                let seconds = start..seconds.min(start + STEP);
+                parts.push(Part {
+                    fourths: 0..1,
+                    sets: Mutex::new(vec![Set::new(seconds.clone())]),
+                    seconds,
+                });
+            }
+        } else {
+            let (starts, mut first) = (&few.starts[3], 0);
+            while first <= few.most[3] {
+                let full = starts[first] + STEP / seconds + 1;
+                let end = starts.partition_point(|&count| count < full);
+                let fourths = first..end.min(few.most[3] + 1);
+                first = fourths.end;
+                parts.push(Part {
+                    sets: Mutex::new(few.sets(3, fourths.clone())),
+                    seconds: 0..seconds,
+                    fourths,
+                });
+            }
         }
-        let further = few.depths[3..].iter();
+        let counts = (3..=few.rows()).map(|depth| few.count(depth));
         let diagonal = Diagonal {
-            sets: Excluded(
-                further
-                    .clone()
-                    .map(|tails| vec![0; tails.words()])
-                    .collect(),
-            ),
-            dead: further.map(|tails| vec![false; tails.count()]).collect(),
+            squares: counts
+                .clone()
+                .map(|count| vec![0; count * few.words()])
+                .collect(),
+            dead: counts.map(|count| vec![false; count]).collect(),
+            sets: few.sets_from(3),
         };
         FewSolver {
             next: 0,
-            slabs,
+            parts,
             diagonal: Mutex::new(diagonal),
             few,
         }
@@ -259,29 +365,24 @@ impl FewSolver {
         &self.few
     }
 
-    /// The second rows that are done.
-    pub fn done(&self) -> usize {
-        self.next
-    }
-
-    /// Whether all second rows are done.
+    /// Whether all third rows are done.
     pub fn is_finished(&self) -> bool {
-        self.next > self.few.most[1]
+        self.next > self.few.most[2]
     }
 
-    /// Solves the next `seconds` second rows, and gives the losing positions to `take`, one second row after the other. False if
-    /// `take` said that it shall end: after that the solver must not be used.
+    /// Solves the next `thirds` third rows, and gives the tails of each to `take`, in lexicographic order, with how much of
+    /// the work is done after it, from 0 to 1. False if `take` said that it shall end: after that the solver must not be used.
     pub fn advance(
         &mut self,
-        seconds: usize,
+        thirds: usize,
         threads: NonZeroUsize,
-        take: impl FnMut(SecondRow) -> bool + Send,
+        take: impl FnMut(Vec<Tail>, f64) -> bool + Send,
     ) -> bool {
-        let end = self.next.saturating_add(seconds).min(self.few.most[1] + 1);
+        let end = self.next.saturating_add(thirds).min(self.few.most[2] + 1);
         let threads = threads.get().min(end - self.next).max(1);
         let batch = Batch {
             solver: self,
-            seconds: self.next..end,
+            thirds: self.next..end,
             reached: Mutex::new(vec![(0, 0); threads]),
             moved: Condvar::new(),
             take: Mutex::new(Some(take)),
@@ -298,6 +399,12 @@ impl FewSolver {
         goes_on
     }
 
+    /// How much is done after a third row: lower rows of all.
+    #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
+    fn share(&self, third: usize) -> f64 {
+        self.few.lower[third] as f64 / self.few.lower_rows() as f64
+    }
+
     /// Writes all that is needed to continue.
     ///
     /// # Errors
@@ -305,134 +412,143 @@ impl FewSolver {
     /// Those of `out`.
     pub fn save(&mut self, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(&(self.next as u64).to_le_bytes())?;
-        self.each_word(|words| {
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            out.write_all(&bytes)
+        self.each_list(|_, words| {
+            out.write_all(&(words.len() as u64).to_le_bytes())?;
+            for words in words.chunks(1 << 12) {
+                let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                out.write_all(&bytes)?;
+            }
+            Ok(())
         })
     }
 
-    /// Reads what [`save`](FewSolver::save) wrote for the same limits. The caller knows that the bytes are those.
+    /// Reads what [`save`](FewSolver::save) wrote for the same limits. The caller knows that the bytes are those, at the end
+    /// at the latest.
     ///
     /// # Errors
     ///
-    /// Those of `from`.
+    /// Those of `from`, and [`ErrorKind::InvalidData`] if it cannot be what was written.
     pub fn load(few: Few, from: &mut dyn Read) -> io::Result<FewSolver> {
         let mut solver = FewSolver::new(few);
-        let mut next = [0; 8];
-        from.read_exact(&mut next)?;
-        solver.next = usize::try_from(u64::from_le_bytes(next)).unwrap_or(usize::MAX);
-        let mut bytes = Vec::new();
-        solver.each_word(|words| {
-            bytes.resize(words.len() * 8, 0);
-            from.read_exact(&mut bytes)?;
-            for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-                *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        let mut number = [0; 8];
+        from.read_exact(&mut number)?;
+        solver.next = usize::try_from(u64::from_le_bytes(number)).unwrap_or(usize::MAX);
+        solver.each_list(|most, words| {
+            from.read_exact(&mut number)?;
+            let length = usize::try_from(u64::from_le_bytes(number)).unwrap_or(usize::MAX);
+            if length > most {
+                return Err(ErrorKind::InvalidData.into());
+            }
+            words.resize(length, 0);
+            let mut bytes = Vec::new();
+            for words in words.chunks_mut(1 << 12) {
+                bytes.resize(words.len() * 8, 0);
+                from.read_exact(&mut bytes)?;
+                for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+                    *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+                }
             }
             Ok(())
         })?;
         Ok(solver)
     }
 
-    /// Gives all that is known from one second row to the next to `each`, as words in a fixed order, and takes what it makes
-    /// of them.
-    fn each_word(&mut self, mut each: impl FnMut(&mut [u64]) -> io::Result<()>) -> io::Result<()> {
-        let mut flags = |dead: &mut [bool]| -> io::Result<()> {
-            for dead in dead.chunks_mut(1 << 12) {
-                let mut words: Vec<u64> = dead.iter().map(|&dead| dead.into()).collect();
-                each(&mut words)?;
-                dead.iter_mut()
-                    .zip(words)
-                    .for_each(|(dead, word)| *dead = word > 0);
-            }
-            Ok(())
-        };
-        let diagonal = self
+    /// Gives all that is known from one third row to the next to `each`, as lists of words in a fixed order, each with its
+    /// largest length, and takes what it makes of them.
+    fn each_list(
+        &mut self,
+        mut each: impl FnMut(usize, &mut Vec<u64>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Diagonal {
+            squares,
+            dead,
+            sets,
+        } = self
             .diagonal
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
-        diagonal.dead.iter_mut().try_for_each(|dead| flags(dead))?;
-        for slab in &mut self.slabs {
-            flags(&mut slab.get_mut().unwrap_or_else(PoisonError::into_inner).dead)?;
+        for words in squares {
+            each(words.len(), words)?;
         }
-        let diagonal = self
-            .diagonal
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        let sets = diagonal.sets.0.iter_mut();
-        let slabs = self.slabs.iter_mut();
-        let slabs =
-            slabs.map(|slab| &mut slab.get_mut().unwrap_or_else(PoisonError::into_inner).sets);
-        sets.chain(slabs)
-            .flat_map(|sets| sets.chunks_mut(1 << 12))
-            .try_for_each(each)
+        for dead in dead {
+            let mut words = dead.iter().map(|&dead| dead.into()).collect();
+            each(dead.len(), &mut words)?;
+            dead.iter_mut()
+                .zip(words)
+                .for_each(|(dead, word)| *dead = word > 0);
+        }
+        let parts = self.parts.iter_mut();
+        let parts = parts.map(|part| part.sets.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for set in sets.iter_mut().chain(parts).flatten() {
+            let words = (self.few.most[0] - set.seconds.start) / 64 + 1;
+            each(words * set.seconds.len(), &mut set.words)?;
+            set.width = set.words.len() / set.seconds.len();
+        }
+        Ok(())
     }
 }
 
-/// Some second rows, and the threads that solve them.
+/// Some third rows, and the threads that solve them.
 struct Batch<'a, T> {
     solver: &'a FewSolver,
-    seconds: Range<usize>,
-    /// For each thread the second row that it is at, and the steps that are done of it.
+    thirds: Range<usize>,
+    /// For each thread the third row that it is at, and the steps that are done of it.
     reached: Mutex<Vec<(usize, usize)>>,
     moved: Condvar,
     /// None when it shall end.
     take: Mutex<Option<T>>,
 }
 
-impl<T: FnMut(SecondRow) -> bool + Send> Batch<'_, T> {
-    /// Solves each second row whose turn is this thread's.
+impl<T: FnMut(Vec<Tail>, f64) -> bool + Send> Batch<'_, T> {
+    /// Solves each third row whose turn is this thread's.
     fn work(&self, number: usize) {
         let FewSolver {
             few,
-            slabs,
+            parts,
             diagonal,
             ..
         } = self.solver;
-        let of_row = |row: usize| {
-            let tails = few.depths[row + 1..].iter();
-            Excluded(tails.map(|tails| vec![0; tails.words()]).collect())
+        let mut lane = Lane {
+            few,
+            diagonal,
+            own: (3..few.rows()).map(|row| few.sets_from(row)).collect(),
+            run: Run::new(few),
+            found: Vec::new(),
         };
-        let mut own: Vec<Excluded> = (2..few.rows()).map(of_row).collect();
         let threads = lock(&self.reached).len();
-        for second in self.seconds.clone().skip(number).step_by(threads) {
-            let mut positions = Vec::new();
-            for (step, slab) in slabs.iter().enumerate() {
-                self.wait(number, second, step);
-                let mut slab = lock(slab);
-                if slab.thirds.start > second {
+        for third in self.thirds.clone().skip(number).step_by(threads) {
+            for (step, part) in parts.iter().enumerate() {
+                self.wait(number, third, step);
+                if part.fourths.start > third {
                     break;
                 }
-                let mut cells = Cells {
-                    few,
-                    slab: &mut slab,
-                    diagonal,
-                    own: &mut own,
-                    positions: &mut positions,
-                };
-                cells.go(second);
-                self.note(number, second, step + 1);
+                if part.seconds.end > third {
+                    lane.go(third, part);
+                    self.note(number, third, step + 1);
+                }
             }
-            self.wait(number, second, slabs.len());
+            self.wait(number, third, parts.len());
+            let tails = std::mem::take(&mut lane.found);
             let mut take = lock(&self.take);
             let goes_on = take
                 .as_mut()
-                .is_some_and(|take| take(SecondRow { second, positions }));
+                .is_some_and(|take| take(tails, self.solver.share(third)));
             if !goes_on {
                 *take = None;
             }
             drop(take);
-            self.note(number, second, slabs.len() + 1);
+            self.note(number, third, parts.len() + 1);
             if !goes_on {
                 return;
             }
         }
     }
 
-    /// Waits until the second row before has done more than `steps` steps.
-    fn wait(&self, number: usize, second: usize, steps: usize) {
+    /// Waits until the third row before has done more than `steps` steps.
+    fn wait(&self, number: usize, third: usize, steps: usize) {
         let mut reached = lock(&self.reached);
         let before = (number + reached.len() - 1) % reached.len();
-        while second > self.seconds.start && reached[before] < (second - 1, steps + 1) {
+        while third > self.thirds.start && reached[before] < (third - 1, steps + 1) {
             reached = self
                 .moved
                 .wait(reached)
@@ -440,175 +556,261 @@ impl<T: FnMut(SecondRow) -> bool + Send> Batch<'_, T> {
         }
     }
 
-    fn note(&self, number: usize, second: usize, steps: usize) {
-        lock(&self.reached)[number] = (second, steps);
+    fn note(&self, number: usize, third: usize, steps: usize) {
+        lock(&self.reached)[number] = (third, steps);
         self.moved.notify_all();
     }
 }
 
-/// The lower rows of one second row and the third rows of one slab.
-struct Cells<'a> {
+/// One thread.
+struct Lane<'a> {
     few: &'a Few,
-    slab: &'a mut Slab,
     diagonal: &'a Mutex<Diagonal>,
-    /// E(2, ·), E(3, ·), … of the second row.
-    own: &'a mut [Excluded],
-    positions: &'a mut Vec<([u32; 3], u32)>,
+    /// E(3, ·), E(4, ·) of the third row.
+    own: Vec<Vec<Vec<Set>>>,
+    run: Run,
+    found: Vec<Tail>,
 }
 
-impl Cells<'_> {
-    fn go(&mut self, second: usize) {
-        let mut lower = [second, 0, 0, 0];
-        for third in self.slab.thirds.clone() {
-            if third > second {
+impl Lane<'_> {
+    /// All tails of a part with one third row.
+    fn go(&mut self, third: usize, part: &Part) {
+        let mut sets = lock(&part.sets);
+        let mut tail = [third, 0, 0];
+        if self.few.rows() == 3 {
+            self.tail(&tail, part, &mut sets);
+            return;
+        }
+        for fourth in part.fourths.clone() {
+            if fourth > third {
                 return;
             }
-            lower[1] = third;
-            if third == 0 {
-                self.begin(2);
+            tail[1] = fourth;
+            if fourth == 0 {
+                self.begin(3);
             }
-            self.below(3, &mut lower);
+            self.below(4, &mut tail, part, &mut sets);
         }
     }
 
     /// Forgets what moves in a row exclude: the rows before it have other lengths now.
     fn begin(&mut self, row: usize) {
-        let sets = &mut self.own[row - 2].0;
-        sets.last_mut().expect("the empty tail").fill(0);
+        let empty = self.own[row - 3].last_mut().expect("E(k, m − 1)");
+        empty[0].clear();
     }
 
     /// All lengths of the rows from `row` on.
-    fn below(&mut self, row: usize, lower: &mut [usize; 4]) {
+    fn below(&mut self, row: usize, tail: &mut [usize; 3], part: &Part, sets: &mut [Set]) {
         if row == self.few.rows() {
-            self.cell(lower);
+            self.tail(tail, part, sets);
             return;
         }
         self.begin(row);
-        for length in 0..=lower[row - 2].min(self.few.most[row]) {
-            lower[row - 1] = length;
-            self.below(row + 1, lower);
+        for length in 0..=tail[row - 3].min(self.few.most[row]) {
+            tail[row - 2] = length;
+            self.below(row + 1, tail, part, sets);
         }
     }
 
-    /// Finds f of lower rows, and notes what follows from it.
-    fn cell(&mut self, lower: &[usize; 4]) {
+    /// Finds f of all lower rows with a tail, and notes what follows.
+    fn tail(&mut self, tail: &[usize; 3], part: &Part, sets: &mut [Set]) {
         let few = self.few;
         let rows = few.rows();
-        let (mut places, mut numbers) = few.places(lower);
-        let first_third = self.slab.thirds.start;
-        places[2] -= few.depths[2].places[first_third];
-        numbers[2] -= few.depths[2].starts[first_third];
+        let numbers = few.numbers(tail);
+        let place = numbers[3] - few.starts[3][part.fourths.start];
         // Row k is as long as those up to this one.
         let mut ends = [0; 5];
-        for row in (1..rows).rev() {
-            let is_same = row + 1 < rows && lower[row - 1] == lower[row];
+        for row in (2..rows).rev() {
+            let is_same = row + 1 < rows && tail[row - 2] == tail[row - 1];
             ends[row] = if is_same { ends[row + 1] } else { row };
         }
-        let is_new = (1..rows).any(|row| ends[row] > row);
-        if is_new {
-            self.copy(lower, &ends, &places, &numbers);
+        let begins = part.seconds.start <= tail[0];
+        if begins {
+            self.copy(&ends, &numbers, &mut sets[place]);
         }
-        if self.slab.dead[numbers[2]] {
-            return;
+        let seconds = part.seconds.start.max(tail[0])..part.seconds.end;
+        let main = &mut sets[place];
+        match &mut self.own[..] {
+            [] => self.run.go(few, [main], seconds),
+            [three] => self.run.go(few, [main, &mut three[0][numbers[4]]], seconds),
+            [three, four, ..] => {
+                let own = [&mut three[0][numbers[4]], &mut four[0][0]];
+                let [third, fourth] = own;
+                self.run.go(few, [main, third, fourth], seconds);
+            }
         }
-        let Some(first) = self.first(lower, &places) else {
-            return;
+        let first = self.run.firsts.first().map_or(0, |&first| first as usize);
+        if begins && first > 0 {
+            self.note_square(&ends, &numbers, tail[0], first);
+        }
+        self.note_equal(&ends, &numbers, tail[0]);
+        if part.seconds.end > few.most[1] {
+            self.found.push(Tail {
+                rows: tail.map(|length| u32::try_from(length).expect("a length")),
+                firsts: std::mem::take(&mut self.run.firsts),
+                is_dead: self.run.is_dead,
+            });
+        }
+    }
+
+    /// Where rows are as long as the next one, their sets begin as those of the rest. Begins E(1, 1).
+    fn copy(&mut self, ends: &[usize; 5], numbers: &[usize; 6], main: &mut Set) {
+        let words = self.few.words();
+        let mut diagonal = lock(self.diagonal);
+        let Diagonal {
+            squares,
+            dead,
+            sets,
+        } = &mut *diagonal;
+        for last in (2..ends[2]).rev() {
+            let (to, from) = (numbers[last + 1], numbers[last + 2]);
+            dead[last - 2][to] = dead[last - 1][from];
+            let [into, of] = squares
+                .get_disjoint_mut([last - 2, last - 1])
+                .expect("two rows");
+            into[to * words..][..words].copy_from_slice(&of[from * words..][..words]);
+            if last == 2 {
+                main.copy(&sets[0][from]);
+            } else {
+                let [into, of] = sets.get_disjoint_mut([last - 3, last - 2]).expect("two");
+                into[to].copy(&of[from]);
+            }
+        }
+        let begin = &squares[0][numbers[3] * words..][..words];
+        self.run.begin(begin, dead[0][numbers[3]]);
+        drop(diagonal);
+        for (row, own) in (3..).zip(&mut self.own) {
+            for last in (row..ends[row]).rev() {
+                let at = last - row;
+                let [into, of] = own.get_disjoint_mut([at, at + 1]).expect("two rows");
+                into[numbers[last + 1]].copy(&of[numbers[last + 2]]);
+            }
+        }
+    }
+
+    /// Notes f of lower rows that begin with as long a row as their tail.
+    fn note_square(&self, ends: &[usize; 5], numbers: &[usize; 6], second: usize, first: usize) {
+        let words = self.few.words();
+        let mut diagonal = lock(self.diagonal);
+        for last in 2..=ends[2] {
+            let number = numbers[last + 1];
+            diagonal.squares[last - 2][number * words + first / 64] |= 1 << (first % 64);
+            diagonal.dead[last - 2][number] |= first == second;
+        }
+    }
+
+    /// Notes f in E(k, j) where the rows from k to j > k are as long as each other.
+    fn note_equal(&mut self, ends: &[usize; 5], numbers: &[usize; 6], third: usize) {
+        let found = (third..).zip(&self.run.firsts);
+        let found = found.filter(|&(_, &first)| first > 0);
+        let note = |set: &mut Set| {
+            for (second, &first) in found.clone() {
+                set.insert(second, first as usize);
+            }
         };
-        let tail = [1, 2, 3].map(|row| u32::try_from(lower[row]).expect("a length"));
-        self.positions
-            .push((tail, u32::try_from(first).expect("a length")));
-        self.note(lower, &ends, &places, &numbers, first);
+        if ends[2] > 2 {
+            let mut diagonal = lock(self.diagonal);
+            for last in 3..=ends[2] {
+                note(&mut diagonal.sets[last - 3][numbers[last + 1]]);
+            }
+        }
+        for (row, own) in (3..).zip(&mut self.own) {
+            for last in row + 1..=ends[row] {
+                note(&mut own[last - row][numbers[last + 1]]);
+            }
+        }
+    }
+}
+
+/// The lower rows with one tail, second row after second row.
+struct Run {
+    /// E(1, 1): a bitmap of first rows.
+    excluded: Vec<u64>,
+    /// All first rows from the second one on that are less than this are excluded.
+    low: usize,
+    firsts: Vec<u32>,
+    is_dead: bool,
+}
+
+impl Run {
+    fn new(few: &Few) -> Run {
+        Run {
+            excluded: vec![0; few.words()],
+            low: 0,
+            firsts: Vec::new(),
+            is_dead: false,
+        }
+    }
+
+    fn begin(&mut self, excluded: &[u64], is_dead: bool) {
+        self.excluded.copy_from_slice(excluded);
+        // A first row of length 0 is no position.
+        self.excluded[0] |= 1;
+        (self.low, self.is_dead) = (0, is_dead);
+        self.firsts.clear();
+    }
+
+    /// Finds f for some second rows, and puts it into the sets.
+    fn go<const N: usize>(&mut self, few: &Few, mut sets: [&mut Set; N], seconds: Range<usize>) {
+        for second in seconds {
+            if self.is_dead {
+                return;
+            }
+            if self.low < second {
+                self.low = self.free(second);
+            }
+            let found = self.first(few, &sets, second);
+            let first = u32::try_from(found.unwrap_or(0)).expect("a length");
+            self.firsts.push(first);
+            let Some(first) = found else {
+                continue;
+            };
+            for set in &mut sets {
+                set.insert(second, first);
+            }
+            self.excluded[first / 64] |= 1 << (first % 64);
+            if first == self.low {
+                self.low = self.free(first);
+            }
+            self.is_dead = first == second;
+        }
+    }
+
+    /// The least first row from this one on that is not in E(1, 1).
+    fn free(&self, from: usize) -> usize {
+        let mut word = from / 64;
+        let mut full = self.excluded[word] | ((1 << (from % 64)) - 1);
+        while full == u64::MAX {
+            word += 1;
+            full = self.excluded[word];
+        }
+        word * 64 + full.trailing_ones() as usize
     }
 
     /// The least first row that nothing excludes.
-    fn first(&self, lower: &[usize; 4], places: &[usize; 6]) -> Option<usize> {
-        let few = self.few;
-        let rows = few.rows();
-        let least = lower[0].max(1);
+    #[inline]
+    fn first<const N: usize>(
+        &self,
+        few: &Few,
+        sets: &[&mut Set; N],
+        second: usize,
+    ) -> Option<usize> {
+        let sets = sets.each_ref().map(|set| set.of(second));
+        let least = self.low - second / 64 * 64;
         let mut word = least / 64;
-        let mut below = (1 << (least % 64)) - 1;
-        while word < few.words {
-            let mut union = self.slab.sets[places[2] + word - lower[1] / 64] | below;
-            for (row, own) in (2..rows).zip(self.own.iter()) {
-                let begin = if row + 1 < rows { lower[row] / 64 } else { 0 };
-                union |= own.0[0][places[row + 1] + word - begin];
+        let mut union = (1 << (least % 64)) - 1;
+        loop {
+            let at = second / 64 + word;
+            union |= self.excluded.get(at)?;
+            for set in sets {
+                union |= set.get(word).copied().unwrap_or(0);
             }
             if union != u64::MAX {
-                let first = word * 64 + union.trailing_ones() as usize;
+                let first = at * 64 + union.trailing_ones() as usize;
                 return (first <= few.most[0]).then_some(first);
             }
-            below = 0;
+            union = 0;
             word += 1;
-        }
-        None
-    }
-
-    /// Where rows are as long as the next one, their sets for this tail begin as those of the rest of the tail.
-    fn copy(
-        &mut self,
-        lower: &[usize; 4],
-        ends: &[usize; 5],
-        places: &[usize; 6],
-        numbers: &[usize; 6],
-    ) {
-        let few = self.few;
-        let rows = few.rows();
-        let begin = |tail: usize| if tail < rows { lower[tail - 1] / 64 } else { 0 };
-        for row in 1..rows {
-            for last in (row..ends[row]).rev() {
-                let (to, from) = (last + 1, last + 2);
-                let length = few.words - begin(to);
-                let source = places[from] + begin(to) - begin(from);
-                if row == 1 {
-                    let mut diagonal = lock(self.diagonal);
-                    let Diagonal { sets, dead } = &mut *diagonal;
-                    let is_dead = dead[from - 3][numbers[from]];
-                    if last == 1 {
-                        self.slab.dead[numbers[2]] = is_dead;
-                        let source = &sets.0[0][source..][..length];
-                        self.slab.sets[places[2]..][..length].copy_from_slice(source);
-                    } else {
-                        dead[to - 3][numbers[to]] = is_dead;
-                        let [into, of] = sets.0.get_disjoint_mut([to - 3, from - 3]).expect("two");
-                        into[places[to]..][..length].copy_from_slice(&of[source..][..length]);
-                    }
-                } else {
-                    let sets = &mut self.own[row - 2].0;
-                    let at = last - row;
-                    let [into, of] = sets.get_disjoint_mut([at, at + 1]).expect("two");
-                    into[places[to]..][..length].copy_from_slice(&of[source..][..length]);
-                }
-            }
-        }
-    }
-
-    /// Notes what a losing position excludes.
-    fn note(
-        &mut self,
-        lower: &[usize; 4],
-        ends: &[usize; 5],
-        places: &[usize; 6],
-        numbers: &[usize; 6],
-        first: usize,
-    ) {
-        let rows = self.few.rows();
-        let (word, bit) = (first / 64, 1 << (first % 64));
-        let begin = |tail: usize| if tail < rows { lower[tail - 1] / 64 } else { 0 };
-        let at = |tail: usize| places[tail] + word - begin(tail);
-        self.slab.sets[at(2)] |= bit;
-        let is_square = first == lower[0];
-        self.slab.dead[numbers[2]] |= is_square;
-        if ends[1] > 1 {
-            let mut diagonal = lock(self.diagonal);
-            for tail in 3..=ends[1] + 1 {
-                diagonal.sets.0[tail - 3][at(tail)] |= bit;
-                diagonal.dead[tail - 3][numbers[tail]] |= is_square;
-            }
-        }
-        for row in 2..rows {
-            for last in row..=ends[row] {
-                self.own[row - 2].0[last - row][at(last + 1)] |= bit;
-            }
         }
     }
 }
@@ -618,13 +820,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
 
     /// The losing positions by the definition.
-    fn by_definition(most: &[usize]) -> BTreeSet<Vec<usize>> {
+    pub(crate) fn by_definition(most: &[usize]) -> BTreeSet<Vec<usize>> {
         fn all(most: &[usize], rows: &mut Vec<usize>, losing: &mut BTreeSet<Vec<usize>>) {
             if rows.len() < most.len() {
                 let longest = rows
@@ -652,30 +854,31 @@ mod tests {
         losing
     }
 
-    /// The losing positions that a solver finds which is saved and loaded after each `batch` second rows.
+    /// The losing positions that a solver finds which is saved and loaded after each `batch` third rows.
     fn solved(most: &[usize], threads: usize, batch: usize) -> BTreeSet<Vec<usize>> {
-        let mut found = BTreeSet::new();
-        let mut next = 0;
-        let mut take = |row: SecondRow| {
-            assert_eq!(row.second, next, "second rows ascend");
-            next += 1;
-            assert!(row.positions.is_sorted(), "lower rows ascend");
-            for (tail, first) in row.positions {
-                let tail = tail.map(|length| length as usize);
-                let mut rows = vec![first as usize, row.second];
-                rows.extend(&tail[..most.len() - 2]);
-                assert!(found.insert(rows));
+        let (mut found, mut number) = (BTreeSet::new(), 0);
+        let few = Few::new(most);
+        let mut take = |tails: Vec<Tail>, done: f64| {
+            for tail in tails {
+                let rows = tail.rows.map(|length| length as usize);
+                assert_eq!(few.number(&rows), number, "tails come in their order");
+                number += 1;
+                for rows in tail.positions() {
+                    let rows = rows[..most.len()].iter().map(|&length| length as usize);
+                    assert!(found.insert(rows.collect()));
+                }
             }
+            assert!((number < few.tails()) == (done < 1.0));
             true
         };
-        let mut solver = FewSolver::new(Few::new(most));
+        let mut solver = FewSolver::new(few.clone());
         while !solver.is_finished() {
             assert!(solver.advance(batch, NonZeroUsize::new(threads).unwrap(), &mut take));
             let mut state = Vec::new();
             solver.save(&mut state).unwrap();
-            solver = FewSolver::load(Few::new(most), &mut &state[..]).unwrap();
+            solver = FewSolver::load(few.clone(), &mut &state[..]).unwrap();
         }
-        assert_eq!(next, most[1].min(most[0]) + 1);
+        assert_eq!(number, few.tails());
         found
     }
 

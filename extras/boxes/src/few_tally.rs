@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use chomp_table::digest::{Digest, DigestBuilder};
 use serde::{Deserialize, Serialize};
 
-use crate::few::SecondRow;
+use crate::few::Tail;
 
-/// What is known of the losing positions of the second rows so far.
+/// What is known of the losing positions of the third rows so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FewTally {
@@ -44,37 +44,51 @@ impl FewTally {
             && self.counts.iter().all(|counts| counts.len() == columns + 1)
     }
 
-    /// Adds the losing positions of the next second row.
-    pub fn add(&mut self, row: &SecondRow) {
-        let second = u32::try_from(row.second).expect("a length");
+    /// Adds the tails of the next third row.
+    pub fn add(&mut self, tails: &[Tail]) {
         let mut hash = DigestBuilder::default();
         hash.push(&self.digest.0);
-        let mut bytes = Vec::with_capacity(row.positions.len() * 4 * self.rows);
-        for (tail, first) in &row.positions {
-            let position = [*first, second, tail[0], tail[1], tail[2]];
-            let lengths = &position[..self.rows];
-            bytes.extend(lengths.iter().flat_map(|length| length.to_le_bytes()));
-            let there = lengths.iter().filter(|&&length| length > 0).count();
-            self.counts[there][*first as usize] += 1;
-            let whole = lengths.iter().filter(|&&length| length == *first).count();
-            let shorter = &lengths[whole..there];
-            if let Some(&length) = shorter.first()
-                && shorter.iter().all(|&other| other == length)
-            {
-                let number = |rows: usize| u32::try_from(rows).expect("few rows");
-                self.openings
-                    .push([number(there), *first, number(whole) + 1, length + 1]);
+        let mut bytes = Vec::new();
+        for tail in tails {
+            bytes.clear();
+            // Behind the second row.
+            let behind = tail.rows.iter().filter(|&&length| length > 0).count();
+            for position in tail.positions() {
+                let lengths = &position[..self.rows];
+                for length in lengths {
+                    bytes.extend_from_slice(&length.to_le_bytes());
+                }
+                let there = if position[1] > 0 { 2 + behind } else { 1 };
+                let lengths = &lengths[..there];
+                let [first, last] = [position[0], lengths[there - 1]];
+                self.counts[there][first as usize] += 1;
+                if last < first
+                    && lengths
+                        .iter()
+                        .all(|&length| length == first || length == last)
+                {
+                    let whole = lengths.partition_point(|&length| length == first);
+                    let number = |rows: usize| u32::try_from(rows).expect("few rows");
+                    self.openings
+                        .push([number(there), first, number(whole) + 1, last + 1]);
+                }
             }
+            hash.push(&bytes);
         }
-        hash.push(&bytes);
         self.digest = hash.finish();
     }
 
-    /// The digest of all losing positions: of each second row, from 0, the SHA-256 of the digest before, and of the lengths
-    /// of all rows of its losing positions, in the order of the rows after it, four bytes each, the first byte the lowest.
-    /// Before the first there is a digest of zeros.
+    /// The digest of all losing positions: of each third row, from 0, the SHA-256 of the digest before, and of the lengths
+    /// of all rows of its losing positions, in the order of the rows after it and then of the second one, four bytes each,
+    /// the first byte the lowest. Before the first there is a digest of zeros.
     pub fn digest(&self) -> Digest {
         self.digest
+    }
+
+    /// Index n: the losing positions whose first row has n cells.
+    pub fn by_first_row(&self) -> Vec<u64> {
+        let of = |first| self.counts.iter().map(|counts| counts[first]).sum();
+        (0..=self.columns).map(of).collect()
     }
 
     /// Index m, then n: the losing positions of at most m rows and n columns.
@@ -129,8 +143,8 @@ mod tests {
         for (rows, columns) in [(3, 40), (4, 17), (5, 11)] {
             let mut tally = FewTally::new(rows, columns);
             let mut solver = FewSolver::new(Few::new(&vec![columns; rows]));
-            solver.advance(usize::MAX, NonZeroUsize::MIN, |row| {
-                tally.add(&row);
+            solver.advance(usize::MAX, NonZeroUsize::MIN, |tails, _| {
+                tally.add(&tails);
                 true
             });
             let bounds = Bounds::new(rows, columns).unwrap();
@@ -154,20 +168,20 @@ mod tests {
     #[test]
     fn the_digest_is_that_of_the_format() {
         let losing: [&[[u32; 3]]; 4] = [
-            &[[1, 0, 0]],
-            &[[2, 1, 0], [3, 1, 1]],
-            &[[3, 2, 0], [2, 2, 1]],
+            &[[1, 0, 0], [2, 1, 0], [3, 2, 0]],
+            &[[3, 1, 1], [2, 2, 1]],
+            &[],
             &[],
         ];
         let mut expected = Digest::default();
-        for of_second in losing {
-            let bytes = of_second.as_flattened().iter();
+        for of_third in losing {
+            let bytes = of_third.as_flattened().iter();
             let bytes: Vec<u8> = bytes.flat_map(|length| length.to_le_bytes()).collect();
             expected = Digest::of_parts(&[&expected.0, &bytes]);
         }
         let mut tally = FewTally::new(3, 3);
-        FewSolver::new(Few::new(&[3; 3])).advance(usize::MAX, NonZeroUsize::MIN, |row| {
-            tally.add(&row);
+        FewSolver::new(Few::new(&[3; 3])).advance(usize::MAX, NonZeroUsize::MIN, |tails, _| {
+            tally.add(&tails);
             true
         });
         assert_eq!(tally.digest(), expected);

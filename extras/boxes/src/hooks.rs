@@ -296,7 +296,7 @@ fn first(family: &Family, families: &[Vec<Family>], lower: &[usize]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::few::{Few, FewSolver};
+    use crate::few::{Few, FewSolver, Tail};
     use std::collections::{BTreeMap, BTreeSet};
     use std::num::NonZeroUsize;
 
@@ -314,10 +314,9 @@ mod tests {
         const MOST: usize = 13;
         let mut won: BTreeMap<(usize, usize), BTreeSet<_>> = BTreeMap::new();
         let mut solver = FewSolver::new(Few::new(&[MOST; 5]));
-        solver.advance(usize::MAX, NonZeroUsize::MIN, |row| {
-            for (tail, first) in row.positions {
-                let tail = tail.map(|length| length as usize);
-                let rows = [first as usize, row.second, tail[0], tail[1], tail[2]];
+        solver.advance(usize::MAX, NonZeroUsize::MIN, |tails, _| {
+            for rows in tails.iter().flat_map(Tail::positions) {
+                let rows = rows.map(|length| length as usize);
                 // All rows that are not whole have the same length.
                 let whole = rows.iter().take_while(|&&length| length == rows[0]).count();
                 for m in whole + 1..=5 {

@@ -54,7 +54,7 @@
 //! | `scratch` | the interface to a store of the state between two first rows; other crates implement it |
 //!
 //! Three other families have methods of their own, with their proofs: [`few`] rows to thousands of columns, which
-//! `few_tally` counts; [`hooks`], where an opening near the poison wins; and [`space`], boxes of three dimensions.
+//! `few_tally` counts, `few_queries` asks, and [`periods`] follows without end; [`hooks`], where an opening near the poison wins; and [`space`], boxes of three dimensions.
 //!
 //! Between two first rows the state is `F_1`. That is by far the largest bitmap: `binom(C + M − 1, M − 1)` bits, and a
 //! tenth more because each atom ends at a whole byte. It is read and written once for each first row, in order, so it
@@ -79,10 +79,12 @@ use chomp_durable_files::FileError;
 
 mod bounds;
 pub mod few;
+mod few_queries;
 mod few_tally;
 pub mod hooks;
 mod last;
 mod layout;
+pub mod periods;
 mod run;
 mod scratch;
 pub mod space;
@@ -93,6 +95,7 @@ mod tally;
 mod tests;
 
 pub use bounds::{Bounds, COLUMNS_MAX, ROWS_MAX};
+pub use few_queries::{FewAnswer, FewQuery, in_order};
 pub use few_tally::FewTally;
 pub use run::{Control, Memory, Solver};
 pub use scratch::{RowReader, RowWriter, Scratch};

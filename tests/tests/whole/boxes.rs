@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::{chomp, end, finished, folder, number, start, wait, wait_until};
+use chomp_table::Digest;
 use serde_json::Value;
 
 /// The number of times that a run is killed.
@@ -164,6 +165,77 @@ fn few_rows_take_many_columns() {
     };
     assert_eq!(openings(&some), openings(&more));
     assert_eq!(number(&more, "losing"), 917_363);
+}
+
+#[test]
+fn positions_of_few_rows_are_written() {
+    let directory = folder();
+    let file = directory.path().join("losing.csv");
+    let written = |memory: &str| {
+        let mut command = solve(4, 60);
+        command.arg("--positions").arg(&file);
+        let summary = end(command.args(["--memory", memory])).summary();
+        let text = fs::read_to_string(&file).unwrap();
+        assert_eq!(number(&summary["file"], "bytes"), text.len() as u64);
+        let digest = Digest::of(text.as_bytes()).to_string();
+        assert_eq!(summary["file"]["sha256"], digest);
+        fs::remove_file(&file).unwrap();
+        (number(&summary, "losing"), text)
+    };
+    let (losing, text) = written("1GiB");
+    let lines = text.lines();
+    let positions: Vec<Vec<u32>> = lines
+        .map(|line| {
+            line.split(',')
+                .map(|length| length.parse().unwrap())
+                .collect()
+        })
+        .collect();
+    assert!(positions.is_sorted() && positions.len() as u64 == losing);
+    assert_eq!(positions[..3], [[1, 0, 0, 0], [2, 1, 0, 0], [2, 2, 1, 0]]);
+    // Of all boards of 4 rows and 60 columns.
+    let counted = end(&mut solve(4, 60)).summary();
+    assert_eq!(number(&counted, "losing"), losing);
+    let mut command = solve(4, 60);
+    command
+        .arg("--positions")
+        .arg(&file)
+        .args(["--memory", "32MiB"]);
+    end(&mut command).refuses(2, &["is too small"]);
+    assert!(!file.try_exists().unwrap());
+
+    fs::write(&file, "mine").unwrap();
+    let mut command = solve(4, 60);
+    end(command.arg("--positions").arg(&file)).refuses(5, &["losing.csv"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+    let wrong = |rows: u32, more: &str| {
+        let mut command = solve(rows, 60);
+        end(command.args(["--positions", more]))
+    };
+    wrong(6, "losing.csv").refuses(2, &["3 to 5 rows"]);
+    wrong(3, "losing.txt").refuses(2, &[".csv, .npy or .parquet"]);
+}
+
+#[test]
+fn periods_of_few_rows_are_told() {
+    let told = end(&mut chomp("box --rows 3 --columns 200 --periods"))
+        .done()
+        .stdout;
+    let of = |third: &str| told.lines().find(|line| line.starts_with(third));
+    assert_eq!(of("0:"), Some("0: period 1 from 0"));
+    assert_eq!(of("1:"), Some("1: none from 3"));
+    assert_eq!(of("11:"), Some("11: period 1 from 19"));
+    assert_eq!(of("190:"), Some("190: no period seen"));
+    let json = end(&mut chomp("box --rows 4 --columns 100 --periods --json")).summary();
+    let tails = json["tails"].as_array().unwrap();
+    assert_eq!(tails.len(), 101 * 102 / 2);
+    let found = serde_json::json!({"tail": [6, 3], "period": 8, "from": 10, "proved": true});
+    assert!(tails.contains(&found), "{json}");
+    let periods = json["periods"].as_array().unwrap().iter();
+    let with = periods.map(|one| one[1].as_u64().unwrap() + one[2].as_u64().unwrap());
+    let all = with.sum::<u64>() + number(&json, "dead") + number(&json, "unknown");
+    assert_eq!(all, tails.len() as u64);
+    end(&mut chomp("box --rows 6 --columns 100 --periods")).refuses(2, &["3 to 5 rows"]);
 }
 
 #[test]

@@ -165,10 +165,64 @@ fn what_is_not_known_is_refused() {
     assert_eq!(ended.stdout, "2x2 is winning, with (2,2)\n");
 
     let shard = dir.path().join("table-20/shard-0000.zst");
-    end(&mut query(path(&shard), &["1x20"])).refuses(5, &["shard-0000.zst", "ask the whole table"]);
+    end(&mut query(path(&shard), &["6x14"])).refuses(5, &["shard-0000.zst", "ask the whole table"]);
     let nobody = "http://127.0.0.1:9";
     end(hasten(&mut query(nobody, &["2x2"]), 10)).refuses(4, &[nobody]);
     end(&mut query("http://", &["2x2"])).refuses(2, &["not the URL"]);
+}
+
+/// What no table covers, or this one does not.
+#[test]
+fn positions_of_few_rows_need_no_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = path(dir.path());
+    let told = |args: &[&str]| end(&mut query(table, args)).done().stdout;
+    let large = [
+        "500x4 is winning, with (291,3)\n",
+        "3000,1200,700,12 is winning, with (1,16)\n",
+        "101,100 is losing: no move wins\n",
+    ];
+    let names = ["500x4", "3000,1200,700,12", "101,100"];
+    assert_eq!(told(&names), large.concat());
+    assert_eq!(
+        told(&["--no-moves", "4x500", "2x3"]),
+        "4x500 is winning\n2x3 is winning\n"
+    );
+    assert_eq!(told(&["--numbers", "columns", "4x500"]), large[0]);
+    let json = told(&["--json", "2,2,1", "1x100"]);
+    let answers: Vec<Value> = json
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let losing = json!({"rows": [2, 2, 1], "bits": 5, "area": 5, "losing": true, "winning_moves": [],
+        "losing_positions": [], "reply": [2, 2]});
+    let row = json!({"rows": [100], "bits": 101, "area": 100, "losing": false,
+        "winning_moves": [[1, 2]], "losing_positions": [[1]], "reply": [1, 2]});
+    assert_eq!(answers, [losing, row]);
+    let json = told(&["--json", "--no-moves", "1x100"]);
+    let short = json!({"rows": [100], "bits": 101, "area": 100, "losing": false});
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), short);
+
+    let large = "5x100000";
+    end(&mut query(table, &[large])).refuses(2, &[large, "sets of rows", "8,589,934,592"]);
+    end(&mut query(table, &["--depth", "3x100"])).refuses(2, &["--depth"]);
+    end(&mut query(table, &["3x200001"])).refuses(1, &["no published table"]);
+    end(&mut query(table, &["8x10", "3x100"])).refuses(1, &["no published table"]);
+
+    // Every position of few rows is told as a table tells it.
+    end(&mut run(dir.path(), 16)).summary();
+    let few = tempfile::tempdir().unwrap();
+    let all = (0..1 << 15).map(|index| Position::from(Word::new(2 * index)));
+    let few_rows = all.filter(|one| one.rows().len() <= 5 || one.rows().first() <= Some(&5));
+    let names: Vec<String> = few_rows.step_by(41).map(|one| format!("[{one}]")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let by_table = told(&names);
+    assert_eq!(
+        end(&mut query(path(few.path()), &names)).done().stdout,
+        by_table
+    );
+    assert_eq!(told(&["3x15", "2x3"]).lines().count(), 2);
+    end(&mut query(table, &["8x10", "3x100"])).refuses(5, &["3x100", "all that it is asked for"]);
 }
 
 /// Names and fields that would command a terminal, of the table's folder, of a file in it, in its manifest.

@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 use crate::common::{
     SMALL, bytes, bytes_with, losing, number, representatives, rows_of, with_table, words,
 };
-use chomp_export::{ExportRequest, Filter, Format, Rectangle, export};
+use chomp_export::few::{FewPositions, TakesPositions, export_few};
+use chomp_export::{ExportError, ExportRequest, Filter, Format, Rectangle, export};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Table, Word};
 use chomp_testing::tables::publish_words;
@@ -149,6 +150,63 @@ fn parquet_is_read_back() {
 }
 
 /// More positions than a row group has: none is missing between groups.
+#[test]
+fn few_rows_are_written_in_each_format() {
+    let positions = [
+        [1, 0, 0, 0, 0],
+        [70_000, 3, 2, 1, 0],
+        [70_001, 70_000, 9, 0, 0],
+    ];
+    let of = FewPositions {
+        rows: 4,
+        count: 3,
+        digest: Digest::of(b"all"),
+    };
+    let write = |format| {
+        let mut bytes = Vec::new();
+        let give = &mut |take: &mut TakesPositions<'_>| {
+            take(&positions[..1])?;
+            take(&positions[1..])
+        };
+        let report = export_few(format, of, give, &mut bytes).unwrap();
+        let expected = (3, bytes.len() as u64, Digest::of(&bytes));
+        assert_eq!((report.positions, report.bytes, report.sha256), expected);
+        bytes
+    };
+    let text = "1,0,0,0\n70000,3,2,1\n70001,70000,9,0\n";
+    assert_eq!(write(Format::Rows), text.as_bytes());
+
+    let array = write(Format::Npy);
+    let (header, payload) = array.split_at(128);
+    let header = std::str::from_utf8(&header[10..]).unwrap();
+    assert!(header.starts_with("{'descr': '<u4', 'fortran_order': False, 'shape': (3, 4), }"));
+    let numbers = payload
+        .chunks(4)
+        .map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap()));
+    let lengths = positions.iter().flat_map(|position| &position[..4]);
+    assert!(numbers.eq(lengths.copied()));
+
+    let file = SerializedFileReader::new(bytes::Bytes::from(write(Format::Parquet))).unwrap();
+    for (row, position) in file.get_row_iter(None).unwrap().zip(positions) {
+        let row = row.unwrap();
+        let lengths: Vec<u32> = (0..4).map(|at| row.get_uint(at).unwrap()).collect();
+        assert_eq!(lengths, position[..4]);
+    }
+    let metadata = file.metadata().file_metadata();
+    assert_eq!(metadata.num_rows(), 3);
+    let told = metadata.key_value_metadata().unwrap();
+    assert!(
+        told.iter()
+            .any(|one| one.value == Some(of.digest.to_string()))
+    );
+
+    let stopped = &mut |_: &mut TakesPositions<'_>| Err(ExportError::Stopped);
+    let ended = export_few(Format::Rows, of, stopped, &mut Vec::new());
+    assert!(matches!(ended, Err(ExportError::Stopped)));
+    let other = export_few(Format::Words, of, &mut |_| Ok(()), &mut Vec::new());
+    assert!(matches!(other, Err(ExportError::Unsuited { .. })));
+}
+
 #[test]
 fn row_groups_follow_each_other() {
     const GROUP: usize = 1 << 20;

@@ -1,0 +1,175 @@
+//! Positions that are beyond all tables, but have few rows or columns.
+
+use std::num::NonZeroUsize;
+
+use chomp_boxes::{FewAnswer, FewQuery};
+use chomp_query::{drawing, reply};
+use chomp_table::position::{PositionError, parse_rows};
+use chomp_table::{Cell, Position, Word};
+use indicatif::{HumanBytes, HumanCount};
+use serde::Serialize;
+
+use super::{Numbers, QueryArgs, answer_text, verdict_text};
+use crate::events::ProgramEvent;
+use crate::exit::{Interruption, usage};
+use crate::machine;
+use crate::progress::Display;
+use crate::signals::stop_on_signals;
+
+/// The longest row or column.
+const LENGTH_MAX: u32 = 200_000;
+/// The most sets of rows below the first that are looked at: they take half an hour.
+const LOWER_ROWS_MAX: u64 = 1 << 33;
+
+/// A position with at most five rows, or columns.
+pub(super) struct FewPosition {
+    rows: Vec<u32>,
+    /// Its rows, or if it has too many, its columns.
+    query: FewQuery,
+    is_mirrored: bool,
+}
+
+/// An answer as JSON.
+#[derive(Serialize)]
+struct Told {
+    rows: Vec<u32>,
+    bits: u64,
+    area: u64,
+    losing: bool,
+    winning_moves: Vec<(u32, u32)>,
+    losing_positions: Vec<Vec<u32>>,
+    reply: Option<(u32, u32)>,
+}
+
+/// The positions of a command line, if one of them has more bits than the table covers, and all have few rows or columns.
+pub(super) fn beyond(args: &QueryArgs, covered: u32) -> Option<Vec<FewPosition>> {
+    let is_beyond = |text: &String| match args.numbers.parse::<Position>(text) {
+        Ok(position) => Word::from(&position).bits() > covered,
+        Err(PositionError::TooLarge { .. }) => covered < u32::MAX,
+        Err(_) => false,
+    };
+    let positions = args.positions.iter();
+    let parse = |text: &String| FewPosition::parse(text, args.numbers).ok();
+    let is_one = positions.clone().any(is_beyond);
+    is_one.then(|| positions.map(parse).collect())?
+}
+
+/// Answers positions, one after the other.
+pub(super) async fn run(
+    positions: Vec<FewPosition>,
+    args: &QueryArgs,
+    display: &Display,
+) -> anyhow::Result<()> {
+    if args.depth {
+        return Err(usage("--depth is told of positions in a table"));
+    }
+    let (threads, stop) = (machine::threads(), stop_on_signals()?);
+    for position in positions {
+        position.check(threads)?;
+        let solving = display.during(ProgramEvent::Solving, &stop, move |teller| {
+            let tell = |done| teller.stage("third rows", done).is_continue();
+            let answer = position.query.answer(threads, tell)?;
+            Some(position.told(answer))
+        });
+        let told = solving.await.ok_or(Interruption::Silent)?;
+        let text = match (args.json, args.no_moves) {
+            (true, false) => serde_json::to_string(&told)? + "\n",
+            (true, true) => {
+                let mut told = serde_json::to_value(&told)?;
+                for field in ["winning_moves", "losing_positions", "reply"] {
+                    told.as_object_mut().expect("an object").remove(field);
+                }
+                told.to_string() + "\n"
+            }
+            (false, no_moves) => told.text(no_moves),
+        };
+        if !crate::try_print(&text)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The columns of the position with these rows, or the other way round.
+fn mirrored(rows: &[u32]) -> Vec<u32> {
+    let columns = 1..=rows.first().copied().unwrap_or(0);
+    let reach = |column| rows.partition_point(|&row| row >= column);
+    columns
+        .map(|column| u32::try_from(reach(column)).expect("at most LENGTH_MAX"))
+        .collect()
+}
+
+impl FewPosition {
+    fn parse(text: &str, numbers: Numbers) -> Result<FewPosition, PositionError> {
+        let given = parse_rows(text, LENGTH_MAX)?;
+        let other = mirrored(&given);
+        let (rows, columns) = match numbers {
+            Numbers::Columns => (other, given),
+            Numbers::Rows | Numbers::Words => (given, other),
+        };
+        let is_mirrored = rows.len() > columns.len();
+        let query = FewQuery::new(if is_mirrored { &columns } else { &rows });
+        let bits = (rows.len() + columns.len()) as u64;
+        let query = query.ok_or(PositionError::TooLarge { bits })?;
+        Ok(FewPosition {
+            rows,
+            query,
+            is_mirrored,
+        })
+    }
+
+    /// Refuses what takes too long or too much memory.
+    fn check(&self, threads: NonZeroUsize) -> anyhow::Result<()> {
+        let few = self.query.few();
+        let (lower, needed) = (few.lower_rows(), few.memory(threads));
+        let given = machine::memory_bytes()?;
+        if lower <= LOWER_ROWS_MAX && needed <= given {
+            return Ok(());
+        }
+        let [lower, most] = [lower, LOWER_ROWS_MAX].map(HumanCount);
+        let [needed, given] = [needed, given].map(HumanBytes);
+        Err(usage(format!(
+            "{} is too large: {lower} sets of rows below the first are to be looked at, and at most {most} are; that takes \
+             {needed}, and {given} are free",
+            drawing::name_of_rows(&self.rows)
+        )))
+    }
+
+    fn told(self, answer: FewAnswer) -> Told {
+        let moves = answer.winning_moves.into_iter();
+        let moves = moves.map(|((row, column), left)| {
+            if self.is_mirrored {
+                ((column, row), mirrored(&left))
+            } else {
+                ((row, column), left)
+            }
+        });
+        let mut moves: Vec<_> = moves.collect();
+        moves.sort_unstable();
+        let (winning_moves, losing_positions): (Vec<_>, _) = moves.into_iter().unzip();
+        let cells = winning_moves.iter();
+        let cells: Vec<Cell> = cells.map(|&(row, column)| Cell { row, column }).collect();
+        let reply = reply(&self.rows, &cells).map(|cell| (cell.row, cell.column));
+        let first = self.rows.first().copied().unwrap_or(0);
+        Told {
+            bits: self.rows.len() as u64 + u64::from(first),
+            area: self.rows.iter().map(|&row| u64::from(row)).sum(),
+            rows: self.rows,
+            losing: answer.losing,
+            winning_moves,
+            losing_positions,
+            reply,
+        }
+    }
+}
+
+impl Told {
+    fn text(&self, no_moves: bool) -> String {
+        let name = drawing::name_of_rows(&self.rows);
+        if no_moves {
+            verdict_text(&name, self.losing)
+        } else {
+            answer_text(&name, self.losing, &self.winning_moves)
+        }
+    }
+}

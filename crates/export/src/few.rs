@@ -1,0 +1,95 @@
+//! Losing positions of three to five rows, with as many columns as they may have: the lengths of all rows of each, 0 for those
+//! that are not there, in ascending order.
+
+use std::io::Write;
+use std::path::Path;
+
+use chomp_table::Digest;
+
+use crate::{ExportError, ExportReport, Format, Pieces, npy, parquet, written};
+
+/// What takes positions, piece after piece.
+pub type TakesPositions<'a> = dyn FnMut(&[[u32; 5]]) -> Result<(), ExportError> + 'a;
+
+/// What gives all positions, in ascending order.
+pub type GivesPositions<'a> =
+    dyn FnMut(&mut TakesPositions<'_>) -> Result<(), ExportError> + Send + 'a;
+
+/// The positions of an export.
+#[derive(Clone, Copy, Debug)]
+pub struct FewPositions {
+    /// How many rows are written of each.
+    pub rows: usize,
+    /// How many positions there are.
+    pub count: u64,
+    /// The digest that a Parquet file names.
+    pub digest: Digest,
+}
+
+/// The positions of an export, and where they come from.
+struct GivenPositions<'a> {
+    of: FewPositions,
+    give: &'a mut GivesPositions<'a>,
+}
+
+impl Pieces for GivenPositions<'_> {
+    type Item = [u32; 5];
+
+    fn for_each_piece(
+        &mut self,
+        mut visit: impl FnMut(&[[u32; 5]]) -> Result<(), ExportError>,
+    ) -> Result<u64, ExportError> {
+        (self.give)(&mut visit)?;
+        Ok(self.of.count)
+    }
+}
+
+/// The format of a file by the end of its name.
+pub fn format_of(path: &Path) -> Option<Format> {
+    match path.extension()?.to_str()? {
+        "csv" => Some(Format::Rows),
+        "npy" => Some(Format::Npy),
+        "parquet" => Some(Format::Parquet),
+        _ => None,
+    }
+}
+
+/// Writes positions as CSV without a header, as an array of `NumPy` of unsigned numbers of 32 bits with a line for each
+/// position, or as Parquet with a column for each row.
+///
+/// # Errors
+///
+/// If the format is another one, `out` fails, or the positions end.
+pub fn export_few(
+    format: Format,
+    of: FewPositions,
+    give: &mut GivesPositions<'_>,
+    out: &mut (dyn Write + Send),
+) -> Result<ExportReport, ExportError> {
+    let rows = of.rows;
+    let positions = &mut GivenPositions { of, give };
+    written(out, |out| match format {
+        Format::Rows => positions.write_each(out, |bytes, position| {
+            for (place, length) in position[..rows].iter().enumerate() {
+                let before = if place > 0 { "," } else { "" };
+                write!(bytes, "{before}{length}")?;
+            }
+            bytes.push(b'\n');
+            Ok(())
+        }),
+        Format::Npy => {
+            let shape = format!("({}, {rows})", of.count);
+            out.write_all(&npy::preamble("'<u4'", &shape))?;
+            positions.write_each(out, |bytes, position| {
+                let lengths = position[..rows].iter();
+                bytes.extend(lengths.flat_map(|length| length.to_le_bytes()));
+                Ok(())
+            })
+        }
+        Format::Parquet => parquet::write_few((rows, of.digest), positions, out),
+        _ => Err(ExportError::Unsuited {
+            format,
+            what: "is for tables: take rows, npy or parquet",
+        }),
+    })
+}
