@@ -12,6 +12,7 @@
 //! | `answer` | a game as people and programs ask it: texts in, answers out |
 //! | `text`, `board` | positions as text; the boards of Chomp |
 //! | `ichomp`, `poisons`, `nim`, `towers`, `horse` | the games |
+//! | `orders` | Chomp on any finite order; `space`, `divisors`, `crossed` are such games |
 //!
 //! # What always holds
 //!
@@ -19,13 +20,17 @@
 
 mod answer;
 mod board;
+mod crossed;
+mod divisors;
 mod error;
 mod game;
 mod horse;
 mod ichomp;
 mod nim;
+mod orders;
 mod poisons;
 mod search;
+mod space;
 mod sum;
 mod text;
 mod towers;
@@ -36,12 +41,15 @@ mod tests;
 pub use answer::{Choice, GameAnswer, Playable};
 pub use error::GameError;
 pub use game::Move;
+use orders::Orders;
 pub use poisons::{Picture, Poisons};
 use search::MOVES_MAX;
 pub use sum::Summand;
 
 /// The names of the games.
-pub const NAMES: [&str; 5] = ["ichomp", "poisons", "nim", "towers", "horse"];
+pub const NAMES: [&str; 8] = [
+    "ichomp", "poisons", "nim", "towers", "horse", "space", "divisors", "crossed",
+];
 
 /// The game of a name, by the rules that stand behind the `@` of its positions; no text for the usual rules.
 ///
@@ -68,6 +76,9 @@ pub fn open_within(
         ("nim", _) => Box::new(nim::Nim::parse(rules)?),
         ("towers", "") => Box::new(towers::CHESSBOARD),
         ("horse", "") => Box::new(horse::Horse),
+        ("space", "") => Box::new(Orders::new(space::Space, moves_max)),
+        ("divisors", "") => Box::new(Orders::new(divisors::Divisors, moves_max)),
+        ("crossed", _) => Box::new(Orders::new(crossed::Crossed::parse(rules)?, moves_max)),
         _ => {
             return Err(GameError::syntax(
                 &[name, rules].join("@"),

@@ -116,4 +116,11 @@ impl<P: Eq + Hash> Solution<P> {
         let (losing, value) = (node.losing?, node.value);
         Some(GameValue { losing, value })
     }
+
+    /// The losing positions among those that were visited, in any order.
+    pub(crate) fn losing(&self) -> impl Iterator<Item = &P> {
+        let is_losing = |at: u32| self.nodes[at as usize].losing == Some(true);
+        let losing = self.numbers.iter().filter(move |&(_, &at)| is_losing(at));
+        losing.map(|(position, _)| position)
+    }
 }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod common;
+mod orders;
 mod poisons;
 mod search;
 mod theorems;

@@ -15,6 +15,9 @@ fn games_are_played_to_their_ends() {
         ("nim", "3,4,6@misere"),
         ("towers", "1-8,3-5,8-2"),
         ("horse", "15,16"),
+        ("space", "3x3x3"),
+        ("divisors", "360"),
+        ("crossed", "4x5@2,3@4,5"),
     ] {
         let mut game = answer(name, start).unwrap();
         let begun = game.losing;
@@ -41,10 +44,17 @@ fn games_are_played_to_their_ends() {
 
 #[test]
 fn answers_are_json_of_one_shape() {
-    for (name, text) in NAMES
-        .into_iter()
-        .zip(["2x2/3", "2x2@1,1@2,2", "2,1", "1-4", "3,3"])
-    {
+    let texts = [
+        "2x2/3",
+        "2x2@1,1@2,2",
+        "2,1",
+        "1-4",
+        "3,3",
+        "2,1/1",
+        "12",
+        "2x2@1,2",
+    ];
+    for (name, text) in NAMES.into_iter().zip(texts) {
         let answer: GameAnswer = answer(name, text).unwrap();
         let json = serde_json::to_value(&answer).unwrap();
         let keys: BTreeSet<&String> = json.as_object().unwrap().keys().collect();
@@ -129,7 +139,8 @@ fn texts_that_mean_nothing_are_refused() {
             "{name} {text}"
         );
     }
-    for (name, limit) in NAMES.into_iter().zip([16, 1000, 40, 8, 100]) {
+    let limits = [16, 1000, 40, 8, 100, 4, 1_000_000_000, 10];
+    for (name, limit) in NAMES.into_iter().zip(limits) {
         let refused = open(name, "").unwrap().list(limit + 1);
         assert!(matches!(refused, Err(GameError::TooLarge(..))), "{name}");
     }

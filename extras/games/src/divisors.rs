@@ -1,0 +1,99 @@
+//! The game of divisors (Schuh 1952): all divisors of a number are there. A move takes a divisor and all its multiples.
+//! Who takes 1 loses.
+//!
+//! The order is divisibility. The number is a multiple of all its divisors, so from 2 on who begins wins. For two primes
+//! the divisors of p^a q^b are the cells of a board of Chomp of a+1 rows and b+1 columns; for three they are a box.
+//!
+//! A position is a number, as `360`, or what is left of its divisors without the multiples of some, as `360/12,30`. A
+//! move is the divisor.
+
+use crate::answer::{Choice, GameAnswer};
+use crate::error::GameError;
+use crate::game::Move;
+use crate::orders::Elements;
+use crate::text::{list, number, numbers};
+
+const NUMBER_MAX: usize = 1_000_000_000;
+const FORM: &str = "a number, as 360, or without the multiples of some divisors, as 360/12,30";
+
+/// The game.
+#[derive(Debug)]
+pub(crate) struct Divisors;
+
+/// All divisors of a number, in ascending order.
+fn divisors(number: u32) -> Vec<u32> {
+    let small = (1..=number.isqrt()).filter(|&divisor| number.is_multiple_of(divisor));
+    let mut all: Vec<u32> = small.flat_map(|small| [small, number / small]).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The largest number that divides both.
+fn common_divisor(one: u32, other: u32) -> u32 {
+    match other {
+        0 => one,
+        _ => common_divisor(other, one % other),
+    }
+}
+
+impl Elements for Divisors {
+    const NAME: &'static str = "divisors";
+    const WORD: &'static str = "divisors";
+    const SIZE_MAX: (usize, &'static str) = (NUMBER_MAX, "for the number");
+
+    fn parse(&self, text: &str) -> Result<Vec<Move>, GameError> {
+        let (whole, gone) = text.split_once('/').unwrap_or((text, ""));
+        let whole = number(whole.trim(), u32::MAX).filter(|&whole| whole > 0);
+        let gone = if text.contains('/') {
+            numbers(gone, u32::MAX)
+        } else {
+            Some(Vec::new())
+        };
+        let divides =
+            |(whole, gone): &(u32, Vec<u32>)| gone.iter().all(|&gone| whole.is_multiple_of(gone));
+        let found = whole.zip(gone).filter(divides);
+        let (whole, gone) = found.ok_or_else(|| GameError::syntax(text, FORM))?;
+        GameError::check(whole as usize, NUMBER_MAX, Self::SIZE_MAX.1)?;
+        let all = divisors(whole).into_iter();
+        let left = all.filter(|divisor| gone.iter().all(|gone| divisor % gone > 0));
+        Ok(left.map(|divisor| vec![divisor]).collect())
+    }
+
+    /// The least number that has all these divisors, and which of its divisors are gone: those of which no other one
+    /// that is gone is a divisor.
+    fn text(left: &[&Move]) -> String {
+        let whole = left.iter().map(|divisor| divisor[0]);
+        let whole = whole.fold(1, |all, one| all / common_divisor(all, one) * one);
+        let mut gone: Vec<u32> = Vec::new();
+        for divisor in divisors(whole) {
+            let is_left = left.iter().any(|left| left[0] == divisor);
+            if !is_left && gone.iter().all(|gone| divisor % gone > 0) {
+                gone.push(divisor);
+            }
+        }
+        match &gone[..] {
+            [] => whole.to_string(),
+            gone => format!("{whole}/{}", list(gone)),
+        }
+    }
+
+    fn largest(size: u32) -> String {
+        size.to_string()
+    }
+
+    fn takes(lower: &[u32], upper: &[u32]) -> bool {
+        upper[0].is_multiple_of(lower[0])
+    }
+
+    /// The divisors, and in brackets those that win.
+    fn draw(answer: &GameAnswer) -> Vec<String> {
+        let name = |choice: &Choice| match (choice.name[0], choice.losing) {
+            (divisor, true) => format!("[{divisor}]"),
+            (divisor, false) => divisor.to_string(),
+        };
+        let all: Vec<String> = answer.moves.iter().map(name).collect();
+        let line = (!all.is_empty()).then(|| all.join(" "));
+        line.into_iter().collect()
+    }
+}
