@@ -129,3 +129,19 @@ byId("values").addEventListener("click", (event) => {
   match.redraw();
 });
 if (NAME === "poisons") picture(document.querySelector("main"));
+
+/** Adds a tool with which clicks cross out squares of the start. */
+function crossing() {
+  const tool = element("button", { type: "button", id: "cross-out", "aria-pressed": "false", onclick() {
+    tool.setAttribute("aria-pressed", String(!isOn()));
+  } }, "Cross out");
+  const isOn = () => tool.getAttribute("aria-pressed") === "true";
+  byId("link").before(tool);
+  byId("board").addEventListener("click", (event) => {
+    const move = event.target.closest("[role=gridcell]")?.firstElementChild.dataset.move;
+    if (!isOn() || !move) return;
+    event.stopPropagation();
+    if (move !== "1-1") location.hash = new URLSearchParams({ start: `${match.start()}@${move.replace("-", ",")}`, first: YOU }).toString();
+  }, true);
+}
+if (NAME === "crossed") crossing();

@@ -3,8 +3,8 @@
 // A position is its text, as the server has it: docs/GAMES.md describes them.
 
 import { CHOMP_BOARD, skull } from "./board.js";
-import { drawn } from "./dom.js";
-import { has, randomPosition, rectangle, takes, textOf } from "./rules.js";
+import { count, drawn } from "./dom.js";
+import { has, randomPosition, rectangle, same, takes, textOf } from "./rules.js";
 
 const some = (least, most) => least + Math.floor(Math.random() * (most - least + 1));
 const several = (least, most, make) => Array.from({ length: some(least, most) }, make);
@@ -23,7 +23,7 @@ const quadrantsOf = (text) => text.split("/").map(rowsOf);
 const heapsOf = (text) => withoutRules(text).split(",").map(Number);
 const columnsOf = (text) => text.split(",").map((column) => column.split("-").map(Number));
 const boardOf = (text) => rowsOf(withoutRules(text));
-const poisonsOf = (text) => text.split("@").slice(1);
+const markedOf = (text) => text.split("@").slice(1);
 
 /** A figure in a square, drawn by a path in 24 units. */
 const figure = (path, kind) => () => drawn("svg", { viewBox: "0 0 24 24", class: `piece ${kind}`, "aria-hidden": "true" }, drawn("path", { d: path }));
@@ -82,10 +82,10 @@ const poisons = {
   build: (start) => CHOMP_BOARD.build(boardOf(start)),
   has: (text, square) => has(boardOf(text), square),
   count: (text, square) => takes(boardOf(text), square),
-  isPoison: (text, square) => poisonsOf(text).includes(square.join(",")),
+  isPoison: (text, square) => markedOf(text).includes(square.join(",")),
   face: (text, square) => (poisons.isPoison(text, square) ? { kind: "poison", draw: skull } : {}),
   words(text, square) {
-    const kills = poisonsOf(text).some((poison) => poisons.takes(text, square, poison.split(",").map(Number)));
+    const kills = markedOf(text).some((poison) => poisons.takes(text, square, poison.split(",").map(Number)));
     return `takes ${cells(poisons.count(text, square))}${poisons.isPoison(text, square) ? ", a poison" : kills ? " and a poison" : ""}`;
   },
   took: (text, move) => `took ${poisons.place(move)}: ${cells(poisons.count(text, move))}`,
@@ -167,5 +167,97 @@ const horse = {
   took: (text, move) => `moved the horse to ${horse.place(move)}`,
 };
 
+/** Chomp on any order. `build` shows nothing but what is left, so that the rest follows from it. */
+function order(noun, own) {
+  const left = (text) => own.build(text).lines.flat().filter(Boolean);
+  const layout = {
+    leaps: true,
+    has: (text, square) => left(text).some((other) => same(other, square)),
+    takes: (text, move, square) => move.every((number, at) => square[at] >= number),
+    count: (text, move) => left(text).filter((square) => layout.takes(text, move, square)).length,
+    face: (text, square) => (square.every((number) => number === 1) ? { kind: "poison", draw: skull } : {}),
+    words: (text, square) => `takes ${count(layout.count(text, square), noun)}`,
+    place: CHOMP_BOARD.place,
+    took: (text, move) => `took ${layout.place(move)}: ${count(layout.count(text, move), noun)}`,
+    ending: (start, winner, loser) => `${loser} took the poison.`,
+    value: (answer, choice) => choice.value,
+    ...own,
+  };
+  return layout;
+}
+
+/** The heights of the columns of cubes, by rows. */
+function heightsOf(text) {
+  const [rows, columns, layers] = text.split("x").map(Number);
+  return layers ? rectangle(rows, rectangle(columns, layers)) : text.split("/").map((row) => row.split(",").map(Number));
+}
+
+const space = order("cube", {
+  form: "A box, or heights by rows: 3x3x4, or 4,4,2/3,1",
+  starts: ["3x3x3", "2x3x4", "3x3x4", "4,3,2/3,2,1/2,1,1"],
+  random() {
+    const [rows, columns] = [numbers(some(2, 3)).map(() => []), numbers(some(2, 3))];
+    rows.forEach((row, r) => columns.forEach((_, c) => row.push(some(1, Math.min(row[c - 1] ?? 3, rows[r - 1]?.[c] ?? 3)))));
+    return rows.map(textOf).join("/");
+  },
+  // The layers stand side by side, with a gap between them.
+  build(start) {
+    const heights = heightsOf(start);
+    const layers = numbers(heights[0][0]);
+    const columns = (layer) => numbers(heights[0].filter((height) => height >= layer).length);
+    const beside = (show) => layers.flatMap((layer) => [...columns(layer).map((column) => show(column, layer)), null]).slice(0, -1);
+    return {
+      lines: heights.map((row, r) => beside((column, layer) => (row[column - 1] >= layer ? [r + 1, column, layer] : null))),
+      columns: beside(String).map((label) => label ?? ""),
+      rows: labels(heights.length),
+    };
+  },
+  place: ([row, column, layer]) => `row ${row}, column ${column}, layer ${layer}`,
+});
+
+/** The divisors that are left, in ascending order. */
+function divisorsOf(text) {
+  const [whole, ...gone] = text.split(/[/,]/).map(Number);
+  const small = numbers(Math.floor(Math.sqrt(whole))).filter((divisor) => whole % divisor === 0);
+  const all = new Set([...small, ...small.map((divisor) => whole / divisor).reverse()]);
+  return [...all].filter((divisor) => gone.every((other) => divisor % other > 0));
+}
+
+/** How often a prime divides a number. */
+const exponent = (number, prime) => (number % prime === 0 ? 1 + exponent(number / prime, prime) : 0);
+
+const divisors = order("divisor", {
+  form: "A number, or without the multiples of some divisors: 360, or 360/12,30",
+  kind: "numbered",
+  starts: ["36", "60", "72", "210", "360", "420"],
+  random: () => String(2 ** some(1, 4) * 3 ** some(0, 2) * 5 ** some(0, 1) * 7 ** some(0, 1)),
+  // For one prime or two these are the lines of a board; for more each has the numbers with as many prime factors.
+  build(start) {
+    const all = divisorsOf(start);
+    const primes = all.filter((prime) => prime > 1 && all.every((other) => other === 1 || other >= prime || prime % other > 0));
+    const lineOf = (divisor) => (primes.length > 2 ? primes : primes.slice(1)).reduce((sum, prime) => sum + exponent(divisor, prime), 0);
+    const lines = [];
+    for (const divisor of all) (lines[lineOf(divisor)] ??= []).push([divisor]);
+    return { lines, columns: Array(Math.max(0, ...lines.map((line) => line.length))).fill(""), rows: lines.map(() => "") };
+  },
+  takes: (text, [move], [other]) => other % move === 0,
+  face: (text, square) => (divisors.has(text, square) ? { kind: "named", text: String(square[0]) } : {}),
+  place: String,
+  ending: (start, winner, loser) => `${loser} took 1.`,
+  // The numbers of the divisors stand in the squares.
+  value: null,
+});
+
+const crossed = order("square", {
+  form: "A board and the squares that are crossed out: 4x5@2,3@4,5",
+  starts: ["4x5@2,3", "4x5@2,3@4,5", "5x5@5,5", "4x6@1,2@2,1", "4x4@2,2@3,3@4,4"],
+  random: () => textOf(randomPosition(some(3, 5), some(3, 6))) + several(1, 4, () => `@${some(1, 4)},${some(2, 5)}`).join(""),
+  build(start) {
+    const board = CHOMP_BOARD.build(boardOf(start));
+    const isThere = (square) => !markedOf(start).includes(square.join(","));
+    return { ...board, lines: board.lines.map((line) => line.map((square) => (isThere(square) ? square : null))) };
+  },
+});
+
 /** The games by their names. */
-export const LAYOUTS = { ichomp, poisons, nim, towers, horse };
+export const LAYOUTS = { ichomp, poisons, nim, towers, horse, space, divisors, crossed };

@@ -47,7 +47,7 @@ pub(crate) struct About {
 }
 
 /// The games.
-pub(crate) const GAMES: [About; 5] = [
+pub(crate) const GAMES: [About; 8] = [
     About {
         name: "ichomp",
         title: "iChomp",
@@ -72,6 +72,21 @@ pub(crate) const GAMES: [About; 5] = [
         name: "horse",
         title: "The Trojan horse",
         rules: "One horse stands on a board, and both players move it. A move takes it two columns to the left and one row up, or one column to the left and two rows up. It may not leave the board. Who cannot move loses. The number in a square is the smallest that no move from there leads to, and who moves to a 0 can win.",
+    },
+    About {
+        name: "space",
+        title: "Chomp in space",
+        rules: "Cubes lie in rows, columns and layers, and the layers are drawn side by side. A move takes a cube and all whose row, column and layer are not less. The first cube of the first layer is poisoned. Who takes it loses. If there is a last cube that every move takes, who is to move can win.",
+    },
+    About {
+        name: "divisors",
+        title: "The game of divisors",
+        rules: "All divisors of a number are there. A move takes a divisor and all its multiples. Who takes 1 loses. With two primes this is Chomp on a board, and with three it is Chomp in space. Every first move takes the number itself, so who begins can win from 2 on.",
+    },
+    About {
+        name: "crossed",
+        title: "Crossed-out Chomp",
+        rules: "Some squares of the board are crossed out, so they are not there. A move takes a square and all that is neither above nor left of it. The square in the upper left corner is poisoned. Who takes it loses. If the last square of a rectangle is there, who begins can win.",
     },
 ];
 

@@ -59,7 +59,7 @@ const fn game(path: &'static str, about: &'static About) -> Page {
     }
 }
 
-pub(crate) const PAGES: [Page; 9] = [
+pub(crate) const PAGES: [Page; 12] = [
     Page {
         path: "/play",
         title: "Chomp",
@@ -91,6 +91,9 @@ pub(crate) const PAGES: [Page; 9] = [
     game("/games/nim", &GAMES[2]),
     game("/games/towers", &GAMES[3]),
     game("/games/horse", &GAMES[4]),
+    game("/games/space", &GAMES[5]),
+    game("/games/divisors", &GAMES[6]),
+    game("/games/crossed", &GAMES[7]),
     Page {
         path: "/job",
         title: "Job",

@@ -23,6 +23,10 @@ async fn positions_are_answered_as_by_the_games() {
         ("nim", "1,1@misere"),
         ("towers", "1-8,3-5"),
         ("horse", "4,7"),
+        ("space", "4,4,2/3,1"),
+        ("space", "3x4x4"),
+        ("divisors", "360/12,30"),
+        ("crossed", "8x8@2,3"),
     ] {
         let escaped = position.replace('/', "%2F");
         let answer = tested.get(&format!("/api/games/{game}/{escaped}")).await;
@@ -50,6 +54,9 @@ async fn lists_and_pictures_are_those_of_the_games() {
         ("nim", "8@misere", 8, "misere"),
         ("towers", "2", 2, ""),
         ("horse", "8", 8, ""),
+        ("space", "3", 3, ""),
+        ("divisors", "360", 360, ""),
+        ("crossed", "8@2,3", 8, "2,3"),
     ] {
         let list = tested
             .get(&format!("/api/games/{game}/losing/{text}"))
@@ -83,6 +90,9 @@ async fn what_is_wrong_or_too_large_is_refused_with_the_reason() {
         ("ichomp/16x16", 400, "1048576 moves"),
         ("poisons/10x10", 400, "1048576 moves"),
         ("poisons/4x4@0,1", 400, "@1,1@2,2"),
+        ("space/4x4x4", 400, "1048576 moves"),
+        ("divisors/720720", 400, "128 divisors"),
+        ("crossed/4x4@1,1", 400, "not @1,1"),
         (&heaps, 400, "3000 moves"),
         (&long, 414, "256 characters"),
         ("nim/losing/41", 400, "40 counters"),
@@ -90,6 +100,8 @@ async fn what_is_wrong_or_too_large_is_refused_with_the_reason() {
         ("nim/losing/4294967296", 400, "is no size"),
         ("nim/losing/%2B4", 400, "is no size"),
         ("ichomp/losing/17", 400, "16 cells"),
+        ("space/losing/5", 400, "4 rows, columns and layers"),
+        ("space/losing/4", 400, "1048576 moves"),
         ("poisons/losing/301", 400, "300 columns"),
         ("poisons/picture/1=5/301", 400, "300 columns"),
         ("poisons/picture/4=1/10", 400, "1=50"),
