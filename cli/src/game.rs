@@ -20,15 +20,20 @@ poisons  3x8@1,1@2,2  a board, and the cells (row, column) that lose        row,
 nim      3,4,5        heaps; 3,4,5@misere if the last counter loses         heap, what is left
 towers   1-8,3-5      each column: the row of your tower, and of the other  column, new row
 horse    4,7          row and column of the piece, (1,1) being upper left   row, column
+space    3x3x4        a box, or heights by rows, 4,4,2/3,1; (1,1,1) loses   row, column, layer
+divisors 360/12,30    all divisors, but no multiples of 12 or 30; 1 loses   divisor
+crossed  4x5@2,3@4,5  a board, and the cells not on it; (1,1) loses         row, column
 
 --losing N lists positions of at most 16 cells (ichomp), 1000 columns in three rows (poisons), 40
-counters (nim), 8 columns (towers), 100 rows and columns (horse).
+counters (nim), 8 columns (towers), 100 rows and columns (horse), 4 rows, columns and layers
+(space), 10 rows and columns (crossed); of divisors it lists those that come of N.
 
 Examples:
   chomp game nim 3,4,5
   chomp game ichomp 4x4/3,1/2 4x4/4x4
   chomp game poisons 3x8@1,1@2,2 --json
   chomp game poisons < positions.txt
+  chomp game divisors 360
   chomp game poisons @1,2@2,1 --losing 150
   chomp game poisons @1,1@2,2 --losing 150 --fix 1=50")]
 pub(crate) struct GameArgs {

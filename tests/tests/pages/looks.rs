@@ -32,7 +32,7 @@ const fn look(name: &'static str, width: u32, height: u32, dark: bool) -> Look {
 }
 
 /// The pages, and when they are complete.
-const PAGES: [(&str, &str, &str); 11] = [
+const PAGES: [(&str, &str, &str); 14] = [
     ("games", "/games", "document.querySelector('.shelf')"),
     (
         "ichomp",
@@ -58,6 +58,21 @@ const PAGES: [(&str, &str, &str); 11] = [
     (
         "horse",
         "/games/horse#start=8,9&first=you",
+        "document.querySelector('.valued')",
+    ),
+    (
+        "space",
+        "/games/space#start=3x3x4&first=you",
+        "document.querySelector('.valued')",
+    ),
+    (
+        "divisors",
+        "/games/divisors#start=360&first=you",
+        "document.querySelector('.named')",
+    ),
+    (
+        "crossed",
+        "/games/crossed#start=4x5%402,3%404,5&first=you",
         "document.querySelector('.valued')",
     ),
     (

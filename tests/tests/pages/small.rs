@@ -8,7 +8,7 @@ use crate::site::{Site, cells, list, number};
 use chomp_games::{Choice, Move, answer};
 
 /// Games that who begins can win, and what is said when you have.
-const WON: [(&str, &str, &str); 7] = [
+const WON: [(&str, &str, &str); 12] = [
     ("ichomp", "2x3/3x2/3,1/2", "You took the last square."),
     ("poisons", "3x5@1,1@2,2", "The computer took a poison."),
     ("poisons", "3,3,2,1@2,1", "The computer took a poison."),
@@ -16,6 +16,11 @@ const WON: [(&str, &str, &str); 7] = [
     ("nim", "1,2,4@misere", "The computer took the last counter."),
     ("towers", "1-8,2-6,5-3", "The computer cannot move."),
     ("horse", "6,8", "The computer cannot move."),
+    ("space", "3x3x2", "The computer took the poison."),
+    ("space", "3,2/3,1/1", "The computer took the poison."),
+    ("divisors", "72", "The computer took 1."),
+    ("divisors", "420/12", "The computer took 1."),
+    ("crossed", "4x5@2,3@4,5", "The computer took the poison."),
 ];
 
 /// Outcomes and values by their definition, from the moves alone.
@@ -142,7 +147,7 @@ fn compare(browser: &Browser, twin: &mut Twin, game: &str, position: &str) {
                 let board = choice.position.split('/').nth(quadrant);
                 twin.of(game, board.unwrap()).1
             }
-            "poisons" | "horse" => twin.of(game, &choice.position).1,
+            "poisons" | "horse" | "space" | "crossed" => twin.of(game, &choice.position).1,
             _ => None,
         };
         let found = shown.get(&name.join("-"));
@@ -348,6 +353,70 @@ fn random_starts_can_be_won_and_mistakes_are_made_if_wanted() {
         }
     }
     panic!("no mistake was made");
+}
+
+/// The squares of the board, line by line; gaps are empty texts.
+fn lines(browser: &Browser) -> String {
+    let lines = browser.value(
+        "[...document.querySelectorAll('#board [role=row]')].map((line) => [...line.children].slice(1)
+            .map((place) => place.firstElementChild?.dataset.move ?? '').join(' ')).join('/')",
+    );
+    lines.as_str().unwrap().to_owned()
+}
+
+#[test]
+fn layers_and_divisors_lie_in_lines() {
+    let Some(browser) = calm() else { return };
+    let site = Site::new();
+    for (game, start, expected) in [
+        (
+            "space",
+            "2,2/2,1",
+            "1-1-1 1-2-1  1-1-2 1-2-2/2-1-1 2-2-1  2-1-2 ",
+        ),
+        ("space", "3/1", "1-1-1  1-1-2  1-1-3/2-1-1    "),
+        ("divisors", "12", "1 2 4/3 6 12"),
+        ("divisors", "8", "1 2 4 8"),
+        ("divisors", "60/20", "1/2 3 5/4 6 10 15/12 30"),
+        ("crossed", "3,3,2@2,2", "1-1 1-2 1-3/2-1  2-3/3-1 3-2"),
+    ] {
+        browser.open_game(&site, game, start);
+        assert_eq!(lines(&browser), expected, "{game} {start}");
+    }
+    browser.open_game(&site, "divisors", "60/20");
+    let named = "[...document.querySelectorAll('#board button')].every((button) => button.textContent === button.dataset.move)";
+    assert_eq!(browser.value(named), true);
+    let label = "document.querySelector('[data-move=\"6\"]').ariaLabel";
+    assert_eq!(browser.value(label), "6: takes 3 divisors");
+    browser.is_content();
+}
+
+#[test]
+fn squares_are_crossed_out_by_clicks_and_the_rest_is_played() {
+    let Some(browser) = calm() else { return };
+    let site = Site::new();
+    browser.open_game(&site, "crossed", "3x4");
+    browser.click("#cross-out");
+    // The poison stays.
+    browser.click(&square(&vec![1, 1]));
+    for (cell, start) in [([2, 3], "3x4@2,3"), ([3, 4], "4,4,3@2,3")] {
+        browser.click(&square(&cell.to_vec()));
+        let gone = format!(
+            "document.querySelector({:?}) === null",
+            square(&cell.to_vec())
+        );
+        browser.wait(&gone);
+        let shown = browser.wait_for_game("crossed", 0);
+        assert_eq!(shown.position, start);
+    }
+    browser.click("#cross-out");
+    browser.click(&square(&vec![2, 2]));
+    let shown = browser.wait_for_game("crossed", 2);
+    assert!(
+        shown.moves == 2 && !shown.position.contains('@'),
+        "{shown:?}"
+    );
+    browser.is_content();
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn the_page_tells_the_truth() {
             examples += 1;
         }
     }
-    assert_eq!(examples, 6);
+    assert_eq!(examples, 9);
 }
 
 #[test]
@@ -106,6 +106,12 @@ fn losing_positions_are_listed() {
     assert_eq!(told("towers --losing 1"), "1-2\n");
     assert_eq!(told("towers --losing 0"), "");
     assert_eq!(
+        told("space --losing 2"),
+        "1x1x1\n2,1\n2/1\n1,1/1\n2,2/2,1\n"
+    );
+    assert_eq!(told("divisors --losing 12"), "1\n6/6\n12/12\n");
+    assert_eq!(told("crossed @2,2 --losing 2"), "1\n2,1\n");
+    assert_eq!(
         object("poisons @1,2@2,1 --losing 3 --json"),
         json!({
             "game": "poisons", "rules": "1,2@2,1", "size": 3, "fixed": null,
@@ -150,11 +156,21 @@ fn what_is_wrong_or_too_large_is_refused() {
         ("towers --losing 9", &["8 columns"]),
         ("horse --losing 101", &["100 rows and columns"]),
         ("horse @1,1 --losing 10", &["rules"]),
+        ("space 3,4", &["3x3x4"]),
+        ("space 5x5x5", &["too large", "262144 positions"]),
+        ("space --losing 5", &["4 rows, columns and layers"]),
+        ("divisors 12/5", &["360/12,30"]),
+        ("divisors 720720", &["128 divisors"]),
+        ("crossed 3x3@1,1", &["@2,3@4,5", "not @1,1"]),
+        ("crossed --losing 11", &["10 rows and columns"]),
         ("nim 3,4 --losing 10", &["nothing but rules"]),
         ("nim --losing 10 --fix 1=5", &["--fix with poisons only"]),
         ("poisons --losing 10 --fix 1=11", &["1=50"]),
         ("poisons --losing 10 --fix 4=1", &["1=50"]),
-        ("chess 1", &["values: ichomp, poisons, nim, towers, horse"]),
+        (
+            "chess 1",
+            &["values: ichomp, poisons, nim, towers, horse, space, divisors, crossed"],
+        ),
     ] {
         game(args).refuses(2, texts);
     }
