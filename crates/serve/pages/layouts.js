@@ -200,16 +200,18 @@ const space = order("cube", {
     rows.forEach((row, r) => columns.forEach((_, c) => row.push(some(1, Math.min(row[c - 1] ?? 3, rows[r - 1]?.[c] ?? 3)))));
     return rows.map(textOf).join("/");
   },
-  // The layers stand side by side, with a gap between them.
+  // The layers stand side by side, three at the most, with gaps between them.
   build(start) {
     const heights = heightsOf(start);
-    const layers = numbers(heights[0][0]);
     const columns = (layer) => numbers(heights[0].filter((height) => height >= layer).length);
-    const beside = (show) => layers.flatMap((layer) => [...columns(layer).map((column) => show(column, layer)), null]).slice(0, -1);
+    const bands = [[]];
+    for (const layer of numbers(heights[0][0])) (bands[Math.floor((layer - 1) / 3)] ??= []).push(layer);
+    const beside = (band, show) => band.flatMap((layer) => [...columns(layer).map((column) => show(column, layer)), null]).slice(0, -1);
+    const below = (show) => bands.flatMap((band) => [...heights.map((row, r) => show(band, row, r)), null]).slice(0, -1);
     return {
-      lines: heights.map((row, r) => beside((column, layer) => (row[column - 1] >= layer ? [r + 1, column, layer] : null))),
-      columns: beside(String).map((label) => label ?? ""),
-      rows: labels(heights.length),
+      lines: below((band, row, r) => beside(band, (column, layer) => (row[column - 1] >= layer ? [r + 1, column, layer] : null))).map((line) => line ?? []),
+      columns: beside(bands[0], String).map((label) => label ?? ""),
+      rows: below((band, row, r) => String(r + 1)).map((label) => label ?? ""),
     };
   },
   place: ([row, column, layer]) => `row ${row}, column ${column}, layer ${layer}`,

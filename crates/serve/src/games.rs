@@ -76,7 +76,7 @@ pub(crate) const GAMES: [About; 8] = [
     About {
         name: "space",
         title: "Chomp in space",
-        rules: "Cubes lie in rows, columns and layers, and the layers are drawn side by side. A move takes a cube and all whose row, column and layer are not less. The first cube of the first layer is poisoned. Who takes it loses. If there is a last cube that every move takes, who is to move can win.",
+        rules: "Cubes lie in rows, columns and layers, and the layers are drawn one after the other. A move takes a cube and all whose row, column and layer are not less. The first cube of the first layer is poisoned. Who takes it loses. If there is a last cube that every move takes, who is to move can win.",
     },
     About {
         name: "divisors",

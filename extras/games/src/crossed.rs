@@ -7,11 +7,10 @@
 //! A position is a board and the cells that are crossed out, as `4x5@2,3@4,5`. Only the cells that are left count: one
 //! that is crossed out at the end of a row just makes it shorter. A move is (row, column).
 
-use crate::answer::GameAnswer;
-use crate::board::{self, COLUMNS_MAX, Rows};
+use crate::board::{self, COLUMNS_MAX};
 use crate::error::GameError;
 use crate::game::Move;
-use crate::orders::{Elements, sign};
+use crate::orders::Elements;
 use crate::text::{cell, list};
 
 /// Chomp without some cells.
@@ -21,10 +20,9 @@ pub(crate) struct Crossed(Vec<(u32, u32)>);
 impl Crossed {
     /// The game of the rules behind the first `@`.
     pub(crate) fn parse(rules: &str) -> Result<Crossed, GameError> {
-        if rules.is_empty() {
-            return Ok(Crossed(Vec::new()));
-        }
-        let cells = rules.split('@').map(|text| cell(text, COLUMNS_MAX));
+        let cells = rules
+            .split_terminator('@')
+            .map(|text| cell(text, COLUMNS_MAX));
         let cells = cells.map(|cell| cell.filter(|&cell| cell != (1, 1)));
         let cells: Option<Vec<_>> = cells.collect();
         let form = "cells that are crossed out, each as @row,column, as @2,3@4,5, but not @1,1";
@@ -33,20 +31,11 @@ impl Crossed {
     }
 }
 
-/// The least board that has all these cells.
-fn board(cells: &[&Move]) -> Rows {
-    let rows = cells.last().map_or(0, |last| last[0]);
-    let length = |row| {
-        let below = cells.iter().filter(|cell| cell[0] >= row);
-        below.map(|cell| cell[1]).max().expect("the last cell")
-    };
-    (1..=rows).map(length).collect()
-}
-
 impl Elements for Crossed {
     const NAME: &'static str = "crossed";
     const WORD: &'static str = "cells";
     const SIZE_MAX: (usize, &'static str) = (10, "rows and columns");
+    const LARGEST: &'static str = "NxN";
 
     fn parse(&self, text: &str) -> Result<Vec<Move>, GameError> {
         let rows = board::parse(text)?;
@@ -55,26 +44,16 @@ impl Elements for Crossed {
     }
 
     fn text(cells: &[&Move]) -> String {
-        let rows = board(cells);
+        let length = |row| {
+            let below = cells.iter().filter(|cell| cell[0] >= row);
+            below.map(|cell| cell[1]).max().unwrap_or(0)
+        };
+        let rows: Vec<u32> = (1..=cells.last().map_or(0, |last| last[0]))
+            .map(length)
+            .collect();
         let is_there = |row, column| cells.iter().any(|cell| cell[..] == [row, column]);
         let crossed = board::cells(&rows).filter(|&(row, column)| !is_there(row, column));
         let crossed = crossed.map(|(row, column)| format!("@{}", list(&[row, column])));
         board::name(&rows) + &crossed.collect::<String>()
-    }
-
-    fn largest(size: u32) -> String {
-        format!("{size}x{size}")
-    }
-
-    /// The board.
-    fn draw(answer: &GameAnswer) -> Vec<String> {
-        let cells: Vec<&Move> = answer.moves.iter().map(|choice| &choice.name).collect();
-        let line = |(row, length): (u32, u32)| {
-            let signs: Vec<&str> = (1..=length)
-                .map(|column| sign(answer, &[row, column]))
-                .collect();
-            signs.join(" ")
-        };
-        (1..).zip(board(&cells)).map(line).collect()
     }
 }

@@ -13,7 +13,6 @@ use crate::game::Move;
 use crate::orders::Elements;
 use crate::text::{list, number, numbers};
 
-const NUMBER_MAX: usize = 1_000_000_000;
 const FORM: &str = "a number, as 360, or without the multiples of some divisors, as 360/12,30";
 
 /// The game.
@@ -40,21 +39,21 @@ fn common_divisor(one: u32, other: u32) -> u32 {
 impl Elements for Divisors {
     const NAME: &'static str = "divisors";
     const WORD: &'static str = "divisors";
-    const SIZE_MAX: (usize, &'static str) = (NUMBER_MAX, "for the number");
+    const SIZE_MAX: (usize, &'static str) = (1_000_000_000, "for the number");
+    const LARGEST: &'static str = "N";
 
     fn parse(&self, text: &str) -> Result<Vec<Move>, GameError> {
-        let (whole, gone) = text.split_once('/').unwrap_or((text, ""));
-        let whole = number(whole.trim(), u32::MAX).filter(|&whole| whole > 0);
-        let gone = if text.contains('/') {
-            numbers(gone, u32::MAX)
-        } else {
-            Some(Vec::new())
+        let (whole, gone) = match text.split_once('/') {
+            Some((whole, gone)) => (whole, numbers(gone, u32::MAX)),
+            None => (text, Some(Vec::new())),
         };
-        let divides =
-            |(whole, gone): &(u32, Vec<u32>)| gone.iter().all(|&gone| whole.is_multiple_of(gone));
-        let found = whole.zip(gone).filter(divides);
+        let whole = number(whole.trim(), u32::MAX).filter(|&whole| whole > 0);
+        let found = whole.zip(gone).filter(|(whole, gone)| {
+            let mut gone = gone.iter();
+            gone.all(|&gone| whole.is_multiple_of(gone))
+        });
         let (whole, gone) = found.ok_or_else(|| GameError::syntax(text, FORM))?;
-        GameError::check(whole as usize, NUMBER_MAX, Self::SIZE_MAX.1)?;
+        GameError::check(whole as usize, Self::SIZE_MAX.0, Self::SIZE_MAX.1)?;
         let all = divisors(whole).into_iter();
         let left = all.filter(|divisor| gone.iter().all(|gone| divisor % gone > 0));
         Ok(left.map(|divisor| vec![divisor]).collect())
@@ -78,10 +77,6 @@ impl Elements for Divisors {
         }
     }
 
-    fn largest(size: u32) -> String {
-        size.to_string()
-    }
-
     fn takes(lower: &[u32], upper: &[u32]) -> bool {
         upper[0].is_multiple_of(lower[0])
     }
@@ -93,7 +88,6 @@ impl Elements for Divisors {
             (divisor, false) => divisor.to_string(),
         };
         let all: Vec<String> = answer.moves.iter().map(name).collect();
-        let line = (!all.is_empty()).then(|| all.join(" "));
-        line.into_iter().collect()
+        all.join(" ").lines().map(str::to_owned).collect()
     }
 }

@@ -76,9 +76,9 @@ pub fn open_within(
         ("nim", _) => Box::new(nim::Nim::parse(rules)?),
         ("towers", "") => Box::new(towers::CHESSBOARD),
         ("horse", "") => Box::new(horse::Horse),
-        ("space", "") => Box::new(Orders::new(space::Space, moves_max)),
-        ("divisors", "") => Box::new(Orders::new(divisors::Divisors, moves_max)),
-        ("crossed", _) => Box::new(Orders::new(crossed::Crossed::parse(rules)?, moves_max)),
+        ("space", "") => Box::new(Orders(space::Space, moves_max)),
+        ("divisors", "") => Box::new(Orders(divisors::Divisors, moves_max)),
+        ("crossed", _) => Box::new(Orders(crossed::Crossed::parse(rules)?, moves_max)),
         _ => {
             return Err(GameError::syntax(
                 &[name, rules].join("@"),

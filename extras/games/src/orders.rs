@@ -29,6 +29,8 @@ pub(crate) trait Elements: Debug {
     const WORD: &'static str;
     /// The largest size of a list, and what it counts.
     const SIZE_MAX: (usize, &'static str);
+    /// The text of the position of the size N of which all others in a list come.
+    const LARGEST: &'static str;
 
     /// The elements of the position that a text means, in ascending order. They may end behind [`ELEMENTS_MAX`].
     fn parse(&self, text: &str) -> Result<Vec<Move>, GameError>;
@@ -36,38 +38,56 @@ pub(crate) trait Elements: Debug {
     /// The text of a position: the same if the same elements are left.
     fn text(elements: &[&Move]) -> String;
 
-    /// The text of the position of a size of which all others in a list come.
-    fn largest(size: u32) -> String;
-
     /// Whether who takes `lower` takes `upper` too.
     fn takes(lower: &[u32], upper: &[u32]) -> bool {
         lower.iter().zip(upper).all(|(lower, upper)| lower <= upper)
     }
 
-    /// A drawing of the position of an answer, line by line.
-    fn draw(answer: &GameAnswer) -> Vec<String>;
+    /// A drawing of the position of an answer, line by line: cells by rows and columns, and layers side by side. `x` is
+    /// the least, `O` a move that wins, `.` one that does not, and `-` is not there, but another one beyond it.
+    fn draw(answer: &GameAnswer) -> Vec<String> {
+        let cells = answer.moves.iter().map(|choice| &choice.name);
+        let most = |at| cells.clone().map(|cell| *cell.get(at).unwrap_or(&1)).max();
+        let (rows, layers) = (most(0).unwrap_or(0), most(2).unwrap_or(0));
+        let line = |row| {
+            let mut line = String::new();
+            for layer in 1..=layers {
+                let in_layer = cells
+                    .clone()
+                    .filter(|cell| cell.get(2).is_none_or(|&at| at >= layer));
+                let width = in_layer.map(|cell| cell[1]).max().unwrap_or(0);
+                for column in 1..=width {
+                    let cell = [row, column, layer];
+                    let mut beyond = answer
+                        .moves
+                        .iter()
+                        .filter(|other| Self::takes(&cell, &other.name));
+                    line += match beyond.next() {
+                        None => "  ",
+                        Some(choice) if !choice.name.iter().eq(&cell[..choice.name.len()]) => "- ",
+                        Some(_) if cell == [1; 3] => "x ",
+                        Some(choice) if choice.losing => "O ",
+                        Some(_) => ". ",
+                    };
+                }
+                line += "  ";
+            }
+            line.trim_end().to_owned()
+        };
+        (1..=rows).map(line).collect()
+    }
 }
 
-/// Chomp on the orders of a kind.
+/// Chomp on the orders of a kind, with the most moves that a search for an answer follows.
 #[derive(Debug)]
-pub(crate) struct Orders<E> {
-    elements: E,
-    /// The most moves that a search for an answer follows.
-    moves_max: usize,
-}
+pub(crate) struct Orders<E>(pub(crate) E, pub(crate) usize);
 
-/// An order.
-#[derive(Debug, PartialEq, Eq)]
-struct Order {
-    elements: Vec<Move>,
-    /// For each element a mask of all that are taken with it.
-    taken: Vec<u128>,
-}
-
-/// What is left of an order: a mask of elements.
+/// What is left of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
-    order: Rc<Order>,
+    /// All elements of the order, each with a mask of those that are taken with it.
+    order: Rc<[(Move, u128)]>,
+    /// A mask of those that are left.
     mask: u128,
 }
 
@@ -79,20 +99,11 @@ impl Hash for Left {
 }
 
 impl Left {
-    /// The elements and what a move leaves of them.
-    fn elements(&self) -> impl Iterator<Item = (&Move, u128)> {
-        let all = self.order.elements.iter().zip(&self.order.taken);
-        let left = all.enumerate().filter(|(at, _)| self.mask >> at & 1 == 1);
-        left.map(|(_, (element, taken))| (element, self.mask & !taken))
-    }
-}
-
-impl<E: Elements> Orders<E> {
-    pub(crate) fn new(elements: E, moves_max: usize) -> Orders<E> {
-        Orders {
-            elements,
-            moves_max,
-        }
+    /// The elements, each with a mask of those that are taken with it.
+    fn elements(&self) -> impl Iterator<Item = &(Move, u128)> {
+        let all = self.order.iter().enumerate();
+        let left = all.filter(|(at, _)| self.mask >> at & 1 == 1);
+        left.map(|(_, element)| element)
     }
 }
 
@@ -100,16 +111,11 @@ impl<E: Elements> Game for Orders<E> {
     type Position = Left;
 
     fn moves(&self, left: &Left) -> Vec<(Move, Left)> {
-        let order = || Rc::clone(&left.order);
-        let all = left.elements().map(|(element, mask)| {
-            let order = order();
+        let take = |(element, taken): &(Move, u128)| {
+            let (order, mask) = (Rc::clone(&left.order), left.mask & !taken);
             (element.clone(), Left { order, mask })
-        });
-        all.collect()
-    }
-
-    fn choices(&self, left: &Left) -> usize {
-        left.mask.count_ones() as usize
+        };
+        left.elements().map(take).collect()
     }
 
     /// The other one took the last element, which is the least.
@@ -122,16 +128,19 @@ impl<E: Elements> Theory for Orders<E> {
     const NAME: &'static str = E::NAME;
 
     fn position(&self, text: &str) -> Result<Left, GameError> {
-        let elements = self.elements.parse(text)?;
+        let elements = self.0.parse(text)?;
         GameError::check(elements.len(), ELEMENTS_MAX, E::WORD)?;
-        let taken = |lower: &Move| {
-            let all = (0..).zip(&elements);
-            let taken = all.filter(|(_, upper)| E::takes(lower, upper));
-            taken.fold(0, |mask, (at, _): (u32, _)| mask | 1 << at)
+        let with_taken = |lower: &Move| {
+            let taken = (0..)
+                .zip(&elements)
+                .filter(|(_, upper)| E::takes(lower, upper));
+            (
+                lower.clone(),
+                taken.fold(0, |mask, (at, _): (u32, _)| mask | 1 << at),
+            )
         };
-        let taken: Vec<u128> = elements.iter().map(taken).collect();
-        let mask = taken.first().copied().unwrap_or(0);
-        let order = Rc::new(Order { elements, taken });
+        let order: Rc<[_]> = elements.iter().map(with_taken).collect();
+        let mask = order.first().map_or(0, |least| least.1);
         Ok(Left { order, mask })
     }
 
@@ -145,7 +154,7 @@ impl<E: Elements> Theory for Orders<E> {
     }
 
     fn verdicts(&self, all: &[Left], _: &[Vec<u32>]) -> Result<Vec<GameValue>, GameError> {
-        let solution = search_within(self, [all[0].clone()], self.moves_max)?;
+        let solution = search_within(self, [all[0].clone()], self.1)?;
         let verdict = |left| solution.verdict(left).expect("it comes of the first");
         Ok(all.iter().map(verdict).collect())
     }
@@ -157,9 +166,8 @@ impl<E: Elements> Theory for Orders<E> {
             && others.iter().all(|other| E::takes(&other.name, &last.name))
         {
             let last = list(&last.name);
-            lines.push(format!(
-                "Every move takes ({last}), so who is to move wins: an answer to ({last}) could have come first."
-            ));
+            let why = "so who is to move wins: an answer to that could have come first.";
+            lines.push(format!("Every move takes ({last}), {why}"));
         }
         lines
     }
@@ -167,22 +175,10 @@ impl<E: Elements> Theory for Orders<E> {
     fn losing(&self, size: u32) -> Result<Vec<Left>, GameError> {
         let (size_max, what) = E::SIZE_MAX;
         GameError::check(size as usize, size_max, what)?;
-        let largest = self.position(&E::largest(size))?;
-        let solution = search_within(self, [largest], self.moves_max)?;
+        let largest = self.position(&E::LARGEST.replace('N', &size.to_string()))?;
+        let solution = search_within(self, [largest], self.1)?;
         let mut losing: Vec<Left> = solution.losing().cloned().collect();
         losing.sort_by_key(|left| (left.mask.count_ones(), left.mask));
         Ok(losing)
-    }
-}
-
-/// The sign of an element in a drawing: `x` is the least, `O` a move that wins, `.` one that does not, and `-` is not
-/// there.
-pub(crate) fn sign(answer: &GameAnswer, element: &[u32]) -> &'static str {
-    let choice = answer.moves.iter().find(|choice| choice.name == element);
-    match choice {
-        None => "-",
-        Some(_) if element.iter().all(|&number| number == 1) => "x",
-        Some(choice) if choice.losing => "O",
-        Some(_) => ".",
     }
 }

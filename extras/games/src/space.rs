@@ -7,10 +7,9 @@
 //! A position is a box of rows x columns x layers, as `3x3x4`, or the heights of the columns of cells by rows, as
 //! `4,4,2/3,1`. A move is (row, column, layer).
 
-use crate::answer::GameAnswer;
 use crate::error::GameError;
 use crate::game::Move;
-use crate::orders::{ELEMENTS_MAX, Elements, sign};
+use crate::orders::{ELEMENTS_MAX, Elements};
 use crate::text::{list, number, numbers};
 
 const FORM: &str = "a box, as 3x3x4, or heights by rows, as 4,4,2/3,1, none more than those left of it and above it";
@@ -32,14 +31,6 @@ fn heights(text: &str) -> Result<Vec<Vec<u32>>, GameError> {
     }
     let rows = text.split('/').map(|row| numbers(row, u32::MAX));
     let rows: Option<Vec<Vec<u32>>> = rows.collect();
-    let is_below = |upper: &Vec<u32>, lower: &Vec<u32>| {
-        let upper = upper.iter().chain(std::iter::repeat(&0));
-        lower.iter().zip(upper).all(|(lower, upper)| lower <= upper)
-    };
-    let falls = |rows: &Vec<Vec<u32>>| {
-        rows.iter().all(|row| row.is_sorted_by(|a, b| a >= b)) && rows.is_sorted_by(is_below)
-    };
-    let rows = rows.filter(falls);
     rows.ok_or_else(|| GameError::syntax(text, FORM))
 }
 
@@ -47,6 +38,7 @@ impl Elements for Space {
     const NAME: &'static str = "space";
     const WORD: &'static str = "cells";
     const SIZE_MAX: (usize, &'static str) = (4, "rows, columns and layers");
+    const LARGEST: &'static str = "NxNxN";
 
     fn parse(&self, text: &str) -> Result<Vec<Move>, GameError> {
         let rows = (1..).zip(heights(text)?);
@@ -56,52 +48,31 @@ impl Elements for Space {
                 (1..=height).map(move |layer| vec![row, column, layer])
             })
         });
-        Ok(cells.take(ELEMENTS_MAX + 1).collect())
+        let cells: Vec<Move> = cells.take(ELEMENTS_MAX + 1).collect();
+        // Each stands on another one, and has one above it and one left of it, up to the walls.
+        let leans = |cell: &Move, at: usize| {
+            let mut next = cell.clone();
+            next[at] -= 1;
+            next[at] == 0 || cells.binary_search(&next).is_ok()
+        };
+        let all_lean = cells.iter().all(|cell| (0..3).all(|at| leans(cell, at)));
+        let cells = all_lean.then(|| cells.clone());
+        cells.ok_or_else(|| GameError::syntax(text, FORM))
     }
 
     fn text(cells: &[&Move]) -> String {
-        let mut rows: Vec<Vec<u32>> = Vec::new();
-        for cell in cells {
-            // They ascend, so the last one of a column of cells is its highest.
-            rows.resize_with(cell[0] as usize, Vec::new);
-            let row = rows.last_mut().expect("the row of the cell");
-            row.resize(cell[1] as usize, cell[2]);
-            row[cell[1] as usize - 1] = cell[2];
-        }
+        let height = |column: &[&Move]| column.iter().map(|cell| cell[2]).max();
+        let row = |row: &[&Move]| {
+            let columns = row.chunk_by(|a, b| a[1] == b[1]);
+            list(&columns.filter_map(height).collect::<Vec<u32>>())
+        };
+        let rows = cells.chunk_by(|a, b| a[0] == b[0]).map(row);
         match cells.last() {
             None => "0".to_owned(),
             Some(last) if last.iter().product::<u32>() as usize == cells.len() => {
                 format!("{}x{}x{}", last[0], last[1], last[2])
             }
-            Some(_) => {
-                let rows: Vec<String> = rows.iter().map(|row| list(row)).collect();
-                rows.join("/")
-            }
+            Some(_) => rows.collect::<Vec<_>>().join("/"),
         }
-    }
-
-    fn largest(size: u32) -> String {
-        format!("{size}x{size}x{size}")
-    }
-
-    /// The layers, side by side.
-    fn draw(answer: &GameAnswer) -> Vec<String> {
-        let cells = answer.moves.iter().map(|choice| &choice.name);
-        let most = |at: usize| cells.clone().map(|cell| cell[at]).max().unwrap_or(0);
-        let of = |row, layer| {
-            let there = cells.clone().filter(move |cell| cell[2] == layer);
-            let width = there.clone().map(|cell| cell[1]).max().unwrap_or(0);
-            let signs = (1..=width).map(|column| match sign(answer, &[row, column, layer]) {
-                "-" => " ",
-                sign => sign,
-            });
-            signs.collect::<Vec<_>>().join(" ")
-        };
-        let line = |row| {
-            let layers = (1..=most(2)).map(|layer| of(row, layer));
-            let line = layers.collect::<Vec<_>>().join("   ");
-            line.trim_end().to_owned()
-        };
-        (1..=most(0)).map(line).collect()
     }
 }
