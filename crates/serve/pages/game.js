@@ -132,9 +132,8 @@ if (NAME === "poisons") picture(document.querySelector("main"));
 
 /** Adds a tool with which clicks cross out squares of the start. */
 function crossing() {
-  const tool = element("button", { type: "button", id: "cross-out", "aria-pressed": "false", onclick() {
-    tool.setAttribute("aria-pressed", String(!isOn()));
-  } }, "Cross out");
+  const toggle = () => tool.setAttribute("aria-pressed", String(!isOn()));
+  const tool = element("button", { type: "button", id: "cross-out", "aria-pressed": "false", onclick: toggle }, "Cross out");
   const isOn = () => tool.getAttribute("aria-pressed") === "true";
   byId("link").before(tool);
   byId("board").addEventListener("click", (event) => {

@@ -203,15 +203,14 @@ const space = order("cube", {
   // The layers stand side by side, three at the most, with gaps between them.
   build(start) {
     const heights = heightsOf(start);
-    const columns = (layer) => numbers(heights[0].filter((height) => height >= layer).length);
-    const bands = [[]];
-    for (const layer of numbers(heights[0][0])) (bands[Math.floor((layer - 1) / 3)] ??= []).push(layer);
-    const beside = (band, show) => band.flatMap((layer) => [...columns(layer).map((column) => show(column, layer)), null]).slice(0, -1);
-    const below = (show) => bands.flatMap((band) => [...heights.map((row, r) => show(band, row, r)), null]).slice(0, -1);
+    const all = numbers(heights[0][0]);
+    const bands = all.filter((layer) => layer % 3 === 1).map((first) => all.slice(first - 1, first + 2));
+    const beside = (band, show) => band.flatMap((layer) => [...heights[0].map((_, c) => show(c, layer)), null]).slice(0, -1);
+    const below = (show, gap) => bands.flatMap((band) => [...heights.map((row, r) => show(band, row, r)), gap]).slice(0, -1);
     return {
-      lines: below((band, row, r) => beside(band, (column, layer) => (row[column - 1] >= layer ? [r + 1, column, layer] : null))).map((line) => line ?? []),
-      columns: beside(bands[0], String).map((label) => label ?? ""),
-      rows: below((band, row, r) => String(r + 1)).map((label) => label ?? ""),
+      lines: below((band, row, r) => beside(band, (c, layer) => (row[c] >= layer ? [r + 1, c + 1, layer] : null)), []),
+      columns: beside(bands[0] ?? [], (c) => c + 1).map((label) => String(label ?? "")),
+      rows: below((band, row, r) => String(r + 1), ""),
     };
   },
   place: ([row, column, layer]) => `row ${row}, column ${column}, layer ${layer}`,

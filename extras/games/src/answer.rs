@@ -60,8 +60,11 @@ pub(crate) trait Theory: Game {
     /// The text of a position, with the rules.
     fn text(&self, position: &Self::Position) -> String;
 
-    /// The values of the games side by side that each position consists of; the first position leads to the others.
-    fn parts(&self, positions: &[Self::Position]) -> Result<Vec<Vec<u32>>, GameError>;
+    /// The values of the games side by side that each position consists of, if it does; the first position leads to the
+    /// others.
+    fn parts(&self, positions: &[Self::Position]) -> Result<Vec<Vec<u32>>, GameError> {
+        Ok(vec![Vec::new(); positions.len()])
+    }
 
     /// The verdict on each position, given the `parts` of each; the first position leads to the others.
     fn verdicts(

@@ -7,6 +7,8 @@
 //! A position is a number, as `360`, or what is left of its divisors without the multiples of some, as `360/12,30`. A
 //! move is the divisor.
 
+use std::collections::BTreeSet;
+
 use crate::answer::{Choice, GameAnswer};
 use crate::error::GameError;
 use crate::game::Move;
@@ -20,12 +22,9 @@ const FORM: &str = "a number, as 360, or without the multiples of some divisors,
 pub(crate) struct Divisors;
 
 /// All divisors of a number, in ascending order.
-fn divisors(number: u32) -> Vec<u32> {
+fn divisors(number: u32) -> BTreeSet<u32> {
     let small = (1..=number.isqrt()).filter(|&divisor| number.is_multiple_of(divisor));
-    let mut all: Vec<u32> = small.flat_map(|small| [small, number / small]).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+    small.flat_map(|small| [small, number / small]).collect()
 }
 
 /// The largest number that divides both.

@@ -48,23 +48,16 @@ pub(crate) trait Elements: Debug {
     fn draw(answer: &GameAnswer) -> Vec<String> {
         let cells = answer.moves.iter().map(|choice| &choice.name);
         let most = |at| cells.clone().map(|cell| *cell.get(at).unwrap_or(&1)).max();
-        let (rows, layers) = (most(0).unwrap_or(0), most(2).unwrap_or(0));
+        let [rows, columns, layers] = [0, 1, 2].map(|at| most(at).unwrap_or(0));
         let line = |row| {
             let mut line = String::new();
             for layer in 1..=layers {
-                let in_layer = cells
-                    .clone()
-                    .filter(|cell| cell.get(2).is_none_or(|&at| at >= layer));
-                let width = in_layer.map(|cell| cell[1]).max().unwrap_or(0);
-                for column in 1..=width {
+                for column in 1..=columns {
                     let cell = [row, column, layer];
-                    let mut beyond = answer
-                        .moves
-                        .iter()
-                        .filter(|other| Self::takes(&cell, &other.name));
-                    line += match beyond.next() {
+                    let mut beyond = answer.moves.iter();
+                    line += match beyond.find(|other| Self::takes(&cell, &other.name)) {
                         None => "  ",
-                        Some(choice) if !choice.name.iter().eq(&cell[..choice.name.len()]) => "- ",
+                        Some(choice) if !cell.starts_with(&choice.name) => "- ",
                         Some(_) if cell == [1; 3] => "x ",
                         Some(choice) if choice.losing => "O ",
                         Some(_) => ". ",
@@ -149,10 +142,6 @@ impl<E: Elements> Theory for Orders<E> {
         E::text(&elements)
     }
 
-    fn parts(&self, all: &[Left]) -> Result<Vec<Vec<u32>>, GameError> {
-        Ok(vec![Vec::new(); all.len()])
-    }
-
     fn verdicts(&self, all: &[Left], _: &[Vec<u32>]) -> Result<Vec<GameValue>, GameError> {
         let solution = search_within(self, [all[0].clone()], self.1)?;
         let verdict = |left| solution.verdict(left).expect("it comes of the first");
@@ -161,13 +150,12 @@ impl<E: Elements> Theory for Orders<E> {
 
     fn explain(&self, _: &Left, answer: &GameAnswer) -> Vec<String> {
         let mut lines = E::draw(answer);
-        if let [others @ .., last] = &answer.moves[..]
-            && !others.is_empty()
-            && others.iter().all(|other| E::takes(&other.name, &last.name))
+        let all: Vec<&Move> = answer.moves.iter().map(|choice| &choice.name).collect();
+        if let [_, .., last] = all[..]
+            && all.iter().all(|other| E::takes(other, last))
         {
-            let last = list(&last.name);
             let why = "so who is to move wins: an answer to that could have come first.";
-            lines.push(format!("Every move takes ({last}), {why}"));
+            lines.push(format!("Every move takes ({}), {why}", list(last)));
         }
         lines
     }

@@ -175,10 +175,6 @@ impl Theory for Poisons {
         board::name(rows) + &poisons.collect::<String>()
     }
 
-    fn parts(&self, all: &[Rows]) -> Result<Vec<Vec<u32>>, GameError> {
-        Ok(vec![Vec::new(); all.len()])
-    }
-
     fn verdicts(&self, all: &[Rows], _: &[Vec<u32>]) -> Result<Vec<GameValue>, GameError> {
         let (three_rows, columns) = (all[0].len() <= 3, all[0].first().copied().unwrap_or(0));
         let is_searched = !three_rows || columns <= VALUES_COLUMNS_MAX;

@@ -18,22 +18,6 @@ const FORM: &str = "a box, as 3x3x4, or heights by rows, as 4,4,2/3,1, none more
 #[derive(Debug)]
 pub(crate) struct Space;
 
-/// The heights of a box, or those that are written.
-fn heights(text: &str) -> Result<Vec<Vec<u32>>, GameError> {
-    let sides: Vec<&str> = text.split(['x', 'X', '×']).map(str::trim).collect();
-    let sides = sides.into_iter().map(|side| number(side, u32::MAX));
-    let sides = sides.map(|side| side.filter(|&side| side > 0));
-    let sides: Option<Vec<u32>> = sides.collect();
-    if let Some(&[rows, columns, layers]) = sides.as_deref() {
-        let cells = rows.saturating_mul(columns).saturating_mul(layers);
-        GameError::check(cells as usize, ELEMENTS_MAX, Space::WORD)?;
-        return Ok(vec![vec![layers; columns as usize]; rows as usize]);
-    }
-    let rows = text.split('/').map(|row| numbers(row, u32::MAX));
-    let rows: Option<Vec<Vec<u32>>> = rows.collect();
-    rows.ok_or_else(|| GameError::syntax(text, FORM))
-}
-
 impl Elements for Space {
     const NAME: &'static str = "space";
     const WORD: &'static str = "cells";
@@ -41,8 +25,19 @@ impl Elements for Space {
     const LARGEST: &'static str = "NxNxN";
 
     fn parse(&self, text: &str) -> Result<Vec<Move>, GameError> {
-        let rows = (1..).zip(heights(text)?);
-        let cells = rows.flat_map(|(row, heights)| {
+        let sides = text
+            .split(['x', 'X', '×'])
+            .map(|side| number(side.trim(), u32::MAX));
+        let sides: Option<Vec<u32>> = sides.map(|side| side.filter(|&side| side > 0)).collect();
+        let rows = text.split('/').map(|row| numbers(row, u32::MAX));
+        let mut rows: Option<Vec<Vec<u32>>> = rows.collect();
+        if let Some(&[row, column, layer]) = sides.as_deref() {
+            let cells = row.saturating_mul(column).saturating_mul(layer);
+            GameError::check(cells as usize, ELEMENTS_MAX, Self::WORD)?;
+            rows = Some(vec![vec![layer; column as usize]; row as usize]);
+        }
+        let rows = rows.ok_or_else(|| GameError::syntax(text, FORM))?;
+        let cells = (1..).zip(rows).flat_map(|(row, heights)| {
             let columns = (1..).zip(heights);
             columns.flat_map(move |(column, height)| {
                 (1..=height).map(move |layer| vec![row, column, layer])
@@ -55,9 +50,10 @@ impl Elements for Space {
             next[at] -= 1;
             next[at] == 0 || cells.binary_search(&next).is_ok()
         };
-        let all_lean = cells.iter().all(|cell| (0..3).all(|at| leans(cell, at)));
-        let cells = all_lean.then(|| cells.clone());
-        cells.ok_or_else(|| GameError::syntax(text, FORM))
+        if !cells.iter().all(|cell| (0..3).all(|at| leans(cell, at))) {
+            return Err(GameError::syntax(text, FORM));
+        }
+        Ok(cells)
     }
 
     fn text(cells: &[&Move]) -> String {
