@@ -208,7 +208,7 @@ const space = order("cube", {
     const beside = (band, show) => band.flatMap((layer) => [...heights[0].map((_, c) => show(c, layer)), null]).slice(0, -1);
     const below = (show, gap) => bands.flatMap((band) => [...heights.map((row, r) => show(band, row, r)), gap]).slice(0, -1);
     return {
-      lines: below((band, row, r) => beside(band, (c, layer) => (row[c] >= layer ? [r + 1, c + 1, layer] : null)), []),
+      lines: below((band, row, r) => beside(band, (c, layer) => (row[c] >= layer ? [r + 1, c + 1, layer] : null)), [null]),
       columns: beside(bands[0] ?? [], (c) => c + 1).map((label) => String(label ?? "")),
       rows: below((band, row, r) => String(r + 1), ""),
     };
