@@ -32,6 +32,9 @@ pub(crate) struct OpeningsArgs {
     pub(crate) json: bool,
 }
 
+/// The longest side of a board that `chomp box` takes.
+const SIDE_MAX: u32 = 200_000;
+
 pub(crate) async fn run(args: OpeningsArgs, display: &Display) -> anyhow::Result<()> {
     let source = source::losing(&args.source, display.haste()).await?;
     let json = args.json;
@@ -85,8 +88,8 @@ fn find(source: &LosingTable, args: &OpeningsArgs) -> anyhow::Result<Vec<Opening
 /// The rows and columns of a board. Boards of `chomp box` may be larger than those of any table.
 fn sides(text: &str) -> anyhow::Result<(u32, u32)> {
     let number = |digits: &str| {
-        let side = digits.parse::<u8>().ok().filter(|&side| side > 0);
-        side.map(u32::from)
+        let side = digits.parse::<u32>().ok();
+        side.filter(|side| (1..=SIDE_MAX).contains(side))
     };
     let written = text.split_once('x');
     if let Some(sides) = written.and_then(|(m, n)| number(m).zip(number(n))) {
