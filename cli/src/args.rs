@@ -89,7 +89,7 @@ pub(crate) enum Command {
     Openings(openings::OpeningsArgs),
     /// List every winning first move of all rectangles of few rows and many columns, without a table
     Box(boxes::BoxArgs),
-    /// Say who wins in iChomp, Chomp with poisons, in space, on divisors or with cells crossed out, Nim, towers on a chessboard or the Trojan horse, and how
+    /// Say who wins in iChomp, Chomp with poisons, in space, on divisors, with cells crossed out or without end, Nim, towers on a chessboard or the Trojan horse, and how
     Game(game::GameArgs),
     /// Serve a finished table over HTTP: pages to play and explore, JSON, and its files
     Serve(serve::ServeArgs),

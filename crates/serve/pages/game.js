@@ -6,7 +6,7 @@ import { LAYOUTS } from "./layouts.js";
 import { begin } from "./match.js";
 import { picture } from "./picture.js";
 import { YOU } from "./record.js";
-import { same } from "./rules.js";
+import { movesOf, same, textOf } from "./rules.js";
 
 const NAME = location.pathname.split("/").at(-1);
 const layout = LAYOUTS[NAME];
@@ -16,14 +16,29 @@ const SQUARES_MAX = 1_200;
 /** What the server said, by the texts of positions. */
 const answers = new Map();
 let valuesShown = true;
+/** The rows that are drawn of a board that goes on without end. @type {number[]} */
+let shown = [];
 
 async function ask(text) {
   const answer = await askGame(NAME, encodeURIComponent(text));
-  answers.set(answer.position, answer);
+  for (const name of [text, answer.position]) answers.set(name, answer);
   return answer;
 }
 
-const choiceOf = (text, move) => answers.get(text)?.moves.find((choice) => same(choice.move, move)) ?? null;
+/** A move, and what it leaves. Of a board without end the server lists no more than the moves near the corner. */
+function choiceOf(text, move) {
+  const listed = answers.get(text)?.moves.find((choice) => same(choice.move, move));
+  return listed ?? (layout.left && layout.has(text, move) ? { move, position: layout.left(text, move), value: null } : null);
+}
+
+/** A board of all moves that the server lists in some positions; of a board that ends, the first position. */
+function drawn(positions) {
+  if (!layout.left) return positions[0];
+  shown = [];
+  const moves = positions.flatMap((text) => answers.get(text)?.moves ?? []);
+  for (const { move: [row, column] } of moves) shown[row - 1] = Math.max(shown[row - 1] ?? 0, column);
+  return textOf(shown);
+}
 
 /** The start that a text means, once the server has told all about it and what `moves` lead to. */
 async function parse(text, moves = []) {
@@ -31,7 +46,7 @@ async function parse(text, moves = []) {
   if (compact === "") throw new RangeError(`Write a position. ${layout.form}`);
   const start = await ask(compact);
   if (start.over) throw new RangeError("This game would be over before it begins.");
-  if (layout.build(start.position).lines.flat().length > SQUARES_MAX) throw new RangeError("This is too large to be drawn here.");
+  if (layout.build(drawn([start.position])).lines.flat().length > SQUARES_MAX) throw new RangeError("This is too large to be drawn here.");
   let at = start.position;
   for (const move of moves) {
     const choice = choiceOf(at, move);
@@ -110,7 +125,8 @@ const match = begin({
     return answers.get(text) ?? ask(text);
   },
   known: (text) => answers.get(text),
-  movesOf: (text) => answers.get(text).moves.map((choice) => choice.move),
+  drawn,
+  movesOf: (text) => (layout.left ? movesOf(shown).filter((move) => layout.has(text, move)) : answers.get(text).moves.map((choice) => choice.move)),
   ending: (winner, loser) => layout.ending(match.start(), winner, loser),
   took: layout.took,
   aimed(text, move) {

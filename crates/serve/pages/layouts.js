@@ -4,7 +4,7 @@
 
 import { CHOMP_BOARD, skull } from "./board.js";
 import { count, drawn } from "./dom.js";
-import { has, randomPosition, rectangle, same, takes, textOf } from "./rules.js";
+import { has, randomPosition, rectangle, same, take, takes, textOf } from "./rules.js";
 
 const some = (least, most) => least + Math.floor(Math.random() * (most - least + 1));
 const several = (least, most, make) => Array.from({ length: some(least, most) }, make);
@@ -260,5 +260,49 @@ const crossed = order("square", {
   },
 });
 
+/** So many rows stand for a board that goes on downwards without end. */
+const FAR = 1_000;
+
+/** The rows of a board that may go on without end. */
+function endlessOf(text) {
+  const length = (word) => (word === "w" ? Infinity : Number(word));
+  const [height, width] = text.split("x").map(length);
+  if (width !== undefined) return rectangle(Math.min(height, FAR), width);
+  const rows = text.replace("...", "").split(",").map(length);
+  return text.endsWith("...") ? [...rows, ...rectangle(FAR - rows.length, rows.at(-1))] : rows;
+}
+
+const transfinite = {
+  ...CHOMP_BOARD,
+  form: "Rows, w for one without end: w,w,5 or 3xw; w,1... if the last goes on downwards",
+  kind: "endless",
+  starts: ["w,w,3", "wxw", "3xw", "w,4,2", "w,3,2...", "5,3,1..."],
+  random() {
+    const above = ["", "w,", "w,w,"][some(0, 2)];
+    return above + textOf(randomPosition(some(1, 3), some(1, 4))) + (above === "" || Math.random() < 0.3 ? "..." : "");
+  },
+  build: (start) => CHOMP_BOARD.build(rowsOf(start)),
+  has: (text, square) => has(endlessOf(text), square),
+  count(text, [row, column]) {
+    const count = endlessOf(text).slice(row - 1).reduce((sum, length) => sum + Math.max(0, length - column + 1), 0);
+    return count < FAR / 2 ? count : "∞";
+  },
+  /** What a move leaves, also if the server did not list it. */
+  left(text, move) {
+    const rows = take(endlessOf(text), move).map((length) => (length === Infinity ? "w" : length));
+    const [rest] = rows.slice(FAR - 1);
+    return rest ? `${[...rows.filter((length) => length !== rest), rest].join(",")}...` : rows.join(",") || "0";
+  },
+  face(text, square) {
+    const [rows, { kind, draw }] = [endlessOf(text), CHOMP_BOARD.face(text, square)];
+    const goesOn = [rows[square[0] - 1] === Infinity && "goes-right", rows[FAR - 1] >= square[1] && "goes-down"];
+    return { kind: [kind, ...goesOn].filter(Boolean).join(" "), draw };
+  },
+  words: (text, square) => `takes ${cells(transfinite.count(text, square))}${String(square) === "1,1" ? ", the poison and all" : ""}`,
+  took: (text, move) => `took ${transfinite.place(move)}: ${cells(transfinite.count(text, move))}`,
+  ending: (start, winner, loser) => `${loser} took the poison.`,
+  value: (answer, choice) => choice.value,
+};
+
 /** The games by their names. */
-export const LAYOUTS = { ichomp, poisons, nim, towers, horse, space, divisors, crossed };
+export const LAYOUTS = { ichomp, poisons, nim, towers, horse, space, divisors, crossed, transfinite };

@@ -23,7 +23,7 @@ const notice = new Notice(byId("notice"));
  * `full()`, `random()`: starts; `ask(position)`: a promise of what is known; `known(position)`: the same if it is there, or
  * what is enough for a move to be made; `movesOf(position)`: all moves; `ending(winner, loser)`: how it ended;
  * `took(before, move)`: what a move did; `aimed(position, move)`: what it would do; `face(game, square)`: what else is on a
- * square; `onShow(game)`: shows more of a position.
+ * square; `onShow(game)`: shows more of a position; `drawn(positions)`: the start that the board is built of.
  * @type {any}
  */
 let play = null;
@@ -138,7 +138,7 @@ function draw() {
 
 function drawBoard(winning) {
   const isWinning = (square) => winning.some((move) => same(move, square));
-  board.show(game.start, game.position, {
+  board.show(play.drawn?.(game.positions) ?? game.start, game.position, {
     moves: game.turn === YOU && play.known(game.position) ? play.movesOf(game.position) : [],
     last: game.at > 0 ? game.moves[game.at - 1] : null,
     before: game.positions[Math.max(0, game.at - 1)],

@@ -47,7 +47,7 @@ pub(crate) struct About {
 }
 
 /// The games.
-pub(crate) const GAMES: [About; 8] = [
+pub(crate) const GAMES: [About; 9] = [
     About {
         name: "ichomp",
         title: "iChomp",
@@ -87,6 +87,11 @@ pub(crate) const GAMES: [About; 8] = [
         name: "crossed",
         title: "Crossed-out Chomp",
         rules: "Some squares of the board are crossed out, so they are not there. A move takes a square and all that is neither above nor left of it. The square in the upper left corner is poisoned. Who takes it loses. If the last square of a rectangle is there, who begins can win.",
+    },
+    About {
+        name: "transfinite",
+        title: "Transfinite Chomp",
+        rules: "Rows and columns of the board may go on without end. A move takes a square and all that is neither above nor left of it. Who takes the poisoned square in the corner loses. Every game ends, but nobody can say beforehand after how many moves. Of all boards without end three are losing: two rows, two columns, and one row with one column.",
     },
 ];
 

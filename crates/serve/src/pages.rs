@@ -59,7 +59,7 @@ const fn game(path: &'static str, about: &'static About) -> Page {
     }
 }
 
-pub(crate) const PAGES: [Page; 12] = [
+pub(crate) const PAGES: [Page; 13] = [
     Page {
         path: "/play",
         title: "Chomp",
@@ -94,6 +94,7 @@ pub(crate) const PAGES: [Page; 12] = [
     game("/games/space", &GAMES[5]),
     game("/games/divisors", &GAMES[6]),
     game("/games/crossed", &GAMES[7]),
+    game("/games/transfinite", &GAMES[8]),
     Page {
         path: "/job",
         title: "Job",

@@ -11,7 +11,7 @@
 //! | `sum` | games side by side, and the columns of binary digits that explain them |
 //! | `answer` | a game as people and programs ask it: texts in, answers out |
 //! | `text`, `board` | positions as text; the boards of Chomp |
-//! | `ichomp`, `poisons`, `nim`, `towers`, `horse` | the games |
+//! | `ichomp`, `poisons`, `nim`, `towers`, `horse`, `transfinite` | the games |
 //! | `orders` | Chomp on any finite order; `space`, `divisors`, `crossed` are such games |
 //!
 //! # What always holds
@@ -34,6 +34,7 @@ mod space;
 mod sum;
 mod text;
 mod towers;
+mod transfinite;
 
 #[cfg(test)]
 mod tests;
@@ -47,8 +48,16 @@ use search::MOVES_MAX;
 pub use sum::Summand;
 
 /// The names of the games.
-pub const NAMES: [&str; 8] = [
-    "ichomp", "poisons", "nim", "towers", "horse", "space", "divisors", "crossed",
+pub const NAMES: [&str; 9] = [
+    "ichomp",
+    "poisons",
+    "nim",
+    "towers",
+    "horse",
+    "space",
+    "divisors",
+    "crossed",
+    "transfinite",
 ];
 
 /// The game of a name, by the rules that stand behind the `@` of its positions; no text for the usual rules.
@@ -79,6 +88,7 @@ pub fn open_within(
         ("space", "") => Box::new(Orders(space::Space, moves_max)),
         ("divisors", "") => Box::new(Orders(divisors::Divisors, moves_max)),
         ("crossed", _) => Box::new(Orders(crossed::Crossed::parse(rules)?, moves_max)),
+        ("transfinite", "") => Box::new(transfinite::Transfinite(moves_max)),
         _ => {
             return Err(GameError::syntax(
                 &[name, rules].join("@"),

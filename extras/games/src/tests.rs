@@ -6,3 +6,4 @@ mod orders;
 mod poisons;
 mod search;
 mod theorems;
+mod transfinite;

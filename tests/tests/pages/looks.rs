@@ -32,7 +32,7 @@ const fn look(name: &'static str, width: u32, height: u32, dark: bool) -> Look {
 }
 
 /// The pages, and when they are complete.
-const PAGES: [(&str, &str, &str); 14] = [
+const PAGES: [(&str, &str, &str); 15] = [
     ("games", "/games", "document.querySelector('.shelf')"),
     (
         "ichomp",
@@ -73,6 +73,11 @@ const PAGES: [(&str, &str, &str); 14] = [
     (
         "crossed",
         "/games/crossed#start=4x5%402,3%404,5&first=you",
+        "document.querySelector('.valued')",
+    ),
+    (
+        "transfinite",
+        "/games/transfinite#start=w,w,4,2,1...&first=you",
         "document.querySelector('.valued')",
     ),
     (

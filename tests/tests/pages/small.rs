@@ -8,7 +8,7 @@ use crate::site::{Site, cells, list, number};
 use chomp_games::{Choice, Move, answer};
 
 /// Games that who begins can win, and what is said when you have.
-const WON: [(&str, &str, &str); 12] = [
+const WON: [(&str, &str, &str); 14] = [
     ("ichomp", "2x3/3x2/3,1/2", "You took the last square."),
     ("poisons", "3x5@1,1@2,2", "The computer took a poison."),
     ("poisons", "3,3,2,1@2,1", "The computer took a poison."),
@@ -21,6 +21,8 @@ const WON: [(&str, &str, &str); 12] = [
     ("divisors", "72", "The computer took 1."),
     ("divisors", "420/12", "The computer took 1."),
     ("crossed", "4x5@2,3@4,5", "The computer took the poison."),
+    ("transfinite", "3xw", "The computer took the poison."),
+    ("transfinite", "wx1", "The computer took the poison."),
 ];
 
 /// Outcomes and values by their definition, from the moves alone.
@@ -45,6 +47,9 @@ impl Twin {
         let reached = |value: &u32| next.iter().any(|&(_, next)| next == Some(*value));
         let value = (0..=u32::MAX).find(|value| !reached(value));
         let value = value.filter(|_| !told.over || told.losing);
+        // A board that goes on without end may have a value that is no number.
+        let is_endless = position.contains('w') || position.ends_with("...");
+        let value = value.filter(|_| !is_endless || losing);
         self.0.insert(position.to_owned(), (losing, value));
         (losing, value)
     }
@@ -147,7 +152,9 @@ fn compare(browser: &Browser, twin: &mut Twin, game: &str, position: &str) {
                 let board = choice.position.split('/').nth(quadrant);
                 twin.of(game, board.unwrap()).1
             }
-            "poisons" | "horse" | "space" | "crossed" => twin.of(game, &choice.position).1,
+            "poisons" | "horse" | "space" | "crossed" | "transfinite" => {
+                twin.of(game, &choice.position).1
+            }
             _ => None,
         };
         let found = shown.get(&name.join("-"));
@@ -269,6 +276,29 @@ fn go_to(browser: &Browser, wanted: &Move) {
         browser.press(&[if is_down { down } else { right }]);
     }
     panic!("{wanted:?} is not reached");
+}
+
+/// The board grows with what is listed, and a row can be cut wherever it is drawn, also where nothing is listed.
+#[test]
+fn a_board_without_end_is_drawn_as_far_as_it_is_needed() {
+    let Some(browser) = calm() else { return };
+    let site = Site::new();
+    let width = || browser.number_of("#board .line:nth-child(2) button");
+    let fading = || browser.number_of("#board button.goes-right:not(.gone)");
+    browser.open_game(&site, "transfinite", "w,w,5");
+    assert_eq!((width(), fading()), (12, 24));
+    // Of two rows the server lists eight columns.
+    browser.open("about:blank");
+    browser.open(&site.url("/games/transfinite#start=w,w,5&first=computer&moves=3-1"));
+    browser.wait("document.querySelector('#board .playable') !== null");
+    assert_eq!((width(), fading()), (12, 24));
+    browser.click(&square(&vec![2, 11]));
+    browser.wait_for_moves(3);
+    browser.wait("document.querySelector('#board .playable') !== null");
+    let said = browser.text("#said");
+    assert_eq!(said, "The computer took row 1, column 12: ∞ squares.");
+    assert_eq!((width(), fading()), (22, 0));
+    browser.is_content();
 }
 
 #[test]

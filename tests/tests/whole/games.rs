@@ -37,7 +37,7 @@ fn the_page_tells_the_truth() {
             examples += 1;
         }
     }
-    assert_eq!(examples, 9);
+    assert_eq!(examples, 10);
 }
 
 #[test]
@@ -104,6 +104,7 @@ fn losing_positions_are_listed() {
     assert_eq!(told("horse --losing 2"), "1,1\n1,2\n2,1\n2,2\n");
     assert_eq!(told("ichomp --losing 2"), "0/0/0/0\n1/1/0/0\n");
     assert_eq!(told("towers --losing 1"), "1-2\n");
+    assert_eq!(told("transfinite --losing 4"), "2xw\nwx2\nw,1...\n1\n2,1\n");
     assert_eq!(told("towers --losing 0"), "");
     assert_eq!(
         told("space --losing 2"),
@@ -163,13 +164,16 @@ fn what_is_wrong_or_too_large_is_refused() {
         ("divisors 720720", &["128 divisors"]),
         ("crossed 3x3@1,1", &["@2,3@4,5", "not @1,1"]),
         ("crossed --losing 11", &["10 rows and columns"]),
+        ("transfinite 5,w", &["\"5,w\"", "as w,w,5"]),
+        ("transfinite w,100,50", &["256 cells"]),
+        ("transfinite --losing 31", &["30 cells"]),
         ("nim 3,4 --losing 10", &["nothing but rules"]),
         ("nim --losing 10 --fix 1=5", &["--fix with poisons only"]),
         ("poisons --losing 10 --fix 1=11", &["1=50"]),
         ("poisons --losing 10 --fix 4=1", &["1=50"]),
         (
             "chess 1",
-            &["values: ichomp, poisons, nim, towers, horse, space, divisors, crossed"],
+            &["values: ichomp, poisons, nim, towers, horse, space, divisors, crossed, transfinite"],
         ),
     ] {
         game(args).refuses(2, texts);

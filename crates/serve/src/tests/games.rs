@@ -27,6 +27,7 @@ async fn positions_are_answered_as_by_the_games() {
         ("space", "3x4x4"),
         ("divisors", "360/12,30"),
         ("crossed", "8x8@2,3"),
+        ("transfinite", "w,w,3"),
     ] {
         let escaped = position.replace('/', "%2F");
         let answer = tested.get(&format!("/api/games/{game}/{escaped}")).await;
@@ -57,6 +58,7 @@ async fn lists_and_pictures_are_those_of_the_games() {
         ("space", "3", 3, ""),
         ("divisors", "360", 360, ""),
         ("crossed", "8@2,3", 8, "2,3"),
+        ("transfinite", "30", 30, ""),
     ] {
         let list = tested
             .get(&format!("/api/games/{game}/losing/{text}"))
@@ -89,6 +91,9 @@ async fn what_is_wrong_or_too_large_is_refused_with_the_reason() {
         ("ichomp/10x10", 400, "1048576 moves"),
         ("ichomp/16x16", 400, "1048576 moves"),
         ("poisons/10x10", 400, "1048576 moves"),
+        ("transfinite/w,90,9,9", 400, "256 cells"),
+        ("transfinite/16xw", 400, "1048576 moves"),
+        ("transfinite/losing/31", 400, "30 cells"),
         ("poisons/4x4@0,1", 400, "@1,1@2,2"),
         ("space/4x4x4", 400, "1048576 moves"),
         ("divisors/720720", 400, "128 divisors"),

@@ -245,7 +245,7 @@ async fn the_description_is_that_of_the_answers() {
             "/api/games/{game}/{position}",
             "200",
             "/api/games/ichomp/4x4%2F3,1%2F2 /api/games/poisons/3x8@1,1@2,2 /api/games/nim/2,1@misere \
-             /api/games/towers/1-8,3-5 /api/games/horse/4,6 /api/games/nim/0 \
+             /api/games/towers/1-8,3-5 /api/games/horse/4,6 /api/games/transfinite/w,1... /api/games/nim/0 \
              /api/games/space/3,2%2F1 /api/games/divisors/12%2F6 /api/games/crossed/3x3@2,2",
         ),
         ("/api/games/{game}/{position}", "400", "/api/games/chess/1"),

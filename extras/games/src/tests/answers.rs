@@ -18,6 +18,9 @@ fn games_are_played_to_their_ends() {
         ("space", "3x3x3"),
         ("divisors", "360"),
         ("crossed", "4x5@2,3@4,5"),
+        ("transfinite", "wxw"),
+        ("transfinite", "w,w,4,2"),
+        ("transfinite", "wx2"),
     ] {
         let mut game = answer(name, start).unwrap();
         let begun = game.losing;
@@ -53,6 +56,7 @@ fn answers_are_json_of_one_shape() {
         "2,1/1",
         "12",
         "2x2@1,2",
+        "w,3",
     ];
     for (name, text) in NAMES.into_iter().zip(texts) {
         let answer: GameAnswer = answer(name, text).unwrap();
@@ -139,7 +143,7 @@ fn texts_that_mean_nothing_are_refused() {
             "{name} {text}"
         );
     }
-    let limits = [16, 1000, 40, 8, 100, 4, 1_000_000_000, 10];
+    let limits = [16, 1000, 40, 8, 100, 4, 1_000_000_000, 10, 30];
     for (name, limit) in NAMES.into_iter().zip(limits) {
         let refused = open(name, "").unwrap().list(limit + 1);
         assert!(matches!(refused, Err(GameError::TooLarge(..))), "{name}");

@@ -13,6 +13,7 @@ use crate::nim::Nim;
 use crate::search::{MOVES_MAX, search};
 use crate::sum::Sum;
 use crate::towers::{CHESSBOARD, Towers};
+use crate::transfinite::Transfinite;
 
 use super::common::{agrees, corner, everything, none, value_of, verdicts};
 
@@ -190,6 +191,17 @@ fn lists_are_complete() {
     let all = everything(&corner, vec![12; 3]);
     lists(corner.losing(12).unwrap(), all, |rows| {
         solution.verdict(rows).unwrap().losing
+    });
+
+    let transfinite = Transfinite(MOVES_MAX);
+    let all = board::all(14);
+    let solution = search(&corner, all.clone()).unwrap();
+    let finite = transfinite.losing(14).unwrap().split_off(3);
+    let finite = finite.iter().map(|board| transfinite.text(board));
+    let all = all.into_iter().map(|rows| (board::name(&rows), rows));
+    let all: HashMap<String, Rows> = all.collect();
+    lists(finite.collect(), all.keys().cloned(), |name| {
+        solution.verdict(&all[name]).unwrap().losing
     });
 
     let cells = (1..=20).flat_map(|row| (1..=20).map(move |column| (row, column)));
