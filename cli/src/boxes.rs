@@ -116,14 +116,19 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
         return opening::run(&args, opening, columns, display).await;
     }
     let rows = args.rows.expect("the command line has it");
-    if args.periods {
-        return periods::run(&args, (rows, columns), display).await;
-    }
     let is_few = FEW_ROWS.contains(&rows);
-    if args.positions.is_some() && !is_few {
-        return Err(usage("--positions takes 3 to 5 rows"));
+    let needs_few = args.periods || args.positions.is_some();
+    if needs_few && !is_few {
+        return Err(usage("--periods and --positions take 3 to 5 rows"));
     }
-    if is_few && (columns > COLUMNS_MAX || args.positions.is_some()) {
+    if is_few && (columns > COLUMNS_MAX || needs_few) {
+        let most = few::COLUMNS_MAX;
+        if !(1..=most).contains(&columns) {
+            return Err(usage(format!("--columns is 1 to {most} for 3 to 5 rows")));
+        }
+        if args.periods {
+            return periods::run(&args, (rows, columns), display).await;
+        }
         return few::run(&args, (rows, columns), display).await;
     }
     let meter = Meter::start();

@@ -46,8 +46,8 @@ empty line after the last, and what chomp export writes in the formats rows and,
 words.
 A move is the (row, column) of the cell that is taken, counted from the poison at (1,1).
 A table of Grundy values tells the value, and the moves to each smaller one.
-Positions of at most 5 rows or columns, of at most 200,000 cells, need no table, if all that are asked for are
-such: 3x20000 takes seconds; 3x100000, 4x2500 and 5x500 take minutes.
+Positions on the command line need no table if all have at most 5 rows or columns, of at most 200,000 cells:
+3x20000 takes seconds; 3x100000, 4x2500 and 5x500 take minutes.
 
 Examples:
   chomp query 8x10

@@ -42,11 +42,6 @@ pub(super) async fn run(
     display: &Display,
 ) -> anyhow::Result<()> {
     let meter = Meter::start();
-    if columns > COLUMNS_MAX {
-        return Err(usage(format!(
-            "--columns is at most {COLUMNS_MAX} for 3 to 5 rows"
-        )));
-    }
     let few = Few::new(&vec![columns; rows]);
     let threads = args.share.threads();
     let needed = few.memory(threads) + (columns * rows) as u64 * TALLY_BYTES;

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use chomp_boxes::few::{FEW_ROWS, Few, FewSolver};
+use chomp_boxes::few::{Few, FewSolver};
 use chomp_boxes::periods::{Ending, Periods};
 use indicatif::HumanCount;
 use serde::Serialize;
 
-use super::{BoxArgs, enough, few};
+use super::{BoxArgs, enough};
 use crate::events::ProgramEvent;
-use crate::exit::{Interruption, usage};
+use crate::exit::Interruption;
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
 use crate::summary::{Lines, Meter};
@@ -38,12 +38,8 @@ struct FoundPeriods {
 struct TailPeriod {
     /// The third row and those after it.
     tail: Vec<u32>,
-    /// The period of first row − second row, from the second row `from` on; null if there is none.
-    period: Option<u32>,
-    /// Null if no period was seen. Without a period: no longer second row belongs to a losing position.
-    from: Option<u32>,
-    /// Whether it is proved, or only seen.
-    proved: bool,
+    #[serde(flatten)]
+    ending: Ending,
 }
 
 pub(super) async fn run(
@@ -52,12 +48,6 @@ pub(super) async fn run(
     display: &Display,
 ) -> anyhow::Result<()> {
     let meter = Meter::start();
-    if !FEW_ROWS.contains(&rows) || columns > few::COLUMNS_MAX {
-        let most = few::COLUMNS_MAX;
-        return Err(usage(format!(
-            "--periods takes 3 to 5 rows, and second rows of at most {most}"
-        )));
-    }
     let mut most = vec![columns; rows];
     most[0] *= FIRST_ROWS;
     let few = Few::new(&most);
@@ -69,8 +59,10 @@ pub(super) async fn run(
         let (mut periods, mut tails) = (Periods::new(few.clone()), Vec::new());
         let goes_on = FewSolver::new(few).advance(usize::MAX, threads, |found, done| {
             for tail in found {
-                let ending = periods.add(&tail);
-                tails.push(TailPeriod::new(&tail.rows[..rows - 2], ending));
+                tails.push(TailPeriod {
+                    ending: periods.add(&tail),
+                    tail: tail.rows[..rows - 2].to_vec(),
+                });
             }
             teller.stage("third rows", done).is_continue()
         });
@@ -82,8 +74,8 @@ pub(super) async fn run(
     let told = FoundPeriods {
         rows,
         columns,
-        dead: count(|ending| matches!(ending, Ending::Dead(_))) as u64,
-        unknown: count(|ending| *ending == Ending::Unknown) as u64,
+        dead: count(Ending::is_dead) as u64,
+        unknown: count(|ending| ending.from.is_none()) as u64,
         periods: counts
             .map(|(length, (proved, seen))| (length, proved, seen))
             .collect(),
@@ -94,40 +86,14 @@ pub(super) async fn run(
     crate::print_as(args.json, &told, FoundPeriods::text)
 }
 
-impl TailPeriod {
-    fn new(rows: &[u32], ending: Ending) -> TailPeriod {
-        let (period, from, proved) = match ending {
-            Ending::Dead(from) => (None, Some(from), true),
-            Ending::Periodic {
-                length,
-                start,
-                is_proved,
-            } => (Some(length), Some(start), is_proved),
-            Ending::Unknown => (None, None, false),
-        };
-        TailPeriod {
-            tail: rows.to_vec(),
-            period,
-            from,
-            proved,
-        }
-    }
-}
-
 impl FoundPeriods {
     fn text(&self) -> String {
         let mut text = String::new();
-        for TailPeriod {
-            tail,
-            period,
-            from,
-            proved,
-        } in &self.tails
-        {
+        for TailPeriod { tail, ending } in &self.tails {
             let rows: Vec<String> = tail.iter().map(u32::to_string).collect();
             let rows = rows.join(",");
-            let seen = if *proved { "" } else { ", seen only" };
-            match (period, from) {
+            let seen = if ending.proved { "" } else { ", seen only" };
+            match (ending.period, ending.from) {
                 (Some(period), Some(from)) => {
                     writeln!(text, "{rows}: period {period} from {from}{seen}")
                 }

@@ -20,24 +20,26 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::few::{Few, Tail};
 
 /// What becomes of a tail as the second row grows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// From this second row on nothing is losing.
-    Dead(u32),
-    /// From the second row `start` on the difference of the first two rows has the period `length`.
-    Periodic {
-        /// The least period.
-        length: u32,
-        /// The first second row that has it.
-        start: u32,
-        /// Whether it is known of all second rows, or only of those that were looked at.
-        is_proved: bool,
-    },
-    /// No period was seen.
-    Unknown,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Ending {
+    /// The least period of the difference of the first two rows. None if nothing is losing in the end, or none was seen.
+    pub period: Option<u32>,
+    /// The first second row that has it, or with which nothing is losing any more. None if no period was seen.
+    pub from: Option<u32>,
+    /// Whether that is known of all second rows, or only of those that were looked at.
+    pub proved: bool,
+}
+
+impl Ending {
+    /// Whether nothing is losing in the end.
+    pub fn is_dead(&self) -> bool {
+        self.period.is_none() && self.from.is_some()
+    }
 }
 
 /// The tails so far.
@@ -69,12 +71,9 @@ impl Periods {
     pub fn counts(&self) -> BTreeMap<u32, (u64, u64)> {
         let mut counts = BTreeMap::<u32, (u64, u64)>::new();
         for ending in &self.endings {
-            if let Ending::Periodic {
-                length, is_proved, ..
-            } = ending
-            {
-                let (proved, seen) = counts.entry(*length).or_default();
-                *if *is_proved { proved } else { seen } += 1;
+            if let Some(period) = ending.period {
+                let (proved, seen) = counts.entry(period).or_default();
+                *if ending.proved { proved } else { seen } += 1;
             }
         }
         counts
@@ -93,24 +92,31 @@ impl Periods {
         let third = tail.rows[0];
         let end = |values: usize| third + u32::try_from(values).expect("a length");
         if tail.is_dead {
-            return Ending::Dead(end(tail.firsts.len()));
+            return Ending {
+                period: None,
+                from: Some(end(tail.firsts.len())),
+                proved: true,
+            };
         }
         let found = (third..).zip(&tail.firsts);
         let found = found.take_while(|&(_, &first)| first > 0);
         let values: Vec<u32> = found.map(|(second, first)| first - second).collect();
         let largest = values.iter().copied().max().unwrap_or(0);
         let Some((length, repeats)) = period(&values, largest as usize) else {
-            return Ending::Unknown;
+            return Ending {
+                period: None,
+                from: None,
+                proved: false,
+            };
         };
         let start = end(values.len() - repeats);
         let (multiple, from) = self.below(tail).unwrap_or((u32::MAX, u32::MAX));
         let multiple = lcm(multiple, length);
         let from = from.max(self.longest + 1).max(start + largest);
-        let is_proved = from.saturating_add(multiple) <= end(values.len());
-        Ending::Periodic {
-            length,
-            start,
-            is_proved,
+        Ending {
+            period: Some(length),
+            from: Some(start),
+            proved: from.saturating_add(multiple) <= end(values.len()),
         }
     }
 
@@ -125,19 +131,14 @@ impl Periods {
                 for length in &mut left[row..] {
                     *length = cut.min(*length);
                 }
-                match self.endings[self.few.number(&left)] {
-                    Ending::Dead(second) => from = second.max(from),
-                    Ending::Periodic {
-                        length,
-                        start,
-                        is_proved: true,
-                    } => {
-                        from = start.max(from);
-                        if multiple % length > 0 {
-                            multiple = lcm(multiple, length);
-                        }
-                    }
-                    _ => return None,
+                let ending = self.endings[self.few.number(&left)];
+                if !ending.proved {
+                    return None;
+                }
+                from = ending.from?.max(from);
+                let period = ending.period.unwrap_or(1);
+                if multiple % period > 0 {
+                    multiple = lcm(multiple, period);
                 }
             }
         }
@@ -215,42 +216,40 @@ mod tests {
             for (tail, longer) in some.iter().zip(&more) {
                 let ending = periods.add(tail);
                 let place = |second: u32| (second - tail.rows[0]) as usize;
-                match ending {
-                    Ending::Dead(from) => {
-                        assert!(
-                            longer.is_dead && longer.firsts.len() == place(from),
-                            "{tail:?}"
-                        );
-                    }
-                    Ending::Periodic {
-                        length,
-                        start,
-                        is_proved: true,
-                    } => {
-                        let seconds = tail.rows[0]..;
-                        let values = seconds
-                            .zip(&longer.firsts)
-                            .map(|(second, first)| first - second);
-                        let values: Vec<u32> = values.collect();
-                        assert!(!longer.is_dead);
-                        let repeats =
-                            |place: usize| values[place] == values[place + length as usize];
-                        let end = values.len() - length as usize;
-                        assert!(
-                            (place(start)..end).all(repeats),
-                            "{:?} {ending:?}",
-                            tail.rows
-                        );
-                        assert!(start == tail.rows[0] || !repeats(place(start) - 1));
-                        let shorter = 1..length as usize;
-                        let last = &values[place(start)..];
-                        for shorter in shorter {
-                            assert_ne!(last[shorter..], last[..last.len() - shorter], "{tail:?}");
-                        }
-                        proved += 1;
-                    }
-                    _ => {}
+                let Ending {
+                    from: Some(start),
+                    proved: true,
+                    ..
+                } = ending
+                else {
+                    continue;
+                };
+                let Some(period) = ending.period else {
+                    assert!(
+                        longer.is_dead && longer.firsts.len() == place(start),
+                        "{tail:?}"
+                    );
+                    continue;
+                };
+                let seconds = tail.rows[0]..;
+                let values = seconds
+                    .zip(&longer.firsts)
+                    .map(|(second, first)| first - second);
+                let values: Vec<u32> = values.collect();
+                assert!(!longer.is_dead);
+                let repeats = |place: usize| values[place] == values[place + period as usize];
+                let end = values.len() - period as usize;
+                assert!(
+                    (place(start)..end).all(repeats),
+                    "{:?} {ending:?}",
+                    tail.rows
+                );
+                assert!(start == tail.rows[0] || !repeats(place(start) - 1));
+                let last = &values[place(start)..];
+                for shorter in 1..period as usize {
+                    assert_ne!(last[shorter..], last[..last.len() - shorter], "{tail:?}");
                 }
+                proved += 1;
             }
             assert!(proved > 4, "{rows} rows: {proved}");
             let counted: u64 = periods.counts().values().map(|&(proved, _)| proved).sum();
@@ -301,13 +300,7 @@ mod tests {
                 periods.add(&before);
                 periods.add(&tail(2, constant(2)));
                 let ending = periods.add(&tail(3, values[..count].iter().copied()));
-                matches!(
-                    ending,
-                    Ending::Periodic {
-                        is_proved: true,
-                        ..
-                    }
-                )
+                ending.period.is_some() && ending.proved
             };
             let least = (0..300).find(|&count| is_proved(count));
             assert_eq!(least, end.map(|end: usize| end - 3), "{before:?}");

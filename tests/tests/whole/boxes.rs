@@ -80,6 +80,10 @@ fn openings_of_a_box_beside_a_table_are_told_with_its_own() {
     assert_eq!(some.stdout.lines().count(), 3, "{some:?}");
     ask(&["4x14"]).refuses(5, &["18 bits", "14"]);
     ask(&["8x101"]).refuses(5, &["109 bits"]);
+    let wide = directory.path().join("box-3x300.json");
+    fs::write(&wide, end(&mut solve(3, 300)).stdout).unwrap();
+    assert_eq!(ask(&["3x300"]).stdout, "3x300 (3,212)\n");
+    fs::remove_file(wide).unwrap();
 
     // One move of a board that the table has too is another one.
     let board = r#"{"rows":2,"columns":4,"moves":[[2,4]]}"#;
