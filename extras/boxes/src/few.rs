@@ -31,8 +31,8 @@
 //! So f is the first zero from p₁ on of the union of m − 1 sets, E(1, 1) to E(m − 1, m − 1).
 //!
 //! E(1, 1) belongs to one tail: it is one bitmap of first rows, and all below its first zero from p₁ on need not be looked
-//! at. The others have for each p₁ bits for p₀ − p₁. This difference changes little from one p₁ to the next, as it becomes
-//! periodic in the end (see [`periods`](crate::periods)): bits of the same word for successive p₁ lie side by side.
+//! at. The others have a bitmap for each p₁, without the words below that of p₁ itself. Those of successive p₁ lie one
+//! behind the other, so a tail goes through them in the order of the memory.
 //!
 //! E(1, j), D and E(2, ·) are kept for all p₂; the others belong to one p₂. Threads take one p₂ after the other, and each
 //! stays behind the thread with the p₂ before by some tails, or of three rows by some p₁: for these all is done that it needs.
