@@ -11,7 +11,7 @@ const several = (least, most, make) => Array.from({ length: some(least, most) },
 const numbers = (length) => Array.from({ length }, (_, index) => index + 1);
 const labels = (length) => numbers(length).map(String);
 const withoutRules = (text) => text.split("@")[0];
-const cells = (count) => `${count} ${count === 1 ? "square" : "squares"}`;
+const cells = (number) => count(number, "square");
 
 /** The rows of a board of Chomp. */
 function rowsOf(text) {
@@ -189,14 +189,16 @@ function order(noun, own) {
 /** The heights of the columns of cubes, by rows. */
 function heightsOf(text) {
   const [rows, columns, layers] = text.split("x").map(Number);
-  return layers ? rectangle(rows, rectangle(columns, layers)) : text.split("/").map((row) => row.split(",").map(Number));
+  return layers ? numbers(rows).map(() => rectangle(columns, layers)) : text.split("/").map((row) => row.split(",").map(Number));
 }
 
 const space = order("cube", {
   form: "A box, or heights by rows: 3x3x4, or 4,4,2/3,1",
   starts: ["3x3x3", "2x3x4", "3x3x4", "4,3,2/3,2,1/2,1,1"],
   random() {
-    const [rows, columns] = [numbers(some(2, 3)).map(() => []), numbers(some(2, 3))];
+    const columns = numbers(some(2, 3));
+    /** @type {number[][]} */
+    const rows = numbers(some(2, 3)).map(() => []);
     rows.forEach((row, r) => columns.forEach((_, c) => row.push(some(1, Math.min(row[c - 1] ?? 3, rows[r - 1]?.[c] ?? 3)))));
     return rows.map(textOf).join("/");
   },
@@ -284,8 +286,8 @@ const transfinite = {
   build: (start) => CHOMP_BOARD.build(rowsOf(start)),
   has: (text, square) => has(endlessOf(text), square),
   count(text, [row, column]) {
-    const count = endlessOf(text).slice(row - 1).reduce((sum, length) => sum + Math.max(0, length - column + 1), 0);
-    return count < FAR / 2 ? count : "∞";
+    const taken = endlessOf(text).slice(row - 1).reduce((sum, length) => sum + Math.max(0, length - column + 1), 0);
+    return taken < FAR / 2 ? taken : Infinity;
   },
   /** What a move leaves, also if the server did not list it. */
   left(text, move) {
