@@ -99,8 +99,6 @@ struct SolvedBox {
     /// Index m, then n: the losing positions of at most m rows and n columns.
     losing_by_rows_and_columns: Vec<Vec<u64>>,
     digest: String,
-    seconds: f64,
-    cpu_seconds: f64,
     /// The file of the positions, if one was wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<few::PositionsFile>,
@@ -131,7 +129,6 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
         }
         return few::run(&args, (rows, columns), display).await;
     }
-    let meter = Meter::start();
     let bounds = Bounds::new(rows, columns)?;
     let (threads, given) = (args.share.threads(), args.share.memory_bytes()?);
     let of_solver = Memory::of(&bounds, threads);
@@ -153,19 +150,44 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
             needed.whole.div_ceil(1 << 19)
         )));
     }
-    let stop = stop_on_signals()?;
     let scratch = args.scratch.as_deref().map(Folder::open).transpose()?;
     let scratch = scratch.map(|folder| Box::new(folder) as Box<dyn Scratch>);
     let solver = Solver::new(bounds.clone(), threads, given - PROGRAM_BYTES, scratch)?;
-    let positions = bounds.positions();
-    let solving = display.during(ProgramEvent::Solving, &stop, move |teller| {
-        solve(solver, positions, &teller)
-    });
-    let Some(summary) = solving.await? else {
-        return Err(Interruption::Silent.into());
+    let solve = move |teller: &Teller<Stage>| {
+        let summary = solve(solver, bounds.positions(), teller)?;
+        Ok(summary.map(|summary| SolvedBox::new(&bounds, &summary)))
     };
-    let told = SolvedBox::new(&bounds, &summary, meter);
-    crate::print_as(args.json, &told, SolvedBox::text)
+    find(&args, display, solve, SolvedBox::lines).await
+}
+
+/// What was found, and what that took.
+#[derive(Serialize)]
+struct Timed<T> {
+    #[serde(flatten)]
+    found: T,
+    seconds: f64,
+    cpu_seconds: f64,
+}
+
+/// Does work, shows how much of it is done, and prints what it found; none if it was told to end.
+async fn find<T: Serialize + Send + 'static>(
+    args: &BoxArgs,
+    display: &Display,
+    work: impl FnOnce(&Teller<Stage>) -> anyhow::Result<Option<T>> + Send + 'static,
+    lines: fn(&T) -> Lines,
+) -> anyhow::Result<()> {
+    let (meter, stop) = (Meter::start(), stop_on_signals()?);
+    let finding = display.during(ProgramEvent::Solving, &stop, move |teller| work(&teller));
+    let told = Timed {
+        found: finding.await?.ok_or(Interruption::Silent)?,
+        seconds: meter.wall().as_secs_f64(),
+        cpu_seconds: meter.cpu().as_secs_f64(),
+    };
+    crate::print_as(args.json, &told, |told| {
+        let mut lines = lines(&told.found);
+        lines.time(told.seconds, told.cpu_seconds);
+        lines.into_text()
+    })
 }
 
 /// Refuses work that takes more bytes than are given, besides those of the program.
@@ -215,7 +237,7 @@ fn solve(
 }
 
 impl SolvedBox {
-    fn new(bounds: &Bounds, summary: &BoxSummary, meter: Meter) -> SolvedBox {
+    fn new(bounds: &Bounds, summary: &BoxSummary) -> SolvedBox {
         let (rows, columns) = (bounds.rows(), bounds.columns());
         let counts = |m: usize| (0..=columns).map(|n| summary.losing(m, n)).collect();
         let number = |n: usize| u32::try_from(n).expect("at most 250");
@@ -232,15 +254,13 @@ impl SolvedBox {
             losing: summary.losing(rows, columns),
             losing_by_rows_and_columns: (0..=rows).map(counts).collect(),
             digest: summary.digests[columns].to_string(),
-            seconds: meter.wall().as_secs_f64(),
-            cpu_seconds: meter.cpu().as_secs_f64(),
             file: None,
             openings: boards.map(|(m, n)| opening(m, n)).collect(),
         }
     }
 
     /// The winning first moves, a rectangle a line, and then the counts.
-    fn text(&self) -> String {
+    fn lines(&self) -> Lines {
         let openings = self.openings.iter().map(openings::line);
         let mut lines = Lines::after(openings.collect());
         lines.line("positions", HumanCount(self.positions));
@@ -251,7 +271,6 @@ impl SolvedBox {
             lines.line("file", format_args!("{out} ({size})"));
             lines.line("SHA-256", file.sha256);
         }
-        lines.time(self.seconds, self.cpu_seconds);
-        lines.into_text()
+        lines
     }
 }

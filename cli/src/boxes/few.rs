@@ -20,12 +20,10 @@ use chomp_table::digest::{Digest, DigestBuilder};
 use serde::Serialize;
 
 use super::scratch::Folder;
-use super::{BoxArgs, SAVE_SHARE, SolvedBox, enough};
-use crate::events::{ProgramEvent, Stage};
-use crate::exit::{Interruption, usage};
+use super::{BoxArgs, SAVE_SHARE, SolvedBox, enough, find};
+use crate::events::Stage;
+use crate::exit::usage;
 use crate::progress::{Display, Teller};
-use crate::signals::stop_on_signals;
-use crate::summary::Meter;
 
 /// The most columns.
 pub(super) const COLUMNS_MAX: usize = 200_000;
@@ -41,65 +39,51 @@ pub(super) async fn run(
     (rows, columns): (usize, usize),
     display: &Display,
 ) -> anyhow::Result<()> {
-    let meter = Meter::start();
     let few = Few::new(&vec![columns; rows]);
     let threads = args.share.threads();
     let needed = few.memory(threads) + (columns * rows) as u64 * TALLY_BYTES;
     enough(args, needed)?;
+    let free = args.share.memory_bytes()?.saturating_sub(needed);
     let out = args.positions.as_deref().map(Out::create).transpose()?;
-    let stop = stop_on_signals()?;
     let folder = args.scratch.as_deref().map(Folder::open).transpose()?;
     let file = args.scratch.as_ref().map(|folder| folder.join("few"));
-    let solving = display.during(ProgramEvent::Solving, &stop, move |teller| {
+    let solve = move |teller: &Teller<Stage>| {
         // Nobody else uses the folder meanwhile.
         let _folder = folder;
-        let mut work = match file.as_deref().map(|file| Work::load(&few, file)) {
-            Some(loaded) => loaded?,
-            None => None,
+        let loaded = file.as_deref().map(|file| Work::load(&few, file));
+        let mut work = loaded
+            .transpose()?
+            .flatten()
+            .unwrap_or_else(|| Work::new(few));
+        if !work.finish(threads, file.as_deref(), teller)? {
+            return Ok(None);
         }
-        .unwrap_or_else(|| Work::new(few));
-        let goes_on = work.finish(threads, file.as_deref(), &teller)?;
-        Ok::<_, ThinError>(goes_on.then_some(work))
-    });
-    let Some(Work { solver, tally }) = solving.await? else {
-        return Err(Interruption::Silent.into());
+        let Work { solver, tally } = work;
+        let losing = tally.losing();
+        let few = FewPositions {
+            rows,
+            count: losing[rows][columns],
+            digest: tally.digest(),
+        };
+        let write = |out: Out| out.write(few, &tally.by_first_row(), free, threads, teller);
+        let openings = tally.openings().into_iter();
+        let openings = openings.map(|((rows, columns), moves)| Opening {
+            rows,
+            columns,
+            moves,
+        });
+        Ok(Some(SolvedBox {
+            rows,
+            columns,
+            positions: solver.few().positions(),
+            losing: few.count,
+            losing_by_rows_and_columns: losing,
+            digest: few.digest.to_string(),
+            file: out.map(write).transpose()?,
+            openings: openings.collect(),
+        }))
     };
-    let file = match out {
-        Some(out) => {
-            let bytes = args.share.memory_bytes()?.saturating_sub(needed);
-            let few = FewPositions {
-                rows,
-                count: tally.losing()[rows][columns],
-                digest: tally.digest(),
-            };
-            let counts = tally.by_first_row();
-            let writing = display.during(ProgramEvent::Solving, &stop, move |teller| {
-                out.write(few, &counts, bytes, threads, &teller)
-            });
-            Some(writing.await?)
-        }
-        None => None,
-    };
-    let losing = tally.losing();
-    let openings = tally.openings().into_iter();
-    let openings = openings.map(|((rows, columns), moves)| Opening {
-        rows,
-        columns,
-        moves,
-    });
-    let told = SolvedBox {
-        rows,
-        columns,
-        positions: solver.few().positions(),
-        losing: losing[rows][columns],
-        losing_by_rows_and_columns: losing,
-        digest: tally.digest().to_string(),
-        seconds: meter.wall().as_secs_f64(),
-        cpu_seconds: meter.cpu().as_secs_f64(),
-        file,
-        openings: openings.collect(),
-    };
-    crate::print_as(args.json, &told, SolvedBox::text)
+    find(args, display, solve, SolvedBox::lines).await
 }
 
 /// The file of the positions.

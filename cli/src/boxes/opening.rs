@@ -6,12 +6,11 @@ use chomp_boxes::hooks::{self, SUM_MAX};
 use indicatif::HumanCount;
 use serde::Serialize;
 
-use super::{BoxArgs, enough};
-use crate::events::ProgramEvent;
-use crate::exit::{Interruption, usage};
-use crate::progress::Display;
-use crate::signals::stop_on_signals;
-use crate::summary::{Lines, Meter};
+use super::{BoxArgs, enough, find};
+use crate::events::Stage;
+use crate::exit::usage;
+use crate::progress::{Display, Teller};
+use crate::summary::Lines;
 
 /// A cell of a first move: (row, column), counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -40,8 +39,6 @@ struct SolvedOpening {
     columns: usize,
     /// The boards on which it wins: rows and columns.
     boards: Vec<(usize, usize)>,
-    seconds: f64,
-    cpu_seconds: f64,
 }
 
 pub(super) async fn run(
@@ -50,7 +47,6 @@ pub(super) async fn run(
     columns: usize,
     display: &Display,
 ) -> anyhow::Result<()> {
-    let meter = Meter::start();
     if !(1..=COLUMNS_MAX).contains(&columns) {
         return Err(usage(format!(
             "--columns is 1 to {COLUMNS_MAX} with --opening"
@@ -66,33 +62,29 @@ pub(super) async fn run(
             hooks::memory_by_moves([i, j], columns)
         },
     )?;
-    let stop = stop_on_signals()?;
-    let solving = display.during(ProgramEvent::Solving, &stop, move |teller| {
+    let solve = move |teller: &Teller<Stage>| {
         #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
         let tell = |done: usize| {
             teller
                 .stage("columns", done as f64 / columns as f64)
                 .is_continue()
         };
-        if is_third {
+        let boards = if is_third {
             hooks::boards_won_by_three_three(columns, tell)
         } else {
             hooks::boards_won_by([i, j], columns, || tell(0))
-        }
-    });
-    let boards = solving.await.ok_or(Interruption::Silent)?;
-    let told = SolvedOpening {
-        opening,
-        columns,
-        boards,
-        seconds: meter.wall().as_secs_f64(),
-        cpu_seconds: meter.cpu().as_secs_f64(),
+        };
+        Ok(boards.map(|boards| SolvedOpening {
+            opening,
+            columns,
+            boards,
+        }))
     };
-    crate::print_as(args.json, &told, |told| {
+    find(args, display, solve, |told| {
         let lines = told.boards.iter().map(|(m, n)| format!("{m}x{n}\n"));
         let mut lines = Lines::after(lines.collect());
         lines.line("boards", HumanCount(told.boards.len() as u64));
-        lines.time(told.seconds, told.cpu_seconds);
-        lines.into_text()
+        lines
     })
+    .await
 }

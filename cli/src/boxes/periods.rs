@@ -7,12 +7,10 @@ use chomp_boxes::periods::{Ending, Periods};
 use indicatif::HumanCount;
 use serde::Serialize;
 
-use super::{BoxArgs, enough};
-use crate::events::ProgramEvent;
-use crate::exit::Interruption;
-use crate::progress::Display;
-use crate::signals::stop_on_signals;
-use crate::summary::{Lines, Meter};
+use super::{BoxArgs, enough, find};
+use crate::events::Stage;
+use crate::progress::{Display, Teller};
+use crate::summary::Lines;
 
 /// First rows are looked at up to as many times the longest second row.
 const FIRST_ROWS: usize = 2;
@@ -28,8 +26,6 @@ struct FoundPeriods {
     unknown: u64,
     /// For each period the tails that have it: proved, and only seen.
     periods: Vec<(u32, u64, u64)>,
-    seconds: f64,
-    cpu_seconds: f64,
     tails: Vec<TailPeriod>,
 }
 
@@ -47,15 +43,13 @@ pub(super) async fn run(
     (rows, columns): (usize, usize),
     display: &Display,
 ) -> anyhow::Result<()> {
-    let meter = Meter::start();
     let mut most = vec![columns; rows];
     most[0] *= FIRST_ROWS;
     let few = Few::new(&most);
     let threads = args.share.threads();
     let told = few.tails() * size_of::<(Ending, TailPeriod)>();
     enough(args, few.memory(threads) + told as u64)?;
-    let stop = stop_on_signals()?;
-    let solving = display.during(ProgramEvent::Solving, &stop, move |teller| {
+    let solve = move |teller: &Teller<Stage>| {
         let (mut periods, mut tails) = (Periods::new(few.clone()), Vec::new());
         let goes_on = FewSolver::new(few).advance(usize::MAX, threads, |found, done| {
             for tail in found {
@@ -66,28 +60,25 @@ pub(super) async fn run(
             }
             teller.stage("third rows", done).is_continue()
         });
-        goes_on.then_some((periods, tails))
-    });
-    let (periods, tails) = solving.await.ok_or(Interruption::Silent)?;
-    let count = |is: fn(&Ending) -> bool| periods.endings().iter().filter(|&end| is(end)).count();
-    let counts = periods.counts().into_iter();
-    let told = FoundPeriods {
-        rows,
-        columns,
-        dead: count(Ending::is_dead) as u64,
-        unknown: count(|ending| ending.from.is_none()) as u64,
-        periods: counts
-            .map(|(length, (proved, seen))| (length, proved, seen))
-            .collect(),
-        seconds: meter.wall().as_secs_f64(),
-        cpu_seconds: meter.cpu().as_secs_f64(),
-        tails,
+        let endings = periods.endings().iter();
+        let count = |is: fn(&Ending) -> bool| endings.clone().filter(|&end| is(end)).count() as u64;
+        let counts = periods.counts().into_iter();
+        Ok(goes_on.then(|| FoundPeriods {
+            rows,
+            columns,
+            dead: count(Ending::is_dead),
+            unknown: count(|ending| ending.from.is_none()),
+            periods: counts
+                .map(|(length, (proved, seen))| (length, proved, seen))
+                .collect(),
+            tails,
+        }))
     };
-    crate::print_as(args.json, &told, FoundPeriods::text)
+    find(args, display, solve, FoundPeriods::lines).await
 }
 
 impl FoundPeriods {
-    fn text(&self) -> String {
+    fn lines(&self) -> Lines {
         let mut text = String::new();
         for TailPeriod { tail, ending } in &self.tails {
             let rows: Vec<String> = tail.iter().map(u32::to_string).collect();
@@ -110,7 +101,6 @@ impl FoundPeriods {
         }
         lines.line("none in the end", HumanCount(self.dead));
         lines.line("no period seen", HumanCount(self.unknown));
-        lines.time(self.seconds, self.cpu_seconds);
-        lines.into_text()
+        lines
     }
 }

@@ -6,12 +6,11 @@ use chomp_boxes::space::{Space, TooLarge};
 use indicatif::HumanCount;
 use serde::Serialize;
 
-use super::{BoxArgs, enough};
-use crate::events::ProgramEvent;
-use crate::exit::{Interruption, usage};
-use crate::progress::Display;
-use crate::signals::stop_on_signals;
-use crate::summary::{Lines, Meter};
+use super::{BoxArgs, enough, find};
+use crate::events::Stage;
+use crate::exit::usage;
+use crate::progress::{Display, Teller};
+use crate::summary::Lines;
 
 /// The sides of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +34,6 @@ struct SolvedSpace {
     positions: u64,
     losing: u64,
     digest: String,
-    seconds: f64,
-    cpu_seconds: f64,
     /// All boxes inside, without those whose axes are exchanged.
     boxes: Vec<InnerBox>,
 }
@@ -54,18 +51,19 @@ pub(super) async fn run(
     Sides(sides): Sides,
     display: &Display,
 ) -> anyhow::Result<()> {
-    let meter = Meter::start();
     let space = Space::new(sides).map_err(|error: TooLarge| usage(error.to_string()))?;
     enough(args, space.memory())?;
-    let (threads, stop) = (args.share.threads(), stop_on_signals()?);
-    let solving = display.during(ProgramEvent::Solving, &stop, move |teller| {
+    let threads = args.share.threads();
+    let solve = move |teller: &Teller<Stage>| {
         let all = space.surroundings();
         let control = |done: u64| {
             #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
             let done = done as f64 / all as f64;
             teller.stage("positions", done).is_continue()
         };
-        let solved = space.solve(threads, &control)?;
+        let Some(solved) = space.solve(threads, &control) else {
+            return Ok(None);
+        };
         let [a, b, c] = sides;
         let inner =
             (1..=a).flat_map(|x| (1..=b).flat_map(move |y| (1..=c).map(move |z| [x, y, z])));
@@ -81,29 +79,19 @@ pub(super) async fn run(
             losing: solved.losing(sides),
             moves: solved.openings(sides),
         });
-        let boxes: Vec<InnerBox> = boxes.collect();
-        Some((
-            space.positions(),
-            solved.losing(sides),
-            solved.digest(),
-            boxes,
-        ))
-    });
-    let (positions, losing, digest, boxes) = solving.await.ok_or(Interruption::Silent)?;
-    let told = SolvedSpace {
-        sides,
-        positions,
-        losing,
-        digest: digest.to_string(),
-        seconds: meter.wall().as_secs_f64(),
-        cpu_seconds: meter.cpu().as_secs_f64(),
-        boxes,
+        Ok(Some(SolvedSpace {
+            sides,
+            positions: space.positions(),
+            losing: solved.losing(sides),
+            digest: solved.digest().to_string(),
+            boxes: boxes.collect(),
+        }))
     };
-    crate::print_as(args.json, &told, SolvedSpace::text)
+    find(args, display, solve, SolvedSpace::lines).await
 }
 
 impl SolvedSpace {
-    fn text(&self) -> String {
+    fn lines(&self) -> Lines {
         let line = |InnerBox { sides, moves, .. }: &InnerBox| {
             let [a, b, c] = sides;
             let moves = moves.iter().map(|[x, y, z]| format!(" ({x},{y},{z})"));
@@ -114,7 +102,6 @@ impl SolvedSpace {
         lines.line("positions", HumanCount(self.positions));
         lines.line("losing", HumanCount(self.losing));
         lines.line("digest", &self.digest);
-        lines.time(self.seconds, self.cpu_seconds);
-        lines.into_text()
+        lines
     }
 }
