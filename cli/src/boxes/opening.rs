@@ -63,16 +63,13 @@ pub(super) async fn run(
         },
     )?;
     let solve = move |teller: &Teller<Stage>| {
+        let tell = |done: f64| teller.stage("positions", done).is_continue();
         #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
-        let tell = |done: usize| {
-            teller
-                .stage("columns", done as f64 / columns as f64)
-                .is_continue()
-        };
+        let share = |done: usize| done as f64 / columns as f64;
         let boards = if is_third {
-            hooks::boards_won_by_three_three(columns, tell)
+            hooks::boards_won_by_three_three(columns, |done| tell(share(done)))
         } else {
-            hooks::boards_won_by([i, j], columns, || tell(0))
+            hooks::boards_won_by([i, j], columns, tell)
         };
         Ok(boards.map(|boards| SolvedOpening {
             opening,

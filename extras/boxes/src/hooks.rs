@@ -170,7 +170,8 @@ pub fn memory_by_moves([i, j]: [usize; 2], most: usize) -> u64 {
 }
 
 /// The boards up to `most` x `most` on which the opening (i, j) wins, as (rows, columns), ascending. It looks at each move
-/// of each position. `control` is asked now and then whether to go on; none if it did not.
+/// of each position. `control` hears now and then how much is done, from 0 to 1, and says whether to go on; none if it did
+/// not.
 ///
 /// # Panics
 ///
@@ -178,7 +179,7 @@ pub fn memory_by_moves([i, j]: [usize; 2], most: usize) -> u64 {
 pub fn boards_won_by(
     [i, j]: [usize; 2],
     most: usize,
-    mut control: impl FnMut() -> bool,
+    mut control: impl FnMut(f64) -> bool,
 ) -> Option<Vec<(usize, usize)>> {
     assert!(
         i > 0 && j > 0 && i + j <= SUM_MAX,
@@ -189,14 +190,19 @@ pub fn boards_won_by(
     for rows in 0..i {
         families.push(Vec::new());
         for columns in 0..j {
-            let digits = rows.saturating_sub(1) + columns;
+            let digits = u32::try_from(rows.saturating_sub(1) + columns).expect("few");
             let mut family = Family {
                 rows,
                 columns,
                 most,
-                first: vec![0; (most + 1).pow(u32::try_from(digits).expect("few"))],
+                first: vec![0; (most + 1).pow(digits)],
             };
-            if !fill(&mut family, &families, &mut Vec::new(), &mut control) {
+            // The last family takes nearly all of the time, as it is the largest.
+            let is_last = (rows + 1, columns + 1) == (i, j);
+            #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
+            let share = |length: usize| (length as f64 / most as f64).powf(digits.into());
+            let tell = &mut |length| control(if is_last { share(length) } else { 0.0 });
+            if !fill(&mut family, &families, &mut Vec::new(), tell) {
                 return None;
             }
             families[rows].push(family);
@@ -217,7 +223,7 @@ fn fill(
     family: &mut Family,
     families: &[Vec<Family>],
     lower: &mut Vec<usize>,
-    control: &mut impl FnMut() -> bool,
+    control: &mut impl FnMut(usize) -> bool,
 ) -> bool {
     let rows = family.rows.saturating_sub(1);
     let at = lower.len();
@@ -243,7 +249,7 @@ fn fill(
         lower.push(length);
         let goes_on = fill(family, families, lower, control);
         lower.pop();
-        if !goes_on || at == 0 && !control() {
+        if !goes_on || at == 0 && !control(length) {
             return false;
         }
     }
@@ -304,8 +310,8 @@ mod tests {
     fn three_three_wins_where_a_look_at_every_move_says_so() {
         let fast = boards_won_by_three_three(60, |_| true).unwrap();
         assert!(fast.len() > 30);
-        assert_eq!(Some(fast), boards_won_by([3, 3], 60, || true));
-        assert_eq!(boards_won_by([3, 3], 60, || false), None);
+        assert_eq!(Some(fast), boards_won_by([3, 3], 60, |_| true));
+        assert_eq!(boards_won_by([3, 3], 60, |_| false), None);
         assert_eq!(boards_won_by_three_three(60, |c| c < 7), None);
     }
 
@@ -332,7 +338,7 @@ mod tests {
         });
         for i in 2..=4 {
             for j in 2..=SUM_MAX - i {
-                let found = boards_won_by([i, j], MOST, || true).unwrap().into_iter();
+                let found = boards_won_by([i, j], MOST, |_| true).unwrap().into_iter();
                 let found: BTreeSet<_> = found.filter(|&(m, n)| m <= 5 && n <= MOST).collect();
                 let expected = won.remove(&(i, j)).unwrap_or_default();
                 assert_eq!(found, expected, "({i}, {j})");
