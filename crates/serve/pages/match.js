@@ -199,7 +199,7 @@ async function hint() {
   const place = byId("hint");
   // Until there is an answer, it speaks of the position before.
   place.removeAttribute("aria-busy");
-  if (!hints) return say(place, "Hints show every winning move.");
+  if (!hints) return say(place, "Hints show every winning move that is known.");
   if (game.turn === null) return say(place, "The game is over.");
   const mine = turn;
   place.setAttribute("aria-busy", "true");
