@@ -480,8 +480,9 @@ impl FewSolver {
         let parts = self.parts.iter_mut();
         let parts = parts.map(|part| part.sets.get_mut().unwrap_or_else(PoisonError::into_inner));
         for set in sets.iter_mut().chain(parts).flatten() {
-            let words = (self.few.most[0] - set.seconds.start) / 64 + 1;
-            each(words * set.seconds.len(), &mut set.words)?;
+            // A set may have some more words than it needs.
+            let most = 2 * self.few.words() * set.seconds.len();
+            each(most, &mut set.words)?;
             set.width = set.words.len() / set.seconds.len();
         }
         Ok(())
@@ -899,6 +900,28 @@ pub(crate) mod tests {
             for (threads, batch) in [(1, usize::MAX), (1, 3), (2, 7), (3, usize::MAX), (3, 4)] {
                 assert_eq!(solved(most, threads, batch), expected, "{most:?}");
             }
+        }
+    }
+
+    /// Of sets with several words for each second row.
+    #[test]
+    fn a_saved_state_is_as_good_as_a_kept_one() {
+        for most in [&[2000, 2000, 2000][..], &[300; 4], &[400, 200, 30, 30, 20]] {
+            let found = |batch: usize| {
+                let mut found = Vec::new();
+                let mut solver = FewSolver::new(Few::new(most));
+                while !solver.is_finished() {
+                    solver.advance(batch, NonZeroUsize::MIN, |tails, _| {
+                        found.extend(tails);
+                        true
+                    });
+                    let mut state = Vec::new();
+                    solver.save(&mut state).unwrap();
+                    solver = FewSolver::load(Few::new(most), &mut &state[..]).unwrap();
+                }
+                found
+            };
+            assert_eq!(found(usize::MAX), found(most[2] / 3), "{most:?}");
         }
     }
 }

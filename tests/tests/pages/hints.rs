@@ -47,7 +47,10 @@ fn hints_are_the_winning_moves() {
     // Without them nothing is marked.
     browser.click("#hints");
     assert_eq!(marked(&browser), []);
-    assert_eq!(browser.text("#hint"), "Hints show every winning move that is known.");
+    assert_eq!(
+        browser.text("#hint"),
+        "Hints show every winning move that is known."
+    );
     browser.is_content();
 }
 
