@@ -140,33 +140,71 @@ struct Family {
     rows: usize,
     columns: usize,
     most: usize,
-    /// For the lower rows, as digits: the first row that makes them losing, 0 if there is none. Without rows 1 if the
+    /// For each lower row and column, then its length: what it adds to the number of the lower rows.
+    ranks: Vec<Vec<usize>>,
+    /// For the number of lower rows: the first row that makes them losing, 0 if there is none. Without rows 1 if the
     /// columns are losing.
     first: Vec<u16>,
 }
 
+/// How many descending lists there are of so many lengths of at most `most`: binom(most + count, count).
+fn descending(count: usize, most: usize) -> u128 {
+    (1..=count as u128).fold(1, |all, one| all * (most as u128 + one) / one)
+}
+
 impl Family {
+    fn new(rows: usize, columns: usize, most: usize) -> Family {
+        let lower = rows.saturating_sub(1);
+        let of_columns = descending(columns, most);
+        let fits = |number: u128| usize::try_from(number).expect("a number of positions in memory");
+        // Lists in lexicographic order: before one with the length a at some place, and the same before it, come those
+        // that go on with less than a.
+        let ranks = |count: usize, each: u128| {
+            let before = move |left: usize, length: usize| match length {
+                0 => 0,
+                _ => fits(each * descending(left, length - 1)),
+            };
+            let of = move |left: usize| (0..=most).map(|length| before(left, length)).collect();
+            (1..=count).rev().map(of)
+        };
+        Family {
+            rows,
+            columns,
+            most,
+            ranks: ranks(lower, of_columns).chain(ranks(columns, 1)).collect(),
+            first: vec![0; fits(descending(lower, most) * of_columns)],
+        }
+    }
+
+    /// The number of some lower rows, each of which `cut` may shorten.
+    fn number(&self, lower: &[usize], cut: impl Fn(usize, usize) -> usize) -> usize {
+        let lengths = self.ranks.iter().zip(lower).enumerate();
+        lengths
+            .map(|(at, (ranks, &length))| ranks[cut(at, length)])
+            .sum()
+    }
+
     /// The first row for the lower rows of which those from `from` to `end` are cut to `to`.
     fn get(&self, lower: &[usize], (from, end, to): (usize, usize, usize)) -> usize {
-        let lengths = lower.iter().enumerate();
-        let index = lengths.fold(0, |index, (at, &length)| {
-            let cut = if (from..end).contains(&at) {
+        let number = self.number(lower, |at, length| {
+            if (from..end).contains(&at) {
                 length.min(to)
             } else {
                 length
-            };
-            index * (self.most + 1) + cut
+            }
         });
-        self.first[index].into()
+        self.first[number].into()
     }
 }
 
 /// The bytes that [`boards_won_by`] takes.
 pub fn memory_by_moves([i, j]: [usize; 2], most: usize) -> u64 {
-    let digits = u32::try_from((i + j).saturating_sub(3)).unwrap_or(u32::MAX);
-    let largest = (most as u64 + 1).saturating_pow(digits).saturating_mul(2);
-    // The other families are the parts of a sum that is at most a little more than that of the last one.
-    largest.saturating_mul(2)
+    let family = |rows: usize, columns: usize| {
+        descending(rows.saturating_sub(1), most) * descending(columns, most)
+    };
+    let of_rows = |rows: usize| (0..j).map(|columns| family(rows, columns)).sum::<u128>();
+    let positions = (0..i).map(of_rows).sum::<u128>();
+    u64::try_from(positions * 2).unwrap_or(u64::MAX)
 }
 
 /// The boards up to `most` x `most` on which the opening (i, j) wins, as (rows, columns), ascending. It looks at each move
@@ -190,17 +228,12 @@ pub fn boards_won_by(
     for rows in 0..i {
         families.push(Vec::new());
         for columns in 0..j {
-            let digits = u32::try_from(rows.saturating_sub(1) + columns).expect("few");
-            let mut family = Family {
-                rows,
-                columns,
-                most,
-                first: vec![0; (most + 1).pow(digits)],
-            };
+            let mut family = Family::new(rows, columns, most);
+            let lengths = u32::try_from(family.ranks.len()).expect("few");
             // The last family takes nearly all of the time, as it is the largest.
             let is_last = (rows + 1, columns + 1) == (i, j);
             #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
-            let share = |length: usize| (length as f64 / most as f64).powf(digits.into());
+            let share = |length: usize| (length as f64 / most as f64).powf(lengths.into());
             let tell = &mut |length| control(if is_last { share(length) } else { 0.0 });
             if !fill(&mut family, &families, &mut Vec::new(), tell) {
                 return None;
@@ -229,10 +262,8 @@ fn fill(
     let at = lower.len();
     if at == rows + family.columns {
         let first = first(family, families, lower);
-        let index = lower
-            .iter()
-            .fold(0, |index, &length| index * (family.most + 1) + length);
-        family.first[index] = u16::try_from(first).expect("a length");
+        let number = family.number(lower, |_, length| length);
+        family.first[number] = u16::try_from(first).expect("a length");
         return true;
     }
     let least = if at < rows {
