@@ -26,6 +26,8 @@ async fn positions_are_answered_as_by_the_games() {
         ("space", "4,4,2/3,1"),
         ("space", "3x4x4"),
         ("divisors", "360/12,30"),
+        // The largest random start of the page.
+        ("divisors", "1008"),
         ("crossed", "8x8@2,3"),
         ("transfinite", "w,w,3"),
     ] {
