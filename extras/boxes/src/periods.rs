@@ -294,18 +294,31 @@ mod tests {
             (tail(1, large), constant(3).collect(), Some(61 + 1)),
             (tail(1, unproved), constant(3).collect(), None),
         ] {
-            let is_proved = |count: usize| {
-                let mut periods = Periods::new(Few::new(&[900, 400, 3]));
-                periods.add(&tail(0, constant(1)));
-                periods.add(&before);
-                periods.add(&tail(2, constant(2)));
-                let ending = periods.add(&tail(3, values[..count].iter().copied()));
-                ending.period.is_some() && ending.proved
-            };
-            let least = (0..300).find(|&count| is_proved(count));
-            assert_eq!(least, end.map(|end: usize| end - 3), "{before:?}");
-            assert_eq!(is_proved(300), end.is_some());
+            let before = [before, tail(2, constant(2))];
+            assert_eq!(least_proved(&before, &values), end, "{before:?}");
         }
+        // The second tail has a period that is seen: 33 values would prove it.
+        let early = tail(1, (0..300).map(|number| number % 3));
+        let shown = |count: usize| [early.clone(), tail(2, constant(30).take(count))];
+        let last: Vec<u32> = constant(3).collect();
+        assert_eq!(least_proved(&shown(32), &last), None);
+        assert!(least_proved(&shown(33), &last).is_some());
+    }
+
+    /// The second row behind the values of the fourth tail with which its period is proved, after three others.
+    fn least_proved(before: &[Tail; 2], values: &[u32]) -> Option<usize> {
+        let is_proved = |count: &usize| {
+            let mut periods = Periods::new(Few::new(&[900, 400, 3]));
+            periods.add(&tail(0, std::iter::repeat_n(1, 300)));
+            for tail in before {
+                periods.add(tail);
+            }
+            let ending = periods.add(&tail(3, values[..*count].iter().copied()));
+            ending.period.is_some() && ending.proved
+        };
+        let least = (0..300).find(is_proved)?;
+        assert!((least..=300).all(|count| is_proved(&count)));
+        Some(least + 3)
     }
 
     #[test]
