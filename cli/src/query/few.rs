@@ -9,6 +9,7 @@ use chomp_table::{Cell, Position, Word};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
+use super::lines::mirrored;
 use super::{Numbers, QueryArgs, answer_text, verdict_text};
 use crate::events::ProgramEvent;
 use crate::exit::{Interruption, usage};
@@ -88,15 +89,6 @@ pub(super) async fn run(
         }
     }
     Ok(())
-}
-
-/// The columns of the position with these rows, or the other way round.
-fn mirrored(rows: &[u32]) -> Vec<u32> {
-    let columns = 1..=rows.first().copied().unwrap_or(0);
-    let reach = |column| rows.partition_point(|&row| row >= column);
-    columns
-        .map(|column| u32::try_from(reach(column)).expect("at most LENGTH_MAX"))
-        .collect()
 }
 
 impl FewPosition {

@@ -29,25 +29,22 @@ impl Numbers {
         let position: P = text.parse()?;
         let is_word = text.starts_with("0b") || text.starts_with("0x");
         if self == Numbers::Columns && !is_word {
-            return mirrored(&position.to_string()).parse();
+            let rows = position.to_string();
+            let rows: Vec<u32> = rows.split(',').filter_map(|row| row.parse().ok()).collect();
+            // No columns are the empty position.
+            return format!("{:?}", mirrored(&rows)).parse();
         }
         Ok(position)
     }
 }
 
 /// The columns of the position with these rows, or the other way round.
-fn mirrored(rows: &str) -> String {
-    let rows: Vec<u32> = rows.split(',').filter_map(|row| row.parse().ok()).collect();
+pub(super) fn mirrored(rows: &[u32]) -> Vec<u32> {
     let columns = 1..=rows.first().copied().unwrap_or(0);
-    let reach = |column| {
-        rows.iter()
-            .filter(|&&row| row >= column)
-            .count()
-            .to_string()
-    };
-    let columns: Vec<String> = columns.map(reach).collect();
-    // No columns are the empty position.
-    format!("[{}]", columns.join(","))
+    let reach = |column| rows.partition_point(|&row| row >= column);
+    columns
+        .map(|column| u32::try_from(reach(column)).expect("as many rows as a column has"))
+        .collect()
 }
 
 /// The positions in some lines, in order, up to the first that is none.

@@ -32,12 +32,12 @@ pub fn draw(position: &Position, winning_moves: &[(u32, u32)]) -> String {
 
 /// The name of a position: `8x10` for a rectangle of several rows, else its rows.
 pub fn name(position: &Position) -> String {
-    rectangle(position.rows()).unwrap_or_else(|| position.to_string())
+    name_of_rows(position.rows())
 }
 
 /// The name of a position that has its rows as a list.
 pub fn name_of(position: &Partition) -> String {
-    rectangle(position.rows()).unwrap_or_else(|| position.to_string())
+    name_of_rows(position.rows())
 }
 
 /// The name of a position of any size.

@@ -62,8 +62,8 @@
 //!
 //! # What always holds
 //!
-//! * No network, no files, no clock, no async. Threads are in `run`. No algorithm is
-//!   shared with the kernel.
+//! * No network, no files, no clock, no async. Threads are in `run`, `few` and `space`. No algorithm
+//!   is shared with the kernel.
 //! * The result depends on rows and columns alone: not on threads, memory, or where it was
 //!   interrupted.
 //! * A scratch keeps states after whole columns only.
