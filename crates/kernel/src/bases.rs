@@ -9,11 +9,12 @@
 //!   entry k on.
 //!
 //! None of this depends on s. So all halves that begin with the same chunk have one base, which grows as they do,
-//! and each chunk adds to one base, once.
+//! and each chunk adds to one base, once. The bases of halves within a block go with it; the one that begins with the
+//! block may go on.
 
 use crate::chunk::{CHUNK_BITS, Chunk};
 use crate::isa::Lowest;
-use crate::masks::{ChunkLists, Firsts, Masks};
+use crate::masks::{ChunkLists, Masks, NOTHING};
 use crate::pyramid::BASE_SETS_MAX;
 
 /// The most entries that anything is added to.
@@ -30,41 +31,21 @@ pub(crate) struct Bases {
 }
 
 impl Bases {
-    /// Begins the base of the halves that begin with chunk `i`, which is even, where `losing` is losing and the
-    /// first two of the lists `zeros` give `firsts`.
+    /// Begins the base of the halves that begin with chunk `i`, which is even, with what its block adds.
     #[inline(always)]
-    pub(crate) fn begin<L: Lowest>(
-        &mut self,
-        i: usize,
-        losing: Chunk,
-        firsts: &[Chunk; 2],
-        masks: &Masks,
-    ) {
-        let base = &mut self.bases[i.count_ones() as usize];
-        base[..CHUNK_BITS].fill(Chunk::EMPTY);
-        add::<L>(base, firsts, losing, &masks.first_zeros, &masks.zeros);
+    pub(crate) fn begin(&mut self, i: usize, entries: &[Chunk]) {
+        self.bases[i.count_ones() as usize][..entries.len()].copy_from_slice(entries);
     }
 
-    /// Adds chunk `i`, which is odd, to the base that it belongs to; `firsts` is of the lists `ones`.
+    /// Adds chunk `i`, which is odd, to the base that it belongs to.
     #[inline(always)]
-    pub(crate) fn go_on<L: Lowest>(
-        &mut self,
-        i: usize,
-        losing: Chunk,
-        firsts: &[Chunk; 2],
-        masks: &Masks,
-    ) {
+    pub(crate) fn go_on<L: Lowest>(&mut self, i: usize, losing: Chunk, masks: &Masks) {
         let k = i.trailing_ones() as usize;
         let base = &mut self.bases[i.count_ones() as usize - k];
         base[k + CHUNK_BITS - 1] = Chunk::EMPTY;
         base[k - 1] |= losing;
-        add::<L>(
-            &mut base[k..],
-            firsts,
-            losing,
-            &masks.first_ones,
-            &masks.ones,
-        );
+        let starts = masks.ones.starts_of(losing);
+        add::<L>(&mut base[k..], losing, &starts, &masks.ones);
     }
 
     /// The sets `M_s[0..=s]` for the half of 2^s chunks that begins with chunk `first`, into `base`.
@@ -77,23 +58,33 @@ impl Bases {
     }
 }
 
-/// Adds to `base` the first two of all lists, and what is longer one by one.
+/// Adds the lists of the losing positions of a chunk to `base`: the first two of all, and what is longer one by one.
 #[inline(always)]
-fn add<L: Lowest>(
+pub(crate) fn add<L: Lowest>(
     base: &mut [Chunk],
-    firsts: &[Chunk; 2],
     losing: Chunk,
-    table: &Firsts,
+    starts: &[Chunk; 2],
     lists: &ChunkLists,
 ) {
-    for (set, first) in base.iter_mut().zip(firsts) {
-        *set |= *first;
+    join(base, starts);
+    if base.len() <= starts.len() {
+        return;
     }
-    let mut longer = losing & table.longer;
-    while let Some([l, _]) = L::lowest(&longer) {
-        longer = longer & !Chunk::of(l);
-        for (set, mask) in base.iter_mut().zip(lists.at(l as usize)).skip(firsts.len()) {
-            *set |= *mask;
+    let mut longer = losing & lists.longer;
+    loop {
+        let [l, _] = L::lowest(&longer);
+        if l >= NOTHING {
+            break;
         }
+        longer = longer & !Chunk::of(l);
+        join(&mut base[2..], lists.rest(l as usize));
+    }
+}
+
+/// Adds each of `more` to the one at the same place, as far as both go.
+#[inline(always)]
+pub(crate) fn join(sets: &mut [Chunk], more: &[Chunk]) {
+    for (set, more) in sets.iter_mut().zip(more) {
+        *set |= *more;
     }
 }

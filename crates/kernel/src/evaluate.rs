@@ -35,7 +35,7 @@ impl Evaluator {
             masks: Masks::new(),
             bitmap: Vec::new(),
             drawing: Drawing::default(),
-            solver: RangeSolver::default(),
+            solver: RangeSolver::new(range_bits.get() as usize - 1 - CHUNK_BITS),
         }
     }
 
@@ -143,14 +143,11 @@ impl Evaluator {
             let source = find(sources, source)?;
             let length = b - 1 - c;
             let first = (head.0 & mask(c)) << length;
-            for (bucket, run) in source.runs(first..first + (1 << length)) {
-                for &low in run {
-                    let index = bucket + u64::from(low) - first;
-                    let path = ((index * 2 + 1) << c) - 1;
-                    self.solver
-                        .finals
-                        .apply(path, b, &self.masks, &mut self.bitmap);
-                }
+            for (start, run) in source.runs(first..first + (1 << length)) {
+                let run = (start.wrapping_sub(first), run);
+                self.solver
+                    .finals
+                    .apply_run(run, c, b, &self.masks, &mut self.bitmap);
             }
             edges |= u64::from(source.contains(first)) << (b - c);
         }
@@ -197,7 +194,7 @@ fn avx2(
     sources: &dyn Sources,
     solve: bool,
 ) -> Result<Range, MissingSource> {
-    evaluator.run::<Plain>(head, sources, solve)
+    evaluator.run::<crate::isa::Halves>(head, sources, solve)
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,10 +1,10 @@
 //! Instruction sets, chosen at run time.
 
 use std::fmt;
+use std::hint::select_unpredictable;
 use std::str::FromStr;
 
 use crate::chunk::Chunk;
-use crate::masks::NOTHING;
 
 /// An instruction set that the kernel is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,8 +82,8 @@ impl FromStr for Isa {
 
 /// The one question whose best answer needs instructions that plain code does not compile to.
 pub(crate) trait Lowest {
-    /// The smallest two indices in the chunk, or one and [`NOTHING`].
-    fn lowest(chunk: &Chunk) -> Option<[u32; 2]>;
+    /// The smallest two indices in the chunk; [`NOTHING`](crate::masks::NOTHING) or more where there is none.
+    fn lowest(chunk: &Chunk) -> [u32; 2];
 }
 
 /// Plain code.
@@ -91,14 +91,53 @@ pub(crate) struct Plain;
 
 impl Lowest for Plain {
     #[inline(always)]
-    fn lowest(chunk: &Chunk) -> Option<[u32; 2]> {
+    fn lowest(chunk: &Chunk) -> [u32; 2] {
         let mut lanes = 0u32;
         for (i, &word) in chunk.0.iter().enumerate() {
             lanes |= u32::from(word != 0) << i;
         }
-        let word = |lanes: u32| chunk.0.get(lanes.trailing_zeros() as usize).copied();
-        let first = word(lanes)?;
-        Some(lowest_of(lanes, first, word(rest(lanes)).unwrap_or(0)))
+        let word = |lanes: u32| {
+            chunk
+                .0
+                .get(lanes.trailing_zeros() as usize)
+                .copied()
+                .unwrap_or(0)
+        };
+        lowest_of(lanes, word(lanes), word(rest(lanes)))
+    }
+}
+
+/// AVX2: a test of four words at once. Only for code compiled with that feature.
+#[cfg(target_arch = "x86_64")]
+pub(crate) struct Halves;
+
+#[cfg(target_arch = "x86_64")]
+#[expect(
+    unsafe_code,
+    reason = "the intrinsics are unsafe to call from code without the feature"
+)]
+impl Lowest for Halves {
+    #[inline(always)]
+    fn lowest(chunk: &Chunk) -> [u32; 2] {
+        use std::arch::x86_64::{
+            _mm256_castsi256_pd, _mm256_cmpeq_epi64, _mm256_load_si256, _mm256_movemask_pd,
+            _mm256_setzero_si256,
+        };
+        let empty = |half: &[u64]| {
+            // SAFETY: `Halves` is named only in `evaluate::avx2`, which is entered after `Isa::Avx2` was found
+            // available. Each half of a chunk is 32 bytes long and aligned to 32.
+            let empty = unsafe {
+                let words = _mm256_load_si256(half.as_ptr().cast());
+                let empty = _mm256_cmpeq_epi64(words, _mm256_setzero_si256());
+                _mm256_movemask_pd(_mm256_castsi256_pd(empty))
+            };
+            empty.cast_unsigned()
+        };
+        let (low, high) = chunk.0.split_at(4);
+        let lanes = (empty(low) | empty(high) << 4) ^ 0xff;
+        let word = |lanes: u32| chunk.0[lanes.trailing_zeros() as usize % 8];
+        let second = select_unpredictable(rest(lanes) == 0, 0, word(rest(lanes)));
+        lowest_of(lanes, word(lanes), second)
     }
 }
 
@@ -114,7 +153,7 @@ pub(crate) struct Wide;
 )]
 impl Lowest for Wide {
     #[inline(always)]
-    fn lowest(chunk: &Chunk) -> Option<[u32; 2]> {
+    fn lowest(chunk: &Chunk) -> [u32; 2] {
         use std::arch::x86_64::{
             _mm_cvtsi128_si64, _mm_extract_epi64, _mm512_castsi512_si128, _mm512_load_si512,
             _mm512_maskz_compress_epi64, _mm512_test_epi64_mask,
@@ -132,26 +171,21 @@ impl Lowest for Wide {
                 second.cast_unsigned(),
             )
         };
-        (lanes != 0).then(|| lowest_of(lanes, first, second))
+        lowest_of(lanes, first, second)
     }
 }
 
 /// The smallest two indices of a chunk in which these words are not 0 and those the first two of them.
 #[inline(always)]
 fn lowest_of(lanes: u32, first: u64, second: u64) -> [u32; 2] {
-    let index = |lanes: u32, word: u64| lanes.trailing_zeros() * u64::BITS + word.trailing_zeros();
+    // One more lane, in which nothing is.
+    let index = |lanes: u32, word: u64| {
+        (lanes | 1 << 8).trailing_zeros() * u64::BITS + word.trailing_zeros()
+    };
     let more = first & first.wrapping_sub(1);
-    let (lanes_left, word) = if more != 0 {
-        (lanes, more)
-    } else {
-        (rest(lanes), second)
-    };
-    let next = if word != 0 {
-        index(lanes_left, word)
-    } else {
-        NOTHING
-    };
-    [index(lanes, first), next]
+    let lanes_left = select_unpredictable(more != 0, lanes, rest(lanes));
+    let word = select_unpredictable(more != 0, more, second);
+    [index(lanes, first), index(lanes_left, word)]
 }
 
 /// Without the lowest.

@@ -78,7 +78,7 @@
 //! "losing" about the word with its last 0.
 //!
 //! **Solving.** `solve` takes the positions of a half X0, lifts them into X1, and takes those of X1; it does the same
-//! within each half. So it takes positions in ascending order. *When it takes a position, this is marked exactly if it
+//! within each half. *When it takes a position, this is marked exactly if it
 //! is winning.* Proof by induction on the number that the position is, as moves lead to smaller numbers: the marks of
 //! moves that start in the head, or end at the last 0, are set by then (see below: before the range is begun, at the
 //! latest by a lift into the half of the position, or, in the range of the empty head, when the smaller position is
@@ -86,8 +86,9 @@
 //! index. Let X be the bits before that 1. The half X0 is finished, and right by induction, so by the theorem its lift
 //! has set the mark. And a mark is set only for a move to a losing position. ∎
 //!
-//! [`solve`] does this without recursion. Once a chunk of the bitmap is solved, its losing positions stand there in
-//! place of its marks.
+//! [`solve`] does this without recursion. In small halves it need not finish X0 to begin with X1: of what the theorem
+//! says about one chunk of X1, it takes what the chunk can move to, in the order of the [`schedule`]. Once a chunk of the
+//! bitmap is solved, its losing positions stand there in place of its marks.
 //!
 //! **Lemma 3.** *Let a 1 of the head be given: X is what stands before it in the head, g the bits from it to the end of
 //! the head, and the index t r with d ≥ 1 0s in t. Sorting g t leads, if d ≤ `ones`, to the head that has the 0s of g,
@@ -171,6 +172,7 @@ pub mod grundy;
 mod isa;
 mod masks;
 mod pyramid;
+mod schedule;
 mod solve;
 mod source;
 mod trailing;

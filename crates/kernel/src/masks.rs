@@ -5,6 +5,7 @@
 
 use chomp_table::word::sort_segment;
 
+use crate::bases::join;
 use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk};
 
 /// The number of the first bit of a chunk's path: nine index bits and the last 0.
@@ -20,6 +21,8 @@ pub(crate) const NOTHING: u32 = 1 << CHUNK_BITS;
 /// The tables; strings of nine bits are written l.
 #[derive(Debug)]
 pub(crate) struct Masks {
+    /// At l: l alone.
+    pub(crate) alone: NineBitTable<Chunk>,
     /// At l: l, and the l' that have a move, within the chunk, to the position l.
     pub(crate) even: NineBitTable<Chunk>,
     /// At l: the l' that have a move, within the chunk, to the path that ends with l and a 1.
@@ -30,86 +33,70 @@ pub(crate) struct Masks {
     /// At l = 0^a 1^c r': for each o from 0 to c - 1, the strings t r with l = 0^a 1^c' r,
     /// |t| = a + c' and c' - 1 - o 1s in t.
     pub(crate) zeros: ChunkLists,
-    /// The beginnings of the lists `ones`.
-    pub(crate) first_ones: Firsts,
-    /// The beginnings of the lists `zeros`.
-    pub(crate) first_zeros: Firsts,
     /// At k: the strings with k 0s.
     pub(crate) with_zeros: [Chunk; CHUNK_BITS + 1],
-}
-
-/// The first two chunks of each list, or fewer if it is shorter: most lists have no more.
-#[derive(Debug)]
-pub(crate) struct Firsts {
-    /// At l - `empty`, for l above `empty`.
-    table: NineBitTable<[Chunk; 2]>,
-    /// The lists up to this one are empty. They share an entry, which so stays in the cache.
-    empty: usize,
-    /// The l with longer lists.
-    pub(crate) longer: Chunk,
-}
-
-impl Firsts {
-    /// At [`NOTHING`], nothing.
-    #[inline(always)]
-    pub(crate) fn at(&self, l: usize) -> &[Chunk; 2] {
-        &self.table[(l.max(self.empty) - self.empty) % (2 * CHUNK_LEN)]
-    }
 }
 
 /// A list of chunks for each string of nine bits.
 #[derive(Debug)]
 pub(crate) struct ChunkLists {
+    /// The first two chunks of each list, or fewer if it is shorter: most lists have no more.
+    pub(crate) starts: NineBitTable<[Chunk; 2]>,
+    /// The strings with longer lists.
+    pub(crate) longer: Chunk,
     first: Box<[u16; CHUNK_LEN + 1]>,
     chunks: Vec<Chunk>,
 }
 
 impl ChunkLists {
     fn new(list: impl Fn(usize) -> Vec<Chunk>) -> ChunkLists {
-        let mut first = Box::new([0; CHUNK_LEN + 1]);
-        let mut chunks = Vec::new();
+        let mut lists = ChunkLists {
+            starts: table(),
+            longer: Chunk::EMPTY,
+            first: Box::new([0; CHUNK_LEN + 1]),
+            chunks: Vec::new(),
+        };
         for l in 0..CHUNK_LEN {
-            chunks.extend(list(l));
-            first[l + 1] = u16::try_from(chunks.len()).expect("about a thousand chunks");
-        }
-        ChunkLists { first, chunks }
-    }
-
-    fn firsts(&self) -> Firsts {
-        let empty = (0..CHUNK_LEN)
-            .take_while(|&l| self.at(l).is_empty())
-            .count()
-            - 1;
-        let mut table: NineBitTable<[Chunk; 2]> = table();
-        let mut longer = Chunk::EMPTY;
-        for (firsts, l) in table.iter_mut().zip(empty..CHUNK_LEN) {
-            let list = self.at(l);
-            for (first, chunk) in firsts.iter_mut().zip(list) {
-                *first = *chunk;
+            let list = list(l);
+            join(&mut lists.starts[l], &list);
+            if list.len() > 2 {
+                lists.longer.insert(l);
             }
-            if list.len() > firsts.len() {
-                longer.insert(l);
-            }
+            lists.chunks.extend(list);
+            lists.first[l + 1] =
+                u16::try_from(lists.chunks.len()).expect("about a thousand chunks");
         }
-        Firsts {
-            table,
-            empty,
-            longer,
-        }
+        lists
     }
 
     #[inline(always)]
     pub(crate) fn at(&self, l: usize) -> &[Chunk] {
         &self.chunks[usize::from(self.first[l])..usize::from(self.first[l + 1])]
     }
+
+    /// What follows the first two.
+    #[inline(always)]
+    pub(crate) fn rest(&self, l: usize) -> &[Chunk] {
+        &self.at(l)[2..]
+    }
+
+    /// The starts of the lists of all these strings, together.
+    pub(crate) fn starts_of(&self, strings: Chunk) -> [Chunk; 2] {
+        let mut starts = [Chunk::EMPTY; 2];
+        for l in strings.indices(0) {
+            join(&mut starts, &self.starts[l]);
+        }
+        starts
+    }
 }
 
 impl Masks {
     pub(crate) fn new() -> Masks {
-        let (mut even, mut odd): (NineBitTable<Chunk>, NineBitTable<Chunk>) = (table(), table());
+        let [mut even, mut odd, mut alone]: [NineBitTable<Chunk>; 3] = [table(), table(), table()];
         let mut with_zeros = [Chunk::EMPTY; CHUNK_BITS + 1];
         for l in 0..CHUNK_LEN {
             with_zeros[zeros(l, CHUNK_BITS)].insert(l);
+            alone[l].insert(l);
             even[l].insert(l);
             let path = l as u64 * 2;
             for end in (0..FIRST_BIT).filter(|end| path >> end & 1 == 0) {
@@ -120,14 +107,12 @@ impl Masks {
                 }
             }
         }
-        let (ones, zeros) = (ChunkLists::new(ones), ChunkLists::new(zeros_then_ones));
         Masks {
             even,
             odd,
-            first_ones: ones.firsts(),
-            first_zeros: zeros.firsts(),
-            ones,
-            zeros,
+            alone,
+            ones: ChunkLists::new(ones),
+            zeros: ChunkLists::new(zeros_then_ones),
             with_zeros,
         }
     }

@@ -30,7 +30,7 @@ pub(crate) trait Sets {
     fn set(&self, j: usize, z: usize) -> &[Chunk];
 }
 
-/// Two buffers for the sets of one level of tall pyramids, kept from one pyramid to the next.
+/// Two buffers for the sets of one level, kept from one pyramid to the next.
 #[derive(Debug, Default)]
 pub(crate) struct LevelBuffers {
     above: Vec<Chunk>,
@@ -46,35 +46,6 @@ pub(crate) fn expand(
     target: &mut [Chunk],
 ) {
     debug_assert_eq!(target.len(), 1 << (base.len() - 1));
-    match *base {
-        [all] => target[0] |= all,
-        [zero, one] => {
-            target[0] |= one;
-            target[1] |= zero;
-        }
-        [ref zero, ref one, ref two] => {
-            finish(sets, [zero, one, two].map(std::slice::from_ref), target);
-        }
-        [zero, one, two, three] => {
-            let (second, third) = (&sets.set(2, 1)[..2], &sets.set(2, 2)[..2]);
-            let below = [
-                [one, zero],
-                [two | second[0], one | second[1]],
-                [three | third[0], two | third[1]],
-            ];
-            finish(sets, below.each_ref().map(<[Chunk; 2]>::as_slice), target);
-        }
-        // Many pyramids are low, and those of a known height become code without loops.
-        _ => match (base.as_array::<5>(), base.as_array::<6>()) {
-            (Some(base), _) => expand_tall(sets, base, scratch, target),
-            (_, Some(base)) => expand_tall(sets, base, scratch, target),
-            _ => expand_tall(sets, base, scratch, target),
-        },
-    }
-}
-
-#[inline(always)]
-fn expand_tall(sets: &impl Sets, base: &[Chunk], scratch: &mut LevelBuffers, target: &mut [Chunk]) {
     let LevelBuffers { above, below } = scratch;
     let last = if target.len() < 16 * PIECE { 2 } else { 4 };
     // Level j has (j + 1) 2^(s-j) chunks, and all levels above it have fewer.

@@ -1,37 +1,56 @@
 //! Solves a range whose moves that start in the head are marked already.
 //!
-//! Chunks are taken in ascending order, in blocks of four. When chunk i is done, the 2^s chunks that
-//! end with it, for the number s of trailing 0s of i + 1, are a finished half X0 whose other half
-//! X1 comes next: its losing positions are lifted. So each lift happens once, just in time. The
-//! small lifts within a block, which are most, are by table.
+//! Chunks are taken in blocks, and those of a block as its [schedule](crate::schedule) says. When a block is done, the
+//! 2^s chunks that end with its last chunk i, for the number s of trailing 0s of i + 1, are a finished half X0 whose
+//! other half X1 comes next: its losing positions are lifted. So each lift happens once, just in time. In a block there
+//! are none: a chunk takes what it needs from the chunks before it, which costs less where the sets of a lift would have
+//! few chunks.
 //!
 //! The lift of `X0` with s index bits above the chunk has `R_j[z]` = the slice of X0's losing
 //! positions at the prefix 0^(z-1) 1^(j-z+1). What is below a chunk is its [base](crate::bases).
 
-use crate::bases::Bases;
+use std::hint::select_unpredictable;
+
+use crate::bases::{Bases, add, join};
 use crate::chunk::{CHUNK_LEN, Chunk};
 use crate::isa::Lowest;
-use crate::masks::{Firsts, Masks, NOTHING};
+use crate::masks::{ChunkLists, Masks, NOTHING};
 use crate::pyramid::{self, Base, LevelBuffers, Sets};
+use crate::schedule::{BLOCK_BITS_MAX, Schedule};
+use crate::source::low;
 use crate::trailing::Finals;
 
 /// The paths of the first range that are in its first chunk are below this.
 const FIRST_CHUNK_PATHS: u64 = 2 * CHUNK_LEN as u64;
 
-/// The chunks that are solved together. No range has fewer.
-const BLOCK: usize = 4;
+/// Room for the positions of a chunk and two more. So many cache lines that those of many chunks stay in the cache.
+const ROOM: usize = CHUNK_LEN + 32;
+/// The losing positions of a chunk are copied by so many.
+const PIECE: usize = 16;
 
 /// The state and the buffers to solve a range besides its bitmap, kept from one range to the next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RangeSolver {
     pub(crate) finals: Finals,
-    /// The losing indices so far, and room for those of one more block and one that is none.
+    schedule: Schedule,
+    /// The losing positions of the chunks of a block.
+    found: Vec<Found>,
+    /// The entries of the bases of a block.
+    entries: Vec<Chunk>,
+    /// The losing indices so far, and room for those of one more block.
     out: Vec<u32>,
     /// How many there are so far.
     len: usize,
     bases: Bases,
     base: Base,
     scratch: LevelBuffers,
+}
+
+/// The losing positions of a chunk.
+#[derive(Clone, Debug)]
+struct Found {
+    positions: [u16; ROOM],
+    number: usize,
 }
 
 /// A finished half X0 as the sets of its lift.
@@ -50,6 +69,29 @@ impl Sets for Half<'_> {
 }
 
 impl RangeSolver {
+    /// For ranges of 2^`s` chunks.
+    pub(crate) fn new(s: usize) -> RangeSolver {
+        let bits = s.min(BLOCK_BITS_MAX);
+        let schedule = Schedule::new(bits);
+        RangeSolver {
+            finals: Finals::new(bits),
+            found: vec![
+                Found {
+                    positions: [0; ROOM],
+                    number: 0
+                };
+                1 << bits
+            ],
+            entries: vec![Chunk::EMPTY; schedule.entries],
+            schedule,
+            out: Vec::new(),
+            len: 0,
+            bases: Bases::default(),
+            base: Base::default(),
+            scratch: LevelBuffers::default(),
+        }
+    }
+
     /// Turns `bitmap` from marked into losing positions and returns the losing indices, ascending.
     ///
     /// `first_range` says that this is the range of the empty head: its first position is the
@@ -66,101 +108,138 @@ impl RangeSolver {
         if first_range {
             bitmap[0].insert(0);
         }
-        for i in (0..bitmap.len()).step_by(BLOCK) {
-            let room = BLOCK * CHUNK_LEN + 1;
-            if self.out.len() < self.len + room {
-                self.out.resize(2 * self.len + room, 0);
-            }
+        let block = self.found.len();
+        for i in (0..bitmap.len()).step_by(block) {
+            self.entries.fill(Chunk::EMPTY);
             if first_range {
                 self.solve_first::<L>(bitmap, i, range_bits, masks);
             } else {
-                self.solve_block::<L>(bitmap, i, masks);
+                self.solve_block::<L>(&mut bitmap[i..][..block], masks);
             }
-            if i + BLOCK < bitmap.len() {
-                self.lift(bitmap, i + BLOCK, masks);
+            self.copy_found(i);
+            if i.is_multiple_of(2 * block) {
+                let base = self.schedule.places[0].lists.clone();
+                self.bases.begin(i, &self.entries[base]);
+            }
+            let next = i + block;
+            self.bases.go_on::<L>(next - 1, bitmap[next - 1], masks);
+            if next < bitmap.len() {
+                self.lift(bitmap, next, masks);
             }
         }
         self.out[..self.len].to_vec()
     }
 
-    /// Solves the chunks 00, 01, 10 and 11 of the block that begins with chunk i, of which only
-    /// moves within the block are not marked yet. These are the three lifts within it, put together:
-    /// each losing index marks by table, when it is found, what can move to it from later chunks.
+    /// Appends what was found in the block that begins with chunk `first`.
     #[inline(always)]
-    fn solve_block<L: Lowest>(&mut self, bitmap: &mut [Chunk], i: usize, masks: &Masks) {
-        for half in i + 1..i + BLOCK {
-            if self.finals.is_any(half) {
-                let s = half.trailing_zeros() as usize;
-                let mut base = [Chunk::EMPTY; 2];
-                self.finals.lift(half, masks, &mut base[..=s]);
-                for (chunk, marks) in bitmap[half..].iter_mut().zip(base[..=s].iter().rev()) {
-                    *chunk |= *marks;
+    fn copy_found(&mut self, first: usize) {
+        let room = self.len + self.found.len() * CHUNK_LEN + PIECE;
+        if self.out.len() < room {
+            self.out.resize(2 * self.len + room, 0);
+        }
+        let starts = (first * CHUNK_LEN..).step_by(CHUNK_LEN);
+        for (start, Found { positions, number }) in starts.zip(&self.found) {
+            let start = u32::try_from(start).expect("at most 31 index bits");
+            let pieces = positions.as_chunks::<PIECE>().0;
+            let out = self.out[self.len..].as_chunks_mut::<PIECE>().0;
+            // One even if there is none: most chunks have some, and none more than that.
+            for (piece, out) in pieces[..number.div_ceil(PIECE).max(1)].iter().zip(out) {
+                for (out, &position) in out.iter_mut().zip(piece) {
+                    *out = start + u32::from(position);
                 }
             }
+            self.len += number;
         }
-        let chunks: &mut [Chunk; BLOCK] = bitmap[i..].first_chunk_mut().expect("whole blocks");
-        let [first, second, third, fourth] = chunks;
-        let [mut zeros, mut ones, mut last] = [[Chunk::EMPTY; 2]; 3];
-        self.sweep::<L>(first, i, masks, |l| {
-            join(&mut zeros, masks.first_zeros.at(l));
-        });
-        *second |= zeros[0];
-        self.sweep::<L>(second, i + 1, masks, |l| {
-            join(&mut ones, masks.first_ones.at(l));
-        });
-        // 10 l can move to 01 l, and to 00 l' as 01 l can.
-        *third |= zeros[0] | *second;
-        let mut to_fourth = zeros[1] | ones[0];
-        self.sweep::<L>(third, i + 2, masks, |l| {
-            to_fourth |= masks.first_zeros.at(l)[0];
-        });
-        *fourth |= to_fourth;
-        self.sweep::<L>(fourth, i + 3, masks, |l| {
-            join(&mut last, masks.first_ones.at(l));
-        });
-        if i.is_multiple_of(2 * BLOCK) {
-            self.bases.begin::<L>(i, *first, &zeros, masks);
-            self.bases.go_on::<L>(i + 1, *second, &ones, masks);
-        }
-        self.bases.go_on::<L>(i + 3, *fourth, &last, masks);
     }
 
-    /// The lowest unmarked position is losing; mark the positions that can move to it; repeat. Two
-    /// are taken at a time, unless the second can move to the first: to find one takes long,
-    /// and little longer for two.
-    ///
-    /// `each` is called for each of them, and perhaps for [`NOTHING`].
+    /// Solves a block of which only moves within it are not marked yet.
     #[inline(always)]
-    fn sweep<L: Lowest>(
-        &mut self,
-        chunk: &mut Chunk,
-        number: usize,
-        masks: &Masks,
-        mut each: impl FnMut(usize),
-    ) {
-        let index = u32::try_from(number * CHUNK_LEN).expect("at most 31 index bits");
-        let out = &mut self.out[self.len..][..=CHUNK_LEN];
-        let mut open = !*chunk;
-        let mut losing = Chunk::EMPTY;
-        let mut found = 0;
-        while let Some([first, second]) = L::lowest(&open) {
-            let by_first = &masks.even[first as usize % CHUNK_LEN];
-            let second = if by_first.contains(second as usize) {
-                NOTHING
-            } else {
-                second
-            };
-            let by_second = &masks.even[second as usize % (2 * CHUNK_LEN)];
-            open = open & !(*by_first | *by_second);
-            losing |= Chunk::of(first) | Chunk::of(second);
-            each(first as usize);
-            each(second as usize);
-            out[found] = index + first;
-            out[found + 1] = index + second;
-            found += 1 + usize::from(second != NOTHING);
+    fn solve_block<L: Lowest>(&mut self, block: &mut [Chunk], masks: &Masks) {
+        for step in 0..self.schedule.steps.len() {
+            match self.schedule.steps[step] {
+                (one, Some(other)) => self.solve_chunks::<L, 2>(block, [one, other], masks),
+                (one, None) => self.solve_chunks::<L, 1>(block, [one], masks),
+            }
         }
-        *chunk = losing;
-        self.len += found;
+    }
+
+    /// Solves chunks of which none can move to another.
+    ///
+    /// The lowest unmarked position of a chunk is losing; mark the positions that can move to it; repeat. Two
+    /// are taken at a time, unless the second can move to the first: to find one takes long,
+    /// and little longer for two. Nothing here is decided by a branch but the end, since no CPU could foretell it.
+    #[inline(always)]
+    fn solve_chunks<L: Lowest, const N: usize>(
+        &mut self,
+        block: &mut [Chunk],
+        chunks: [usize; N],
+        masks: &Masks,
+    ) {
+        let mut open = [Chunk::EMPTY; N];
+        let mut starts = [&*masks.ones.starts; N];
+        for (n, &chunk) in chunks.iter().enumerate() {
+            let place = &self.schedule.places[chunk];
+            let mut won = block[chunk];
+            for &from in &place.inside {
+                won |= block[from];
+            }
+            for &from in &place.across {
+                won |= self.entries[from];
+            }
+            open[n] = !won;
+            starts[n] = &*lists(chunk, masks).starts;
+        }
+        let found = self.found.get_disjoint_mut(chunks).expect("two chunks");
+        let mut losing = [Chunk::EMPTY; N];
+        let mut lists = [[Chunk::EMPTY; 2]; N];
+        let mut number = [0; N];
+        loop {
+            let mut lowest = [[NOTHING; 2]; N];
+            for n in 0..N {
+                lowest[n] = L::lowest(&open[n]);
+            }
+            if lowest[0][0] & lowest[N - 1][0] >= NOTHING {
+                break;
+            }
+            for n in 0..N {
+                let [first, second] = lowest[n].map(|index| index as usize % (2 * CHUNK_LEN));
+                let by_first = &masks.even[first];
+                let can_move = by_first.contains(second);
+                let second = select_unpredictable(can_move, NOTHING as usize, second);
+                open[n] = open[n] & !(*by_first | masks.even[second]);
+                losing[n] |= masks.alone[first] | masks.alone[second];
+                join(&mut lists[n], &starts[n][first]);
+                join(&mut lists[n], &starts[n][second]);
+                let at = number[n] % CHUNK_LEN;
+                found[n].positions[at] = low(first as u64);
+                found[n].positions[at + 1] = low(second as u64);
+                number[n] += 2 - first / CHUNK_LEN - second / CHUNK_LEN;
+            }
+        }
+        for (n, chunk) in chunks.into_iter().enumerate() {
+            block[chunk] = losing[n];
+            self.found[chunk].number = number[n];
+            self.add_lists::<L>(chunk, losing[n], &lists[n], masks);
+        }
+    }
+
+    /// Adds a chunk to its base in the block; `starts` are those of the lists of all its losing positions.
+    #[inline(always)]
+    fn add_lists<L: Lowest>(
+        &mut self,
+        chunk: usize,
+        losing: Chunk,
+        starts: &[Chunk; 2],
+        masks: &Masks,
+    ) {
+        let entries = self.schedule.places[chunk].lists.clone();
+        self.entries[entries.start - 1] |= losing;
+        add::<L>(
+            &mut self.entries[entries],
+            losing,
+            starts,
+            lists(chunk, masks),
+        );
     }
 
     /// As [`RangeSolver::solve_block`], for a block of the first range, where each losing position may mark
@@ -172,28 +251,21 @@ impl RangeSolver {
         range_bits: u32,
         masks: &Masks,
     ) {
-        for i in first..first + BLOCK {
-            let before = self.len;
+        for chunk in 0..self.found.len() {
+            let i = first + chunk;
             if i == 0 {
-                let found = sweep_first(&mut bitmap[0], masks, &mut self.out);
-                self.len += found;
+                let found = &mut self.found[0];
+                found.number = sweep_first(&mut bitmap[0], masks, &mut found.positions);
+                let starts = masks.zeros.starts_of(bitmap[0]);
+                self.add_lists::<L>(0, bitmap[0], &starts, masks);
             } else {
-                self.sweep::<L>(&mut bitmap[i], i, masks, |_| {});
+                let block = &mut bitmap[first..][..self.found.len()];
+                self.solve_chunks::<L, 1>(block, [chunk], masks);
             }
-            for &losing in &self.out[before..self.len] {
-                let finals = &mut self.finals;
-                apply_longer(u64::from(losing), range_bits, masks, finals, bitmap);
-            }
-            let losing = bitmap[i];
-            if i % 2 == 0 {
-                let firsts = firsts_of(losing, &masks.first_zeros);
-                self.bases.begin::<L>(i, losing, &firsts, masks);
-            } else {
-                let firsts = firsts_of(losing, &masks.first_ones);
-                self.bases.go_on::<L>(i, losing, &firsts, masks);
-            }
-            if i + 1 < first + BLOCK {
-                self.lift(bitmap, i + 1, masks);
+            let Found { positions, number } = &self.found[chunk];
+            for &position in &positions[..*number] {
+                let index = (i * CHUNK_LEN) as u64 + u64::from(position);
+                apply_longer(index, range_bits, masks, &mut self.finals, bitmap);
             }
         }
     }
@@ -213,25 +285,19 @@ impl RangeSolver {
     }
 }
 
+/// The lists by which a chunk adds to its base.
 #[inline(always)]
-fn join(sets: &mut [Chunk; 2], more: &[Chunk; 2]) {
-    for (set, more) in sets.iter_mut().zip(more) {
-        *set |= *more;
+fn lists(chunk: usize, masks: &Masks) -> &ChunkLists {
+    if chunk.is_multiple_of(2) {
+        &masks.zeros
+    } else {
+        &masks.ones
     }
 }
 
-/// The first two of the lists of all these positions.
-fn firsts_of(losing: Chunk, table: &Firsts) -> [Chunk; 2] {
-    let mut firsts = [Chunk::EMPTY; 2];
-    for l in losing.indices(0) {
-        join(&mut firsts, table.at(l));
-    }
-    firsts
-}
-
-/// As [`RangeSolver::sweep`], for the first chunk of the first range, whose paths with trailing 1s are
+/// As [`RangeSolver::solve_chunks`], for the first chunk of the first range, whose paths with trailing 1s are
 /// positions of the same chunk.
-fn sweep_first(chunk: &mut Chunk, masks: &Masks, out: &mut [u32]) -> usize {
+fn sweep_first(chunk: &mut Chunk, masks: &Masks, out: &mut [u16]) -> usize {
     let mut losing = Chunk::EMPTY;
     let mut found = 0;
     for (l, index) in (0..CHUNK_LEN).zip(0..) {

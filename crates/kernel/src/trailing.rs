@@ -6,32 +6,64 @@
 //! before the move is Y's prefix up to there, a 1, any t with the right number of 0s, and the last 0.
 //!
 //! Starts within Y's chunk are a table. A start at bit s above the chunk concerns exactly the
-//! lift into the half that begins with the chunk X 1 0^s, and there all t with z 0s: [`Finals`]
-//! keeps z for it.
+//! half that begins with the chunk X 1 0^s, and there all t with z 0s. In a half of a block they are marked
+//! at once; for the lift into a larger one, [`Finals`] keeps z.
 
-use crate::chunk::{CHUNK_LEN, Chunk};
+use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk};
 use crate::masks::Masks;
 
 /// The bits of a path within a chunk: nine index bits and the last one.
 const PATH_BITS: u32 = CHUNK_LEN.ilog2() + 1;
 
-/// For each chunk, seen as the first chunk of the half X1 of a lift: bit z says that all t with z
+/// For each block, seen as the beginning of the half X1 of a lift: bit z says that all t with z
 /// 0s are marked.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Finals {
     zeros: Vec<u32>,
+    /// The bits of the number of a chunk in its block.
+    block_bits: usize,
 }
 
 impl Finals {
+    pub(crate) fn new(block_bits: usize) -> Finals {
+        Finals {
+            zeros: Vec::new(),
+            block_bits,
+        }
+    }
+
     pub(crate) fn reset(&mut self, chunks: usize) {
         self.zeros.clear();
-        self.zeros.resize(chunks, 0);
+        self.zeros.resize(chunks >> self.block_bits, 0);
+    }
+
+    /// Takes in that the paths index 0 1^c are losing, for the indices that are one of `run` more than `first`.
+    #[inline(always)]
+    pub(crate) fn apply_run(
+        &mut self,
+        (first, run): (u64, &[u16]),
+        c: u32,
+        range_bits: u32,
+        masks: &Masks,
+        bitmap: &mut [Chunk],
+    ) {
+        // The bits of the index that are in the chunk of its path.
+        let within = CHUNK_BITS.saturating_sub(c as usize);
+        for &low in run {
+            let index = first.wrapping_add(low.into());
+            let path = ((index * 2 + 1) << c) - 1;
+            if index & ((1 << within) - 1) == 0 {
+                self.apply(path, range_bits, masks, bitmap);
+            } else {
+                // A 1 stands before the 0s within the chunk, so no start is above it.
+                mark_within(path, masks, bitmap);
+            }
+        }
     }
 
     /// Takes in that `path`, the low bits of a losing path with at least one trailing 1, is losing.
     ///
     /// `path` must be less than 2^`range_bits`, and not all 1s.
-    #[inline(always)]
     pub(crate) fn apply(
         &mut self,
         path: u64,
@@ -39,10 +71,8 @@ impl Finals {
         masks: &Masks,
         bitmap: &mut [Chunk],
     ) {
+        mark_within(path, masks, bitmap);
         let above = (path >> PATH_BITS) as usize;
-        let within = (path >> 1) as usize % CHUNK_LEN;
-        bitmap[above] |= masks.odd[within];
-
         let trailing = path.trailing_ones();
         let end = (path >> trailing)
             .trailing_zeros()
@@ -51,24 +81,35 @@ impl Finals {
         for start in trailing.max(PATH_BITS)..end {
             let s = start - PATH_BITS;
             let half = (above >> s | 1) << s;
-            self.zeros[half] |= 1 << (start - trailing);
+            let zeros = start - trailing;
+            if s as usize >= self.block_bits {
+                self.zeros[half >> self.block_bits] |= 1 << zeros;
+                continue;
+            }
+            for (t, chunk) in (0u32..).zip(&mut bitmap[half..][..1 << s]) {
+                let within = (zeros + t.count_ones()).checked_sub(s);
+                if let Some(mask) = within.and_then(|within| masks.with_zeros.get(within as usize))
+                {
+                    *chunk |= *mask;
+                }
+            }
         }
-    }
-
-    /// Whether there are marks for the lift into the half that begins with chunk `half`.
-    #[inline(always)]
-    pub(crate) fn is_any(&self, half: usize) -> bool {
-        self.zeros[half] != 0
     }
 
     /// The marks for the lift into the half that begins with chunk `half`.
     #[inline(always)]
     pub(crate) fn lift(&self, half: usize, masks: &Masks, base: &mut [Chunk]) {
-        let zeros = self.zeros[half];
+        let zeros = self.zeros[half >> self.block_bits];
         if zeros != 0 {
             all_with_zeros(u64::from(zeros), masks, base);
         }
     }
+}
+
+/// Marks what can move to the path from within its chunk.
+#[inline(always)]
+fn mark_within(path: u64, masks: &Masks, bitmap: &mut [Chunk]) {
+    bitmap[(path >> PATH_BITS) as usize] |= masks.odd[(path >> 1) as usize % CHUNK_LEN];
 }
 
 /// Marks, in a pyramid with this base, every string that has z 0s for a bit z of `zeros`.

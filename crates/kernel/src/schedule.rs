@@ -1,0 +1,125 @@
+//! In which order the chunks of a block are solved, and what each takes from those before it.
+//!
+//! Within its block a chunk is told by its number, a string of bits. By Lemma 1, a move that starts at a 1 of the number
+//!
+//! * and ends at a 0 of it leads to the chunk whose number has this segment sorted, and leaves what is within the chunk;
+//! * and ends within the chunk leads to the half of the block that is told by the bits before the 1, a 0 for it, and
+//!   any others. The number of 1s after the start says which entry of the half's [base](crate::bases) has these moves.
+//!
+//! To find a losing position is to wait for the one before. So two chunks are solved at a time, of which none can move
+//! to the other: most numbers have others that are as high in the order of moves.
+
+use std::cmp::Reverse;
+use std::ops::Range as Span;
+
+use chomp_table::word::sort_segment;
+
+use crate::chunk::CHUNK_BITS;
+
+/// The most bits of the number of a chunk in its block.
+pub(crate) const BLOCK_BITS_MAX: usize = 6;
+
+/// How the blocks of a range are solved.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    /// By the number of the chunk.
+    pub(crate) places: Vec<Place>,
+    /// One or two chunks that are solved together, after all that they take from.
+    pub(crate) steps: Vec<(usize, Option<usize>)>,
+    /// The number of entries of all bases of a block.
+    pub(crate) entries: usize,
+}
+
+/// What a chunk takes and gives.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// The chunks that moves within the number lead to.
+    pub(crate) inside: Vec<usize>,
+    /// The entries for moves that end within the chunk.
+    pub(crate) across: Vec<usize>,
+    /// The entries that the lists of its losing positions go to. An odd chunk adds the positions themselves to the one
+    /// before; before those of an even chunk is one that nobody reads.
+    pub(crate) lists: Span<usize>,
+    /// The chunks that have to be solved before it, as bits.
+    after: u64,
+}
+
+impl Schedule {
+    /// For blocks of 2^`bits` chunks.
+    pub(crate) fn new(bits: usize) -> Schedule {
+        let chunks = 1 << bits;
+        // The first entry of the base of the halves that begin with an even chunk.
+        let mut bases = vec![0; chunks];
+        let mut entries = 0;
+        for first in (0..chunks).step_by(2) {
+            bases[first] = entries + 1;
+            entries += 1 + base_len(first, bits);
+        }
+        let place = |chunk| Place::new(chunk, bits, &bases);
+        let places: Vec<Place> = (0..chunks).map(place).collect();
+        Schedule {
+            steps: steps(&places),
+            places,
+            entries,
+        }
+    }
+}
+
+/// The entries of a base that are used: the base of the block itself goes on in larger halves.
+fn base_len(first: usize, bits: usize) -> usize {
+    match first {
+        0 => bits + CHUNK_BITS - 1,
+        _ => first.trailing_zeros() as usize,
+    }
+}
+
+impl Place {
+    fn new(chunk: usize, bits: usize, bases: &[usize]) -> Place {
+        let (mut inside, mut across, mut after) = (Vec::new(), Vec::new(), 0u64);
+        for start in (0..bits).filter(|start| chunk >> start & 1 == 1) {
+            let within = chunk & ((1 << start) - 1);
+            for end in (0..start).filter(|end| chunk >> end & 1 == 0) {
+                let [start, end] = [start, end].map(|bit| u32::try_from(bit).expect("few bits"));
+                let sorted = sort_segment(chunk as u64, start, end);
+                inside.push(usize::try_from(sorted).expect("a chunk of the block"));
+            }
+            let first = chunk - within - (1 << start);
+            let ones = within.count_ones() as usize;
+            across.push(bases[first] + ones);
+            // What the entry is put together from, but for a chunk that is among those inside.
+            let parts = (0..=ones).map(|k| first + (1 << k) - 1);
+            after |= parts.map(|part| 1 << part).sum::<u64>();
+        }
+        after |= inside.iter().fold(0, |all, from| all | 1 << from);
+        let ones = chunk.trailing_ones() as usize;
+        let first = chunk >> ones << ones;
+        Place {
+            inside,
+            across,
+            lists: bases[first] + ones..bases[first] + base_len(first, bits),
+            after,
+        }
+    }
+}
+
+/// First those that most others wait for, one after the other.
+fn steps(places: &[Place]) -> Vec<(usize, Option<usize>)> {
+    let chunks = places.len();
+    let mut heights = vec![0; chunks];
+    for chunk in (0..chunks).rev() {
+        let later = (chunk + 1..chunks).filter(|&later| places[later].after >> chunk & 1 == 1);
+        heights[chunk] = later.map(|later| heights[later] + 1).max().unwrap_or(0);
+    }
+    let mut left: Vec<usize> = (0..chunks).collect();
+    left.sort_by_key(|&chunk| Reverse(heights[chunk]));
+    let mut done = 0;
+    let mut steps = Vec::new();
+    while !left.is_empty() {
+        let is_ready = |chunk: &usize| places[*chunk].after & !done == 0;
+        let step: Vec<usize> = left.iter().copied().filter(is_ready).take(2).collect();
+        left.retain(|chunk| !step.contains(chunk));
+        done |= step.iter().fold(0, |all, chunk| all | 1 << chunk);
+        steps.push((step[0], step.get(1).copied()));
+    }
+    steps
+}
