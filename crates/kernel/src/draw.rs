@@ -37,8 +37,8 @@ pub(crate) struct Drawing {
 /// The sets of one range being filled.
 struct Crossing<'a> {
     sets: &'a mut [Chunk],
-    /// The parts of sources that go into sets of whole buckets, each with the d of its set.
-    parts: Vec<(usize, SourceTail<'a>)>,
+    /// The parts of sources that go into the sets of whole buckets, which are the first.
+    parts: Vec<Vec<SourceTail<'a>>>,
     /// Index bits above the chunk.
     s: usize,
     base: Base,
@@ -47,7 +47,7 @@ struct Crossing<'a> {
 }
 
 impl Drawing {
-    /// Marks in the empty `bitmap` every index of range `head` that has a move, starting in the
+    /// Turns `bitmap` into the marks of every index of range `head` that has a move, starting in the
     /// head, to a losing position.
     #[inline(always)]
     pub(crate) fn draw(
@@ -58,11 +58,12 @@ impl Drawing {
         masks: &Masks,
     ) -> Result<(), MissingSource> {
         let s = bitmap.len().ilog2() as usize;
-        self.sets.clear();
         self.sets.resize(set_start(s, s + 1), Chunk::EMPTY);
+        let whole = (s + CHUNK_BITS).saturating_sub(BUCKET_BITS);
+        self.sets[set_start(s, whole + 1)..].fill(Chunk::EMPTY);
         let mut crossing = Crossing {
             sets: &mut self.sets,
-            parts: Vec::new(),
+            parts: vec![Vec::new(); whole],
             s,
             base: Base::default(),
             finals: 0,
@@ -130,7 +131,7 @@ impl<'a> Crossing<'a> {
         let end: u64 = 1 << (q - e);
         let first = end - (1 << (q - d));
         if d + BUCKET_BITS <= q {
-            self.parts.push((d, SourceTail { source, first }));
+            self.parts[d - 1].push(SourceTail { source, first });
             return;
         }
         let last = end - 1;
@@ -154,12 +155,9 @@ impl<'a> Crossing<'a> {
     /// Fills the sets of whole buckets.
     #[inline(always)]
     fn scatter(&mut self) {
-        self.parts.sort_unstable_by_key(|&(d, _)| d);
-        for group in self.parts.chunk_by(|(one, _), (next, _)| one == next) {
-            let d = group[0].0;
-            let parts: Vec<SourceTail> = group.iter().map(|&(_, part)| part).collect();
+        for (d, parts) in (1..).zip(&self.parts) {
             let set = &mut self.sets[set_start(self.s, d)..][..1 << (self.s - d)];
-            scatter(&parts, set);
+            scatter(parts, set);
         }
     }
 

@@ -19,7 +19,7 @@ use crate::source::{MissingSource, Source, Sources};
 pub struct Evaluator {
     range_bits: RangeBits,
     isa: Isa,
-    masks: Masks,
+    masks: &'static Masks,
     bitmap: Vec<Chunk>,
     drawing: Drawing,
     solver: RangeSolver,
@@ -32,7 +32,7 @@ impl Evaluator {
         Evaluator {
             range_bits,
             isa: isa.min(Isa::detect()),
-            masks: Masks::new(),
+            masks: Masks::get(),
             bitmap: Vec::new(),
             drawing: Drawing::default(),
             solver: RangeSolver::new(range_bits.get() as usize - 1 - CHUNK_BITS),
@@ -52,7 +52,7 @@ impl Evaluator {
     /// The bytes that an evaluator for `range_bits` takes, its result not counted.
     pub fn memory(range_bits: RangeBits) -> u64 {
         // The bitmap, one bitmap's worth of sets, less than one of scratch, and room for twice the
-        // losing indices, which takes less than one; besides, half a MiB of tables.
+        // losing indices, which takes less than one; besides, less than half a MiB for blocks and tables.
         range_bits.positions() / 8 * 4 + (1 << 19)
     }
 
@@ -109,21 +109,22 @@ impl Evaluator {
         solve: bool,
     ) -> Result<Range, MissingSource> {
         let b = self.range_bits.get();
-        self.bitmap.clear();
         self.bitmap
             .resize(1 << (b as usize - 1 - CHUNK_BITS), Chunk::EMPTY);
         self.solver.finals.reset(self.bitmap.len());
         let mut edges = 0;
-        if !head.is_empty() {
+        if head.is_empty() {
+            self.bitmap.fill(Chunk::EMPTY);
+        } else {
             self.drawing
-                .draw(head, sources, &mut self.bitmap, &self.masks)?;
+                .draw(head, sources, &mut self.bitmap, self.masks)?;
             edges = self.apply_trimmed(head, sources)?;
         }
         let mut losing = Vec::new();
         if solve {
             losing = self
                 .solver
-                .solve::<L>(&mut self.bitmap, b, head.is_empty(), &self.masks);
+                .solve::<L>(&mut self.bitmap, b, head.is_empty(), self.masks);
             edges |= u64::from(losing.first() == Some(&0)) << b;
         }
         Ok(Range {
@@ -147,7 +148,7 @@ impl Evaluator {
                 let run = (start.wrapping_sub(first), run);
                 self.solver
                     .finals
-                    .apply_run(run, c, b, &self.masks, &mut self.bitmap);
+                    .apply_run(run, c, b, self.masks, &mut self.bitmap);
             }
             edges |= u64::from(source.contains(first)) << (b - c);
         }

@@ -1,7 +1,9 @@
 //! Everything that can happen within one chunk, as tables of masks.
 //!
 //! A chunk is the 512 positions whose indices share all but their lowest nine bits. The tables
-//! depend on nothing and are computed once for each evaluator, in well under a millisecond.
+//! depend on nothing and are computed once, in about a millisecond.
+
+use std::sync::LazyLock;
 
 use chomp_table::word::sort_segment;
 
@@ -91,7 +93,13 @@ impl ChunkLists {
 }
 
 impl Masks {
-    pub(crate) fn new() -> Masks {
+    /// The tables, computed when first asked for.
+    pub(crate) fn get() -> &'static Masks {
+        static MASKS: LazyLock<Masks> = LazyLock::new(Masks::new);
+        &MASKS
+    }
+
+    fn new() -> Masks {
         let [mut even, mut odd, mut alone]: [NineBitTable<Chunk>; 3] = [table(), table(), table()];
         let mut with_zeros = [Chunk::EMPTY; CHUNK_BITS + 1];
         for l in 0..CHUNK_LEN {

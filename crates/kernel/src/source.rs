@@ -150,14 +150,15 @@ pub(crate) struct SourceTail<'a> {
     pub(crate) first: u64,
 }
 
-/// Inserts the losing indices of `parts` into `set`, each counted from where its part begins, as far as the set goes:
-/// whole buckets, or less than one if the sources have no more.
+/// Turns `set` into that of the losing indices of `parts`, each counted from where its part begins, as far as the set
+/// goes: whole buckets, or less than one if the sources have no more.
 ///
 /// A bucket of the set takes from all parts before the next one does, so that it comes into the first-level cache
 /// once.
 #[inline(always)]
 pub(crate) fn scatter(parts: &[SourceTail], set: &mut [Chunk]) {
     if set.len() * CHUNK_LEN < 1 << BUCKET_BITS {
+        set.fill(Chunk::EMPTY);
         for part in parts {
             scatter_within(part.source.bucket(0), 0, set);
         }
@@ -165,6 +166,7 @@ pub(crate) fn scatter(parts: &[SourceTail], set: &mut [Chunk]) {
     }
     let buckets = words(set).as_chunks_mut::<BUCKET_WORDS>().0;
     for (number, words) in (0..).zip(buckets) {
+        words.fill(0);
         for part in parts {
             let bucket = part.source.bucket((part.first >> BUCKET_BITS) + number);
             let (fours, rest) = bucket.as_chunks::<4>();
