@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use chomp_kernel::{Evaluator, Isa, Source, Sources, evaluate_table};
 use chomp_store::merge::{Cut, Merger};
-use chomp_table::range::{Contents, decode, encode};
+use chomp_table::range::{decode, encode};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Head, Range, RangeBits};
 
@@ -121,7 +121,7 @@ fn coding(isa: Isa, clock: Clock) -> Costs {
         }
     });
     let contents = records.iter().map(|record| decode(record, range_bits));
-    let contents: Vec<Contents> = contents
+    let contents: Vec<(Range, u64)> = contents
         .collect::<Result<_, _>>()
         .expect("they were just encoded");
     let mut shard_bytes = 0;
@@ -142,7 +142,7 @@ fn coding(isa: Isa, clock: Clock) -> Costs {
 }
 
 /// Merges all ranges of a table of one shard; returns the bytes of the shard.
-fn write_shard(bits: u32, range_bits: RangeBits, ranges: &[Contents]) -> usize {
+fn write_shard(bits: u32, range_bits: RangeBits, ranges: &[(Range, u64)]) -> usize {
     let cut = Cut {
         number: 0,
         head: Head(0),
@@ -150,8 +150,8 @@ fn write_shard(bits: u32, range_bits: RangeBits, ranges: &[Contents]) -> usize {
         last: true,
     };
     let mut merger = Merger::new(bits, range_bits, ShardSize::PUBLISHED, cut);
-    for range in ranges {
-        let pushed = merger.push(range.head, &range.losing, range.stored);
+    for (range, stored) in ranges {
+        let pushed = merger.push(range.head, &range.losing, *stored);
         pushed.expect("they are all ranges, in order");
     }
     let (_, bytes) = merger.finish().expect("all ranges were pushed");
@@ -195,14 +195,14 @@ impl MadeUp {
             }
             Range {
                 head: Head(0),
-                losing,
+                losing: losing.into_iter().collect(),
                 edges: 0,
             }
         };
         let ranges: Vec<Range> = (0..SOURCES).map(range).collect();
         MadeUp {
             losing: ranges[0].losing.len() as u64,
-            ranges: ranges.iter().map(Source::new).collect(),
+            ranges: ranges.into_iter().map(Source::new).collect(),
         }
     }
 }

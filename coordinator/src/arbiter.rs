@@ -144,8 +144,8 @@ impl Tools {
         let mut filling = Merger::new(self.bits, range_bits, self.size, cut);
         while let Some(head) = filling.next() {
             let decode = |record: &[u8]| range::decode(record, range_bits);
-            let contents = self.read(head, decode).await?;
-            filling.push(contents.head, &contents.losing, contents.stored)?;
+            let (range, stored) = self.read(head, decode).await?;
+            filling.push(range.head, &range.losing, stored)?;
         }
         let (merged, bytes) = filling.finish()?;
         let is_forged = match said {

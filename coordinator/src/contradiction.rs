@@ -102,8 +102,8 @@ impl Search<'_> {
         let places = self.tools.places(self.range_bits.heads(self.tools.bits));
         for places in places.chunks(READ) {
             for range in self.read(places).await? {
-                let words = range.losing.iter();
-                let words = words.map(|&index| range.head.word(index.into(), self.range_bits));
+                let words = range.losing.indices();
+                let words = words.map(|index| range.head.word(index.into(), self.range_bits));
                 for word in words.filter(|word| word.bits() <= self.tools.bits) {
                     sums.put(word);
                 }
@@ -174,9 +174,8 @@ impl Search<'_> {
     /// Whether `word` is losing, as its range says.
     async fn says(&mut self, word: Word) -> Result<bool, ArbiterError> {
         let index = (word.get() & mask(self.range_bits.get())) / 2;
-        let index = u32::try_from(index).expect("at most 31 bits");
         let range = self.range(Head::of(word, self.range_bits)).await?;
-        Ok(range.losing.binary_search(&index).is_ok())
+        Ok(range.losing.contains(index))
     }
 
     async fn range(&mut self, head: Head) -> Result<&Range, ArbiterError> {

@@ -40,7 +40,7 @@ pub(crate) fn journal_of_ranges(
         for head in heads {
             let mut range = evaluator.evaluate(head, &sources).unwrap();
             change(&mut range);
-            sources.insert(head, Source::new(&range));
+            sources.insert(head, Source::new(range.clone()));
             let (summary, record) = encode(&range, range_bits());
             builder.push(summary, &record);
         }

@@ -176,7 +176,7 @@ fn push(mut merger: Merger, batch: &NotedRanges, range_bits: RangeBits) -> Resul
             }
         };
         let losing = range.losing();
-        if losing.lows.len() as u64 != place.count {
+        if losing.len() as u64 != place.count {
             return Err(lost("it is not what the journal says".to_owned()));
         }
         let pushed = merger.push(*head, losing, place.stored);

@@ -108,7 +108,7 @@ impl Pool {
 
                 let (summary, record) = range::encode(&range, evaluator.range_bits());
                 part.push(summary, &record);
-                ranges.push(Arc::new(Source::new(&range)));
+                ranges.push(Arc::new(Source::new(range)));
             }
             let (part, placed) = part.finish();
             Ok((part, placed, ranges))

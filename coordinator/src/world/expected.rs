@@ -1,5 +1,6 @@
 //! The right ranges, and wrong ones.
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
@@ -61,13 +62,14 @@ impl Expected {
 
 /// The range with one bit wrong.
 fn lie(range: &Range) -> Range {
-    let mut lie = range.clone();
-    if range.head.0.is_multiple_of(2) && range.losing.len() > 1 {
-        lie.losing.pop();
+    let mut losing: BTreeSet<u32> = range.losing.indices().collect();
+    if range.head.0.is_multiple_of(2) && losing.len() > 1 {
+        losing.pop_last();
     } else {
-        let free = (1..2048).find(|index| !range.losing.contains(index));
-        lie.losing.push(free.unwrap());
-        lie.losing.sort_unstable();
+        losing.extend((1..2048).find(|index| !losing.contains(index)));
     }
-    lie
+    Range {
+        losing: losing.into_iter().collect(),
+        ..range.clone()
+    }
 }

@@ -143,9 +143,9 @@ impl World {
         let mut filling = Merger::new(bits, range_bits(), shard_size(&self.settings), cut);
         while let Some(head) = filling.next() {
             let (digest, record) = self.record(head)?;
-            let contents = range::decode(&record, range_bits());
-            let contents = contents.map_err(|_| Trouble::Lost(head, digest))?;
-            let pushed = filling.push(contents.head, &contents.losing, contents.stored);
+            let decoded = range::decode(&record, range_bits());
+            let (range, stored) = decoded.map_err(|_| Trouble::Lost(head, digest))?;
+            let pushed = filling.push(range.head, &range.losing, stored);
             pushed.map_err(|_| Trouble::Other)?;
         }
         let (merged, bytes) = filling.finish().map_err(|_| Trouble::Other)?;

@@ -2,23 +2,21 @@
 //!
 //! ```text
 //! cargo bench -p chomp-kernel                      all sections
-//! cargo bench -p chomp-kernel -- levels            some: levels, tables, sources
+//! cargo bench -p chomp-kernel -- levels            some: levels, tables
 //! ```
 //!
 //! * **levels**: all ranges of one table, by range bits. What solving takes more with two more range
 //!   bits are the lifts of two levels; what drawing takes less is the same work left to other ranges.
 //! * **tables**: tables of different bits.
-//! * **sources**: what it takes to make a source of a range, and the memory of a source.
 //!
 //! CPU time of the thread, the least of two rounds for each range; for each instruction set.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use std::collections::HashMap;
-use std::hint::black_box;
 use std::time::Duration;
 
-use chomp_kernel::{Evaluator, Isa, Source, evaluate_table};
+use chomp_kernel::{Evaluator, Isa, Source};
 use chomp_table::{Range, RangeBits, head};
 use nix::time::{ClockId, clock_gettime};
 
@@ -29,7 +27,7 @@ const LEVELS_OF: u32 = 30;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let sections = ["levels", "tables", "sources"];
+    let sections = ["levels", "tables"];
     let chosen = |name| {
         let asked = |name: &str| args.iter().any(|arg| arg == name);
         asked(name) || !sections.iter().any(|name| asked(name))
@@ -39,9 +37,6 @@ fn main() {
     }
     if chosen("tables") {
         tables();
-    }
-    if chosen("sources") {
-        made_sources();
     }
 }
 
@@ -108,39 +103,10 @@ fn table(bits: u32, range_bits: RangeBits, isa: Isa) -> [f64; 2] {
         let mut range = Range::default();
         draw += least(|| evaluator.draw(head, &sources).expect(all));
         both += least(|| range = evaluator.evaluate(head, &sources).expect(all));
-        sources.insert(head, Source::new(&range));
+        sources.insert(head, Source::new(range));
     }
     let blocks = 2f64.powi(i32::try_from(bits).expect("small") - 24);
     [draw, both].map(|time| time.as_secs_f64() * 1e3 / blocks)
-}
-
-fn made_sources() {
-    let columns = [
-        "range bits",
-        "ns for each losing position",
-        "bytes for each losing position",
-    ];
-    title("Sources", &columns);
-    for b in [20, 24] {
-        let ranges = evaluate_table(28, range_bits(b), Isa::detect());
-        let losing: usize = ranges.values().map(|range| range.losing.len()).sum();
-        let bytes: u64 = ranges
-            .values()
-            .map(|range| Source::new(range).memory())
-            .sum();
-        let time = least(|| {
-            for range in ranges.values() {
-                black_box(Source::new(range));
-            }
-        });
-        let losing = f64::from(u32::try_from(losing).expect("small"));
-        let bytes = f64::from(u32::try_from(bytes).expect("small"));
-        println!(
-            "| {b} | {:.2} | {:.2} |",
-            time.as_secs_f64() * 1e9 / losing,
-            bytes / losing
-        );
-    }
 }
 
 fn range_bits(bits: u32) -> RangeBits {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use chomp_table::range::Buckets;
 use chomp_table::sources::{corner, trimmed};
 use chomp_table::word::mask;
 use chomp_table::{Head, Range, RangeBits, head};
@@ -120,12 +121,12 @@ impl Evaluator {
                 .draw(head, sources, &mut self.bitmap, self.masks)?;
             edges = self.apply_trimmed(head, sources)?;
         }
-        let mut losing = Vec::new();
+        let mut losing = Buckets::default();
         if solve {
             losing = self
                 .solver
                 .solve::<L>(&mut self.bitmap, b, head.is_empty(), self.masks);
-            edges |= u64::from(losing.first() == Some(&0)) << b;
+            edges |= u64::from(losing.bucket(0).first() == Some(&0)) << b;
         }
         Ok(Range {
             head,
@@ -181,7 +182,7 @@ pub fn evaluate_heads(
         let range = evaluator
             .evaluate(head, &sources)
             .expect("layers come in the order that they draw on each other");
-        sources.insert(head, Source::new(&range));
+        sources.insert(head, Source::new(range.clone()));
         ranges.insert(head, range);
     }
     ranges

@@ -62,7 +62,7 @@ fn write(range: &Range, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&range.head.0.to_le_bytes());
     bytes.extend_from_slice(&range.edges.to_le_bytes());
     bytes.extend_from_slice(&(range.losing.len() as u64).to_le_bytes());
-    bytes.extend(range.losing.iter().flat_map(|index| index.to_le_bytes()));
+    bytes.extend(range.losing.indices().flat_map(u32::to_le_bytes));
 }
 
 #[cfg(test)]

@@ -11,13 +11,15 @@
 
 use std::hint::select_unpredictable;
 
+use chomp_table::range::Buckets;
+
 use crate::bases::{Bases, add, join};
-use crate::chunk::{CHUNK_LEN, Chunk};
+use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk};
 use crate::isa::Lowest;
 use crate::masks::{ChunkLists, Masks, NOTHING};
 use crate::pyramid::{self, Base, LevelBuffers, Sets};
 use crate::schedule::{BLOCK_BITS_MAX, Schedule};
-use crate::source::low;
+use crate::source::{BUCKET_BITS, low};
 use crate::trailing::Finals;
 
 /// The paths of the first range that are in its first chunk are below this.
@@ -27,6 +29,8 @@ const FIRST_CHUNK_PATHS: u64 = 2 * CHUNK_LEN as u64;
 const ROOM: usize = CHUNK_LEN + 32;
 /// The losing positions of a chunk are copied by so many.
 const PIECE: usize = 16;
+/// The chunks of a bucket.
+const BUCKET: usize = 1 << (BUCKET_BITS - CHUNK_BITS);
 
 /// The state and the buffers to solve a range besides its bitmap, kept from one range to the next.
 #[derive(Debug)]
@@ -37,8 +41,8 @@ pub(crate) struct RangeSolver {
     found: Vec<Found>,
     /// The entries of the bases of a block.
     entries: Vec<Chunk>,
-    /// The losing indices so far, and room for those of one more block.
-    out: Vec<u32>,
+    /// The last 16 bits of the losing indices so far, and room for those of one more block.
+    out: Vec<u16>,
     /// How many there are so far.
     len: usize,
     bases: Bases,
@@ -92,7 +96,7 @@ impl RangeSolver {
         }
     }
 
-    /// Turns `bitmap` from marked into losing positions and returns the losing indices, ascending.
+    /// Turns `bitmap` from marked into losing positions and returns these.
     ///
     /// `first_range` says that this is the range of the empty head: its first position is the
     /// empty one, which is not losing, and its paths with trailing 1s are positions of its own.
@@ -103,13 +107,17 @@ impl RangeSolver {
         range_bits: u32,
         first_range: bool,
         masks: &Masks,
-    ) -> Vec<u32> {
+    ) -> Buckets {
         self.len = 0;
+        let mut first = Vec::with_capacity(bitmap.len() / BUCKET + 2);
         if first_range {
             bitmap[0].insert(0);
         }
         let block = self.found.len();
         for i in (0..bitmap.len()).step_by(block) {
+            if i.is_multiple_of(BUCKET) {
+                first.push(u32::try_from(self.len).expect("at most 2^31 positions"));
+            }
             self.entries.fill(Chunk::EMPTY);
             if first_range {
                 self.solve_first::<L>(bitmap, i, range_bits, masks);
@@ -127,7 +135,8 @@ impl RangeSolver {
                 self.lift(bitmap, next, masks);
             }
         }
-        self.out[..self.len].to_vec()
+        first.push(u32::try_from(self.len).expect("at most 2^31 positions"));
+        Buckets::new(self.out[..self.len].to_vec(), first)
     }
 
     /// Appends what was found in the block that begins with chunk `first`.
@@ -139,13 +148,13 @@ impl RangeSolver {
         }
         let starts = (first * CHUNK_LEN..).step_by(CHUNK_LEN);
         for (start, Found { positions, number }) in starts.zip(&self.found) {
-            let start = u32::try_from(start).expect("at most 31 index bits");
+            let start = low(start as u64);
             let pieces = positions.as_chunks::<PIECE>().0;
             let out = self.out[self.len..].as_chunks_mut::<PIECE>().0;
             // One even if there is none: most chunks have some, and none more than that.
             for (piece, out) in pieces[..number.div_ceil(PIECE).max(1)].iter().zip(out) {
                 for (out, &position) in out.iter_mut().zip(piece) {
-                    *out = start + u32::from(position);
+                    *out = start | position;
                 }
             }
             self.len += number;

@@ -39,36 +39,12 @@ pub struct MissingSource(pub Head);
 
 /// The losing positions of a finished range, to draw on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    head: Head,
-    edges: u64,
-    buckets: Buckets,
-}
+pub struct Source(Range);
 
 impl Source {
     /// `range` as a source.
-    ///
-    /// # Panics
-    ///
-    /// If the losing positions do not ascend.
-    pub fn new(range: &Range) -> Source {
-        assert!(range.losing.is_sorted(), "the positions of a range ascend");
-        let last = range.losing.last().map_or(0, |&last| last >> BUCKET_BITS);
-        let starts = 0..=u64::from(last) + 1;
-        let first = starts.map(|bucket| {
-            let before = |&index: &u32| u64::from(index) < bucket << BUCKET_BITS;
-            u32::try_from(range.losing.partition_point(before)).expect("at most 2^31 positions")
-        });
-        let first = first.collect();
-        let lows = range.losing.iter().map(|&index| low(index.into()));
-        Source {
-            head: range.head,
-            edges: range.edges,
-            buckets: Buckets {
-                lows: lows.collect(),
-                first,
-            },
-        }
+    pub fn new(range: Range) -> Source {
+        Source(range)
     }
 
     /// The range in `record` as a source, everything checked as by [`decode`].
@@ -77,39 +53,33 @@ impl Source {
     ///
     /// If this is not a record of a range with `range_bits`.
     pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<Source, FormatError> {
-        let contents = decode(record, range_bits)?;
-        Ok(Source {
-            head: contents.head,
-            edges: contents.edges,
-            buckets: contents.losing,
-        })
+        let (range, _) = decode(record, range_bits)?;
+        Ok(Source(range))
     }
 
     /// The head of the range.
     pub fn head(&self) -> Head {
-        self.head
+        self.0.head
     }
 
     /// The losing positions.
     pub fn losing(&self) -> &Buckets {
-        &self.buckets
+        &self.0.losing
     }
 
     /// The bytes of memory that it takes.
     pub fn memory(&self) -> u64 {
-        let Buckets { lows, first } = &self.buckets;
-        (size_of::<Source>() + size_of_val(&lows[..]) + size_of_val(&first[..])) as u64
+        size_of::<Source>() as u64 + self.losing().memory()
     }
 
     /// Bit x, for 0 ≤ x ≤ b: whether the path head · 0^x · 1^(b-x) is a losing position.
     pub fn edges(&self) -> u64 {
-        self.edges
+        self.0.edges
     }
 
     /// Whether the position at `index` is losing.
     pub fn contains(&self, index: u64) -> bool {
-        let bucket = self.bucket(index >> BUCKET_BITS);
-        bucket.binary_search(&low(index)).is_ok()
+        self.losing().contains(index)
     }
 
     /// The losing indices from `indices.start` to before `indices.end`.
@@ -134,11 +104,8 @@ impl Source {
     /// The low bits of the losing indices that have these high bits.
     #[inline(always)]
     pub(crate) fn bucket(&self, number: u64) -> &[u16] {
-        let number = usize::try_from(number).unwrap_or(usize::MAX - 2);
-        let Some(&[this, next]) = self.buckets.first.get(number..number + 2) else {
-            return &[];
-        };
-        &self.buckets.lows[this as usize..next as usize]
+        self.losing()
+            .bucket(usize::try_from(number).unwrap_or(usize::MAX))
     }
 }
 
@@ -215,7 +182,7 @@ mod tests {
     use crate::chunk::CHUNK_BITS;
 
     fn source(indices: &BTreeSet<u32>) -> Source {
-        Source::new(&Range {
+        Source::new(Range {
             head: Head(5),
             losing: indices.iter().copied().collect(),
             edges: 9,
@@ -262,7 +229,7 @@ mod tests {
             if all.len() as u64 <= range::losing_max(range_bits) {
                 let (_, record) = range::encode(&range, range_bits);
                 let decoded = Source::decode(&record, range_bits).unwrap();
-                prop_assert_eq!(decoded.losing(), &decode(&record, range_bits).unwrap().losing);
+                prop_assert_eq!(decoded.losing(), &decode(&record, range_bits).unwrap().0.losing);
                 prop_assert_eq!((decoded.head(), decoded.edges()), (Head(5), edges));
                 prop_assert!(decoded.between(0..1 << q).eq(all.iter().copied()));
                 prop_assert!(decoded.between(0..2 << q).eq(all.iter().copied()));

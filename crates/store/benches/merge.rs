@@ -25,19 +25,14 @@ fn losing() -> Buckets {
         lows.extend((0..=u16::MAX).filter(|_| rng.once_in(RARITY)));
         first.push(u32::try_from(lows.len()).expect("a part of 2^23"));
     }
-    Buckets { lows, first }
+    Buckets::new(lows, first)
 }
 
 fn main() {
     let losing = losing();
     let range_bits = RangeBits::new(RANGE_BITS).expect("12 to 32");
-    let word = |bucket: u64, low: u16| bucket << BUCKET_BITS | u64::from(low);
-    let runs = (0..).zip(losing.first.windows(2));
-    let words = runs.flat_map(|(bucket, run)| {
-        let lows = &losing.lows[run[0] as usize..run[1] as usize];
-        lows.iter()
-            .map(move |&low| HEAD.word(word(bucket, low), range_bits))
-    });
+    let words = losing.indices();
+    let words = words.map(|index| HEAD.word(index.into(), range_bits));
     let stored = words.filter(|&word| word <= word.mirror()).count() as u64;
     let cut = Cut {
         number: 0,
@@ -45,7 +40,7 @@ fn main() {
         skip: 0,
         last: true,
     };
-    ns_each("merging a range", losing.lows.len(), || {
+    ns_each("merging a range", losing.len(), || {
         let mut merger = Merger::new(BITS, range_bits, ShardSize::PUBLISHED, cut);
         merger
             .push(HEAD, black_box(&losing), stored)

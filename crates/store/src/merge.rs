@@ -172,10 +172,9 @@ impl Merger {
     pub fn push(&mut self, head: Head, losing: &Buckets, stored: u64) -> Result<(), MergeError> {
         assert_eq!(Some(head), self.next(), "ranges come in order");
         self.next = Head(head.0 + 1);
-        let runs = losing.first.windows(2);
         let mut found = 0;
-        for (bucket, run) in (0_u64..).zip(runs) {
-            let lows = &losing.lows[run[0] as usize..run[1] as usize];
+        for (bucket, number) in (0_u64..).zip(0..losing.number()) {
+            let lows = losing.bucket(number);
             let base = head.0 << self.range_bits.get() | bucket << (BUCKET_BITS + 1);
             let whole = self.skip == 0
                 && !head.is_empty()

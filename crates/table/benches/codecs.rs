@@ -42,7 +42,7 @@ fn a_range() -> (Range, RangeBits) {
     let head = Head(0x155);
     let range = Range {
         head,
-        losing,
+        losing: losing.into_iter().collect(),
         edges,
     };
     (range, range_bits)

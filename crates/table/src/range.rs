@@ -48,8 +48,8 @@ const HEADER_LENGTH: usize = 48;
 pub struct Range {
     /// The head of the range.
     pub head: Head,
-    /// The losing positions, ascending, each as the low bits of its word, halved.
-    pub losing: Vec<u32>,
+    /// The losing positions.
+    pub losing: Buckets,
     /// Bit x, for 0 ≤ x ≤ b: whether the path head · 0^x · 1^(b-x) is a losing position.
     pub edges: u64,
 }
@@ -67,27 +67,108 @@ pub struct RangeSummary {
     pub digest: Digest,
 }
 
-/// The losing positions of a range by buckets.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The losing positions of a range, ascending, by buckets of 2^16 indices. An index is the low bits of a word, halved.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buckets {
     /// All indices within their buckets, each as its last 16 bits; they ascend within each bucket.
-    pub lows: Vec<u16>,
-    /// The positions in `lows` at which the buckets begin, and the one at which the last bucket ends.
-    pub first: Vec<u32>,
+    lows: Vec<u16>,
+    /// The positions in `lows` at which the buckets begin, and the one at which the last bucket ends. The last bucket is
+    /// not empty, unless it is the only one.
+    first: Vec<u32>,
 }
 
-/// A record that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contents {
-    /// The head of the range.
-    pub head: Head,
-    /// The edges of the [`Range`].
-    pub edges: u64,
-    /// The number of losing positions that are not larger than their mirror image, as the record claims: reading does
-    /// not count them.
-    pub stored: u64,
-    /// The losing positions.
-    pub losing: Buckets,
+impl Default for Buckets {
+    fn default() -> Buckets {
+        Buckets {
+            lows: Vec::new(),
+            first: vec![0; 2],
+        }
+    }
+}
+
+impl Buckets {
+    /// The buckets with these low bits, each of which begins at one of `first` and ends at the next.
+    ///
+    /// # Panics
+    ///
+    /// If `first` does not begin with 0, ascend and end with the number of `lows`.
+    pub fn new(lows: Vec<u16>, mut first: Vec<u32>) -> Buckets {
+        let ends = first.last().map(|&end| end as usize) == Some(lows.len());
+        assert!(first.first() == Some(&0) && first.is_sorted() && ends);
+        while let [.., last, end] = first[..]
+            && first.len() > 2
+            && last == end
+        {
+            first.pop();
+        }
+        first.resize(first.len().max(2), 0);
+        Buckets { lows, first }
+    }
+
+    /// The number of losing positions.
+    pub fn len(&self) -> usize {
+        self.lows.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.lows.is_empty()
+    }
+
+    /// The last 16 bits of the indices of the bucket with this number.
+    #[inline]
+    pub fn bucket(&self, number: usize) -> &[u16] {
+        match self.first.get(number..).unwrap_or_default() {
+            [this, next, ..] => &self.lows[*this as usize..*next as usize],
+            _ => &[],
+        }
+    }
+
+    /// The number of buckets up to the last that has positions, or 1.
+    pub fn number(&self) -> usize {
+        self.first.len() - 1
+    }
+
+    /// Whether this index is among them.
+    pub fn contains(&self, index: u64) -> bool {
+        let bucket = usize::try_from(index >> BUCKET_BITS).unwrap_or(usize::MAX);
+        let [low, high, ..] = index.to_le_bytes();
+        let found = self
+            .bucket(bucket)
+            .binary_search(&u16::from_le_bytes([low, high]));
+        found.is_ok()
+    }
+
+    /// All indices.
+    pub fn indices(&self) -> impl Iterator<Item = u32> {
+        let buckets = (0..).zip(0..self.number());
+        buckets.flat_map(|(high, number)| {
+            let lows = self.bucket(number).iter();
+            lows.map(move |&low| high << BUCKET_BITS | u32::from(low))
+        })
+    }
+
+    /// The bytes of memory that they take.
+    pub fn memory(&self) -> u64 {
+        (size_of_val(&self.lows[..]) + size_of_val(&self.first[..])) as u64
+    }
+}
+
+/// From ascending indices.
+impl FromIterator<u32> for Buckets {
+    fn from_iter<I: IntoIterator<Item = u32>>(indices: I) -> Buckets {
+        let (mut lows, mut first) = (Vec::new(), vec![0]);
+        for index in indices {
+            let end = u32::try_from(lows.len()).expect("at most 2^31 positions");
+            while first.len() <= (index >> BUCKET_BITS) as usize {
+                first.push(end);
+            }
+            let [low, high, ..] = index.to_le_bytes();
+            lows.push(u16::from_le_bytes([low, high]));
+        }
+        first.push(u32::try_from(lows.len()).expect("at most 2^31 positions"));
+        Buckets { lows, first }
+    }
 }
 
 /// The most losing positions of a range with `range_bits`, so that a record that is made up takes
@@ -125,18 +206,19 @@ pub fn encode(range: &Range, range_bits: RangeBits) -> (RangeSummary, Vec<u8>) {
     header
         .check(range_bits)
         .expect("head, edges and count are those of a range");
-    assert!(ascend(&range.losing), "the positions of a range ascend");
-    let bounded = range
-        .losing
-        .last()
-        .is_none_or(|&last| u64::from(last) < range_bits.positions());
-    assert!(bounded, "an index lies beyond the range");
-    let has_first = range.losing.first() == Some(&0);
+    let buckets = usize::try_from(buckets(range_bits)).expect("at most 2^15");
+    let split = || (0..buckets).map(|number| range.losing.bucket(number));
+    assert!(split().all(ascend), "the positions of a range ascend");
+    let last = range.losing.bucket(buckets - 1).last();
+    let beyond = last.is_some_and(|&low| u64::from(low) >= range_bits.positions());
+    assert!(
+        range.losing.number() <= buckets && !beyond,
+        "an index lies beyond the range"
+    );
+    let has_first = range.losing.bucket(0).first() == Some(&0);
     check_edges(range.edges, has_first, range_bits).expect("the edges agree with the positions");
 
-    let buckets = u32::try_from(buckets(range_bits)).expect("at most 2^15");
-    let split: Vec<&[u32]> = pieces(&range.losing, BUCKET_BITS, buckets).collect();
-    let counts = split.iter().map(|these| these.len());
+    let counts = split().map(<[u16]>::len);
     let counts = counts.map(|count| u16::try_from(count).expect("a range is nowhere full"));
     let counts: Vec<u16> = counts.collect();
 
@@ -145,10 +227,10 @@ pub fn encode(range: &Range, range_bits: RangeBits) -> (RangeSummary, Vec<u8>) {
     let mut record = Vec::with_capacity(length);
     record.extend(header.bytes(range_bits));
     record.extend(counts.iter().flat_map(|count| count.to_le_bytes()));
-    for (these, &count) in split.iter().zip(&counts) {
+    for (these, &count) in split().zip(&counts) {
         highs::encode(these, highs::len(count, range_bits), &mut record);
     }
-    record.extend(range.losing.iter().map(|index| index.to_le_bytes()[0]));
+    record.extend(range.losing.lows.iter().map(|low| low.to_le_bytes()[0]));
     (header.summary(Digest::of(&record)), record)
 }
 
@@ -159,46 +241,48 @@ fn ascend<T: Ord>(indices: &[T]) -> bool {
     !falls.fold(false, BitOr::bitor)
 }
 
-/// The ascending `indices` in `number` pieces: those that agree in all but the low `bits`.
-fn pieces(mut indices: &[u32], bits: u32, number: u32) -> impl Iterator<Item = &[u32]> {
-    (0..number).map(move |piece| {
-        // A piece has no more than these, and nobody looks at the others.
-        let window = &indices[..indices.len().min(1 << bits)];
-        let length = window.partition_point(|&index| index >> bits <= piece);
-        let (these, others) = indices.split_at(length);
-        indices = others;
-        these
-    })
-}
-
 /// How many of the losing words of `range` are not larger than their mirror image.
 fn stored(range: &Range, range_bits: RangeBits) -> u64 {
-    let word = |index: u32| range.head.word(index.into(), range_bits);
-    let is_stored = |index: u32| word(index) <= word(index).mirror();
-    let stored = if range.head.is_empty() {
-        range
-            .losing
-            .iter()
-            .filter(|&&index| is_stored(index))
-            .count()
-    } else {
-        // The first byte of a word and that of its mirror image tell nearly always.
-        let more = u8::BITS.saturating_sub(range.head.len());
-        let shared = range_bits.get() - 1 - more;
-        let pieces = (0..).zip(pieces(&range.losing, shared, 1 << more));
-        let stored = pieces.map(|(number, piece)| {
-            let bits = range.head.len() + more;
-            let [first, ..] = ((range.head.0 << more | number) >> (bits - u8::BITS)).to_le_bytes();
-            piece.iter().fold(0, |stored, &index| {
-                let [last, ..] = (index << 1).to_le_bytes();
-                let mirrored = MIRRORED[usize::from(last)];
-                let tie = first == mirrored && is_stored(index);
-                stored + usize::from(first < mirrored) + usize::from(tie)
-            })
-        });
-        stored.sum()
+    let is_stored = |index: u32| {
+        let word = range.head.word(index.into(), range_bits);
+        word <= word.mirror()
     };
-    stored as u64
+    if range.head.is_empty() {
+        return range
+            .losing
+            .indices()
+            .filter(|&index| is_stored(index))
+            .count() as u64;
+    }
+    // The first byte of a word and that of its mirror image tell nearly always.
+    let more = u8::BITS.saturating_sub(range.head.len());
+    let shared = range_bits.get() - 1 - more;
+    let count = |start: u32, lows: &[u16]| {
+        let bits = range.head.len() + more;
+        let first = (range.head.0 << more | u64::from(start >> shared)) >> (bits - u8::BITS);
+        let [first, ..] = first.to_le_bytes();
+        lows.iter().fold(0u32, |stored, &low| {
+            let [last, ..] = (low << 1).to_le_bytes();
+            let mirrored = MIRRORED[usize::from(last)];
+            let tie = first == mirrored && is_stored(start | u32::from(low));
+            stored + u32::from(first < mirrored) + u32::from(tie)
+        })
+    };
+    let mut stored = 0;
+    for (start, number) in (0..)
+        .step_by(1 << BUCKET_BITS)
+        .zip(0..range.losing.number())
+    {
+        let mut lows = range.losing.bucket(number);
+        // Pieces that agree in the bits above `shared`.
+        while let Some(&low) = lows.first() {
+            let same = |&other: &u16| (other ^ low).checked_shr(shared).unwrap_or(0) == 0;
+            let (piece, others) = lows.split_at(lows.partition_point(same));
+            stored += u64::from(count(start | u32::from(low) >> shared << shared, piece));
+            lows = others;
+        }
+    }
+    stored
 }
 
 /// The first byte of the mirror image of a word whose last byte is the index.
@@ -231,25 +315,7 @@ pub fn summary(record: &[u8], range_bits: RangeBits) -> Result<RangeSummary, For
 ///
 /// If this is not a record of a range with `range_bits`.
 pub fn decode_range(record: &[u8], range_bits: RangeBits) -> Result<Range, FormatError> {
-    let Contents {
-        head,
-        edges,
-        stored: claimed,
-        losing,
-    } = decode(record, range_bits)?;
-    let mut indices = Vec::with_capacity(losing.lows.len());
-    for (bucket, run) in (0u32..).zip(losing.first.windows(2)) {
-        let lows = &losing.lows[run[0] as usize..run[1] as usize];
-        indices.extend(
-            lows.iter()
-                .map(|&low| bucket << BUCKET_BITS | u32::from(low)),
-        );
-    }
-    let range = Range {
-        head,
-        losing: indices,
-        edges,
-    };
+    let (range, claimed) = decode(record, range_bits)?;
     let counted = stored(&range, range_bits);
     ensure(counted == claimed, || {
         format!("{counted} positions to store where the header says {claimed}")
@@ -257,7 +323,8 @@ pub fn decode_range(record: &[u8], range_bits: RangeBits) -> Result<Range, Forma
     Ok(range)
 }
 
-/// The content of `record`, whose form is checked. Only its digest tells whether it is the right record.
+/// The range in `record`, whose form is checked, and the number of losing positions that are not larger than their
+/// mirror image, as the record claims: they are not counted. Only its digest tells whether it is the right record.
 ///
 /// Takes memory in proportion to the record, and never more than a range with `range_bits` can
 /// need.
@@ -265,7 +332,7 @@ pub fn decode_range(record: &[u8], range_bits: RangeBits) -> Result<Range, Forma
 /// # Errors
 ///
 /// If this is not a record of a range with `range_bits`.
-pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<Contents, FormatError> {
+pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<(Range, u64), FormatError> {
     let (header, rest) = Header::parse(record, range_bits)?;
     let buckets = usize::try_from(buckets(range_bits)).expect("at most 2^15");
     let (counts, rest) = rest
@@ -287,15 +354,14 @@ pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<Contents, FormatEr
     ensure(rest.len() as u64 <= length, || "the record is too long")?;
     let (highs, lows) = rest.split_at(highs_len);
     let losing = decode_buckets(&counts, highs, lows, range_bits)?;
-    let Buckets { lows, first } = &losing;
-    let has_first = first[1] > 0 && lows[0] == 0;
+    let has_first = losing.bucket(0).first() == Some(&0);
     check_edges(header.edges, has_first, range_bits)?;
-    Ok(Contents {
+    let range = Range {
         head: header.head,
-        edges: header.edges,
-        stored: header.stored,
         losing,
-    })
+        edges: header.edges,
+    };
+    Ok((range, header.stored))
 }
 
 /// The losing positions with these highs and lows, which have the lengths that the counts tell.
@@ -321,10 +387,7 @@ fn decode_buckets(
         done += usize::from(count);
         first.push(u32::try_from(done).expect("at most 2^27 positions"));
     }
-    Ok(Buckets {
-        lows: indices,
-        first,
-    })
+    Ok(Buckets::new(indices, first))
 }
 
 /// Bit b of the edges and index 0 are the same position.

@@ -42,7 +42,7 @@ fn ranges() -> Vec<Range> {
         let edges = u64::from(losing.first() == Some(&0)) << 12 | 5;
         Range {
             head: Head(head as u64),
-            losing,
+            losing: losing.into_iter().collect(),
             edges,
         }
     };
@@ -54,7 +54,7 @@ pub(crate) fn records() -> Vec<Vec<u8>> {
     let records = all.iter().map(|range| range::encode(range, range_bits()).1);
     let mut records: Vec<Vec<u8>> = records.collect();
     let few = Range {
-        losing: vec![1, 300, 65_535],
+        losing: [1, 300, 65_535].into_iter().collect(),
         ..all[1].clone()
     };
     let wide = RangeBits::new(18).expect("within the limits");

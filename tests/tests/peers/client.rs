@@ -362,8 +362,8 @@ impl Client {
         while let Some(head) = filling.next() {
             let place = ledger.place(head).unwrap();
             let record = read_record(&*self.storage, head, place).await.unwrap();
-            let range = range::decode(&record, self.range_bits).unwrap();
-            filling.push(head, &range.losing, range.stored).unwrap();
+            let (range, stored) = range::decode(&record, self.range_bits).unwrap();
+            filling.push(head, &range.losing, stored).unwrap();
         }
         let (merged, bytes) = filling.finish().unwrap();
         (merged, bytes.unwrap().into())

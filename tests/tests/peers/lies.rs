@@ -1,5 +1,6 @@
 //! Workers that do not tell the truth.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -127,10 +128,11 @@ pub(crate) fn flip(range: &mut Range, client: &Client, random: &mut Rng) {
 
 /// Takes the position of this number for the opposite of what it is.
 pub(crate) fn flip_at(range: &mut Range, index: u32) {
-    match range.losing.binary_search(&index) {
-        Ok(at) => drop(range.losing.remove(at)),
-        Err(at) => range.losing.insert(at, index),
+    let mut losing: BTreeSet<u32> = range.losing.indices().collect();
+    if !losing.remove(&index) {
+        losing.insert(index);
     }
+    range.losing = losing.into_iter().collect();
 }
 
 /// The ways to hand in what is no result, by their names. The last ones look like results.

@@ -11,7 +11,7 @@ fn range_bits() -> RangeBits {
 
 /// A range of about `kib` KiB.
 fn range(head: u64, kib: u32) -> Arc<Source> {
-    Arc::new(Source::new(&Range {
+    Arc::new(Source::new(Range {
         head: Head(head),
         losing: (0..kib * 512).map(|number| number * 64).collect(),
         edges: 0,

@@ -407,8 +407,8 @@ impl Fake {
             let mut filling = Merger::new(BITS, state.range_bits, SHARD, cut);
             while let Some(head) = filling.next() {
                 let (_, record) = range::encode(&ranges[&head], state.range_bits);
-                let range = range::decode(&record, state.range_bits).unwrap();
-                filling.push(head, &range.losing, range.stored).unwrap();
+                let (range, stored) = range::decode(&record, state.range_bits).unwrap();
+                filling.push(head, &range.losing, stored).unwrap();
             }
             let (merged, bytes) = filling.finish().unwrap();
             let key =

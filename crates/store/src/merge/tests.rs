@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use chomp_table::Range;
 use chomp_table::fingerprint::LeafBuilder;
-use chomp_table::range::{Buckets, Contents};
+use chomp_table::range::Buckets;
 use chomp_table::{Digest, RangeSummary, definition};
 
 use super::*;
@@ -20,7 +21,7 @@ fn range_bits() -> RangeBits {
 #[derive(Debug)]
 struct Table {
     bits: u32,
-    ranges: BTreeMap<Head, Contents>,
+    ranges: BTreeMap<Head, (Range, u64)>,
     words: Vec<u64>,
 }
 
@@ -28,20 +29,16 @@ impl Table {
     fn new(bits: u32, words: Vec<u64>) -> Table {
         let range = |head: u64| {
             let lows = words.iter().filter(|&&word| word >> 12 == head);
-            let lows: Vec<u16> = lows
-                .map(|word| u16::try_from((word & 0xfff) / 2).unwrap())
-                .collect();
-            let first = vec![0, u32::try_from(lows.len()).unwrap()];
+            let losing = lows.map(|word| u32::try_from((word & 0xfff) / 2).unwrap());
             let stored = words
                 .iter()
                 .filter(|&&word| word >> 12 == head && is_stored(word));
-            let contents = Contents {
+            let range = Range {
                 head: Head(head),
+                losing: losing.collect(),
                 edges: 0,
-                stored: stored.count() as u64,
-                losing: Buckets { lows, first },
             };
-            (Head(head), contents)
+            (Head(head), (range, stored.count() as u64))
         };
         Table {
             bits,
@@ -89,11 +86,11 @@ impl Table {
             .ranges
             .iter()
             .filter(|(head, _)| Some(**head) != missing);
-        for (&head, range) in ranges {
+        for (&head, (range, stored)) in ranges {
             let summary = RangeSummary {
                 head,
-                count: range.losing.lows.len() as u64,
-                stored: range.stored,
+                count: range.losing.len() as u64,
+                stored: *stored,
                 digest: Digest([0; 32]),
             };
             let placed = Placed {
@@ -110,12 +107,12 @@ impl Table {
     /// form the range with the word before.
     fn start(&self, number: u32, words: u64, other: bool) -> (u32, Head, u64) {
         let mut skip = u64::from(number) * words;
-        for (&head, range) in &self.ranges {
-            let here = skip < range.stored || (other && skip > 0 && skip == range.stored);
+        for (&head, &(_, stored)) in &self.ranges {
+            let here = skip < stored || (other && skip > 0 && skip == stored);
             if here {
                 return (number, head, skip);
             }
-            skip -= range.stored;
+            skip -= stored;
         }
         assert_eq!(number, 0, "there is no such shard");
         (0, Head(0), 0)
@@ -231,8 +228,8 @@ fn size(frame_words: usize, shard_words: usize) -> ShardSize {
     }
 }
 
-fn push(merger: &mut Merger, range: &Contents) -> Result<(), MergeError> {
-    merger.push(range.head, &range.losing, range.stored)
+fn push(merger: &mut Merger, (range, stored): &(Range, u64)) -> Result<(), MergeError> {
+    merger.push(range.head, &range.losing, *stored)
 }
 
 #[test]
@@ -311,16 +308,13 @@ fn buckets_make_no_difference() {
             lows.iter().map(word).collect::<Vec<u64>>()
         });
         let words: Vec<u64> = words.collect();
-        let contents = Contents {
+        let stored = words.iter().filter(|&&word| is_stored(word)).count();
+        let range = Range {
             head: Head(head),
+            losing: Buckets::new([&lows[..], &lows[..]].concat(), vec![0, count, 2 * count]),
             edges: 0,
-            stored: words.iter().filter(|&&word| is_stored(word)).count() as u64,
-            losing: Buckets {
-                lows: [&lows[..], &lows[..]].concat(),
-                first: vec![0, count, 2 * count],
-            },
         };
-        (words, contents)
+        (words, (range, stored as u64))
     };
     let (first, second) = (contents(0), contents(1));
     let all: Vec<u64> = [first.0, second.0].concat();
@@ -340,7 +334,7 @@ fn buckets_make_no_difference() {
 fn what_does_not_fit_is_refused() {
     let table = Table::real(14);
     let ledger = table.ledger();
-    let stored: u64 = table.ranges.values().map(|range| range.stored).sum();
+    let stored: u64 = table.ranges.values().map(|(_, stored)| stored).sum();
     let beyond = Cut::new(&ledger, 14, 10, (9, Head(0), stored));
     assert_eq!(beyond, Err(MergeError::Beyond { number: 9 }));
     let without = table.ledger_without(Some(Head(1)));
@@ -353,8 +347,8 @@ fn what_does_not_fit_is_refused() {
         Merger::new(14, range_bits(), words, cut.unwrap())
     };
     let mut wrong = table.ranges[&Head(0)].clone();
-    wrong.stored += 1;
-    let (said, found) = (wrong.stored, wrong.stored - 1);
+    wrong.1 += 1;
+    let (said, found) = (wrong.1, wrong.1 - 1);
     let error = push(&mut merger(1000), &wrong);
     assert_eq!(
         error,

@@ -106,10 +106,8 @@ fn merged(
     let mut merger = Merger::new(bits, range_bits, size, cut);
     while let Some(head) = merger.next() {
         let record = &records[usize::try_from(head.0).unwrap()].1;
-        let contents = range::decode(record, range_bits).unwrap();
-        merger
-            .push(head, &contents.losing, contents.stored)
-            .unwrap();
+        let (range, stored) = range::decode(record, range_bits).unwrap();
+        merger.push(head, &range.losing, stored).unwrap();
     }
     merger.finish().unwrap().0
 }

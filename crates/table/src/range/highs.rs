@@ -26,13 +26,12 @@ pub(super) const fn len(count: u16, range_bits: RangeBits) -> usize {
     bits(count, range_bits).div_ceil(AT_ONCE)
 }
 
-/// Appends the highs of the ascending `indices`, all of one bucket, to `record`: `len` bytes.
-pub(super) fn encode(indices: &[u32], len: usize, record: &mut Vec<u8>) {
+/// Appends the highs of the ascending `indices` of a bucket to `record`: `len` bytes.
+pub(super) fn encode(indices: &[u16], len: usize, record: &mut Vec<u8>) {
     let end = record.len() + len;
     let (mut word, mut start) = (0u64, 0);
     for (number, index) in indices.iter().enumerate() {
-        let high = index.to_le_bytes()[LOW_BITS as usize / 8];
-        let bit = usize::from(high) + number;
+        let bit = usize::from(index >> LOW_BITS) + number;
         while bit - start >= 64 {
             record.extend(word.to_le_bytes());
             (word, start) = (0, start + 64);

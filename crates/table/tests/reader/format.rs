@@ -28,7 +28,7 @@ fn the_range_record() {
     let range_bits = RangeBits::new(12).unwrap();
     let range = Range {
         head: Head(5),
-        losing: vec![1, 3, 2047],
+        losing: [1, 3, 2047].into_iter().collect(),
         edges: 1 << 4,
     };
     let record = vector("range");
