@@ -151,7 +151,7 @@ impl RangeSolver {
             let start = low(start as u64);
             let pieces = positions.as_chunks::<PIECE>().0;
             let out = self.out[self.len..].as_chunks_mut::<PIECE>().0;
-            // One even if there is none: most chunks have some, and none more than that.
+            // One also for none: hardly any chunk needs two, and to ask takes longer than to copy.
             for (piece, out) in pieces[..number.div_ceil(PIECE).max(1)].iter().zip(out) {
                 for (out, &position) in out.iter_mut().zip(piece) {
                     *out = start | position;
