@@ -12,7 +12,7 @@
 //! and each chunk adds to one base, once. The bases of halves within a block go with it; the one that begins with the
 //! block may go on.
 
-use crate::chunk::{CHUNK_BITS, Chunk};
+use crate::chunk::{CHUNK_BITS, Chunk, join};
 use crate::isa::Lowest;
 use crate::masks::{ChunkLists, Masks, NOTHING};
 use crate::pyramid::BASE_SETS_MAX;
@@ -78,13 +78,5 @@ pub(crate) fn add<L: Lowest>(
         }
         longer = longer & !Chunk::of(l);
         join(&mut base[2..], lists.rest(l as usize));
-    }
-}
-
-/// Adds each of `more` to the one at the same place, as far as both go.
-#[inline(always)]
-pub(crate) fn join(sets: &mut [Chunk], more: &[Chunk]) {
-    for (set, more) in sets.iter_mut().zip(more) {
-        *set |= *more;
     }
 }

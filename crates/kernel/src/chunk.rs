@@ -95,6 +95,14 @@ impl std::ops::BitOr for Chunk {
     }
 }
 
+/// Adds each of `more` to the one at the same place, as far as both go.
+#[inline(always)]
+pub(crate) fn join(sets: &mut [Chunk], more: &[Chunk]) {
+    for (set, more) in sets.iter_mut().zip(more) {
+        *set |= *more;
+    }
+}
+
 /// The chunks as 32-bit words. To find a bit in them takes less than to find its chunk and then its word,
 /// and that is the inner loop of drawing; two bits that follow one another are less often in one word,
 /// so that one waits for the other, than with 64 bits.

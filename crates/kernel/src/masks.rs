@@ -7,8 +7,7 @@ use std::sync::LazyLock;
 
 use chomp_table::word::sort_segment;
 
-use crate::bases::join;
-use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk};
+use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk, join};
 
 /// The number of the first bit of a chunk's path: nine index bits and the last 0.
 const FIRST_BIT: u32 = CHUNK_LEN.ilog2();

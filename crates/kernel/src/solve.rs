@@ -13,8 +13,8 @@ use std::hint::select_unpredictable;
 
 use chomp_table::range::Buckets;
 
-use crate::bases::{Bases, add, join};
-use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk};
+use crate::bases::{Bases, add};
+use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk, join};
 use crate::isa::Lowest;
 use crate::masks::{ChunkLists, Masks, NOTHING};
 use crate::pyramid::{self, Base, LevelBuffers, Sets};
