@@ -53,8 +53,8 @@ impl Evaluator {
     /// The bytes that an evaluator for `range_bits` takes, its result not counted.
     pub fn memory(range_bits: RangeBits) -> u64 {
         // The bitmap, one bitmap's worth of sets, less than one of scratch, and room for twice the
-        // losing indices, which takes less than one; besides, half a MiB for tables, which all evaluators
-        // share, and for what is known of a block.
+        // losing indices, which takes less than one; besides, some half a MiB for tables, which all
+        // evaluators share, and for what is known of a block.
         range_bits.positions() / 8 * 4 + (1 << 19)
     }
 

@@ -154,15 +154,17 @@ impl Buckets {
     }
 }
 
-/// From ascending indices.
+/// From ascending indices; panics if they fall back into an earlier bucket.
 impl FromIterator<u32> for Buckets {
     fn from_iter<I: IntoIterator<Item = u32>>(indices: I) -> Buckets {
         let (mut lows, mut first) = (Vec::new(), vec![0]);
         for index in indices {
             let end = u32::try_from(lows.len()).expect("at most 2^31 positions");
-            while first.len() <= (index >> BUCKET_BITS) as usize {
+            let bucket = (index >> BUCKET_BITS) as usize;
+            while first.len() <= bucket {
                 first.push(end);
             }
+            assert_eq!(first.len(), bucket + 1, "the positions of a range ascend");
             let [low, high, ..] = index.to_le_bytes();
             lows.push(u16::from_le_bytes([low, high]));
         }
