@@ -122,6 +122,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         range_bits: directory.range_bits,
         size,
         replicas: args.replicas,
+        keep_parts: table.keep_parts,
         draw_one_in: args.check_one_in,
         store_hint: Some(directory.location.clone().absolute()?.to_string()),
         issuer: Arc::clone(&issuer),

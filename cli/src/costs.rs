@@ -147,6 +147,7 @@ fn write_shard(bits: u32, range_bits: RangeBits, ranges: &[(Range, u64)]) -> usi
         number: 0,
         head: Head(0),
         skip: 0,
+        end: Head(ranges.len() as u64),
         last: true,
     };
     let mut merger = Merger::new(bits, range_bits, ShardSize::PUBLISHED, cut);

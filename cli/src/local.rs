@@ -55,6 +55,7 @@ pub(crate) async fn start(
     storage: Arc<dyn Storage>,
     size: u32,
     range_bits: RangeBits,
+    keep_parts: bool,
     resources: Resources,
     pages: Option<(TcpListener, chomp_serve::SiteOptions)>,
 ) -> anyhow::Result<(Coordinator, Config)> {
@@ -69,6 +70,7 @@ pub(crate) async fn start(
         range_bits,
         size,
         replicas: 1,
+        keep_parts,
         // Nobody else is there to check results.
         draw_one_in: Some(0),
         store_hint: None,

@@ -152,7 +152,7 @@ struct MemoryNeeds {
 
 #[derive(Debug, Serialize)]
 struct Disk {
-    /// Working files and shards, before the working files go.
+    /// Working files and shards. In a large job of one owner working files go before most shards come.
     peak: u64,
     work: u64,
     shards: u64,
@@ -380,7 +380,7 @@ impl JobPlan {
         let [peak, work, shards] = [peak, work, shards].map(bytes);
         lines.line(
             "disk",
-            format_args!("{peak} at the peak; {work} working files, {shards} shards"),
+            format_args!("up to {peak} at the peak; {work} working files, {shards} shards"),
         );
         let network = &self.network;
         let (total, each) = (bytes(network.total), bytes(network.each_worker));

@@ -72,7 +72,10 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
         None => None,
     };
     let storage = directory.storage.clone();
-    let starting = Box::pin(local::start(storage, size, range_bits, resources, pages));
+    let keep_parts = table.keep_parts;
+    let starting = Box::pin(local::start(
+        storage, size, range_bits, keep_parts, resources, pages,
+    ));
     let in_table = || in_table(&directory.location);
     let starting = async { starting.await.with_context(in_table) };
     let (coordinator, config) = unless_stopped(&stop, starting).await?;

@@ -100,7 +100,8 @@ async fn job(
     resources: Resources,
 ) -> anyhow::Result<()> {
     let range_bits = machine::range_bits_of(RANGE_BITS);
-    let (coordinator, config) = local::start(storage, BITS, range_bits, resources, None).await?;
+    let (coordinator, config) =
+        local::start(storage, BITS, range_bits, false, resources, None).await?;
     let before = machine::cpu_time();
     let report = chomp_worker::run(config, CancellationToken::new()).await;
     let cpu = machine::cpu_time().saturating_sub(before);

@@ -1,12 +1,15 @@
 //! Effects: what the [plan](chomp_plan) wants to be done and takes time, done on the store, and
 //! told as the events that the plan expects for it.
 
+use std::collections::HashSet;
+use std::ops::Range;
+
 use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
 use chomp_store::{Entry, Key, Merged, RecordPlace, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::reader::ShardFileInfo;
-use chomp_table::{Digest, Head};
+use chomp_table::{Digest, Head, RangeSummary};
 
 use crate::arbiter::Arbitrated;
 use crate::contradiction::wrong_range;
@@ -37,6 +40,8 @@ pub(crate) enum Effect {
     Publish,
     /// Removes parts that nobody has use for.
     Remove { orphans: Vec<Key> },
+    /// Removes the parts of these merged ranges, after a look at the files of the shards.
+    RemoveMerged { ranges: Range<Head> },
 }
 
 /// The content of a segment, which becomes durable as a whole.
@@ -102,12 +107,16 @@ impl Effect {
             } => audit(tools, worker, head, &place).await,
             Effect::Publish => publish_table(tools).await,
             Effect::Remove { orphans } => remove(tools, &orphans).await,
+            Effect::RemoveMerged { ranges } => remove_merged(tools, ranges).await,
         }
     }
 }
 
 async fn publish_table(tools: &Tools) -> EffectResult {
-    match lost_shards(tools).await {
+    // A file that was compared may have changed since.
+    let mut compared = tools.compared.lock().await;
+    compared.clear();
+    match lost_shards(tools, &mut compared).await {
         Ok(shards) if shards.is_empty() => {}
         Ok(shards) => return merge_again(shards, "files are not what was said of them"),
         // Nothing is known of the shards, and the job ends.
@@ -129,6 +138,21 @@ async fn publish_table(tools: &Tools) -> EffectResult {
         Err(error) => error,
     };
     let reason = describe(&error);
+    let gone = if error.is_contradiction() {
+        tools.journal.without_part(tools.bits).await
+    } else {
+        Ok(Vec::new())
+    };
+    match gone {
+        Ok(gone) if gone.is_empty() => {}
+        Ok(gone) => return evaluate_again(&gone, reason),
+        Err(error) => {
+            return EffectResult {
+                fault: Some(JobError::Store(error)),
+                ..EffectResult::of(Event::PublishFailed { reason })
+            };
+        }
+    }
     let wrong = if matches!(error, PublishError::Asymmetric { .. }) {
         tracing::warn!(
             "the table is not published yet, for {reason}; looking for the range that is wrong"
@@ -168,6 +192,28 @@ async fn publish_table(tools: &Tools) -> EffectResult {
     EffectResult {
         fault: Some(error.into()),
         ..EffectResult::of(event)
+    }
+}
+
+/// Ranges whose records were removed as they were merged are to be evaluated again.
+fn evaluate_again(ranges: &[RangeSummary], reason: String) -> EffectResult {
+    tracing::warn!(
+        "the table is not published yet, for {reason}; {} ranges whose records are gone are evaluated again",
+        ranges.len()
+    );
+    let lost = ranges.iter().map(|range| Event::Lost {
+        worker: WorkerId::only(0),
+        head: range.head,
+        digest: range.digest,
+    });
+    let first = Event::Unpublished {
+        head: ranges[0].head,
+        lost: Some(ranges[0].digest),
+        reason,
+    };
+    EffectResult {
+        events: std::iter::once(first).chain(lost.skip(1)).collect(),
+        ..EffectResult::default()
     }
 }
 
@@ -250,13 +296,18 @@ async fn arbitrate(
     }
 }
 
-/// The shards whose files are not what the journal says.
-async fn lost_shards(tools: &Tools) -> Result<Vec<u32>, StoreError> {
+/// The shards whose files are not what the journal says, but for those that were `compared` before.
+async fn lost_shards(
+    tools: &Tools,
+    compared: &mut HashSet<Digest>,
+) -> Result<Vec<u32>, StoreError> {
     let files: Vec<(u32, ShardFileInfo)> = {
         let ledger = tools.journal.ledger();
         let shards = ledger.shards(tools.bits);
         let files = shards.filter_map(|merged| Some((merged.number, merged.file()?)));
-        files.collect()
+        files
+            .filter(|(_, file)| !compared.contains(&file.sha256))
+            .collect()
     };
     tracing::info!(
         "comparing the files of {} shards with what was said of them",
@@ -267,6 +318,8 @@ async fn lost_shards(tools: &Tools) -> Result<Vec<u32>, StoreError> {
         let read = published::read(&*tools.storage, tools.bits, &file).await?;
         if read.is_none_or(|read| Digest::of(&read) != file.sha256) {
             lost.push(shard);
+        } else {
+            compared.insert(file.sha256);
         }
     }
     Ok(lost)
@@ -276,6 +329,23 @@ async fn remove(tools: &Tools, orphans: &[Key]) -> EffectResult {
     // Publication removes what is still there.
     if let Err(error) = tools.storage.delete(orphans).await {
         tracing::warn!("parts of no use are not removed yet: {}", describe(&error));
+    }
+    EffectResult::default()
+}
+
+async fn remove_merged(tools: &Tools, ranges: Range<Head>) -> EffectResult {
+    let mut compared = tools.compared.lock().await;
+    let removed = match lost_shards(tools, &mut compared).await {
+        Ok(lost) if lost.is_empty() => tools.journal.remove_merged(tools.bits, ranges).await,
+        // Publication has them merged again, from their parts.
+        compared => compared.map(drop),
+    };
+    // Publication removes what is still there.
+    if let Err(error) = removed {
+        tracing::warn!(
+            "parts of merged ranges are not removed yet: {}",
+            describe(&error)
+        );
     }
     EffectResult::default()
 }

@@ -79,6 +79,8 @@ pub struct CoordinatorOptions {
     pub size: u32,
     /// How many participants have to compute each range alike.
     pub replicas: u32,
+    /// Whether parts stay when their ranges are merged.
+    pub keep_parts: bool,
     /// One range in `draw_one_in` is drawn, so it needs one more vote; 0: none. Without it, as [`Settings`] has it.
     pub draw_one_in: Option<u32>,
     /// Where workers find the store, as they write it, if they may reach it.
@@ -151,6 +153,7 @@ impl Coordinator {
             coordinator: u64::from_le_bytes(random),
             table: options.issuer.table_id(),
             store_hint: options.store_hint.clone(),
+            keeps_parts: options.keep_parts,
             published,
         };
         let issuer = Arc::clone(&options.issuer);
@@ -265,6 +268,7 @@ pub(crate) struct Wishes {
     /// One that names the table, if it is new.
     pub(crate) table: u64,
     pub(crate) store_hint: Option<String>,
+    pub(crate) keeps_parts: bool,
     /// The largest table that is published.
     pub(crate) published: Option<Manifest>,
 }
@@ -299,6 +303,7 @@ impl Opened {
         let subject = DeskJob {
             bits: size,
             replicas: settings.replicas,
+            keeps_parts: wishes.keeps_parts,
             participants: wishes.participants,
         };
         let hello = Hello {

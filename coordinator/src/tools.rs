@@ -1,9 +1,12 @@
 //! What evaluates units, and what comes of it: shared by effects, the arbiter and the job.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use chomp_store::{Journal, Merged, Placed, Storage};
+use chomp_table::Digest;
 use chomp_table::shard::ShardSize;
+use tokio::sync::Mutex;
 
 /// The state that effects share.
 #[derive(Debug)]
@@ -14,6 +17,9 @@ pub(crate) struct Tools {
     pub(crate) bits: u32,
     /// The size of its shards.
     pub(crate) size: ShardSize,
+    /// The digests of the files of shards that were what was said of them when they were read. Who removes parts of
+    /// merged ranges, or publishes the table, holds it meanwhile.
+    pub(crate) compared: Mutex<HashSet<Digest>>,
 }
 
 impl Tools {
@@ -29,6 +35,7 @@ impl Tools {
             journal: Arc::clone(journal),
             bits,
             size,
+            compared: Mutex::default(),
         })
     }
 }

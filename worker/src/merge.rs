@@ -3,6 +3,7 @@
 //! While some ranges are merged, on a thread of the pool, the next ones are read. The memory is that
 //! of the shard and of these ranges.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -98,14 +99,14 @@ impl Merge<'_> {
         let _room = self.gatherer.memory.take(memory).await;
 
         let mut filling = Merger::new(bits, range_bits, size, cut);
-        let mut batch = self.read(cut.head).await?;
+        let mut batch = self.read(cut.head..cut.end).await?;
         while !batch.is_empty() {
             if self.stop.is_cancelled() {
                 return Err(Trouble::Stopped);
             }
             let next = batch.last().map_or(cut.head, |(head, ..)| Head(head.0 + 1));
             let merge = pool.run(false, move |_| push(filling, &batch, range_bits));
-            let (done, read) = tokio::join!(merge, self.read(next));
+            let (done, read) = tokio::join!(merge, self.read(next..cut.end));
             filling = done??;
             if filling.next().is_none() {
                 break;
@@ -129,9 +130,9 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// The records from `head` on, as many as are merged at a time; none at the end of the table.
-    async fn read(&self, head: Head) -> Result<NotedRanges, Trouble> {
-        let heads = (head.0..self.job.range_bits.heads(self.job.bits)).map(Head);
+    /// The first of the records of these ranges, as many as are merged at a time; none if there are none.
+    async fn read(&self, ranges: Range<Head>) -> Result<NotedRanges, Trouble> {
+        let heads = (ranges.start.0..ranges.end.0).map(Head);
         let mut places = self.store.places(heads.take(BATCH_MAX)).await?;
         let mut bytes = 0;
         let fit = places.iter().take_while(|(_, place)| {

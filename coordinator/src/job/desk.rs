@@ -93,6 +93,8 @@ pub(crate) struct DeskJob {
     pub(crate) bits: u32,
     /// The number of participants that have to compute each range alike.
     pub(crate) replicas: u32,
+    /// Whether parts stay when their ranges are merged.
+    pub(crate) keeps_parts: bool,
     pub(crate) participants: watch::Receiver<Participants>,
 }
 
@@ -112,6 +114,8 @@ pub(crate) struct Desk {
     writes: Writes,
     parts: Parts,
     audits: RecordAudits,
+    /// The first of the ranges at the end of the table whose parts are removed.
+    removed_from: Head,
     /// The events of the plan, and the actions after each.
     #[cfg(test)]
     pub(crate) told: Vec<(Event, Vec<Action>)>,
@@ -119,8 +123,10 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn new(plan: Plan, journal: Arc<Journal>, subject: DeskJob) -> Desk {
+        let ranges = journal.ledger().range_bits.heads(subject.bits);
         Desk {
             plan,
+            removed_from: Head(ranges),
             effects: Vec::new(),
             published: None,
             fault: None,
@@ -250,7 +256,8 @@ impl Desk {
         }
     }
 
-    /// Takes in that a worker says that records are lost. A report is out of date if the journal has another digest.
+    /// Takes in that a worker says that records are lost. A report is out of date if the journal has another digest, or
+    /// nobody needs the record any more.
     pub(crate) fn report(
         &mut self,
         now: Millis,
@@ -262,7 +269,7 @@ impl Desk {
         }
         for &(head, digest) in records {
             let known = self.journal.ledger().place(head).map(|place| place.digest);
-            if known == Some(digest) {
+            if known == Some(digest) && head < self.plan.merged_from() {
                 self.audits.push(worker, head);
             }
         }
@@ -304,6 +311,9 @@ impl Desk {
         }
         for event in done.events {
             self.handle(now, event);
+        }
+        if done.appended {
+            self.remove_merged();
         }
         match done.fault {
             Some(fault) if fault.is_of_store() => self.fail(now, fault),

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use chomp_plan::{Event, SubmissionId, Unit};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
-use chomp_store::{Entry, Finders};
+use chomp_store::{Entry, Finders, RecordPlace};
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
-use chomp_table::{Word, definition};
+use chomp_table::{Head, Word, definition};
 
 use super::*;
 use crate::effects::Effect;
@@ -352,6 +352,35 @@ fn what_one_has_found_may_be_why_a_table_is_not_published() {
     assert_eq!(told(&storage, |_| (), &[1]), [1]);
     storage.overwrite(&key, "{}");
     assert!(told(&storage, |_| (), &[1]).is_empty());
+}
+
+/// If a table contradicts itself when parts are gone, their ranges are evaluated again.
+#[test]
+fn a_contradiction_needs_records_that_are_gone() {
+    let tested = merged(&new(), BITS, |merged| merged.sums[0].unpaired ^= 1);
+    let done: Vec<_> = {
+        let ledger = tested.journal.ledger();
+        let done = ledger.done(u64::MAX).map(|(head, place)| (head, *place));
+        done.collect()
+    };
+    let merged = done[done.len() / 2].0..Head(u64::MAX);
+    ready(tested.journal.remove_merged(BITS, merged)).unwrap();
+    let is_there = |place: &RecordPlace| tested.storage.objects().contains_key(&place.part().key());
+    let gone = done.iter().filter(|(_, place)| !is_there(place));
+    let gone: Vec<_> = gone.map(|(head, place)| (*head, place.digest)).collect();
+    assert!(gone.len() > 1);
+    let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
+    let told = ready(Effect::Publish.perform(&tools)).events;
+    let lost = told.iter().enumerate().map(|(at, event)| match *event {
+        Event::Unpublished {
+            head,
+            lost: Some(digest),
+            ..
+        } if at == 0 => (head, digest),
+        Event::Lost { head, digest, .. } if at > 0 => (head, digest),
+        ref other => panic!("{other:?}"),
+    });
+    assert_eq!(lost.collect::<Vec<_>>(), gone);
 }
 
 /// A file is forged if it is the one of which something was said, and has other words.

@@ -25,6 +25,7 @@ pub(crate) fn options(issuer: &Arc<Issuer>) -> CoordinatorOptions {
         range_bits: range_bits(),
         size: 14,
         replicas: 1,
+        keep_parts: false,
         draw_one_in: None,
         store_hint: None,
         issuer: Arc::clone(issuer),

@@ -59,6 +59,7 @@ async fn serve() -> Served {
         coordinator: 1,
         table: TABLE,
         store_hint: Some("s3://bucket/table".to_owned()),
+        keeps_parts: false,
         published: None,
     };
     let opened = Opened::new(storage.clone(), wishes, |epoch| epoch)

@@ -271,7 +271,9 @@ impl Watch {
                 }
             }
             Action::Lose { head } => {
-                assert!(harm.damaged, "lost for nothing");
+                // Parts of merged ranges are gone, and may be of use again.
+                let is_gone = harm.may_undo() || !harm.revoked.is_empty();
+                assert!(is_gone, "lost for nothing");
                 self.undo(*head);
             }
             Action::Arbitrate { unit, .. } => {
@@ -551,7 +553,16 @@ impl Watch {
         let ranges = self.heads().map(Unit::Range);
         let shards = (0..u32::try_from(self.shard_count()).unwrap()).map(Unit::Shard);
         for unit in ranges.chain(shards) {
-            assert!(self.held.contains(&unit), "published without {unit}");
+            // Shards stay durable when a record is lost, until some range turns out to be wrong.
+            let is_there = match unit {
+                Unit::Range(_) => self.held.contains(&unit),
+                Unit::Shard(number) => self
+                    .journal
+                    .ledger()
+                    .shard(self.settings.size, number)
+                    .is_some(),
+            };
+            assert!(is_there, "published without {unit}");
             // Who has confirmed a range may not be in the journal yet.
             let is_range = matches!(unit, Unit::Range(_));
             let is_found = is_range || !self.is_open_again(unit);

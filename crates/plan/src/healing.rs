@@ -1,11 +1,12 @@
 //! Ranges that are not done any more: their record is lost, or it was wrong.
 //!
 //! * **Lost.** The content stays the known one, also for later coordinators: a worker that computes the range anew has
-//!   to find the same. Ranges that draw on it wait for it, unless they are done.
+//!   to find the same. Ranges that draw on it wait for it, unless they are done. Durable shards stay.
 //! * **Wrong.** The ranges that were computed from it may be wrong too: all that follow are withdrawn and computed
-//!   anew. Results of leases from before are not taken, as nobody knows what they were computed from.
+//!   anew. Results of leases from before are not taken, as nobody knows what they were computed from. The shards are
+//!   forgotten.
 //!
-//! Either way the shards are forgotten, and the table is cut anew when all ranges are committed again.
+//! Either way the table is cut anew when all ranges are committed again.
 
 use chomp_table::sources::draws_on;
 use chomp_table::{Digest, Head};
@@ -29,7 +30,7 @@ impl Plan {
             return;
         };
         self.out.push(Action::Lose { head });
-        self.drop_shards();
+        self.uncut();
         self.end_wait(unit);
         self.units.ranges.uncommit(head, known.count);
         self.block_dependants(head);
@@ -83,6 +84,24 @@ impl Plan {
             self.end_lease(lease, None);
         }
         self.ready.close(unit);
+    }
+
+    /// Forgets how the table was cut. As all ranges come out the same, so do its shards: durable ones are known again
+    /// when it is cut anew.
+    fn uncut(&mut self) {
+        if !self.units.shards.is_cut() {
+            return;
+        }
+        let durable = self.units.shards.numbers().filter_map(|number| {
+            let unit = Unit::Shard(number);
+            let known = self.jury.known(unit)?;
+            let is_durable = self.units.state(unit) == UnitState::Committed;
+            is_durable.then(|| (number, (known.digest, self.jury.found(unit))))
+        });
+        let durable: Vec<_> = durable.collect();
+        self.drop_shards();
+        self.shards_before.extend(durable);
+        self.missing_before = Head(self.units.ranges.count());
     }
 
     /// Forgets the shards, if the table was cut.

@@ -39,6 +39,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chomp_table::rng::mix;
 
 use super::ids::{ParticipantId, SubmissionId, Unit, WorkerId};
+use super::past::Found;
 use super::settings::Settings;
 use super::slots::{UnitContent, index};
 
@@ -238,6 +239,20 @@ impl Jury {
     pub(super) fn finders(&self, unit: Unit) -> &[ParticipantId] {
         let set = self.of(unit).map(|known| known.finders as usize);
         set.map_or(&[], |set| &self.sets.all[set])
+    }
+
+    /// Whether nobody but the owner of the table has found what is known of a unit.
+    pub(super) fn is_of_owner(&self, unit: Unit) -> bool {
+        let mut finders = self.finders(unit).iter();
+        finders.all(|&finder| finder == ParticipantId::OWNER)
+    }
+
+    /// Who found what is known of a unit.
+    pub(super) fn found(&self, unit: Unit) -> Found {
+        Found {
+            finders: self.finders(unit).to_vec(),
+            needed: self.of(unit).map_or(0, |known| known.needed),
+        }
     }
 
     /// Whether a known unit has fewer trusted finders than it needed.

@@ -206,8 +206,10 @@ pub struct Plan {
     /// The ranges that are being written and turned out wrong meanwhile.
     condemned: BTreeSet<Head>,
     publishing: bool,
-    /// The shards that were durable before the table is cut, and the first range that was not: none that has words of
-    /// it, or of later ones, is of use.
+    /// Whether nobody but the owner of the table had found a range when the table was cut.
+    is_of_owner: bool,
+    /// The shards that were durable before the table is cut, and the first range of which nothing was known: none that
+    /// has words of it, or of later ones, is of use.
     shards_before: BTreeMap<u32, (Digest, Found)>,
     missing_before: Head,
     /// The ranges that the coordinator computed because the table could not be published.
@@ -233,7 +235,7 @@ impl Plan {
         }
         let ranges = &plan.units.ranges;
         let mut heads = (0..ranges.count()).map(Head);
-        let missing = heads.find(|&head| !ranges.is_committed(head));
+        let missing = heads.find(|&head| plan.jury.known(Unit::Range(head)).is_none());
         plan.missing_before = missing.unwrap_or_else(|| Head(ranges.count()));
         if plan.units.ranges.is_complete() {
             plan.cut_shards();
@@ -289,6 +291,7 @@ impl Plan {
             stirred: BTreeSet::new(),
             condemned: BTreeSet::new(),
             publishing: false,
+            is_of_owner: false,
             shards_before: BTreeMap::new(),
             missing_before: Head(0),
             suspects: BTreeSet::new(),

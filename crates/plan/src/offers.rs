@@ -163,9 +163,12 @@ impl Plan {
         if of_first >= ALONE_AFTER {
             units.truncate(1);
         }
+        // Their records are in one part, which stays until all of them are merged.
+        let quarter = |unit: Unit| priority(unit).1 >> self.settings.quarter_bits();
+        let first = quarter(units[0]);
         let alike = units
             .into_iter()
-            .take_while(|&unit| failed(unit) == of_first);
+            .take_while(|&unit| failed(unit) == of_first && quarter(unit) == first);
         Some(alike.collect())
     }
 

@@ -18,7 +18,7 @@ pub struct Past {
     /// The ranges that were durable until their records were lost.
     pub lost: Vec<RangeSummary>,
     /// The shards that are durable. They are of use if they have words of ranges alone before which, and among which,
-    /// none is missing.
+    /// none was missing; a lost one comes out the same.
     pub shards: Vec<(u32, Digest)>,
     /// Who found which of these. What is not here the coordinator computed itself.
     pub found: BTreeMap<Unit, Found>,

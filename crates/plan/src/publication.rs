@@ -9,7 +9,7 @@ use chomp_table::{Digest, Head};
 use super::arbitration::ArbitrationReason;
 use super::ids::{ParticipantId, Unit};
 use super::messages::{Action, StopReason};
-use super::slots::UnitContent;
+use super::slots::{UnitContent, UnitState};
 use super::units::Units;
 use super::{Found, Phase, Plan};
 
@@ -56,6 +56,8 @@ impl Plan {
         for number in self.units.shards.numbers() {
             self.reconsider(Unit::Shard(number));
         }
+        let mut heads = (0..self.units.ranges.count()).map(Head);
+        self.is_of_owner = heads.all(|head| self.jury.is_of_owner(Unit::Range(head)));
         let missing = self.missing_before;
         for (number, (digest, found)) in std::mem::take(&mut self.shards_before) {
             let unit = Unit::Shard(number);
@@ -68,7 +70,11 @@ impl Plan {
             };
             if self.units.contains(unit) && last < missing {
                 self.ready.close(unit);
-                let Found { finders, needed } = found;
+                let Found {
+                    mut finders,
+                    needed,
+                } = found;
+                finders.retain(|finder| !self.quarantined.contains_key(finder));
                 let content = UnitContent::of_shard(digest);
                 self.jury.know(unit, content, finders, needed);
                 self.units.shards.commit(number);
@@ -76,6 +82,25 @@ impl Plan {
                     self.reopened(unit);
                 }
             }
+        }
+    }
+
+    /// The first range of those at the end of the table whose records nobody needs any more: their words are in durable
+    /// shards, and no range before them draws on them. Only a contradiction of the whole table would ask for them. That
+    /// costs a job which nobody but the owner works for much time, and no more, so there it is worth the space.
+    pub fn merged_from(&self) -> Head {
+        let Units { ranges, shards } = &self.units;
+        let is_calm = !self.is_in_doubt() && !self.arbitrations.is_busy();
+        let is_merging = self.is_running() && !self.publishing && is_calm && shards.is_cut();
+        let is_done = |&number: &u32| {
+            let unit = Unit::Shard(number);
+            self.units.state(unit) == UnitState::Committed && self.jury.is_of_owner(unit)
+        };
+        let done = shards.numbers().rev().take_while(is_done);
+        match done.last().filter(|_| is_merging && self.is_of_owner) {
+            // The shard before has words of the range in which this one begins.
+            Some(number) => Head(shards.start(number).0.0 + 1),
+            None => Head(ranges.count()),
         }
     }
 

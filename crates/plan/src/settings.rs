@@ -103,6 +103,12 @@ impl Settings {
         u64::BITS - last.leading_zeros()
     }
 
+    /// The low bits of the number of a range that do not say in which quarter of the table it is. In a small table all
+    /// ranges are in one: its parts are not worth more tasks.
+    pub(super) fn quarter_bits(&self) -> u32 {
+        self.head_bits().saturating_sub(2).max(12)
+    }
+
     /// How many of the `left` ranges of a layer make a good task for one of `threads`: few enough that every thread
     /// gets several tasks of the layer, so that few idle at its end; but not so few that the store and the journal take
     /// longer than computing them, unless a thread would go without.

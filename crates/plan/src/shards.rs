@@ -76,7 +76,7 @@ impl ShardStates {
         self.all.len() as u64
     }
 
-    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
+    pub(super) fn numbers(&self) -> impl DoubleEndedIterator<Item = u32> + use<> {
         0..u32::try_from(self.all.len()).expect("a shard has 4,194,304 words, a table at most 2^51")
     }
 

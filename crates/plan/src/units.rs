@@ -11,19 +11,20 @@ use super::slots::{Slot, UnitState};
 /// The layer of shards: above all layers of ranges.
 pub(super) const SHARDS: u32 = u32::MAX - 1;
 
-/// Where a unit stands in the order of work: low layers first, and shards last.
+/// Where a unit stands in the order of work: low layers first, and shards last. The last shard is the first of these:
+/// no source of a range comes after it, so of the records of ranges after a merged shard none is needed any more.
 pub(super) type Priority = (u32, u64);
 
 pub(super) fn priority(unit: Unit) -> Priority {
     match unit {
         Unit::Range(head) => (head.layer(), head.0),
-        Unit::Shard(number) => (SHARDS, number.into()),
+        Unit::Shard(number) => (SHARDS, (u32::MAX - number).into()),
     }
 }
 
 pub(super) fn unit_at((layer, number): Priority) -> Unit {
     if layer == SHARDS {
-        Unit::Shard(u32::try_from(number).expect("made of a shard's number"))
+        Unit::Shard(u32::MAX - u32::try_from(number).expect("made of a shard's number"))
     } else {
         Unit::Range(Head(number))
     }

@@ -38,6 +38,7 @@ fn main() {
         number: 0,
         head: HEAD,
         skip: 0,
+        end: Head(HEAD.0 + 1),
         last: true,
     };
     ns_each("merging a range", losing.len(), || {

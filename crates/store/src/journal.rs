@@ -52,11 +52,12 @@ mod format;
 mod start;
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use chomp_table::RangeBits;
 use chomp_table::manifest::folder_name;
+use chomp_table::{Head, RangeBits, RangeSummary};
 use tokio::time::Instant;
 
 use self::format::{SEGMENT, encode, encode_checkpoint, read_segment, write};
@@ -295,6 +296,47 @@ impl Journal {
             since.checkpoints.remove(0);
         }
         Ok(())
+    }
+
+    /// Removes the parts with a record of a range in `merged`, and with none of a range before it: nobody may need records
+    /// of that range or later ones. Does nothing if there are ranges of a table with more than `bits` bits, which draw
+    /// on these. May be repeated after any failure.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Storage`].
+    pub async fn remove_merged(&self, bits: u32, merged: Range<Head>) -> Result<(), StoreError> {
+        let mut parts = HashSet::new();
+        {
+            let ledger = self.ledger();
+            let heads = ledger.range_bits.heads(bits);
+            if ledger.ranges.last().is_some_and(|last| last.0 >= heads) {
+                return Ok(());
+            }
+            let done = ledger.done(merged.end.0);
+            let done = done.filter(|(head, _)| *head >= merged.start);
+            parts.extend(done.map(|(_, place)| place.part()));
+            for (_, place) in ledger.done(merged.start.0) {
+                parts.remove(&place.part());
+            }
+        }
+        let parts: Vec<Key> = parts.into_iter().map(PartName::key).collect();
+        Ok(self.storage.delete(&parts).await?)
+    }
+
+    /// The done ranges of the table of `bits` bits whose part is not there, ascending.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Storage`].
+    pub async fn without_part(&self, bits: u32) -> Result<Vec<RangeSummary>, StoreError> {
+        let parts = self.storage.list(&keys::parts()).await?;
+        let parts = parts.iter().filter_map(|(key, _)| PartName::of(key));
+        let parts: HashSet<PartName> = parts.collect();
+        let ledger = self.ledger();
+        let done = ledger.done(ledger.range_bits.heads(bits));
+        let gone = done.filter(|(_, place)| !parts.contains(&place.part()));
+        Ok(gone.map(|(head, place)| place.summary(head)).collect())
     }
 
     /// Forgets all done ranges and removes all parts, if the published table of `bits` bits has all that they hold, and

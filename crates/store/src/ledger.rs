@@ -158,7 +158,6 @@ impl Ledger {
                         self.lost.insert(*head, place, finders);
                     }
                 }
-                self.shards.clear();
             }
             Entry::Confirmed { finders, heads } => {
                 for head in heads {

@@ -45,7 +45,9 @@
 //! that out when it starts.
 //!
 //! A damaged segment or checkpoint ends the coordinator with code 3 and the name of the object; an older checkpoint is
-//! used where there is one. When the table is published, parts and older checkpoints go. The segments of the journal
+//! used where there is one. When the table is published, parts and older checkpoints go; where the owner alone has
+//! computed it, parts go as soon as all their ranges, and all ranges after these, are in durable shards. If the table
+//! contradicts itself in the end, their ranges are computed again. The segments of the journal
 //! stay, some 80 bytes a range. If they went, a coordinator that was suspended meanwhile could create an old number
 //! again, and would believe that it still had the table.
 

@@ -23,7 +23,7 @@ use crate::merged::{LengthSums, Merged};
 /// The number of lows whose bits are reversed at a time.
 const CHUNK: usize = 256;
 
-/// Where a shard begins and whether it is the last.
+/// Where a shard begins and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// The number of the shard, from 0.
@@ -32,6 +32,8 @@ pub struct Cut {
     pub head: Head,
     /// The number of stored words of that range that earlier shards have.
     pub skip: u64,
+    /// The range after the last one that has words of it.
+    pub end: Head,
     /// Whether no stored words are left for another shard.
     pub last: bool,
 }
@@ -93,12 +95,20 @@ impl Cut {
         (number, head, skip): (u32, Head, u64),
     ) -> Result<Cut, MergeError> {
         let heads = ledger.range_bits.heads(bits);
-        let left = ledger.done(heads).filter(|(done, _)| *done >= head);
-        let left: u64 = left.map(|(_, place)| place.stored).sum();
+        let (mut left, mut end) = (0u64, Head(heads));
+        for (done, place) in ledger.done(heads).filter(|(done, _)| *done >= head) {
+            left += place.stored;
+            if left >= skip.saturating_add(shard_words) {
+                end = end.min(Head(done.0 + 1));
+            }
+        }
         if number > 0 && left <= skip {
             return Err(MergeError::Beyond { number });
         }
         let last = left - skip.min(left) <= shard_words;
+        if last {
+            end = Head(heads);
+        }
         let (mut head, mut skip) = (head, skip);
         // The unstored words after the last stored word of the shard before belong to this shard.
         while number > 0 && skip == 0 {
@@ -111,6 +121,7 @@ impl Cut {
             number,
             head,
             skip,
+            end,
             last,
         })
     }
@@ -156,7 +167,7 @@ impl Merger {
 
     /// The range that is to be pushed next; none if all that are needed were.
     pub fn next(&self) -> Option<Head> {
-        let more = !self.full && self.next.0 < self.range_bits.heads(self.bits);
+        let more = !self.full && self.next < self.cut.end;
         more.then_some(self.next)
     }
 

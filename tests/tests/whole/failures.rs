@@ -32,6 +32,7 @@ async fn run(
         range_bits,
         size: BITS,
         replicas: 1,
+        keep_parts: false,
         issuer,
         participants: None,
         tls: None,

@@ -1,9 +1,9 @@
-//! The parts that come through the coordinator: how long they are, and what becomes of those that nobody has use for.
+//! The parts: how long those are that come through the coordinator, and what becomes of those that nobody has use for.
 //!
 //! The records of a part fill it: a result that leaves bytes of its part to no record is refused. A part whose lease
 //! has ended is an orphan if the journal does not name it and no result of it waits. A result may still come late, so
 //! the desk removes an orphan only when it finds it for the second time, and from then on takes no result under its
-//! lease.
+//! lease. Parts of merged ranges are removed while other shards are merged.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,6 +16,9 @@ use crate::effects::Effect;
 
 /// The time from one search for orphans to the next.
 const SEARCH_EVERY_MS: u64 = 10_000;
+
+/// In about how many steps the parts of a table are removed while it is merged. Each looks at all ranges.
+const REMOVALS: u64 = 32;
 
 /// The parts that workers have begun to put, until the journal names them or they are removed.
 #[derive(Debug, Default)]
@@ -133,6 +136,16 @@ impl Desk {
         });
         if !orphans.is_empty() {
             self.effects.push(Effect::Remove { orphans });
+        }
+    }
+
+    /// Has the parts removed of ranges that are merged, if there are enough of these.
+    pub(super) fn remove_merged(&mut self) {
+        let from = self.plan.merged_from();
+        let step = self.plan.progress().ranges.div_ceil(REMOVALS);
+        if !self.subject.keeps_parts && from.0 + step <= self.removed_from.0 {
+            let ranges = from..std::mem::replace(&mut self.removed_from, from);
+            self.effects.push(Effect::RemoveMerged { ranges });
         }
     }
 }

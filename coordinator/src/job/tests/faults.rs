@@ -7,7 +7,7 @@ use super::*;
 use crate::effects::{Audited, SegmentContent};
 
 /// A desk in whose journal all ranges are done.
-fn complete() -> Tested {
+pub(super) fn complete() -> Tested {
     let first = tested(|_| ());
     let done = |head| Entry::Done {
         part: PartName {
@@ -62,6 +62,9 @@ fn false_alarms_are_not_heard_for_a_while() {
 #[test]
 fn why_an_effect_failed_is_told() {
     let tested = complete();
+    for (_, place) in tested.tools.journal.ledger().done(u64::MAX) {
+        tested.storage.overwrite(&place.part().key(), "part");
+    }
     let done = ready(Effect::Publish.perform(&tested.tools));
     let fault = done.fault;
     assert!(matches!(fault, Some(JobError::Publish(_))), "{fault:?}");

@@ -1,6 +1,8 @@
 //! Parts that come through the coordinator: their records fill them, and those that nobody has use for go.
 
 use chomp_plan::Rejection;
+use chomp_store::{Finders, Merged};
+use chomp_table::fingerprint::Leaf;
 
 use super::super::desk::Transfer;
 use super::*;
@@ -174,4 +176,43 @@ fn parts_that_are_or_may_be_named_stay() {
     search_often(&mut failed);
     assert!(failed.desk.fault.is_some() && failed.is_there(name));
     assert!(failed.desk.next_deadline().is_none_or(|at| at > failed.now));
+}
+
+/// The parts of ranges that are merged go while others are merged, a 32nd of them at a time, unless they are to stay.
+#[test]
+fn parts_of_merged_ranges_go() {
+    let ranges = range_bits().heads(BITS);
+    let merged = |number: u64| Merged {
+        number: number.try_into().unwrap(),
+        shard: None,
+        leaf: Leaf::default(),
+        sums: Vec::new(),
+    };
+    let durable = |number: u64| Entry::Shard {
+        bits: BITS,
+        finders: Finders::default(),
+        merged: merged(number),
+    };
+    // Each range has one word to store, and so has each shard.
+    let from = ranges - ranges / 32;
+    for keeps_parts in [false, true] {
+        let first = faults::complete();
+        let shards = (from..ranges).map(durable).collect();
+        ready(first.tools.journal.append(shards)).unwrap();
+        let shard_words = |settings: &mut Settings| settings.shard_words = 1;
+        let mut tested = started(&first.storage, &Participants::default(), shard_words);
+        tested.desk.subject.keeps_parts = keeps_parts;
+        tested.join(0);
+        let task = tested.next_task(0).unwrap();
+        let result = WorkerResult::Merged(Box::new(merged(from - 1)));
+        let mut verdict = tested.hand_in(0, task.lease, result);
+        tested.rest();
+        tested.do_effect();
+        assert_eq!(verdict.try_recv(), Ok(Verdict::Accepted));
+        let removed = tested.desk.effects.iter().find_map(|effect| match effect {
+            Effect::RemoveMerged { ranges } => Some(ranges.clone()),
+            _ => None,
+        });
+        assert_eq!(removed, (!keeps_parts).then_some(Head(from)..Head(ranges)));
+    }
 }

@@ -103,7 +103,6 @@ fn a_shard_that_is_none_any_more_is_not_decided() {
     let shards = [(0, shard_digest(0))];
     let (mut bench, _) = Bench::with_shards(shards_of(4, 14), &summaries(0..4), &shards);
     bench.join(A, 1);
-    let unit = Unit::Shard(0);
     bench.merge(A, LeaseId(9), 0, Digest([1; 32]));
     assert_eq!(bench.lose(3)[0], lose(3));
     assert_eq!(bench.plan.progress().arbitrations, 0);
@@ -116,13 +115,13 @@ fn a_shard_that_is_none_any_more_is_not_decided() {
     assert_eq!(bench.plan.quarantine_reason(A), None);
     // The coordinator merges one of the new cut as any other.
     let lease = bench.task(A).lease;
-    let (merged, _) = bench.merge(A, lease, 0, Digest([1; 32]));
+    let (merged, _) = bench.merge(A, lease, 1, Digest([1; 32]));
     bench.committed(merged);
-    bench.merge(A, lease, 0, shard_digest(0));
-    let (submission, actions) = bench.arbitrate_shard(0, false);
-    assert!(actions.contains(&commit_units(submission, &[unit], &[])));
+    bench.merge(A, lease, 1, shard_digest(1));
+    let (submission, actions) = bench.arbitrate_shard(1, false);
+    assert!(actions.contains(&commit_units(submission, &[Unit::Shard(1)], &[])));
     assert_eq!(bench.committed(submission)[0], accepted(submission));
-    assert_eq!(bench.plan.progress().shards_done, 1);
+    assert_eq!(bench.plan.progress().shards_done, 2);
 }
 
 /// Disputes about a range that is withdrawn, and results for it, count no more.

@@ -32,7 +32,7 @@ fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are()
     }
     // Ranges 0 to 3 store 0, 1, 2 and 3 words: 6 in all.
     assert_eq!(bench.plan.progress().shards, 2);
-    let (first, second) = (bench.task(OWNER), bench.task(OWNER));
+    let (second, first) = (bench.task(OWNER), bench.task(OWNER));
     assert_eq!(first.work, merge(0, 0, 0));
     assert_eq!(second.work, merge(1, 3, 1));
     assert_eq!(bench.want(OWNER), []);
@@ -86,7 +86,8 @@ fn every_shard_begins_at_its_word() {
         let mut bench = Bench::new(shards_of(shard_words, 18), &done);
         bench.join(A, 1);
         let step = usize::try_from(shard_words).unwrap();
-        for (shard, &(head, skip)) in (0..).zip(words.iter().step_by(step)) {
+        let starts: Vec<(u32, &(Head, u64))> = (0..).zip(words.iter().step_by(step)).collect();
+        for (shard, &(head, skip)) in starts.into_iter().rev() {
             let (head, skip) = if shard == 0 {
                 (Head(0), 0)
             } else {
@@ -130,6 +131,81 @@ fn what_was_done_before_is_not_done_again() {
     assert_eq!(bench.plan.progress().shards_done, 0);
 }
 
+/// The records of ranges that later shards alone have words of are not needed: for that, all later shards have to be
+/// durable, and everything found by the owner.
+#[test]
+fn merged_ranges_are_those_at_the_end_whose_shards_are_durable() {
+    let shards = |of: &[u32]| {
+        of.iter()
+            .map(|&shard| (shard, shard_digest(shard)))
+            .collect()
+    };
+    // Ranges 0 to 3 store 0, 1, 2 and 3 words, so three shards begin in ranges 0, 2 and 3.
+    let cases: [(&[u32], u64); 6] = [
+        (&[], 4),
+        (&[0, 1], 4),
+        (&[2], 4),
+        (&[1, 2], 3),
+        (&[0, 2], 4),
+        (&[0, 1, 2], 4),
+    ];
+    let past = |of: &[u32]| Past {
+        ranges: summaries(0..4),
+        shards: shards(of),
+        ..Past::default()
+    };
+    for (durable, from) in cases {
+        let (bench, _) = Bench::resumed(shards_of(2, 14), &past(durable));
+        assert_eq!(bench.plan.merged_from(), Head(from), "{durable:?}");
+    }
+    let by = |unit, finder| Past {
+        found: [found(unit, &[finder], 1)].into(),
+        ..past(&[1, 2])
+    };
+    let units = [(range(0), 4), (Unit::Shard(1), 4), (Unit::Shard(2), 4)];
+    for (unit, from) in units {
+        let (bench, _) = Bench::resumed(shards_of(2, 14), &by(unit, OWNER));
+        assert_eq!(bench.plan.merged_from(), Head(3), "{unit}");
+        let (bench, _) = Bench::resumed(shards_of(2, 14), &by(unit, A));
+        assert_eq!(bench.plan.merged_from(), Head(from), "{unit}");
+    }
+}
+
+/// A range whose record is lost comes out the same, so what was merged stays: in this plan, and in the next.
+#[test]
+fn a_lost_record_leaves_what_was_merged() {
+    let mut bench = Bench::new(shards_of(2, 14), &[]);
+    bench.join(OWNER, 1);
+    for head in 0..4 {
+        let task = bench.task(OWNER);
+        assert_eq!(heads(&task), to_heads(&[head]));
+        bench.finish(OWNER, &task);
+    }
+    for shard in [2, 1] {
+        let lease = bench.task(OWNER).lease;
+        let (merged, _) = bench.merge(OWNER, lease, shard, shard_digest(shard));
+        bench.committed(merged);
+    }
+    assert_eq!(bench.plan.merged_from(), Head(3));
+    bench.lose(1);
+    let past = Past {
+        ranges: summaries([0, 2, 3]),
+        lost: summaries([1]),
+        shards: vec![(1, shard_digest(1)), (2, shard_digest(2))],
+        ..Past::default()
+    };
+    let (mut resumed, _) = Bench::resumed(shards_of(2, 14), &past);
+    resumed.join(OWNER, 1);
+    for mut bench in [bench, resumed] {
+        assert_eq!(bench.plan.merged_from(), Head(4));
+        let task = bench.task(OWNER);
+        assert_eq!(heads(&task), to_heads(&[1]));
+        bench.finish(OWNER, &task);
+        assert_eq!(bench.plan.progress().shards_done, 2);
+        assert_eq!(bench.plan.merged_from(), Head(3));
+    }
+}
+
 /// As when a table is extended: its shards are those of the larger table too, up to where ranges are missing.
 #[test]
 fn shards_of_a_smaller_table_are_not_merged_again() {
@@ -144,10 +220,11 @@ fn shards_of_a_smaller_table_are_not_merged_again() {
     let progress = bench.plan.progress();
     assert_eq!((progress.shards, progress.shards_done), (3, 1));
     let works = [bench.task(A).work, bench.task(A).work];
-    assert_eq!(works, [merge(1, 2, 1), merge(2, 3, 1)]);
+    assert_eq!(works, [merge(2, 3, 1), merge(1, 2, 1)]);
 }
 
-/// Nor are they of use if nobody who found them is trusted, or if a range was lost since.
+/// They are of no use if nobody who found them is trusted, be it since before or since a moment ago, and whether a range
+/// was lost meanwhile or not.
 #[test]
 fn shards_of_a_smaller_table_may_be_wrong() {
     let all = summaries(0..4);
@@ -157,9 +234,14 @@ fn shards_of_a_smaller_table_may_be_wrong() {
         found: [found(Unit::Shard(0), &[], 1)].into(),
         ..Past::default()
     };
-    for is_lost in [false, true] {
-        let (mut bench, actions) = Bench::resumed(shards_of(2, 14), &past);
+    let of_b = Past {
+        found: [found(Unit::Shard(0), &[B], 1)].into(),
+        ..past.clone()
+    };
+    for (past, is_lost) in [(&past, false), (&past, true), (&of_b, false)] {
+        let (mut bench, actions) = Bench::resumed(shards_of(2, 14), past);
         assert_eq!(actions, []);
+        bench.revoke(B.participant);
         if is_lost {
             bench.lose(0);
             let submission = bench.begin_commit(A, LeaseId(9), &[0]);
@@ -167,7 +249,7 @@ fn shards_of_a_smaller_table_may_be_wrong() {
         }
         let submission = bench.begin_commit(A, LeaseId(9), &[3]);
         let actions = bench.committed(submission);
-        assert_eq!(actions.contains(&arbitrate_shard(0, None)), !is_lost);
+        assert!(actions.contains(&arbitrate_shard(0, None)), "{is_lost}");
         assert_eq!(bench.plan.progress().shards_done, 0);
     }
 }

@@ -137,8 +137,11 @@ fn script() -> Vec<Vec<Entry>> {
     script.push(vec![quarantined(1)]);
     // Nothing that was merged counts any more, and is merged again.
     let heads = vec![Head(0)];
-    script.push(vec![Entry::Lost { heads }]);
+    script.push(vec![Entry::Withdrawn { heads }]);
     script.push(vec![shard(BITS, finders(0), merged(0))]);
+    // What is lost comes out the same, so what was merged counts.
+    let heads = vec![Head(1)];
+    script.push(vec![Entry::Lost { heads }]);
     script
 }
 
@@ -214,7 +217,6 @@ impl Plain {
                     for head in heads {
                         plain.lost.extend(plain.ranges.remove_entry(head));
                     }
-                    plain.shards.clear();
                 }
                 Entry::Shard {
                     bits,
@@ -498,6 +500,48 @@ fn pruning() {
     let mut expected = Plain::of(&script()[3..4]);
     (expected.quarantined, expected.worked) = (Plain::pruned().quarantined, Plain::pruned().worked);
     assert_eq!(Plain::found(&looked(&storage)), expected);
+}
+
+/// Range by range: the parts with a record of a merged range, and none of a range before.
+#[test]
+fn parts_of_merged_ranges_are_removed() {
+    let finished = finished();
+    let ledger = looked(&finished);
+    let parts = || ledger.done(u64::MAX).map(|(_, place)| place.part());
+    for part in parts() {
+        finished.overwrite(&part.key(), "part");
+    }
+    let heads = ledger.range_bits.heads(BITS);
+    for (start, end) in [
+        (0, heads),
+        (0, 0),
+        (9, heads),
+        (9, heads / 2),
+        (heads - 1, heads),
+    ] {
+        let storage = restored(&finished.objects());
+        let journal = ready(open(&storage)).unwrap();
+        let merged = Head(start)..Head(end);
+        ready(journal.remove_merged(BITS - 1, merged.clone())).unwrap();
+        assert!(
+            parts().all(|part| storage.objects().contains_key(&part.key())),
+            "a larger table"
+        );
+        for _ in 0..2 {
+            ready(journal.remove_merged(BITS, merged.clone())).unwrap();
+        }
+        for part in parts() {
+            let places = ledger
+                .done(u64::MAX)
+                .filter(|(_, place)| place.part() == part);
+            let of_part: Vec<Head> = places.map(|(head, _)| head).collect();
+            let is_before = of_part.iter().any(|head| *head < merged.start);
+            let is_merged = of_part.iter().any(|head| merged.contains(head));
+            let is_there = storage.objects().contains_key(&part.key());
+            assert_eq!(is_there, is_before || !is_merged, "{part:?} {merged:?}");
+        }
+        assert_eq!(*journal.ledger(), looked(&storage));
+    }
 }
 
 #[tokio::test(start_paused = true)]

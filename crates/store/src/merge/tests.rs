@@ -124,8 +124,11 @@ impl Table {
         let cut = Cut::new(&self.ledger(), self.bits, words, start).unwrap();
         let mut merger = Merger::new(self.bits, range_bits(), size, cut);
         while let Some(head) = merger.next() {
+            assert!(head < cut.end);
             push(&mut merger, &self.ranges[&head]).unwrap();
         }
+        let all = Head(range_bits().heads(self.bits));
+        assert_eq!(merger.next, if cut.last { all } else { cut.end });
         merger.finish().unwrap()
     }
 
@@ -211,12 +214,13 @@ fn check_sum(word: u64) -> u64 {
     }
 }
 
-/// A shard of this number that begins with the first word.
-fn whole_cut(number: u32, last: bool) -> Cut {
+/// A shard of this number that has words of the first ranges, so many of them.
+fn whole_cut(number: u32, ranges: u64, last: bool) -> Cut {
     Cut {
         number,
         head: Head(0),
         skip: 0,
+        end: Head(ranges),
         last,
     }
 }
@@ -290,7 +294,7 @@ fn longer_words_than_those_of_the_table_are_left_out() {
         assert_eq!(whole.leaf.words, words as u64);
         assert_eq!(whole.shard.is_none(), words == 0);
         // Only of those it is not known before how many words are left.
-        let cut = whole_cut(0, false);
+        let cut = whole_cut(0, 1, false);
         let mut merger = Merger::new(bits, range_bits(), size(4, 1000), cut);
         push(&mut merger, &table.ranges[&Head(0)]).unwrap();
         assert_eq!(merger.finish().is_ok(), bits < 12);
@@ -318,7 +322,7 @@ fn buckets_make_no_difference() {
     };
     let (first, second) = (contents(0), contents(1));
     let all: Vec<u64> = [first.0, second.0].concat();
-    let cut = whole_cut(0, true);
+    let cut = whole_cut(0, 2, true);
     let mut merger = Merger::new(19, bits, ShardSize::PUBLISHED, cut);
     push(&mut merger, &first.1).unwrap();
     push(&mut merger, &second.1).unwrap();
@@ -370,7 +374,7 @@ fn what_does_not_fit_is_refused() {
         early.finish().unwrap_err(),
         MergeError::Length { number: 0 }
     );
-    let cut = whole_cut(2, true);
+    let cut = whole_cut(2, range_bits().heads(14), true);
     let mut crowded = Merger::new(14, range_bits(), size(1, 2), cut);
     let crowded = push(&mut crowded, &table.ranges[&Head(0)]);
     assert_eq!(crowded, Err(MergeError::Length { number: 2 }));

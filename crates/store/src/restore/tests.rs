@@ -101,6 +101,7 @@ fn merged(
         number,
         head,
         skip,
+        end: Head(range_bits.heads(bits)),
         last,
     };
     let mut merger = Merger::new(bits, range_bits, size, cut);
