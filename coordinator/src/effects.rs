@@ -2,6 +2,7 @@
 //! told as the events that the plan expects for it.
 
 use std::collections::HashSet;
+use std::error::Error;
 use std::ops::Range;
 
 use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
@@ -9,7 +10,7 @@ use chomp_store::{Entry, Key, Merged, RecordPlace, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::reader::ShardFileInfo;
-use chomp_table::{Digest, Head, RangeSummary};
+use chomp_table::{Digest, Head};
 
 use crate::arbiter::Arbitrated;
 use crate::contradiction::wrong_range;
@@ -106,8 +107,8 @@ impl Effect {
                 place,
             } => audit(tools, worker, head, &place).await,
             Effect::Publish => publish_table(tools).await,
-            Effect::Remove { orphans } => remove(tools, &orphans).await,
-            Effect::RemoveMerged { ranges } => remove_merged(tools, ranges).await,
+            Effect::Remove { orphans } => removed(tools.storage.delete(&orphans).await),
+            Effect::RemoveMerged { ranges } => removed(remove_merged(tools, ranges).await),
         }
     }
 }
@@ -138,21 +139,6 @@ async fn publish_table(tools: &Tools) -> EffectResult {
         Err(error) => error,
     };
     let reason = describe(&error);
-    let gone = if error.is_contradiction() {
-        tools.journal.without_part(tools.bits).await
-    } else {
-        Ok(Vec::new())
-    };
-    match gone {
-        Ok(gone) if gone.is_empty() => {}
-        Ok(gone) => return evaluate_again(&gone, reason),
-        Err(error) => {
-            return EffectResult {
-                fault: Some(JobError::Store(error)),
-                ..EffectResult::of(Event::PublishFailed { reason })
-            };
-        }
-    }
     let wrong = if matches!(error, PublishError::Asymmetric { .. }) {
         tracing::warn!(
             "the table is not published yet, for {reason}; looking for the range that is wrong"
@@ -162,11 +148,7 @@ async fn publish_table(tools: &Tools) -> EffectResult {
         Ok(None)
     };
     let event = match wrong {
-        Ok(Some(head)) => Event::Unpublished {
-            head,
-            lost: None,
-            reason,
-        },
+        Ok(Some(head)) => Event::Unpublished { head, reason },
         Ok(None) => {
             let shards = found_by_one(tools);
             if error.is_contradiction() && !shards.is_empty() {
@@ -177,15 +159,11 @@ async fn publish_table(tools: &Tools) -> EffectResult {
         Err(fault) => {
             let found = describe(&fault);
             tracing::warn!("{found}");
-            match fault.lost() {
-                Some((head, digest)) => Event::Unpublished {
-                    head,
-                    lost: Some(digest),
-                    reason,
-                },
-                None => Event::PublishFailed {
-                    reason: format!("{reason} (and {found})"),
-                },
+            if let Some(lost) = fault.lost() {
+                return evaluate_again(tools, lost).await;
+            }
+            Event::PublishFailed {
+                reason: format!("{reason} (and {found})"),
             }
         }
     };
@@ -195,26 +173,14 @@ async fn publish_table(tools: &Tools) -> EffectResult {
     }
 }
 
-/// Ranges whose records were removed as they were merged are to be evaluated again.
-fn evaluate_again(ranges: &[RangeSummary], reason: String) -> EffectResult {
-    tracing::warn!(
-        "the table is not published yet, for {reason}; {} ranges whose records are gone are evaluated again",
-        ranges.len()
-    );
-    let lost = ranges.iter().map(|range| Event::Lost {
-        worker: WorkerId::only(0),
-        head: range.head,
-        digest: range.digest,
-    });
-    let first = Event::Unpublished {
-        head: ranges[0].head,
-        lost: Some(ranges[0].digest),
-        reason,
-    };
-    EffectResult {
-        events: std::iter::once(first).chain(lost.skip(1)).collect(),
-        ..EffectResult::default()
-    }
+/// The range whose record is lost is to be evaluated again, and with it those whose parts are gone.
+async fn evaluate_again(tools: &Tools, lost: (Head, Digest)) -> EffectResult {
+    // If they cannot be listed, the next search finds one more.
+    let gone = tools.journal.without_part(tools.bits).await;
+    let mut records = gone.unwrap_or_default();
+    records.push(lost);
+    tracing::warn!("{} lost ranges are evaluated again", records.len());
+    EffectResult::of(Event::RecordsLost { records })
 }
 
 /// The coordinator is to merge these shards.
@@ -325,27 +291,19 @@ async fn lost_shards(
     Ok(lost)
 }
 
-async fn remove(tools: &Tools, orphans: &[Key]) -> EffectResult {
-    // Publication removes what is still there.
-    if let Err(error) = tools.storage.delete(orphans).await {
-        tracing::warn!("parts of no use are not removed yet: {}", describe(&error));
+async fn remove_merged(tools: &Tools, ranges: Range<Head>) -> Result<(), StoreError> {
+    let mut compared = tools.compared.lock().await;
+    // Publication has shards that are lost merged again, from their parts.
+    if lost_shards(tools, &mut compared).await?.is_empty() {
+        tools.journal.remove_merged(tools.bits, ranges).await?;
     }
-    EffectResult::default()
+    Ok(())
 }
 
-async fn remove_merged(tools: &Tools, ranges: Range<Head>) -> EffectResult {
-    let mut compared = tools.compared.lock().await;
-    let removed = match lost_shards(tools, &mut compared).await {
-        Ok(lost) if lost.is_empty() => tools.journal.remove_merged(tools.bits, ranges).await,
-        // Publication has them merged again, from their parts.
-        compared => compared.map(drop),
-    };
+fn removed<E: Error + 'static>(removed: Result<(), E>) -> EffectResult {
     // Publication removes what is still there.
     if let Err(error) = removed {
-        tracing::warn!(
-            "parts of merged ranges are not removed yet: {}",
-            describe(&error)
-        );
+        tracing::warn!("parts of no use are not removed yet: {}", describe(&error));
     }
     EffectResult::default()
 }

@@ -139,7 +139,7 @@ impl Coordinator {
         listeners: Listeners,
     ) -> Result<Coordinator, StartError> {
         let mut settings = Settings::new(options.size, options.range_bits).hastened(options.haste);
-        settings.replicas = options.replicas;
+        (settings.replicas, settings.keep_parts) = (options.replicas, options.keep_parts);
         if let Some(one_in) = options.draw_one_in {
             (settings.draw_one_in, settings.draw_own_one_in) = (one_in, one_in);
         }
@@ -153,7 +153,6 @@ impl Coordinator {
             coordinator: u64::from_le_bytes(random),
             table: options.issuer.table_id(),
             store_hint: options.store_hint.clone(),
-            keeps_parts: options.keep_parts,
             published,
         };
         let issuer = Arc::clone(&options.issuer);
@@ -268,7 +267,6 @@ pub(crate) struct Wishes {
     /// One that names the table, if it is new.
     pub(crate) table: u64,
     pub(crate) store_hint: Option<String>,
-    pub(crate) keeps_parts: bool,
     /// The largest table that is published.
     pub(crate) published: Option<Manifest>,
 }
@@ -303,7 +301,6 @@ impl Opened {
         let subject = DeskJob {
             bits: size,
             replicas: settings.replicas,
-            keeps_parts: wishes.keeps_parts,
             participants: wishes.participants,
         };
         let hello = Hello {

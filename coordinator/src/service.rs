@@ -385,7 +385,6 @@ fn wire(task: Task, journal: u64, said: Option<&Merged>) -> v1::Task {
     v1::Task {
         lease: task.lease.0,
         attempt: task.attempt,
-        lease_ms: task.lease_ms,
         journal,
         work: Some(work),
     }

@@ -86,9 +86,6 @@ pub struct Task {
     /// Which attempt at this work this is, from 1.
     #[prost(uint32, tag = "2")]
     pub attempt: u32,
-    /// The lease ends if the worker does not renew it for this long.
-    #[prost(uint64, tag = "3")]
-    pub lease_ms: u64,
     /// The worker must have read all segments of the journal below this number.
     #[prost(uint64, tag = "4")]
     pub journal: u64,

@@ -135,13 +135,11 @@ impl Merge<'_> {
         let heads = (ranges.start.0..ranges.end.0).map(Head);
         let mut places = self.store.places(heads.take(BATCH_MAX)).await?;
         let mut bytes = 0;
-        let fit = places.iter().take_while(|(_, place)| {
+        places.retain(|(_, place)| {
             let before = bytes;
             bytes += u64::from(place.length);
             before < BATCH_BYTES
         });
-        let fit = fit.count();
-        places.truncate(fit);
         let mut batch = NotedRanges::with_capacity(places.len());
         places.retain(
             |&(head, place)| match self.gatherer.cache.get(head, &place) {

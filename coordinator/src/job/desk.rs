@@ -14,7 +14,7 @@ use std::sync::Arc;
 use chomp_access::Participants;
 use chomp_plan::{
     Action, Event, LeaseAnswer, LeaseId, Millis, ParticipantId, Phase, Plan, RequestId, StopReason,
-    SubmissionId, Task, Unit, Verdict, Work, WorkerId,
+    SubmissionId, Unit, Verdict, WorkerId,
 };
 use chomp_store::{Entry, Finders, Journal, Merged, PartName, Placed};
 use chomp_table::format::describe;
@@ -27,7 +27,7 @@ use parts::Parts;
 use writes::{Write, Writes};
 
 use crate::arbiter::Arbitrated;
-use crate::effects::{Audited, Effect, EffectResult};
+use crate::effects::{Effect, EffectResult};
 use crate::error::{JobError, Refusal};
 use crate::tools::WorkerResult;
 
@@ -93,8 +93,6 @@ pub(crate) struct DeskJob {
     pub(crate) bits: u32,
     /// The number of participants that have to compute each range alike.
     pub(crate) replicas: u32,
-    /// Whether parts stay when their ranges are merged.
-    pub(crate) keeps_parts: bool,
     pub(crate) participants: watch::Receiver<Participants>,
 }
 
@@ -289,18 +287,12 @@ impl Desk {
                 }
             }
         }
-        if let Some(Audited {
-            worker,
-            head,
-            is_in_order,
-        }) = done.audited
-        {
-            self.audits.end(worker, head, is_in_order, now);
+        if let Some(audited) = done.audited {
+            let (worker, head) = (audited.worker, audited.head);
+            self.audits.end(worker, head, audited.is_in_order, now);
             self.audit(now);
         }
-        if done.published.is_some() {
-            self.published = done.published;
-        }
+        self.published = done.published.or_else(|| self.published.take());
         if let Some((submission, Arbitrated { lease, result, .. })) = done.arbitrated {
             let pending = Submission {
                 lease,
@@ -446,18 +438,11 @@ impl Desk {
 
     fn answer(&mut self, request: RequestId, answer: LeaseAnswer) -> Option<Event> {
         let (worker, reply) = self.requests.remove(&request)?;
-        let written = match &answer {
-            LeaseAnswer::Task(Task {
-                work:
-                    Work::Merge {
-                        shard,
-                        written: Some(written),
-                        ..
-                    },
-                ..
-            }) => self.said(Unit::Shard(*shard), Some(*written)),
+        let reads = match &answer {
+            LeaseAnswer::Task(task) => task.work.units().next().zip(task.work.reads()),
             _ => None,
         };
+        let written = reads.and_then(|(unit, written)| self.said(unit, Some(written)));
         let journal = self.journal.ledger().next;
         let reply = reply.send(Reply {
             answer,

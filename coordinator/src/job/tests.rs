@@ -53,7 +53,6 @@ fn started(
         participants: nobody(),
         bits: BITS,
         replicas: settings.replicas,
-        keeps_parts: false,
     };
     let (plan, first) = begin(settings, &journal, participants).unwrap();
     let mut desk = Desk::new(plan, journal, subject);
@@ -283,7 +282,6 @@ pub(crate) fn job() -> (Job, Handle, watch::Receiver<JobProgress>) {
         participants: nobody(),
         bits: BITS,
         replicas: 1,
-        keeps_parts: false,
     };
     Job::new(plan, tools, subject, None)
 }

@@ -61,7 +61,6 @@ impl SimulatedCoordinator {
             coordinator: seed,
             table,
             store_hint: None,
-            keeps_parts: false,
             published,
         };
         let opened = Opened::new(storage, wishes, |epoch| seed ^ epoch).await?;

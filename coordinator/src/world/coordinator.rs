@@ -62,7 +62,6 @@ impl Coordinator {
             participants: nobody(),
             bits,
             replicas: settings.replicas,
-            keeps_parts: false,
         };
         let (plan, first) = begin(settings.clone(), &journal, &Participants::default())?;
         let tools = Tools::new(storage.clone(), &journal, bits, size);

@@ -104,7 +104,7 @@ impl Work {
     }
 
     /// The result whose shard this work reads, if it reads one.
-    pub(super) fn reads(&self) -> Option<SubmissionId> {
+    pub fn reads(&self) -> Option<SubmissionId> {
         match self {
             Work::Merge { written, .. } => *written,
             Work::Evaluate { .. } => None,
@@ -127,8 +127,7 @@ impl Plan {
         let work = self.work(units);
         let id = LeaseId(self.next_lease);
         self.next_lease += 1;
-        let lease_ms = self.settings.lease_ms;
-        let deadline = self.now.plus(lease_ms);
+        let deadline = self.now.plus(self.settings.lease_ms);
         let straggler_ms = self.settings.straggler_ms;
         let slow_after = match work {
             Work::Evaluate { .. } => self.task_time.slow_after(straggler_ms),
@@ -153,7 +152,6 @@ impl Plan {
         Task {
             lease: id,
             attempt,
-            lease_ms,
             work,
         }
     }

@@ -206,8 +206,8 @@ pub struct Plan {
     /// The ranges that are being written and turned out wrong meanwhile.
     condemned: BTreeSet<Head>,
     publishing: bool,
-    /// Whether nobody but the owner of the table had found a range when the table was cut.
-    is_of_owner: bool,
+    /// Whether parts go when their ranges are merged: nobody but the owner had found a range when the table was cut.
+    may_trim: bool,
     /// The shards that were durable before the table is cut, and the first range of which nothing was known: none that
     /// has words of it, or of later ones, is of use.
     shards_before: BTreeMap<u32, (Digest, Found)>,
@@ -291,7 +291,7 @@ impl Plan {
             stirred: BTreeSet::new(),
             condemned: BTreeSet::new(),
             publishing: false,
-            is_of_owner: false,
+            may_trim: false,
             shards_before: BTreeMap::new(),
             missing_before: Head(0),
             suspects: BTreeSet::new(),
@@ -399,9 +399,15 @@ impl Plan {
                 self.publishing_ended();
                 self.stop(StopReason::PublishFailed { reason });
             }
-            Event::Unpublished { head, lost, reason } => {
+            Event::Unpublished { head, reason } => {
                 self.publishing_ended();
-                self.unpublished(head, lost, reason);
+                self.unpublished(head, reason);
+            }
+            Event::RecordsLost { records } => {
+                self.publishing_ended();
+                for (head, digest) in records {
+                    self.lost(head, digest);
+                }
             }
             Event::ShardsLost { shards } => {
                 self.publishing_ended();

@@ -98,13 +98,10 @@ pub enum Event {
     Published,
     /// [`Action::Publish`] failed.
     PublishFailed { reason: String },
-    /// [`Action::Publish`] failed, but the job can go on: this range is not what its sources make of it. Or its
-    /// record, with the digest `lost`, cannot be read.
-    Unpublished {
-        head: Head,
-        lost: Option<Digest>,
-        reason: String,
-    },
+    /// [`Action::Publish`] failed, but the job can go on: this range is not what its sources make of it.
+    Unpublished { head: Head, reason: String },
+    /// [`Action::Publish`] failed, but the job can go on: these records, of which it has the digests, cannot be read.
+    RecordsLost { records: Vec<(Head, Digest)> },
     /// [`Action::Publish`] failed, but the job can go on: the files of these shards are not what was said of them. Or
     /// the shards contradict each other, and one participant alone has found these.
     ShardsLost { shards: Vec<u32> },
@@ -224,8 +221,6 @@ pub struct Task {
     pub lease: LeaseId,
     /// 1 + the number of failed attempts before.
     pub attempt: u32,
-    /// How long the lease lasts without renewal.
-    pub lease_ms: u64,
     /// The work that is to be done.
     pub work: Work,
 }

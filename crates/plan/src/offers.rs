@@ -20,6 +20,10 @@ use super::{Phase, Plan};
 /// The failed attempts after which a unit is offered alone.
 const ALONE_AFTER: u32 = 2;
 
+/// In a table of no more than 2 to the power of this many ranges, those of a task may lie anywhere: its parts are not
+/// worth more tasks.
+const QUARTER_BITS_MIN: u32 = 12;
+
 impl Plan {
     /// Lets the request wait; [`Plan::answer_requests`] ends the wait at once if it can.
     pub(super) fn wanted(&mut self, request: RequestId, worker: WorkerId) {
@@ -164,7 +168,12 @@ impl Plan {
             units.truncate(1);
         }
         // Their records are in one part, which stays until all of them are merged.
-        let quarter = |unit: Unit| priority(unit).1 >> self.settings.quarter_bits();
+        let bits = self
+            .settings
+            .head_bits()
+            .saturating_sub(2)
+            .max(QUARTER_BITS_MIN);
+        let quarter = |unit: Unit| priority(unit).1 >> bits;
         let first = quarter(units[0]);
         let alike = units
             .into_iter()

@@ -4,14 +4,14 @@
 //! the coordinator merges too, unless that is the owner of the table. Before it publishes the table, the coordinator
 //! compares each file with what was said of it.
 
-use chomp_table::{Digest, Head};
+use chomp_table::Head;
 
 use super::arbitration::ArbitrationReason;
 use super::ids::{ParticipantId, Unit};
 use super::messages::{Action, StopReason};
 use super::slots::{UnitContent, UnitState};
 use super::units::Units;
-use super::{Found, Phase, Plan};
+use super::{Phase, Plan};
 
 impl Plan {
     /// Cuts the table into shards, or begins the publication, when it is time for it.
@@ -57,9 +57,10 @@ impl Plan {
             self.reconsider(Unit::Shard(number));
         }
         let mut heads = (0..self.units.ranges.count()).map(Head);
-        self.is_of_owner = heads.all(|head| self.jury.is_of_owner(Unit::Range(head)));
+        let is_of_owner = heads.all(|head| self.jury.is_of_owner(Unit::Range(head)));
+        self.may_trim = is_of_owner && !self.settings.keep_parts;
         let missing = self.missing_before;
-        for (number, (digest, found)) in std::mem::take(&mut self.shards_before) {
+        for (number, (digest, mut found)) in std::mem::take(&mut self.shards_before) {
             let unit = Unit::Shard(number);
             let shards = &self.units.shards;
             // A shard may have words of the range in which the next one begins.
@@ -70,13 +71,11 @@ impl Plan {
             };
             if self.units.contains(unit) && last < missing {
                 self.ready.close(unit);
-                let Found {
-                    mut finders,
-                    needed,
-                } = found;
-                finders.retain(|finder| !self.quarantined.contains_key(finder));
+                found
+                    .finders
+                    .retain(|finder| !self.quarantined.contains_key(finder));
                 let content = UnitContent::of_shard(digest);
-                self.jury.know(unit, content, finders, needed);
+                self.jury.know(unit, content, found.finders, found.needed);
                 self.units.shards.commit(number);
                 if self.jury.is_reopened(unit) {
                     self.reopened(unit);
@@ -91,13 +90,13 @@ impl Plan {
     pub fn merged_from(&self) -> Head {
         let Units { ranges, shards } = &self.units;
         let is_calm = !self.is_in_doubt() && !self.arbitrations.is_busy();
-        let is_merging = self.is_running() && !self.publishing && is_calm && shards.is_cut();
+        let is_merging = self.is_running() && !self.publishing && is_calm;
         let is_done = |&number: &u32| {
             let unit = Unit::Shard(number);
             self.units.state(unit) == UnitState::Committed && self.jury.is_of_owner(unit)
         };
         let done = shards.numbers().rev().take_while(is_done);
-        match done.last().filter(|_| is_merging && self.is_of_owner) {
+        match done.last().filter(|_| is_merging && self.may_trim) {
             // The shard before has words of the range in which this one begins.
             Some(number) => Head(shards.start(number).0.0 + 1),
             None => Head(ranges.count()),
@@ -136,15 +135,13 @@ impl Plan {
         self.arbitrate(unit, ArbitrationReason::Unsettled);
     }
 
-    /// Notes that the table is not published because of this range. The coordinator computes it again, or a worker does
-    /// if its record is lost. If the coordinator did so before, the job stops.
-    pub(super) fn unpublished(&mut self, head: Head, lost: Option<Digest>, reason: String) {
-        match lost {
-            Some(digest) => self.lost(head, digest),
-            None if self.suspects.insert(head) => {
-                self.arbitrate(Unit::Range(head), ArbitrationReason::Unsettled);
-            }
-            None => self.stop(StopReason::PublishFailed { reason }),
+    /// Notes that the table is not published because of this range. The coordinator computes it again. If it did so
+    /// before, the job stops.
+    pub(super) fn unpublished(&mut self, head: Head, reason: String) {
+        if self.suspects.insert(head) {
+            self.arbitrate(Unit::Range(head), ArbitrationReason::Unsettled);
+        } else {
+            self.stop(StopReason::PublishFailed { reason });
         }
     }
 }

@@ -71,21 +71,9 @@ impl Fresh {
             return;
         }
         let region = number >> self.shift;
-        let first = region << self.shift;
-        let mut theirs = Vec::new();
-        if let Some(pile) = self.piles.get(&None) {
-            let mut from = (0, first);
-            while let Some(&(layer, number)) = pile.range(from..).next() {
-                if number >> self.shift == region && layer != SHARDS {
-                    theirs.push((layer, number));
-                    from = (layer, number + 1);
-                } else if number < first {
-                    from = (layer, first);
-                } else {
-                    from = (layer + 1, first);
-                }
-            }
-        }
+        let nobodys = self.piles.get(&None).into_iter().flatten().copied();
+        let is_in = |&(layer, number): &Priority| layer != SHARDS && number >> self.shift == region;
+        let theirs: Vec<Priority> = nobodys.filter(is_in).collect();
         for &priority in &theirs {
             self.remove(priority);
         }

@@ -24,6 +24,8 @@ pub struct Settings {
     pub oldest_lease: u64,
     /// The votes that a range or shard needs; one more if it is drawn.
     pub replicas: u32,
+    /// Whether parts stay when all their ranges are merged.
+    pub keep_parts: bool,
     /// How long a lease lasts, in milliseconds, from the moment it is given or renewed.
     pub lease_ms: u64,
     /// The silence after which the plan forgets a worker, in milliseconds.
@@ -68,6 +70,7 @@ impl Settings {
             epoch: 0,
             oldest_lease: 0,
             replicas: 1,
+            keep_parts: false,
             lease_ms: 30_000,
             silence_ms: 90_000,
             straggler_ms: 3_000,
@@ -101,12 +104,6 @@ impl Settings {
     pub(super) fn head_bits(&self) -> u32 {
         let last = self.range_bits.heads(self.size).saturating_sub(1);
         u64::BITS - last.leading_zeros()
-    }
-
-    /// The low bits of the number of a range that do not say in which quarter of the table it is. In a small table all
-    /// ranges are in one: its parts are not worth more tasks.
-    pub(super) fn quarter_bits(&self) -> u32 {
-        self.head_bits().saturating_sub(2).max(12)
     }
 
     /// How many of the `left` ranges of a layer make a good task for one of `threads`: few enough that every thread

@@ -57,7 +57,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use chomp_table::manifest::folder_name;
-use chomp_table::{Head, RangeBits, RangeSummary};
+use chomp_table::{Digest, Head, RangeBits};
 use tokio::time::Instant;
 
 use self::format::{SEGMENT, encode, encode_checkpoint, read_segment, write};
@@ -309,8 +309,7 @@ impl Journal {
         let mut parts = HashSet::new();
         {
             let ledger = self.ledger();
-            let heads = ledger.range_bits.heads(bits);
-            if ledger.ranges.last().is_some_and(|last| last.0 >= heads) {
+            if ledger.is_beyond(bits) {
                 return Ok(());
             }
             let done = ledger.done(merged.end.0);
@@ -324,19 +323,19 @@ impl Journal {
         Ok(self.storage.delete(&parts).await?)
     }
 
-    /// The done ranges of the table of `bits` bits whose part is not there, ascending.
+    /// The done ranges of the table of `bits` bits whose part is not there, ascending, with the digests of their records.
     ///
     /// # Errors
     ///
     /// [`StoreError::Storage`].
-    pub async fn without_part(&self, bits: u32) -> Result<Vec<RangeSummary>, StoreError> {
+    pub async fn without_part(&self, bits: u32) -> Result<Vec<(Head, Digest)>, StoreError> {
         let parts = self.storage.list(&keys::parts()).await?;
         let parts = parts.iter().filter_map(|(key, _)| PartName::of(key));
         let parts: HashSet<PartName> = parts.collect();
         let ledger = self.ledger();
         let done = ledger.done(ledger.range_bits.heads(bits));
         let gone = done.filter(|(_, place)| !parts.contains(&place.part()));
-        Ok(gone.map(|(head, place)| place.summary(head)).collect())
+        Ok(gone.map(|(head, place)| (head, place.digest)).collect())
     }
 
     /// Forgets all done ranges and removes all parts, if the published table of `bits` bits has all that they hold, and
@@ -346,11 +345,7 @@ impl Journal {
     ///
     /// [`StoreError::Fenced`]; [`StoreError::Storage`].
     pub async fn prune(&self, bits: u32) -> Result<bool, StoreError> {
-        let (last, range_bits) = {
-            let ledger = self.ledger();
-            (ledger.ranges.last(), ledger.range_bits)
-        };
-        if last.is_some_and(|head| head.0 >= range_bits.heads(bits))
+        if self.ledger().is_beyond(bits)
             || !exists(&*self.storage, &keys::manifest(&folder_name(bits))).await?
         {
             return Ok(false);

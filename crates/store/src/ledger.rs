@@ -98,6 +98,12 @@ impl Ledger {
         worked.map_or(0, |(_, seconds)| seconds)
     }
 
+    /// Whether ranges are done that the table of `bits` bits does not have.
+    pub(crate) fn is_beyond(&self, bits: u32) -> bool {
+        let last = self.ranges.last();
+        last.is_some_and(|head| head.0 >= self.range_bits.heads(bits))
+    }
+
     /// The shards of the table of `bits` bits that are there, ascending.
     pub fn shards(&self, bits: u32) -> impl Iterator<Item = &Merged> {
         self.found_shards(bits).map(|(merged, _)| merged)

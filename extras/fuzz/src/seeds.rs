@@ -422,7 +422,6 @@ pub(crate) fn answers() -> Vec<Vec<u8>> {
             journal: 3,
             work: Some(work),
             attempt: 1,
-            lease_ms: 30_000,
         })
     });
     let others = [

@@ -201,7 +201,6 @@ impl State {
         Some(v1::Task {
             lease,
             attempt: 1,
-            lease_ms: self.lease_ms,
             journal: self.journal.ledger().next,
             work: Some(work),
         })

@@ -199,9 +199,10 @@ fn parts_of_merged_ranges_go() {
         let first = faults::complete();
         let shards = (from..ranges).map(durable).collect();
         ready(first.tools.journal.append(shards)).unwrap();
-        let shard_words = |settings: &mut Settings| settings.shard_words = 1;
-        let mut tested = started(&first.storage, &Participants::default(), shard_words);
-        tested.desk.subject.keeps_parts = keeps_parts;
+        let change = |settings: &mut Settings| {
+            (settings.shard_words, settings.keep_parts) = (1, keeps_parts);
+        };
+        let mut tested = started(&first.storage, &Participants::default(), change);
         tested.join(0);
         let task = tested.next_task(0).unwrap();
         let result = WorkerResult::Merged(Box::new(merged(from - 1)));

@@ -233,10 +233,9 @@ fn contradicted() -> Bench {
     bench
 }
 
-fn unpublished(head: u64, lost: Option<Digest>) -> Event {
+fn unpublished(head: u64) -> Event {
     Event::Unpublished {
         head: Head(head),
-        lost,
         reason: "it does not add up".to_owned(),
     }
 }
@@ -244,7 +243,7 @@ fn unpublished(head: u64, lost: Option<Digest>) -> Event {
 #[test]
 fn a_table_that_contradicts_itself_is_healed() {
     let mut bench = contradicted();
-    assert_eq!(bench.tell(unpublished(2, None)), [arbitrate(2)]);
+    assert_eq!(bench.tell(unpublished(2)), [arbitrate(2)]);
     let (own, actions) = bench.arbitrate(summary(2));
     assert_eq!(actions[0], withdraw(&[2, 3]));
     assert_eq!(actions[2], commit_by(own, &[2], &[]));
@@ -258,20 +257,22 @@ fn a_table_that_contradicts_itself_is_healed() {
 #[test]
 fn a_contradiction_that_nothing_explains_stops_the_job() {
     let mut bench = contradicted();
-    bench.tell(unpublished(1, None));
+    bench.tell(unpublished(1));
     let (own, actions) = bench.arbitrate(summary(1));
     assert_eq!(actions, [confirmed(1), forget(own), publish()]);
     let reason = StopReason::PublishFailed {
         reason: "it does not add up".to_owned(),
     };
-    let actions = bench.tell(unpublished(1, None));
+    let actions = bench.tell(unpublished(1));
     assert_eq!(actions, [Action::Stop { reason }]);
 }
 
 #[test]
 fn a_record_that_is_needed_to_explain_a_contradiction_comes_back() {
     let mut bench = contradicted();
-    let actions = bench.tell(unpublished(1, Some(summary(1).digest)));
+    let actions = bench.tell(Event::RecordsLost {
+        records: vec![(Head(1), summary(1).digest)],
+    });
     assert_eq!(actions, [lose(1)]);
     bench.join(B, 1);
     assert_eq!(heads(&bench.task(B)), to_heads(&[1]));

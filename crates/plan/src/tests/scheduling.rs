@@ -15,7 +15,6 @@ fn a_layer_is_offered_when_the_one_below_is_durable() {
     let task = |lease, head| Task {
         lease: LeaseId(lease),
         attempt: 1,
-        lease_ms: 100,
         work: evaluate(head, &[head.into()]),
     };
     assert_eq!(first, task(0, 0));
