@@ -276,7 +276,7 @@ impl Desk {
     }
 
     /// Takes in what came of an effect.
-    pub(crate) fn end_effect(&mut self, now: Millis, done: EffectResult) {
+    pub(crate) fn end_effect(&mut self, now: Millis, mut done: EffectResult) {
         if done.appended {
             self.written(now);
             if let Some(fault) = &done.fault {
@@ -289,6 +289,10 @@ impl Desk {
         }
         if let Some(audited) = done.audited {
             let (worker, head) = (audited.worker, audited.head);
+            if head >= self.plan.merged_from() {
+                // It was merged, and its part removed, while it was looked for.
+                done.events.clear();
+            }
             self.audits.end(worker, head, audited.is_in_order, now);
             self.audit(now);
         }

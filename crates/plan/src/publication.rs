@@ -16,10 +16,7 @@ use super::{Phase, Plan};
 impl Plan {
     /// Cuts the table into shards, or begins the publication, when it is time for it.
     pub(super) fn advance_publication(&mut self) {
-        // An arbitration that is of no more use may still write a shard.
-        let is_calm = !self.is_in_doubt() && !self.arbitrations.is_busy();
-        let is_time = self.is_running() && !self.publishing && is_calm;
-        if !is_time || !self.units.ranges.is_complete() {
+        if !self.is_calm() || !self.units.ranges.is_complete() {
             return;
         }
         if !self.units.shards.is_cut() {
@@ -42,6 +39,13 @@ impl Plan {
             self.publishing = true;
             self.out.push(Action::Publish);
         }
+    }
+
+    /// Whether the job goes on, and nothing is in doubt or being published.
+    pub fn is_calm(&self) -> bool {
+        // An arbitration that is of no more use may still write a shard.
+        let is_settled = !self.is_in_doubt() && !self.arbitrations.is_busy();
+        self.is_running() && !self.publishing && is_settled
     }
 
     /// Cuts the table. Shards that are durable already are committed.
@@ -89,14 +93,12 @@ impl Plan {
     /// costs a job which nobody but the owner works for much time, and no more, so there it is worth the space.
     pub fn merged_from(&self) -> Head {
         let Units { ranges, shards } = &self.units;
-        let is_calm = !self.is_in_doubt() && !self.arbitrations.is_busy();
-        let is_merging = self.is_running() && !self.publishing && is_calm;
         let is_done = |&number: &u32| {
             let unit = Unit::Shard(number);
             self.units.state(unit) == UnitState::Committed && self.jury.is_of_owner(unit)
         };
         let done = shards.numbers().rev().take_while(is_done);
-        match done.last().filter(|_| is_merging && self.may_trim) {
+        match done.last().filter(|_| self.may_trim) {
             // The shard before has words of the range in which this one begins.
             Some(number) => Head(shards.start(number).0.0 + 1),
             None => Head(ranges.count()),

@@ -143,7 +143,7 @@ impl Desk {
     pub(super) fn remove_merged(&mut self) {
         let from = self.plan.merged_from();
         let step = self.plan.progress().ranges.div_ceil(REMOVALS);
-        if from.0 + step <= self.removed_from.0 {
+        if self.plan.is_calm() && from.0 + step <= self.removed_from.0 {
             let ranges = from..std::mem::replace(&mut self.removed_from, from);
             self.effects.push(Effect::RemoveMerged { ranges });
         }

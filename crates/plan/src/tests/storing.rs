@@ -147,7 +147,7 @@ fn merged_ranges_are_those_at_the_end_whose_shards_are_durable() {
         (&[2], 4),
         (&[1, 2], 3),
         (&[0, 2], 4),
-        (&[0, 1, 2], 4),
+        (&[0, 1, 2], 1),
     ];
     let past = |of: &[u32]| Past {
         ranges: summaries(0..4),
