@@ -168,11 +168,7 @@ impl Plan {
             units.truncate(1);
         }
         // Their records are in one part, which stays until all of them are merged.
-        let bits = self
-            .settings
-            .head_bits()
-            .saturating_sub(2)
-            .max(QUARTER_BITS_MIN);
+        let bits = QUARTER_BITS_MIN.max(self.settings.head_bits().saturating_sub(2));
         let quarter = |unit: Unit| priority(unit).1 >> bits;
         let first = quarter(units[0]);
         let alike = units

@@ -298,9 +298,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes the parts with a record of a range in `merged`, and with none of a range before it: nobody may need records
-    /// of that range or later ones. Does nothing if there are ranges of a table with more than `bits` bits, which draw
-    /// on these. May be repeated after any failure.
+    /// Removes the parts that have a record of a range in `merged` and none of a range before it. Nobody may need a
+    /// record from the first of `merged` on. Does nothing if there are ranges of a table with more than `bits` bits,
+    /// which draw on these. May be repeated after any failure.
     ///
     /// # Errors
     ///
