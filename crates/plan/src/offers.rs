@@ -21,7 +21,7 @@ use super::{Phase, Plan};
 const ALONE_AFTER: u32 = 2;
 
 /// In a table of no more than 2 to the power of this many ranges, those of a task may lie anywhere: its parts are not
-/// worth more tasks.
+/// worth smaller tasks.
 const QUARTER_BITS_MIN: u32 = 12;
 
 impl Plan {
@@ -160,21 +160,23 @@ impl Plan {
     fn cut_task(&self, worker: WorkerId) -> Option<Vec<Unit>> {
         let idle = !self.workers.get(&worker)?.is_busy();
         let (others, below) = (self.others(), self.below());
-        let most = |layer| self.task_units(layer);
-        let mut units = self.ready.wanted_by(worker, others, idle, below, most)?;
-        let failed = |unit: Unit| self.units.failed_attempts(unit);
-        let of_first = failed(units[0]);
+        let some = |layer| 4 * self.task_units(layer);
+        let mut units = self.ready.wanted_by(worker, others, idle, below, some)?;
+        let failed = |unit: &Unit| self.units.failed_attempts(*unit);
+        let of_first = failed(&units[0]);
         if of_first >= ALONE_AFTER {
             units.truncate(1);
         }
-        // Their records are in one part, which stays until all of them are merged.
+        // Records of a task are in one part, which stays until all of them are merged. So its ranges lie in one quarter
+        // of the table: in the one that has most of those that may be had now, as small tasks cost more.
         let bits = QUARTER_BITS_MIN.max(self.settings.head_bits().saturating_sub(2));
-        let quarter = |unit: Unit| priority(unit).1 >> bits;
-        let first = quarter(units[0]);
-        let alike = units
-            .into_iter()
-            .take_while(|&unit| failed(unit) == of_first && quarter(unit) == first);
-        Some(alike.collect())
+        let kind = |unit: &Unit| (failed(unit) == of_first, priority(*unit).1 >> bits);
+        let alike = units.chunk_by(|one, other| kind(one) == kind(other)).rev();
+        let most = alike
+            .filter(|alike| kind(&alike[0]).0)
+            .max_by_key(|alike| alike.len())?;
+        let number = self.task_units(priority(units[0]).0);
+        Some(most.iter().copied().take(number).collect())
     }
 
     /// The number of participants that are there, besides one that is.

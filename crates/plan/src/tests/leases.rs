@@ -64,16 +64,27 @@ fn a_task_has_ranges_with_the_same_number_of_lost_attempts() {
         tasks_per_thread: 1,
         ..settings(24)
     };
-    let mut bench = Bench::at_layer(settings, 39);
-    bench.join(A, 2);
-    let (low, high) = (bench.task(A), bench.task(A));
-    bench.fail(A, high.lease);
-    bench.give_back(A, low.lease);
-    bench.join(A, 1);
-    // The failed ranges come first.
-    for (task, attempt) in [(high, 2), (low, 1)] {
-        let again = bench.task(A);
-        assert_eq!((again.attempt, heads(&again)), (attempt, heads(&task)));
+    for is_silent in [false, true] {
+        let mut bench = Bench::at_layer(settings.clone(), 39);
+        bench.join(A, 2);
+        let (low, high) = (bench.task(A), bench.task(A));
+        bench.give_back(A, low.lease);
+        if is_silent {
+            bench.now = 100;
+            bench.tell(Event::Tick);
+        } else {
+            bench.fail(A, high.lease);
+        }
+        bench.join(A, 1);
+        let mut expected = [(low, 1), (high, 2)];
+        if !is_silent {
+            // What a participant has failed at comes first.
+            expected.reverse();
+        }
+        for (task, attempt) in expected {
+            let again = bench.task(A);
+            assert_eq!((again.attempt, heads(&again)), (attempt, heads(&task)));
+        }
     }
 }
 
