@@ -23,8 +23,9 @@ use crate::slurm::Grant;
 const RANGE_BITS_USUAL: u32 = 24;
 /// Still larger ranges have fewer sources, but their slow bitmaps cost more than that saves.
 const RANGE_BITS_LARGE: u32 = 26;
-/// The ranges that an average layer needs for each thread, so that threads rarely wait.
-const RANGES_PER_THREAD: u64 = 3;
+/// The ranges that an average layer needs for three threads. With more and smaller ones they would wait for each other
+/// less, but there would be more layers, and they wait for each of these to be durable.
+const RANGES_FOR_THREE: u64 = 4;
 
 /// The longest machine name in a worker's name: the coordinator takes names of up to 64 bytes.
 const HOST_BYTES_MAX: usize = 48;
@@ -142,7 +143,7 @@ pub(crate) fn range_bits(bits: u32, threads: NonZeroUsize, memory_bytes: u64) ->
     let enough = |b: &u32| {
         let range_bits = range_bits_of(*b);
         let layers = head::layer_count(bits, range_bits) as u64;
-        range_bits.heads(bits) / layers >= RANGES_PER_THREAD * threads
+        3 * range_bits.heads(bits) / layers >= RANGES_FOR_THREE * threads
     };
     let fits = |b: &u32| {
         let evaluators = Evaluator::memory(range_bits_of(*b)).saturating_mul(threads);
@@ -168,7 +169,10 @@ mod tests {
         const GIB: u64 = 1 << 30;
         for (bits, threads, memory, expected) in [
             (20, 2, GIB, 24),
-            (32, 2, GIB, 24),
+            (30, 2, GIB, 24),
+            (31, 2, GIB, 25),
+            (32, 2, GIB, 26),
+            (32, 3, GIB, 25),
             (32, 64, 64 * GIB, 24),
             (36, 2, 16 * GIB, 26),
             (40, 2, 16 * GIB, 26),

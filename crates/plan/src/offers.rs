@@ -167,14 +167,13 @@ impl Plan {
         if of_first >= ALONE_AFTER {
             units.truncate(1);
         }
+        units.retain(|unit| failed(unit) == of_first);
         // Records of a task are in one part, which stays until all of them are merged. So its ranges lie in one quarter
         // of the table: in the one that has most of those that may be had now, as small tasks cost more.
         let bits = QUARTER_BITS_MIN.max(self.settings.head_bits().saturating_sub(2));
-        let kind = |unit: &Unit| (failed(unit) == of_first, priority(*unit).1 >> bits);
-        let alike = units.chunk_by(|one, other| kind(one) == kind(other)).rev();
-        let most = alike
-            .filter(|alike| kind(&alike[0]).0)
-            .max_by_key(|alike| alike.len())?;
+        let quarter = |unit: &Unit| priority(*unit).1 >> bits;
+        let alike = units.chunk_by(|one, other| quarter(one) == quarter(other));
+        let most = alike.rev().max_by_key(|alike| alike.len())?;
         let number = self.task_units(priority(units[0]).0);
         Some(most.iter().copied().take(number).collect())
     }
