@@ -166,7 +166,7 @@ fn of_export(error: &ExportError) -> Option<Exit> {
         | ExportError::BeyondTiles { .. }
         | ExportError::Memory { .. }
         | ExportError::Unsuited { .. }
-        | ExportError::WithoutParquet => Some(Exit::Usage),
+        | ExportError::LeftOut(_) => Some(Exit::Usage),
         ExportError::Stopped => Some(Exit::Stopped),
         _ => None,
     }

@@ -31,13 +31,13 @@ pub mod few;
 pub mod filter;
 
 mod chomp_fast;
+#[cfg(not(feature = "formats"))]
+mod left_out;
 mod npy;
 mod output;
-#[cfg(feature = "parquet")]
+#[cfg(feature = "formats")]
 mod parquet;
-#[cfg(not(feature = "parquet"))]
-#[path = "no_parquet.rs"]
-mod parquet;
+#[cfg(feature = "formats")]
 mod roaring;
 mod rows;
 mod text;
@@ -48,6 +48,8 @@ pub use filter::{AreaRange, Filter, Rectangle};
 pub use values::export_values;
 
 use filter::Selection;
+#[cfg(not(feature = "formats"))]
+use left_out::{parquet, roaring};
 use output::Output;
 use words::Words;
 
@@ -193,11 +195,11 @@ pub enum ExportError {
     /// The Parquet library found something wrong with what it was given.
     #[error("cannot be put into Parquet")]
     Parquet(#[source] Box<dyn Error + Send + Sync>),
-    /// The crate was built without the feature `parquet`.
+    /// The crate was built without the feature `formats`.
     #[error(
-        "this program was built without Parquet; `cargo install --path cli --profile dist --features full` builds it with Parquet"
+        "this program was built without {0}; `cargo install --path cli --profile dist --features full` builds it with {0}"
     )]
-    WithoutParquet,
+    LeftOut(&'static str),
     /// `watch` ended the export.
     #[error("the export was stopped: run it again to have it")]
     Stopped,

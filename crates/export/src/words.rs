@@ -60,7 +60,7 @@ impl<'a> Words<'a> {
     }
 
     /// No selection has more words than this, as the manifest tells.
-    #[cfg(feature = "parquet")]
+    #[cfg(feature = "formats")]
     pub(crate) fn len_max(&self) -> u64 {
         self.table.manifest().losing_by_bits[self.selection.bits as usize]
     }

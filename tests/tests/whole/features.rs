@@ -5,9 +5,11 @@ use crate::common::{chomp, end, finished};
 #[test]
 fn the_program_under_test_has_all_features() {
     let home = finished(8);
-    let mut parquet = chomp("export --format parquet --table");
-    parquet.arg(home.path()).arg("--out");
-    end(parquet.arg(home.path().join("positions.parquet"))).done();
+    for format in ["parquet", "roaring"] {
+        let mut export = chomp(&format!("export --format {format} --table"));
+        export.arg(home.path()).arg("--out");
+        end(export.arg(home.path().join(format))).done();
+    }
 
     // The endpoint in the environment is no URL, which only the library for buckets finds out.
     let mut bucket = chomp("query --table s3://bucket 2x2");
