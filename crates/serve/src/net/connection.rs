@@ -118,6 +118,11 @@ pub(super) struct Connection {
     pub(super) permit: Arc<Permit>,
 }
 
+/// A connection with TLS or without: behind one type, so that HTTP is compiled once.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
 type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 impl Connection {
@@ -148,20 +153,23 @@ impl Connection {
         socket.set_tcp_user_timeout(Some(GONE_TIME))?;
         socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(GONE_TIME / 2))?;
 
-        match self.shared.tls.clone() {
-            None => Box::pin(self.speak(stream)).await,
+        let stream: Box<dyn Stream> = match self.shared.tls.clone() {
+            None => Box::new(stream),
             Some(tls) => {
                 self.shared.turn(self.peer.ip()).await?;
                 let handshake = TlsAcceptor::from(tls).accept(stream);
                 let handshake = tokio::time::timeout(self.shared.limits.tls_time, handshake);
-                let stream = Box::pin(handshake).await??;
-                Box::pin(self.speak(stream)).await
+                Box::new(Box::pin(handshake).await??)
             }
-        }
+        };
+        Box::pin(self.speak(stream)).await
     }
 
     /// Speaks HTTP until the peer has no more to say, or the server ends.
-    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Ended {
+    pub(super) async fn speak(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Ended {
         let limits = self.shared.limits;
         let usage = Arc::clone(&self.permit.usage);
         let stop = &self.shared.stop;
