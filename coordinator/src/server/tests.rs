@@ -13,6 +13,7 @@ use chomp_table::manifest::Manifest;
 use chomp_table::range;
 use chomp_table::shard::ShardWriter;
 use chomp_table::{Word, definition};
+use chomp_testing::waiting::becomes;
 use tonic::Request;
 
 use super::*;
@@ -80,13 +81,8 @@ async fn dropping_it_ends_it() {
         assert!(ended.as_mut().poll(&mut context).is_pending());
     }
     drop(coordinator);
-    for _ in 0..1000 {
-        if Arc::strong_count(&storage) == 1 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("the table is still in use");
+    let is_free = || Arc::strong_count(&storage) == 1;
+    becomes("the end of its use of the table", is_free).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`mod@trials`] | random cases for a stated time |
+//! | [`mod@trials`] | random cases: a least number, and more for a stated time |
+//! | [`waiting`] | waiting for an event, and the end of what hangs |
 //! | [`needs`] | programs and rights that not every machine has |
 //! | `tables` | small tables of losing positions, by the definition |
 //! | `values` | small tables of Grundy values |
@@ -15,5 +16,6 @@ pub mod tables;
 pub mod trials;
 #[cfg(feature = "tables")]
 pub mod values;
+pub mod waiting;
 
 pub use trials::{effort, ns_each, trials};

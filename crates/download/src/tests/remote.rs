@@ -70,11 +70,7 @@ async fn outages_are_waited_out() {
     for peril in [Peril::Cut, Peril::Busy, Peril::Slow] {
         all.spawn(async move {
             let server = Server::start().await;
-            let patient = Reach {
-                patience: patience(Duration::from_secs(10)),
-                ..reach(&server.url)
-            };
-            let table = open(patient).await.unwrap();
+            let table = open(reach(&server.url)).await.unwrap();
             server.set(peril);
             ask(table).await.unwrap();
         });
@@ -105,11 +101,18 @@ async fn no_answer_is_wrong() {
         Peril::NoTable,
     ] {
         let server = Server::start().await;
-        let table = open(reach(&server.url)).await.unwrap();
+        let mut reach = reach(&server.url);
+        let is_outage = matches!(peril, Peril::Status(500) | Peril::Drip(..));
+        if is_outage {
+            reach.patience = patience_later(Duration::from_secs(2));
+        }
+        let table = open(reach).await.unwrap();
         server.set(peril);
         let error = ask(table).await.expect_err(&format!("{peril:?}"));
         let text = chomp_table::format::describe(&error);
         assert!(text.contains(&server.url), "{peril:?}: {text}");
+        let is_unreachable = text.contains("cannot be reached");
+        assert_eq!(is_unreachable, is_outage, "{peril:?}: {text}");
     }
     for peril in [
         Peril::OtherSums,
@@ -121,6 +124,13 @@ async fn no_answer_is_wrong() {
     ] {
         let server = Server::start().await;
         server.set(peril);
-        assert!(open(reach(&server.url)).await.is_err(), "{peril:?}");
+        let mut reach = reach(&server.url);
+        let is_outage = peril == Peril::Status(503);
+        if is_outage {
+            reach.patience = patience(Duration::from_secs(2));
+        }
+        let error = open(reach).await.expect_err(&format!("{peril:?}"));
+        let is_unreachable = matches!(error, DownloadError::Unreachable { .. });
+        assert_eq!(is_unreachable, is_outage, "{peril:?}: {error:?}");
     }
 }

@@ -1,26 +1,31 @@
 //! Peers that are slow, hostile or too many, and a good one beside them.
 
-use std::io;
-use std::time::{Duration, Instant};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
 use axum::routing::{get, post};
 use bytes::Bytes;
 use chomp_access::Issuer;
+use chomp_testing::waiting::{arrives, becomes};
 use http::StatusCode;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
+use super::connection::{Connection, Shared};
 use super::*;
-use crate::tests::{Tested, start_with};
+use crate::tests::{Tested, patient, start_with};
 
 mod hostile;
 
 /// The bytes of `/large`: more than all buffers between two processes hold.
 const LARGE_BYTES: usize = 24 << 20;
-/// Well beyond all times of `hasty`, however slow the machine, and well below those of `patient`.
-const SOON: Duration = Duration::from_secs(30);
+/// What a connection holds of an answer that its peer does not read, if there is no socket.
+const PIPE_BYTES: usize = 64 << 10;
 
 /// Limits of which each is reached in a test.
 fn hasty() -> Limits {
@@ -36,24 +41,9 @@ fn hasty() -> Limits {
     }
 }
 
-/// Limits of which none is reached: what ends a connection is something else.
-fn patient() -> Limits {
-    const LONG: Duration = Duration::from_mins(10);
-    Limits {
-        tls_time: LONG,
-        header_time: LONG,
-        keepalive: LONG,
-        drain_time: LONG,
-        idle_time: LONG,
-        answer_time: LONG,
-        rate_time: LONG,
-        ..Limits::default()
-    }
-}
-
-async fn start(limits: Limits, tls: Option<Arc<ServerConfig>>) -> Tested {
+fn router() -> Router {
     let large = Bytes::from(vec![7; LARGE_BYTES]);
-    let router = Router::new()
+    Router::new()
         .route("/", get(|| async { "good" }))
         .route("/large", get(|| async move { Body::from(large) }))
         .route("/never", get(std::future::pending::<&str>))
@@ -61,8 +51,31 @@ async fn start(limits: Limits, tls: Option<Arc<ServerConfig>>) -> Tested {
         .route("/token/slow", get(slow))
         .route("/refused", get(async || StatusCode::UNAUTHORIZED))
         .route("/body", post(async |body: Bytes| body.len().to_string()))
-        .route("/panic", get(panics));
-    start_with(router, limits, tls).await
+        .route("/panic", get(panics))
+}
+
+async fn start(limits: Limits, tls: Option<Arc<ServerConfig>>) -> Tested {
+    start_with(router(), limits, tls).await
+}
+
+/// The peer's end of a connection that is served over no socket: with a paused clock its times are exact, however slow
+/// the machine. Its task ends with the test.
+fn piped(router: &Router, limits: Limits) -> DuplexStream {
+    let permits = limits.permits();
+    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let permit = permits.take(peer.ip()).unwrap();
+    let shared = Shared::new(limits, None, permits, CancellationToken::new());
+    let connection = Connection {
+        peer,
+        router: router.clone(),
+        shared: Arc::new(shared),
+        permit,
+    };
+    let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+    let mut serving = JoinSet::new();
+    serving.spawn(connection.speak(theirs));
+    serving.detach_all();
+    ours
 }
 
 /// As if a good token had been shown.
@@ -100,9 +113,24 @@ impl Tested {
         assert_eq!(self.get("/").await.body, b"good");
     }
 
+    /// Asks until there is a good answer: on a slow machine hasty limits end good connections, too.
+    async fn becomes_good(&self) {
+        const ASK: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        let good = async {
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"good") {
+                let mut stream = self.connect_from(1).await;
+                stream.write_all(ASK).await.unwrap_or(());
+                answer.clear();
+                drop(stream.read_to_end(&mut answer).await);
+            }
+        };
+        arrives("a good answer", good).await;
+    }
+
     /// Sends `bytes` and then nothing; fails unless the server ends the connection.
     async fn is_dropped(&self, bytes: &[u8]) -> Duration {
-        let start = now();
+        let start = Instant::now();
         let mut stream = self.connect_from(1).await;
         // It may be closed before all is sent.
         stream.write_all(bytes).await.unwrap_or(());
@@ -111,23 +139,14 @@ impl Tested {
     }
 
     async fn has_open(&self, count: u64) {
-        for _ in 0..800 {
-            if self.permits.open() == count {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("{} connections are open", self.permits.open());
+        let what = format!("{count} open connections");
+        becomes(&what, || self.permits.open() == count).await;
     }
 }
 
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
-}
-
 /// Reads a piece at a time for so long, with pauses, and then the rest at once; the bytes by then, and in all.
-async fn read_slowly(stream: &mut TcpStream, time: Duration, pause: Duration) -> (usize, usize) {
-    let (start, mut buffer, mut slowly) = (now(), vec![0; 256 << 10], 0);
+async fn read_slowly(stream: &mut DuplexStream, time: Duration, pause: Duration) -> (usize, usize) {
+    let (start, mut buffer, mut slowly) = (Instant::now(), vec![0; 256 << 10], 0);
     while start.elapsed() < time {
         slowly += stream.read(&mut buffer).await.unwrap();
         tokio::time::sleep(pause).await;
@@ -140,8 +159,7 @@ async fn read_slowly(stream: &mut TcpStream, time: Duration, pause: Duration) ->
 async fn until_closed(stream: &mut TcpStream) {
     let mut buffer = [0; 4096];
     let closed = async { while !matches!(stream.read(&mut buffer).await, Ok(0) | Err(_)) {} };
-    let closed = tokio::time::timeout(SOON, closed).await;
-    closed.expect("the server ends the connection");
+    arrives("the end of a connection", closed).await;
 }
 
 const GET_LARGE: &[u8] = b"GET /large HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
@@ -188,13 +206,13 @@ async fn whoever_stands_still_is_dropped_and_others_are_served() {
             streams.push(stream);
         }
     }
-    plain.is_good().await;
+    plain.becomes_good().await;
     for stream in &mut streams {
         until_closed(stream).await;
     }
     plain.has_open(0).await;
     secret.has_open(0).await;
-    plain.is_good().await;
+    plain.becomes_good().await;
     // Each limit by itself.
     let (idle_time, tls_time) = (hasty().idle_time, hasty().tls_time);
     let mut limits = patient();
@@ -212,13 +230,13 @@ async fn whoever_stands_still_is_dropped_and_others_are_served() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn drop_by_drop_is_no_way_to_stay() {
-    let server = start(hasty(), None).await;
+    let router = router();
     let header = [&b"GET / HTTP/1.1\r\n"[..], &b"a: b\r\n".repeat(8)].concat();
-    // The others take 2.4 seconds at least, twice what is given them.
+    // The others take 2.4 seconds, twice what is given them.
     for (at_once, bytes) in [(&b""[..], PREFACE), (&header[..40], &header[40..])] {
-        let mut stream = server.connect_from(1).await;
+        let mut stream = piped(&router, hasty());
         stream.write_all(at_once).await.unwrap();
         let mut bytes = bytes.iter();
         loop {
@@ -226,25 +244,23 @@ async fn drop_by_drop_is_no_way_to_stay() {
             if stream.write_all(&[*byte]).await.is_err() {
                 break;
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
             let mut buffer = [0; 256];
-            match stream.try_read(&mut buffer) {
-                Ok(0) => break,
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => break,
-                _ => {}
+            let pause = Duration::from_millis(100);
+            let read = tokio::time::timeout(pause, stream.read(&mut buffer)).await;
+            if let Ok(Ok(0) | Err(_)) = read {
+                break;
             }
         }
     }
-    server.has_open(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_slow_download_goes_on_and_one_that_stands_still_ends() {
     let rate_time = Duration::from_millis(800);
     let mut limits = hasty();
     limits.rate_time = rate_time;
-    let server = start(limits, None).await;
-    let mut stream = server.connect_from(1).await;
+    let router = router();
+    let mut stream = piped(&router, limits);
     stream.write_all(GET_LARGE).await.unwrap();
     // A small piece at a time, for several times as long as nothing may move.
     let pause = Duration::from_millis(100);
@@ -252,9 +268,12 @@ async fn a_slow_download_goes_on_and_one_that_stands_still_ends() {
     assert!(slowly < LARGE_BYTES / 2, "{slowly}: the pace tests nothing");
     assert!(all > LARGE_BYTES, "{all}");
 
-    let _stream = server.asks(1, "/large").await;
-    server.has_open(1).await;
-    server.has_open(0).await;
+    let mut stream = piped(&router, limits);
+    stream.write_all(GET_LARGE).await.unwrap();
+    tokio::time::sleep(rate_time * 2).await;
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).await.unwrap();
+    assert!(all.len() < LARGE_BYTES, "it went on");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -277,7 +296,7 @@ async fn too_many_connections_are_refused_and_counted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_panic_ends_one_connection() {
-    let server = start(hasty(), None).await;
+    let server = start(patient(), None).await;
     until_closed(&mut server.asks(1, "/panic").await).await;
     server.is_good().await;
     server.has_open(0).await;
@@ -293,32 +312,36 @@ async fn the_end_waits_for_calls_but_not_for_ever() {
     busy.readable().await.unwrap();
     idle.readable().await.unwrap();
 
-    let address = server.address;
-    let start = now();
     let stop = server.server.stop();
     let download = async {
         let mut all = Vec::new();
         busy.read_to_end(&mut all).await.unwrap();
         all.len()
     };
-    let ((), bytes) = tokio::join!(stop, download);
+    // Nobody else is waited for: that would take hours.
+    let both = async { tokio::join!(stop, download) };
+    let ((), bytes) = arrives("the end of the server", both).await;
     assert!(bytes > LARGE_BYTES, "{bytes}");
-    assert!(start.elapsed() < SOON, "nobody else is waited for");
     until_closed(&mut silent).await;
     until_closed(&mut idle).await;
-    assert!(TcpStream::connect(address).await.is_err());
 
     let drain_time = hasty().drain_time;
     let mut limits = patient();
     limits.drain_time = drain_time;
-    let server = self::start(limits, None).await;
+    let begun = Arc::new(Notify::new());
+    let begins = Arc::clone(&begun);
+    let never = move || async move {
+        begins.notify_one();
+        std::future::pending::<&'static str>().await
+    };
+    let router = Router::new().route("/never", get(never));
+    let server = start_with(router, limits, None).await;
     let mut never = server.asks(1, "/never").await;
-    server.has_open(1).await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    let start = now();
-    server.server.stop().await;
+    arrives("the call", begun.notified()).await;
+    let start = Instant::now();
+    arrives("the end of the server", server.server.stop()).await;
     let took = start.elapsed();
-    assert!(took >= drain_time && took < SOON, "{took:?}");
+    assert!(took >= drain_time, "{took:?}");
     until_closed(&mut never).await;
     assert_eq!(server.permits.open(), 0);
 }

@@ -4,13 +4,12 @@ use std::fs;
 use std::time::Duration;
 
 use chomp_table::{Position, Word, definition};
+use chomp_testing::waiting::arrives;
 use serde_json::{Value, json};
 
 use super::{Answer, Tested, publish, put, site, start, with_table};
 
 const BITS: u32 = 14;
-/// How long another table may take to be noticed.
-const NOTICED: Duration = Duration::from_secs(20);
 
 /// The rows that a move leaves, by the rules of the game.
 fn left(rows: &[u32], (row, column): (usize, u32)) -> Vec<u32> {
@@ -187,7 +186,7 @@ async fn until(tested: &Tested, path: &str, good: impl Fn(&Answer) -> bool) -> A
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(NOTICED, found).await.unwrap()
+    arrives("another table", found).await
 }
 
 #[tokio::test]

@@ -2,18 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::{Tested, limited, start};
+use super::{Tested, answered, limited, request_from, start};
+use crate::open_route::AnswerCost;
 
 /// A site without a table: games need none.
-async fn without_a_table(rate: u32) -> (Tested, tempfile::TempDir) {
+async fn without_a_table() -> (Tested, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
-    let site = limited(directory.path(), rate).await;
+    let site = limited(directory.path(), 0).await;
     (start(site.router()).await, directory)
 }
 
 #[tokio::test]
 async fn positions_are_answered_as_by_the_games() {
-    let (tested, _directory) = without_a_table(0).await;
+    let (tested, _directory) = without_a_table().await;
     for (game, position) in [
         ("ichomp", "4x4/3,1/2"),
         ("ichomp", "8x8/8x8/1"),
@@ -50,7 +51,7 @@ async fn positions_are_answered_as_by_the_games() {
 
 #[tokio::test]
 async fn lists_and_pictures_are_those_of_the_games() {
-    let (tested, _directory) = without_a_table(0).await;
+    let (tested, _directory) = without_a_table().await;
     for (game, text, size, rules) in [
         ("ichomp", "6", 6, ""),
         ("poisons", "9@1,2@2,1", 9, "1,2@2,1"),
@@ -79,7 +80,7 @@ async fn lists_and_pictures_are_those_of_the_games() {
 
 #[tokio::test]
 async fn what_is_wrong_or_too_large_is_refused_with_the_reason() {
-    let (tested, _directory) = without_a_table(0).await;
+    let (tested, _directory) = without_a_table().await;
     let long = format!("nim/{}", "1,".repeat(200));
     let heaps = format!("nim/{}", vec!["1000"; 32].join(","));
     let cases = [
@@ -119,13 +120,17 @@ async fn what_is_wrong_or_too_large_is_refused_with_the_reason() {
     tested.refuses("/api/games/", &cases).await;
 }
 
-/// Questions that occupy the thread longer are let in less often, also if they are refused.
+/// Questions cost the milliseconds for which they occupy the thread, also if they are refused.
 #[tokio::test]
 async fn games_are_charged_by_the_time_they_take() {
-    let (tested, _directory) = without_a_table(50).await;
-    let small = tested.let_in(2, "/api/games/horse/4,7").await;
-    let large = tested.let_in(3, "/api/games/ichomp/8x8").await;
-    let refused = tested.let_in(4, "/api/games/ichomp/16x16").await;
-    assert!(small >= 50, "{small}");
-    assert!(large.max(refused) * 3 < small, "{large} {refused} {small}");
+    let directory = tempfile::tempdir().unwrap();
+    let router = limited(directory.path(), 0).await.router();
+    for (question, status) in [("ichomp/8x8", 200), ("ichomp/16x16", 400)] {
+        let request = request_from(2, &format!("/api/games/{question}"));
+        let answer = answered(&router, request).await;
+        assert_eq!(answer.status().as_u16(), status, "{question}");
+        let cost = answer.extensions().get::<AnswerCost>();
+        // So many moves take more than a millisecond on any machine.
+        assert!(cost.is_some_and(|cost| cost.0 > 0), "{question}: {cost:?}");
+    }
 }

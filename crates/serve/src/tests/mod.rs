@@ -15,15 +15,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::response::Response;
 use chomp_table::shard::ShardSize;
 use chomp_testing::tables::words;
+use chomp_testing::waiting::arrives;
+use http::{HeaderName, HeaderValue, StatusCode};
 use rustls::ServerConfig;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tower::ServiceExt;
 
-use crate::net::{Endpoint, Limits, Permits, Server};
+use crate::net::{Caller, Endpoint, Limits, Permits, Server};
 use crate::site::{Site, SiteOptions};
 
 pub(crate) struct Tested {
@@ -31,9 +37,6 @@ pub(crate) struct Tested {
     pub(crate) permits: Permits,
     pub(crate) address: SocketAddr,
 }
-
-/// An answer that has not ended after this long never does.
-const HANG: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -43,13 +46,41 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// What a router has answered over no connection.
+    async fn of(response: Response) -> Answer {
+        let (head, body) = response.into_parts();
+        let header = |(name, value): (&HeaderName, &HeaderValue)| {
+            (name.to_string(), value.to_str().unwrap().to_owned())
+        };
+        Answer {
+            status: head.status.as_u16(),
+            headers: head.headers.iter().map(header).collect(),
+            body: to_bytes(body, usize::MAX).await.unwrap().to_vec(),
+        }
+    }
+
     fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 }
 
+/// Limits of which none is reached, however slow the machine: what ends a connection is something else.
+pub(crate) fn patient() -> Limits {
+    const LONG: Duration = Duration::from_hours(10);
+    Limits {
+        tls_time: LONG,
+        header_time: LONG,
+        keepalive: LONG,
+        drain_time: LONG,
+        idle_time: LONG,
+        answer_time: LONG,
+        rate_time: LONG,
+        ..Limits::default()
+    }
+}
+
 async fn start(router: Router) -> Tested {
-    start_with(router, Limits::default(), None).await
+    start_with(router, patient(), None).await
 }
 
 pub(crate) async fn start_with(
@@ -71,27 +102,16 @@ pub(crate) async fn start_with(
 impl Tested {
     /// Sends a request as it is, and takes what comes until the connection ends.
     async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
-        self.ask_from(1, method, path, headers).await
-    }
-
-    /// Asks from 127.0.0.`number`.
-    async fn ask_from(
-        &self,
-        number: u8,
-        method: &str,
-        path: &str,
-        headers: &[(&str, &str)],
-    ) -> Answer {
         let mut request = format!("{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
         for (name, value) in headers {
             request.extend([name, ": ", value, "\r\n"]);
         }
         request += "\r\n";
-        let mut stream = self.connect_from(number).await;
+        let mut stream = self.connect_from(1).await;
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut bytes = Vec::new();
-        let all = tokio::time::timeout(HANG, stream.read_to_end(&mut bytes)).await;
-        all.expect("the answer ends").unwrap();
+        let all = arrives("the end of an answer", stream.read_to_end(&mut bytes)).await;
+        all.unwrap();
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
         let end = end.unwrap_or_else(|| panic!("{path}: {:?}", String::from_utf8_lossy(&bytes)));
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
@@ -116,22 +136,8 @@ impl Tested {
         socket.connect(self.address).await.unwrap()
     }
 
-    async fn get_from(&self, number: u8, path: &str) -> Answer {
-        self.ask_from(number, "GET", path, &[]).await
-    }
-
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &[]).await
-    }
-
-    /// How many requests for `path` a stranger may make at once, from an address of its own.
-    async fn let_in(&self, number: u8, path: &str) -> u32 {
-        for count in 0..1000 {
-            if self.get_from(number, path).await.status == 429 {
-                return count;
-            }
-        }
-        panic!("{path} has no rate");
     }
 
     /// Asserts that each path below `start` is refused with a status and a reason.
@@ -159,6 +165,30 @@ impl Answer {
         assert_eq!(said.as_object().unwrap().len(), 1, "{said}");
         said["error"].as_str().unwrap().to_owned()
     }
+}
+
+/// A request for `path` from 127.0.0.`number`, over no connection: with a paused clock it is answered at once.
+fn request_from(number: u8, path: &str) -> Request {
+    let mut request = Request::new(Body::empty());
+    *request.uri_mut() = path.parse().unwrap();
+    let caller = Caller::at(Ipv4Addr::new(127, 0, 0, number).into());
+    request.extensions_mut().insert(caller);
+    request
+}
+
+async fn answered(router: &Router, request: Request) -> Response {
+    router.clone().oneshot(request).await.unwrap()
+}
+
+/// How many requests for `path` 127.0.0.`number` may make at once, and the answer that refuses the next one.
+async fn let_in(router: &Router, number: u8, path: &str) -> (u32, Response) {
+    for count in 0..1000 {
+        let answer = answered(router, request_from(number, path)).await;
+        if answer.status() == StatusCode::TOO_MANY_REQUESTS {
+            return (count, answer);
+        }
+    }
+    panic!("{path} has no rate");
 }
 
 async fn site(directory: &Path) -> Site {

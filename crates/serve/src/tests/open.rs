@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 use chomp_testing::values;
+use http::HeaderValue;
+use http::header::ACCEPT;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{limited, publish, publish_in_frames, site, start, with_table};
+use super::{
+    Answer, answered, let_in, limited, publish, publish_in_frames, request_from, site, with_table,
+};
 use crate::pages::{FILES, PAGES};
 use crate::site::StatusSource;
 
@@ -60,7 +63,7 @@ async fn get_and_head_agree_and_nothing_else_is_done() {
         assert_eq!(get.header("content-length"), length, "{path}");
         assert!(!get.header("cache-control").is_empty(), "{path}");
         assert_eq!(head.body.len(), 0, "{path}");
-        let but_date = |answer: &super::Answer| {
+        let but_date = |answer: &Answer| {
             let mut headers = answer.headers.clone();
             headers.remove("date");
             headers
@@ -152,39 +155,43 @@ async fn pages_find_their_files() {
     assert_eq!(seen.len(), FILES.len() + PAGES.len(), "{seen:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn who_asks_too_often_has_to_wait() {
     let directory = tempfile::tempdir().unwrap();
     publish(directory.path(), 8);
-    let tested = start(limited(directory.path(), 5).await.router()).await;
-    for path in "/api/table /play /nothing/at/all /table-08/SHA256SUMS".split(' ') {
-        assert!(tested.let_in(1, path).await < 100, "{path}");
-        let refused = tested.get(path).await;
-        assert_eq!(refused.status, 429, "{path}");
+    let router = limited(directory.path(), 5).await.router();
+    let paths = "/api/table /play /nothing/at/all /table-08/SHA256SUMS".split(' ');
+    for (number, path) in (1..).zip(paths) {
+        let (count, refused) = let_in(&router, number, path).await;
+        assert_eq!(count, 10, "{path}");
+        let refused = Answer::of(refused).await;
         assert_eq!(refused.header("retry-after"), "1", "{path}");
         assert!(refused.error().contains("too many requests"), "{path}");
     }
-    let free = start(limited(directory.path(), 0).await.router()).await;
+    let free = limited(directory.path(), 0).await.router();
     for _ in 0..100 {
-        assert_eq!(free.get("/api/table").await.status, 200);
+        let answer = answered(&free, request_from(1, "/api/table")).await;
+        assert_eq!(answer.status().as_u16(), 200);
     }
 }
 
 /// Each frame that is read counts, as each position alone would.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_costs_more_is_let_in_less_often() {
     let directory = tempfile::tempdir().unwrap();
     publish_in_frames(directory.path(), 14, 8);
-    let tested = start(limited(directory.path(), 20).await.router()).await;
+    let router = limited(directory.path(), 20).await.router();
     let wide = "/api/position/7x7";
-    let first = tested.get_from(2, wide).await;
-    assert_eq!(first.status, 200, "the first is let in, whatever it costs");
-    let wide = tested.let_in(2, wide).await;
-    let narrow = tested.let_in(3, "/api/position/1").await;
+    let first = answered(&router, request_from(2, wide)).await;
+    let status = first.status().as_u16();
+    assert_eq!(status, 200, "the first is let in, whatever it costs");
+    let (more, _) = let_in(&router, 2, wide).await;
+    let (narrow, _) = let_in(&router, 3, "/api/position/1").await;
     assert!(narrow >= 40, "{narrow}");
-    assert!(wide * 4 < narrow, "{wide} {narrow}");
+    assert!(more * 4 < narrow, "{more} {narrow}");
     // Nobody else notices.
-    assert_eq!(tested.get_from(4, "/api/position/7x7").await.status, 200);
+    let other = answered(&router, request_from(4, wide)).await;
+    assert_eq!(other.status().as_u16(), 200);
 }
 
 /// The description has all routes, and the answers have the fields that it tells.
@@ -352,41 +359,35 @@ fn fits(description: &Value, schema: &Value, value: &Value, place: &str) {
 
 /// Clients of a proxy have their own places and rates, and so has the proxy; others cannot say that they are somebody
 /// else.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_limits_hold_for_each_client_of_a_proxy() {
     let directory = tempfile::tempdir().unwrap();
     publish(directory.path(), 12);
-    let tested = start(limited(directory.path(), 40).await.router()).await;
-    let listen = async |from: u8, client: &str| {
-        let mut stream = tested.connect_from(from).await;
-        let request = format!(
-            "GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\
-             x-forwarded-for: 192.0.2.99, {client}\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut head = [0; 12];
-        stream.read_exact(&mut head).await.unwrap();
-        let status: u16 = str::from_utf8(&head[9..]).unwrap().parse().unwrap();
-        (status, stream)
+    let router = limited(directory.path(), 40).await.router();
+    let ask = async |from: u8, client: &str, path: &str| {
+        let mut request = request_from(from, path);
+        let clients = format!("192.0.2.99, {client}");
+        let headers = request.headers_mut();
+        headers.insert("x-forwarded-for", clients.parse().unwrap());
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let answer = answered(&router, request).await;
+        (answer.status().as_u16(), answer)
     };
+    let listen = async |from: u8, client: &str| ask(from, client, "/api/status").await;
     let mut held = Vec::new();
     for (from, client) in [(9, "192.0.2.7"), (2, "192.0.2.8")] {
         for _ in 0..32 {
-            let (status, stream) = listen(from, client).await;
+            let (status, answer) = listen(from, client).await;
             assert_eq!(status, 200);
-            held.push(stream);
+            held.push(answer);
         }
         // However many places there are, these are all of one client.
         assert_eq!(listen(from, client).await.0, 503);
         let one_more = listen(from, "192.0.2.9").await.0;
         assert_eq!(one_more, if from == 9 { 200 } else { 503 });
     }
-    let asks = async |from, client: &str| {
-        let headers = [("x-forwarded-for", client)];
-        let answer = tested.ask_from(from, "GET", "/api/table", &headers).await;
-        answer.status
-    };
-    while asks(9, "192.0.2.7").await == 200 {}
-    assert_eq!(asks(9, "192.0.2.7").await, 429);
-    assert_eq!(asks(9, "192.0.2.9").await, 200);
+    let asks = async |client: &str| ask(9, client, "/api/table").await.0;
+    while asks("192.0.2.7").await == 200 {}
+    assert_eq!(asks("192.0.2.7").await, 429);
+    assert_eq!(asks("192.0.2.9").await, 200);
 }

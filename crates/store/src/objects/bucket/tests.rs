@@ -13,6 +13,7 @@ use super::super::contract::contract;
 use super::super::testing::{key, list, read};
 use super::*;
 use chomp_testing::needs;
+use chomp_testing::waiting::HANG;
 use stub::{Conditions, Fault, Relay, State, Stub};
 
 /// The address of a real S3 server, with a bucket of the name [`BUCKET`], that takes any credentials.
@@ -41,7 +42,7 @@ fn open_within(endpoint: &str, name: &str, timeout: Duration) -> BucketStorage {
         .with_access_key_id("test")
         .with_secret_access_key("testtest");
     let storage = BucketStorage::s3(&bucket(name), builder, timeout);
-    storage.unwrap().with_patience(Duration::from_secs(20))
+    storage.unwrap().with_patience(HANG)
 }
 
 /// Whether a creation fails since another object has the key.
@@ -202,7 +203,7 @@ async fn a_page_without_an_end_is_not_kept() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_does_not_answer_is_asked_again() {
     let stub = Stub::start();
-    let storage = open_within(&stub.endpoint, BUCKET, Duration::from_millis(500));
+    let storage = open_within(&stub.endpoint, BUCKET, Duration::from_secs(1));
     let (object, bytes) = (key("work/a"), Bytes::from_static(b"mine"));
     stub.state.lock().unwrap().faults = [Fault::Stall, Fault::ActAndStall].into();
     storage.create(&object, bytes.clone()).await.unwrap();
@@ -272,7 +273,8 @@ fn an_answer_of_another_kind_is_a_failure() {
 async fn a_server_that_stays_away() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    // The port is kept, or somebody else could get it; nobody is served there.
+    std::thread::spawn(move || listener.incoming().for_each(drop));
     let storage = open(&endpoint, BUCKET).with_patience(Duration::from_secs(1));
     let error = storage.read(&key("work/a")).await.unwrap_err();
     let source = error.source().unwrap().to_string();
@@ -288,15 +290,12 @@ async fn a_server_that_comes_back() {
     let storage = open(&format!("http://{address}"), BUCKET);
     let object = (key("work/a"), Bytes::from_static(b"abc"));
     // The port is kept, or somebody else could get it meanwhile.
-    listener.set_nonblocking(true).unwrap();
     let away = async {
-        for _ in 0..100 {
-            while let Ok((caller, _)) = listener.accept() {
-                drop(caller);
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        listener.set_nonblocking(false).unwrap();
+        let lost = tokio::task::spawn_blocking(move || {
+            listener.incoming().take(4).for_each(drop);
+            listener
+        });
+        let listener = lost.await.unwrap();
         let server = stub.endpoint.strip_prefix("http://").unwrap();
         Relay::start(listener, server.parse().unwrap())
     };

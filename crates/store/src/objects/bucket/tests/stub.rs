@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
 
 /// A fault of the server, which otherwise acts on a request and answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,12 +32,15 @@ pub(super) enum Conditions {
     Heeded,
     /// It takes the request without it.
     Ignored,
-    /// It looks whether the object is there, and creates it a little later, whatever was created meanwhile.
+    /// It looks whether the object is there, and creates it when another creation has looked too, whatever was created
+    /// meanwhile. Creations outside of [`PROBED`] are not raced.
     Raced,
 }
 
-/// How long a server that loses races takes from the look to the creation.
-const RACE: Duration = Duration::from_millis(50);
+/// The folder in which a probe creates the same object several times at once.
+const PROBED: &str = "/work/probe/";
+/// These objects are larger than others of a probe.
+const RACED_BYTES: usize = 1000;
 
 /// The header by which an object is created only if it is absent.
 const CONDITION: &str = "if-none-match";
@@ -59,12 +61,15 @@ pub(super) struct State {
     /// Whether it lists objects, of which it tells none; else it says that this is forbidden.
     pub(super) lists: bool,
     pub(super) conditions: Conditions,
+    /// The creations of each object that have looked whether it is there, of a server that loses races.
+    looked: BTreeMap<String, usize>,
     pub(super) requests: usize,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Stub {
     pub(super) state: Arc<Mutex<State>>,
+    has_looked: Arc<Condvar>,
     pub(super) endpoint: String,
 }
 
@@ -80,9 +85,14 @@ impl Stub {
             leads_to: None,
             lists: true,
             conditions: Conditions::Heeded,
+            looked: BTreeMap::new(),
             requests: 0,
         }));
-        let stub = Stub { state, endpoint };
+        let stub = Stub {
+            state,
+            has_looked: Arc::default(),
+            endpoint,
+        };
         let serving = stub.clone();
         // Ends with the process.
         thread::spawn(move || {
@@ -127,10 +137,6 @@ impl Stub {
     }
 
     /// None if the connection is to end, and nothing if it is to stay without an answer.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "others are served meanwhile, each by a thread"
-    )]
     fn answer(
         &self,
         method: &str,
@@ -159,10 +165,12 @@ impl Stub {
             _ => {}
         }
         let raced = state.conditions == Conditions::Raced && !state.objects.contains_key(path);
-        if raced && headers.contains_key(CONDITION) {
-            drop(state);
-            thread::sleep(RACE);
-            state = self.state.lock().unwrap();
+        if raced && headers.contains_key(CONDITION) && path.contains(PROBED) && body.len() >= RACED_BYTES {
+            *state.looked.entry(path.to_owned()).or_default() += 1;
+            self.has_looked.notify_all();
+            let is_alone = |state: &mut State| state.looked[path] < 2;
+            let waited = self.has_looked.wait_while(state, is_alone);
+            state = waited.unwrap();
             state.objects.remove(path);
         }
         let mut acted = state.act(method, path, headers, body);
