@@ -20,6 +20,10 @@ doc:
 test:
     .ci/run test
 
+# All tests on one core, beside two loops that keep it busy: none may depend on the machine's speed
+slow:
+    .ci/run tools s3 slow
+
 # The unsafe code of the kernel under Miri, which needs a nightly compiler with it
 miri:
     .ci/run miri

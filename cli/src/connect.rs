@@ -7,6 +7,7 @@ use chomp_access::{Access, local};
 use chomp_download::{Reach, ServerPatience};
 use chomp_store::location::Location;
 
+use crate::Haste;
 use crate::exit::usage;
 use crate::flags::ReachArgs;
 
@@ -30,7 +31,7 @@ pub(crate) fn coordinator(args: &ReachArgs) -> anyhow::Result<Access> {
 
 /// How to reach the finished tables at an address, with an access file or without. They are open to everybody, so the
 /// token stays here.
-pub(crate) fn tables(from: &str, access: Option<&Path>, haste: u32) -> anyhow::Result<Reach> {
+pub(crate) fn tables(from: &str, access: Option<&Path>, haste: Haste) -> anyhow::Result<Reach> {
     let ca = match access {
         _ if Location::is_of_bucket(from) => None,
         Some(file) => Access::read(file)?.ca,
@@ -40,7 +41,7 @@ pub(crate) fn tables(from: &str, access: Option<&Path>, haste: u32) -> anyhow::R
         from: from.to_owned(),
         ca,
         token: None,
-        patience: ServerPatience::USUAL.hastened(haste),
+        patience: ServerPatience::USUAL.hastened(haste.limits),
     })
 }
 

@@ -132,8 +132,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         site: matches!(directory.location, Location::Directory(_))
             .then(|| serve::usual(table.table.clone())),
         open_status: args.public_status,
-        limits: machine::limits().hastened(display.haste()),
-        haste: display.haste(),
+        limits: machine::limits().hastened(display.haste().limits),
+        haste: display.haste().leases,
     };
     let in_table = || in_table(&directory.location);
     let (storage, finished) = (directory.storage.clone(), directory.finished.clone());

@@ -91,14 +91,30 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The control characters with which results and messages are laid out.
 const LAYOUT: &[char] = &['\n', '\t'];
 
-/// Runs the program with the arguments of this process.
-pub fn main() -> ExitCode {
-    main_in_haste(1)
+/// Divisors of the times of this program: for tests, which wait for these.
+#[derive(Clone, Copy, Debug)]
+pub struct Haste {
+    /// Divides leases, the times after which a worker is silent or slow, and the pauses between lines of progress.
+    pub leases: u32,
+    /// Divides the limits of connections, and the patience with servers.
+    pub limits: u32,
 }
 
-/// Runs the program with leases, limits of connections, patience and pauses divided by `haste`: for tests, which wait
-/// for them.
-pub fn main_in_haste(haste: u32) -> ExitCode {
+impl Haste {
+    /// The usual times.
+    pub const NONE: Haste = Haste {
+        leases: 1,
+        limits: 1,
+    };
+}
+
+/// Runs the program with the arguments of this process.
+pub fn main() -> ExitCode {
+    main_in_haste(Haste::NONE)
+}
+
+/// Runs the program with its times divided: for tests.
+pub fn main_in_haste(haste: Haste) -> ExitCode {
     let (command, name) = Args::read();
     let display = Display::new(command.tells_events(), haste);
     display.tell(&ProgramEvent::Started { command: name });

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use crate::Haste;
 use crate::events::{ProgramEvent, Stage};
 
 /// How often the bar moves.
@@ -38,8 +39,7 @@ pub(crate) struct Display {
     terminal: bool,
     /// Whether to write events instead of lines.
     json: bool,
-    /// The divisor of waiting times: 1, but in tests.
-    haste: u32,
+    haste: Haste,
 }
 
 /// Where work on a thread of its own tells how far it is, and hears when to end.
@@ -96,7 +96,7 @@ impl Teller<Stage> {
 }
 
 impl Display {
-    pub(crate) fn new(json: bool, haste: u32) -> Display {
+    pub(crate) fn new(json: bool, haste: Haste) -> Display {
         Display {
             bar: ProgressBar::hidden(),
             // A terminal that shows no bar, as a dumb one, gets lines.
@@ -106,7 +106,7 @@ impl Display {
         }
     }
 
-    pub(crate) fn haste(&self) -> u32 {
+    pub(crate) fn haste(&self) -> Haste {
         self.haste
     }
 
@@ -323,7 +323,7 @@ impl Display {
             // If nothing is told any more, the work ends.
             let _ = progress.wait_for(is_seen).await;
             let mut is_line = false;
-            let mut lines = regularly(LINE_EVERY / self.haste);
+            let mut lines = regularly(LINE_EVERY / self.haste.leases);
             lines.tick().await;
             let mut moves = regularly(BAR_EVERY);
             moves.tick().await;

@@ -140,7 +140,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
         ),
     };
     // Nobody has a token here. A proxy may have all connections.
-    let limits = machine::limits().hastened(display.haste());
+    let limits = machine::limits().hastened(display.haste().limits);
     let all = limits.strangers.all + limits.participants.all;
     let each = match &args.trust_proxy[..] {
         [] => limits.strangers.each,

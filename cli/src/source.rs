@@ -7,6 +7,7 @@ use chomp_table::reader::AnyTable;
 use chomp_table::values::Values;
 use chomp_table::{ShardFile, TableError, Word};
 
+use crate::Haste;
 use crate::connect;
 use crate::exit::usage;
 use crate::flags::{SourceArgs, TablePlace};
@@ -22,7 +23,7 @@ pub(crate) enum QueriedTable {
 }
 
 /// Opens a table of losing positions.
-pub(crate) async fn losing(args: &SourceArgs, haste: u32) -> anyhow::Result<LosingTable> {
+pub(crate) async fn losing(args: &SourceArgs, haste: Haste) -> anyhow::Result<LosingTable> {
     match queried(args, haste).await? {
         QueriedTable::Losing(table) => Ok(table),
         QueriedTable::Values(_) => Err(usage(format!(
@@ -33,7 +34,7 @@ pub(crate) async fn losing(args: &SourceArgs, haste: u32) -> anyhow::Result<Losi
 }
 
 /// Opens a table, or a shard.
-pub(crate) async fn queried(args: &SourceArgs, haste: u32) -> anyhow::Result<QueriedTable> {
+pub(crate) async fn queried(args: &SourceArgs, haste: Haste) -> anyhow::Result<QueriedTable> {
     if let TablePlace::Here(path) = &args.table
         && path.is_file()
     {
@@ -47,7 +48,7 @@ pub(crate) async fn queried(args: &SourceArgs, haste: u32) -> anyhow::Result<Que
 }
 
 /// Opens a table that is read where it is, in threads that may block.
-pub(crate) async fn open(args: &SourceArgs, haste: u32) -> anyhow::Result<AnyTable> {
+pub(crate) async fn open(args: &SourceArgs, haste: Haste) -> anyhow::Result<AnyTable> {
     match &args.table {
         TablePlace::Here(path) => here(path, AnyTable::open).await,
         TablePlace::Elsewhere(from) => {

@@ -23,6 +23,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
+use crate::Haste;
 use crate::access::ACCESS_NAME;
 use crate::connect::{self, is_there};
 use crate::flags::{ReachArgs, TABLE, TablePlace, flag, place};
@@ -69,7 +70,7 @@ pub(crate) enum AskError {
 }
 
 pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<()> {
-    let patience = ServerPatience::USUAL.hastened(display.haste());
+    let patience = ServerPatience::USUAL.hastened(display.haste().limits);
     let named = args.reach.access.is_some() || args.reach.coordinator.is_some();
     let status = match &args.table {
         _ if named => Some(ask(&connect::coordinator(&args.reach)?, patience).await?),
@@ -265,7 +266,7 @@ struct JobStatus {
 }
 
 /// Looks at a table without owning it. Records are not read.
-async fn look(place: &TablePlace, haste: u32) -> anyhow::Result<LocalTables> {
+async fn look(place: &TablePlace, haste: Haste) -> anyhow::Result<LocalTables> {
     let (location, [published_bits, published_tiles], holder, areas) = match place {
         TablePlace::Here(directory) => (
             Location::Directory(directory.clone()),
@@ -302,7 +303,7 @@ async fn look(place: &TablePlace, haste: u32) -> anyhow::Result<LocalTables> {
 }
 
 /// The bits, or the tiles, of the first table in a bucket.
-async fn published(bucket: &str, haste: u32) -> anyhow::Result<[Option<u32>; 2]> {
+async fn published(bucket: &str, haste: Haste) -> anyhow::Result<[Option<u32>; 2]> {
     match chomp_download::open(connect::tables(bucket, None, haste)?).await {
         Ok(table) => Ok(match table.name() {
             TableName::Losing(bits) => [Some(bits), None],

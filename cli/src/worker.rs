@@ -84,7 +84,7 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<(
         "worker {} with {} threads, for {coordinator}",
         config.name, config.threads
     ));
-    let report = chomp_worker::run_in_haste(config, display.haste(), stop).await?;
+    let report = chomp_worker::run_in_haste(config, display.haste().limits, stop).await?;
     let line = match (report.end, report.settled) {
         (End::Finished, _) => "the table is finished".to_owned(),
         (End::Drained, _) => {

@@ -6,15 +6,16 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chomp_access::Access;
+pub(crate) use chomp_testing::waiting::wait_for;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::http::{Response, bearer, get, get_encrypted};
-use super::{Ended, HANG, chomp, end, exists, folder, hasten, ranges_done, read_json, send};
+use super::{Ended, chomp, end, exists, folder, hasten_limits, ranges_done, read_json, send};
 
 /// Makes the files and ports of a test different from each other.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -209,7 +210,8 @@ pub(crate) fn at_home(mut command: Command, home: &Path) -> Command {
     command
 }
 
-/// How many times as short as usual the times are where workers are killed all the time.
+/// How many times as short as usual leases are where workers are killed all the time, and the patience with servers
+/// that are not there.
 pub(crate) const HASTE: u32 = 30;
 /// How long a lease lasts then.
 pub(crate) const HASTY_LEASE: Duration = Duration::from_secs(1);
@@ -351,7 +353,7 @@ impl Server {
     pub(crate) fn start(haste: u32, table: &Path, home: &Path, more: &str) -> Server {
         let port = free_port();
         let mut command = at_home(serve_tables(table, port), home);
-        hasten(command.args(more.split_whitespace()), haste);
+        hasten_limits(command.args(more.split_whitespace()), haste);
         let mut process = Process::start(&mut command, home);
         wait_for("a server", || {
             let ended = process.ended();
@@ -378,13 +380,4 @@ pub(crate) fn wait_to_answer(port: u16) {
     wait_for("a server that listens", || {
         TcpStream::connect(("127.0.0.1", port)).is_ok()
     });
-}
-
-/// Waits until `condition` holds. What does not come in minutes never will.
-pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < HANG, "no sign of {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

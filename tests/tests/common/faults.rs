@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 use nix::errno::Errno;
 use tempfile::TempDir;
 
+use super::exists;
+
 /// The library that makes calls fail in a process that preloads it, compiled once.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
@@ -55,6 +57,11 @@ impl Faults {
     /// it, if `part` ends with `$`.
     pub(crate) fn set(&self, call: &str, part: &str, error: Option<Errno>) {
         self.write(call, part, error.map_or(0, |error| error as i32));
+    }
+
+    /// Whether such a call has failed, or hangs.
+    pub(crate) fn is_hit(&self) -> bool {
+        exists(&self.file().with_extension("hit"))
     }
 
     /// Sets the clock ahead by `seconds` from now on.

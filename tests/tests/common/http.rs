@@ -4,8 +4,8 @@ use std::io::{self, BufRead, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
+use chomp_testing::waiting::HANG;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -56,11 +56,10 @@ pub(crate) fn get_encrypted(port: u16, ca: &str, path: &str, headers: &[&str]) -
     ask(StreamOwned::new(session, connect(port)), path, headers)
 }
 
-fn connect(port: u16) -> TcpStream {
+/// A connection to a server on this machine.
+pub(crate) fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_mins(1)))
-        .unwrap();
+    stream.set_read_timeout(Some(HANG)).unwrap();
     stream
 }
 

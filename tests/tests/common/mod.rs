@@ -17,12 +17,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chomp_store::objects::LocalStorage;
 use chomp_store::{Ledger, journal};
 use chomp_table::Digest;
+use chomp_testing::waiting::{Watchdog, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::statvfs;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -48,11 +48,6 @@ pub(crate) const FINGERPRINT_31: &str =
     "350e5c31e8fa62d7e20f65af8d1254d9a50dfe5b27e28ce1faf57bbc3b5e2ee7";
 pub(crate) const FINGERPRINT_32: &str =
     "72ef91e9475325085ce990723d7543eaa6dd94ac3964d2cababcff5b712c199f";
-
-/// A process that has not ended after this long hangs.
-const HANG: Duration = Duration::from_mins(5);
-/// The attempts after which a journal that cannot be read is damaged.
-const LOOKS: usize = 20;
 
 /// The exit code and the output of a process.
 #[derive(Clone, Debug)]
@@ -102,9 +97,15 @@ pub(crate) fn wrapped(wrapper: &str, args: &[&str], command: &Command) -> Comman
     outer
 }
 
-/// Divides leases, limits of connections, patience and pauses of the program by `haste`.
+/// Divides leases and pauses of the program by `haste`. Its peers have as much time as always.
 pub(crate) fn hasten(command: &mut Command, haste: u32) -> &mut Command {
     command.env("CHOMP_TEST_HASTE", haste.to_string())
+}
+
+/// Divides the limits of connections and the patience with servers by `haste`: for what is to be refused, as an honest
+/// peer may be slower than that.
+pub(crate) fn hasten_limits(command: &mut Command, haste: u32) -> &mut Command {
+    command.env("CHOMP_TEST_HASTE_LIMITS", haste.to_string())
 }
 
 /// `chomp run --json` for the table of `bits` bits in `table`.
@@ -145,15 +146,9 @@ pub(crate) fn ask(command: &mut Command, input: String) -> Ended {
 /// Waits for the end of `child`; one that hangs is killed, so that its test fails.
 pub(crate) fn wait(child: Child) -> Ended {
     let pid = child.id();
-    let (ended, watch) = mpsc::channel::<()>();
-    let watchdog = std::thread::spawn(move || {
-        if watch.recv_timeout(HANG) == Err(RecvTimeoutError::Timeout) {
-            send(pid, Signal::SIGKILL);
-        }
-    });
+    let watchdog = Watchdog::calling(move || send(pid, Signal::SIGKILL));
     let output = child.wait_with_output().expect("the program ends");
-    drop(ended);
-    watchdog.join().expect("the watchdog ends");
+    drop(watchdog);
     let text = |bytes| String::from_utf8(bytes).expect("the program prints text");
     Ended {
         code: output.status.code(),
@@ -181,6 +176,8 @@ fn process(pid: u32) -> Pid {
 
 /// Waits until `condition` holds or the process has ended; returns whether it is still there.
 pub(crate) fn wait_until(child: &mut Child, condition: impl Fn() -> bool) -> bool {
+    let pid = child.id();
+    let _watchdog = Watchdog::calling(move || send(pid, Signal::SIGKILL));
     loop {
         let met = condition();
         if child.try_wait().expect("a process of ours").is_some() {
@@ -353,14 +350,17 @@ pub(crate) fn is_whole(file: &Path) -> bool {
 pub(crate) fn ledger(table: &Path) -> Option<Ledger> {
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_time().build().expect("a runtime");
-    for _ in 0..LOOKS {
-        let storage = LocalStorage::view(table).ok()?;
-        // A checkpoint may be removed while it is looked for, when there is a newer one.
-        if let Ok(ledger) = runtime.block_on(journal::look(&storage)) {
-            return ledger;
-        }
-    }
-    panic!("the journal of {} cannot be read", table.display());
+    let storage = LocalStorage::view(table).ok()?;
+    let what = format!("a journal in {} that can be read", table.display());
+    let mut found = None;
+    // A checkpoint may be removed while it is looked for, when there is a newer one.
+    wait_for(&what, || {
+        let looked = runtime.block_on(journal::look(&storage));
+        let is_read = looked.is_ok();
+        found = looked.ok().flatten();
+        is_read
+    });
+    found
 }
 
 /// The number of ranges that are done.

@@ -1,9 +1,9 @@
-//! A proxy between a download and its server: it counts what passes, holds it up, and spoils shards if it is told to.
+//! A proxy between a download and its server: it counts what passes of shards, and holds or spoils it if it is told to.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -12,17 +12,26 @@ use super::http::{body_length, field, read_head, serve};
 /// The most bytes that are read and sent on at a time.
 const CHUNK_BYTES: usize = 4 << 10;
 
+/// The pause between two looks whether more may pass.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// The settings of a proxy, and its counts.
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
-    /// The most bytes of files in a second; 0 if there is no limit.
-    pub(crate) rate: AtomicU64,
     /// Whether bits of shards flip on their way.
     pub(crate) flips: AtomicBool,
-    /// The bytes of files that have passed.
-    pub(crate) passed: AtomicU64,
     /// The answers that were a part of a file.
     pub(crate) parts: AtomicU32,
+    gate: Mutex<Gate>,
+}
+
+/// What may pass of shards.
+#[derive(Debug, Default)]
+struct Gate {
+    /// The bytes that have passed.
+    passed: u64,
+    /// The bytes that may pass in all, if no more may.
+    most: Option<u64>,
 }
 
 /// A proxy that runs for as long as the test.
@@ -44,12 +53,20 @@ impl Proxy {
         Proxy { url, orders }
     }
 
+    /// The bytes of shards that have passed.
     pub(crate) fn passed(&self) -> u64 {
-        self.orders.passed.load(Ordering::Relaxed)
+        self.orders.gate.lock().unwrap().passed
     }
 
-    pub(crate) fn limit(&self, rate: u64) {
-        self.orders.rate.store(rate, Ordering::Relaxed);
+    /// Holds what comes after so many more bytes of shards, until it is told otherwise.
+    pub(crate) fn hold_after(&self, bytes: u64) {
+        let mut gate = self.orders.gate.lock().unwrap();
+        gate.most = Some(gate.passed + bytes);
+    }
+
+    /// Holds nothing.
+    pub(crate) fn let_go(&self) {
+        self.orders.gate.lock().unwrap().most = None;
     }
 
     pub(crate) fn flip(&self, flips: bool) {
@@ -69,7 +86,8 @@ fn pass(client: &TcpStream, server: u16, orders: &Orders) -> io::Result<()> {
         to_client.write_all(answer.as_bytes())?;
         let is_part = field(&answer, "content-range").is_some();
         orders.parts.fetch_add(is_part.into(), Ordering::Relaxed);
-        let flips = orders.flips.load(Ordering::Relaxed) && request.contains("/shard-");
+        let is_shard = request.contains("/shard-");
+        let flips = orders.flips.load(Ordering::Relaxed) && is_shard;
         let mut left = body_length(&answer);
         while left > 0 {
             let mut chunk = [0; CHUNK_BYTES];
@@ -78,17 +96,49 @@ fn pass(client: &TcpStream, server: u16, orders: &Orders) -> io::Result<()> {
                 return Ok(());
             }
             chunk[0] ^= u8::from(flips);
-            hold_up(read, orders);
-            to_client.write_all(&chunk[..read])?;
             left -= read;
-            orders.passed.fetch_add(read as u64, Ordering::Relaxed);
+            let mut rest = &chunk[..read];
+            while !rest.is_empty() {
+                let length = if is_shard {
+                    orders.admit(client, rest.len())?
+                } else {
+                    rest.len()
+                };
+                let (next, later) = rest.split_at(length);
+                to_client.write_all(next)?;
+                rest = later;
+            }
         }
     }
 }
 
-fn hold_up(bytes: usize, orders: &Orders) {
-    let rate = orders.rate.load(Ordering::Relaxed);
-    if let Some(micros) = (bytes as u64 * 1_000_000).checked_div(rate) {
-        thread::sleep(Duration::from_micros(micros));
+impl Orders {
+    /// Waits until some of so many bytes may pass, and tells how many. Fails if the client has gone meanwhile.
+    fn admit(&self, client: &TcpStream, bytes: usize) -> io::Result<usize> {
+        loop {
+            let mut gate = self.gate.lock().unwrap();
+            // With the gate locked: what it lets pass after the end of a client is for the next one.
+            look_for(client)?;
+            let most = gate.most.map_or(u64::MAX, |most| most - gate.passed);
+            let length = bytes.min(usize::try_from(most).unwrap_or(usize::MAX));
+            gate.passed += length as u64;
+            drop(gate);
+            if length > 0 {
+                return Ok(length);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Fails if the other side of a connection has closed it.
+fn look_for(client: &TcpStream) -> io::Result<()> {
+    client.set_nonblocking(true)?;
+    let next = client.peek(&mut [0]);
+    client.set_nonblocking(false)?;
+    match next {
+        Ok(0) => Err(ErrorKind::ConnectionAborted.into()),
+        Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+        _ => Ok(()),
     }
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_access::Access;
@@ -21,6 +20,7 @@ use chomp_store::{Follower, Key, Merged, PartName, Placed, Storage, part};
 use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, Range, RangeBits, range};
+use chomp_testing::waiting::{HANG, arrives};
 use http::{Method, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
@@ -40,8 +40,6 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The least that HTTP/2 has: who reads nothing takes no more than this.
 const WINDOW: u32 = (1 << 16) - 1;
-/// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(20);
 
 /// The token, shown with each call, if there is one.
 #[derive(Clone, Debug)]
@@ -77,7 +75,7 @@ impl Link {
         let mut endpoint = Endpoint::from_shared(access.coordinator.clone())?
             .tcp_nodelay(true)
             .local_address(from)
-            .connect_timeout(CONNECT)
+            .connect_timeout(HANG)
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW);
         if let Some(ca) = &access.ca {
@@ -416,9 +414,8 @@ impl Client {
 
     pub(crate) async fn renew(&mut self, leases: Vec<u64>) -> Result<Vec<u64>, Status> {
         let reply = self.link.rpc.renew(renewal(self.worker, leases));
-        let reply = tokio::time::timeout(Duration::from_secs(30), reply).await;
-        let reply = reply.map_err(|_| Status::unavailable("no answer"))?;
-        Ok(reply?.into_inner().lost)
+        let reply = arrives("an answer to a heartbeat", reply).await?;
+        Ok(reply.into_inner().lost)
     }
 
     pub(crate) async fn give_back(&mut self, lease: u64) -> Result<(), Status> {

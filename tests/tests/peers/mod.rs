@@ -10,11 +10,12 @@ pub(crate) mod raw;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::common::cluster::{Cluster, Process, wait_for};
-use crate::common::{exists, hasten, read_json};
+use crate::common::{exists, hasten, hasten_limits, read_json};
 
 /// A job with its coordinator, which listens without TLS, so that peers write the bytes of HTTP by hand.
 #[derive(Debug)]
@@ -35,14 +36,35 @@ impl Deref for Job {
 impl Job {
     /// A job for the table of `bits` bits in ranges of 2^`range_bits` words; the coordinator gets more arguments.
     pub(crate) fn start(bits: u32, range_bits: u32, args: &[&str]) -> Job {
-        Job::start_in_haste(1, bits, range_bits, args)
+        Job::start_with(bits, range_bits, args, |command| command)
     }
 
-    /// A job whose leases and limits of connections are divided by `haste`.
+    /// A job whose leases are divided by `haste`.
     pub(crate) fn start_in_haste(haste: u32, bits: u32, range_bits: u32, args: &[&str]) -> Job {
+        Job::start_with(bits, range_bits, args, |command| hasten(command, haste))
+    }
+
+    /// A job whose limits of connections are divided by `haste`.
+    pub(crate) fn start_with_hasty_limits(
+        haste: u32,
+        bits: u32,
+        range_bits: u32,
+        args: &[&str],
+    ) -> Job {
+        Job::start_with(bits, range_bits, args, |command| {
+            hasten_limits(command, haste)
+        })
+    }
+
+    fn start_with(
+        bits: u32,
+        range_bits: u32,
+        args: &[&str],
+        change: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Job {
         let cluster = Cluster::in_the_clear();
         let mut command = cluster.coordinator(bits, range_bits);
-        let coordinator = cluster.start_coordinator(hasten(command.args(args), haste));
+        let coordinator = cluster.start_coordinator(change(command.args(args)));
         Job {
             coordinator,
             cluster,

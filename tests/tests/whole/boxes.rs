@@ -9,10 +9,11 @@ use crate::common::{chomp, end, finished, folder, number, start, wait, wait_unti
 use chomp_table::Digest;
 use serde_json::Value;
 
-/// The number of times that a run is killed.
+/// The number of times that a run is killed; and that the last one is, which then goes on to its end.
 const KILLS: usize = 10;
-/// A test that needs more starts never ends.
-const STARTS_MAX: usize = 200;
+const KILLS_OF_LAST: usize = 2;
+/// A test in which so many in a row are not killed never ends.
+const MISSES_MAX: usize = 200;
 
 fn solve(rows: u32, columns: u32) -> Command {
     chomp(&format!("box --rows {rows} --columns {columns} --json"))
@@ -111,10 +112,9 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
     let directory = folder();
     let folder = directory.path().join("scratch");
     let state = || fs::read(folder.join("box.json")).ok();
-    let (mut kills, mut starts) = (0, 0);
-    while kills < KILLS {
-        starts += 1;
-        assert!(starts < STARTS_MAX, "it always ends before it is killed");
+    let (mut kills, mut of_last, mut misses) = (0, 0, 0);
+    while kills < KILLS || of_last < KILLS_OF_LAST {
+        assert!(misses < MISSES_MAX, "it always ends before it is killed");
         let before = state();
         let mut child = start(with_folder(9, 30, &folder).args(["--threads", "2"]));
         if wait_until(&mut child, || state() != before) {
@@ -122,11 +122,11 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
         }
         let ended = wait(child);
         if ended.code.is_none() {
-            kills += 1;
+            (kills, of_last, misses) = (kills + 1, of_last + 1, 0);
         } else {
             ended.done();
             fs::remove_dir_all(&folder).unwrap();
-            kills = 0;
+            (of_last, misses) = (0, misses + 1);
         }
     }
     let summary = end(&mut with_folder(9, 30, &folder)).summary();

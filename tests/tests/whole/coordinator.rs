@@ -4,25 +4,22 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use crate::common::cluster::{Cluster, HASTE, Process, at_home, free_port, wait_for};
 use crate::common::http::bearer;
 use crate::common::{
-    Ended, FINGERPRINT_24, FINGERPRINT_30, FINGERPRINT_31, chomp, copy, end, exists, folder,
-    hasten, number, read_json, run,
+    Ended, FINGERPRINT_24, FINGERPRINT_28, FINGERPRINT_30, chomp, copy, end, exists, folder,
+    hasten_limits, number, pause, read_json, run,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// A job of some seconds, so that there is time to do something to it.
-const LONG: (u32, u32) = (30, 15);
+/// A job of so many ranges that there is time to do something to it.
+const LONG: (u32, u32) = (28, 14);
 /// A job that is not over before its status was asked for twice.
-const LONGER: (u32, u32) = (31, 16);
+const LONGER: (u32, u32) = (30, 16);
 /// A job that is done at once.
 const SHORT: (u32, u32) = (24, 14);
-/// Far less than a lease lasts, and far more than a slow machine needs.
-const SOON: Duration = Duration::from_secs(20);
 
 fn begin(cluster: &Cluster, (bits, range_bits): (u32, u32)) -> Process {
     cluster.start_coordinator(&mut cluster.coordinator(bits, range_bits))
@@ -97,7 +94,7 @@ fn an_owner_with_a_successor_ends() {
     drop(worker);
 
     let worker = cluster.join("winner");
-    second.wait().made(FINGERPRINT_30);
+    second.wait().made(FINGERPRINT_28);
     worker.wait().done();
 }
 
@@ -109,16 +106,16 @@ fn a_table_that_is_put_back_is_finished() {
     let coordinator = begin(&cluster, LONGER);
     let mut worker = cluster.join("witness");
     let before = wait_until_told(&cluster, "work", has_begun);
-    coordinator.send(Signal::SIGSTOP);
+    pause(coordinator.pid());
     let before_more = cluster.home().join("copy");
     copy(&cluster.table(), &before_more);
     coordinator.send(Signal::SIGCONT);
     wait_until_told(&cluster, "more work", |status| {
-        number(status, "ranges_done") > 2 * number(&before, "ranges_done")
+        number(status, "ranges_done") > number(&before, "ranges_done")
     });
     coordinator.kill();
     assert!(worker.ended().is_none(), "the job was over too soon");
-    worker.send(Signal::SIGSTOP);
+    pause(worker.pid());
     fs::remove_dir_all(cluster.table()).unwrap();
     fs::rename(&before_more, cluster.table()).unwrap();
     worker.send(Signal::SIGCONT);
@@ -129,7 +126,7 @@ fn a_table_that_is_put_back_is_finished() {
     let status = wait_until_told(&cluster, "the end", is_finished);
     assert!(number(&status, "ranges_resumed") > 0, "{status}");
     worker.wait().done();
-    coordinator.stop().made(FINGERPRINT_31);
+    coordinator.stop().made(FINGERPRINT_30);
 }
 
 #[test]
@@ -192,7 +189,7 @@ fn a_coordinator_that_is_not_there_is_not_waited_for_for_ever() {
     let mut worker = cluster.chomp(&format!("worker --patience 1 --coordinator {url}"));
     end(&mut worker).refuses(4, &[&url, "cannot be reached"]);
     let mut status = cluster.chomp(&format!("status --coordinator {url}"));
-    end(hasten(&mut status, HASTE)).refuses(4, &[&url, "cannot be reached"]);
+    end(hasten_limits(&mut status, HASTE)).refuses(4, &[&url, "cannot be reached"]);
 
     // Nor is one that was there and is gone.
     let coordinator = begin(&cluster, LONG);
@@ -206,17 +203,17 @@ fn a_coordinator_that_is_not_there_is_not_waited_for_for_ever() {
 fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
     let cluster = Cluster::new();
     let coordinator = begin(&cluster, LONGER);
-    let mut before = 0;
+    // What the coordinator has acknowledged.
+    let stopped = "finished results are submitted, and other leases are returned";
     for (signal, code, said) in [
-        (Signal::SIGTERM, 75, "stopped early"),
-        (Signal::SIGINT, 75, "stopped early"),
+        (Signal::SIGTERM, 75, stopped),
+        (Signal::SIGINT, 75, stopped),
         (Signal::SIGUSR2, 0, "drained"),
     ] {
         let worker = cluster.join("first");
         wait_until_told(&cluster, "work", |status| {
-            number(status, "ranges_done") > before
+            status["workers"][0]["ranges"].as_u64() > Some(0)
         });
-        let told = Instant::now();
         worker.send(signal);
         let ended = worker.wait();
         ended.says(said);
@@ -227,14 +224,12 @@ fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
         let status = wait_until_told(&cluster, "its leave", |status| {
             number(status, "leases") == 0 && status["workers"] == Value::Array(Vec::new())
         });
-        assert!(told.elapsed() < SOON, "{:?}", told.elapsed());
         assert!(!is_finished(&status), "{status}");
-        before = number(&status, "ranges_done");
     }
     let second = cluster.join("second");
     wait_until_told(&cluster, "the end", is_finished);
     second.wait().done();
-    coordinator.stop().made(FINGERPRINT_31);
+    coordinator.stop().made(FINGERPRINT_30);
 }
 
 /// Nobody takes its results and leases: it does not say that somebody did.
@@ -271,7 +266,7 @@ fn a_coordinator_that_is_told_to_stop_is_continued() {
     let ended = worker.wait().done();
     let done: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(done["finished"], true);
-    coordinator.stop().made(FINGERPRINT_30);
+    coordinator.stop().made(FINGERPRINT_28);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::Ordering;
+use std::thread;
 
 use crate::common::cluster::{Cluster, Process, wait_for};
 use crate::common::proxy::Proxy;
@@ -17,11 +18,10 @@ const BITS: u32 = 28;
 const SHARD: &str = "shard-0000.zst";
 const FILES: [&str; 3] = ["SHA256SUMS", "manifest.json", SHARD];
 /// The kills of a download before it is left to its end.
-const KILLS: u64 = 12;
-/// Bytes a second while downloads are killed: the whole table takes a second or two.
-const SLOW: u64 = 300_000;
-/// The most bytes that come before a kill: a small part of the table.
-const BYTES_PER_KILL: usize = 50_000;
+const KILLS: usize = 12;
+/// One kill in so many comes before anything of the shard does, after at most so many milliseconds.
+const EARLY_ONE_IN: usize = 3;
+const EARLY_MILLIS: u64 = 50;
 
 /// A finished table, its coordinator, and the way there.
 struct Source {
@@ -54,14 +54,22 @@ impl Source {
         command
     }
 
-    /// Downloads until `bytes` have passed, and kills it then.
-    fn kill_after(&self, out: &Path, bytes: u64) -> Ended {
-        let passed = self.proxy.passed();
+    /// Starts a download, and waits until so many bytes of the shard have passed, after which no more do.
+    fn begin(&self, out: &Path, bytes: u64) -> Process {
+        let until = self.proxy.passed() + bytes;
+        self.proxy.hold_after(bytes);
         let mut download = self.cluster.start(&mut self.download(out));
         wait_for("bytes", || {
-            self.proxy.passed() >= passed + bytes || download.ended().is_some()
+            let ended = download.ended();
+            assert!(ended.is_none(), "{ended:?}");
+            self.proxy.passed() == until
         });
-        download.kill()
+        download
+    }
+
+    /// The answers so far that were a part of a file.
+    fn parts(&self) -> u32 {
+        self.proxy.orders.parts.load(Ordering::Relaxed)
     }
 
     /// Asserts that all of the table is in `out`, as it is at the source.
@@ -83,50 +91,59 @@ fn partial(out: &Path) -> PathBuf {
     folder(out).join(format!("{SHARD}.partial"))
 }
 
-/// Kills a download again and again, and asserts that it ends complete. Returns how often.
-fn kill_a_download(source: &Source, seed: u64) -> u64 {
+/// How much of the shard is on disk.
+fn held(out: &Path) -> u64 {
+    fs::metadata(partial(out)).map_or(0, |file| file.len())
+}
+
+/// Kills a download again and again, and asserts that it ends complete.
+fn kill_a_download(source: &Source, seed: u64) {
     let mut random = Random::of(seed);
     let out = &source.cluster.home().join(format!("out-{seed}"));
-    source.proxy.limit(SLOW);
-    let before = source.proxy.passed();
-    let mut kills = 0;
-    while kills < KILLS {
-        let held = fs::metadata(partial(out)).map_or(0, |file| file.len());
-        let bytes = random.below(BYTES_PER_KILL) as u64;
-        // A machine that is slow to kill may see an end first.
-        if source.kill_after(out, bytes).code.is_some() {
-            break;
+    let size = source.original(SHARD).len();
+    let (parts, mut continued) = (source.parts(), 0);
+    for number in 0..KILLS {
+        let before = held(out);
+        let is_early = number % EARLY_ONE_IN == EARLY_ONE_IN - 1;
+        // Less than half of the shard in all of them together, so that none comes too late.
+        let bytes = if is_early {
+            0
+        } else {
+            1 + random.below(size / (2 * KILLS)) as u64
+        };
+        let download = source.begin(out, bytes);
+        if is_early {
+            thread::sleep(random.millis(0, EARLY_MILLIS));
+        } else if number == 0 {
+            wait_for("bytes on the disk", || held(out) > 0);
+        } else {
+            continued += 1;
         }
-        kills += 1;
+        let ended = download.kill();
+        assert_eq!(ended.code, None, "{ended:?}");
         let manifest = folder(out).join("manifest.json");
         assert!(!exists(&manifest), "it is the last");
-        let holds = fs::metadata(partial(out)).map_or(0, |file| file.len());
-        assert!(holds >= held, "{holds} of {held} bytes are left");
+        let after = held(out);
+        assert!(after >= before, "{after} of {before} bytes are left");
     }
-    source.proxy.limit(0);
+    // Only what is missing is fetched.
+    let (missing, passed) = (size as u64 - held(out), source.proxy.passed());
+    source.proxy.let_go();
     source.check_complete(out, &end(&mut source.download(out)));
-    // Only bytes that were on the way at a kill were fetched again.
-    let (fetched, size) = (source.proxy.passed() - before, source.original(SHARD).len());
-    assert!(fetched < 3 * size as u64, "{fetched} bytes for {size}");
+    assert_eq!(source.proxy.passed() - passed, missing, "of {size}");
+    let parts = source.parts() - parts;
+    assert!(parts > continued, "{parts} were continued");
     let mut check = Command::new("sha256sum");
     check.args(["--check", "--strict", "SHA256SUMS"]);
     let checked = check.current_dir(folder(out)).output().unwrap();
     assert!(checked.status.success(), "{checked:?}");
-    kills
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the counts")]
 fn killed_again_and_again_it_ends_complete() {
     let source = Source::new();
     let downloads = trials("downloads that are killed").seconds(2.0);
-    let kill = |seed| kill_a_download(&source, seed);
-    let (downloads, kills) = downloads.gather(kill, |all: &mut u64, some| *all += some);
-    let parts = source.proxy.orders.parts.load(Ordering::Relaxed);
-    eprintln!("{kills} kills, {parts} continued");
-    assert!(kills >= downloads * KILLS / 2, "{kills} kills");
-    let enough = u64::from(parts) >= downloads * KILLS / 3;
-    assert!(enough, "{parts} were continued");
+    downloads.run(|seed| kill_a_download(&source, seed));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::common::random::Random;
 use crate::common::{Ended, FINGERPRINT_24, FINGERPRINT_28, end, files, hasten, ranges_done};
 use chomp_testing::needs;
 use chomp_testing::trials;
+use chomp_testing::waiting::HANG;
 use nix::sys::signal::Signal;
 
 const BITS: u32 = 28;
@@ -28,11 +29,12 @@ const DISTURBED: Duration = Duration::from_millis(1500);
 const EVICTIONS_MIN: u32 = 5;
 /// The longest grace, in milliseconds: some are killed in the middle of what they do on TERM.
 const GRACE_MILLIS: u64 = 300;
-/// The default grace of a cluster, in which every process must end. One eviction in `AMPLE_ONE_IN` has it.
-const AMPLE_GRACE: Duration = Duration::from_secs(30);
+/// One eviction in so many has as much grace as it takes.
 const AMPLE_ONE_IN: u32 = 4;
 /// The longest time from an eviction to the next, in milliseconds.
 const STEP_MILLIS: u64 = 150;
+/// TERM, which has the number 15, in a set of signals.
+const TERM_BIT: u64 = 1 << 14;
 
 /// The name under which a coordinator is reached, wherever it is at the time.
 struct Service {
@@ -133,16 +135,36 @@ impl Deployment {
         let name = format!("worker-{}", self.starts);
         let mut command = self.cluster.worker_with(&name, &access);
         let url = format!("https://localhost:{}", self.service.port);
-        let command = command.args(["--patience", "60", "--coordinator", &url]);
+        let command = command.args(["--patience", "3600", "--coordinator", &url]);
         self.cluster.start(command)
     }
 }
 
-/// TERM, and KILL when the grace is over.
-fn evict(mut process: Process, grace: Duration) -> Ended {
+/// Whether a process has a handler for TERM: without one it is killed by it.
+fn catches_term(process: &Process) -> bool {
+    // A process that has ended may be gone.
+    let status = fs::read_to_string(format!("/proc/{}/status", process.pid()));
+    let status = status.unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.map(|caught| u64::from_str_radix(caught.trim(), 16).unwrap());
+    caught.is_some_and(|caught| caught & TERM_BIT != 0)
+}
+
+/// TERM, and KILL when the grace is over; without one, whoever has begun to work ends by itself.
+fn evict(mut process: Process, grace: Option<Duration>) -> Ended {
+    if grace.is_none() {
+        let mut ended = None;
+        wait_for("a handler for TERM", || {
+            ended = process.ended();
+            ended.is_some() || catches_term(&process)
+        });
+        if let Some(ended) = ended {
+            return ended;
+        }
+    }
     process.send(Signal::SIGTERM);
     let start = Instant::now();
-    while start.elapsed() < grace {
+    while start.elapsed() < grace.unwrap_or(HANG) {
         if let Some(ended) = process.ended() {
             return ended;
         }
@@ -181,11 +203,7 @@ fn build(seed: u64) -> Evictions {
         // Some have no time at all.
         let most = [0, GRACE_MILLIS, GRACE_MILLIS][evictions.all as usize % 3];
         let ample = evictions.all % AMPLE_ONE_IN == 1;
-        let grace = if ample {
-            AMPLE_GRACE
-        } else {
-            random.millis(0, most)
-        };
+        let grace = (!ample).then(|| random.millis(0, most));
         // The first are of both kinds. A coordinator with time that follows another would wait for workers, who look
         // for some seconds where the volume was.
         let place = match evictions.all {

@@ -17,6 +17,7 @@ use chomp_table::values::shard::ShardSize;
 use chomp_table::{Digest, known};
 use chomp_testing::values::publish;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 fn grundy(table: &Path, tiles: u32) -> Command {
     let mut command = chomp(&format!("grundy --json --tiles {tiles} --table"));
@@ -144,13 +145,20 @@ fn areas(table: &Path) -> Vec<PathBuf> {
     listed.into_iter().filter(is_area).collect()
 }
 
-/// A run that is killed when some areas are there.
-fn interrupted(table: &Path, tiles: u32) {
-    let mut child = start(grundy(table, tiles).args(["--threads", "1"]));
-    wait_until(&mut child, || areas(table).len() > 40);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(!exists(&table.join(folder_name(tiles)).join(MANIFEST_NAME)));
+/// What a run leaves that is killed when some areas are there.
+fn interrupted(tiles: u32) -> TempDir {
+    loop {
+        let directory = folder();
+        let table = directory.path();
+        let mut child = start(grundy(table, tiles).args(["--threads", "1"]));
+        wait_until(&mut child, || areas(table).len() > 40);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // It may have been finished before.
+        if !exists(&table.join(folder_name(tiles)).join(MANIFEST_NAME)) {
+            return directory;
+        }
+    }
 }
 
 #[test]
@@ -159,8 +167,7 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
     let undisturbed = folder();
     summary(&mut grundy(undisturbed.path(), TILES));
     let expected = published(undisturbed.path(), TILES);
-    let table = folder();
-    interrupted(table.path(), TILES);
+    let table = interrupted(TILES);
     let there = areas(table.path()).len() as u64;
     let status = end(chomp("status --json --table").arg(table.path())).summary();
     assert_eq!(number(&status, "areas"), there);
@@ -183,8 +190,7 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
 #[test]
 fn a_damaged_area_is_named_and_computed_again() {
     const TILES: u32 = 72;
-    let table = folder();
-    interrupted(table.path(), TILES);
+    let table = interrupted(TILES);
     let there = areas(table.path());
     change(&there[3], |bytes| bytes[50] ^= 1);
     change(&there[11], |bytes| bytes.truncate(60));
@@ -229,8 +235,7 @@ fn what_stands_in_the_way_is_named_and_stays() {
 #[test]
 fn a_wrong_value_is_not_published() {
     const TILES: u32 = 72;
-    let table = folder();
-    interrupted(table.path(), TILES);
+    let table = interrupted(TILES);
     change(&table.path().join(WORK).join("area-030"), |bytes| {
         let losing = bytes[48..].iter().position(|&value| value == 0).unwrap();
         bytes[48 + losing] = 1;

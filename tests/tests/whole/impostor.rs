@@ -9,8 +9,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::common::cluster::{Cluster, HASTE, Process, wait_for};
-use crate::common::{FINGERPRINT_28, end, exists, hasten, now, ranges_done, read_json};
+use crate::common::{FINGERPRINT_28, end, exists, hasten_limits, now, ranges_done, read_json};
 use chomp_access::Issuer;
+use chomp_testing::waiting::HANG;
 use rustls::{ServerConfig, ServerConnection};
 
 /// A job of a second or two.
@@ -18,8 +19,10 @@ const BITS: u32 = 28;
 const RANGE_BITS: u32 = 14;
 /// How many connections an impostor wants to have seen of a worker.
 const VISITS: usize = 2;
-/// How long a peer has to say what it wants to.
+/// How long a peer that gets no answer has to say more.
 const SAYING: Duration = Duration::from_millis(300);
+/// How long a peer that gets answers may take for the next word.
+const ANSWERING: Duration = Duration::from_secs(5);
 /// How a client begins TLS: a handshake.
 const HANDSHAKE: [u8; 2] = [22, 3];
 
@@ -82,15 +85,21 @@ impl Impostor {
 }
 
 fn hear(mut stream: TcpStream, tls: Option<Arc<ServerConfig>>) -> Visit {
-    stream.set_read_timeout(Some(SAYING)).unwrap();
     let mut bytes = Vec::new();
     let trusted = match tls {
         None => {
+            // It begins, or goes.
+            stream.set_read_timeout(Some(HANG)).unwrap();
+            let mut first = [0; 1 << 10];
+            let length = stream.read(&mut first).unwrap_or(0);
+            bytes.extend_from_slice(&first[..length]);
             // It says no more when it gets no answer.
+            stream.set_read_timeout(Some(SAYING)).unwrap();
             let _ = stream.read_to_end(&mut bytes);
             false
         }
         Some(config) => {
+            stream.set_read_timeout(Some(ANSWERING)).unwrap();
             let mut session = ServerConnection::new(config).unwrap();
             // It says that it trusts nobody, if anything, and goes.
             let _ = converse(&mut session, &mut stream);
@@ -128,7 +137,7 @@ fn take_the_port(
         let download = cluster.start(download.arg(cluster.home().join("copy")));
         let mut status = cluster.chomp(&format!("status --coordinator {url}"));
         // It finds another certificate, or none.
-        end(hasten(&mut status, HASTE)).refuses(4, &[&cluster.url()]);
+        end(hasten_limits(&mut status, HASTE)).refuses(4, &[&cluster.url()]);
         let mut late = cluster.chomp(&format!("worker --patience 0 --coordinator {url}"));
         end(&mut late).refuses(4, &[&cluster.url()]);
         let ended = download.kill();

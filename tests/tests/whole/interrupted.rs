@@ -227,8 +227,13 @@ fn stopped_while_it_publishes_and_gone_on_with_other_means() {
     let table = directory.path();
     let mut stopped = 0;
     for _ in 0..STARTS_MAX {
+        // Signals are caught by the time of its first segment.
+        let before = segments(table);
         let mut child = begin(table);
-        if wait_until(&mut child, || ranges_done(table) == RANGES) {
+        let there = wait_until(&mut child, || {
+            segments(table) > before && ranges_done(table) == RANGES
+        });
+        if there {
             send(child.id(), Signal::SIGTERM);
         }
         let ended = wait(child);
@@ -257,10 +262,10 @@ fn signals_stop_it_in_good_order() {
     ] {
         let directory = folder();
         let table = directory.path();
-        for after in [0, 1, RANGES / 2] {
-            let mut child = begin(table);
+        for after in [0, 1, RANGES / 8] {
             // Signals are caught by the time of its first segment.
             let before = segments(table);
+            let mut child = begin(table);
             let there = wait_until(&mut child, || {
                 segments(table) > before && ranges_done(table) >= after
             });

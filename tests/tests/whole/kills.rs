@@ -25,7 +25,7 @@ const STEP_MILLIS: u64 = 60;
 /// How long the coordinator stands still in one of ten jobs: longer than the deadlines of calls.
 const LONGER_THAN_A_CALL: Duration = Duration::from_secs(22);
 /// A job that takes longer does not get on.
-const TIME_MAX: Duration = Duration::from_mins(5);
+const TIME_MAX: Duration = Duration::from_hours(1);
 
 /// The digests of the files of a published table.
 fn published(table: &Path) -> BTreeMap<String, Digest> {
@@ -52,7 +52,7 @@ fn coordinator(cluster: &Cluster) -> Command {
 fn workers(cluster: &Cluster) -> [Command; 3] {
     ["one", "two", "proxied"].map(|name| {
         let mut worker = cluster.worker(name);
-        worker.args(["--patience", "300"]);
+        worker.args(["--patience", "3600"]);
         worker
     })
 }

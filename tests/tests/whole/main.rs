@@ -1,4 +1,4 @@
-//! Tests of the whole that may run beside each other, in one program, which is linked once.
+//! The tests of the whole, in one program, which is linked once: those that wait run beside those that compute.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -14,10 +14,12 @@ mod evicted;
 mod export;
 mod failures;
 mod features;
+mod floods;
 mod full_disk;
 mod games;
 mod grundy;
 mod histories;
+mod hostile;
 mod house;
 mod impostor;
 mod interrupted;
@@ -26,6 +28,7 @@ mod known_results;
 mod liars;
 mod netns;
 mod outages;
+mod pages;
 mod participants;
 mod plan;
 mod planted;

@@ -29,9 +29,10 @@ fn a_plan_is_near_what_the_run_comes_to() {
         near("losing", losing, number(&run, "losing"), 12);
         let shards = number(&planned["disk"], "shards");
         near("bytes of shards", shards, number(&run, "bytes"), 15);
+        // How many segments the journal has depends on how many results come at the same time.
         let work = files(&table.join("work")).into_iter();
         let work = work.map(|file| fs::metadata(file).unwrap().len()).sum();
-        near("bytes of work", number(&planned["disk"], "work"), work, 25);
+        near("bytes of work", number(&planned["disk"], "work"), work, 35);
     }
 }
 

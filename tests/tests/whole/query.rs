@@ -10,7 +10,7 @@ use std::process::Command;
 
 use crate::common::cluster::Cluster;
 use crate::common::random::seed;
-use crate::common::{Ended, ask, chomp, end, finished, folder, hasten, run, run_in};
+use crate::common::{Ended, ask, chomp, end, finished, folder, hasten_limits, run, run_in};
 use chomp_table::definition::{self, index_of};
 use chomp_table::rng::Rng;
 use chomp_table::{Digest, Position, Word};
@@ -167,7 +167,7 @@ fn what_is_not_known_is_refused() {
     let shard = dir.path().join("table-20/shard-0000.zst");
     end(&mut query(path(&shard), &["6x14"])).refuses(5, &["shard-0000.zst", "ask the whole table"]);
     let nobody = "http://127.0.0.1:9";
-    end(hasten(&mut query(nobody, &["2x2"]), 10)).refuses(4, &[nobody]);
+    end(hasten_limits(&mut query(nobody, &["2x2"]), 10)).refuses(4, &[nobody]);
     end(&mut query("http://", &["2x2"])).refuses(2, &["not the URL"]);
 }
 

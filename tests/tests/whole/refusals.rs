@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{
     Ended, FINGERPRINT_20, FINGERPRINT_24, chomp, digests, end, exists, files, fingerprint,
-    finished, hasten, number, pause, ranges_done, run, run_in, send, start, wait, wait_until,
+    finished, hasten, ledger, number, pause, ranges_done, run, run_in, send, start, wait,
+    wait_until,
 };
 use chomp_table::Digest;
 use nix::sys::signal::Signal;
@@ -70,7 +71,8 @@ fn how_far_a_job_is_that_nobody_works_on() {
     pause(first.id());
     sleep(Duration::from_millis(1100));
     send(first.id(), Signal::SIGCONT);
-    assert!(wait_until(&mut first, || ranges_done(table) > 500));
+    let is_noted = || ledger(table).is_some_and(|ledger| ledger.seconds_worked(24) > 0);
+    assert!(wait_until(&mut first, is_noted));
     send(first.id(), Signal::SIGTERM);
     wait(first).refuses(75, &["stopped early"]);
     let text = status(table, &[]).stdout;
@@ -405,15 +407,17 @@ fn progress_is_plain_lines_on_stderr() {
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path();
     let mut command = chomp("run --bits 24 --range-bits 12 --table");
+    let began = Instant::now();
     let mut child = start(hasten(command.arg(table), 10));
     assert!(wait_until(&mut child, || exists(&table.join("work/parts"))));
     pause(child.id());
+    let sleeps = Instant::now();
     sleep(LINES_AND_MORE);
+    let asleep = sleeps.elapsed();
     send(child.id(), Signal::SIGCONT);
 
-    let goes_on = Instant::now();
     let ended = wait(child);
-    let rest = usize::try_from(goes_on.elapsed().as_secs()).unwrap();
+    let rest = usize::try_from((began.elapsed() - asleep).as_secs()).unwrap();
     assert!(ended.stdout.contains(FINGERPRINT_24), "{ended:?}");
     let lines: Vec<&str> = ended.stderr.lines().collect();
     // One for the time that it slept, and at most one a second for the rest.

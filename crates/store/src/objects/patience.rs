@@ -218,6 +218,27 @@ mod tests {
         assert!(lengths.len() > 20 && lengths.iter().any(|&percent| percent != lengths[0]));
     }
 
+    /// Shorter than people care for.
+    #[tokio::test(start_paused = true)]
+    async fn a_hiccup_is_not_told() {
+        let patience = StoragePatience::new("a store".to_owned(), Duration::from_mins(1));
+        let start = Instant::now();
+        let mut attempts = 0;
+        let tried = patience.keep_trying(|| {
+            attempts += 1;
+            let is_over = start.elapsed() >= UNSAID / 3;
+            async move { if is_over { Ok(()) } else { Err(away()) } }
+        });
+        let watched = async {
+            tokio::time::sleep(UNSAID / 4).await;
+            assert!(patience.state().since.is_some());
+            assert_eq!(patience.waits_for(), None);
+        };
+        let (tried, ()) = tokio::join!(tried, watched);
+        tried.unwrap();
+        assert!(attempts > 1 && patience.state().told_at.is_none());
+    }
+
     /// People hear what is waited for within five seconds, whether attempts fail or have no answer.
     #[tokio::test(start_paused = true)]
     async fn what_is_waited_for_is_told_and_then_no_more() {

@@ -2,15 +2,12 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
+use chomp_testing::waiting::HANG;
 use serde_json::Value;
 
 use crate::common::cluster::{Cluster, Process, free_port, wait_to_answer};
 use crate::common::{FINGERPRINT_28, folder, number, run_in};
-
-/// A read that takes longer fails.
-const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Those who listen to a job hear of it until it is finished, and it is none the slower.
 #[test]
@@ -22,7 +19,7 @@ fn a_job_is_watched_from_its_beginning_to_its_end() {
     let process = Process::start(command, home.path());
     wait_to_answer(port);
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(HANG)).unwrap();
     // Others never read what they ask for.
     let request = b"GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\r\n";
     let deaf: Vec<TcpStream> = (0..20)

@@ -6,15 +6,11 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use super::{Served, home};
 use crate::common::cluster::wait_for;
-use crate::common::http::{body_length, get, read_head};
+use crate::common::http::{body_length, connect, get, read_head};
 use crate::common::{end, run};
-
-/// Far less than a connection that stands still may stay.
-const SOON: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_larger_table_answers_when_it_is_there() {
@@ -77,9 +73,7 @@ fn the_end_comes_between_requests() {
             let (port, expected) = (served.server.port, expected.clone());
             let answered = Arc::clone(&answered);
             thread::spawn(move || {
-                let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-                stream.set_read_timeout(Some(SOON)).unwrap();
-                let mut stream = BufReader::new(stream);
+                let mut stream = BufReader::new(connect(port));
                 let request = b"GET /api/position/9x11 HTTP/1.1\r\nhost: a\r\n\r\n";
                 while stream.get_mut().write_all(request).is_ok() {
                     let Some(body) = answer(&mut stream) else {
@@ -92,16 +86,14 @@ fn the_end_comes_between_requests() {
         })
         .collect();
     // One who listens does not hold it.
-    let mut listener = TcpStream::connect(("127.0.0.1", served.server.port)).unwrap();
+    let mut listener = connect(served.server.port);
     let request = b"GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\r\n";
     listener.write_all(request).unwrap();
     let mut first = [0; 12];
     listener.read_exact(&mut first).unwrap();
     assert_eq!(&first, b"HTTP/1.1 200");
     wait_for("some answers", || answered.load(Ordering::Relaxed) > 100);
-    let begin = Instant::now();
     served.server.process.stop().done();
-    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     for asking in asking {
         asking.join().unwrap();
     }

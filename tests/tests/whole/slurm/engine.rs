@@ -19,6 +19,8 @@ pub(crate) const NODES: [&str; 2] = ["n1", "n2"];
 /// The CPUs and the mebibytes that each node is said to have.
 const CPUS: u32 = 2;
 const MEBIBYTES: u32 = 4096;
+/// The patience of workers that are to end soon when their coordinator is gone, in seconds.
+pub(crate) const SOON: u32 = 2;
 /// The submission file under test.
 pub(crate) const SUBMISSION: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/slurm/chomp.sbatch");
@@ -27,6 +29,8 @@ pub(crate) const SUBMISSION: &str =
 #[derive(Debug)]
 pub(crate) struct Slurm {
     home: TempDir,
+    /// How long workers of jobs try to reach a coordinator, in seconds, before the script looks where it is.
+    pub(crate) patience: u32,
 }
 
 impl Slurm {
@@ -35,6 +39,7 @@ impl Slurm {
         needs::found("SLURM", is_there())?;
         let slurm = Slurm {
             home: tempfile::tempdir().unwrap(),
+            patience: 60,
         };
         for folder in ["munge", "state", "run", "spool-n1", "spool-n2"] {
             fs::create_dir(slurm.home().join(folder)).unwrap();
@@ -60,7 +65,8 @@ impl Slurm {
         self.home().join("table")
     }
 
-    /// Without control groups, which a container may not have. Jobs in `high` take the nodes from those in `low`.
+    /// Without control groups, which a container may not have. Jobs in `high` take the nodes from those in `low`. No
+    /// node is lost because the machine is busy.
     fn configuration(&self) -> String {
         let home = self.home().display();
         let host = nix::unistd::gethostname().unwrap();
@@ -70,13 +76,13 @@ impl Slurm {
              SlurmctldPidFile={home}/run/slurmctld\nSlurmctldLogFile={home}/slurmctld.log\n\
              SlurmdPidFile={home}/run/%n\nSlurmdLogFile={home}/%n.log\nSlurmdSpoolDir={home}/spool-%n\n\
              StateSaveLocation={home}/state\nSlurmUser=root\nSlurmdUser=root\n\
-             AuthType=auth/munge\nAuthInfo=socket={home}/munge/socket,cred_expire=5\n\
+             AuthType=auth/munge\nAuthInfo=socket={home}/munge/socket,cred_expire=120\n\
              ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nJobAcctGatherType=jobacct_gather/none\n\
              AccountingStorageType=accounting_storage/none\nSelectType=select/cons_tres\n\
              SelectTypeParameters=CR_CPU_Memory\nSchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0\n\
              MpiDefault=none\nReturnToService=2\nSlurmdParameters=config_overrides\nJobRequeue=1\n\
-             PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\nKillWait=5\nMinJobAge=3600\n\
-             SlurmctldTimeout=10\nSlurmdTimeout=30\nMessageTimeout=10\n\
+             PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\nKillWait=60\nMinJobAge=3600\n\
+             SlurmctldTimeout=10\nSlurmdTimeout=0\nMessageTimeout=100\n\
              CommunicationParameters=NoCtldInAddrAny,NoInAddrAny\n",
             free_port(),
         );
@@ -235,8 +241,9 @@ impl Slurm {
             .env("HOME", home)
             .env("CHOMP_PROGRAM", PROGRAM)
             .env("CHOMP_TABLE", self.table())
-            .env("CHOMP_PATIENCE", "2")
-            .env("CHOMP_PAUSE", "1")
+            .env("CHOMP_PATIENCE", self.patience.to_string())
+            // A coordinator tries thirty times to get its table: not only for half a minute.
+            .env("CHOMP_PAUSE", "3")
             .env("CHOMP_COORDINATOR_ADVERTISE", "127.0.0.1");
         // Daemons keep what they are given: a pipe would not end with the command.
         if program.starts_with("slurmd") || program.starts_with("slurmctld") || program == "munged"
@@ -263,11 +270,16 @@ impl Drop for Slurm {
         let home = self.home().to_str().unwrap().to_owned();
         for process in all_processes(|shown| shown.iter().any(|text| text.contains(&home))) {
             if process != std::process::id() {
-                let pid = Pid::from_raw(process.try_into().expect("a process id"));
-                let _gone = kill(pid, Signal::SIGKILL);
+                try_send(process, Signal::SIGKILL);
             }
         }
     }
+}
+
+/// Sends a signal to a process, which may be gone.
+pub(crate) fn try_send(process: u32, signal: Signal) {
+    let pid = Pid::from_raw(process.try_into().expect("a process id"));
+    let _gone = kill(pid, signal);
 }
 
 /// The processes whose command line and environment are such.

@@ -1,5 +1,6 @@
 //! A store in a bucket.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -13,6 +14,9 @@ use chomp_testing::needs;
 
 /// The bucket that the server has.
 const BUCKET: &str = "s3://chomp-test";
+/// How long workers try to reach a coordinator, in seconds; and those who are to end when it is gone.
+pub(crate) const PATIENT: u32 = 60;
+pub(crate) const SOON: u32 = 5;
 
 /// A folder in the bucket of the server, for one test.
 pub(crate) struct Bucket {
@@ -71,10 +75,16 @@ impl Bucket {
         self.directory(directory).join("access.json")
     }
 
+    /// Has the cluster ask the coordinator with this directory, which listens on its port.
+    fn know(&self, directory: &str) {
+        fs::create_dir_all(self.cluster.table()).unwrap();
+        fs::copy(self.access(directory), self.cluster.access()).unwrap();
+    }
+
     /// A worker for the coordinator with this directory.
-    pub(crate) fn worker(&self, directory: &str) -> Command {
+    pub(crate) fn worker(&self, directory: &str, patience: u32) -> Command {
         let mut command = self.cluster.worker_with("worker", &self.access(directory));
-        command.args(["--patience", "1"]);
+        command.args(["--patience", &patience.to_string()]);
         with_credentials(&mut command, &self.url);
         command
     }
@@ -109,30 +119,27 @@ fn with_credentials(command: &mut Command, url: &str) {
 #[test]
 fn a_coordinator_with_an_empty_directory_goes_on_where_the_last_one_was() {
     let Some(bucket) = Bucket::new() else { return };
-    let mut first = bucket.coordinator("first", 0);
+    let mut first = bucket.coordinator("first", bucket.cluster.port);
     let first = bucket.cluster.start_coordinator(&mut first);
-    let worker = bucket.start(&mut bucket.worker("first"));
-    let mut status = chomp("status --json --access");
-    status.arg(bucket.access("first"));
+    bucket.know("first");
+    let worker = bucket.start(&mut bucket.worker("first", SOON));
     wait_for("some ranges", || {
-        number(&end(&mut status).summary(), "ranges_done") > 1 << 8
+        bucket.cluster.metric("chomp_ranges_done") > 1 << 8
     });
     assert_eq!(first.kill().code, None);
     worker.wait().exits(4);
 
     let mut second = bucket.coordinator("second", bucket.cluster.port);
     let second = bucket.cluster.start_coordinator(&mut second);
-    let mut through = bucket.worker("second");
+    bucket.know("second");
+    let mut through = bucket.worker("second", PATIENT);
     let mut workers = vec![bucket.start(through.args(["--store", "coordinator"]))];
-    let access = bucket.access("second");
-    std::fs::create_dir_all(bucket.cluster.table()).unwrap();
-    std::fs::copy(access, bucket.cluster.access()).unwrap();
     let mut passed = [0, 0];
     wait_for("bytes through the coordinator", || {
         passed = through_the_coordinator(&bucket.cluster);
         passed.iter().all(|&bytes| bytes > 0)
     });
-    workers.extend((0..2).map(|_| bucket.start(&mut bucket.worker("second"))));
+    workers.extend((0..2).map(|_| bucket.start(&mut bucket.worker("second", PATIENT))));
     for worker in workers {
         worker.wait().done();
     }
@@ -163,16 +170,15 @@ fn a_published_table_is_extended_by_a_cluster() {
     end(&mut bucket.run(&bucket.store, &bucket.url, &[])).summary();
     let bucket = Bucket { bits: 26, ..bucket };
     let mut coordinator = bucket.coordinator("larger", 0);
-    let coordinator = coordinator.arg("--exit-when-done");
-    let coordinator = bucket.cluster.start_coordinator(coordinator);
-    let workers = [0; 3].map(|_| bucket.start(&mut bucket.worker("larger")));
-    let ended = coordinator.wait();
-    ended.made(FINGERPRINT_26);
-    let said = "the ranges of the table of 24 bits are restored from its shards";
-    ended.says(said);
+    let coordinator = bucket.cluster.start_coordinator(&mut coordinator);
+    let workers = [0; 3].map(|_| bucket.start(&mut bucket.worker("larger", PATIENT)));
     for worker in workers {
         worker.wait().done();
     }
+    let ended = coordinator.stop();
+    ended.made(FINGERPRINT_26);
+    let said = "the ranges of the table of 24 bits are restored from its shards";
+    ended.says(said);
 }
 
 #[test]
@@ -183,15 +189,14 @@ fn of_two_coordinators_one_goes_on() {
         let mut command = bucket.coordinator(name, 0);
         (name, bucket.start(command.arg("--exit-when-done")))
     });
-    let workers = coordinators.each_mut().map(|(name, coordinator)| {
-        let access = bucket.access(name);
-        let exists = || exists(&access);
-        // One that was overtaken before it listened has none.
-        wait_for("an access file or an end", || {
-            exists() || coordinator.ended().is_some()
-        });
-        exists().then(|| bucket.start(&mut bucket.worker(name)))
+    // One that was overtaken before it listened has no access file. No work is done before both had a chance.
+    let has_access = |name: &str| exists(&bucket.access(name));
+    wait_for("access files or an end", || {
+        let mut all = coordinators.iter_mut();
+        all.all(|(name, coordinator)| has_access(name) || coordinator.ended().is_some())
     });
+    let start = |name| bucket.start(&mut bucket.worker(name, PATIENT));
+    let workers = names.map(|name| has_access(name).then(|| start(name)));
     let ended: Vec<Ended> = coordinators.into_iter().map(|(_, it)| it.wait()).collect();
     let (won, lost) = match ended.iter().position(|ended| ended.code == Some(0)) {
         Some(won) => (&ended[won], &ended[1 - won]),

@@ -40,7 +40,7 @@ fn workers_on_a_shared_directory_read_and_write_it_themselves() {
 #[test]
 fn workers_that_do_not_reach_the_store_go_through_the_coordinator() {
     let cluster = Cluster::new();
-    let coordinator = cluster.begin(24, 12);
+    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(24, 12));
     // One that is told to, and one that is told of a store of somebody else.
     let told = cluster.join("proxied");
     let elsewhere = cluster.home().join("elsewhere");
@@ -55,7 +55,7 @@ fn workers_that_do_not_reach_the_store_go_through_the_coordinator() {
     let lost = lost.wait().done();
     lost.says(elsewhere.to_str().unwrap());
     assert_eq!(files(&elsewhere).len(), 0);
-    coordinator.wait().made(FINGERPRINT_24);
+    coordinator.stop().made(FINGERPRINT_24);
 }
 
 /// Users of no account, and their group.
@@ -87,9 +87,7 @@ fn people_of_one_group_share_a_directory() {
         at_home(command, cluster.home())
     };
     let mut plain = cluster.coordinator(28, 14);
-    plain
-        .args(["--exit-when-done", "--store"])
-        .arg(store.path());
+    plain.arg("--store").arg(store.path());
     let coordinator = cluster.start_coordinator(&mut as_user(OWNER, &plain));
     for (user, code) in [(OWNER + 1, 75), (OWNER + 2, 0)] {
         let access = cluster.home().join(user.to_string());
@@ -106,7 +104,7 @@ fn people_of_one_group_share_a_directory() {
         assert_eq!(ended.code, Some(code), "{ended:?}");
         ended.says_nothing_of("through the coordinator");
     }
-    coordinator.wait().made(FINGERPRINT_28);
+    coordinator.stop().made(FINGERPRINT_28);
 }
 
 /// The journal alone in a local directory.
@@ -117,9 +115,9 @@ fn a_journal_of_its_own() {
     let mut command = cluster.coordinator(24, 12);
     command.arg("--store").arg(&store);
     command.arg("--journal").arg(&journal);
-    let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
+    let coordinator = cluster.start_coordinator(&mut command);
     cluster.join("worker").wait().done();
-    coordinator.wait().made(FINGERPRINT_24);
+    coordinator.stop().made(FINGERPRINT_24);
     assert!(!files(&journal).is_empty());
     assert!(files(&store.join("work/journal")).is_empty());
     assert_eq!(files(&store.join("table-24")).len(), 3);

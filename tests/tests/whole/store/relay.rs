@@ -1,6 +1,6 @@
 //! A way to an S3-compatible server that can be cut, and that can make the server worse than it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
@@ -17,14 +17,16 @@ pub(crate) const OLD_KEY: &str = "old";
 pub(crate) const NEW_KEY: &str = "new";
 /// Where a pod gets its credentials, which are to be renewed with every request.
 pub(crate) const CREDENTIALS: &str = "/credentials";
-/// The numbers of requests of which one fails, or stalls.
+/// The numbers of requests of which the last one fails, or stalls.
 const FAILS_ONE_IN: usize = 10;
 const STALLS_ONE_IN: usize = 75;
 /// How long a slow server thinks, in milliseconds, and how long when it stalls.
 const THINKS_MILLIS: u64 = 5;
 const STALL: Duration = Duration::from_millis(500);
-/// How long it takes from a look whether there is an object to its creation.
-const RACE: Duration = Duration::from_millis(50);
+/// The folder in which a probe creates the same object several times at once, and the least bytes of such an object:
+/// one that it creates alone is smaller.
+const PROBED: &str = "/work/probe/";
+const RACED_BYTES: usize = 1000;
 
 /// The header by which an object is created only if it is absent.
 const CONDITION: &str = "if-none-match";
@@ -38,7 +40,8 @@ pub(crate) enum Way {
     Gone,
     /// The server hears no conditions: it overwrites.
     Unconditional,
-    /// The server looks whether there is an object, and creates it a little later, whatever was created meanwhile.
+    /// The server looks whether there is an object, and creates it without another look: where a probe creates it
+    /// several times at once, when another creation has looked too.
     Racing,
     /// Whoever asks has no right to.
     Refused,
@@ -91,6 +94,8 @@ struct State {
     parts: usize,
     /// The paths of the requests that passed without their condition.
     created: BTreeSet<String>,
+    /// The creations that have looked whether there is an object, by its path, where a probe has them race.
+    looked: BTreeMap<String, usize>,
 }
 
 /// The treatment of one request.
@@ -101,8 +106,10 @@ enum Fate {
     /// Passes, and the answer is another one.
     PassAnd(String),
     Answer(String),
-    /// Passes after a delay, without its condition.
-    Forget(Duration),
+    /// Passes without its condition.
+    Forget,
+    /// The same, when another creation of the same object has come.
+    Race,
 }
 
 impl Relay {
@@ -118,6 +125,7 @@ impl Relay {
                 counts: Counts::default(),
                 parts: 0,
                 created: BTreeSet::new(),
+                looked: BTreeMap::new(),
             }),
             changed: Condvar::new(),
         });
@@ -174,11 +182,10 @@ fn pass(mut client: &TcpStream, shared: &Shared) -> io::Result<()> {
             answer.into_bytes()
         }
         Fate::Answer(answer) => answer.into_bytes(),
-        Fate::Forget(delay) => {
-            thread::sleep(delay);
-            let answer = shared.ask(&without_condition(&head), &body)?;
-            shared.state.lock().unwrap().created.insert(path(&head));
-            answer
+        Fate::Forget => shared.forget(&head, &body)?,
+        Fate::Race => {
+            shared.wait_for_another(&path(&head));
+            shared.forget(&head, &body)?
         }
     };
     if head.starts_with("HEAD ") {
@@ -206,6 +213,21 @@ impl Shared {
         server.read_to_end(&mut answer)?;
         Ok(answer)
     }
+
+    /// The server's answer to a request without its condition.
+    fn forget(&self, head: &str, body: &[u8]) -> io::Result<Vec<u8>> {
+        let answer = self.ask(&without_condition(head), body)?;
+        self.state.lock().unwrap().created.insert(path(head));
+        Ok(answer)
+    }
+
+    /// Waits until two creations have looked whether there is this object.
+    fn wait_for_another(&self, path: &str) {
+        self.changed.notify_all();
+        let is_alone = |state: &mut State| state.way == Way::Racing && state.looked[path] < 2;
+        let state = self.state.lock().unwrap();
+        drop(self.changed.wait_while(state, is_alone).unwrap());
+    }
 }
 
 impl State {
@@ -215,15 +237,16 @@ impl State {
         }
         self.counts.requests += 1;
         match self.way {
-            Way::Unconditional => Fate::Forget(Duration::ZERO),
+            Way::Unconditional => Fate::Forget,
             Way::Racing => self.race(head),
             Way::Refused => Fate::Answer(answer(403, "InvalidAccessKeyId")),
-            Way::Failing if self.random.below(FAILS_ONE_IN) == 0 => {
+            Way::Failing if self.counts.requests.is_multiple_of(FAILS_ONE_IN) => {
                 let answer = match self.random.below(2) {
                     0 => answer(500, "InternalError"),
                     _ => answer(503, "SlowDown"),
                 };
-                if self.random.below(2) == 0 {
+                // As often one way as the other.
+                if self.counts.failed_after < self.counts.failed_before {
                     self.counts.failed_after += 1;
                     Fate::PassAnd(answer)
                 } else {
@@ -232,7 +255,7 @@ impl State {
                 }
             }
             Way::Open | Way::Gone | Way::Failing => Fate::Pass,
-            Way::Slow if self.random.below(STALLS_ONE_IN) == 0 => {
+            Way::Slow if self.counts.requests.is_multiple_of(STALLS_ONE_IN) => {
                 self.counts.stalled += 1;
                 Fate::Delay(STALL)
             }
@@ -263,7 +286,7 @@ impl State {
         message(200, &body)
     }
 
-    /// The fate of a request at a server that looks first and creates later.
+    /// The fate of a request at a server that looks first, and creates later.
     fn race(&mut self, head: &str) -> Fate {
         let path = path(head);
         if head.starts_with("DELETE ") {
@@ -273,8 +296,11 @@ impl State {
             Fate::Pass
         } else if self.created.contains(&path) {
             Fate::Answer(answer(412, "PreconditionFailed"))
+        } else if path.contains(PROBED) && body_length(head) >= RACED_BYTES {
+            *self.looked.entry(path).or_default() += 1;
+            Fate::Race
         } else {
-            Fate::Forget(RACE)
+            Fate::Forget
         }
     }
 }

@@ -7,12 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use chomp_testing::effort;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, PATIENT, SOON};
 use super::relay::{CREDENTIALS, Counts, NEW_KEY, OLD_KEY, Relay, Way};
 use crate::common::cluster::{Process, wait_for};
-use crate::common::{Ended, FINGERPRINT_24, number};
+use crate::common::{Ended, FINGERPRINT_24, pause};
 
 /// Who has no key, but is told where to get one.
 const POD: &str = "";
@@ -41,13 +42,14 @@ impl Job {
     /// A coordinator with this key, always the same one.
     fn coordinator(&self, key: &str) -> Process {
         let mut command = self.bucket.coordinator("table", self.bucket.cluster.port);
-        self.identify(command.arg("--exit-when-done"), key);
+        self.identify(&mut command, key);
         self.bucket.cluster.start_coordinator(&mut command)
     }
 
-    fn workers<const N: usize>(&self, keys: [&str; N]) -> [Process; N] {
+    /// Workers with these keys and this patience.
+    fn workers<const N: usize>(&self, keys: [&str; N], patience: u32) -> [Process; N] {
         keys.map(|key| {
-            let mut command = self.bucket.worker("table");
+            let mut command = self.bucket.worker("table", patience);
             self.identify(&mut command, key);
             self.bucket.start(&mut command)
         })
@@ -77,7 +79,7 @@ impl Job {
     }
 
     fn ranges_done(&self) -> u64 {
-        number(&self.bucket.cluster.status(), "ranges_done")
+        self.bucket.cluster.metric("chomp_ranges_done")
     }
 
     /// Waits until `more` ranges are acknowledged beside those of now; returns how many there are then.
@@ -94,7 +96,7 @@ impl Job {
 /// The job is done; what its workers left behind.
 fn is_done(coordinator: Process, workers: [Process; 2]) -> [Ended; 2] {
     let ended = workers.map(|worker| worker.wait().done());
-    coordinator.wait().made(FINGERPRINT_24);
+    coordinator.stop().made(FINGERPRINT_24);
     ended
 }
 
@@ -103,14 +105,14 @@ fn is_done(coordinator: Process, workers: [Process; 2]) -> [Ended; 2] {
 fn build(way: Way) -> Option<Counts> {
     let job = Job::new(way)?;
     let coordinator = job.coordinator(NEW_KEY);
-    let workers = job.workers([NEW_KEY; 2]);
+    let workers = job.workers([NEW_KEY; 2], SOON);
     let done = job.wait_for_more(SOME);
     assert_eq!(coordinator.kill().code, None);
     for worker in workers {
         worker.wait().exits(4);
     }
     let coordinator = job.go_on(done);
-    let workers = job.workers([NEW_KEY; 2]);
+    let workers = job.workers([NEW_KEY; 2], PATIENT);
     for worker in is_done(coordinator, workers) {
         worker.says_nothing_of("through the coordinator");
     }
@@ -142,7 +144,7 @@ fn a_server_that_is_gone_for_a_while_is_waited_for() {
         return;
     };
     let mut coordinator = job.coordinator(NEW_KEY);
-    let mut workers = job.workers([NEW_KEY; 2]);
+    let mut workers = job.workers([NEW_KEY; 2], PATIENT);
     job.wait_for_more(SOME);
     job.relay.set(Way::Gone);
     let outage = std::env::var("CHOMP_OUTAGE");
@@ -165,7 +167,7 @@ fn credentials_that_expire_half_way() {
         return;
     };
     let coordinator = job.coordinator(OLD_KEY);
-    let workers = job.workers([OLD_KEY; 2]);
+    let workers = job.workers([OLD_KEY; 2], SOON);
     let texts = [
         &job.bucket.store,
         "the credentials have expired",
@@ -191,9 +193,18 @@ fn credentials_that_expire_half_way() {
     // And the workers': then the coordinator does for them what is done in the store.
     let (parts, status) = (2, 403);
     job.relay.set(Way::Expires { parts, status });
-    let workers = job.workers([OLD_KEY, NEW_KEY]);
-    let [old, new] = is_done(coordinator, workers);
-    for text in ["through the coordinator", "the credentials have expired"] {
+    let texts = ["through the coordinator", "the credentials have expired"];
+    let [old] = job.workers([OLD_KEY], PATIENT);
+    wait_for("credentials that have expired", || {
+        texts.iter().all(|text| old.said().contains(text))
+    });
+    // It stands still until somebody else has done something.
+    pause(old.pid());
+    let [new] = job.workers([NEW_KEY], PATIENT);
+    job.wait_for_more(1);
+    old.send(Signal::SIGCONT);
+    let [old, new] = is_done(coordinator, [old, new]);
+    for text in texts {
         old.says(text);
         new.says_nothing_of(text);
     }
@@ -208,7 +219,7 @@ fn credentials_that_are_renewed_in_time() {
         return;
     };
     let coordinator = job.coordinator(POD);
-    let workers = job.workers([POD; 2]);
+    let workers = job.workers([POD; 2], PATIENT);
     is_done(coordinator, workers);
     let counts = job.relay.counts();
     assert!(counts.expired == 0 && counts.renewed > 10, "{counts:?}");

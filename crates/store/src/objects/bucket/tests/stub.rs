@@ -165,7 +165,11 @@ impl Stub {
             _ => {}
         }
         let raced = state.conditions == Conditions::Raced && !state.objects.contains_key(path);
-        if raced && headers.contains_key(CONDITION) && path.contains(PROBED) && body.len() >= RACED_BYTES {
+        if raced
+            && headers.contains_key(CONDITION)
+            && path.contains(PROBED)
+            && body.len() >= RACED_BYTES
+        {
             *state.looked.entry(path.to_owned()).or_default() += 1;
             self.has_looked.notify_all();
             let is_alone = |state: &mut State| state.looked[path] < 2;

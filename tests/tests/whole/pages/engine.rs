@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use chomp_testing::needs;
+use chomp_testing::waiting::HANG;
 
 /// The options of Chromium. The sandbox needs rights that containers do not give, and the pages are
 /// our own.
@@ -58,6 +59,8 @@ impl Engine {
     /// The capabilities asked for: headless, silent, files in a folder; a `calm` browser asks pages for less motion, so
     /// that the computer does not take its time.
     pub(crate) fn wanted(self, browser: &Path, folder: &Path, calm: bool) -> Value {
+        let hang = u64::try_from(HANG.as_millis()).expect("some minutes");
+        let timeouts = json!({"script": hang, "pageLoad": hang});
         match self {
             Engine::Chromium => {
                 let profile = format!("--user-data-dir={}", folder.display());
@@ -66,12 +69,14 @@ impl Engine {
                 let flags: Vec<&str> = flags.collect();
                 json!({
                     "browserName": "chrome",
+                    "timeouts": timeouts,
                     "goog:chromeOptions": {"binary": browser, "args": flags},
                     "goog:loggingPrefs": {"browser": "ALL"},
                 })
             }
             Engine::Firefox => json!({
                 "browserName": "firefox",
+                "timeouts": timeouts,
                 "moz:firefoxOptions": {"binary": browser, "args": ["-headless"], "prefs": {
                     "ui.prefersReducedMotion": i32::from(calm),
                     "browser.download.folderList": 2,

@@ -2,9 +2,9 @@
 
 use chomp_testing::trials;
 
-use crate::browser::{Browser, Key, calm, lively};
+use super::browser::{Browser, Key, calm, lively};
+use super::site::{Shown, Site, Twin, any_cell, cell, take};
 use crate::common::random::Random;
-use crate::site::{Shown, Site, Twin, any_cell, cell, take};
 
 #[test]
 fn the_computer_wins_whatever_can_be_won() {
@@ -125,30 +125,35 @@ fn go_to(browser: &Browser, wanted: (u32, u32)) {
 
 #[test]
 fn hasty_clicks_do_no_harm() {
-    // With motion the computer takes its time.
+    // With motion the computer takes its time: half a second, or here as long as it takes to look.
     let Some(browser) = lively() else { return };
     let site = Site::new();
     browser.play(&site, &[8, 8, 8, 8, 8, 8], "you");
+    browser.hold(500);
     browser.double_click(&cell((5, 5)));
+    browser.wait_for_held();
     assert_eq!(browser.shown().moves, [(5, 5)]);
     // All cells at once, while the computer thinks.
     browser.run("for (const button of document.querySelectorAll('#board button')) button.click();");
     assert_eq!(browser.shown().moves, [(5, 5)]);
+    browser.let_go();
     let shown = browser.wait_for_turn(2);
     assert_eq!(shown.moves.len(), 2, "{shown:?}");
     // And all at once when it is your turn: the first counts.
     browser.run(
         "for (const button of [...document.querySelectorAll('#board button')].reverse()) button.click();",
     );
+    browser.let_go();
     let Shown { moves, .. } = browser.wait_for_turn(4);
     assert_eq!(moves.len(), 4, "{moves:?}");
     // A cell that is gone cannot be taken, and a game that was left does not go on.
     browser.run("document.querySelector('#board .gone').click();");
     browser.click(&cell((1, 2)));
+    browser.wait_for_held();
     browser.click("#new-game");
     let shown = browser.shown();
     assert_eq!((shown.start.as_str(), shown.moves.len()), ("6,6,6,6", 0));
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    browser.let_go();
     assert_eq!(browser.shown(), shown);
     browser.is_content();
 }

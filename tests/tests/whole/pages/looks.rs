@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::browser::{Look, calm};
+use super::browser::{Look, calm};
+use super::site::{BITS, Site, cell, list};
 use crate::common::files;
 use crate::common::http::get;
-use crate::site::{BITS, Site, cell, list};
 
 /// Light and dark.
 pub(crate) const DESKTOP: [Look; 2] = [

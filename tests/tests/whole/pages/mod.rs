@@ -6,9 +6,6 @@
 //! and pass, unless `CHOMP_REQUIRE_BROWSER=1`, or `CHOMP_REQUIRE_FIREFOX=1`. `CHOMP_SCREENSHOTS=DIR` keeps a picture of
 //! every page there.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod browser;
 mod driver;
 mod engine;

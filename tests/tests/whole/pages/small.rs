@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use crate::browser::{Browser, Key, calm};
-use crate::site::{Site, cells, list, number};
+use super::browser::{Browser, Key, calm};
+use super::site::{Site, cells, list, number};
 use chomp_games::{Choice, Move, answer};
 
 /// Games that who begins can win, and what is said when you have.
@@ -376,7 +376,9 @@ fn random_starts_can_be_won_and_mistakes_are_made_if_wanted() {
     let mut twin = Twin::default();
     assert!(!twin.of("horse", "6,8").0);
     for _ in 0..80 {
+        browser.run("history.replaceState(null, '', '#waiting');");
         browser.click("#new-game");
+        browser.wait("location.hash.startsWith('#start=')");
         let shown = browser.wait_for_game("horse", 1);
         if shown.turn == "you" && !twin.of("horse", &shown.position).0 {
             return;

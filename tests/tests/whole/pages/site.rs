@@ -7,7 +7,7 @@ use chomp_table::{Position, Word};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::browser::Browser;
+use super::browser::Browser;
 use crate::common::cluster::{Process, at_home, free_port, serve_tables, wait_to_answer};
 use crate::common::random::Random;
 use crate::common::{end, run};
@@ -51,6 +51,7 @@ impl Site {
     /// Serves again, where it did.
     pub(crate) fn start(&mut self) {
         let mut command = at_home(serve_tables(&self.table(), self.port), self.home.path());
+        command.args(["--rate", "0"]);
         self.server = Some(Process::start(&mut command, self.home.path()));
         wait_to_answer(self.port);
     }

@@ -8,11 +8,11 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use super::driver::Driver;
+use super::engine::Engine;
+use super::looks::DESKTOP;
+use super::site::list;
 use crate::common::cluster::wait_for;
-use crate::driver::Driver;
-use crate::engine::Engine;
-use crate::looks::DESKTOP;
-use crate::site::list;
 
 /// Those that no test uses. To start one takes longer than most tests.
 static IDLE: Mutex<Vec<Arc<Driver>>> = Mutex::new(Vec::new());
@@ -154,27 +154,33 @@ impl Browser {
         self.element(css, "click", &json!({}));
     }
 
+    /// A click by a script, on what the page may move or replace at any moment.
+    pub(crate) fn click_at_once(&self, css: &str) {
+        self.run(&format!("document.querySelector({css:?}).click();"));
+    }
+
+    /// A double click by a script, as the page hears of it: a slow browser takes that of a visitor for two clicks. The
+    /// second one hits what has come to the place of the first.
+    pub(crate) fn double_click(&self, css: &str) {
+        self.run(&format!(
+            "const first = document.querySelector({css:?});
+             first.scrollIntoView({{block: 'center', behavior: 'instant'}});
+             const {{left, top, width, height}} = first.getBoundingClientRect();
+             const click = (on, detail) => on.dispatchEvent(new MouseEvent('click', {{bubbles: true, detail}}));
+             click(first, 1);
+             click(document.elementFromPoint(left + width / 2, top + height / 2).closest('button'), 2);"
+        ));
+    }
+
     fn act(&self, kind: &str, actions: &[Value]) {
         let source = json!({"type": kind, "id": kind, "actions": actions});
         self.post("/actions", &json!({"actions": [source]}));
     }
 
-    fn point(&self, css: &str, clicks: usize) {
-        let to = json!({"type": "pointerMove", "x": 0, "y": 0, "origin": self.find(css)});
-        let click = ["pointerDown", "pointerUp"].map(|what| json!({"type": what, "button": 0}));
-        self.act(
-            "pointer",
-            &[vec![to], vec![click; clicks].concat()].concat(),
-        );
-    }
-
-    pub(crate) fn double_click(&self, css: &str) {
-        self.point(css, 2);
-    }
-
     /// Points at an element without a click.
     pub(crate) fn point_at(&self, css: &str) {
-        self.point(css, 0);
+        let to = json!({"type": "pointerMove", "x": 0, "y": 0, "origin": self.find(css)});
+        self.act("pointer", &[to]);
     }
 
     /// Presses keys, wherever the focus is.
@@ -209,6 +215,25 @@ impl Browser {
     /// Makes the pauses of the page last a tenth from now on.
     pub(crate) fn hurry(&self) {
         self.run("const real = setTimeout; window.setTimeout = (then, ms) => real(then, ms / 10);");
+    }
+
+    /// Keeps pauses of the page of at least `ms` milliseconds from ending, from now on.
+    pub(crate) fn hold(&self, ms: u32) {
+        self.run(&format!(
+            "const real = setTimeout;
+             window.setTimeout = (then, ms) => (ms >= {ms} ? void (window.held = then) : real(then, ms));"
+        ));
+    }
+
+    /// Waits until a pause is held.
+    pub(crate) fn wait_for_held(&self) {
+        self.wait("typeof window.held === 'function'");
+    }
+
+    /// Ends the pause that is held, or the next one.
+    pub(crate) fn let_go(&self) {
+        self.wait_for_held();
+        self.run("const then = window.held; window.held = null; then();");
     }
 
     /// The text of an element, seen or not.

@@ -2,9 +2,9 @@
 
 use chomp_testing::trials;
 
-use crate::browser::{Browser, calm};
+use super::browser::{Browser, calm};
+use super::site::{Shown, Site, Twin, any_cell, cell, take};
 use crate::common::random::Random;
-use crate::site::{Shown, Site, Twin, any_cell, cell, take};
 
 /// Plays random moves to the end.
 fn to_the_end(browser: &Browser, random: &mut Random, mut shown: Shown) -> Shown {
@@ -122,6 +122,8 @@ fn a_link_brings_the_whole_game_back() {
 
     // The button copies this address.
     browser.run("navigator.clipboard.writeText = async (text) => { window.copied = text; };");
+    // It says so for a while, and here for ever.
+    browser.hold(1_000);
     browser.click("#link");
     browser.wait("window.copied === location.href");
     browser.wait_to_say("#link", "Copied");

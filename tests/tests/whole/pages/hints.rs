@@ -1,8 +1,8 @@
 //! Hints show every winning move, and no other.
 
-use crate::browser::{Browser, calm};
+use super::browser::{Browser, calm};
+use super::site::{Cell, Site, Twin, any_cell, cell, cells, take, text, word};
 use crate::common::random::Random;
-use crate::site::{Cell, Site, Twin, any_cell, cell, cells, take, text, word};
 use chomp_testing::trials;
 
 const MARKED: &str = "

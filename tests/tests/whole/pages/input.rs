@@ -1,7 +1,7 @@
 //! Games that are typed, chosen and linked to: wrong ones are refused with the reason, and right ones are played.
 
-use crate::browser::calm;
-use crate::site::{BITS, Site, Twin, text, word};
+use super::browser::calm;
+use super::site::{BITS, Site, Twin, text, word};
 
 const NO_GAMES: [(&str, &str); 14] = [
     ("", "Write a position"),

@@ -6,16 +6,22 @@ use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use chomp_testing::waiting::HANG;
 use serde_json::{Value, json};
 
+use super::engine::Engine;
 use crate::common::cluster::{free_port, wait_to_answer};
 use crate::common::http::{body_length, read_head};
-use crate::engine::Engine;
 
-/// An answer of the browser that has not come after this long never will.
-const ANSWER_MAX: Duration = Duration::from_mins(1);
+/// How long an answer of the browser may take: a little longer than what it is told to do.
+const ANSWER_MAX: Duration = HANG.saturating_add(Duration::from_mins(1));
+
+/// Held by whoever starts a browser. Drivers do not wait for long until theirs is there, and several that start at the
+/// same time keep each other from it.
+static STARTING: Mutex<()> = Mutex::new(());
 
 /// Ends the driver with all that it started, and removes their files, when whoever started this ends or lets go of it.
 const GUARD: &str = r#"setsid "$@" & read -r end; kill -KILL -$!; wait; rm -rf "$HOME""#;
@@ -38,6 +44,7 @@ impl Driver {
     pub(crate) fn start(calm: bool) -> Option<Driver> {
         let engine = Engine::chosen();
         let (program, browser) = engine.programs()?;
+        let _turn = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap().keep();
         let printed = File::create(folder.join("printed")).unwrap();
         let port = free_port();

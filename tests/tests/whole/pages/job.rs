@@ -5,10 +5,10 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
-use crate::browser::{Browser, calm};
+use super::browser::{Browser, calm};
+use super::site::digits;
 use crate::common::cluster::{Cluster, Server, free_port, wait_to_answer};
 use crate::common::{FINGERPRINT_20, FINGERPRINT_24, end, run};
-use crate::site::digits;
 
 /// The share that is done, in whole billionths: what is read back is what was compared.
 const DONE: &str = "Math.round(document.getElementById('done').value * 1e9)";
@@ -145,9 +145,10 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
 
     // A worker that stands still, perhaps at the end of the job: so does what is shown.
     let worker = cluster.join("slow");
+    cluster.wait_for_ranges(0);
+    worker.send(Signal::SIGSTOP);
     browser.wait_to_say("#workers", "slow");
     browser.wait(&format!("{DONE} > 0"));
-    worker.send(Signal::SIGSTOP);
     browser.wait_to_say("#fresh", "Live.");
     let columns = browser.value(
         "[...document.querySelectorAll('#workers thead th')].map((cell) => cell.textContent).join()",

@@ -1,8 +1,8 @@
 //! Servers that are gone, empty or busy: the pages say so, try again, and go on where they were.
 
-use crate::browser::{Browser, calm};
+use super::browser::{Browser, calm};
+use super::site::{Site, cell};
 use crate::common::cluster::Cluster;
-use crate::site::{Site, cell};
 
 /// Makes all questions of the page fail in a way, until they are mended.
 fn broken(browser: &Browser, how: &str) {
@@ -50,17 +50,18 @@ fn a_game_goes_on_when_the_server_does() {
             (&shown.moves[..], &*shown.turn),
             (&[(4, 6)][..], "computer")
         );
-        // Nothing can be taken meanwhile, and trying in vain says the same again.
-        browser.click(&cell((1, 2)));
+        // Nothing can be taken meanwhile, and trying in vain says the same again. The page tries by itself
+        // too, and shows a new notice each time.
+        browser.click_at_once(&cell((1, 2)));
         assert_eq!(browser.shown(), shown);
         let asked = browser.value("window.asked").as_u64().unwrap();
-        browser.click("#notice button");
+        browser.click_at_once("#notice button");
         browser.wait(&format!("window.asked > {asked}"));
         browser.wait("!document.getElementById('notice').hidden");
         mend(&browser);
         // A server that said when to come back is asked by itself.
         if how != BUSY && how != LOADED {
-            browser.click("#notice button");
+            browser.click_at_once("#notice button");
         }
         let shown = browser.wait_for_turn(2);
         assert_eq!(shown.moves.len(), 2, "{shown:?}");
@@ -83,7 +84,7 @@ fn other_pages_go_on_too() {
     let outcome = browser.text("#outcome");
     assert_eq!(outcome, "", "nothing is told of what is not known");
     mend(&browser);
-    browser.click("#notice button");
+    browser.click_at_once("#notice button");
     browser.wait_to_say("#outcome", "ing");
     assert!(browser.is_hidden("#notice"));
     browser.is_content();
@@ -117,13 +118,14 @@ fn without_a_table_the_job_is_shown() {
     };
     open("play");
     open("explore");
-    browser.click("#table-notice a");
+    let link = browser.value("document.querySelector('#table-notice a').href");
+    browser.open(link.as_str().unwrap());
     browser.wait_to_say("#phase", "Ranges are being evaluated.");
 
     // When it is finished the pages find out.
     open("play#start=4,4,4&first=computer");
     browser.hurry();
-    browser.click("#table-notice button");
+    browser.click_at_once("#table-notice button");
     browser.wait("!document.getElementById('table-notice').hidden");
     let worker = cluster.join("late");
     browser.wait_to_say("#table", "Table of 20 bits");
