@@ -25,7 +25,7 @@ use chomp_table::Digest;
 use chomp_testing::waiting::{Watchdog, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::statvfs;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -186,6 +186,26 @@ pub(crate) fn wait_until(child: &mut Child, condition: impl Fn() -> bool) -> boo
         if met {
             return true;
         }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits until `condition` holds of a process that stands still for each look, and leaves it standing; returns whether
+/// it is still there. However slow a look is, the process does not get on meanwhile.
+pub(crate) fn hold_when(child: &mut Child, condition: impl Fn() -> bool) -> bool {
+    let pid = child.id();
+    let _watchdog = Watchdog::calling(move || send(pid, Signal::SIGKILL));
+    loop {
+        send(pid, Signal::SIGSTOP);
+        let flags = WaitPidFlag::WUNTRACED | WaitPidFlag::WNOWAIT | WaitPidFlag::WEXITED;
+        let status = waitid(Id::Pid(process(pid)), flags).expect("a child of ours");
+        if !matches!(status, WaitStatus::Stopped(..)) {
+            return false;
+        }
+        if condition() {
+            return true;
+        }
+        send(pid, Signal::SIGCONT);
         std::thread::sleep(Duration::from_millis(1));
     }
 }

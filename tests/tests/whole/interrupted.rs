@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use crate::common::{
-    Ended, chomp, exists, files, fingerprint, folder, is_whole, number, ranges_done, run_in, send,
-    start, wait, wait_until,
+    Ended, chomp, exists, files, fingerprint, folder, hold_when, is_whole, number, ranges_done,
+    run_in, send, start, wait, wait_until,
 };
 use chomp_table::Table;
 use chomp_table::rng::Rng;
@@ -266,11 +266,12 @@ fn signals_stop_it_in_good_order() {
             // Signals are caught by the time of its first segment.
             let before = segments(table);
             let mut child = begin(table);
-            let there = wait_until(&mut child, || {
+            let there = hold_when(&mut child, || {
                 segments(table) > before && ranges_done(table) >= after
             });
             assert!(there, "{signal}: a run that ended before its signal");
             send(child.id(), signal);
+            send(child.id(), Signal::SIGCONT);
             let ended = wait(child);
             ended.refuses(75, &["stopped early", "run the same command again"]);
             assert!(files(table).iter().all(|file| is_whole(file)));
