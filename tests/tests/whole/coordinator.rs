@@ -310,7 +310,7 @@ fn status_tells_how_the_job_gets_on() {
     assert!(number(olga, "ranges") > 0, "{status}");
     let text = end(cluster.chomp("status --access").arg(cluster.access()));
     let olga = "Olga, of owner: 1 threads";
-    for expected in ["30 bits, running", olga, "of 32,768 done", "left"] {
+    for expected in ["28 bits, running", olga, "of 32,768 done", "left"] {
         assert!(text.stdout.contains(expected), "{expected}: {text:?}");
     }
     // The table's owner is asked, where there is one.

@@ -163,7 +163,7 @@ fn interrupted(tiles: u32) -> TempDir {
 
 #[test]
 fn a_run_that_is_killed_goes_on_and_finds_the_same() {
-    const TILES: u32 = 72;
+    const TILES: u32 = 66;
     let undisturbed = folder();
     summary(&mut grundy(undisturbed.path(), TILES));
     let expected = published(undisturbed.path(), TILES);
@@ -172,7 +172,7 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
     let status = end(chomp("status --json --table").arg(table.path())).summary();
     assert_eq!(number(&status, "areas"), there);
     // A file that was begun, and one of somebody else.
-    fs::write(table.path().join(WORK).join(".area-072.x.partial"), "begun").unwrap();
+    fs::write(table.path().join(WORK).join(".area-066.x.partial"), "begun").unwrap();
     fs::write(table.path().join(WORK).join("notes"), "mine").unwrap();
     let went_on = summary(&mut grundy(table.path(), TILES));
     let evaluated = number(&went_on, "ranges_evaluated");
@@ -182,14 +182,14 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
     assert_eq!(notes.unwrap(), b"mine");
     assert_eq!(areas(table.path()), [] as [PathBuf; 0]);
     // A run that was killed between the table and the end left some.
-    fs::write(table.path().join(WORK).join("area-072"), "left").unwrap();
+    fs::write(table.path().join(WORK).join("area-066"), "left").unwrap();
     summary(&mut grundy(table.path(), TILES));
     assert_eq!(areas(table.path()), [] as [PathBuf; 0]);
 }
 
 #[test]
 fn a_damaged_area_is_named_and_computed_again() {
-    const TILES: u32 = 72;
+    const TILES: u32 = 66;
     let table = interrupted(TILES);
     let there = areas(table.path());
     change(&there[3], |bytes| bytes[50] ^= 1);
@@ -234,7 +234,7 @@ fn what_stands_in_the_way_is_named_and_stays() {
 /// Digests that fit do not make a wrong value right.
 #[test]
 fn a_wrong_value_is_not_published() {
-    const TILES: u32 = 72;
+    const TILES: u32 = 66;
     let table = interrupted(TILES);
     change(&table.path().join(WORK).join("area-030"), |bytes| {
         let losing = bytes[48..].iter().position(|&value| value == 0).unwrap();
