@@ -310,7 +310,7 @@ fn status_tells_how_the_job_gets_on() {
     assert!(number(olga, "ranges") > 0, "{status}");
     let text = end(cluster.chomp("status --access").arg(cluster.access()));
     let olga = "Olga, of owner: 1 threads";
-    for expected in ["28 bits, running", olga, "of 32,768 done", "left"] {
+    for expected in ["28 bits, running", olga, "of 16,384 done", "left"] {
         assert!(text.stdout.contains(expected), "{expected}: {text:?}");
     }
     // The table's owner is asked, where there is one.
@@ -318,19 +318,19 @@ fn status_tells_how_the_job_gets_on() {
     coordinator.kill();
     let found = status_of_table().summary();
     assert_eq!(found["published_bits"], Value::Null);
-    assert_eq!(number(&found, "range_bits"), 15);
+    assert_eq!(number(&found, "range_bits"), 14);
     assert!(number(&found, "ranges_done") > 0, "{found}");
 
     let coordinator = begin(&cluster, LONG);
     worker.wait().done();
     let status = wait_until_told(&cluster, "the end", is_finished);
-    assert_eq!(number(&status, "ranges_done"), 1 << 15);
-    assert_eq!(number(&status, "losing"), 3_893_679);
+    assert_eq!(number(&status, "ranges_done"), 1 << 14);
+    assert_eq!(number(&status, "losing"), 1_154_468);
     assert_eq!(number(&status, "leases"), 0);
     assert_eq!(number(&status, "shards_done"), 1);
     coordinator.stop().done();
     let found = status_of_table().summary();
-    assert_eq!(number(&found, "published_bits"), 30);
+    assert_eq!(number(&found, "published_bits"), 28);
 }
 
 #[test]
