@@ -162,6 +162,11 @@ impl Slurm {
         fs::read_to_string(log).unwrap_or_default()
     }
 
+    /// The log of Slurm's controller.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.home().join("slurmctld.log")).unwrap_or_default()
+    }
+
     /// The states of a job, or of those of an array.
     pub(crate) fn states(&self, job: &str) -> Vec<String> {
         // Who asks all the time keeps Slurm from its work.
@@ -171,15 +176,28 @@ impl Slurm {
         text(&said.stdout).lines().map(str::to_owned).collect()
     }
 
-    /// Lets a job start that was put back into the queue, where Slurm keeps it for longer. A job that starts in the
-    /// same second in which it was stopped has no credential.
+    /// Lets those of a job start that were put back into the queue, where Slurm keeps them for longer. One that starts
+    /// in the same second in which it was stopped has no credential, and fails.
     pub(crate) fn hurry(&self, job: &str) {
-        if self.states(job).iter().any(|state| state == "PENDING") {
-            thread::sleep(Duration::from_millis(1500));
-            // Those of an array that run cannot start.
-            let id = format!("JobId={job}");
+        let before = self.pending(job);
+        if before.is_empty() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1500));
+        let after = self.pending(job);
+        for (id, _) in after.iter().filter(|one| before.contains(one)) {
+            let id = format!("JobId={id}");
             self.command("scontrol", &["update", &id, "StartTime=now"]);
         }
+    }
+
+    /// Those of a job that wait in the queue, and how often they were put back.
+    fn pending(&self, job: &str) -> Vec<(String, u32)> {
+        let args = ["-h", "-t", "PENDING", "-j", job, "-r", "-o", "%i"];
+        let said = self.run("squeue", &args);
+        let ids = text(&said.stdout);
+        let ids = ids.lines().map(str::to_owned);
+        ids.map(|id| (id.clone(), self.restarts(&id))).collect()
     }
 
     /// How often a job was put back into the queue.

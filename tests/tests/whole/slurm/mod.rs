@@ -30,7 +30,8 @@ fn begin(slurm: &Slurm, options: &[&str]) -> String {
 fn finish(slurm: &Slurm, job: &str) {
     let well = slurm.ends_well(job);
     let said = || [None, Some(0), Some(1), Some(2)].map(|element| slurm.said(element));
-    assert!(well, "{:?}: {:?}", slurm.states(job), said());
+    let states = slurm.states(job);
+    assert!(well, "{states:?}: {:?}\n{}", said(), slurm.log());
     assert_eq!(slurm.fingerprint(BITS), FINGERPRINT_28);
 }
 
@@ -144,7 +145,7 @@ fn jobs_of_an_array_that_are_requeued_find_each_other_again() {
     // The one with the coordinator.
     slurm.run("scontrol", &["requeue", &first]);
     finish(&slurm, &job);
-    assert_eq!(slurm.restarts(&first), 1);
+    assert_eq!(slurm.restarts(&first), 1, "{}", slurm.said(Some(0)));
 }
 
 /// Of a node that is lost the processes may go on: they own the table until the node is back.
@@ -164,7 +165,7 @@ fn a_job_on_a_node_that_is_lost_goes_on_elsewhere() {
     // The node is back, and ends what it should not have.
     slurm.start_node("n1");
     finish(&slurm, &job);
-    assert_eq!(slurm.restarts(&job), 1);
+    assert_eq!(slurm.restarts(&job), 1, "{}", slurm.said(None));
 }
 
 #[test]
@@ -179,7 +180,7 @@ fn a_job_that_makes_room_goes_on_later() {
     let urgent = ["-p", "high", "-N2", "-n2", "-c2", "true"];
     slurm.run("srun", &urgent);
     finish(&slurm, &job);
-    assert_eq!(slurm.restarts(&job), 1);
+    assert_eq!(slurm.restarts(&job), 1, "{}", slurm.said(None));
 }
 
 #[test]
