@@ -46,19 +46,10 @@ pub(crate) struct CoordinatorArgs {
     #[arg(long, value_parser = address, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
 
-    /// Show the job's progress, with the names of workers, to everybody, not only to those who have a token
-    #[arg(long, value_parser = flag)]
-    pub(crate) public_status: bool,
-
     /// Count a range as done when this many participants have found the same
     #[arg(long, value_name = "N", default_value = "1",
         value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) replicas: u32,
-
-    /// Have one participant more find the same in one of N ranges before the range counts; 0: none [default: 4; 16
-    /// while all workers are one participant's]
-    #[arg(long, value_name = "N")]
-    pub(crate) check_one_in: Option<u32>,
 
     /// The name or address by which workers reach this machine [default: that of --listen, or the
     /// machine's name]
@@ -123,7 +114,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         size,
         replicas: args.replicas,
         keep_parts: table.keep_parts,
-        draw_one_in: args.check_one_in,
+        draw_one_in: display.haste().draw_one_in,
         store_hint: Some(directory.location.clone().absolute()?.to_string()),
         issuer: Arc::clone(&issuer),
         participants: Some(access::list_file(home)),
@@ -131,7 +122,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         // Tables in a bucket are read from there.
         site: matches!(directory.location, Location::Directory(_))
             .then(|| serve::usual(table.table.clone())),
-        open_status: args.public_status,
+        open_status: false,
         limits: machine::limits().hastened(display.haste().limits),
         haste: display.haste().leases,
     };

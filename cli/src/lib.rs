@@ -91,13 +91,15 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The control characters with which results and messages are laid out.
 const LAYOUT: &[char] = &['\n', '\t'];
 
-/// Divisors of the times of this program: for tests, which wait for these.
+/// What tests change in this program: its times are divided, as tests wait for these, and chance is taken away.
 #[derive(Clone, Copy, Debug)]
 pub struct Haste {
     /// Divides leases, the times after which a worker is silent or slow, and the pauses between lines of progress.
     pub leases: u32,
     /// Divides the limits of connections, and the patience with servers.
     pub limits: u32,
+    /// A coordinator draws one range in so many for a check; 0: none. Without it, as the plan chooses.
+    pub draw_one_in: Option<u32>,
 }
 
 impl Haste {
@@ -105,6 +107,7 @@ impl Haste {
     pub const NONE: Haste = Haste {
         leases: 1,
         limits: 1,
+        draw_one_in: None,
     };
 }
 

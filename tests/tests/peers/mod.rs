@@ -56,6 +56,13 @@ impl Job {
         })
     }
 
+    /// A job that draws one range in `one_in` for a check, or none if it is 0.
+    pub(crate) fn start_with_checks(one_in: u32, bits: u32, range_bits: u32) -> Job {
+        Job::start_with(bits, range_bits, &[], |command| {
+            command.env("CHOMP_TEST_DRAW_ONE_IN", one_in.to_string())
+        })
+    }
+
     fn start_with(
         bits: u32,
         range_bits: u32,

@@ -19,7 +19,7 @@ use chomp_table::rng::Rng;
 /// One that finds something else in what another has computed is quarantined though nobody else works.
 #[test]
 fn one_that_lies_about_what_it_computes_second() {
-    let cluster = Job::start(24, 12, &["--check-one-in", "1"]);
+    let cluster = Job::start_with_checks(1, 24, 12);
     let deeds = block_on(async {
         let mut ann = Client::join(&cluster.access_of("ann"), 1, "ann").await;
         let mut liar = Client::join(&cluster.access_of("liar"), 2, "liar").await;
@@ -69,9 +69,8 @@ fn finish(mut cluster: Job, known: &str) -> (String, Vec<String>) {
     (log, blamed)
 }
 
-/// Which ranges two participants computed, each in its turn.
-fn computed(args: &[&str]) -> [BTreeSet<u64>; 2] {
-    let cluster = Job::start(20, 12, args);
+/// Which ranges two participants of a job computed, each in its turn.
+fn computed(cluster: &Job) -> [BTreeSet<u64>; 2] {
     block_on(async {
         let mut clients = Vec::new();
         for (number, name) in [(1, "ann"), (2, "bob")] {
@@ -96,18 +95,18 @@ fn computed(args: &[&str]) -> [BTreeSet<u64>; 2] {
 #[test]
 fn what_is_drawn_follows_from_secrets() {
     let drawn = || {
-        let [ann, bob] = computed(&[]);
+        let [ann, bob] = computed(&Job::start(20, 12, &[]));
         &ann & &bob
     };
     assert_ne!(drawn(), drawn());
 }
 
 #[test]
-fn all_ranges_are_drawn_or_none_if_the_owner_wants_so() {
+fn as_many_ranges_are_drawn_as_the_plan_wants() {
     let all: BTreeSet<u64> = (0..1 << 8).collect();
-    let [ann, bob] = computed(&["--check-one-in", "1"]);
+    let [ann, bob] = computed(&Job::start_with_checks(1, 20, 12));
     assert!(ann == all && bob == all, "{ann:?} {bob:?}");
-    let [ann, bob] = computed(&["--check-one-in", "0"]);
+    let [ann, bob] = computed(&Job::start_with_checks(0, 20, 12));
     let (both, either) = (&ann & &bob, &ann | &bob);
     assert!(both.is_empty() && either == all, "{ann:?} {bob:?}");
 }
@@ -115,7 +114,7 @@ fn all_ranges_are_drawn_or_none_if_the_owner_wants_so() {
 /// It joins, and says that it is there, and that is all: nobody waits for its votes.
 #[test]
 fn one_that_takes_no_task_holds_up_nothing() {
-    let mut cluster = Job::start(20, 12, &["--check-one-in", "1"]);
+    let mut cluster = Job::start_with_checks(1, 20, 12);
     let access = cluster.access_of("idler");
     let (joined, has_joined) = mpsc::channel();
     let (done, is_done) = mpsc::channel::<()>();

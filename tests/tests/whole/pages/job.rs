@@ -34,6 +34,15 @@ fn sums_of_bars(browser: &Browser) -> (u64, u64) {
     (found[0].as_u64().unwrap(), found[1].as_u64().unwrap())
 }
 
+/// Chooses the access file when the page asks for a token. The refusal before that is a complaint of the console.
+pub(crate) fn enter_token(browser: &Browser, cluster: &Cluster) {
+    browser.wait("!document.getElementById('token-form').hidden");
+    browser.choose_file("#file", &cluster.access());
+    browser.wait("document.getElementById('token-form').hidden");
+    let refused = |complaint: &String| complaint.contains("401");
+    assert!(browser.complaints().iter().all(refused));
+}
+
 #[test]
 fn a_run_is_watched_while_it_goes_on() {
     let Some(browser) = calm() else { return };
@@ -133,13 +142,9 @@ fn a_job_that_needs_a_token_is_shown_to_those_who_have_it() {
 fn a_job_is_watched_to_its_end_across_an_outage() {
     let Some(browser) = calm() else { return };
     let cluster = Cluster::in_the_clear();
-    let public = || {
-        let mut command = cluster.coordinator(24, 12);
-        command.arg("--public-status");
-        command
-    };
-    let coordinator = cluster.start_coordinator(&mut public());
+    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(24, 12));
     browser.open(&format!("{}/job", cluster.url()));
+    enter_token(&browser, &cluster);
     browser.wait_to_say("#workers", "No worker is there.");
     browser.is_content();
 
@@ -161,7 +166,7 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
     browser.hurry();
     drop(coordinator);
     browser.wait_to_say("#fresh", "What is shown is");
-    let mut coordinator = cluster.start_coordinator(&mut public());
+    let mut coordinator = cluster.start_coordinator(&mut cluster.coordinator(24, 12));
     browser.wait_to_say("#fresh", "Live.");
     worker.send(Signal::SIGCONT);
 

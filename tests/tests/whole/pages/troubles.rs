@@ -1,6 +1,7 @@
 //! Servers that are gone, empty or busy: the pages say so, try again, and go on where they were.
 
 use super::browser::{Browser, calm};
+use super::job::enter_token;
 use super::site::{Site, cell};
 use crate::common::cluster::Cluster;
 
@@ -110,8 +111,7 @@ fn a_server_that_is_gone_is_found_again() {
 fn without_a_table_the_job_is_shown() {
     let Some(browser) = calm() else { return };
     let cluster = Cluster::in_the_clear();
-    let mut command = cluster.coordinator(20, 12);
-    let coordinator = cluster.start_coordinator(command.arg("--public-status"));
+    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(20, 12));
     let open = |page: &str| {
         browser.open(&format!("{}/{page}", cluster.url()));
         browser.wait_to_say("#table-notice", "There is no finished table here yet.");
@@ -120,6 +120,7 @@ fn without_a_table_the_job_is_shown() {
     open("explore");
     let link = browser.value("document.querySelector('#table-notice a').href");
     browser.open(link.as_str().unwrap());
+    enter_token(&browser, &cluster);
     browser.wait_to_say("#phase", "Ranges are being evaluated.");
 
     // When it is finished the pages find out.

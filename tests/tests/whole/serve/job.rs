@@ -1,4 +1,4 @@
-//! Those who watch a job that runs: `chomp run --http` and `chomp coordinator --public-status`.
+//! Those who watch a job that runs: `chomp run --http` and `chomp coordinator`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -60,20 +60,19 @@ fn a_job_is_watched_from_its_beginning_to_its_end() {
     assert!(events.len() > 1, "{events:?}");
 }
 
-/// Who has no token hears of the job only if everybody may, and so do the pages of others.
+/// The status of a job needs a token, and pages of other sites cannot read it.
 #[test]
-fn a_coordinator_tells_of_its_job_if_it_is_told_to() {
+fn a_coordinator_shows_its_job_to_those_who_have_a_token() {
     let cluster = Cluster::new();
-    for public in [false, true] {
-        let mut command = cluster.coordinator(24, 12);
-        command.args(public.then_some("--public-status"));
-        let coordinator = cluster.start_coordinator(&mut command);
-        for path in ["/status", "/api/status"] {
-            let answer = cluster.get(path, &[]);
-            assert_eq!(answer.status, if public { 200 } else { 401 }, "{path}");
-            let shared = answer.header("access-control-allow-origin").is_some();
-            assert_eq!(shared, public && path == "/api/status", "{path}");
+    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(24, 12));
+    let token = format!("authorization: Bearer {}", cluster.token());
+    for path in ["/status", "/api/status"] {
+        for (headers, status) in [(&[][..], 401), (&[&token[..]], 200)] {
+            let answer = cluster.get(path, headers);
+            assert_eq!(answer.status, status, "{path}");
+            let shared = answer.header("access-control-allow-origin");
+            assert_eq!(shared, None, "{path}");
         }
-        coordinator.kill();
     }
+    coordinator.kill();
 }
