@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `args`, `flags` | the command line, and the flags that several commands have |
 //! | `directory`, `local` | the store of a table, opened for a job; a coordinator for a worker of this process |
-//! | `trial`, `costs` | measurements of what the parts of a job cost on this machine |
+//! | `trial` | measurements of what a job costs on this machine |
 //! | `events`, `progress`, `summary` | events, the progress bar, and summaries, for programs and people |
 //! | `connect`, `source` | how to reach a coordinator or a server; a table to query, wherever it is |
 //! | `machine`, `slurm` | the CPUs and memory of this computer, and the part that Slurm grants this process |
@@ -25,7 +25,6 @@ mod args;
 mod boxes;
 mod connect;
 mod coordinator;
-mod costs;
 mod directory;
 mod download;
 mod events;

@@ -10,7 +10,6 @@ use chomp_plan::HEAD_BITS_MAX;
 use chomp_serve::net::Limits;
 use chomp_table::{RangeBits, head};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
-use nix::time::{ClockId, clock_gettime};
 use sysinfo::{
     CGroupLimits, MemoryRefreshKind, Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System,
 };
@@ -128,11 +127,6 @@ pub(crate) fn cpu_time() -> Duration {
         u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or(0)
     };
     Duration::from_micros(micros(usage.user_time()) + micros(usage.system_time()))
-}
-
-/// The CPU time that this thread has taken.
-pub(crate) fn thread_cpu_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The range bits for a new table: large ranges, as long as a layer has enough of them for all

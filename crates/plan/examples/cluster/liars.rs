@@ -8,10 +8,11 @@
 
 use std::thread::ScopedJoinHandle;
 
-use chomp_plan::forecast::{Cluster, Costs, Forecast, as_f64};
+use chomp_plan::forecast::{Forecast, as_f64};
 use chomp_table::RangeBits;
 use chomp_table::rng::mix;
 
+use crate::costs::{Cluster, Costs};
 use crate::job::{Job, Outcome};
 use crate::simulation::{ALONE, Strangers, run};
 

@@ -11,6 +11,7 @@
     reason = "the tables are what it is for"
 )]
 
+mod costs;
 mod job;
 mod liars;
 mod scale;

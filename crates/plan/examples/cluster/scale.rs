@@ -3,18 +3,19 @@
 //! `scale 48 range_bits=28 bandwidth=1.25e9 workers=16` begins with 16 workers, by default with one, and doubles them
 //! until the job takes more than twice its CPU time divided by the threads. It then looks between the last two numbers,
 //! and says what each job was limited by. Few workers may have too little memory for a large job: begin with more then.
-//! `chomp plan --json` prints the costs of a machine; each may be given here.
+//! Each cost of a machine may be given.
 
-use chomp_plan::forecast::{Cluster, CostBounds, Costs, Forecast, round};
-use chomp_table::RangeBits;
+use chomp_plan::forecast::{Forecast, as_f64, losing_total, round};
+use chomp_table::{Head, RangeBits, head};
 
+use crate::costs::{Cluster, Costs};
 use crate::job::{Job, Outcome};
 use crate::simulation::{ALONE, run};
 
 /// Threads help up to this ratio of the wall time to the CPU time divided by the threads.
 const STILL_HELPS: f64 = 2.0;
 
-/// The costs of a thread of an AMD EPYC (family 26), and of its disk, as `chomp plan --bits 48 --json` told them.
+/// The costs of a thread of an AMD EPYC (family 26), and of its disk. They were measured for ranges of 2^26.
 const COSTS: Costs = Costs {
     position: 7.4e-11,
     scattered: 4.9e-10,
@@ -94,6 +95,7 @@ pub(crate) fn answer(arguments: impl Iterator<Item = String>) -> Result<(), Stri
     let range_bits = RangeBits::new(question.range_bits).ok_or("from 12 to 32 range bits")?;
     let forecast = Forecast::new(question.bits, range_bits);
     let job = Job::new(forecast, question.costs).map_err(|wrong| wrong.to_string())?;
+    let path = critical_path(&job);
     println!(
         "| workers | threads | CPU, s | wall, s | times CPU / threads | read by each, GB | most of it |"
     );
@@ -104,8 +106,7 @@ pub(crate) fn answer(arguments: impl Iterator<Item = String>) -> Result<(), Stri
             ..question.cluster
         };
         let found = run(&job, cluster, None);
-        let bounds = CostBounds::new(&job.forecast, &question.costs, cluster, None);
-        tell(&found, &bounds, cluster)
+        tell(&found, path, cluster)
     };
     let (mut enough, mut too_many) = (0, question.cluster.workers);
     while helps(too_many) {
@@ -124,8 +125,23 @@ pub(crate) fn answer(arguments: impl Iterator<Item = String>) -> Result<(), Stri
     Ok(())
 }
 
-/// Prints what came out. Returns whether all threads helped.
-fn tell(found: &Outcome, bounds: &CostBounds, cluster: Cluster) -> bool {
+/// The seconds that no number of threads shortens: in each layer a range is evaluated, its part becomes durable, then
+/// the segment of the journal that names it, and then its record is read.
+fn critical_path(job: &Job) -> f64 {
+    let Job {
+        forecast, costs, ..
+    } = job;
+    let heads = (0..forecast.ranges()).map(Head);
+    let evaluation: f64 = heads.map(|head| costs.evaluation(forecast, head)).sum();
+    let coding = losing_total(forecast.bits()) * costs.encode;
+    let range = (evaluation + coding) / as_f64(forecast.ranges());
+    let commit = 2.0 * costs.commit + costs.control(1);
+    let layers = head::layer_count(forecast.bits(), forecast.range_bits());
+    as_f64(layers as u64) * (range + commit + costs.fetch)
+}
+
+/// Prints what came out, beside the critical `path`. Returns whether all threads helped.
+fn tell(found: &Outcome, path: f64, cluster: Cluster) -> bool {
     let workers = f64::from(cluster.workers);
     let threads = workers * f64::from(cluster.threads);
     let share = found.cpu_seconds() / threads;
@@ -136,7 +152,7 @@ fn tell(found: &Outcome, bounds: &CostBounds, cluster: Cluster) -> bool {
     let coordinator = found.coordinator / f64::from(cluster.coordinator_threads);
     let limits = [
         ("threads", share),
-        ("critical path", bounds.path.seconds()),
+        ("critical path", path),
         ("coordinator", coordinator),
         ("links", links),
     ];

@@ -22,7 +22,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use chomp_plan::forecast::{Cluster, as_f64, round};
+use chomp_plan::forecast::{as_f64, round};
 use chomp_plan::{
     Action, Event, LeaseAnswer, Millis, Past, Phase, Plan, RequestId, SubmissionId, Task, Unit,
     Work, WorkerId,
@@ -30,6 +30,7 @@ use chomp_plan::{
 use chomp_table::rng::{Rng, mix};
 use chomp_table::{Digest, Head, RangeSummary, sources};
 
+use crate::costs::Cluster;
 use crate::job::{Job, Load, Outcome};
 use crate::serving::{Link, Servers};
 use crate::store::Store;
@@ -51,7 +52,6 @@ pub(crate) const ALONE: Cluster = Cluster {
     threads: 1,
     cache_bytes: u64::MAX,
     coordinator_threads: 1,
-    shared: false,
     bandwidth: None,
 };
 

@@ -1,8 +1,9 @@
 //! The simulation beside what can be said without it.
 
-use chomp_plan::forecast::{Cluster, CostBounds, Costs, Forecast, as_f64, losing_total};
+use chomp_plan::forecast::{Forecast, HEADER_BYTES, as_f64, losing_total};
 use chomp_table::{Head, RangeBits};
 
+use crate::costs::{Cluster, Costs};
 use crate::job::{Job, Outcome};
 use crate::liars;
 use crate::simulation::{ALONE, Strangers, run};
@@ -24,6 +25,12 @@ const COSTS: Costs = Costs {
 
 fn forecast(bits: u32) -> Forecast {
     Forecast::new(bits, RangeBits::new(12).unwrap())
+}
+
+/// The bytes of all records of a table.
+fn records(bits: u32) -> f64 {
+    let ranges = as_f64(forecast(bits).ranges());
+    HEADER_BYTES * ranges + COSTS.record_bytes * losing_total(bits)
 }
 
 /// The outcome of a job of `bits` bits on a cluster with this bandwidth.
@@ -74,11 +81,11 @@ fn one_thread_takes_as_long_as_all_work() {
     let evaluation: f64 = heads.map(|head| costs.evaluation(&forecast, head)).sum();
     let coding = losing_total(20) * costs.encode;
     let shards = losing_total(20) * (costs.decode + costs.shard);
-    let record_bytes = forecast.record_bytes(costs.record_bytes);
-    let written = record_bytes + forecast.shard_bytes(costs.shard_factor);
+    let record_bytes = records(20);
+    let written = record_bytes + costs.shard_bytes(20);
     let seconds = evaluation + coding + shards;
-    let (tasks, records) = (as_f64(outcome.tasks), as_f64(forecast.ranges()));
-    let totals = [seconds, tasks, records, record_bytes, written];
+    let (tasks, ranges) = (as_f64(outcome.tasks), as_f64(forecast.ranges()));
+    let totals = [seconds, tasks, ranges, record_bytes, written];
     check(&outcome, totals, [evaluation, coding, shards, 0.0]);
     assert!((outcome.cpu_seconds() / seconds - 1.0).abs() < 1e-6);
 }
@@ -88,8 +95,8 @@ fn one_thread_takes_as_long_as_all_work() {
 fn the_time_of_a_table_of_one_range_is_the_sum_of_its_steps() {
     let (costs, bandwidth) = (COSTS, 1e5);
     let losing = losing_total(12);
-    let record = forecast(12).record_bytes(costs.record_bytes);
-    let shard = forecast(12).shard_bytes(costs.shard_factor);
+    let record = records(12);
+    let shard = costs.shard_bytes(12);
     let (evaluation, control) = (costs.position * 2048.0, costs.control(1));
     let coding = losing * costs.encode + costs.range;
     let merging = costs.read + losing * (costs.decode + costs.shard);
@@ -110,17 +117,17 @@ fn the_time_of_a_table_of_one_range_is_the_sum_of_its_steps() {
 
 #[test]
 fn workers_read_what_others_made_and_again_what_they_forgot() {
-    let all = forecast(20).record_bytes(COSTS.record_bytes);
+    let all = records(20);
     let two = at(20, COSTS, workers(2, 1), None);
     // Some ranges are found, and written, by two workers.
-    let put = two.load.up / (all + forecast(20).shard_bytes(COSTS.shard_factor));
+    let put = two.load.up / (all + COSTS.shard_bytes(20));
     assert!((1.0..1.2).contains(&put), "{put}: {two:?}");
     assert!(two.load.evaluation > 1.01 * at(20, COSTS, ALONE, None).load.evaluation);
     // Once for the shards, and what the other one made at the most twice.
     assert!((1.1 * all..3.0 * all).contains(&two.load.down), "{two:?}");
-    let cache_bytes = CostBounds::new(&forecast(20), &COSTS, ALONE, None).useful_bytes / 10;
     let forgetful = Cluster {
-        cache_bytes,
+        // A tenth of what all ranges take.
+        cache_bytes: 8_000,
         ..workers(2, 1)
     };
     let forgetful = at(20, COSTS, forgetful, None);

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use chomp_plan::forecast::{Cluster, Forecast};
+use chomp_plan::forecast::Forecast;
 use chomp_table::Head;
 
+use crate::costs::{Cluster, cache_bytes};
 use crate::job::index;
 use crate::serving::{Link, Servers};
 use crate::simulation::Nanos;
@@ -87,7 +88,7 @@ impl Worker {
         }
         self.held[index(head)] = Held::Here;
         self.queue.push_back(head);
-        self.bytes += forecast.cache_bytes(head);
+        self.bytes += cache_bytes(forecast, head);
         while self.bytes > self.bytes_max
             && let Some(old) = self.queue.pop_front()
         {
@@ -97,7 +98,7 @@ impl Worker {
                 self.queue.push_back(old);
             } else {
                 *state = Held::Missing;
-                self.bytes -= forecast.cache_bytes(old);
+                self.bytes -= cache_bytes(forecast, old);
             }
         }
     }

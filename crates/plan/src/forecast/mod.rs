@@ -1,5 +1,5 @@
-//! The forecast estimates how many losing positions each range has, and from that the CPU time, the bytes and
-//! the [bounds](CostBounds) of the wall time of a job that has not been run.
+//! The forecast estimates how many losing positions each range has, and from that the [work](JobWork), the bytes and
+//! the [time](Estimate) of a job that has not been run.
 //!
 //! # The law
 //!
@@ -13,10 +13,9 @@
 //! bits, with 26 range bits.
 //!
 //! In all ranges a record takes about the same number of bytes for each losing position. A shard of n stored
-//! positions among p takes about n (log2(p/n) + log2 e) bits times a factor. Both numbers are measured.
+//! positions among p takes about n (log2(p/n) + log2 e) bits times a factor. Both numbers were measured.
 
-mod bounds;
-mod costs;
+mod estimate;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -26,14 +25,17 @@ use chomp_table::{Head, RangeBits};
 
 use crate::slots::index;
 
-pub use bounds::{Cluster, CostBounds, CriticalPath, HASH};
-pub use costs::Costs;
+pub use estimate::{Cluster, Costs, Estimate};
 pub use work::JobWork;
 
 /// The share of losing positions among those of at most k bits, times k².
 pub const SHARE: f64 = 7.2;
+/// The bytes of a record for each losing position.
+const RECORD_BYTES: f64 = 1.18;
 /// The bytes of a record besides its frame.
 pub const HEADER_BYTES: f64 = 80.0;
+/// The bytes of shards, as a multiple of the entropy of their positions.
+const SHARD_FACTOR: f64 = 0.81;
 /// The bytes of a range in memory besides its positions, of two bytes each, and its buckets.
 const RANGE_BYTES: u64 = 256;
 /// The positions of a bucket. The place of a bucket takes four bytes.
@@ -114,29 +116,22 @@ impl Forecast {
             })
             .sum()
     }
+}
 
-    /// The bytes of all records, `each` being [`Costs::record_bytes`].
-    pub fn record_bytes(&self, each: f64) -> f64 {
-        HEADER_BYTES * as_f64(self.ranges()) + each * losing_total(self.bits)
-    }
+/// The bytes that all ranges of a table take in a worker's memory.
+pub fn memory_bytes(bits: u32, range_bits: RangeBits) -> u64 {
+    let each = RANGE_BYTES + range_bits.positions() / BUCKET_POSITIONS * 4;
+    range_bits.heads(bits) * each + 2 * round(losing_total(bits))
+}
 
-    /// The bytes of all shards, `factor` being [`Costs::shard_factor`].
-    pub fn shard_bytes(&self, factor: f64) -> f64 {
-        factor * entropy_bytes(losing_total(self.bits) / 2.0, positions(self.bits))
-    }
+/// The bytes of all records of a table.
+pub fn record_bytes(bits: u32, range_bits: RangeBits) -> f64 {
+    HEADER_BYTES * as_f64(range_bits.heads(bits)) + RECORD_BYTES * losing_total(bits)
+}
 
-    /// The bytes that a range takes of a worker's cache. Ranges have many sizes, so removed ranges leave holes that
-    /// are not all filled.
-    pub fn cache_bytes(&self, head: Head) -> u64 {
-        self.memory_bytes(head) / 4 * 5
-    }
-
-    /// The bytes that a range takes in a worker's memory.
-    fn memory_bytes(&self, head: Head) -> u64 {
-        RANGE_BYTES
-            + 2 * round(self.losing(head))
-            + self.range_bits.positions() / BUCKET_POSITIONS * 4
-    }
+/// The bytes of all shards of a table.
+pub fn shard_bytes(bits: u32) -> f64 {
+    SHARD_FACTOR * entropy_bytes(losing_total(bits) / 2.0, positions(bits))
 }
 
 /// How many losing positions a range has, but for a factor that is the same for all ranges of a table.

@@ -1,8 +1,5 @@
 //! The forecast beside what is known of true tables.
 
-use chomp_table::head;
-use chomp_table::sources::sources;
-
 use super::*;
 
 /// The bits of true tables, and the number of their losing positions.
@@ -111,41 +108,6 @@ fn open_shares_are_those_of_the_words() {
     }
 }
 
-/// Every range is kept from its own layer to the last that draws on it.
-#[test]
-fn useful_bytes_are_those_of_the_fullest_layer() {
-    let b = range_bits(12);
-    let forecast = Forecast::new(19, b);
-    let heads = || (0..forecast.ranges()).map(Head);
-    let layers = head::layer_count(19, b);
-    let most = (0..u32::try_from(layers).unwrap()).map(|layer| {
-        let is_kept = |&range: &Head| {
-            let draws = |user: &Head| user.layer() >= layer && sources(*user, b).contains(&range);
-            range.layer() <= layer && heads().any(|user| draws(&user))
-        };
-        let kept = heads().filter(is_kept);
-        kept.map(|head| forecast.memory_bytes(head)).sum::<u64>()
-    });
-    assert_eq!(bounds(19, ALONE, None).useful_bytes, most.max().unwrap());
-}
-
-fn costs() -> Costs {
-    Costs {
-        position: 1e-6,
-        scattered: 1e-6,
-        encode: 1e-6,
-        decode: 1e-6,
-        record_bytes: 1.2,
-        shard: 1e-6,
-        shard_factor: 0.9,
-        range: 1e-4,
-        read: 1e-5,
-        control: 1e-4,
-        commit: 1e-3,
-        fetch: 1e-4,
-    }
-}
-
 #[test]
 fn small_numbers_are_as_expected() {
     let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
@@ -156,30 +118,17 @@ fn small_numbers_are_as_expected() {
         (3.0 + std::f64::consts::LOG2_E) / 4.0,
     );
     near(entropy_bytes(0.0, 16.0), 0.0);
-    let forecast = Forecast::new(20, range_bits(12));
     let half = losing_total(20) / 2.0;
+    near(shard_bytes(20), 0.81 * entropy_bytes(half, positions(20)));
     near(
-        forecast.shard_bytes(3.0),
-        3.0 * entropy_bytes(half, positions(20)),
+        record_bytes(20, range_bits(12)),
+        80.0 * 256.0 + 1.18 * 2.0 * half,
     );
-    let large = Forecast::new(30, range_bits(20));
-    let bytes = large.memory_bytes(Head(1));
-    assert_eq!(bytes, 256 + 2 * round(large.losing(Head(1))) + 8 * 4);
-    assert_eq!(large.cache_bytes(Head(1)), bytes / 4 * 5);
-    let costs = costs();
-    near(costs.control(3), 4.0 * costs.control);
-    let scattered = forecast.scattered(Head(5));
-    assert!(scattered > 0.0);
-    near(
-        costs.evaluation(&forecast, Head(5)),
-        costs.position * 2048.0 + costs.scattered * scattered,
+    let positions = 2 * round(losing_total(30));
+    assert_eq!(
+        memory_bytes(30, range_bits(20)),
+        1024 * (256 + 8 * 4) + positions
     );
-    let double = Costs {
-        range: 3.0 * costs.range,
-        ..costs
-    };
-    near(Costs::mean(&[costs, double]).range, 2.0 * costs.range);
-    near(Costs::mean(&[costs, double]).commit, costs.commit);
 }
 
 /// Position by position: what is put into bitmaps, if the losing ones lie everywhere with equal chance.
@@ -205,18 +154,19 @@ fn what_is_scattered_are_the_positions_that_moves_lead_from() {
     }
 }
 
-const ALONE: Cluster = Cluster {
-    workers: 1,
-    threads: 1,
-    cache_bytes: u64::MAX,
-    coordinator_threads: 1,
-    shared: true,
-    bandwidth: None,
+const COSTS: Costs = Costs {
+    work: 1e-6,
+    range: 1e-3,
+    commit: 1e-2,
 };
 
-fn bounds(bits: u32, cluster: Cluster, from: Option<u32>) -> CostBounds {
-    let forecast = Forecast::new(bits, range_bits(12));
-    CostBounds::new(&forecast, &costs(), cluster, from)
+fn estimate(bits: u32, from: Option<u32>, workers: Option<u32>, threads: u32) -> Estimate {
+    let cluster = Cluster {
+        workers,
+        threads,
+        coordinator_threads: 2,
+    };
+    Estimate::new(bits, range_bits(12), from, cluster, COSTS)
 }
 
 fn near(a: f64, b: f64) {
@@ -225,89 +175,53 @@ fn near(a: f64, b: f64) {
 
 /// A table of one range, term by term.
 #[test]
-fn the_bounds_of_one_range_are_its_costs() {
-    let (costs, losing) = (costs(), losing_total(12));
-    let forecast = Forecast::new(12, range_bits(12));
-    let cluster = Cluster {
-        threads: 4,
-        coordinator_threads: 2,
-        shared: false,
-        bandwidth: Some(1e4),
-        ..ALONE
-    };
-    let found = bounds(12, cluster, None);
-    let record = forecast.record_bytes(costs.record_bytes);
-    let shard = forecast.shard_bytes(costs.shard_factor);
-    assert_eq!(found.tasks, 2, "the range and its shard");
-    near(found.evaluation, costs.position * 2048.0);
-    near(found.coding, losing * costs.encode + costs.range);
-    let merging = losing * (costs.decode + costs.shard) + costs.read;
-    near(found.shards, merging + HASH * shard);
-    near(found.coordinator, 4.0 * costs.control);
-    near(found.fetched, record);
-    near(found.put, record + shard);
-    let on_workers = found.evaluation + found.coding + found.shards;
-    near(found.cpu(), on_workers + found.coordinator);
-    near(found.threads_seconds(), on_workers / 4.0);
-    near(found.coordinator_seconds(), found.coordinator / 2.0);
-    near(found.links_seconds(), (record + shard) / 1e4);
-    let evaluation = found.evaluation + losing * costs.encode;
-    let path = evaluation + 2.0 * costs.commit + 2.0 * costs.control + costs.fetch;
-    near(found.path.seconds(), path);
-    near(found.least(), found.links_seconds());
-    let others = found.threads_seconds() + path + found.coordinator_seconds();
-    near(found.most(), found.links_seconds() + others);
-    near(found.threads_that_help(), (on_workers / path).max(1.0));
+fn the_estimate_of_one_range_is_its_costs() {
+    let work = JobWork::new(12, range_bits(12));
+    let evaluation = as_f64(work.ranges[0]) * 1e-6;
+    let publication = as_f64(work.publication) * 1e-6;
+    let cpu = evaluation + publication + 1e-3;
+    let (alone, worker) = (estimate(12, None, None, 4), estimate(12, None, Some(1), 4));
+    near(alone.cpu, cpu);
+    near(worker.cpu, cpu);
+    near(alone.on_threads, cpu / 2.0);
+    near(worker.on_threads, (cpu - 2.5e-4) / 4.0);
+    near(worker.coordinator, 2.5e-4 / 2.0);
+    let path = evaluation + 2e-2;
+    near(worker.critical_path(), path);
+    near(worker.least(), path);
+    near(worker.most(), path + worker.on_threads + worker.coordinator);
+    near(worker.threads_that_help(), 1.0);
 }
 
-/// Those who work together read what the others made, and compute some ranges twice.
+/// More workers check some of each other's ranges, and the critical path limits how many of them help.
 #[test]
-fn workers_read_each_record_once_if_they_keep_it() {
-    let alone = bounds(20, ALONE, None);
-    let forecast = Forecast::new(20, range_bits(12));
-    let records = forecast.record_bytes(costs().record_bytes);
-    let shards = forecast.shard_bytes(costs().shard_factor);
-    let three = Cluster {
-        workers: 3,
-        shared: false,
-        ..ALONE
-    };
-    let found = bounds(20, three, None);
-    let read = (found.fetched - alone.fetched - shards) / records;
-    assert!((1.0..3.0001).contains(&read), "{read}");
-    near(found.evaluation, alone.evaluation * 17.0 / 16.0);
-    let forgetful = Cluster {
-        cache_bytes: 0,
-        ..three
-    };
-    assert!(bounds(20, forgetful, None).fetched > found.fetched);
-    let many = Cluster {
-        workers: 1000,
-        ..three
-    };
-    let most = bounds(20, many, None);
-    assert!(most.fetched > found.fetched);
-    assert!(
-        most.tasks > found.tasks && most.tasks < 400,
-        "{}",
-        most.tasks
+fn threads_help_until_the_critical_path_is_longer() {
+    let (one, two) = (
+        estimate(24, None, Some(1), 8),
+        estimate(24, None, Some(2), 4),
     );
+    assert!((1.0..1.07).contains(&(two.cpu / one.cpu)), "{two:?}");
+    near(two.critical_path(), 79.0 * (two.evaluation + 2e-2));
+    let help = two.threads_that_help();
+    near(two.on_threads * 8.0 / help, two.critical_path());
+    assert!(help > 1.0 && two.least() < two.most());
 }
 
 /// The ranges of a smaller table take no evaluation, but restoring.
 #[test]
 fn a_job_that_extends_a_table_evaluates_the_rest() {
-    let (anew, extended) = (bounds(20, ALONE, None), bounds(20, ALONE, Some(19)));
-    let forecast = Forecast::new(20, range_bits(12));
-    let rest = (range_bits(12).heads(19)..forecast.ranges()).map(Head);
-    near(
-        extended.evaluation,
-        rest.map(|head| costs().evaluation(&forecast, head)).sum(),
+    let (anew, extended) = (
+        estimate(20, None, Some(1), 1),
+        estimate(20, Some(19), Some(1), 1),
     );
-    let restored: f64 = (0..range_bits(12).heads(19))
-        .map(|head| forecast.losing(Head(head)))
-        .sum();
-    near(extended.restoring, 7.0 * restored * costs().encode);
-    assert!(anew.restoring == 0.0 && extended.tasks < anew.tasks);
-    assert!(extended.put < anew.put && extended.fetched > anew.fetched);
+    let work = JobWork::new(20, range_bits(12));
+    let new = (range_bits(12).heads(19)..range_bits(12).heads(20)).map(Head);
+    let new: u64 = new.map(|head| work.ranges[head.layer() as usize]).sum();
+    near(extended.evaluation, as_f64(new) * 1e-6 / 128.0);
+    let restoring = 17.0 * losing_total(19) * 1e-6;
+    near(
+        extended.coordinator,
+        (restoring + 0.25 * 128.0 * 1e-3) / 2.0,
+    );
+    assert!(extended.cpu < anew.cpu);
 }

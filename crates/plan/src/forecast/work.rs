@@ -30,13 +30,16 @@ pub struct JobWork {
 impl JobWork {
     /// The part of the work that is done, from 0 to 1, if these ranges are.
     pub fn part(&self, layers: &[Vec<Head>], done: &[Head]) -> f64 {
-        let of_layers = layers.iter().zip(&self.ranges);
-        let all: u64 = of_layers
-            .map(|(heads, each)| heads.len() as u64 * each)
-            .sum();
         let of_range = |head: &Head| self.ranges.get(head.layer() as usize);
         let done: u64 = done.iter().filter_map(of_range).sum();
-        as_f64(done) / as_f64(all + self.publication)
+        as_f64(done) / as_f64(self.total(layers))
+    }
+
+    /// The work of all ranges, and of publication.
+    pub fn total(&self, layers: &[Vec<Head>]) -> u64 {
+        let of_layers = layers.iter().zip(&self.ranges);
+        let ranges = of_layers.map(|(heads, each)| heads.len() as u64 * each);
+        ranges.sum::<u64>() + self.publication
     }
 
     /// The work of a table of `bits` bits, with at most as many heads as a plan holds.
@@ -81,11 +84,7 @@ mod tests {
         assert_eq!(work.ranges.len(), head::layer_count(32, range_bits));
         assert!(work.ranges.iter().all(|&work| work > 0));
         assert!(work.ranges[40] > work.ranges[1], "{work:?}");
-        let total: u64 = head::layers(32, range_bits)
-            .iter()
-            .zip(&work.ranges)
-            .map(|(heads, each)| heads.len() as u64 * each)
-            .sum();
+        let total = work.total(&head::layers(32, range_bits));
         assert!(
             (total / 50..total / 2).contains(&work.publication),
             "{total} and {}",
