@@ -259,10 +259,7 @@ mod tests {
                 "run",
                 "|--bits 1|--bits 53|--bits 20 --range-bits 11|--bits 20 --range-bits 33",
             ),
-            (
-                "run --bits 20",
-                "--threads 0|--memory lots|--isa mmx|--http host",
-            ),
+            ("run --bits 20", "--threads 0|--memory lots|--http host"),
             (
                 "grundy",
                 "|--tiles 121|--tiles 20 --rank-bits 25|--tiles 20 --bits 20",

@@ -7,7 +7,6 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
-use chomp_kernel::Isa;
 use chomp_plan::HEAD_BITS_MAX;
 use chomp_store::location::{Location, local};
 use chomp_table::RangeBits;
@@ -123,17 +122,6 @@ impl ShareArgs {
             None => machine::memory_bytes(),
         }
     }
-}
-
-/// How to evaluate positions.
-#[derive(Debug, clap::Args)]
-pub(crate) struct MachineArgs {
-    #[command(flatten)]
-    pub(crate) share: ShareArgs,
-
-    /// Use no wider instruction set than this: portable, avx2 or avx512 [default: the CPU's widest]
-    #[arg(long, value_name = "ISA")]
-    pub(crate) isa: Option<Isa>,
 }
 
 /// The coordinator to speak to.

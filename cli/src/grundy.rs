@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use chomp_grundy::{BuildError, BuildWatch, Builder, Built, memory_bytes, remove_areas};
-use chomp_kernel::Isa;
 use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
 use chomp_store::{StoreError, journal};
@@ -20,7 +19,7 @@ use crate::SOFTWARE;
 use crate::directory::{if_published, in_table, tell_left};
 use crate::events::{ProgramEvent, Stage};
 use crate::exit::{Interruption, usage};
-use crate::flags::{MachineArgs, flag, path};
+use crate::flags::{ShareArgs, flag, path};
 use crate::progress::{Display, Teller, blocking};
 use crate::signals::stop_on_signals;
 use crate::summary::{Meter, RunCost, report};
@@ -45,7 +44,7 @@ pub(crate) struct GrundyArgs {
     pub(crate) table: PathBuf,
 
     #[command(flatten)]
-    pub(crate) machine: MachineArgs,
+    pub(crate) share: ShareArgs,
 
     /// Print the summary as one JSON object, and events to stderr, one JSON object a line
     #[arg(long, value_parser = flag)]
@@ -59,7 +58,7 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
     let meter = Meter::start();
     let stop = stop_on_signals()?;
     let (tiles, directory) = (args.tiles, args.table);
-    let threads = args.machine.share.threads();
+    let threads = args.share.threads();
     check_journal(&directory).await?;
     let _lock = TableLock::acquire(&directory)?;
     let path = directory.clone();
@@ -68,7 +67,7 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
         let folder = directory.join(finished.table().folder());
         return report(args.json, tiles, finished, folder, meter.cost());
     }
-    let given = args.machine.share.memory_bytes()?;
+    let given = args.share.memory_bytes()?;
     let needed = memory_bytes(tiles, threads) + PROGRAM_BYTES;
     if needed > given {
         return Err(usage(format!(
@@ -78,7 +77,7 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
             needed.div_ceil(1 << 20)
         )));
     }
-    let isa = args.machine.isa.unwrap_or_else(Isa::detect);
+    let isa = display.haste().isa();
     let (path, say) = (directory.clone(), display.clone());
     let built = display.during(ProgramEvent::Evaluating, &stop, move |teller| {
         let builder = Builder {

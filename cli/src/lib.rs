@@ -59,6 +59,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use chomp_kernel::Isa;
 use chomp_table::format::shown;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::field::MakeExt;
@@ -99,6 +100,8 @@ pub struct Haste {
     pub limits: u32,
     /// A coordinator draws one range in so many for a check; 0: none. Without it, as the plan chooses.
     pub draw_one_in: Option<u32>,
+    /// Positions are evaluated with no wider instruction set than this; without it, with the CPU's widest.
+    pub isa: Option<Isa>,
 }
 
 impl Haste {
@@ -107,7 +110,12 @@ impl Haste {
         leases: 1,
         limits: 1,
         draw_one_in: None,
+        isa: None,
     };
+
+    fn isa(self) -> Isa {
+        self.isa.unwrap_or_else(Isa::detect)
+    }
 }
 
 /// Runs the program with the arguments of this process.
@@ -148,8 +156,8 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<()> {
         // Where little is to be done for each call, a change of threads takes longer than that. But many workers
         // make many calls.
         Command::Coordinator(_) => machine::threads().get().div_ceil(2),
-        Command::Worker(args) => args.machine.share.threads().get().min(IO_THREADS),
-        Command::Run(args) => args.machine.share.threads().get().min(IO_THREADS),
+        Command::Worker(args) => args.share.threads().get().min(IO_THREADS),
+        Command::Run(args) => args.share.threads().get().min(IO_THREADS),
         _ => IO_THREADS,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -3,13 +3,12 @@
 use anyhow::Context;
 use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::Coordinator;
-use chomp_kernel::Isa;
 use chomp_plan::{Phase, Settings};
 use std::net::SocketAddr;
 
 use crate::directory::{OwnedDirectory, in_table, prune};
 use crate::exit::Interruption;
-use crate::flags::{MachineArgs, TableArgs, WantedTable, address};
+use crate::flags::{ShareArgs, TableArgs, WantedTable, address};
 use crate::local::{self, Resources};
 use crate::progress::Display;
 use crate::restore::restore;
@@ -28,7 +27,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
     #[command(flatten)]
-    pub(crate) machine: MachineArgs,
+    pub(crate) share: ShareArgs,
 
     /// Serve pages with the job's progress and the finished tables at this address while it runs, to everybody who can
     /// reach it
@@ -39,9 +38,9 @@ pub(crate) struct RunArgs {
 pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
     let stop = stop_on_signals()?;
-    let threads = args.machine.share.threads();
-    let memory_bytes = args.machine.share.memory_bytes()?;
-    let (table, isa) = (args.table, args.machine.isa);
+    let threads = args.share.threads();
+    let memory_bytes = args.share.memory_bytes()?;
+    let table = args.table;
     let opening = OwnedDirectory::open(args.wanted, &table, threads, memory_bytes);
     let directory = unless_stopped(&stop, opening).await?;
     let (size, range_bits) = (args.wanted.bits, directory.range_bits);
@@ -61,7 +60,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
     let resources = Resources {
         threads,
         memory_bytes,
-        isa: isa.unwrap_or_else(Isa::detect),
+        isa: display.haste().isa(),
     };
     let pages = match args.http {
         Some(address) => {

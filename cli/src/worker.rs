@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use chomp_kernel::Isa;
 use chomp_table::shard::ShardSize;
 use chomp_worker::{Config, End, Evaluation, StoreChoice};
 use serde::Serialize;
 
 use crate::connect;
 use crate::exit::Interruption;
-use crate::flags::{MachineArgs, ReachArgs, flag, location};
+use crate::flags::{ReachArgs, ShareArgs, flag, location};
 use crate::machine;
 use crate::progress::Display;
 use crate::signals::{drain_on_signal, stop_on_signals};
@@ -25,7 +24,7 @@ pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) reach: ReachArgs,
     #[command(flatten)]
-    pub(crate) machine: MachineArgs,
+    pub(crate) share: ShareArgs,
 
     /// Where this machine reaches the store, if not where the coordinator says; `coordinator` to go through the
     /// coordinator
@@ -69,9 +68,9 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<(
     let config = Config {
         access: connect::coordinator(&args.reach)?,
         name: args.name.unwrap_or_else(machine::process_name),
-        threads: args.machine.share.threads(),
-        memory_bytes: args.machine.share.memory_bytes()?,
-        isa: args.machine.isa.unwrap_or_else(Isa::detect),
+        threads: args.share.threads(),
+        memory_bytes: args.share.memory_bytes()?,
+        isa: display.haste().isa(),
         store: args.store,
         shard: ShardSize::PUBLISHED,
         patience: args.patience.map(Duration::from_secs),

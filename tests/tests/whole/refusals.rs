@@ -179,7 +179,6 @@ fn wrong_usage() {
         "run --bits 20 --range-bits 33",
         "run --bits 20 --threads 0",
         "run --bits 20 --memory lots",
-        "run --bits 20 --isa mmx",
         "run --bits 20 --fast",
         "run --bits 20 table",
     ] {
