@@ -1,16 +1,14 @@
 //! `chomp download`: fetches a finished table.
 
 use clap::builder::TypedValueParser;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use chomp_download::{Config, DownloadError, DownloadProgress, DownloadReport, PARALLEL, Reach};
-use chomp_table::reader::TableName;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::connect;
-use crate::flags::{SourceArgs, TABLE, TablePlace, count, flag, path, place};
+use crate::flags::{SourceArgs, TABLE, TablePlace, flag, path, place};
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
 use crate::summary::{Meter, report};
@@ -21,9 +19,10 @@ Examples:
   chomp download --from https://localhost:7171 --out my-table
   chomp download --from https://example.org/chomp/table-40 --out my-table
   chomp download --from s3://bucket/tables --out my-table
-  chomp download --from http://127.0.0.1:7172 --tiles 82 --out my-values")]
+  chomp download --from http://127.0.0.1:7172/values-082 --out my-values")]
 pub(crate) struct DownloadArgs {
-    /// Where the table is: a coordinator, the folder of a table on any server, or a bucket
+    /// Where the table is: a coordinator, another server or a bucket, of which the largest table is downloaded, or the
+    /// folder of a table there
     #[arg(long, value_name = "URL", value_parser = from())]
     pub(crate) from: String,
 
@@ -31,21 +30,9 @@ pub(crate) struct DownloadArgs {
     #[arg(long, value_name = "DIR", value_parser = path())]
     pub(crate) out: PathBuf,
 
-    /// Download the table of this many bits [default: the largest]
-    #[arg(long, value_name = "N", conflicts_with = "tiles")]
-    pub(crate) bits: Option<u32>,
-
-    /// Download the table of the Grundy values of this many tiles [default: the largest, if there is no other table]
-    #[arg(long, value_name = "T")]
-    pub(crate) tiles: Option<u32>,
-
     /// The access file of the coordinator, for its certificate
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) access: Option<PathBuf>,
-
-    /// Download this many files at a time
-    #[arg(long, value_parser = count, value_name = "N", default_value = "4")]
-    pub(crate) parallel: NonZeroUsize,
 
     /// Print the summary as one JSON object, and events to stderr, one JSON object a line
     #[arg(long, value_parser = flag)]
@@ -64,13 +51,7 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
     let meter = Meter::start();
     let stop = stop_on_signals()?;
     let reach = connect::tables(&args.from, args.access.as_deref(), display.haste())?;
-    let bits = args.bits.map(TableName::Losing);
-    let config = Config {
-        table: bits.or_else(|| args.tiles.map(TableName::Values)),
-        parallel: args.parallel,
-        ..config(reach, args.out)
-    };
-    let done = fetch(config, display, stop).await?;
+    let done = fetch(config(reach, args.out), display, stop).await?;
     let size = done.manifest.size();
     report(args.json, size, done.manifest, done.folder, meter.cost())
 }
@@ -98,7 +79,6 @@ fn config(reach: Reach, out: PathBuf) -> Config {
     Config {
         reach,
         out,
-        table: None,
         parallel: PARALLEL,
     }
 }

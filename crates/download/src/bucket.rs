@@ -29,11 +29,9 @@ pub(crate) struct BucketTable {
 }
 
 impl BucketTable {
-    /// Finds the table at an address: the one whose folder it is, or else the one that is named, or the
-    /// [first](TableName::first).
+    /// Finds the table whose folder the address is, or else the [first](TableName::first) there.
     pub(crate) async fn open(
         from: &str,
-        table: Option<TableName>,
         patience: ServerPatience,
     ) -> Result<BucketTable, DownloadError> {
         let Location::Bucket(bucket) = Location::parse(from)? else {
@@ -42,7 +40,7 @@ impl BucketTable {
         let (bucket, named) = apart(bucket);
         let address = bucket.to_string();
         let first = bucket.open(Some(patience.first))?;
-        let found = BucketTable::find(first, address, named.or(table)).await?;
+        let found = BucketTable::find(first, address, named).await?;
         Ok(BucketTable {
             storage: bucket.open(Some(patience.later))?,
             ..found

@@ -142,11 +142,8 @@ impl TableServer {
         })
     }
 
-    /// Finds the table: the one whose folder the server's address is, or one that the server lists.
-    pub(crate) async fn find_table(
-        &self,
-        table: Option<TableName>,
-    ) -> Result<TableUrl, DownloadError> {
+    /// Finds the table whose folder the server's address is, or else the [first](TableName::first) that it lists.
+    pub(crate) async fn find_table(&self) -> Result<TableUrl, DownloadError> {
         let base = &self.base;
         let name = base
             .path_segments()
@@ -159,17 +156,13 @@ impl TableServer {
             });
         }
         let list = match self.get_small(base, LIST_BYTES_MAX).await {
-            Err(DownloadError::NotFound(_)) => return Err(self.no_table(table)),
+            Err(DownloadError::NotFound(_)) => return Err(self.no_table(None)),
             list => list?,
         };
         let list: Vec<ListedTable> = serde_json::from_slice(&list)
             .map_err(|error| self.strange(base, format!("it is no list of tables: {error}")))?;
-        let mut there = list.iter().filter_map(ListedTable::table);
-        let found = match table {
-            Some(table) => there.find(|&found| found == table),
-            None => TableName::first(there),
-        };
-        let found = found.ok_or_else(|| self.no_table(table))?;
+        let found = TableName::first(list.iter().filter_map(ListedTable::table));
+        let found = found.ok_or_else(|| self.no_table(None))?;
         let folder = format!("{}/", found.folder());
         Ok(TableUrl {
             folder: base.join(&folder).expect("a plain name can be joined"),

@@ -45,7 +45,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use chomp_access::Token;
 use chomp_table::Digest;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, SHA256SUMS_NAME};
-use chomp_table::reader::{AnyManifest, ShardFileInfo, TableName};
+use chomp_table::reader::{AnyManifest, ShardFileInfo};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -78,12 +78,11 @@ pub struct Reach {
 /// The source, the destination and the limits of a download.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where tables are.
+    /// Where the table is: its folder, or a server or bucket with tables, of which the
+    /// [first](chomp_table::reader::TableName::first) is fetched.
     pub reach: Reach,
     /// The directory that gets the folder of the table.
     pub out: PathBuf,
-    /// Which table; the [first](TableName::first) of those that the server has if none.
-    pub table: Option<TableName>,
     /// How many shards are fetched at a time: [`PARALLEL`].
     pub parallel: NonZeroUsize,
 }
@@ -125,7 +124,7 @@ pub async fn download(
     stop: CancellationToken,
 ) -> Result<DownloadReport, DownloadError> {
     let run = async {
-        let source = TableSource::find(&config.reach, config.table).await?;
+        let source = TableSource::find(&config.reach).await?;
         fetch_all(config, source, progress).await
     };
     tokio::select! {
@@ -151,7 +150,7 @@ async fn fetch_all(
     source: TableSource,
     progress: watch::Sender<DownloadProgress>,
 ) -> Result<DownloadReport, DownloadError> {
-    let (bytes, manifest) = fetch_manifest(&source, config.table).await?;
+    let (bytes, manifest) = fetch_manifest(&source).await?;
     let out = config.out;
     let table = manifest.table();
     let target = blocking(move || TargetFolder::acquire(&out, table)).await?;
@@ -204,10 +203,7 @@ async fn fetch_all(
 }
 
 /// The manifest of a table and its bytes, after all was checked that the two lists say.
-async fn fetch_manifest(
-    source: &TableSource,
-    table: Option<TableName>,
-) -> Result<(Vec<u8>, AnyManifest), DownloadError> {
+async fn fetch_manifest(source: &TableSource) -> Result<(Vec<u8>, AnyManifest), DownloadError> {
     let url = source.place(MANIFEST_NAME);
     let bytes = source.small(MANIFEST_NAME, MANIFEST_BYTES_MAX).await?;
     let manifest = match AnyManifest::parse(&bytes) {
@@ -215,10 +211,7 @@ async fn fetch_manifest(
         Err(source) => return Err(DownloadError::Manifest { url, source }),
     };
     let found = manifest.table();
-    if table
-        .or_else(|| source.table())
-        .is_some_and(|table| table != found)
-    {
+    if source.table().is_some_and(|table| table != found) {
         let what = format!("it is the manifest of a {found}");
         return Err(DownloadError::Wrong { url, what });
     }

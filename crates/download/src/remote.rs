@@ -30,7 +30,7 @@ const REQUESTS: usize = 16;
 /// If the server cannot be reached or has no table, or if the table's manifest is not what was
 /// published.
 pub async fn open(reach: Reach) -> Result<AnyTable, DownloadError> {
-    open_at(TableSource::find(&reach, None).await?).await
+    open_at(TableSource::find(&reach).await?).await
 }
 
 pub(crate) async fn open_at(source: TableSource) -> Result<AnyTable, DownloadError> {

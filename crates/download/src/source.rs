@@ -21,18 +21,14 @@ pub(crate) enum TableSource {
 }
 
 impl TableSource {
-    /// Finds a table, or the [first](TableName::first), at an address, if this is not that of a table
-    /// itself.
-    pub(crate) async fn find(
-        reach: &Reach,
-        table: Option<TableName>,
-    ) -> Result<TableSource, DownloadError> {
+    /// Finds the table whose folder the address is, or else the [first](TableName::first) there.
+    pub(crate) async fn find(reach: &Reach) -> Result<TableSource, DownloadError> {
         if Location::is_of_bucket(&reach.from) {
-            let table = BucketTable::open(&reach.from, table, reach.patience).await?;
+            let table = BucketTable::open(&reach.from, reach.patience).await?;
             return Ok(TableSource::Bucket(table));
         }
         let server = TableServer::new(reach)?;
-        let url = server.find_table(table).await?;
+        let url = server.find_table().await?;
         Ok(TableSource::Server(Box::new(server), url))
     }
 

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use chomp_table::reader::TableName;
 use chomp_table::{Table, TableError, Word, definition};
 use chomp_testing::waiting::{HANG, becomes};
 use server::{BITS, ELSEWHERE, Peril, Server, TABLE};
@@ -48,7 +49,6 @@ fn config(from: &str, out: &Path) -> Config {
     Config {
         reach: reach(from),
         out: out.to_owned(),
-        table: None,
         parallel: PARALLEL,
     }
 }
@@ -171,15 +171,13 @@ async fn fails(peril: Peril) -> (Tested, DownloadError) {
 async fn a_table_is_fetched_and_then_found_there() {
     let server = Server::start().await;
     let folder = format!("{}table-15", server.url);
-    for (from, table, parallel) in [
-        (server.url.clone(), None, 1),
-        (server.url.clone(), Some(TABLE), 4),
-        (folder.clone(), None, 100),
-        (format!("{folder}/"), Some(TABLE), 2),
+    for (from, parallel) in [
+        (server.url.clone(), 1),
+        (folder.clone(), 100),
+        (format!("{folder}/"), 2),
     ] {
         let out = tempfile::tempdir().unwrap();
         let config = Config {
-            table,
             parallel: NonZeroUsize::new(parallel).unwrap(),
             ..config(&from, &out.path().join("a/b"))
         };
@@ -197,29 +195,21 @@ async fn a_table_is_fetched_and_then_found_there() {
 async fn a_table_that_is_not_there() {
     let server = Server::start().await;
     let out = tempfile::tempdir().unwrap();
-    let try_with = async |from: &str, table| {
-        let config = Config {
-            table,
-            ..config(from, out.path())
-        };
-        get(config).await.unwrap_err()
-    };
+    let try_with = async |from: &str| get(config(from, out.path())).await.unwrap_err();
     let other = Some(TableName::Losing(20));
-    let error = try_with(&server.url, other).await;
+    let error = try_with(&format!("{}table-20/", server.url)).await;
     assert!(
         matches!(error, DownloadError::NoTable { table, .. } if table == other),
         "{error:?}"
     );
     for wrong in ["table-20/", "tables/"] {
         let wrong = format!("{}{wrong}", server.url);
-        let error = try_with(&wrong, None).await;
+        let error = try_with(&wrong).await;
         assert_is(&error, "NoTable");
         assert!(error.to_string().contains(&wrong), "{error}");
     }
-    let error = try_with(&format!("{}table-15/", server.url), other).await;
-    assert_is(&error, "Wrong");
     for from in "|table|ftp://host/|file:///etc/passwd|http://a:b@host/".split('|') {
-        assert_is(&try_with(from, None).await, "Url");
+        assert_is(&try_with(from).await, "Url");
     }
     let mut nobody = config("http://127.0.0.1:1/", out.path());
     nobody.reach.patience = patience(Duration::from_secs(2));

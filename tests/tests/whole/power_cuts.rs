@@ -186,10 +186,7 @@ fn downloads() {
     }
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(1, &template().join("table"), home.path(), "--rate 0");
-    let line = format!(
-        "download --from {} --parallel 1 --out new/folder",
-        server.url()
-    );
+    let line = format!("download --from {} --out new/folder", server.url());
     let download = |home: &Path| command(home, &line);
     let empty = tempfile::tempdir().unwrap();
     check(empty.path(), Some("manifest.json"), download);
