@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use anyhow::Context;
 use chomp_plan::Settings;
 use chomp_plan::forecast::{
-    Cluster, Estimate, losing_total, memory_bytes, record_bytes, round, shard_bytes,
+    Estimate, losing_total, memory_bytes, record_bytes, round, shard_bytes,
 };
 use chomp_table::{RangeBits, head};
 use indicatif::{HumanBytes, HumanCount};
@@ -34,8 +34,8 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
     pub(crate) from: Option<u32>,
 
-    /// Plan for this many workers, each with the threads and the memory given here, and a coordinator
-    /// on a machine like this one [default: for `chomp run` on this machine]
+    /// Plan for this many workers, each with the threads and the memory given here, and a coordinator [default: for
+    /// `chomp run` on this machine]
     #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) workers: Option<u32>,
 
@@ -73,13 +73,11 @@ struct JobPlan {
     threads: usize,
     /// The CPU time of all processes.
     cpu_seconds: f64,
-    /// At least the longest of the next three, and at most all of them.
+    /// At least the longer of the CPU time on all threads and the critical path, and at most both together.
     wall_seconds_least: f64,
     wall_seconds: f64,
-    /// The CPU time of the workers, divided by their threads.
-    threads_seconds: f64,
     critical_path: CriticalPath,
-    coordinator_seconds: f64,
+    /// With more threads the critical path takes longer than they do.
     threads_that_help: u64,
     memory: Memory,
     disk: Disk,
@@ -142,20 +140,13 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<()> {
         Some(_) => chomp_worker::cache_bytes(memory, 0, threads, range_bits)?,
     };
 
-    let here = machine::threads();
-    let costs = trial::measure(threads.min(here), &std::env::temp_dir())
+    let costs = trial::measure(threads.min(machine::threads()), &std::env::temp_dir())
         .await
         .context("cannot measure what a job costs on this machine")?;
-    let whole = |count: NonZeroUsize| u32::try_from(count.get()).unwrap_or(u32::MAX);
-    let cluster = Cluster {
-        workers: args.workers,
-        threads: whole(threads),
-        coordinator_threads: whole(here),
-    };
     let from = args
         .from
         .filter(|&from| is_restored(from, bits, range_bits));
-    let estimate = Estimate::new(bits, range_bits, from, cluster, costs);
+    let estimate = Estimate::new(bits, range_bits, from, args.workers.unwrap_or(1), costs);
     let plan = JobPlan::new(bits, range_bits, (args.workers, threads), memory, estimate);
     crate::print_as(args.json, &plan, JobPlan::text)
 }
@@ -173,6 +164,11 @@ impl JobPlan {
         let records = round(record_bytes(bits, range_bits));
         let work = records + RANGE_FILE_BYTES * ranges;
         let shards = round(shard_bytes(bits));
+        let all_threads = match workers {
+            None => threads.min(machine::threads()).get() as u64,
+            Some(workers) => threads.get() as u64 * u64::from(workers),
+        };
+        let [wall_seconds_least, wall_seconds] = estimate.wall(all_threads);
         let network = workers.map(|workers| {
             let workers = u64::from(workers);
             // The only worker has all records.
@@ -198,15 +194,13 @@ impl JobPlan {
             workers,
             threads: threads.get(),
             cpu_seconds: estimate.cpu,
-            wall_seconds_least: estimate.least(),
-            wall_seconds: estimate.most(),
-            threads_seconds: estimate.on_threads,
+            wall_seconds_least,
+            wall_seconds,
             critical_path: CriticalPath {
                 seconds: estimate.critical_path(),
                 evaluation: estimate.evaluation,
                 commit: estimate.commit,
             },
-            coordinator_seconds: estimate.coordinator,
             threads_that_help: round(estimate.threads_that_help()),
             memory: Memory {
                 worker_least: chomp_worker::memory_bytes(0, threads, range_bits),

@@ -25,7 +25,7 @@ use chomp_table::{Head, RangeBits};
 
 use crate::slots::index;
 
-pub use estimate::{Cluster, Costs, Estimate};
+pub use estimate::{Costs, Estimate};
 pub use work::JobWork;
 
 /// The share of losing positions among those of at most k bits, times k².

@@ -160,13 +160,8 @@ const COSTS: Costs = Costs {
     commit: 1e-2,
 };
 
-fn estimate(bits: u32, from: Option<u32>, workers: Option<u32>, threads: u32) -> Estimate {
-    let cluster = Cluster {
-        workers,
-        threads,
-        coordinator_threads: 2,
-    };
-    Estimate::new(bits, range_bits(12), from, cluster, COSTS)
+fn estimate(bits: u32, from: Option<u32>, workers: u32) -> Estimate {
+    Estimate::new(bits, range_bits(12), from, workers, COSTS)
 }
 
 fn near(a: f64, b: f64) {
@@ -179,49 +174,35 @@ fn the_estimate_of_one_range_is_its_costs() {
     let work = JobWork::new(12, range_bits(12));
     let evaluation = as_f64(work.ranges[0]) * 1e-6;
     let publication = as_f64(work.publication) * 1e-6;
-    let cpu = evaluation + publication + 1e-3;
-    let (alone, worker) = (estimate(12, None, None, 4), estimate(12, None, Some(1), 4));
-    near(alone.cpu, cpu);
-    near(worker.cpu, cpu);
-    near(alone.on_threads, cpu / 2.0);
-    near(worker.on_threads, (cpu - 2.5e-4) / 4.0);
-    near(worker.coordinator, 2.5e-4 / 2.0);
-    let path = evaluation + 2e-2;
-    near(worker.critical_path(), path);
-    near(worker.least(), path);
-    near(worker.most(), path + worker.on_threads + worker.coordinator);
-    near(worker.threads_that_help(), 1.0);
+    let found = estimate(12, None, 1);
+    near(found.cpu, evaluation + publication + 1e-3);
+    near(found.critical_path(), evaluation + 2e-2);
+    let [least, most] = found.wall(4);
+    near(least, found.critical_path());
+    near(most, found.critical_path() + found.cpu / 4.0);
+    near(found.threads_that_help(), 1.0);
 }
 
-/// More workers check some of each other's ranges, and the critical path limits how many of them help.
+/// Workers check some of each other's ranges, and the critical path limits how many threads help.
 #[test]
 fn threads_help_until_the_critical_path_is_longer() {
-    let (one, two) = (
-        estimate(24, None, Some(1), 8),
-        estimate(24, None, Some(2), 4),
-    );
+    let (one, two) = (estimate(24, None, 1), estimate(24, None, 2));
     assert!((1.0..1.07).contains(&(two.cpu / one.cpu)), "{two:?}");
     near(two.critical_path(), 79.0 * (two.evaluation + 2e-2));
-    let help = two.threads_that_help();
-    near(two.on_threads * 8.0 / help, two.critical_path());
-    assert!(help > 1.0 && two.least() < two.most());
+    near(two.cpu / two.threads_that_help(), two.critical_path());
+    let [least, most] = two.wall(2);
+    assert!(two.threads_that_help() > 1.0 && least < most);
 }
 
 /// The ranges of a smaller table take no evaluation, but restoring.
 #[test]
 fn a_job_that_extends_a_table_evaluates_the_rest() {
-    let (anew, extended) = (
-        estimate(20, None, Some(1), 1),
-        estimate(20, Some(19), Some(1), 1),
-    );
+    let (anew, extended) = (estimate(20, None, 1), estimate(20, Some(19), 1));
     let work = JobWork::new(20, range_bits(12));
     let new = (range_bits(12).heads(19)..range_bits(12).heads(20)).map(Head);
     let new: u64 = new.map(|head| work.ranges[head.layer() as usize]).sum();
     near(extended.evaluation, as_f64(new) * 1e-6 / 128.0);
-    let restoring = 17.0 * losing_total(19) * 1e-6;
-    near(
-        extended.coordinator,
-        (restoring + 0.25 * 128.0 * 1e-3) / 2.0,
-    );
+    let others = as_f64(work.publication) + 17.0 * losing_total(19);
+    near(extended.cpu, (as_f64(new) + others) * 1e-6 + 128.0 * 1e-3);
     assert!(extended.cpu < anew.cpu);
 }
