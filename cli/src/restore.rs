@@ -12,9 +12,8 @@ use chomp_store::location::Location;
 use chomp_store::objects::Storage;
 use chomp_store::part::PartBuilder;
 use chomp_store::restore::{Records, RestoreError, Restorer};
-use chomp_store::{Entry, Finders, Journal, Merged, PartName, StoreError, journal, published};
+use chomp_store::{Entry, Finders, Journal, PartName, StoreError, journal};
 use chomp_table::format::describe;
-use chomp_table::manifest::folder_name;
 use chomp_table::reader::AnyTable;
 use chomp_table::{RangeBits, Table, TableError};
 use tokio::runtime::Handle;
@@ -86,16 +85,14 @@ pub(crate) async fn restore(
             memory_bytes: memory_bytes / 2,
             scratch: &scratch,
         };
-        let shards = restorer.run(
+        let restored = restorer.run(
             |head| keeper.journal.ledger().place(head).is_none(),
             |layers| keeper.keep(layers),
             |done| teller.stage("restoring", done),
         );
         // All that is restored is right, however it ended.
         keeper.finish().map_err(RestoreError::Keep)?;
-        let names = [bits, size].map(folder_name);
-        let kept = keeper.keep_shards(shards?, names, size);
-        kept.map_err(RestoreError::Keep)
+        restored
     });
     match restoring.await {
         Ok(()) => Ok(()),
@@ -209,32 +206,6 @@ impl RecordKeeper {
                     ranges,
                 });
             }
-        }
-        self.runtime.block_on(self.journal.append(entries))
-    }
-
-    /// Gives the folder of the larger table the shards that the smaller one has too.
-    fn keep_shards(
-        &self,
-        shards: Vec<Merged>,
-        [from, to]: [String; 2],
-        bits: u32,
-    ) -> Result<(), StoreError> {
-        let mut entries = Vec::new();
-        for merged in shards {
-            let name = &merged.shard.as_ref().expect("it was read").name;
-            let [from, key] = [&from, &to].map(|folder| {
-                let key = published::key(folder, name);
-                key.expect("a manifest has names that can be part of a key")
-            });
-            let bytes = self.runtime.block_on(self.storage.read(&from))?;
-            let put = published::put(&*self.storage, &to, &key, bytes);
-            self.runtime.block_on(put)?;
-            entries.push(Entry::Shard {
-                bits,
-                finders: Finders::default(),
-                merged,
-            });
         }
         self.runtime.block_on(self.journal.append(entries))
     }

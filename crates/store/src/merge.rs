@@ -300,7 +300,7 @@ impl Merger {
 
 /// Gives `take` each word of a bucket with its mirror image. The bucket begins with `base`; its words have `bits` bits.
 #[inline]
-pub(crate) fn each_pair(base: u64, bits: u32, lows: &[u16], mut take: impl FnMut(u64, u64)) {
+fn each_pair(base: u64, bits: u32, lows: &[u16], mut take: impl FnMut(u64, u64)) {
     let shift = u64::BITS - bits;
     let base_mirror = (!base).reverse_bits() >> shift;
     let mut turned = [0; CHUNK];
@@ -320,7 +320,7 @@ pub(crate) fn each_pair(base: u64, bits: u32, lows: &[u16], mut take: impl FnMut
 
 /// The term of a word in the check sum.
 #[inline]
-pub(crate) fn unpaired(word: u64, mirror: u64) -> u64 {
+fn unpaired(word: u64, mirror: u64) -> u64 {
     let hash = mix(word.min(mirror));
     // Masks, since branches would be guesses.
     let plus = hash & 0_u64.wrapping_sub(u64::from(word <= mirror));

@@ -6,15 +6,11 @@
 //! buckets of 2^16 positions, where each takes two bytes, and the count of a bucket one. The second time region after
 //! region is put together in bitmaps, and its ranges are encoded as those that were evaluated are.
 //!
-//! **Shards.** All shards but the last are those of a larger table too, which need not merge them again. What a worker
-//! would say of them is in the manifest, but for the [sums](crate::merge) of the words that each answers for.
-//!
 //! **Edges.** Bit x of the edges of a range says whether the path head · 0^x · 1^(b-x) is losing, of whose word the
 //! last 1s are dropped. So a losing word w tells it of the heads w / 2^x, for each x up to its number of last 0s; and,
 //! for x = 0, of those that are w with 1s behind. Few words have enough last 0s for these to be heads: the first pass
 //! keeps them.
 
-mod common;
 mod spill;
 
 use std::collections::BTreeMap;
@@ -27,8 +23,6 @@ use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::range::{self, BUCKET_BITS, Range, losing_max};
 use chomp_table::{Head, RangeBits, RangeSummary, Table, TableError, Word};
 
-use crate::merged::Merged;
-use common::Common;
 use spill::{Region, Spill};
 
 /// The base-2 logarithm of the losing positions in an average region, roughly. No region is smaller than a range.
@@ -77,8 +71,7 @@ pub type Records = Vec<(RangeSummary, Vec<u8>)>;
 
 impl Restorer<'_> {
     /// Restores the ranges that are `wanted` and that the table has whole, and gives `keep` some by layers at a time,
-    /// from several threads. `watch` hears how much is done, from 0 to 1, and may end it. Returns the shards that a
-    /// larger table has too; none unless all ranges are wanted.
+    /// from several threads. `watch` hears how much is done, from 0 to 1, and may end it.
     ///
     /// # Errors
     ///
@@ -88,10 +81,10 @@ impl Restorer<'_> {
         wanted: impl Fn(Head) -> bool + Sync,
         keep: impl Fn(BTreeMap<u32, Records>) -> Result<(), E> + Sync,
         watch: impl Fn(f64) -> ControlFlow<()> + Sync,
-    ) -> Result<Vec<Merged>, RestoreError<E>> {
+    ) -> Result<(), RestoreError<E>> {
         let bits = self.table.manifest().bits;
         if bits < self.range_bits.get() {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let regions = (self.table.manifest().losing >> REGION_LOSING_BITS).max(1);
         let region_bits = bits - regions.ilog2();
@@ -144,8 +137,6 @@ impl Restorer<'_> {
         let region_bytes = self.table.manifest().losing / regions as u64 * TOGETHER_BYTES;
         let fit = self.memory_bytes / region_bytes.max(1);
         let threads = usize::try_from(fit).map_or(self.threads, |fit| self.threads.min(fit));
-        let common = Common::of(self.table);
-        let all_wanted = (0..heads).all(|head| wanted(Head(head)));
         each(regions, threads, |numbers| {
             for number in numbers {
                 let first = number as u64 * per_region;
@@ -158,7 +149,6 @@ impl Restorer<'_> {
                 self.table
                     .frames_in(&span, |words, bound| tell(region.take(words, &span, bound)))?;
                 let losing = region.finish();
-                common.add(span.start, &losing);
                 let mut layers = BTreeMap::<u32, Records>::new();
                 for head in heads.into_iter().filter(|&head| wanted(head)) {
                     let start = (head.0 - first) << (self.range_bits.get() - 1);
@@ -180,11 +170,6 @@ impl Restorer<'_> {
                 keep(layers).map_err(RestoreError::Keep)?;
             }
             Ok(())
-        })?;
-        Ok(if all_wanted {
-            common.finish()?
-        } else {
-            Vec::new()
         })
     }
 }

@@ -9,7 +9,6 @@ use chomp_table::shard::ShardSize;
 use chomp_testing::tables::{publish_words, words_of};
 
 use super::*;
-use crate::merge::{Cut, Merger};
 
 /// Writes a table of `bits` bits with these losing positions, in shards of `shard_words` words. Returns its folder.
 fn publish(directory: &Path, bits: u32, losing: &[bool], shard_words: usize) -> PathBuf {
@@ -44,7 +43,7 @@ fn restored(
     range_bits: RangeBits,
     (threads, memory_bytes): (usize, u64),
     wanted: impl Fn(Head) -> bool + Sync,
-) -> (Records, Vec<Merged>) {
+) -> Records {
     let scratch = tempfile::tempdir().unwrap();
     let restorer = Restorer {
         table,
@@ -71,46 +70,11 @@ fn restored(
         *told.lock().unwrap() = done;
         ControlFlow::Continue(())
     };
-    let shards = restorer.run(wanted, keep, watch).unwrap();
+    restorer.run(wanted, keep, watch).unwrap();
     assert!((0.0..=1.0).contains(&told.into_inner().unwrap()));
     let mut all = all.into_inner().unwrap();
     all.sort_unstable_by_key(|(summary, _)| summary.head);
-    (all, shards)
-}
-
-/// The summary of a shard that is merged from these records.
-fn merged(
-    records: &Records,
-    bits: u32,
-    range_bits: RangeBits,
-    size: ShardSize,
-    number: u32,
-) -> Merged {
-    let mut before = u64::from(number) * size.shard_words as u64;
-    let mut head = Head(0);
-    for (summary, _) in records.iter().take_while(|_| number > 0) {
-        head = summary.head;
-        if summary.stored > before {
-            break;
-        }
-        before -= summary.stored;
-    }
-    let skip = before;
-    let last = false;
-    let cut = Cut {
-        number,
-        head,
-        skip,
-        end: Head(range_bits.heads(bits)),
-        last,
-    };
-    let mut merger = Merger::new(bits, range_bits, size, cut);
-    while let Some(head) = merger.next() {
-        let record = &records[usize::try_from(head.0).unwrap()].1;
-        let (range, stored) = range::decode(record, range_bits).unwrap();
-        merger.push(head, &range.losing, stored).unwrap();
-    }
-    merger.finish().unwrap().0
+    all
 }
 
 #[test]
@@ -128,15 +92,7 @@ fn records_are_those_of_ranges_that_were_evaluated() {
         let folder = publish(directory.path(), bits, &losing[..1 << (bits - 1)], 700);
         let table = Table::open(&folder).unwrap();
         let range_bits = RangeBits::new(range_bits).unwrap();
-        let (found, shards) = restored(&table, range_bits, (threads, memory_bytes), |_| true);
-        let size = ShardSize {
-            shard_words: 700,
-            frame_words: 100,
-        };
-        assert_eq!(shards.len() + 1, table.manifest().shards.len());
-        for (number, shard) in (0..).zip(shards) {
-            assert_eq!(shard, merged(&found, bits, range_bits, size, number));
-        }
+        let found = restored(&table, range_bits, (threads, memory_bytes), |_| true);
         let heads = (0..range_bits.heads(bits)).map(Head);
         let expected: Vec<_> = heads
             .map(|head| record(&losing, head, range_bits))
@@ -145,10 +101,9 @@ fn records_are_those_of_ranges_that_were_evaluated() {
             found == expected,
             "{bits} bits, {range_bits} range bits, {threads} threads"
         );
-        let (some, shards) = restored(&table, range_bits, (threads, memory_bytes), |head| {
+        let some = restored(&table, range_bits, (threads, memory_bytes), |head| {
             head.0 % 3 == 1
         });
-        assert_eq!(shards, []);
         let expected = expected
             .into_iter()
             .filter(|(summary, _)| summary.head.0 % 3 == 1);
@@ -164,7 +119,7 @@ fn a_table_that_is_smaller_than_a_range_restores_nothing() {
     let table = Table::open(&folder).unwrap();
     let range_bits = RangeBits::new(14).unwrap();
     let nothing = restored(&table, range_bits, (2, 1 << 20), |_| true);
-    assert_eq!(nothing, (vec![], vec![]));
+    assert_eq!(nothing, []);
 }
 
 #[test]
