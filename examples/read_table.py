@@ -117,7 +117,7 @@ def read_manifest(folder):
     data = path.read_bytes()
     try:
         manifest = json.loads(data)
-        check(manifest["format"] in (1, 2), f"{path}: format {manifest['format']} is not known here")
+        check(manifest["format"] == 2, f"{path}: format {manifest['format']} is not known here")
         digests = [(sha256(data), path.name)]
         digests += [(shard["sha256"], shard["name"]) for shard in manifest["shards"]]
     except (ValueError, KeyError, TypeError) as error:
@@ -145,9 +145,7 @@ def words_of_table(folder, manifest=None):
         found = (int(words[0]), int(words[-1]), len(words))
         said = (info["first"], info["last"], info["entries"])
         check(found == said and found[0] > before, f"{path}: its words are not {said}")
-        leaf = info.get("words_sha256")
-        check((leaf is None) == (manifest["format"] == 1), f"{path}: words_sha256 or none, against the format")
-        check(leaf in (None, sha256(words.tobytes())), f"{path}: the SHA-256 of its words is another")
+        check(sha256(words.tobytes()) == info["words_sha256"], f"{path}: the SHA-256 of its words is another")
         before = found[1]
         yield words
 
@@ -202,15 +200,13 @@ def print_rows(words, text):
 
 
 class Fingerprint:
-    """The fingerprint of words: the SHA-256 of the SHA-256 of the words of each shard, or in format 1
-    the SHA-256 of all words."""
+    """The fingerprint of words: the SHA-256 of the SHA-256 of the words of each shard."""
 
-    def __init__(self, version):
-        self.version, self.leaves, self.leaf = version, hashlib.sha256(), hashlib.sha256()
-        self.words = 0
+    def __init__(self):
+        self.leaves, self.leaf, self.words = hashlib.sha256(), hashlib.sha256(), 0
 
     def begin_leaf(self):
-        if self.version > 1 and self.words:
+        if self.words:
             self.leaves.update(self.leaf.digest())
             self.leaf, self.words = hashlib.sha256(), 0
 
@@ -219,8 +215,6 @@ class Fingerprint:
         self.words += len(words)
 
     def hexdigest(self):
-        if self.version == 1:
-            return self.leaf.hexdigest()
         leaves = self.leaves.copy()
         if self.words:
             leaves.update(self.leaf.digest())
@@ -231,7 +225,7 @@ def check_table(folder, manifest, shards):
     """Goes through all words: counts them and takes their fingerprints, for each number of bits.
     Passes them on, and at the end compares what it found with the manifest."""
     bits = manifest["bits"]
-    stored, fingerprint, fingerprints = np.zeros(65, np.int64), Fingerprint(manifest["format"]), []
+    stored, fingerprint, fingerprints = np.zeros(65, np.int64), Fingerprint(), []
     for words in shards:
         fingerprint.begin_leaf()
         check(np.all(mirrors_of(words) >= words), f"{folder}: a mirror image has a smaller word")

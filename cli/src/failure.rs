@@ -176,9 +176,7 @@ fn of_store(error: &StoreError) -> Option<Exit> {
     match error {
         StoreError::Damaged { .. } => Some(Exit::Damaged),
         StoreError::Storage(error) => of_storage(error),
-        StoreError::Refused(_) | StoreError::Values { .. } | StoreError::Fenced { .. } => {
-            Some(Exit::Refused)
-        }
+        StoreError::Refused(_) | StoreError::Fenced { .. } => Some(Exit::Refused),
         _ => None,
     }
 }

@@ -1,22 +1,18 @@
 //! `chomp grundy`: the table of Grundy values, in this process.
 
 use chomp_table::partition::AREA_MAX;
-use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use chomp_grundy::{BuildError, BuildWatch, Builder, Built, memory_bytes, remove_areas};
-use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
-use chomp_store::{StoreError, journal};
 use chomp_table::reader::AnyManifest;
 use chomp_table::values::Values;
 use indicatif::HumanBytes;
 
 use crate::SOFTWARE;
-use crate::directory::{if_published, in_table, tell_left};
+use crate::directory::{if_published, tell_left};
 use crate::events::{ProgramEvent, Stage};
 use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, flag, path};
@@ -59,7 +55,6 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
     let stop = stop_on_signals()?;
     let (tiles, directory) = (args.tiles, args.table);
     let threads = args.share.threads();
-    check_journal(&directory).await?;
     let _lock = TableLock::acquire(&directory)?;
     let path = directory.clone();
     if let Some(finished) = blocking(move || finished(&path, tiles)).await? {
@@ -101,25 +96,6 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
     };
     let manifest = AnyManifest::Values(manifest);
     report(args.json, tiles, manifest, folder, cost)
-}
-
-/// Refuses a directory with the parts of a job of an earlier version, which computed values as ranges.
-async fn check_journal(directory: &Path) -> anyhow::Result<()> {
-    let parts = directory.join("work/parts");
-    match std::fs::read_dir(&parts).map(|mut parts| parts.next().is_none()) {
-        Ok(false) => {}
-        Ok(true) => return Ok(()),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot look into {}", parts.display()));
-        }
-    }
-    let location = Location::Directory(directory.to_owned());
-    let storage = location.open(None).await?;
-    match journal::look(&*storage).await {
-        Err(error @ StoreError::Values { .. }) => Err(error).with_context(|| in_table(&location)),
-        _ => Ok(()),
-    }
 }
 
 /// The manifest of a published table that has all these values, after a check of every byte.

@@ -12,7 +12,7 @@ use chomp_grundy::areas_done;
 use chomp_plan::{Settings, forecast};
 use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
-use chomp_store::{Ledger, StoreError, journal};
+use chomp_store::{Ledger, journal};
 use chomp_table::format::shown;
 use chomp_table::reader::{Table, TableError, TableName};
 use chomp_table::values::Values;
@@ -283,11 +283,8 @@ async fn look(place: &TablePlace, haste: Haste) -> anyhow::Result<LocalTables> {
         }
     };
     let storage = location.open_view()?;
-    let ledger = match journal::look(&*storage).await {
-        // It is of the published table.
-        Err(StoreError::Values { .. }) if published_tiles.is_some() => None,
-        ledger => ledger.with_context(|| crate::directory::in_table(&location))?,
-    };
+    let ledger = journal::look(&*storage).await;
+    let ledger = ledger.with_context(|| crate::directory::in_table(&location))?;
     if published_bits.is_none() && published_tiles.is_none() && ledger.is_none() && areas.is_none()
     {
         let path = PathBuf::from(place.to_string());

@@ -206,7 +206,7 @@ fn compare(manifest: &Manifest, other: &Manifest) -> Result<(), PublishError> {
     };
     let fingerprint = |bits: u32| {
         let of = |manifest: &Manifest| manifest.fingerprints_by_bits[bits as usize];
-        other.has_linear_fingerprints() || of(manifest) == of(other)
+        of(manifest) == of(other)
     };
     match (0..=smaller).find(|&bits| !count(bits) || !fingerprint(bits)) {
         Some(bits) => Err(PublishError::Contradiction { smaller, bits }),

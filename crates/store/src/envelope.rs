@@ -8,8 +8,8 @@
 //! | 16 | L - 48 | the fields of the kind |
 //! | L - 32 | 32 | SHA-256 of the bytes before it |
 //!
-//! All integers are little-endian. This frame is the same in every version, so that a newer object
-//! is told from a damaged one.
+//! All integers are little-endian. This frame is the same in every version, so that an object of
+//! another version is told from a damaged one.
 
 use chomp_table::Digest;
 use chomp_table::format::{Damage, Fields, ensure};
@@ -25,17 +25,13 @@ const DIGEST: usize = 32;
 pub(super) struct ObjectKind {
     pub(super) magic: &'static [u8; 8],
     pub(super) version: u32,
-    /// The oldest version that is read.
-    pub(super) oldest: u32,
 }
 
 /// Why bytes are not an object of a kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BadObject {
-    /// It has a version that is not read any more, or not yet.
+    /// Another version of the program wrote it.
     OtherVersion { found: u32, known: u32 },
-    /// It is of a job of Grundy values.
-    Values,
     /// Anything else.
     Damaged(Damage),
 }
@@ -49,14 +45,10 @@ impl From<Damage> for BadObject {
 impl BadObject {
     pub(super) fn at(self, key: &Key) -> StoreError {
         match self {
-            BadObject::Values => StoreError::Values { key: key.clone() },
-            BadObject::OtherVersion { found, known } if found > known => {
-                StoreError::Refused(format!(
-                    "{key} has format version {found}, newer than {known}, the newest known here: use the program that \
-                     wrote it, or a newer one"
-                ))
-            }
-            BadObject::OtherVersion { .. } => StoreError::older(key),
+            BadObject::OtherVersion { found, known } => StoreError::Refused(format!(
+                "{key} has format version {found}, and this program reads {known}: finish the job with the version that \
+                 began it, or remove the folder work and begin it anew"
+            )),
             BadObject::Damaged(damage) => StoreError::damaged(key, damage.to_string()),
         }
     }
@@ -115,7 +107,7 @@ pub(super) fn open(kind: ObjectKind, bytes: &[u8]) -> Result<(Fields<'_>, Digest
     let (sealed, digest) = bytes.split_at(length - DIGEST);
     let right = Digest::of(sealed);
     ensure(right.0 == *digest, || "its digest is wrong")?;
-    if !(kind.oldest..=kind.version).contains(&version) {
+    if version != kind.version {
         return Err(BadObject::OtherVersion {
             found: version,
             known: kind.version,

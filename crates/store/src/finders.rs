@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub const QUARANTINED: u32 = u32::MAX;
 
 /// The participants that found the content of a range or shard, by number, ascending. None if the coordinator computed
-/// it itself, or if the entry is of a version without finders.
+/// it itself.
 ///
 /// A ledger has finders for each of up to a million ranges. The ranges of a part mostly share theirs.
 #[derive(Clone, Default, PartialEq, Eq)]

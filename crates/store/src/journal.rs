@@ -14,7 +14,7 @@
 //! | 8 | number n; of a checkpoint, that of the first segment that it does not cover |
 //! | 32 | digest of segment n - 1, zeros for n = 0 |
 //! | 8 | a number that names the table |
-//! | 4 | range bits. Others than in the segment before only if nothing is done, as after a publication. Earlier versions wrote 264 to 280 for jobs of Grundy values, which are not read |
+//! | 4 | range bits. Others than in the segment before only if nothing is done, as after a publication. |
 //! | … | entries, up to the end |
 //!
 //! An entry begins with its kind, 4 bytes:
@@ -32,8 +32,7 @@
 //! | 12 | the time that coordinators have worked on the job, all runs together | bits of the job (4), seconds (8) |
 //!
 //! Finders are their number (4) and the participants (4 each), ascending; an empty list stands for the coordinator
-//! itself. Kinds 2 and 4 of version 2 are 6 and 7 without the finders, and kind 8 of version 3 is 10 without them. Kind
-//! 3 of these versions stands for 11 too.
+//! itself.
 //!
 //! A checkpoint begins with an entry of kind 3 without ranges, if ranges were ever wrong; then one of kind 12 and those
 //! of kind 9; lost ranges, by entries of kind 6 and one of kind 11; and what is done, by entries of kind 6, with ranges
@@ -45,8 +44,7 @@
 //! Segments stay for ever, also when their table is published. They take some 80 bytes a range; and if one were gone, a
 //! coordinator that had been away for all that time could create it again, and believe that it had the table.
 //!
-//! Versions: 2, the first with range records that are still read; 3 has finders, and entries of the kinds 6 to 9; 4 has
-//! those of the kinds 10 and 11, and 5 those of kind 12. All are read.
+//! The version is 5. A journal of another version is refused: a job is finished by the version that began it.
 
 mod format;
 mod start;
@@ -130,7 +128,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Refused`], [`StoreError::Values`], [`StoreError::Damaged`], [`StoreError::Storage`];
+    /// [`StoreError::Refused`], [`StoreError::Damaged`], [`StoreError::Storage`];
     /// [`StoreError::Fenced`] if another coordinator takes the table over at this very moment.
     pub async fn open(
         storage: Arc<dyn Storage>,

@@ -80,11 +80,6 @@ pub(crate) fn parts() -> Key {
     key("work/parts")
 }
 
-/// An object that jobs of chomp 0.1 have, and no others.
-pub(crate) fn old_job() -> Key {
-    key("work/job")
-}
-
 pub(crate) fn manifest(folder: &str) -> Key {
     key(&format!("{folder}/{MANIFEST_NAME}"))
 }

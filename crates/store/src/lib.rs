@@ -80,7 +80,7 @@ pub use part::{Placed, RecordPlace};
 /// A failure of a store, by how a caller can react to it.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The journal is in order, and is not used so, or by this version of the program. The text says what to do.
+    /// The journal is in order, and is not used so, or is of another version. The text says what to do.
     #[error("{0}")]
     Refused(String),
     /// An object of the journal is not what was written there.
@@ -90,15 +90,6 @@ pub enum StoreError {
         key: Key,
         /// The damage, for people.
         what: String,
-    },
-    /// The journal is of a job of Grundy values, which earlier versions computed as ranges.
-    #[error(
-        "{key} is of a job of Grundy values that a version before this one began: end it with that version, or use another \
-         directory"
-    )]
-    Values {
-        /// A segment or a checkpoint of the journal.
-        key: Key,
     },
     /// Another coordinator has taken the table over.
     #[error("the table was taken over by another coordinator: it wrote {key}")]
@@ -132,14 +123,6 @@ impl StoreError {
     pub fn other_range_bits(table: RangeBits, asked: RangeBits) -> StoreError {
         StoreError::Refused(format!(
             "the table has {table} range bits, {asked} range bits were asked for: leave them out, or use another directory"
-        ))
-    }
-
-    /// An older version of the program began the job that an object belongs to, and did not end it.
-    fn older(key: &Key) -> StoreError {
-        StoreError::Refused(format!(
-            "{key} belongs to an unfinished job of an older chomp, which this one cannot continue: finish the job with \
-             that one, or remove the folder work and start again"
         ))
     }
 

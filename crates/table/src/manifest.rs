@@ -9,8 +9,7 @@
 //! program. No more positions are losing than half of them, and no shard is longer than its words can make it: so a
 //! manifest cannot promise more bytes than a table of its bits can have.
 //!
-//! Version history: format 1 had fingerprints of version 1, one SHA-256 of all words, and no `words_sha256`; tables
-//! with it are read like others, and [`Manifest::new`] makes none. 2 is the newest.
+//! The format is 2. Manifests of other formats are refused.
 
 use std::fmt::Write;
 
@@ -34,10 +33,8 @@ pub const SHA256SUMS_NAME: &str = "SHA256SUMS";
 /// The most bytes of a manifest.
 pub const MANIFEST_BYTES_MAX: u64 = 32 << 20;
 
-/// The version of the format that [`Manifest::new`] makes.
+/// The version of the format.
 const FORMAT: u32 = 2;
-/// The last version whose fingerprints are one SHA-256 of all words.
-const LINEAR: u32 = 1;
 /// The most shards of a table.
 pub const SHARDS_MAX: usize = 1 << 16;
 /// The most numbers of bits that a table can tell of, from 0 on.
@@ -91,7 +88,7 @@ struct AnyFormat {
     format: u32,
 }
 
-/// The manifest in `bytes`, unless it is of a newer format than `known`; whether it contradicts itself is not seen.
+/// The manifest in `bytes`, unless it is of another format than `known`; whether it contradicts itself is not seen.
 pub(crate) fn from_json<M: DeserializeOwned>(
     bytes: &[u8],
     kind: &str,
@@ -106,6 +103,7 @@ pub(crate) fn from_json<M: DeserializeOwned>(
             known,
         });
     }
+    ensure(format == known, || format!("the unknown format {format}"))?;
     Ok(serde_json::from_slice(bytes).map_err(not_json)?)
 }
 
@@ -186,12 +184,6 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Whether the fingerprints are of version 1: one SHA-256 of all words, 8 bytes each, instead of
-    /// [leaves](crate::fingerprint). They say nothing to who has fingerprints of version 2.
-    pub fn has_linear_fingerprints(&self) -> bool {
-        self.format <= LINEAR
-    }
-
     /// The bytes of `manifest.json`.
     ///
     /// # Panics
@@ -202,9 +194,6 @@ impl Manifest {
     }
 
     fn check(&self) -> Result<(), Damage> {
-        ensure((LINEAR..=FORMAT).contains(&self.format), || {
-            format!("the unknown format {}", self.format)
-        })?;
         ensure(self.bits <= u64::BITS, || {
             format!("{} bits; at most 64 are possible", self.bits)
         })?;
@@ -278,19 +267,12 @@ impl Manifest {
 
     /// Whether the leaves of the shards are those of the fingerprint.
     fn check_leaves(&self) -> Result<(), Damage> {
-        let linear = self.has_linear_fingerprints();
         let mut fingerprint = DigestBuilder::default();
         for shard in &self.shards {
-            ensure(shard.words_sha256.is_none() == linear, || {
-                format!(
-                    "{} has words_sha256 or not, against format {}",
-                    shard.name, self.format
-                )
-            })?;
-            fingerprint.push(&shard.words_sha256.unwrap_or_default().0);
+            fingerprint.push(&shard.words_sha256.0);
         }
         ensure(
-            linear || fingerprint.finish() == self.fingerprint,
+            fingerprint.finish() == self.fingerprint,
             || "the fingerprint is not that of the words_sha256 of the shards",
         )
     }

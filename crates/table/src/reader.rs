@@ -293,8 +293,7 @@ impl Table {
         }))
     }
 
-    /// Reads every byte of every shard, and checks all digests, counts and fingerprints; of a table of format 1
-    /// not the fingerprints, which no digest but those of the shards depends on.
+    /// Reads every byte of every shard, and checks all digests, counts and fingerprints.
     ///
     /// # Errors
     ///
@@ -307,9 +306,7 @@ impl Table {
             leaves.push(leaf.finish());
         }
         let found = self.combine(&leaves)?;
-        if !self.manifest.has_linear_fingerprints() {
-            self.check_fingerprints(&found.by_bits)?;
-        }
+        self.check_fingerprints(&found.by_bits)?;
         self.check_counts(&found.stored_by_bits)
     }
 
@@ -345,8 +342,7 @@ impl Table {
         Ok(words)
     }
 
-    /// Compares the manifest with the fingerprints that the words of all shards gave, by bits; they are of
-    /// the version that [`Manifest::has_linear_fingerprints`] tells.
+    /// Compares the manifest with the fingerprints that the words of all shards gave, by bits.
     ///
     /// # Errors
     ///

@@ -105,9 +105,8 @@ pub struct ShardInfo {
     /// SHA-256 of the index frame.
     pub index_sha256: Digest,
     /// The leaf of the fingerprint that the words of the shard are: the SHA-256 of the words, 8 bytes each,
-    /// little-endian. Manifests of format 1 do not have it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub words_sha256: Option<Digest>,
+    /// little-endian.
+    pub words_sha256: Digest,
 }
 
 /// The file name of the shard with this number, counted from 0.

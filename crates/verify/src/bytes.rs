@@ -101,11 +101,7 @@ pub fn check_all<'a>(
     }
     let fingerprints = table.combine(&leaves)?;
     let linear_sha256 = linear_sha256(&all_words.finish(), manifest.bits);
-    table.check_fingerprints(if manifest.has_linear_fingerprints() {
-        &linear_sha256
-    } else {
-        &fingerprints.by_bits
-    })?;
+    table.check_fingerprints(&fingerprints.by_bits)?;
     table.check_counts(&fingerprints.stored_by_bits)?;
     Ok(Content {
         fingerprints: regrouped.map_or(fingerprints, FingerprintBuilder::finish),

@@ -72,7 +72,7 @@ mod tests {
     /// Of a right table nothing can be wrong but that it was another when it was read before.
     #[test]
     fn a_table_that_now_is_right_was_read_differently() {
-        let fixture = "../table/tests/fixtures/format-1/table-16";
+        let fixture = "../table/tests/fixtures/format-2/table-16";
         let table = Table::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(fixture)).unwrap();
         for (rows, listed, twice) in [
             (vec![1], true, true),

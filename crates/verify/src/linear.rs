@@ -1,6 +1,5 @@
-//! The fingerprint as it was before version 2: one SHA-256 of all stored words, ascending, each as 8 bytes
-//! little-endian. It was published for many tables, and tables of manifest format 1 have it. One thread has to hash
-//! all words in their order, so newer tables have another fingerprint.
+//! The linear SHA-256: that of all stored words, ascending, each as 8 bytes little-endian. It was published for many
+//! tables. One thread has to hash all words in their order, so the fingerprint is made of leaves.
 
 use chomp_table::Digest;
 use chomp_table::fingerprint::Leaf;

@@ -112,10 +112,9 @@ pub struct TableFacts {
     losing: u64,
     stored: u64,
     losing_by_bits: Vec<u64>,
-    /// The fingerprint of version 2. The manifest of a table of format 1 does not have it, so it is missing until all
-    /// words are read.
-    fingerprint: Option<Digest>,
-    /// The [linear fingerprint](crate::linear), which the manifest of a newer table does not have.
+    /// The fingerprint; that of the manifest until all words are read.
+    fingerprint: Digest,
+    /// The [linear SHA-256](crate::linear), which the manifest does not have, so it is missing until all words are read.
     linear_sha256: Option<Digest>,
     manifest_sha256: Digest,
     sha256sums_sha256: Digest,
@@ -206,15 +205,14 @@ impl TableFacts {
             entries: shard.entries,
             sha256: shard.sha256,
         });
-        let linear = manifest.has_linear_fingerprints();
         TableFacts {
             bits: manifest.bits,
             positions: manifest.positions,
             losing: manifest.losing,
             stored: manifest.stored,
             losing_by_bits: manifest.losing_by_bits.clone(),
-            fingerprint: (!linear).then_some(manifest.fingerprint),
-            linear_sha256: linear.then_some(manifest.fingerprint),
+            fingerprint: manifest.fingerprint,
+            linear_sha256: None,
             manifest_sha256: lists.manifest_sha256,
             sha256sums_sha256: lists.sha256sums_sha256,
             made_by: manifest.software.clone(),
@@ -225,7 +223,8 @@ impl TableFacts {
 
     /// Adds the fingerprints that were computed from all words.
     pub fn add(&mut self, content: &Content) {
-        self.fingerprint = content.fingerprints.by_bits.last().copied();
+        let by_bits = &content.fingerprints.by_bits;
+        self.fingerprint = *by_bits.last().expect("0 bits have a fingerprint too");
         self.linear_sha256 = content.linear_sha256.last().copied();
     }
 }

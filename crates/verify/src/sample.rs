@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_pick_is_a_word_or_its_mirror_image() {
-        let fixture = "../table/tests/fixtures/format-1/table-16";
+        let fixture = "../table/tests/fixtures/format-2/table-16";
         let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(fixture);
         let table = Table::open(&fixture).unwrap();
         let picks = [2, 3].map(|rng| Pick {

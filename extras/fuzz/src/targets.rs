@@ -217,7 +217,7 @@ fn shard(bytes: &[u8]) -> bool {
         sha256: Digest::of(bytes),
         index_offset: start,
         index_sha256: Digest::of(&bytes[at..]),
-        words_sha256: None,
+        words_sha256: Digest([0; 32]),
     };
     let Ok(words) = decode_shard(bytes, &info) else {
         return false;

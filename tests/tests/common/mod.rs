@@ -353,14 +353,6 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A table or working files that chomp 0.1 left, in a directory of their own.
-pub(crate) fn left_by_the_first_version(name: &str) -> TempDir {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    copy(&fixtures.join(name), directory.path());
-    directory
-}
-
 /// Whether a file has its name for good: one that is still being written has a `#` in it.
 pub(crate) fn is_whole(file: &Path) -> bool {
     !file.to_string_lossy().contains('#')

@@ -257,30 +257,6 @@ fn a_wrong_value_is_not_published() {
         .refuses(3, &["values-012", "one of the two tables is wrong"]);
 }
 
-/// Before values had a process of their own, they were ranges of a job.
-#[test]
-fn a_job_of_an_earlier_version_is_refused_and_stays() {
-    let table = folder();
-    let journal = table.path().join("work/journal");
-    fs::create_dir_all(&journal).unwrap();
-    fs::create_dir_all(table.path().join("work/parts/000000")).unwrap();
-    let segment = include_bytes!("../fixtures/journal-of-values");
-    fs::write(journal.join("0000000000"), segment).unwrap();
-    let refused = [
-        "work/journal/0000000000",
-        "Grundy values",
-        "another directory",
-    ];
-    end(&mut grundy(table.path(), 16)).refuses(5, &refused);
-    end(&mut run(table.path(), 16)).refuses(5, &refused);
-    assert_eq!(fs::read(journal.join("0000000000")).unwrap(), segment);
-    // Once it is published nothing depends on it.
-    fs::remove_dir(table.path().join("work/parts/000000")).unwrap();
-    end(&mut grundy(table.path(), 16)).summary();
-    let status = end(chomp("status --json --table").arg(table.path())).summary();
-    assert_eq!(number(&status, "published_tiles"), 16);
-}
-
 #[test]
 fn tables_of_both_kinds_may_be_in_one_directory() {
     let table = finished(16);

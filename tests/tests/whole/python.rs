@@ -326,19 +326,6 @@ fn read_table_refuses_what_is_damaged() {
     printed(read_table(&[folder.to_str().unwrap()]));
 }
 
-/// A table that a program before manifest format 2 made, whose fingerprint is of version 1.
-#[test]
-fn tables_of_format_1_are_read() {
-    if !has_python() {
-        return;
-    }
-    let folder = root().join("crates/table/tests/fixtures/format-1/table-16");
-    let text = printed(read_table(&[folder.to_str().unwrap()]));
-    let linear = "8a3baa0672419eb661afeeba914d9bfdfb6f58a7a1de61b20fc00174d132c225";
-    let last = format!("440 stored words, fingerprint {linear}\n");
-    assert!(text.ends_with(&last), "{text}");
-}
-
 /// The reader in the page needs the program `zstd`, and Python without any package.
 #[test]
 fn the_reader_in_the_page_agrees() {

@@ -1,7 +1,5 @@
 //! The bytes of segments and checkpoints.
 
-use std::ops::RangeInclusive;
-
 use bytes::Bytes;
 use chomp_table::format::{Damage, Fields, ensure};
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
@@ -17,20 +15,16 @@ use crate::part::Placed;
 pub(super) const SEGMENT: ObjectKind = ObjectKind {
     magic: b"chompseg",
     version: 5,
-    oldest: 2,
 };
 pub(super) const CHECKPOINT: ObjectKind = ObjectKind {
     magic: b"chompchk",
     version: 5,
-    oldest: 2,
 };
 
 /// The bytes of a range in an entry.
 const RANGE: usize = 8 + 8 + 8 + 32 + 4 + 4;
 /// The bytes of an entry with one range, and the finders of two.
 pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 2 * 4) + 4 + RANGE;
-/// The codes of jobs of Grundy values, which earlier versions wrote instead of the range bits.
-const VALUES: RangeInclusive<u32> = 264..=280;
 /// The longest reason why somebody was quarantined, in bytes; what is longer is cut.
 const REASON_BYTES_MAX: usize = 1 << 10;
 
@@ -64,19 +58,16 @@ struct Heading {
 }
 
 impl Heading {
-    fn read(fields: &mut Fields) -> Result<Heading, BadObject> {
+    fn read(fields: &mut Fields) -> Result<Heading, Damage> {
         let (number, previous) = (fields.u64()?, Digest(fields.array()?));
-        let (table, code) = (fields.u64()?, fields.u32()?);
-        if VALUES.contains(&code) {
-            return Err(BadObject::Values);
-        }
-        let range_bits = RangeBits::new(code);
+        let (table, bits) = (fields.u64()?, fields.u32()?);
+        let range_bits = RangeBits::new(bits);
         Ok(Heading {
             number,
             previous,
             table,
             range_bits: range_bits
-                .ok_or_else(|| Damage::new(format!("it claims {code} range bits")))?,
+                .ok_or_else(|| Damage::new(format!("it claims {bits} range bits")))?,
         })
     }
 }
@@ -252,9 +243,9 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
             coordinator: fields.u64()?,
             bits: fields.u32()?,
         },
-        kind @ (2 | 6) => {
+        6 => {
             let (lease, replicas) = (fields.u64()?, fields.u32()?);
-            let finders = read_finders(fields, kind == 6)?;
+            let finders = read_finders(fields)?;
             ensure(replicas > 0, || "ranges that nobody computed")?;
             let ranges = read_list::<RANGE>(fields)?.iter();
             let ranges = ranges.map(|bytes| read_placed(bytes, range_bits));
@@ -272,9 +263,9 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
         3 => Entry::Withdrawn {
             heads: read_heads(fields)?,
         },
-        kind @ (4 | 7) => {
+        7 => {
             let bits = fields.u32()?;
-            let finders = read_finders(fields, kind == 7)?;
+            let finders = read_finders(fields)?;
             let length = fields.u32()?;
             let merged = Merged::parse(fields.bytes(length)?, bits);
             let merged =
@@ -286,8 +277,8 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
             }
         }
         5 => Entry::Pruned,
-        kind @ (8 | 10) => Entry::Confirmed {
-            finders: read_finders(fields, kind == 10)?,
+        10 => Entry::Confirmed {
+            finders: read_finders(fields)?,
             heads: read_heads(fields)?,
         },
         11 => Entry::Lost {
@@ -329,11 +320,7 @@ fn read_heads(fields: &mut Fields) -> Result<Vec<Head>, Damage> {
     Ok(heads.map(|&head| Head(u64::from_le_bytes(head))).collect())
 }
 
-/// The finders of an entry, if its kind has any.
-fn read_finders(fields: &mut Fields, has_any: bool) -> Result<Finders, Damage> {
-    if !has_any {
-        return Ok(Finders::default());
-    }
+fn read_finders(fields: &mut Fields) -> Result<Finders, Damage> {
     let finders = read_list(fields)?.iter();
     let finders: Vec<u32> = finders.map(|&number| u32::from_le_bytes(number)).collect();
     ensure(

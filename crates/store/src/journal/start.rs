@@ -9,7 +9,7 @@ use chomp_table::manifest::SHARDS_MAX;
 
 use super::CheckpointPace;
 use super::format::{CHECKPOINT, RANGE_ENTRY, SEGMENT, decode, read_segment};
-use crate::keys::{self, PartName};
+use crate::keys;
 use crate::ledger::Ledger;
 use crate::objects::{Key, Storage, StorageError, StorageProblem};
 use crate::{FaultKind, StoreError};
@@ -27,7 +27,6 @@ pub(super) async fn read_all(
     storage: &dyn Storage,
     since: &mut CheckpointPace,
 ) -> Result<Option<Ledger>, StoreError> {
-    refuse_old(storage).await?;
     let mut ledger = None;
     // Of the newest checkpoint that is damaged: its number, and what is wrong with it.
     let mut damaged = None;
@@ -161,17 +160,6 @@ pub(super) async fn begin(
     let key = keys::segment(0);
     let bytes = read_small(storage, &key).await?;
     decode(SEGMENT, &bytes, 0).map_err(|wrong| wrong.at(&key))
-}
-
-/// Refuses the working files of chomp 0.1, unless they are what it leaves when a table is finished.
-async fn refuse_old(storage: &dyn Storage) -> Result<(), StoreError> {
-    if !exists(storage, &keys::old_job()).await? {
-        return Ok(());
-    }
-    match storage.list(&keys::parts()).await?.into_iter().next() {
-        Some((key, _)) if PartName::of(&key).is_none() => Err(StoreError::older(&key)),
-        _ => Ok(()),
-    }
 }
 
 async fn read_checkpoint(storage: &dyn Storage, number: u64) -> Result<Ledger, StoreError> {

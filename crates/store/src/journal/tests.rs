@@ -3,7 +3,6 @@
 mod checkpoints;
 mod damage;
 mod faults;
-mod old;
 mod writers;
 
 use std::collections::BTreeMap;
@@ -58,7 +57,7 @@ fn merged(number: u32) -> Merged {
         sha256: digest,
         index_offset: 50,
         index_sha256: digest,
-        words_sha256: Some(digest),
+        words_sha256: digest,
     };
     Merged {
         number,

@@ -127,7 +127,7 @@ impl ShardWriter {
             sha256: Digest::of(&self.bytes),
             index_offset,
             index_sha256: Digest::of(&index),
-            words_sha256: Some(leaf.digest),
+            words_sha256: leaf.digest,
         };
         (info, leaf, self.bytes)
     }

@@ -181,9 +181,6 @@ impl ValuesManifest {
     }
 
     fn check(&self) -> Result<(), Damage> {
-        ensure(self.format == FORMAT, || {
-            format!("the unknown format {}", self.format)
-        })?;
         ensure(
             (1..=AREA_MAX).contains(&self.tiles) && self.size().is_valid(),
             || "tiles or bits beyond the limits",

@@ -50,14 +50,14 @@ fn the_shard() {
         sha256: Digest::of(&bytes),
         index_offset: 64,
         index_sha256: Digest(vector("shard-index-sha256").try_into().unwrap()),
-        words_sha256: Some(Digest(vector("shard-words-sha256").try_into().unwrap())),
+        words_sha256: Digest(vector("shard-words-sha256").try_into().unwrap()),
     };
     let words = decode_shard(&bytes, &info).unwrap();
     assert_eq!(words, [2, 12, 1026, 1 << 33]);
     let mut leaf = LeafBuilder::new();
     leaf.push(&words);
     let leaf = leaf.finish();
-    assert_eq!(Some(leaf.digest), info.words_sha256);
+    assert_eq!(leaf.digest, info.words_sha256);
     let fingerprints = combine(34, &[leaf]).unwrap();
     assert_eq!(vector("shard-fingerprint"), fingerprints.by_bits[34].0);
 }
