@@ -54,41 +54,51 @@ pub(crate) struct SegmentContent {
 }
 
 /// The outcome of an effect.
-#[derive(Debug, Default)]
-pub(crate) struct EffectResult {
-    /// Whether the effect was a segment of the journal.
-    pub(crate) appended: bool,
-    /// The record that was audited.
-    pub(crate) audited: Option<Audited>,
-    /// The events that the desk gives to the plan.
-    pub(crate) events: Vec<Event>,
-    /// The decision of the arbiter.
-    pub(crate) arbitrated: Option<(SubmissionId, Arbitrated)>,
-    /// The manifest that was published.
-    pub(crate) published: Option<Manifest>,
-    /// Why the effect failed, if the job may have to end for it.
-    pub(crate) fault: Option<JobError>,
+#[derive(Debug)]
+pub(crate) enum EffectResult {
+    /// A segment of the journal, with the content of these submissions, was to be written.
+    Appended {
+        submissions: Vec<SubmissionId>,
+        written: Result<(), StoreError>,
+    },
+    /// The arbiter has decided, and the plan hears the event.
+    Arbitrated {
+        submission: SubmissionId,
+        arbitrated: Arbitrated,
+        event: Event,
+    },
+    /// The coordinator has tried to read a record that a worker could not read.
+    Audited {
+        worker: WorkerId,
+        head: Head,
+        /// Whether nothing is wrong with the record.
+        is_in_order: bool,
+        /// The digest of the record, if it is lost.
+        lost: Option<Digest>,
+    },
+    /// The table is published.
+    Published(Manifest),
+    /// The plan hears these events.
+    Other {
+        events: Vec<Event>,
+        /// Why the effect failed, if the job may have to end for it.
+        fault: Option<JobError>,
+    },
 }
 
 impl EffectResult {
-    /// Nothing but this event.
-    fn of(event: Event) -> EffectResult {
-        EffectResult {
+    /// Nothing but these events.
+    fn of(events: Vec<Event>) -> EffectResult {
+        let fault = None;
+        EffectResult::Other { events, fault }
+    }
+
+    fn failed(event: Event, fault: JobError) -> EffectResult {
+        EffectResult::Other {
             events: vec![event],
-            ..EffectResult::default()
+            fault: Some(fault),
         }
     }
-}
-
-/// A record that a worker could not read, and that the coordinator has tried to read.
-#[derive(Debug)]
-pub(crate) struct Audited {
-    /// The worker that could not read it.
-    pub(crate) worker: WorkerId,
-    /// The range of the record.
-    pub(crate) head: Head,
-    /// Whether nothing is wrong with it.
-    pub(crate) is_in_order: bool,
 }
 
 impl Effect {
@@ -123,19 +133,11 @@ async fn publish_table(tools: &Tools) -> EffectResult {
         // Nothing is known of the shards, and the job ends.
         Err(error) => {
             let reason = describe(&error);
-            return EffectResult {
-                fault: Some(JobError::Store(error)),
-                ..EffectResult::of(Event::PublishFailed { reason })
-            };
+            return EffectResult::failed(Event::PublishFailed { reason }, JobError::Store(error));
         }
     }
     let error = match publish(&*tools.storage, &tools.journal, tools.bits).await {
-        Ok(published) => {
-            return EffectResult {
-                published: Some(published),
-                ..EffectResult::of(Event::Published)
-            };
-        }
+        Ok(published) => return EffectResult::Published(published),
         Err(error) => error,
     };
     let reason = describe(&error);
@@ -167,10 +169,7 @@ async fn publish_table(tools: &Tools) -> EffectResult {
             }
         }
     };
-    EffectResult {
-        fault: Some(error.into()),
-        ..EffectResult::of(event)
-    }
+    EffectResult::failed(event, error.into())
 }
 
 /// The range whose record is lost is to be evaluated again, and with it those whose parts are gone.
@@ -180,13 +179,13 @@ async fn evaluate_again(tools: &Tools, lost: (Head, Digest)) -> EffectResult {
     let mut records = gone.unwrap_or_default();
     records.push(lost);
     tracing::warn!("{} lost ranges are evaluated again", records.len());
-    EffectResult::of(Event::RecordsLost { records })
+    EffectResult::of(vec![Event::RecordsLost { records }])
 }
 
 /// The coordinator is to merge these shards.
 fn merge_again(shards: Vec<u32>, reason: &str) -> EffectResult {
     tracing::warn!("{} shards are merged again: {reason}", shards.len());
-    EffectResult::of(Event::ShardsLost { shards })
+    EffectResult::of(vec![Event::ShardsLost { shards }])
 }
 
 /// The shards that one participant alone has found: also the owner, whose machine may be faulty.
@@ -198,17 +197,11 @@ fn found_by_one(tools: &Tools) -> Vec<u32> {
 }
 
 async fn append(tools: &Tools, batch: SegmentContent) -> EffectResult {
-    let fault = tools.journal.append(batch.entries).await.err();
-    let reason = fault.as_ref().map(|error| describe(error));
-    let ended = |submission| match reason.clone() {
-        None => Event::Committed { submission },
-        Some(reason) => Event::CommitFailed { submission, reason },
-    };
-    EffectResult {
-        appended: true,
-        events: batch.submissions.into_iter().map(ended).collect(),
-        fault: fault.map(JobError::Store),
-        ..EffectResult::default()
+    let written = tools.journal.append(batch.entries).await;
+    let submissions = batch.submissions;
+    EffectResult::Appended {
+        submissions,
+        written,
     }
 }
 
@@ -234,9 +227,10 @@ async fn arbitrate(
                 digest,
                 is_forged: arbitrated.is_forged,
             };
-            EffectResult {
-                arbitrated: Some((submission, arbitrated)),
-                ..EffectResult::of(event)
+            EffectResult::Arbitrated {
+                submission,
+                arbitrated,
+                event,
             }
         }
         Err(error) => {
@@ -253,11 +247,8 @@ async fn arbitrate(
                 });
             }
             events.push(Event::ArbitrationFailed { unit, reason });
-            EffectResult {
-                events,
-                fault: lost.is_none().then(|| error.into()),
-                ..EffectResult::default()
-            }
+            let fault = lost.is_none().then(|| error.into());
+            EffectResult::Other { events, fault }
         }
     }
 }
@@ -305,20 +296,16 @@ fn removed<E: Error + 'static>(removed: Result<(), E>) -> EffectResult {
     if let Err(error) = removed {
         tracing::warn!("parts of no use are not removed yet: {}", describe(&error));
     }
-    EffectResult::default()
+    EffectResult::of(Vec::new())
 }
 
 async fn audit(tools: &Tools, worker: WorkerId, head: Head, place: &RecordPlace) -> EffectResult {
     let read = part::read_record(&*tools.storage, head, place).await;
-    let mut events = Vec::new();
+    let mut lost = None;
     match &read {
         Err(error @ StoreError::Lost { .. }) => {
             tracing::warn!("{error}: the range is computed again");
-            events.push(Event::Lost {
-                worker,
-                head,
-                digest: place.digest,
-            });
+            lost = Some(place.digest);
         }
         Ok(_) => {
             tracing::warn!("a worker cannot read the record of range {head}, which is in order");
@@ -329,13 +316,10 @@ async fn audit(tools: &Tools, worker: WorkerId, head: Head, place: &RecordPlace)
             describe(error)
         ),
     }
-    EffectResult {
-        audited: Some(Audited {
-            worker,
-            head,
-            is_in_order: read.is_ok(),
-        }),
-        events,
-        ..EffectResult::default()
+    EffectResult::Audited {
+        worker,
+        head,
+        is_in_order: read.is_ok(),
+        lost,
     }
 }

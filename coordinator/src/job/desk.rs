@@ -16,7 +16,7 @@ use chomp_plan::{
     Action, Event, LeaseAnswer, LeaseId, Millis, ParticipantId, Phase, Plan, RequestId, StopReason,
     SubmissionId, Unit, Verdict, WorkerId,
 };
-use chomp_store::{Entry, Finders, Journal, Merged, PartName, Placed};
+use chomp_store::{Entry, Finders, Journal, Merged, PartName, Placed, StoreError};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::{Digest, Head};
@@ -276,48 +276,92 @@ impl Desk {
     }
 
     /// Takes in what came of an effect.
-    pub(crate) fn end_effect(&mut self, now: Millis, mut done: EffectResult) {
-        if done.appended {
-            self.written(now);
-            if let Some(fault) = &done.fault {
-                self.writes.failed = Some(describe(fault));
-                if done.events.is_empty() {
-                    // Nobody waits for what was withdrawn, and the job ends all the same.
-                    self.handle(now, Event::Shutdown);
+    pub(crate) fn end_effect(&mut self, now: Millis, done: EffectResult) {
+        match done {
+            EffectResult::Appended {
+                submissions,
+                written,
+            } => self.end_append(now, submissions, written),
+            EffectResult::Arbitrated {
+                submission,
+                arbitrated: Arbitrated { lease, result, .. },
+                event,
+            } => {
+                let pending = Submission {
+                    lease,
+                    result,
+                    reply: None,
+                };
+                self.submissions.insert(submission, pending);
+                self.handle(now, event);
+            }
+            EffectResult::Audited {
+                worker,
+                head,
+                is_in_order,
+                lost,
+            } => {
+                self.audits.end(worker, head, is_in_order, now);
+                self.audit(now);
+                // Otherwise it was merged, and its part removed, while it was looked for.
+                if let Some(digest) = lost
+                    && head < self.plan.merged_from()
+                {
+                    let event = Event::Lost {
+                        worker,
+                        head,
+                        digest,
+                    };
+                    self.handle(now, event);
+                }
+            }
+            EffectResult::Published(manifest) => {
+                self.published = Some(manifest);
+                self.handle(now, Event::Published);
+            }
+            EffectResult::Other { events, fault } => {
+                for event in events {
+                    self.handle(now, event);
+                }
+                match fault {
+                    Some(fault) if fault.is_of_store() => self.fail(now, fault),
+                    // A fault that comes too late to matter does not end the job.
+                    fault if self.is_faulty() => self.fault = self.fault.take().or(fault),
+                    _ => {}
                 }
             }
         }
-        if let Some(audited) = done.audited {
-            let (worker, head) = (audited.worker, audited.head);
-            if head >= self.plan.merged_from() {
-                // It was merged, and its part removed, while it was looked for.
-                done.events.clear();
+        self.write(now);
+    }
+
+    fn end_append(
+        &mut self,
+        now: Millis,
+        submissions: Vec<SubmissionId>,
+        written: Result<(), StoreError>,
+    ) {
+        self.written(now);
+        let fault = written.err();
+        let reason = fault.as_ref().map(|error| describe(error));
+        if reason.is_some() {
+            self.writes.failed.clone_from(&reason);
+            if submissions.is_empty() {
+                // Nobody waits for what was withdrawn, and the job ends all the same.
+                self.handle(now, Event::Shutdown);
             }
-            self.audits.end(worker, head, audited.is_in_order, now);
-            self.audit(now);
         }
-        self.published = done.published.or_else(|| self.published.take());
-        if let Some((submission, Arbitrated { lease, result, .. })) = done.arbitrated {
-            let pending = Submission {
-                lease,
-                result,
-                reply: None,
+        for submission in submissions {
+            let event = match reason.clone() {
+                None => Event::Committed { submission },
+                Some(reason) => Event::CommitFailed { submission, reason },
             };
-            self.submissions.insert(submission, pending);
-        }
-        for event in done.events {
             self.handle(now, event);
         }
-        if done.appended {
-            self.remove_merged();
-        }
-        match done.fault {
+        self.remove_merged();
+        match fault.map(JobError::Store) {
             Some(fault) if fault.is_of_store() => self.fail(now, fault),
-            // A fault that comes too late to matter does not end the job.
-            fault if done.appended || self.is_faulty() => self.fault = self.fault.take().or(fault),
-            _ => {}
+            fault => self.fault = self.fault.take().or(fault),
         }
-        self.write(now);
     }
 
     /// Ends the job.

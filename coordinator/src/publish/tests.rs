@@ -11,7 +11,7 @@ use chomp_table::shard::ShardSize;
 use chomp_table::{Head, Word, definition};
 
 use super::*;
-use crate::effects::Effect;
+use crate::effects::{Effect, EffectResult};
 use crate::ready;
 use crate::testing::{journal_of_ranges, range_bits};
 use crate::tools::Tools;
@@ -274,14 +274,23 @@ fn a_table_that_is_known_to_be_another_is_not_published() {
     );
 }
 
+/// What the plan hears of an effect.
+fn events(done: EffectResult) -> Vec<Event> {
+    match done {
+        EffectResult::Arbitrated { event, .. } => vec![event],
+        EffectResult::Published(_) => vec![Event::Published],
+        EffectResult::Other { events, .. } => events,
+        done => panic!("{done:?}"),
+    }
+}
+
 /// Each file is compared with what was said of it, byte by byte, before it is published.
 #[test]
 fn a_shard_that_changed_is_not_published() {
     let tested = merged(&new(), BITS, |_| ());
     let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
     let lost = || -> Vec<u32> {
-        let done = ready(Effect::Publish.perform(&tools));
-        match &done.events[..] {
+        match &events(ready(Effect::Publish.perform(&tools)))[..] {
             [Event::ShardsLost { shards }] => shards.clone(),
             [Event::Published] => Vec::new(),
             other => panic!("{other:?}"),
@@ -319,7 +328,7 @@ fn what_one_has_found_may_be_why_a_table_is_not_published() {
         };
         ready(tested.journal.append(vec![entry])).unwrap();
         let tools = Tools::new(storage.clone(), &tested.journal, BITS, SIZE);
-        match &ready(Effect::Publish.perform(&tools)).events[..] {
+        match &events(ready(Effect::Publish.perform(&tools)))[..] {
             [Event::ShardsLost { shards }] => shards.clone(),
             [Event::PublishFailed { .. }] => Vec::new(),
             other => panic!("{other:?}"),
@@ -360,7 +369,7 @@ fn a_contradiction_needs_records_that_are_gone() {
     // The search finds the first of them itself.
     gone.push(gone[0]);
     let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
-    let told = ready(Effect::Publish.perform(&tools)).events;
+    let told = events(ready(Effect::Publish.perform(&tools)));
     assert_eq!(told, [Event::RecordsLost { records: gone }]);
 }
 
@@ -375,7 +384,7 @@ fn a_forged_file_is_told_from_one_that_is_lost() {
             unit: Unit::Shard(1),
             said: said.cloned().map(Box::new),
         };
-        match ready(effect.perform(&tools)).events[..] {
+        match events(ready(effect.perform(&tools)))[..] {
             [Event::Arbitrated { is_forged, .. }] => is_forged,
             ref other => panic!("{other:?}"),
         }

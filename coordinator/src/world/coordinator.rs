@@ -11,7 +11,7 @@ use chomp_table::shard::ShardSize;
 use tokio::sync::oneshot;
 
 use super::watch::Watch;
-use crate::effects::Effect;
+use crate::effects::{Effect, EffectResult};
 use crate::job::{Desk, DeskJob, Reply};
 use crate::ready;
 use crate::server::{StartError, begin};
@@ -116,7 +116,13 @@ impl Coordinator {
     pub(super) fn end_effect(&mut self, now: u64, index: usize) -> bool {
         let effect = self.under_way.remove(index);
         let done = ready(effect.perform(&self.tools));
-        let well = done.appended && done.fault.is_none();
+        let well = matches!(
+            done,
+            EffectResult::Appended {
+                written: Ok(()),
+                ..
+            }
+        );
         self.desk.end_effect(Millis(now), done);
         well
     }

@@ -4,7 +4,7 @@ use chomp_plan::{SubmissionId, Unit};
 use chomp_store::{Entry, Finders};
 
 use super::*;
-use crate::effects::{Audited, SegmentContent};
+use crate::effects::SegmentContent;
 
 /// A desk in whose journal all ranges are done.
 pub(super) fn complete() -> Tested {
@@ -45,18 +45,23 @@ fn false_alarms_are_not_heard_for_a_while() {
         let report = tested.desk.report(tested.now, worker, &records);
         assert!(report.is_ok(), "{report:?}");
         tested.desk.effects.clear();
-        let done = EffectResult {
-            audited: Some(Audited {
-                worker,
-                head: Head(0),
-                is_in_order: true,
-            }),
-            ..EffectResult::default()
+        let done = EffectResult::Audited {
+            worker,
+            head: Head(0),
+            is_in_order: true,
+            lost: None,
         };
         tested.desk.end_effect(tested.now, done);
     }
     let report = tested.desk.report(tested.now, worker, &records);
     assert!(matches!(report, Err(Refusal::FalseAlarms(1))), "{report:?}");
+}
+
+fn fault(done: EffectResult) -> Option<JobError> {
+    match done {
+        EffectResult::Other { fault, .. } => fault,
+        done => panic!("{done:?}"),
+    }
 }
 
 #[test]
@@ -65,8 +70,7 @@ fn why_an_effect_failed_is_told() {
     for (_, place) in tested.tools.journal.ledger().done(u64::MAX) {
         tested.storage.overwrite(&place.part().key(), "part");
     }
-    let done = ready(Effect::Publish.perform(&tested.tools));
-    let fault = done.fault;
+    let fault = fault(ready(Effect::Publish.perform(&tested.tools)));
     assert!(matches!(fault, Some(JobError::Publish(_))), "{fault:?}");
     let none = self::tested(|_| ());
     let (submission, unit) = (SubmissionId(1), Unit::Range(Head(5)));
@@ -76,7 +80,7 @@ fn why_an_effect_failed_is_told() {
         unit,
         said,
     };
-    let fault = ready(effect.perform(&none.tools)).fault;
+    let fault = self::fault(ready(effect.perform(&none.tools)));
     assert!(matches!(fault, Some(JobError::Arbiter(_))), "{fault:?}");
 }
 
@@ -86,9 +90,9 @@ fn why_an_effect_failed_is_told() {
 fn a_job_ends_for_what_it_needs() {
     let mut tested = tested(|_| ());
     let fault = || Some(JobError::Stopped(StopReason::Shutdown));
-    let done = EffectResult {
+    let done = EffectResult::Other {
+        events: vec![],
         fault: fault(),
-        ..EffectResult::default()
     };
     tested.desk.end_effect(tested.now, done);
     assert!(tested.desk.fault.is_none());
@@ -97,10 +101,9 @@ fn a_job_ends_for_what_it_needs() {
     tested.complete(7, 1, &[0]);
     tested.do_effect();
     tested.revoke(7);
-    let done = EffectResult {
+    let done = EffectResult::Other {
         events: vec![Event::ArbitrationFailed { unit, reason }],
         fault: fault(),
-        ..EffectResult::default()
     };
     tested.desk.end_effect(tested.now, done);
     assert!(tested.desk.fault.is_some());
