@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use chomp_download::DownloadError;
+use chomp_plan::forecast::as_f64;
 use chomp_store::location::Location;
 use chomp_store::objects::Storage;
 use chomp_store::part::PartBuilder;
@@ -16,6 +17,7 @@ use chomp_store::{Entry, Finders, Journal, PartName, StoreError, journal};
 use chomp_table::format::describe;
 use chomp_table::reader::AnyTable;
 use chomp_table::{RangeBits, Table, TableError};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -88,7 +90,7 @@ pub(crate) async fn restore(
         let restored = restorer.run(
             |head| keeper.journal.ledger().place(head).is_none(),
             |layers| keeper.keep(layers),
-            |done| teller.stage("restoring", done),
+            |done, all| teller.stage("restoring", as_f64(done) / as_f64(all)),
         );
         // All that is restored is right, however it ended.
         keeper.finish().map_err(RestoreError::Keep)?;
@@ -159,7 +161,7 @@ impl RecordKeeper {
     fn keep(&self, layers: BTreeMap<u32, Records>) -> Result<(), StoreError> {
         let full = {
             // Whole at any time.
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = self.waiting.lock();
             for (layer, records) in layers {
                 waiting.bytes += records
                     .iter()
@@ -174,7 +176,7 @@ impl RecordKeeper {
     }
 
     fn finish(&self) -> Result<(), StoreError> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         self.write(std::mem::take(&mut *waiting))
     }
 

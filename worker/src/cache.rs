@@ -5,16 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use chomp_kernel::{Source, Sources};
 use chomp_proto::v1::WorkerStats;
 use chomp_store::RecordPlace;
 use chomp_table::{Digest, Head, RangeBits};
+use parking_lot::Mutex;
 use quick_cache::unsync;
 use quick_cache::{OptionsBuilder, Weighter, unsync::DefaultLifecycle};
-
-use crate::lock;
 
 /// The positions for each losing one, as a rule.
 const POSITIONS_PER_LOSING: u64 = 150;
@@ -73,7 +72,7 @@ impl RangeCache {
     /// Adds a range whose record has this digest; forgets others if there is no room.
     pub(crate) fn insert(&self, digest: Digest, range: Arc<Source>) {
         let cached = Cached { digest, range };
-        lock(&self.held).ranges.insert(cached.range.head(), cached);
+        self.held.lock().ranges.insert(cached.range.head(), cached);
     }
 
     /// Moves into `sources` those of `places` whose ranges are here; returns the others.
@@ -82,7 +81,7 @@ impl RangeCache {
         places: Vec<(Head, RecordPlace)>,
         sources: &mut TaskSources,
     ) -> Vec<(Head, RecordPlace)> {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         let wanted = places.len();
         let mut missing = places;
         missing.retain(|(head, place)| match held.ranges.get(head) {
@@ -98,19 +97,19 @@ impl RangeCache {
 
     /// A range, if it is here. This does not count as a use of it.
     pub(crate) fn get(&self, head: Head, place: &RecordPlace) -> Option<Arc<Source>> {
-        let all = lock(&self.held);
+        let all = self.held.lock();
         let found = all.ranges.peek(&head)?;
         (found.digest == place.digest).then(|| Arc::clone(&found.range))
     }
 
     /// Counts ranges that had to be read.
     pub(crate) fn missed(&self, ranges: usize) {
-        lock(&self.held).stats.cache_misses += ranges as u64;
+        self.held.lock().stats.cache_misses += ranges as u64;
     }
 
     /// The state of the cache, for people.
     pub(crate) fn stats(&self) -> WorkerStats {
-        let held = lock(&self.held);
+        let held = self.held.lock();
         WorkerStats {
             cache_bytes: held.ranges.weight(),
             ..held.stats

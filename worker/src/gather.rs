@@ -7,18 +7,18 @@
 //! the same late moment, and the threads would have nothing to do until then.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use chomp_store::{READS_MAX, RecordPlace};
 use chomp_table::Head;
 use chomp_table::format::describe;
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::{RangeCache, TaskSources};
 use crate::client::lost_record;
-use crate::lock;
 use crate::pool::{Pool, decode_all};
 use crate::store::Store;
 use crate::trouble::Trouble;
@@ -137,7 +137,7 @@ impl Gatherer {
     /// Claims those of `missing`, which ascend, that no lane reads, [`READS_MAX`] at the most, and removes them from
     /// the list.
     fn claim(&self, missing: &mut Vec<(Head, RecordPlace)>) -> ReadClaim<'_> {
-        let mut under_way = lock(&self.under_way);
+        let mut under_way = self.under_way.lock();
         let mut claim = ReadClaim {
             gatherer: self,
             places: Vec::new(),
@@ -171,7 +171,7 @@ struct ReadClaim<'a> {
 
 impl Drop for ReadClaim<'_> {
     fn drop(&mut self) {
-        let mut under_way = lock(&self.gatherer.under_way);
+        let mut under_way = self.gatherer.under_way.lock();
         for (head, _) in &self.places {
             under_way.remove(head);
         }

@@ -1,7 +1,7 @@
 //! A lane: it does one task after the other, each from its lease to its result.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,13 +11,13 @@ use chomp_table::Head;
 use chomp_table::format::describe;
 use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::RangeCache;
 use crate::client::{Client, LeasedTask, TaskAnswer, TaskResult, TaskWork, evaluated};
 use crate::error::ClientError;
 use crate::gather::Gatherer;
-use crate::lock;
 use crate::merge::Merge;
 use crate::pool::Pool;
 use crate::store::{Store, Stores};
@@ -87,9 +87,9 @@ impl Lane {
     /// if the task failed.
     async fn run_task(&self, task: LeasedTask) -> Result<Option<TaskAnswer>, WorkerError> {
         let (lease, journal) = (task.lease, task.journal);
-        lock(&self.leases).insert(lease);
+        self.leases.lock().insert(lease);
         let done = self.perform(task).await;
-        lock(&self.leases).remove(&lease);
+        self.leases.lock().remove(&lease);
         let trouble = match done {
             Ok(next) => return Ok(Some(next)),
             Err(trouble) => trouble,
@@ -211,7 +211,7 @@ impl Lane {
             let interval = self.client.job().lease / HEARTBEATS_PER_LEASE;
             tokio::time::sleep(interval.max(HEARTBEAT_MIN)).await;
             // Read after the sleep, since leases may end during it.
-            let leases = lock(&self.leases).iter().copied().collect();
+            let leases = self.leases.lock().iter().copied().collect();
             match self.client.renew(leases, self.cache.stats()).await {
                 Ok(lost) if lost.is_empty() => {}
                 // A lease whose result is being written has ended too.

@@ -47,7 +47,7 @@ mod trouble;
 
 use std::num::NonZeroUsize;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_access::Access;
@@ -57,6 +57,7 @@ use chomp_proto::v1::JoinRequest;
 use chomp_store::{RecordPlace, StorageError};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Head, RangeBits, range};
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -372,9 +373,4 @@ fn random() -> Result<u64, WorkerError> {
     let bytes = ring::rand::generate::<[u8; 8]>(&ring::rand::SystemRandom::new());
     let bytes = bytes.map_err(|_| WorkerError::Rng)?;
     Ok(u64::from_le_bytes(bytes.expose()))
-}
-
-/// Locks a mutex, even after a panic: it is held for single operations on whole values, so that none is left half done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

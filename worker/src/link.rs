@@ -8,20 +8,21 @@
 mod failure;
 mod session;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_access::{Access, Token, certificate};
 use chomp_proto::v1::JoinRequest;
+use chomp_store::retry::Backoff;
 use chomp_table::format::describe;
 use http::HeaderValue;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 pub(crate) use failure::{CallFailure, within};
 pub(crate) use session::{JobDescription, Session};
 
 use crate::error::ClientError;
-use crate::lock;
 use crate::transport::Connector;
 use crate::trouble::Seldom;
 
@@ -33,10 +34,6 @@ const PATIENCE_FIRST: Duration = Duration::from_secs(10);
 const PATIENCE_LATER: Duration = Duration::from_mins(30);
 /// How long it waits for a clock by which its token, which was good before, has expired.
 const PATIENCE_CLOCK: Duration = Duration::from_mins(2);
-/// The wait before the second attempt at something; twice as long before each one after.
-const BACKOFF_MIN: Duration = Duration::from_millis(100);
-/// The longest wait between attempts.
-const BACKOFF_MAX: Duration = Duration::from_secs(8);
 
 /// How long a call waits for room before that is logged.
 const TELL_AFTER: Duration = Duration::from_secs(3);
@@ -102,7 +99,7 @@ impl Link {
 
     /// The job, as the coordinator described it last. Not to be asked for before the first session.
     pub(crate) fn job(&self) -> Arc<JobDescription> {
-        let job = lock(&self.job).clone();
+        let job = self.job.lock().clone();
         job.expect("known from the first session on")
     }
 
@@ -129,6 +126,7 @@ impl Link {
         let begin = Instant::now();
         let mut seen = None;
         let mut outage = None;
+        let mut backoff = self.backoff();
         for attempt in 0.. {
             let since = outage.map_or_else(Instant::now, |(since, _)| since);
             let session = self.session(seen, since).await?;
@@ -163,7 +161,7 @@ impl Link {
                     return Err(failure.into_error(&self.url));
                 }
             }
-            tokio::time::sleep(self.backoff(attempt)).await;
+            tokio::time::sleep(backoff.pause()).await;
         }
         unreachable!("attempts do not end")
     }
@@ -197,7 +195,7 @@ impl Link {
         let made = self.make_session(&mut state, since).await;
         match &made {
             Ok(session) => {
-                *lock(&self.job) = Some(Arc::clone(&session.job));
+                *self.job.lock() = Some(Arc::clone(&session.job));
                 state.session = Some(Arc::clone(session));
             }
             Err(error) => state.given_up = Some(error.clone()),
@@ -212,6 +210,7 @@ impl Link {
     ) -> Result<Arc<Session>, ClientError> {
         let before = state.session.as_ref().map(|session| session.job.range_bits);
         let patience = self.patience(before.is_some());
+        let mut backoff = self.backoff();
         for attempt in 0.. {
             state.sessions += 1;
             let (authorization, hello) = (self.authorization.clone(), self.hello.clone());
@@ -260,7 +259,7 @@ impl Link {
                 tracing::warn!("{}; trying again", describe(&error));
             }
             let left = patience.saturating_sub(since.elapsed());
-            tokio::time::sleep(self.backoff(attempt).min(left)).await;
+            tokio::time::sleep(backoff.pause().min(left)).await;
         }
         unreachable!("attempts do not end")
     }
@@ -273,11 +272,7 @@ impl Link {
         })
     }
 
-    /// How long to wait after the failure of an attempt: not the same for all workers.
-    fn backoff(&self, attempt: u32) -> Duration {
-        let longest = BACKOFF_MIN
-            .saturating_mul(1 << attempt.min(16))
-            .min(BACKOFF_MAX);
-        longest.mul_f64(0.5 + lock(&self.rng).f64() / 2.0)
+    fn backoff(&self) -> Backoff {
+        Backoff::new(self.rng.lock().fork())
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,11 +15,12 @@ use chomp_table::format::{FormatError, ensure};
 use chomp_table::range;
 use chomp_table::{Head, RangeBits};
 use nix::time::{ClockId, clock_gettime};
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::trouble::Trouble;
-use crate::{End, Evaluation, Report, lock};
+use crate::{End, Evaluation, Report};
 
 /// Where ranges are evaluated. Its threads end when it is dropped.
 pub(crate) struct Pool {
@@ -140,7 +141,7 @@ impl Pool {
         work: impl FnOnce(&mut Evaluator) -> T + Send + 'static,
     ) -> Result<T, Trouble> {
         let queue = match &self.executor {
-            Executor::Inline(evaluator) => return Ok(work(&mut lock(evaluator))),
+            Executor::Inline(evaluator) => return Ok(work(&mut evaluator.lock())),
             Executor::Threads(queue) => queue,
         };
         let (done, outcome) = oneshot::channel();
@@ -165,7 +166,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         if let Executor::Threads(queue) = &self.executor {
-            lock(&queue.jobs).closed = true;
+            queue.jobs.lock().closed = true;
             queue.ready.notify_all();
         }
     }
@@ -189,7 +190,7 @@ struct Jobs {
 
 impl PoolQueue {
     fn add(&self, first: bool, job: PoolTask) {
-        let mut jobs = lock(&self.jobs);
+        let mut jobs = self.jobs.lock();
         if first {
             jobs.first.push_back(job);
         } else {
@@ -202,8 +203,8 @@ impl PoolQueue {
     /// The next job; nothing once the pool is gone.
     fn next(&self) -> Option<PoolTask> {
         let idle = |jobs: &mut Jobs| jobs.first.is_empty() && jobs.later.is_empty() && !jobs.closed;
-        let jobs = self.ready.wait_while(lock(&self.jobs), idle);
-        let mut jobs = jobs.unwrap_or_else(PoisonError::into_inner);
+        let mut jobs = self.jobs.lock();
+        self.ready.wait_while(&mut jobs, idle);
         if jobs.closed {
             return None;
         }

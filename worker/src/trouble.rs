@@ -1,6 +1,5 @@
 //! Why a task is not done here.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use chomp_proto::v1::LostRecord;
@@ -8,10 +7,10 @@ use chomp_store::merge::MergeError;
 use chomp_store::{FaultKind, StorageError, StoreError};
 use chomp_table::Head;
 use chomp_table::format::describe;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::error::ClientError;
-use crate::lock;
 
 /// The least time between two log lines about the same.
 const TELL_EVERY: Duration = Duration::from_mins(1);
@@ -89,7 +88,7 @@ pub(crate) struct Seldom(Mutex<Option<Instant>>);
 impl Seldom {
     /// Whether it may be told now; then it is taken to be told.
     pub(crate) fn may_tell(&self) -> bool {
-        let mut told = lock(&self.0);
+        let mut told = self.0.lock();
         let may = told.is_none_or(|at| at.elapsed() >= TELL_EVERY);
         if may {
             *told = Some(Instant::now());

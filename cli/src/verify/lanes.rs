@@ -4,12 +4,12 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use chomp_table::Table;
 use chomp_verify::marking::{Band, Plan, WindowReport};
 use chomp_verify::{CheckError, Watch};
+use parking_lot::{Mutex, MutexGuard};
 
 /// Several threads call `make` with the numbers below `count`. `take` gets the results in the order of the
 /// numbers. A thread has at most one result that is not taken yet.
@@ -125,7 +125,7 @@ impl Windows<'_> {
     }
 
     fn parts(&self) -> MutexGuard<'_, Vec<(u64, f64)>> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.parts.lock()
     }
 
     /// The next window, unless one before it failed.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use chomp_plan::forecast::as_f64;
 use chomp_plan::{JobProgress, Phase, Plan, WorkerId};
 
 /// The time between two samples.
@@ -110,11 +111,6 @@ fn rate(time: Duration, count: u64) -> f64 {
         return 0.0;
     }
     as_f64(count) / seconds
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
-fn as_f64(count: u64) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

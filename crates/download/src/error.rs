@@ -161,9 +161,6 @@ pub enum Outage {
     /// Nothing comes, and nothing says why.
     #[error("it gives no answer")]
     Silent,
-    /// Bytes come, but hardly any.
-    #[error("it sends less than 1 KiB/s")]
-    Slow,
     /// The server cannot answer for now.
     #[error("it answers with status {0}")]
     Status(u16),

@@ -327,7 +327,7 @@ impl TableServer {
     pub(crate) async fn chunk(&self, response: &mut Response) -> Result<Option<Bytes>, Outage> {
         let chunk = async { response.chunk().await.map_err(|error| failed(&error)) };
         let chunk = self.contact.heed(chunk).await?;
-        self.contact.came(chunk.as_ref().map(Bytes::len))?;
+        self.contact.received();
         Ok(chunk)
     }
 

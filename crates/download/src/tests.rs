@@ -239,17 +239,10 @@ async fn connections_that_break_off_are_made_again() {
     tasks.join_all().await;
 }
 
-/// Also if every try gets some bytes.
+/// Longer than the patience, as long as something comes.
 #[tokio::test]
-async fn a_server_that_drips_is_given_up_and_a_slow_one_is_not() {
+async fn a_slow_server_is_not_given_up() {
     for what in ["manifest.json", "shards"] {
-        let tested = Tested::new(Peril::Drip(what, 1)).await;
-        let patience = patience_later(Duration::from_secs(2));
-        let error = tested.fails_with(patience).await;
-        let said = chomp_table::format::describe(&error);
-        let expected = "cannot be reached: it sends less than 1 KiB/s";
-        assert_eq!(said, format!("{} {expected}", tested.server.url), "{what}");
-
         let slow = Tested::new(Peril::Drip(what, 16)).await;
         let patience = patience_later(Duration::from_secs(1));
         let config = Config {

@@ -51,11 +51,12 @@ mod start;
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_table::manifest::folder_name;
 use chomp_table::{Digest, Head, RangeBits};
+use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -177,13 +178,12 @@ impl Journal {
 
     /// The number of the newest checkpoint, for [`Follower::open`].
     pub fn checkpoint(&self) -> Option<u64> {
-        let number = self.checkpoint.read();
-        *number.unwrap_or_else(PoisonError::into_inner)
+        *self.checkpoint.read()
     }
 
     /// Whether this is the key of one of its segments or checkpoints, or of a part that it names.
     pub fn names(&self, key: &Key) -> bool {
-        let parts = self.parts.read().unwrap_or_else(PoisonError::into_inner);
+        let parts = self.parts.read();
         match PartName::of(key) {
             Some(part) => parts.contains(&part),
             None => keys::number_of(key).is_some_and(|number| number <= self.ledger().next),
@@ -193,7 +193,7 @@ impl Journal {
     /// The ledger after the last segment that was written.
     pub fn ledger(&self) -> RwLockReadGuard<'_, Ledger> {
         // Changed by single calls that do not panic half way.
-        self.ledger.read().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.read()
     }
 
     /// Makes entries durable, all or none, in one segment. The caller must await it to its end: a call that is dropped
@@ -231,8 +231,8 @@ impl Journal {
             created => created?,
         }
         {
-            let mut parts = self.parts.write().unwrap_or_else(PoisonError::into_inner);
-            let mut ledger = self.ledger.write().unwrap_or_else(PoisonError::into_inner);
+            let mut parts = self.parts.write();
+            let mut ledger = self.ledger.write();
             for entry in &entries {
                 match entry {
                     Entry::Done { part, .. } => drop(parts.insert(*part)),
@@ -286,8 +286,7 @@ impl Journal {
                 Err(error) if error.problem == StorageProblem::AlreadyExists => {}
                 created => created?,
             }
-            let newest = self.checkpoint.write();
-            *newest.unwrap_or_else(PoisonError::into_inner) = Some(next);
+            *self.checkpoint.write() = Some(next);
             (since.segments, since.bytes, since.checkpoint_bytes) = (0, 0, length);
             since.checkpoints.retain(|&number| number != next);
             since.checkpoints.push(next);

@@ -10,6 +10,7 @@
 //! | [`ledger`] | what a journal adds up to: where the record of each range is |
 //! | [`merge`] | how ranges become the words of a shard |
 //! | [`published`] | the shards and the manifest of a table |
+//! | [`retry`] | pauses before attempts, and what the log says of outages |
 //! | `envelope`, `keys` | the frame of the journal's objects, and the names of all objects |
 //!
 //! Workers put parts and shards. The coordinator alone writes the journal.
@@ -64,6 +65,7 @@ pub mod objects;
 pub mod part;
 pub mod published;
 pub mod restore;
+pub mod retry;
 
 use chomp_table::{Head, RangeBits};
 

@@ -71,7 +71,7 @@ pub type Records = Vec<(RangeSummary, Vec<u8>)>;
 
 impl Restorer<'_> {
     /// Restores the ranges that are `wanted` and that the table has whole, and gives `keep` some by layers at a time,
-    /// from several threads. `watch` hears how much is done, from 0 to 1, and may end it.
+    /// from several threads. `watch` hears how much is done, of how much, and may end it.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Restorer<'_> {
         &self,
         wanted: impl Fn(Head) -> bool + Sync,
         keep: impl Fn(BTreeMap<u32, Records>) -> Result<(), E> + Sync,
-        watch: impl Fn(f64) -> ControlFlow<()> + Sync,
+        watch: impl Fn(u64, u64) -> ControlFlow<()> + Sync,
     ) -> Result<(), RestoreError<E>> {
         let bits = self.table.manifest().bits;
         if bits < self.range_bits.get() {
@@ -90,11 +90,11 @@ impl Restorer<'_> {
         let region_bits = bits - regions.ilog2();
         let region_bits = region_bits.clamp(self.range_bits.get(), REGION_BITS_MAX);
         let regions = 1_usize << (bits - region_bits);
-        let all = 2.0 * as_f64(self.table.manifest().stored.max(1));
+        let all = 2 * self.table.manifest().stored;
         let done = AtomicU64::new(0);
         let tell = |words: usize| {
             let before = done.fetch_add(words as u64, Ordering::Relaxed);
-            match watch(as_f64(before + words as u64) / all) {
+            match watch(before + words as u64, all) {
                 ControlFlow::Continue(()) => Ok(()),
                 ControlFlow::Break(()) => Err(RestoreError::Stopped),
             }
@@ -271,11 +271,6 @@ fn within(numbers: &[u32], span: Span<u64>) -> &[u32] {
 )]
 fn low(number: u64) -> u32 {
     number as u32
-}
-
-#[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
-fn as_f64(number: u64) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

@@ -40,7 +40,8 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::num::NonZeroUsize;
 use std::ops::{Range, RangeInclusive};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Condvar, Mutex};
 
 /// The fewest and the most rows.
 pub const FEW_ROWS: RangeInclusive<usize> = 3..=5;
@@ -394,7 +395,7 @@ impl FewSolver {
             }
             batch.work(0);
         });
-        let goes_on = lock(&batch.take).is_some();
+        let goes_on = batch.take.lock().is_some();
         self.next = end;
         goes_on
     }
@@ -463,10 +464,7 @@ impl FewSolver {
             squares,
             dead,
             sets,
-        } = self
-            .diagonal
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        } = self.diagonal.get_mut();
         for words in squares {
             each(words.len(), words)?;
         }
@@ -478,7 +476,7 @@ impl FewSolver {
                 .for_each(|(dead, word)| *dead = word > 0);
         }
         let parts = self.parts.iter_mut();
-        let parts = parts.map(|part| part.sets.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let parts = parts.map(|part| part.sets.get_mut());
         for set in sets.iter_mut().chain(parts).flatten() {
             // A set may have some more words than it needs.
             let most = 2 * self.few.words() * set.seconds.len();
@@ -516,7 +514,7 @@ impl<T: FnMut(Vec<Tail>, f64) -> bool + Send> Batch<'_, T> {
             run: Run::new(few),
             found: Vec::new(),
         };
-        let threads = lock(&self.reached).len();
+        let threads = self.reached.lock().len();
         for third in self.thirds.clone().skip(number).step_by(threads) {
             for (step, part) in parts.iter().enumerate() {
                 self.wait(number, third, step);
@@ -530,7 +528,7 @@ impl<T: FnMut(Vec<Tail>, f64) -> bool + Send> Batch<'_, T> {
             }
             self.wait(number, third, parts.len());
             let tails = std::mem::take(&mut lane.found);
-            let mut take = lock(&self.take);
+            let mut take = self.take.lock();
             let goes_on = take
                 .as_mut()
                 .is_some_and(|take| take(tails, self.solver.share(third)));
@@ -547,18 +545,15 @@ impl<T: FnMut(Vec<Tail>, f64) -> bool + Send> Batch<'_, T> {
 
     /// Waits until the third row before has done more than `steps` steps.
     fn wait(&self, number: usize, third: usize, steps: usize) {
-        let mut reached = lock(&self.reached);
+        let mut reached = self.reached.lock();
         let before = (number + reached.len() - 1) % reached.len();
         while third > self.thirds.start && reached[before] < (third - 1, steps + 1) {
-            reached = self
-                .moved
-                .wait(reached)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.moved.wait(&mut reached);
         }
     }
 
     fn note(&self, number: usize, third: usize, steps: usize) {
-        lock(&self.reached)[number] = (third, steps);
+        self.reached.lock()[number] = (third, steps);
         self.moved.notify_all();
     }
 }
@@ -576,7 +571,7 @@ struct Lane<'a> {
 impl Lane<'_> {
     /// All tails of a part with one third row.
     fn go(&mut self, third: usize, part: &Part) {
-        let mut sets = lock(&part.sets);
+        let mut sets = part.sets.lock();
         let mut tail = [third, 0, 0];
         if self.few.rows() == 3 {
             self.tail(&tail, part, &mut sets);
@@ -657,7 +652,7 @@ impl Lane<'_> {
     /// Where rows are as long as the next one, their sets begin as those of the rest. Begins E(1, 1).
     fn copy(&mut self, ends: &[usize; 5], numbers: &[usize; 6], main: &mut Set) {
         let words = self.few.words();
-        let mut diagonal = lock(self.diagonal);
+        let mut diagonal = self.diagonal.lock();
         let Diagonal {
             squares,
             dead,
@@ -692,7 +687,7 @@ impl Lane<'_> {
     /// Notes f of lower rows that begin with as long a row as their tail.
     fn note_square(&self, ends: &[usize; 5], numbers: &[usize; 6], second: usize, first: usize) {
         let words = self.few.words();
-        let mut diagonal = lock(self.diagonal);
+        let mut diagonal = self.diagonal.lock();
         for last in 2..=ends[2] {
             let number = numbers[last + 1];
             diagonal.squares[last - 2][number * words + first / 64] |= 1 << (first % 64);
@@ -710,7 +705,7 @@ impl Lane<'_> {
             }
         };
         if ends[2] > 2 {
-            let mut diagonal = lock(self.diagonal);
+            let mut diagonal = self.diagonal.lock();
             for last in 3..=ends[2] {
                 note(&mut diagonal.sets[last - 3][numbers[last + 1]]);
             }
@@ -814,10 +809,6 @@ impl Run {
             word += 1;
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ThinError;
 use crate::bounds::Bounds;
@@ -17,6 +16,7 @@ use crate::tally::RowPair;
 mod column;
 
 use column::Column;
+use parking_lot::Mutex;
 
 /// The fewest rows of boards whose first three rows are gone through in steps, by several threads.
 const ROWS_STEPPED: usize = 7;
@@ -138,7 +138,7 @@ impl Solver {
         solver.done = AtomicU64::new(done);
         solver.is_streamed = solver.saved > 0 && solver.must_stream();
         if solver.saved == 0 {
-            *lock(&solver.first[0][0]) = Layout::empty();
+            *solver.first[0][0].lock() = Layout::empty();
         } else if !solver.is_streamed {
             solver.load()?;
         }
@@ -225,7 +225,7 @@ impl Solver {
         for (second, cells) in self.first.iter().enumerate().take(columns + 1) {
             let mut writer = scratch.writer(columns, second)?;
             for (third, cell) in cells.iter().enumerate() {
-                writer.write(third, meaning(&lock(cell)))?;
+                writer.write(third, meaning(&cell.lock()))?;
             }
             writer.finish()?;
         }
@@ -248,7 +248,7 @@ impl Solver {
         for (second, cells) in self.first.iter().enumerate().take(self.saved + 1) {
             let mut reader = scratch.reader(self.saved, second)?;
             for (third, cell) in cells.iter().enumerate() {
-                *lock(cell) = self.read(&mut *reader, third)?;
+                *cell.lock() = self.read(&mut *reader, third)?;
             }
         }
         Ok(())
@@ -270,10 +270,5 @@ fn meaning(bitmap: &[u8]) -> &[u8] {
 
 /// Takes the bitmap out of a cell.
 fn take(cell: &OptionalBitmap) -> Vec<u8> {
-    std::mem::take(&mut lock(cell))
-}
-
-/// Locks a mutex, even after a panic of another thread: that panic continues where all threads are joined.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    std::mem::take(&mut cell.lock())
 }

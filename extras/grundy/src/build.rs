@@ -5,7 +5,6 @@ use std::num::NonZeroUsize;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use chomp_durable_files::{Below, FileError, failed, put};
 use chomp_kernel::Isa;
@@ -17,6 +16,7 @@ use chomp_table::partition::count;
 use chomp_table::values::manifest::folder_name;
 use chomp_table::values::shard::{ShardPlace, ShardSize, ValueShardInfo, ValueShardWriter};
 use chomp_table::values::{Values, ValuesManifest};
+use parking_lot::Mutex;
 
 use crate::area_file::{AreaFiles, FOLDER};
 
@@ -221,7 +221,7 @@ impl Builder<'_> {
             }
             Ok(())
         })?;
-        let mut infos = infos.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut infos = infos.into_inner();
         infos.sort_by_key(|(number, _)| *number);
         let infos = infos.into_iter().map(|(_, info)| info).collect();
         let manifest = ValuesManifest::new(self.tiles, size, 1, self.software.clone(), infos)?;
@@ -311,5 +311,5 @@ impl Progress<'_> {
 
 /// Locks shared data. A panic elsewhere does not spoil it: it is whole at any time.
 fn take<T, R>(shared: &Mutex<T>, take: impl FnOnce(&mut T) -> R) -> R {
-    take(&mut shared.lock().unwrap_or_else(PoisonError::into_inner))
+    take(&mut shared.lock())
 }

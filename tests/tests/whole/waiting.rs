@@ -28,7 +28,7 @@ fn askers(url: &str, out: &Path) -> [Command; 3] {
 }
 
 fn told(process: &Process) -> usize {
-    process.said().matches("nothing from ").count()
+    process.said().matches("waiting for ").count()
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_server_that_never_answers_is_said_soon_and_left_after_ten_seconds() {
         ended.refuses(4, &[&url, "trying for", "cannot be reached", cause]);
         let took = began.elapsed();
         assert!(took > TRIED, "{took:?}: {ended:?}");
-        let lines = ended.stderr.matches("nothing from ").count();
+        let lines = ended.stderr.matches("waiting for ").count();
         assert_eq!(lines, 1, "{ended:?}");
     }
 }
@@ -74,10 +74,10 @@ fn an_outage_of_a_download_is_said_once_and_so_is_its_end() {
     wait_for("a line", || told(&download) > 0);
     thread::sleep(Duration::from_secs(3));
     proxy.let_go();
-    wait_for("another line", || download.said().contains("answers again"));
+    wait_for("another line", || download.said().contains("is over"));
     let ended = download.wait();
     ended.made(FINGERPRINT_28);
-    for line in ["nothing from ", "answers again"] {
+    for line in ["waiting for ", "is over"] {
         assert_eq!(ended.stderr.matches(line).count(), 1, "{ended:?}");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_access::{Access, Token};
@@ -17,6 +17,7 @@ use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Head, Range, RangeBits, head, range};
 use futures_util::FutureExt;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -341,7 +342,7 @@ impl Fake {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        self.state.lock()
     }
 
     /// Logs a call and asks the script how to treat it; waits or fails here if the script says so.
@@ -350,7 +351,7 @@ impl Fake {
             let mut state = self.state();
             let at = state.start.elapsed().as_millis();
             state.log.push((at, call.to_owned()));
-            (self.script.lock().unwrap())(call, &mut state)
+            self.script.lock()(call, &mut state)
         };
         match act {
             Act::Fail(status) => Err(status),

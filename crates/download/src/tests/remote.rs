@@ -96,13 +96,12 @@ async fn no_answer_is_wrong() {
         Peril::RangeEndless,
         Peril::NoSuchRange,
         Peril::Flip,
-        Peril::Drip("shards", 1),
         Peril::OtherVersion,
         Peril::NoTable,
     ] {
         let server = Server::start().await;
         let mut reach = reach(&server.url);
-        let is_outage = matches!(peril, Peril::Status(500) | Peril::Drip(..));
+        let is_outage = peril == Peril::Status(500);
         if is_outage {
             reach.patience = patience_later(Duration::from_secs(2));
         }

@@ -25,8 +25,8 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -34,6 +34,7 @@ use bytes::Bytes;
 use chomp_durable_files::{Below, FaultKind, FileError, Unfit, failed};
 use chomp_table::reader::TableName;
 use futures_util::{StreamExt, stream};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
@@ -161,9 +162,7 @@ impl LocalStorage {
 
     fn unreadable(&self) -> MutexGuard<'_, BTreeSet<Key>> {
         // Whole at any time.
-        self.unreadable
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.unreadable.lock()
     }
 
     /// Does work that blocks: on another thread, if the caller's serves other tasks too.
@@ -231,7 +230,7 @@ impl Directory {
         let (folders, name) = key.as_str().rsplit_once('/').unwrap_or(("", key.as_str()));
         // A set of texts is whole at any time, so a panic elsewhere does not spoil it. The lock is
         // held while folders are made: a second creation must not run ahead of the first's sync.
-        let mut known = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.folders.lock();
         let mut below = Below::open(&self.root)?;
         let mut end = 0;
         for segment in folders.split('/').filter(|segment| !segment.is_empty()) {

@@ -1,46 +1,29 @@
-//! Waits for what passes: for all requests to one storage together, and says so.
+//! Waits for faults that pass: for all requests to one storage together.
 
 use std::future::Future;
-use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chomp_table::format::describe;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::{FaultKind, StorageError};
+use crate::retry::{Backoff, Outages};
 
-/// The first pause before something is tried again, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(8));
 /// The time without an answer after which a request counts as waiting.
 const HANGS: Duration = Duration::from_secs(3);
-/// Shorter outages are not reported.
-const UNSAID: Duration = Duration::from_secs(1);
-/// The least time between the beginnings of two outages that are told.
-const SAY_EVERY: Duration = Duration::from_mins(1);
+/// How often a request that hangs is reported.
+const HANGS_STILL: Duration = Duration::from_mins(1);
 
 /// How long a storage is waited for, and whether it is at present.
 #[derive(Debug)]
 pub(super) struct StoragePatience {
-    /// The storage, for people.
-    place: String,
     most: Duration,
-    state: Mutex<PatienceState>,
-}
-
-#[derive(Debug, Default)]
-struct PatienceState {
+    outages: Outages,
     /// The requests that have failed, or hang, and are not given up.
-    waiting: usize,
-    /// Since when there is one.
-    since: Option<Instant>,
-    /// The last failure, for people.
-    what: String,
-    /// Whether people were told of this outage, and when they were told of one last.
-    told: bool,
-    told_at: Option<Instant>,
+    waiting: Mutex<usize>,
 }
 
 /// A request that may have to be waited for.
@@ -56,20 +39,15 @@ impl StoragePatience {
     /// Waits for the storage `place` for as long as `most`.
     pub(super) fn new(place: String, most: Duration) -> StoragePatience {
         StoragePatience {
-            place,
             most,
-            state: Mutex::default(),
+            outages: Outages::new(place),
+            waiting: Mutex::default(),
         }
     }
 
-    /// A text for people if requests have waited for the storage for [`UNSAID`] or longer.
+    /// A text for people if requests have waited for the storage for a while.
     pub(super) fn waits_for(&self) -> Option<String> {
-        let state = self.state();
-        let elapsed = state.since?.elapsed();
-        (elapsed >= UNSAID).then(|| {
-            let (place, seconds, what) = (&self.place, elapsed.as_secs(), &state.what);
-            format!("waiting for {place} for {seconds} s: {what}")
-        })
+        self.outages.current()
     }
 
     /// Makes attempts until one ends otherwise than with [`FaultKind::Passing`], or patience ends.
@@ -86,7 +64,7 @@ impl StoragePatience {
             waits: false,
             succeeded: false,
         };
-        let mut pause = PAUSES.0;
+        let mut backoff = Backoff::default();
         loop {
             let error = match request.watch(attempt()).await {
                 Err(error) if error.is(FaultKind::Passing) => error,
@@ -95,27 +73,19 @@ impl StoragePatience {
                     return done;
                 }
             };
+            let pause = backoff.pause();
             let has_clock = Handle::try_current().is_ok();
             if !has_clock || request.begin.elapsed() + pause > self.most {
                 return Err(error);
             }
             request.wait(&describe(&error));
-            // Between a half and all of the pause: of many that failed together, few ask together.
-            let random = RandomState::new().hash_one(0) % 512;
-            let random = f64::from(u16::try_from(random).unwrap_or(0)) / 1024.0;
-            tokio::time::sleep(pause.mul_f64(0.5 + random)).await;
-            pause = (pause * 2).min(PAUSES.1);
+            tokio::time::sleep(pause).await;
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, PatienceState> {
-        // Whole at any time.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PatientRequest<'_> {
-    /// The outcome of an attempt. One that takes long is told.
+    /// The outcome of an attempt. One that takes long is reported.
     async fn watch<T>(&mut self, attempt: impl Future<Output = T>) -> T {
         let mut attempt = pin!(attempt);
         if Handle::try_current().is_err() {
@@ -129,55 +99,31 @@ impl PatientRequest<'_> {
         }
         loop {
             self.wait("it does not answer");
-            if let Ok(done) = tokio::time::timeout(SAY_EVERY, attempt.as_mut()).await {
+            if let Ok(done) = tokio::time::timeout(HANGS_STILL, attempt.as_mut()).await {
                 return done;
             }
         }
     }
 
-    /// Notes that this request waits, and tells people.
-    fn wait(&mut self, what: &str) {
-        let mut state = self.patience.state();
+    /// Notes that this request waits.
+    fn wait(&mut self, reason: &str) {
+        let StoragePatience { most, outages, .. } = self.patience;
         if !self.waits {
             self.waits = true;
-            state.waiting += 1;
+            *self.patience.waiting.lock() += 1;
         }
-        let now = Instant::now();
-        let since = *state.since.get_or_insert(self.begin);
-        what.clone_into(&mut state.what);
-        let is_long = now - since >= UNSAID;
-        let is_quiet = state.told_at.is_none_or(|at| now - at >= SAY_EVERY);
-        if is_long && is_quiet {
-            (state.told, state.told_at) = (true, Some(now));
-            let StoragePatience { place, most, .. } = self.patience;
-            let minutes = most.as_secs().div_ceil(60);
-            drop(state);
-            tracing::warn!("waiting for {place}, for {minutes} min at the most: {what}");
-        }
+        outages.note(self.begin, self.begin + *most, reason);
     }
 }
 
 impl Drop for PatientRequest<'_> {
     fn drop(&mut self) {
-        if !self.waits {
-            return;
-        }
-        let mut state = self.patience.state();
-        state.waiting -= 1;
-        if state.waiting > 0 {
-            return;
-        }
-        let since = state.since.take();
-        if std::mem::take(&mut state.told)
-            && let Some(since) = since
-            && self.succeeded
-        {
-            let seconds = since.elapsed().as_secs();
-            drop(state);
-            tracing::warn!(
-                "the wait for {} is over, after {seconds} s",
-                self.patience.place
-            );
+        if self.waits {
+            let mut waiting = self.patience.waiting.lock();
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.patience.outages.end(self.succeeded);
+            }
         }
     }
 }
@@ -193,55 +139,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_grow_and_differ_until_patience_ends() {
-        let mut lengths = Vec::new();
-        for most in [99, 100, 1000, 180_000].map(Duration::from_millis) {
+    async fn attempts_end_with_patience() {
+        for most in [40, 100, 1000, 180_000].map(Duration::from_millis) {
             let patience = StoragePatience::new("a store".to_owned(), most);
-            let mut attempts = Vec::new();
+            let mut attempts = 0;
             let start = Instant::now();
             let tried = patience.keep_trying(|| {
-                attempts.push(start.elapsed());
+                attempts += 1;
                 async { Err::<(), _>(away()) }
             });
             assert!(tried.await.unwrap_err().is(FaultKind::Passing));
-            let mut longest = PAUSES.0;
-            for pair in attempts.windows(2) {
-                assert!(pair[0] + longest <= most, "{attempts:?}");
-                let percent =
-                    pair[1].saturating_sub(pair[0]).as_millis() * 100 / longest.as_millis();
-                assert!((49..=101).contains(&percent), "{percent} % of {longest:?}");
-                lengths.push(percent);
-                longest = PAUSES.1.min(longest * 2);
-            }
-            assert!(*attempts.last().unwrap() + longest > most, "{attempts:?}");
-        }
-        assert!(lengths.len() > 20 && lengths.iter().any(|&percent| percent != lengths[0]));
-    }
-
-    /// Shorter than people care for.
-    #[tokio::test(start_paused = true)]
-    async fn a_hiccup_is_not_told() {
-        let patience = StoragePatience::new("a store".to_owned(), Duration::from_mins(1));
-        let start = Instant::now();
-        let mut attempts = 0;
-        let tried = patience.keep_trying(|| {
-            attempts += 1;
-            let is_over = start.elapsed() >= UNSAID / 3;
-            async move { if is_over { Ok(()) } else { Err(away()) } }
-        });
-        let watched = async {
-            tokio::time::sleep(UNSAID / 4).await;
-            assert!(patience.state().since.is_some());
+            let last_pause = most.min(Duration::from_secs(8));
+            assert!(start.elapsed() <= most && start.elapsed() + last_pause >= most);
+            assert_eq!(attempts > 1, most.as_millis() >= 100, "{most:?}");
             assert_eq!(patience.waits_for(), None);
-        };
-        let (tried, ()) = tokio::join!(tried, watched);
-        tried.unwrap();
-        assert!(attempts > 1 && patience.state().told_at.is_none());
+        }
     }
 
     /// People hear what is waited for within five seconds, whether attempts fail or have no answer.
     #[tokio::test(start_paused = true)]
-    async fn what_is_waited_for_is_told_and_then_no_more() {
+    async fn an_outage_is_reported_until_it_is_over() {
         for hangs in [false, true] {
             let patience = StoragePatience::new("a store".to_owned(), Duration::from_mins(1));
             let start = Instant::now();
@@ -257,22 +174,20 @@ mod tests {
             let watched = async {
                 assert_eq!(patience.waits_for(), None);
                 tokio::time::sleep(Duration::from_secs(5)).await;
-                let told = patience.waits_for().unwrap();
-                let why = if hangs {
+                let reason = if hangs {
                     "it does not answer"
                 } else {
                     "no answer"
                 };
+                let text = patience.waits_for().unwrap();
                 assert!(
-                    told.starts_with("waiting for a store") && told.contains(why),
-                    "{told}"
+                    text.starts_with("waiting for a store") && text.contains(reason),
+                    "{text}"
                 );
-                assert!(patience.state().told);
             };
             let (tried, ()) = tokio::join!(tried, watched);
             tried.unwrap();
             assert_eq!(patience.waits_for(), None);
-            assert!(!patience.state().told);
         }
     }
 }

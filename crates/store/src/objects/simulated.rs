@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{FaultKind, Key, Operation, Storage, StorageError, StorageProblem};
 
@@ -94,7 +94,7 @@ impl SimulatedStorage {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // A test that panicked elsewhere has failed already.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The number of calls so far.

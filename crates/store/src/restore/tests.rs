@@ -53,7 +53,7 @@ fn restored(
         scratch: scratch.path(),
     };
     let all = Mutex::new(Vec::new());
-    let told = Mutex::new(0.0);
+    let told = Mutex::new((0, 0));
     let keep = |layers: BTreeMap<u32, Records>| {
         for (layer, records) in layers {
             assert!(records.is_sorted_by_key(|(summary, _)| summary.head));
@@ -66,12 +66,13 @@ fn restored(
         }
         Ok::<(), Infallible>(())
     };
-    let watch = |done: f64| {
-        *told.lock().unwrap() = done;
+    let watch = |done: u64, all: u64| {
+        *told.lock().unwrap() = (done, all);
         ControlFlow::Continue(())
     };
     restorer.run(wanted, keep, watch).unwrap();
-    assert!((0.0..=1.0).contains(&told.into_inner().unwrap()));
+    let (done, all) = told.into_inner().unwrap();
+    assert!(done <= all);
     let mut all = all.into_inner().unwrap();
     all.sort_unstable_by_key(|(summary, _)| summary.head);
     all
@@ -135,7 +136,7 @@ fn a_table_that_was_made_up_is_damaged() {
         scratch: directory.path(),
     };
     let keep = |_| Ok::<(), Infallible>(());
-    let refused = restorer.run(|_| true, keep, |_| ControlFlow::Continue(()));
+    let refused = restorer.run(|_| true, keep, |_, _| ControlFlow::Continue(()));
     let error = refused.unwrap_err().to_string();
     assert!(
         error.contains("more losing positions than range 0 can have"),
@@ -161,7 +162,7 @@ fn damage_and_a_wish_to_stop_end_it() {
             memory_bytes: 1000,
             scratch,
         };
-        restorer.run(|_| true, |_| Ok::<(), Infallible>(()), |_| flow)
+        restorer.run(|_| true, |_| Ok::<(), Infallible>(()), |_, _| flow)
     };
     let stopped = run(directory.path(), ControlFlow::Break(()));
     assert!(matches!(stopped, Err(RestoreError::Stopped)), "{stopped:?}");

@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::cache::{CACHE_BYTES, Cache, FRAME_BYTES, FrameId};
 use super::files::read;
@@ -96,7 +98,7 @@ impl ShardFile {
         if let Some(words) = self.cache.get(&id) {
             return Ok(words);
         }
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         let bytes = read(&mut file, self.index.location(frame));
         let bytes = bytes.map_err(TableError::io(&self.path))?;
         drop(file);

@@ -1,9 +1,10 @@
 //! The decoded data frames and the indices that were used last.
 
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use lru::LruCache;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::shard::ShardSize;
 
@@ -56,7 +57,7 @@ impl<K: Eq + Hash, T> Cache<K, T> {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept<K, T>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 
     pub(crate) fn get(&self, place: &K) -> Option<Arc<T>> {

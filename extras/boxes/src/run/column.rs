@@ -6,8 +6,9 @@
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::ThinError;
 use crate::layout::Layout;
@@ -15,7 +16,7 @@ use crate::scratch::{RowReader, RowWriter};
 use crate::sweep::Sweep;
 use crate::tally::RowPair;
 
-use super::{Control, Solver, lock, meaning, take};
+use super::{Control, Solver, meaning, take};
 
 /// The positions with the same first row, while they are computed.
 pub(super) struct Column<'a> {
@@ -70,7 +71,7 @@ impl<'a> Column<'a> {
             let joined = joined.map(|parts| parts.unwrap_or_else(|panic| resume_unwind(panic)));
             joined.collect::<Result<Vec<Vec<RowPair>>, ThinError>>()
         })?;
-        let is_stopped = lock(&self.steps).is_stopped;
+        let is_stopped = self.steps.lock().is_stopped;
         Ok((!is_stopped).then(|| parts.concat()))
     }
 
@@ -94,7 +95,7 @@ impl<'a> Column<'a> {
                     self.stop();
                     return Ok(());
                 }
-                lock(&self.steps).done[second] += 1;
+                self.steps.lock().done[second] += 1;
                 self.stepped.notify_all();
             }
             files.writer.map_or(Ok(()), RowWriter::finish)?;
@@ -121,12 +122,12 @@ impl<'a> Column<'a> {
         // With a second row as long as the first, S is that of both one shorter.
         let is_before_last = second + 1 == self.first;
         if is_before_last && third == second {
-            *lock(&first[self.first][self.first]) = layout.grown(&of_first, level, third);
+            *first[self.first][self.first].lock() = layout.grown(&of_first, level, third);
         }
         if is_before_last && !self.is_last() {
-            lock(&first[self.first][third]).clone_from(&of_first);
+            first[self.first][third].lock().clone_from(&of_first);
         }
-        let mut of_second = lock(&self.solver.second[third]);
+        let mut of_second = self.solver.second[third].lock();
         if second == 0 {
             *of_second = Layout::empty();
         }
@@ -137,17 +138,17 @@ impl<'a> Column<'a> {
             third < second,
         );
         if third == second && second < self.first {
-            *lock(&self.solver.second[second + 1]) = layout.grown(&of_second, level, third);
+            *self.solver.second[second + 1].lock() = layout.grown(&of_second, level, third);
         }
         if self.is_last() {
             // It has not changed, and nobody else asks for it.
             if is_before_last {
-                *lock(&first[self.first][third]) = of_first;
+                *first[self.first][third].lock() = of_first;
             }
         } else if let Some(writer) = &mut files.writer {
             writer.write(third, meaning(&of_first))?;
         } else {
-            *lock(&first[second][third]) = of_first;
+            *first[second][third].lock() = of_first;
         }
         Ok(())
     }
@@ -177,12 +178,13 @@ impl<'a> Column<'a> {
             !steps.is_stopped
                 && before.is_some_and(|before| steps.done[before] < third.min(before) + 1)
         };
-        let steps = self.stepped.wait_while(lock(&self.steps), waits);
-        !steps.unwrap_or_else(PoisonError::into_inner).is_stopped
+        let mut steps = self.steps.lock();
+        self.stepped.wait_while(&mut steps, waits);
+        !steps.is_stopped
     }
 
     fn stop(&self) {
-        lock(&self.steps).is_stopped = true;
+        self.steps.lock().is_stopped = true;
         self.stepped.notify_all();
     }
 }

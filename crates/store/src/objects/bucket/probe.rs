@@ -1,6 +1,5 @@
 //! Whether a bucket can be used, found out before anything depends on it.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,7 +100,6 @@ impl BucketStorage {
 
 /// A key that nobody has used.
 fn fresh_key() -> Key {
-    let random = [(); 2].map(|()| RandomState::new().hash_one(()));
-    let key = Key::new(&format!("work/probe/{:016x}{:016x}", random[0], random[1]));
+    let key = Key::new(&format!("work/probe/{:032x}", fastrand::u128(..)));
     key.expect("letters, digits and slashes are a key")
 }

@@ -1,0 +1,161 @@
+//! What every client does when a request fails in passing: pauses that grow, and one line in the log when an outage
+//! begins and one when it is over.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// The first pause before another attempt, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(8));
+/// Shorter outages are not reported.
+const REPORT_AFTER: Duration = Duration::from_secs(1);
+/// The least time between the reports of two outages.
+const REPORT_INTERVAL: Duration = Duration::from_mins(1);
+
+/// The pauses between the attempts at one request.
+#[derive(Debug)]
+pub struct Backoff {
+    rng: fastrand::Rng,
+    longest: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Backoff {
+        Backoff::new(fastrand::Rng::new())
+    }
+}
+
+impl Backoff {
+    /// Pauses whose jitter comes from `rng`.
+    pub fn new(rng: fastrand::Rng) -> Backoff {
+        let longest = PAUSES.0;
+        Backoff { rng, longest }
+    }
+
+    /// The next pause: between a half and all of twice the one before, so that of many requests that failed together
+    /// few are repeated together.
+    pub fn pause(&mut self) -> Duration {
+        let pause = self.longest.mul_f64(0.5 + self.rng.f64() / 2.0);
+        self.longest = (self.longest * 2).min(PAUSES.1);
+        pause
+    }
+}
+
+/// The outages of one storage or server, which all requests to it share.
+#[derive(Debug)]
+pub struct Outages {
+    place: String,
+    state: Mutex<OutageState>,
+}
+
+#[derive(Debug, Default)]
+struct OutageState {
+    /// When the first request began that has failed since.
+    since: Option<Instant>,
+    /// The last failure, for people.
+    reason: String,
+    /// Whether this outage was reported.
+    reported: bool,
+    last_report: Option<Instant>,
+}
+
+impl Outages {
+    /// Those of `place`, which messages name so.
+    pub fn new(place: String) -> Outages {
+        Outages {
+            place,
+            state: Mutex::default(),
+        }
+    }
+
+    /// The name of the storage or server.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Notes that a request that began at `since` has failed or has no answer, and is tried until `until`.
+    pub fn note(&self, since: Instant, until: Instant, reason: &str) {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let elapsed = now - *state.since.get_or_insert(since);
+        reason.clone_into(&mut state.reason);
+        let is_recent = |at| now - at < REPORT_INTERVAL;
+        if elapsed < REPORT_AFTER || now >= until || state.last_report.is_some_and(is_recent) {
+            return;
+        }
+        (state.reported, state.last_report) = (true, Some(now));
+        drop(state);
+        let (elapsed, left) = (elapsed.as_secs(), (until - now).as_secs() + 1);
+        let place = &self.place;
+        tracing::warn!("waiting for {place} for {elapsed} s: {reason}; trying for {left} s more");
+    }
+
+    /// Notes that no request waits any more; `recovered` says whether the last one had an answer.
+    pub fn end(&self, recovered: bool) {
+        let mut state = self.state.lock();
+        let (since, reported) = (state.since.take(), std::mem::take(&mut state.reported));
+        drop(state);
+        if let Some(since) = since
+            && reported
+            && recovered
+        {
+            let seconds = since.elapsed().as_secs();
+            tracing::warn!("the wait for {} is over, after {seconds} s", self.place);
+        }
+    }
+
+    /// The present outage, for people, if it is worth a report.
+    pub fn current(&self) -> Option<String> {
+        let state = self.state.lock();
+        let elapsed = state.since?.elapsed();
+        (elapsed >= REPORT_AFTER).then(|| {
+            let (place, seconds, reason) = (&self.place, elapsed.as_secs(), &state.reason);
+            format!("waiting for {place} for {seconds} s: {reason}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_eight_seconds_and_differ() {
+        let (mut one, mut other) = (Backoff::default(), Backoff::default());
+        let mut longest = PAUSES.0;
+        let mut differ = false;
+        for _ in 0..20 {
+            let pauses = [one.pause(), other.pause()];
+            for pause in pauses {
+                assert!(longest / 2 <= pause && pause <= longest, "{pause:?}");
+            }
+            differ |= pauses[0] != pauses[1];
+            longest = PAUSES.1.min(longest * 2);
+        }
+        assert!(differ && longest == PAUSES.1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_is_reported_once_and_a_hiccup_is_not() {
+        let outages = Outages::new("a store".to_owned());
+        let since = Instant::now();
+        let until = since + Duration::from_mins(10);
+        let reported = || outages.state.lock().reported;
+        outages.note(since, until, "no answer");
+        assert!(!reported() && outages.current().is_none());
+        outages.end(true);
+        tokio::time::advance(REPORT_AFTER).await;
+        assert_eq!(outages.current(), None);
+        outages.note(since, until, "no answer");
+        let last_report = outages.state.lock().last_report;
+        assert!(reported() && last_report.is_some());
+        tokio::time::advance(REPORT_AFTER).await;
+        outages.note(Instant::now(), until, "refused");
+        let expected = "waiting for a store for 2 s: refused";
+        assert_eq!(outages.current().unwrap(), expected);
+        assert_eq!(outages.state.lock().last_report, last_report);
+        outages.end(true);
+        assert!(!reported() && outages.current().is_none());
+    }
+}
