@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use chomp_access::{Access, local};
+use chomp_access::{Access, Hosts, Participants, local};
 use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::{Coordinator, CoordinatorOptions, Listeners};
 use chomp_plan::Phase;
@@ -96,7 +96,6 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let _home = lock_home(home, &directory.location, table.journal.as_deref())?;
     let share = (machine::threads(), machine::memory_bytes()?);
     restore(&directory, size, share, home, &stop, display).await?;
-    let issuer = Arc::new(access::issuer(home)?);
     let listeners = Listeners {
         calls: listen(args.listen, "--listen").await?,
         pages: match args.http {
@@ -108,7 +107,15 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     // On loopback too: whoever takes the port when this process is gone would hear tokens of clients that come back.
     // Pages on another address are served in the same way, as they ask for the token.
     let tls = !args.no_tls;
-    let certified = || issuer.server_config(&endpoints.names, machine::seconds_since_1970);
+    let (secrets, certificate) = access::secrets(home, &endpoints.hosts)?;
+    let file = args.access.clone();
+    let file = file.unwrap_or_else(|| table.table.join(ACCESS_NAME));
+    let access = Access {
+        coordinator: endpoints.url.clone(),
+        ca: tls.then(|| certificate.pem().to_owned()),
+        token: Some(access::token_of_owner(home, &file)?),
+    };
+    let list_file = access::list_file(home);
     let options = CoordinatorOptions {
         range_bits: directory.range_bits,
         size,
@@ -116,9 +123,13 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         keep_parts: table.keep_parts,
         draw_one_in: display.haste().draw_one_in,
         store_hint: Some(directory.location.clone().absolute()?.to_string()),
-        issuer: Arc::clone(&issuer),
-        participants: Some(access::list_file(home)),
-        tls: tls.then(certified).transpose()?.map(Arc::new),
+        secrets: Arc::new(secrets),
+        participants: Participants::read(&list_file)?,
+        participants_file: Some(list_file),
+        tls: tls
+            .then(|| certificate.server_config())
+            .transpose()?
+            .map(Arc::new),
         // Tables in a bucket are read from there.
         site: matches!(directory.location, Location::Directory(_))
             .then(|| serve::usual(table.table.clone())),
@@ -131,9 +142,6 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let starting = Box::pin(Coordinator::start(storage, options, finished, listeners));
     let starting = async { starting.await.with_context(in_table) };
     let coordinator = unless_stopped(&stop, starting).await?;
-    let access = access::of_owner(home, &issuer, &endpoints.url, tls)?;
-    let file = args.access.clone();
-    let file = file.unwrap_or_else(|| table.table.join(ACCESS_NAME));
     access.write(&file)?;
     let _local = LocalAccess::leave(&endpoints, &access, display);
     display.say(&format!(
@@ -224,8 +232,8 @@ struct Endpoints {
     url: String,
     /// The port, if it is on loopback.
     loopback: Option<u16>,
-    /// The names and addresses in its certificate.
-    names: Vec<String>,
+    /// The names and addresses for its certificate.
+    hosts: Hosts,
 }
 
 impl Endpoints {
@@ -237,20 +245,18 @@ impl Endpoints {
             IpAddr::V4(ip) => ip.to_string(),
         });
         let scheme = if args.no_tls { "http" } else { "https" };
-        let mut names = vec![
+        let mut advertised = vec![
             host.trim_matches(['[', ']']).to_owned(),
-            machine::host_name(),
             "localhost".to_owned(),
         ];
         // Of all addresses of loopback this machine lists one.
-        names.extend(ip.is_loopback().then(|| ip.to_string()));
-        names.extend(machine::addresses().iter().map(IpAddr::to_string));
-        names.sort_unstable();
-        names.dedup();
+        advertised.extend(ip.is_loopback().then(|| ip.to_string()));
+        let mut others = vec![machine::host_name()];
+        others.extend(machine::addresses().iter().map(IpAddr::to_string));
         Endpoints {
             url: format!("{scheme}://{host}:{port}"),
             loopback: (ip.is_loopback() || ip.is_unspecified()).then_some(port),
-            names,
+            hosts: Hosts { advertised, others },
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use chomp_access::{Access, Holder, Issuer};
+use chomp_access::{Access, Participants, Secrets};
 use chomp_coordinator::server::{Coordinator, CoordinatorOptions, Listeners};
 use chomp_kernel::Isa;
 use chomp_serve::net::Limits;
@@ -64,8 +64,8 @@ pub(crate) async fn start(
         .context("cannot listen on loopback")?;
     // In the clear: the listener is this process's own for as long as the worker runs, so nobody else can take its
     // port, and the token opens nothing but this coordinator, of this process, and is gone with it.
-    let issuer = Arc::new(Issuer::in_memory()?);
-    let token = issuer.issue(Holder::OWNER, None);
+    let mut participants = Participants::default();
+    let token = participants.owner(None)?;
     let options = CoordinatorOptions {
         range_bits,
         size,
@@ -74,8 +74,9 @@ pub(crate) async fn start(
         // Nobody else is there to check results.
         draw_one_in: Some(0),
         store_hint: None,
-        issuer,
-        participants: None,
+        secrets: Arc::new(Secrets::in_memory()?),
+        participants,
+        participants_file: None,
         tls: None,
         open_status: pages.is_some(),
         site: pages.as_ref().map(|(_, site)| site.clone()),

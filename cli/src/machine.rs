@@ -84,19 +84,11 @@ pub(crate) fn addresses() -> Vec<IpAddr> {
     addresses.collect()
 }
 
-/// The seconds since 1970, for the dates in certificates and tokens.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the lives of certificates and tokens are dates"
-)]
-pub(crate) fn seconds_since_1970() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
-}
-
 /// The present date and time, in UTC, as in RFC 3339.
+#[expect(clippy::disallowed_methods, reason = "reports have dates")]
 pub(crate) fn date() -> String {
-    let seconds = i64::try_from(seconds_since_1970()).unwrap_or(0);
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let seconds = since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0));
     let date = OffsetDateTime::from_unix_timestamp(seconds);
     let date = date.unwrap_or(OffsetDateTime::UNIX_EPOCH);
     date.format(&Rfc3339)

@@ -393,7 +393,7 @@ impl LocalTables {
 
 #[cfg(test)]
 mod tests {
-    use chomp_access::{Issuer, Token};
+    use chomp_access::{Certificate, Token};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio::task::JoinSet;
@@ -454,7 +454,8 @@ mod tests {
 
     #[tokio::test]
     async fn with_a_certificate_nothing_is_said_in_the_clear() {
-        let ca = Issuer::in_memory().unwrap().ca_pem().to_owned();
+        let certificate = Certificate::new("test", &["localhost".to_owned()]);
+        let ca = certificate.unwrap().pem().to_owned();
         let (said, count) = asked("", false, Some(ca)).await;
         assert!(said.contains("starts with https://"), "{said}");
         assert_eq!(count, 0);

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::body::Body;
@@ -14,9 +13,8 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{MethodRouter, any};
 use bytes::Bytes;
-use chomp_access::{Denied, Holder, Issuer};
+use chomp_access::{Denied, TokenDigest};
 use chomp_plan::ParticipantId;
-use chomp_proto::EXPIRED_HEADER;
 use chomp_serve::answer::problem;
 use chomp_serve::net::Caller;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -99,7 +97,6 @@ enum CallRefusal {
 /// Lets a call in if its rule allows it.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    issuer: Arc<Issuer>,
     participants: ParticipantList,
     quota: Quota,
     open_status: bool,
@@ -107,16 +104,9 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// The gate of the table of `issuer`, for these participants, within `quota`. With `open_status`
-    /// everybody may see the status of the job.
-    pub(crate) fn new(
-        issuer: Arc<Issuer>,
-        participants: ParticipantList,
-        quota: Quota,
-        open_status: bool,
-    ) -> Gate {
+    /// The gate for these participants, within `quota`. With `open_status` everybody may see the status of the job.
+    pub(crate) fn new(participants: ParticipantList, quota: Quota, open_status: bool) -> Gate {
         Gate {
-            issuer,
             participants,
             quota,
             open_status,
@@ -151,35 +141,24 @@ impl Gate {
         all.fallback_service(refused())
     }
 
-    async fn check(&self, headers: &HeaderMap) -> Result<Holder, CallRefusal> {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "tokens expire by the wall clock, and nothing else depends on it"
-        )]
-        let now = SystemTime::now();
-        let now = now
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |time| time.as_secs());
-        let holder = self.issuer.check(bearer(headers)?, now)?;
-        self.participants.admit(holder).await?;
-        Ok(holder)
+    /// The participant that makes a call, and the digest of its token.
+    async fn check(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<(ParticipantId, TokenDigest), CallRefusal> {
+        let token = TokenDigest::of(bearer(headers)?.ok_or(Denied::Missing)?);
+        Ok((self.participants.admit(token).await?, token))
     }
 
     fn refused(&self, refusal: CallRefusal, is_grpc: bool) -> Response {
         self.refusals.fetch_add(1, Ordering::Relaxed);
         let text = refusal.to_string();
-        let mut response = if is_grpc {
-            tonic::Status::unauthenticated(text).into_http()
-        } else {
-            let mut response = problem(StatusCode::UNAUTHORIZED, &text);
-            let bearer = HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
-            response
-        };
-        if refusal == CallRefusal::Denied(Denied::Expired) {
-            let is_so = HeaderValue::from_static("1");
-            response.headers_mut().insert(EXPIRED_HEADER, is_so);
+        if is_grpc {
+            return tonic::Status::unauthenticated(text).into_http();
         }
+        let mut response = problem(StatusCode::UNAUTHORIZED, &text);
+        let bearer = HeaderValue::from_static("Bearer");
+        response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
         response
     }
 }
@@ -209,15 +188,14 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
     Ok(Some(token))
 }
 
-/// Answers a call for as long as its credential is good, whatever the call waits for: its turn, the bytes that it
+/// Answers a call for as long as its token is good, whatever the call waits for: its turn, the bytes that it
 /// brings, its answer, or a peer that takes the answer.
 async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
-    let holder = match gate.check(request.headers()).await {
-        Ok(holder) => holder,
+    let (participant, token) = match gate.check(request.headers()).await {
+        Ok(caller) => caller,
         Err(refusal) => return gate.refused(refusal, is_grpc),
     };
-    let participant = ParticipantId(holder.number);
     let call = async {
         let turn = if Caller::of(request.extensions()).admit(participant.0.into()) {
             gate.quota.turn(participant).await
@@ -233,7 +211,7 @@ async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) 
         }
         next.run(request).await
     };
-    let mut revocation: Revocation = Box::pin(gate.participants.revocation(holder));
+    let mut revocation: Revocation = Box::pin(gate.participants.revocation(token));
     tokio::select! {
         biased;
         () = &mut revocation => gate.refused(Denied::Revoked.into(), is_grpc),
@@ -243,7 +221,7 @@ async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) 
 
 type Revocation = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A body that breaks off when the credential of its caller is taken back.
+/// A body that breaks off when the token of its caller is taken back.
 struct Revocable {
     body: Body,
     revocation: Revocation,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Buf;
 
-use chomp_access::Holder;
+use chomp_access::participants::OWNER_NUMBER;
 use chomp_plan::ParticipantId;
 use chomp_serve::net::{Limit, Rates};
 use tokio::time::Instant;
@@ -45,7 +45,7 @@ const HEAD_BYTES: u32 = 5;
 
 /// The owner of the table: no quota binds it.
 const OWNER: ParticipantId = ParticipantId::OWNER;
-const _: () = assert!(OWNER.0 == Holder::OWNER.number);
+const _: () = assert!(OWNER.0 == OWNER_NUMBER);
 
 /// The quotas of all participants. Clones share them.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::routing::{MethodRouter, any_service};
-use chomp_access::{Issuer, Participants};
+use chomp_access::{Participants, Secrets};
 use chomp_plan::{
     Action, Found, JobProgress, ParticipantId, Past, Phase, Plan, PlanError, Settings, StopReason,
     Unit,
@@ -62,9 +62,6 @@ pub enum StartError {
     /// There are no random numbers, and workers must not be able to guess what is drawn.
     #[error("the system gives no random numbers")]
     Random,
-    /// The list of participants is of no use.
-    #[error(transparent)]
-    Participants(#[from] chomp_access::FileError),
     /// No address to listen on.
     #[error("cannot listen for workers")]
     Listen(#[from] io::Error),
@@ -85,10 +82,12 @@ pub struct CoordinatorOptions {
     pub draw_one_in: Option<u32>,
     /// Where workers find the store, as they write it, if they may reach it.
     pub store_hint: Option<String>,
-    /// Makes and checks the tokens of the table.
-    pub issuer: Arc<Issuer>,
-    /// The list of participants, read again when it changes; if there is none, the owner is alone.
-    pub participants: Option<PathBuf>,
+    /// The secrets of the table.
+    pub secrets: Arc<Secrets>,
+    /// The participants at the start.
+    pub participants: Participants,
+    /// The file with the list of participants, read again when it changes; none if it never does.
+    pub participants_file: Option<PathBuf>,
     /// The certificate to show, if calls come from beyond this machine.
     pub tls: Option<Arc<ServerConfig>>,
     /// The directory whose finished tables are open to everybody, and what that may cost.
@@ -145,18 +144,17 @@ impl Coordinator {
         }
         let random = generate::<[u8; 8]>(&SystemRandom::new());
         let random = random.map_err(|_| StartError::Random)?.expose();
-        let participants = options.participants.as_deref().map(Participants::read);
-        let list = watch::Sender::new(participants.transpose()?.unwrap_or_default());
+        let participants = ParticipantList::new(options.participants.clone());
         let wishes = Wishes {
             settings,
-            participants: list.subscribe(),
+            participants: participants.subscribe(),
             coordinator: u64::from_le_bytes(random),
-            table: options.issuer.table_id(),
+            table: options.secrets.table_id(),
             store_hint: options.store_hint.clone(),
             published,
         };
-        let issuer = Arc::clone(&options.issuer);
-        let opened = Opened::new(storage, wishes, move |epoch| issuer.seed(epoch)).await?;
+        let secrets = Arc::clone(&options.secrets);
+        let opened = Opened::new(storage, wishes, move |epoch| secrets.seed(epoch)).await?;
         let Opened {
             job,
             first,
@@ -168,14 +166,13 @@ impl Coordinator {
             proxy,
         } = opened;
 
-        let file = options.participants.clone();
-        let file = file.map(|path| (path, handle.clone()));
-        let participants = ParticipantList { list, file };
+        let file = options.participants_file.clone();
+        let participants = participants.following(file.map(|path| (path, handle.clone())));
         for revoked in participants.revoked() {
             // The job has not begun, so it is there to hear it.
             let _ = handle.tell(revoked);
         }
-        let follow_list = participants.file.is_some();
+        let follow_list = participants.has_file();
         let follow_list = follow_list.then(|| tokio::spawn(participants.clone().follow()));
         let address = listeners.calls.local_addr()?;
         let feed = Arc::new(StatusFeed::new(handle));
@@ -317,7 +314,7 @@ impl Opened {
             let plan = Plan::finished(settings, published.losing_by_bits[size as usize])?;
             (plan, Vec::new())
         } else {
-            begin(settings, &journal, &subject.participants.borrow())?
+            begin(settings, &journal)?
         };
         let tools = Tools::new(Arc::clone(&storage), &journal, size, shard);
         let (job, handle, progress) = Job::new(plan, tools, subject, finished);
@@ -347,7 +344,6 @@ impl Opened {
 pub(crate) fn begin(
     mut settings: Settings,
     journal: &Journal,
-    participants: &Participants,
 ) -> Result<(Plan, Vec<Action>), PlanError> {
     settings.epoch = journal.epoch();
     let ledger = journal.ledger();
@@ -376,12 +372,8 @@ pub(crate) fn begin(
         past.shards.push((merged.number, merged.words_digest()));
         trace(&mut past, Unit::Shard(merged.number), finders, 1);
     }
-    // A participant whose credential was renewed since then is trusted again.
-    let quarantined = ledger.quarantined().filter(|(number, quarantine)| {
-        let participant = participants.get(*number);
-        participant.is_none_or(|one| one.serial <= quarantine.serial)
-    });
-    past.quarantined = quarantined
+    past.quarantined = ledger
+        .quarantined()
         .map(|(number, quarantine)| (ParticipantId(number), quarantine.reason.clone()))
         .collect();
     drop(ledger);
@@ -397,7 +389,7 @@ async fn serve(
     (feed, told): (Arc<StatusFeed>, watch::Receiver<chomp_serve::StatusText>),
     listeners: Listeners,
 ) -> Server {
-    let gate = Gate::new(options.issuer, participants, quota, options.open_status);
+    let gate = Gate::new(participants, quota, options.open_status);
     let permits = options.limits.permits();
     let job = JobPages {
         feed,

@@ -13,8 +13,6 @@ pub const OBJECTS_PATH: &str = "/objects/";
 
 /// The header of a `PUT` that names the worker, as a decimal number.
 pub const WORKER_HEADER: &str = "chomp-worker";
-/// The header of a refusal that may be over when a clock is right again: a token was good before.
-pub const EXPIRED_HEADER: &str = "chomp-expired";
 
 /// The messages and services.
 #[expect(

@@ -32,8 +32,6 @@ pub(crate) const CONTROL: Duration = Duration::from_secs(20);
 const PATIENCE_FIRST: Duration = Duration::from_secs(10);
 /// How long it tries to reach one again, whose machine may have to be started anew.
 const PATIENCE_LATER: Duration = Duration::from_mins(30);
-/// How long it waits for a clock by which its token, which was good before, has expired.
-const PATIENCE_CLOCK: Duration = Duration::from_mins(2);
 
 /// How long a call waits for room before that is logged.
 const TELL_AFTER: Duration = Duration::from_secs(3);
@@ -148,7 +146,7 @@ impl Link {
                         continue;
                     }
                 }
-                CallFailure::Outage(_) | CallFailure::Stopped(_) | CallFailure::Expired(_) => {
+                CallFailure::Outage(_) | CallFailure::Stopped(_) => {
                     seen = Some(number);
                     let (since, failures) = outage.get_or_insert_with(|| (Instant::now(), 0));
                     *failures += 1;
@@ -246,9 +244,6 @@ impl Link {
                     false
                 }
                 CallFailure::Outage(_) => since.elapsed() < patience,
-                CallFailure::Expired(_) => {
-                    before.is_some() && since.elapsed() < patience.min(PATIENCE_CLOCK)
-                }
                 _ => false,
             };
             let error = failure.into_error(&self.url);

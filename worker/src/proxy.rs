@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use chomp_proto::{EXPIRED_HEADER, OBJECTS_PATH, WORKER_HEADER};
+use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_store::objects::Operation;
 use chomp_store::{FaultKind, Key, Storage, StorageError, StorageProblem, part};
 use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
@@ -151,13 +151,11 @@ async fn put(
 /// The failure that a refusal stands for, by its status.
 async fn refusal(response: Response<Body>) -> CallFailure {
     let status = response.status();
-    let has_expired = response.headers().contains_key(EXPIRED_HEADER);
     let reason = reason(response).await;
     match status {
         StatusCode::SERVICE_UNAVAILABLE
         | StatusCode::TOO_MANY_REQUESTS
         | StatusCode::REQUEST_TIMEOUT => CallFailure::Busy(reason),
-        StatusCode::UNAUTHORIZED if has_expired => CallFailure::Expired(reason),
         StatusCode::UNAUTHORIZED => CallFailure::Refused(reason),
         _ if status.is_client_error() => CallFailure::Unfit(reason),
         _ if status.is_server_error() => CallFailure::outage(reason),

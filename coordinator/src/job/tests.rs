@@ -6,7 +6,6 @@ mod restarts;
 
 use std::task::{Context, Poll, Waker};
 
-use chomp_access::Participants;
 use chomp_plan::{LeaseAnswer, ParticipantId, RequestId, Settings, Task, Work};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
 use chomp_store::{Entry, Journal, PartName, Placed};
@@ -29,19 +28,11 @@ struct Tested {
 }
 
 fn tested(change: impl FnOnce(&mut Settings)) -> Tested {
-    started(
-        &Arc::new(SimulatedStorage::new(0)),
-        &Participants::default(),
-        change,
-    )
+    started(&Arc::new(SimulatedStorage::new(0)), change)
 }
 
 /// The desk of a coordinator that starts on this storage.
-fn started(
-    storage: &Arc<SimulatedStorage>,
-    participants: &Participants,
-    change: impl FnOnce(&mut Settings),
-) -> Tested {
+fn started(storage: &Arc<SimulatedStorage>, change: impl FnOnce(&mut Settings)) -> Tested {
     let storage = Arc::clone(storage);
     let opening = Journal::open(storage.clone(), range_bits(), BITS, 1, 2);
     let journal = Arc::new(ready(opening).unwrap());
@@ -54,7 +45,7 @@ fn started(
         bits: BITS,
         replicas: settings.replicas,
     };
-    let (plan, first) = begin(settings, &journal, participants).unwrap();
+    let (plan, first) = begin(settings, &journal).unwrap();
     let mut desk = Desk::new(plan, journal, subject);
     desk.perform(Millis(0), first);
     Tested {
@@ -277,7 +268,7 @@ fn poll<F: Future>(call: &mut std::pin::Pin<Box<F>>) -> Poll<F::Output> {
 pub(crate) fn job() -> (Job, Handle, watch::Receiver<JobProgress>) {
     let Tested { tools, .. } = tested(|_| ());
     let settings = Settings::new(BITS, range_bits());
-    let (plan, _) = begin(settings, &tools.journal, &Participants::default()).unwrap();
+    let (plan, _) = begin(settings, &tools.journal).unwrap();
     let subject = DeskJob {
         participants: nobody(),
         bits: BITS,

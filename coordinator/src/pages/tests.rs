@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
-use chomp_access::{Holder, Issuer};
+use chomp_access::Participants;
 use chomp_serve::net::Limits;
 use chomp_store::objects::SimulatedStorage;
 use http::Request;
@@ -36,13 +36,9 @@ async fn get(router: &axum::Router, path: &str, authorization: &str) -> Answer {
 
 #[tokio::test]
 async fn the_pages_of_a_job_tell_its_status() {
-    let issuer = Arc::new(Issuer::in_memory().unwrap());
-    let gate = Gate::new(
-        Arc::clone(&issuer),
-        ParticipantList::default(),
-        Quota::default(),
-        false,
-    );
+    let mut participants = Participants::default();
+    let token = participants.owner(None).unwrap();
+    let gate = Gate::new(ParticipantList::new(participants), Quota::default(), false);
     let worker = WorkerStatus {
         name: "a".into(),
         threads: 6,
@@ -66,7 +62,7 @@ async fn the_pages_of_a_job_tell_its_status() {
         gate: gate.clone(),
     };
     let router = gate.router(job.routes());
-    let good = format!("Bearer {}", issuer.issue(Holder::OWNER, None).secret());
+    let good = format!("Bearer {}", token.secret());
 
     let answer = get(&router, "/status", &good).await;
     assert_eq!(answer.kind, "application/json");

@@ -4,7 +4,7 @@ mod limits;
 
 use std::time::Duration;
 
-use chomp_access::Holder;
+use chomp_access::Token;
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_client::CoordinatorClient;
 use chomp_proto::v1::{self, lease_reply};
@@ -21,7 +21,7 @@ use crate::testing::range_bits;
 use chomp_store::objects::SimulatedStorage;
 
 /// For a job of 14 bits on loopback.
-pub(crate) fn options(issuer: &Arc<Issuer>) -> CoordinatorOptions {
+pub(crate) fn options(participants: Participants) -> CoordinatorOptions {
     CoordinatorOptions {
         range_bits: range_bits(),
         size: 14,
@@ -29,8 +29,9 @@ pub(crate) fn options(issuer: &Arc<Issuer>) -> CoordinatorOptions {
         keep_parts: false,
         draw_one_in: None,
         store_hint: None,
-        issuer: Arc::clone(issuer),
-        participants: None,
+        secrets: Arc::new(Secrets::in_memory().unwrap()),
+        participants,
+        participants_file: None,
         tls: None,
         site: None,
         open_status: false,
@@ -39,27 +40,27 @@ pub(crate) fn options(issuer: &Arc<Issuer>) -> CoordinatorOptions {
     }
 }
 
-async fn start(storage: Arc<SimulatedStorage>, limits: Limits) -> (Coordinator, Arc<Issuer>) {
-    let issuer = Arc::new(Issuer::in_memory().unwrap());
-    start_with(&issuer, storage, limits, None).await
+async fn start(storage: Arc<SimulatedStorage>, limits: Limits) -> (Coordinator, Token) {
+    let mut participants = Participants::default();
+    let token = participants.owner(None).unwrap();
+    let options = CoordinatorOptions {
+        limits,
+        ..options(participants)
+    };
+    (start_with(options, storage, None).await, token)
 }
 
 async fn start_with(
-    issuer: &Arc<Issuer>,
+    options: CoordinatorOptions,
     storage: Arc<SimulatedStorage>,
-    limits: Limits,
     published: Option<Manifest>,
-) -> (Coordinator, Arc<Issuer>) {
-    let options = CoordinatorOptions {
-        limits,
-        ..options(issuer)
-    };
+) -> Coordinator {
     let listeners = Listeners {
         calls: TcpListener::bind("127.0.0.1:0").await.unwrap(),
         pages: None,
     };
     let coordinator = Coordinator::start(storage, options, published, listeners).await;
-    (coordinator.unwrap(), Arc::clone(issuer))
+    coordinator.unwrap()
 }
 
 fn with<T>(token: &str, message: T) -> Request<T> {
@@ -92,7 +93,7 @@ async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
         drain_time: Duration::from_millis(500),
         ..Limits::default()
     };
-    let (coordinator, issuer) = start(Arc::new(SimulatedStorage::new(0)), limits).await;
+    let (coordinator, token) = start(Arc::new(SimulatedStorage::new(0)), limits).await;
     let url = format!("http://{}", coordinator.address());
     let mut client = CoordinatorClient::new(
         tonic::transport::Endpoint::from_shared(url)
@@ -101,7 +102,7 @@ async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
             .await
             .unwrap(),
     );
-    let token = format!("Bearer {}", issuer.issue(Holder::OWNER, None).secret());
+    let token = format!("Bearer {}", token.secret());
     let join = v1::JoinRequest {
         protocol: PROTOCOL,
         format: range::VERSION,
@@ -201,10 +202,9 @@ async fn who_follows_a_job_hears_of_its_end() {
     let software = "chomp 0.1.0".to_owned();
     let published = Manifest::new(range_bits(), 1, software, fingerprints.finish(), shards);
 
-    let issuer = Arc::new(Issuer::in_memory().unwrap());
+    let options = options(Participants::default());
     let storage = Arc::new(SimulatedStorage::new(0));
-    let limits = Limits::default();
-    let (coordinator, _) = start_with(&issuer, storage, limits, Some(published)).await;
+    let coordinator = start_with(options, storage, Some(published)).await;
     let status = coordinator.status();
     let outcome = coordinator.stop().await;
     assert!(matches!(outcome, JobOutcome::Finished(_)), "{outcome:?}");
@@ -215,10 +215,10 @@ async fn who_follows_a_job_hears_of_its_end() {
 #[tokio::test]
 async fn no_two_coordinators_are_alike() {
     let mut firsts = Vec::new();
-    let issuer = Arc::new(Issuer::in_memory().unwrap());
+    let options = options(Participants::default());
     for _ in 0..2 {
         let storage = Arc::new(SimulatedStorage::new(0));
-        let (coordinator, _) = start_with(&issuer, storage.clone(), Limits::default(), None).await;
+        let coordinator = start_with(options.clone(), storage.clone(), None).await;
         let JobOutcome::Interrupted = coordinator.stop().await else {
             panic!("nobody computed anything");
         };

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use chomp_access::Participants;
 use chomp_plan::{Action, Event, LeaseId, Millis, RequestId, Settings, Verdict, WorkerId};
 use chomp_store::Journal;
 use chomp_store::objects::SimulatedStorage;
@@ -63,7 +62,7 @@ impl Coordinator {
             bits,
             replicas: settings.replicas,
         };
-        let (plan, first) = begin(settings.clone(), &journal, &Participants::default())?;
+        let (plan, first) = begin(settings.clone(), &journal)?;
         let tools = Tools::new(storage.clone(), &journal, bits, size);
         let watch = Watch::new(settings, &journal, &plan);
         let mut coordinator = Coordinator {

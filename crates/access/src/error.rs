@@ -64,14 +64,6 @@ pub enum FileError {
         /// Why it is refused.
         source: io::Error,
     },
-    /// It is a copy: the inode that it names is another one.
-    #[error(
-        "{} was copied or moved here from another disk, and whoever has the original can let anybody join: if it is yours, run chomp access adopt; if not, remove it", path.display()
-    )]
-    Copied {
-        /// The file.
-        path: PathBuf,
-    },
     /// It cannot be written.
     #[error(transparent)]
     Write(#[from] chomp_durable_files::FileError),

@@ -23,7 +23,7 @@ pub(crate) const KIND: PrivateKind = PrivateKind {
 pub struct Access {
     /// Where it listens, as `https://host:port`.
     pub coordinator: String,
-    /// The certificate of the authority that vouches for it, as PEM; none without TLS.
+    /// The certificate that it shows, as PEM; none without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
     /// Opens all calls. None if only what is open to everybody is wanted.
@@ -38,7 +38,7 @@ impl Access {
     ///
     /// If it is missing, is no access file, or can be read by others.
     pub fn read(path: &Path) -> Result<Access, FileError> {
-        private::read::<Access>(path, KIND)?.0.checked(path)
+        private::read::<Access>(path, KIND)?.checked(path)
     }
 
     /// Itself, if what was read at `path` is what an access file holds.

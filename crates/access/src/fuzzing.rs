@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use crate::certificate::Certificate;
 use crate::error::FileError;
 use crate::file::{self, Access};
-use crate::issuer::{self, Issuer, IssuerError};
 use crate::participants::{self, Participants};
 use crate::private;
+use crate::secrets::{self, Secrets};
 
 /// An access file with this content.
 ///
@@ -22,14 +23,14 @@ pub fn content(access: &Access) -> Vec<u8> {
     access.to_text().into_bytes()
 }
 
-/// The issuer of a secrets file with this content.
+/// The secrets and the certificate in a file with this content.
 ///
 /// # Errors
 ///
-/// As [`Issuer::open`].
-pub fn issuer(bytes: &[u8]) -> Result<Issuer, IssuerError> {
-    let secrets = private::parse(bytes, path(), issuer::KIND)?;
-    Issuer::from_secrets(secrets, path())
+/// As [`Secrets::open`].
+pub fn secrets(bytes: &[u8]) -> Result<(Secrets, Certificate), FileError> {
+    let content = private::parse(bytes, path(), secrets::KIND)?;
+    Secrets::from_content(&content, path())
 }
 
 /// The participants in a file with this content.

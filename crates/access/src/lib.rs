@@ -1,18 +1,19 @@
-//! Access to a coordinator: tokens, certificates, and the files that carry them.
+//! Access to a coordinator: tokens, its certificate, and the files that carry them.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`token`] | the secret that opens calls |
+//! | [`token`] | the secret that opens calls, and its digest |
 //! | [`mod@file`] | access files: all that one needs to speak to a coordinator |
-//! | [`issuer`] | the coordinator's side: makes and checks tokens, and keeps the secrets |
-//! | [`participants`] | the list of participants, and which of their credentials are good |
-//! | [`authority`] | the certificates by which clients know the coordinator |
-//! | [`certificate`] | why a client does not accept one |
+//! | [`participants`] | the list of participants, with the digests of their tokens |
+//! | [`secrets`] | the coordinator's side: what it keeps secret, and its certificate |
+//! | [`certificate`] | the certificate by which clients know the coordinator, and why they do not accept one |
 //! | [`local`] | the access files of coordinators on this machine, for their own user |
 //! | `error` | why a private file is of no use |
+//! | `hex` | bytes as hex digits |
 //! | `private` | files that nobody but their owner can read |
 //!
-//! There is no clock here: what depends on time takes it as an argument, in seconds since 1970.
+//! Nothing here expires: a token is good until its participant is taken out, and the certificate until the names of its
+//! coordinator change.
 //!
 //! # What always holds
 //!
@@ -21,21 +22,25 @@
 //!   refused.
 //! * No clock, no network.
 
-pub mod authority;
 pub mod certificate;
 mod error;
 pub mod file;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod issuer;
+mod hex;
 pub mod local;
 pub mod participants;
 mod private;
+pub mod secrets;
 pub mod token;
 
+#[cfg(test)]
+mod tests;
+
+pub use certificate::Certificate;
 pub use error::FileError;
 pub use file::Access;
-pub use issuer::{Denied, Issuer, IssuerError};
-pub use participants::Participants;
-pub use token::{Holder, Token};
+pub use participants::{Denied, Participants};
+pub use secrets::{Hosts, Secrets, SecretsError};
+pub use token::{Token, TokenDigest};

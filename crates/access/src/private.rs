@@ -40,14 +40,9 @@ impl PrivateKind {
     }
 }
 
-/// Reads a JSON object from the file at `path`, and the inode of the file. What is wrong with it is told without its
-/// content.
-pub(crate) fn read<T: DeserializeOwned>(
-    path: &Path,
-    kind: PrivateKind,
-) -> Result<(T, u64), FileError> {
-    let (bytes, inode) = read_bytes(path, kind)?;
-    Ok((parse(&bytes, path, kind)?, inode))
+/// Reads a JSON object from the file at `path`. An error does not quote its content.
+pub(crate) fn read<T: DeserializeOwned>(path: &Path, kind: PrivateKind) -> Result<T, FileError> {
+    parse(&read_bytes(path, kind)?, path, kind)
 }
 
 /// Reads the content of the file at `path`.
@@ -80,7 +75,7 @@ pub(crate) fn parse<T: DeserializeOwned>(
         .map_err(|_| wrong("a field is missing, or of another type".to_owned()))
 }
 
-fn read_bytes(path: &Path, kind: PrivateKind) -> Result<(Vec<u8>, u64), FileError> {
+fn read_bytes(path: &Path, kind: PrivateKind) -> Result<Vec<u8>, FileError> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => FileError::Missing {
             path: path.to_owned(),
@@ -115,7 +110,7 @@ fn read_bytes(path: &Path, kind: PrivateKind) -> Result<(Vec<u8>, u64), FileErro
     file.take(kind.bytes_max as u64 + 1)
         .read_to_end(&mut bytes)
         .map_err(failed)?;
-    Ok((bytes, metadata.ino()))
+    Ok(bytes)
 }
 
 /// The bits that the mode of a private file must not have. Root lends a file to a user by a group of that user, as
@@ -133,7 +128,7 @@ fn forbidden(own: bool, uid: u32, is_mine: bool) -> u32 {
 /// Writes the file at `path`, in place of the one that is there. A program that opens it meanwhile finds the one or the
 /// other, whole.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    Ok(put_private(path, |_| bytes.to_vec())?)
+    Ok(put_private(path, bytes)?)
 }
 
 #[cfg(test)]

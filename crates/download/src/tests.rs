@@ -527,9 +527,9 @@ async fn nobody_is_led_elsewhere() {
 async fn with_a_certificate_nothing_is_said_in_the_clear() {
     let server = Server::start().await;
     let out = tempfile::tempdir().unwrap();
-    let issuer = chomp_access::Issuer::in_memory().unwrap();
+    let certificate = chomp_access::Certificate::new("test", &["localhost".into()]).unwrap();
     let mut config = config(&server.url, out.path());
-    config.reach.ca = Some(issuer.ca_pem().to_owned());
+    config.reach.ca = Some(certificate.pem().to_owned());
     let error = get(config).await.unwrap_err();
     assert_is(&error, "Url");
     assert!(error.to_string().contains("https://"), "{error}");

@@ -117,17 +117,13 @@ pub fn put(path: &Path, content: &[u8]) -> Result<(), FileError> {
     fill(NewFile::create(path, true)?, content)
 }
 
-/// Writes a file of secrets as [`put`] does, but nobody except its owner can read it, not even for a moment. The
-/// content may say which inode the file has, so that a copy of it can be told from the file.
+/// Writes a file of secrets as [`put`] does, but nobody except its owner can read it, not even for a moment.
 ///
 /// # Errors
 ///
 /// If something else has this name, or the disk fails.
-pub fn put_private(path: &Path, content: impl FnOnce(u64) -> Vec<u8>) -> Result<(), FileError> {
-    let file = NewFile::with_mode(path, true, MODE_PRIVATE)?;
-    let metadata = file.file.as_file().metadata();
-    let inode = metadata.map_err(failed("look at", path))?.ino();
-    fill(file, &content(inode))
+pub fn put_private(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    fill(NewFile::with_mode(path, true, MODE_PRIVATE)?, content)
 }
 
 fn fill(mut file: NewFile, content: &[u8]) -> Result<(), FileError> {

@@ -164,7 +164,7 @@ fn a_file_appears_when_it_is_finished() {
     leave(&plain, b"");
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
     assert_eq!(mode(&path), mode(&plain));
-    put_private(&path, |_| b"secret".to_vec()).unwrap();
+    put_private(&path, b"secret").unwrap();
     assert_eq!(mode(&path) & 0o777, 0o600);
 
     let mut file = NewFile::create(&folder.join("more.csv"), false).unwrap();

@@ -358,7 +358,6 @@ impl Plan {
                 let worker = self.some_worker(participant);
                 self.quarantine(worker, QuarantineReason::Revoked);
             }
-            Event::Readmitted { participant } => drop(self.quarantined.remove(&participant)),
             Event::Wanted { request, worker } => self.wanted(request, worker),
             Event::Withdrawn { request } => self.withdrawn(request),
             Event::Renewed { worker, leases } => self.renewed(worker, leases),

@@ -25,8 +25,6 @@ pub enum Event {
     /// A participant is not trusted any more: its workers get no more tasks, and what has too few finders
     /// without it is computed again.
     Revoked { participant: ParticipantId },
-    /// A participant that was not trusted is trusted again, for its work from now on.
-    Readmitted { participant: ParticipantId },
     /// A worker asks for one task. Answered by exactly one [`Action::Answer`], now or later.
     Wanted {
         request: RequestId,

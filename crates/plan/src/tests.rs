@@ -219,10 +219,6 @@ impl Bench {
         self.tell(Event::Revoked { participant })
     }
 
-    fn readmit(&mut self, participant: ParticipantId) {
-        self.tell(Event::Readmitted { participant });
-    }
-
     fn want(&mut self, worker: WorkerId) -> Vec<Action> {
         self.requests += 1;
         self.tell(Event::Wanted {

@@ -25,8 +25,6 @@ pub(crate) fn range_bits() -> RangeBits {
 
 /// In access files: what must not be told.
 pub(crate) const SECRET: &str = "chomp-never-0123456789abcdef";
-/// The time of all tokens, in seconds since 1970.
-pub(crate) const NOW: u64 = 1_800_000_000;
 
 /// The result of a future that waits for nothing.
 fn now<T>(future: impl Future<Output = T>) -> T {
@@ -347,11 +345,11 @@ pub(crate) fn access() -> Vec<Vec<u8>> {
 pub(crate) fn participants() -> Vec<Vec<u8>> {
     let one = |name: &str, number: u32, revoked: bool| {
         serde_json::json!({
-            "name": name, "number": number, "serial": 3 * number, "revoked": revoked,
+            "name": name, "number": number, "token": format!("{number:064x}"), "revoked": revoked,
         })
     };
     let owner = one("owner", 0, false);
-    let list = |participants: Vec<serde_json::Value>| serde_json::json!({ "format": 1, "participants": participants });
+    let list = |participants: Vec<serde_json::Value>| serde_json::json!({ "format": 2, "participants": participants });
     let several = vec![owner.clone(), one("ann", 1, true), one("bob.2", 2, false)];
     texts([list(vec![owner]), list(several)])
 }

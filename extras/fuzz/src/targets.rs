@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use chomp_access::Holder;
+use chomp_access::TokenDigest;
 use chomp_proto::v1;
 use chomp_store::Key;
 use chomp_store::journal::is_read;
@@ -83,7 +83,7 @@ impl Target {
 }
 
 /// All decoders of bytes from files and peers.
-pub static TARGETS: [Target; 21] = [
+pub static TARGETS: [Target; 20] = [
     Target::new("record", record, seeds::records),
     Target::new("gap-block", gap_block, seeds::gap_blocks),
     Target::new("class-block", class_block, seeds::class_blocks),
@@ -108,7 +108,6 @@ pub static TARGETS: [Target; 21] = [
     Target::new("access", access, seeds::access),
     Target::new("secrets", secrets_file, Vec::new).fresh(secrets::files),
     Target::new("participants", participants, seeds::participants),
-    Target::new("token", token, Vec::new).fresh(secrets::tokens),
     Target::new("position", position, seeds::positions),
     Target::new("range-header", range_header, seeds::range_headers),
     Target::new("result", result, seeds::results),
@@ -263,10 +262,9 @@ fn access(bytes: &[u8]) -> bool {
 }
 
 fn secrets_file(bytes: &[u8]) -> bool {
-    match chomp_access::fuzzing::issuer(bytes) {
-        Ok(issuer) => {
-            let token = issuer.issue(Holder::OWNER, None);
-            assert!(issuer.check(Some(token.secret()), seeds::NOW).is_ok());
+    match chomp_access::fuzzing::secrets(bytes) {
+        Ok((_, certificate)) => {
+            assert!(certificate.server_config().is_ok());
             true
         }
         Err(error) => {
@@ -277,32 +275,21 @@ fn secrets_file(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whoever is in a list that is read can be admitted, renewed and revoked, and others can be added.
+/// Others can be added to a list that is read, and who is in it can be revoked.
 fn participants(bytes: &[u8]) -> bool {
     let Ok(mut list) = chomp_access::fuzzing::participants(bytes) else {
         return false;
     };
-    let added = list.add("somebody-else");
-    assert!(added.is_ok_and(|holder| list.admit(holder).is_ok()));
-    let all = list.iter().map(|one| (one.name.clone(), one.holder()));
-    for (name, old) in all.collect::<Vec<_>>() {
-        let new = list.renew(&name).expect("it is in the list");
-        assert!(list.admit(new).is_ok() && list.admit(old).is_err());
-        list.revoke(&name).expect("it is in the list");
-        assert!(list.admit(new).is_err());
+    let added = list.add("somebody-else").expect("there is nobody else");
+    assert!(list.admit(TokenDigest::of(added.secret())).is_ok());
+    for one in list.clone().iter() {
+        assert_eq!(list.admit(one.token).is_ok(), !one.revoked);
+        if !one.revoked {
+            list.revoke(&one.name).expect("it has access");
+        }
+        assert!(list.admit(one.token).is_err());
     }
     true
-}
-
-/// Texts that are no token of the issuer, unless they are the very ones that it gave.
-fn token(bytes: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(bytes) else {
-        return false;
-    };
-    let taken = secrets::issuer().check(Some(text), seeds::NOW).is_ok();
-    let is_given = secrets::tokens().iter().any(|good| good == bytes);
-    assert_eq!(taken, is_given, "{text}");
-    taken
 }
 
 /// Positions, and what else people and servers write as text.

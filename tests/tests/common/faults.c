@@ -2,8 +2,7 @@
  *
  * While the file that CHOMP_TEST_FAULTS names is there, it has one line: a call, a part of a path (its end, if a $ follows),
  * and an error number or 0. Such a call on such a path fails with that error, or with 0 hangs until the file says
- * otherwise; then there is a file with ".hit" after its name. For the call "clock", the number is how many seconds the
- * clock is ahead. */
+ * otherwise; then there is a file with ".hit" after its name. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +13,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
-#include <time.h>
 #include <unistd.h>
 
 static int matches(const char *path, char *part) {
@@ -75,13 +73,6 @@ static int fault_at(const char *call, int folder, const char *name) {
     strcat(path, "/");
     strncat(path, name, 4000);
     return fault(call, path);
-}
-
-int clock_gettime(clockid_t clock, struct timespec *time) {
-    char part[256];
-    int ahead, result = syscall(SYS_clock_gettime, clock, time);
-    if (result == 0 && clock == CLOCK_REALTIME && wanted("clock", part, &ahead)) time->tv_sec += ahead;
-    return result;
 }
 
 int openat(int folder, const char *name, int flags, ...) {

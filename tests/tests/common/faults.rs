@@ -56,23 +56,15 @@ impl Faults {
     /// Has such calls on paths that contain `part` fail from now on, or hang if there is no error; those that end with
     /// it, if `part` ends with `$`.
     pub(crate) fn set(&self, call: &str, part: &str, error: Option<Errno>) {
-        self.write(call, part, error.map_or(0, |error| error as i32));
+        let number = error.map_or(0, |error| error as i32);
+        let new = self.folder.path().join("new");
+        fs::write(&new, format!("{call} {part} {number}\n")).unwrap();
+        fs::rename(new, self.file()).unwrap();
     }
 
     /// Whether such a call has failed, or hangs.
     pub(crate) fn is_hit(&self) -> bool {
         exists(&self.file().with_extension("hit"))
-    }
-
-    /// Sets the clock ahead by `seconds` from now on.
-    pub(crate) fn jump(&self, seconds: i32) {
-        self.write("clock", "-", seconds);
-    }
-
-    fn write(&self, call: &str, part: &str, number: i32) {
-        let new = self.folder.path().join("new");
-        fs::write(&new, format!("{call} {part} {number}\n")).unwrap();
-        fs::rename(new, self.file()).unwrap();
     }
 
     /// All is well again.

@@ -17,7 +17,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use chomp_store::objects::LocalStorage;
 use chomp_store::{Ledger, journal};
@@ -289,12 +289,6 @@ pub(crate) fn finished(bits: u32) -> TempDir {
 /// The directory of a finished table of `bits` bits, which the first test that needs it makes.
 pub(crate) fn made_once(table: &'static OnceLock<TempDir>, bits: u32) -> &'static Path {
     table.get_or_init(|| finished(bits)).path()
-}
-
-/// The seconds since 1970.
-pub(crate) fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.expect("a time after 1970").as_secs()
 }
 
 pub(crate) fn exists(path: &Path) -> bool {

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chomp_access::{Access, Holder, Issuer};
+use chomp_access::{Access, Participants, Secrets};
 use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::{Coordinator, CoordinatorOptions, Listeners, StartError};
 use chomp_kernel::Isa;
@@ -25,15 +25,16 @@ async fn run(
 ) -> Result<(JobOutcome, Result<Report, WorkerError>), StartError> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let range_bits = RangeBits::new(12).unwrap();
-    let issuer = Arc::new(Issuer::in_memory().unwrap());
-    let token = issuer.issue(Holder::OWNER, None);
+    let mut participants = Participants::default();
+    let token = participants.owner(None).unwrap();
     let options = CoordinatorOptions {
         range_bits,
         size: BITS,
         replicas: 1,
         keep_parts: false,
-        issuer,
-        participants: None,
+        secrets: Arc::new(Secrets::in_memory().unwrap()),
+        participants,
+        participants_file: None,
         tls: None,
         site: None,
         open_status: false,

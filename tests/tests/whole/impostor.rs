@@ -9,8 +9,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::common::cluster::{Cluster, HASTE, Process, wait_for};
-use crate::common::{FINGERPRINT_28, end, exists, hasten_limits, now, ranges_done, read_json};
-use chomp_access::Issuer;
+use crate::common::{FINGERPRINT_28, end, exists, hasten_limits, ranges_done, read_json};
+use chomp_access::Certificate;
 use chomp_testing::waiting::HANG;
 use rustls::{ServerConfig, ServerConnection};
 
@@ -152,10 +152,10 @@ fn who_takes_the_port_learns_nothing() {
     let cluster = Cluster::new();
     let begin = || cluster.start_coordinator(&mut cluster.coordinator(BITS, RANGE_BITS));
     // It looks like the coordinator in all that does not need its secrets.
-    let other = Issuer::in_memory().unwrap();
-    let mut faithful = None;
     let names = ["127.0.0.1", "localhost"].map(str::to_owned);
-    let forged = other.server_config(&names, now).unwrap();
+    let forged = Certificate::new("Chomp table", &names).unwrap();
+    let forged = forged.server_config().unwrap();
+    let mut faithful = None;
     for tls in [None, Some(Arc::new(forged))] {
         // One that has waited for long comes back seldom.
         drop(faithful.take());
@@ -167,13 +167,13 @@ fn who_takes_the_port_learns_nothing() {
         let manifest = cluster.table().join("table-28/manifest.json");
         assert!(!exists(&manifest), "the job was too short");
         let token = cluster.token();
-        let mac = token.rsplit('-').next().unwrap().to_owned();
+        let random = token.strip_prefix("chomp1-").unwrap();
         let encrypted = tls.is_some();
         let visits = take_the_port(&cluster, &worker, tls);
         let mut starts = HashSet::new();
         for visit in visits {
             assert!(!visit.trusted, "{visit:?}");
-            for secret in [&token[..], &mac] {
+            for secret in [&token[..], random] {
                 let mut windows = visit.bytes.windows(secret.len());
                 let told = windows.any(|bytes| bytes == secret.as_bytes());
                 assert!(!told, "the token was said to somebody else");

@@ -147,28 +147,6 @@ fn workers_that_go_through_a_coordinator_wait_for_its_disk() {
     drop(worker);
 }
 
-/// Tokens and certificates expire by the clock of the coordinator, and it is right again soon.
-#[test]
-fn a_clock_that_jumps_is_waited_for() {
-    const YEARS: i32 = 2 * 365 * 24 * 60 * 60;
-    let cluster = Cluster::new();
-    let faults = Faults::new();
-    let mut command = cluster.coordinator(BITS, RANGE_BITS);
-    let command = faults.reach(command.arg("--exit-when-done"));
-    let coordinator = cluster.start_coordinator(command);
-    let workers = ["near", "proxied"].map(|name| cluster.join(name));
-    for jump in [YEARS, -YEARS] {
-        cluster.wait_for_ranges(ranges_done(&cluster.table()) + 50);
-        faults.jump(jump);
-        sleep(Duration::from_secs(2));
-        faults.end();
-    }
-    coordinator.wait().made(FINGERPRINT_26);
-    for worker in workers {
-        worker.wait().done();
-    }
-}
-
 /// Those of strangers are bounded by how many files the process may have open.
 #[test]
 fn strangers_take_no_files_that_the_job_needs() {

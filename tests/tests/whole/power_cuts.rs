@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use crate::common::cluster::{Server, at_home, free_port};
 use crate::common::watch::{Watched, is_for_good, watch};
-use crate::common::{chomp, copy, end, exists, files, run};
+use crate::common::{chomp, copy, end, files, run};
 use chomp_testing::needs;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -35,11 +35,6 @@ fn command(home: &Path, line: &str) -> Command {
     let mut command = at_home(chomp(line), home);
     command.current_dir(home);
     command
-}
-
-/// A copy of secrets is of no use until this has run.
-fn adopt(home: &Path) -> Command {
-    command(home, "access adopt --table table")
 }
 
 fn coordinator(home: &Path) -> Command {
@@ -88,9 +83,6 @@ fn check(prepared: &Path, last: Option<&str>, command: impl Fn(&Path) -> Command
         let mut private = DirBuilder::new();
         private.recursive(true).mode(0o700).create(state).unwrap();
         copy(prepared, &home);
-        if exists(&home.join("table/secrets.json")) {
-            end(&mut adopt(&home)).done();
-        }
         home
     };
     let home = begin("undisturbed".to_owned());
@@ -170,12 +162,9 @@ fn secrets_and_participants() {
 
     let access =
         |home: &Path, what: &str| command(home, &format!("access {what} ann --table table"));
-    check(template(), None, adopt);
     check(template(), None, |home| access(home, "add"));
     let known = prepared();
-    end(&mut adopt(known.path())).done();
     end(&mut access(known.path(), "add")).done();
-    check(known.path(), None, |home| access(home, "renew"));
     check(known.path(), None, |home| access(home, "revoke"));
 }
 

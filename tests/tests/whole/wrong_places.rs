@@ -5,17 +5,14 @@ use std::io::{self, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::thread;
 
 use crate::common::cluster::{Cluster, HASTE};
 use crate::common::http::{read_head, serve};
-use crate::common::{Ended, chomp, end, folder, hasten_limits, made_once, now};
-use chomp_access::{Access, Issuer, Token};
-use rustls::ServerConnection;
+use crate::common::{Ended, chomp, end, folder, hasten_limits, made_once};
+use chomp_access::{Access, Certificate};
 use tempfile::TempDir;
-
-const YEAR: u64 = 365 * 24 * 60 * 60;
 
 static TABLE: OnceLock<TempDir> = OnceLock::new();
 
@@ -140,47 +137,6 @@ fn a_name_in_other_letters_is_a_wrong_address() {
     says(coordinator, 1, &["höst", "ASCII", "xn--"]);
 }
 
-/// Coordinators whose clocks are years behind and ahead, or this one's are.
-#[test]
-fn a_wrong_clock_is_called_one() {
-    let now = now();
-    for (time, what) in [
-        (now - 5 * YEAR, "it expired"),
-        (now + YEAR, "it is not valid for another"),
-    ] {
-        let issuer = Issuer::in_memory().unwrap();
-        let config = issuer.server_config(&["127.0.0.1".to_owned()], move || time);
-        let config = Arc::new(config.unwrap());
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let coordinator = format!("https://{}", listener.local_addr().unwrap());
-        let connection = move |mut client: TcpStream| {
-            let mut session = ServerConnection::new(Arc::clone(&config)).unwrap();
-            session.complete_io(&mut client).map(drop)
-        };
-        thread::spawn(move || serve(&listener, || true, connection));
-        let home = folder();
-        let file = home.path().join("access.json");
-        let access = Access {
-            coordinator: coordinator.clone(),
-            ca: Some(issuer.ca_pem().to_owned()),
-            token: Some(Token::new("secret".to_owned())),
-        };
-        access.write(&file).unwrap();
-        for mut command in [
-            chomp("status"),
-            chomp("worker"),
-            query(&coordinator),
-            download(&coordinator, home.path()),
-        ] {
-            command.arg("--access").arg(&file);
-            let ended = says(&mut command, 4, &[&coordinator, what, "clock"]);
-            ended.says_nothing_of("trying again");
-            assert_eq!(ended.stderr.matches("certificate").count(), 1, "{ended:?}");
-            ended.says_nothing_of("check the address");
-        }
-    }
-}
-
 /// A proxy that is not there harms nobody who needs none, and else is named, without its password.
 #[test]
 fn a_proxy_is_for_what_is_elsewhere_and_is_named() {
@@ -216,9 +172,10 @@ fn a_proxy_is_for_what_is_elsewhere_and_is_named() {
     }
     // A coordinator with a certificate of its own is asked without a proxy, wherever it is.
     let file = out.path().join("access.json");
+    let certificate = Certificate::new("test", &["chomp.invalid".to_owned()]).unwrap();
     let access = Access {
         coordinator: "https://chomp.invalid:7171".to_owned(),
-        ca: Some(Issuer::in_memory().unwrap().ca_pem().to_owned()),
+        ca: Some(certificate.pem().to_owned()),
         token: None,
     };
     access.write(&file).unwrap();

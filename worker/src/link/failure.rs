@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_access::certificate;
-use chomp_proto::EXPIRED_HEADER;
 use tonic::{Code, Status};
 
 use crate::error::ClientError;
@@ -21,8 +20,6 @@ pub(crate) enum CallFailure {
     NotJoined,
     /// It has no room now: wait and repeat the call.
     Busy(String),
-    /// By its clock the token has expired: if it was good before, the clock may have jumped.
-    Expired(String),
     /// It does not want this worker: end.
     Refused(String),
     /// It does not want this call: repeating it is of no use.
@@ -46,9 +43,9 @@ impl CallFailure {
                     None => ClientError::Unreachable { url, source },
                 };
             }
-            CallFailure::Busy(reason)
-            | CallFailure::Expired(reason)
-            | CallFailure::Refused(reason) => return ClientError::Refused { url, reason },
+            CallFailure::Busy(reason) | CallFailure::Refused(reason) => {
+                return ClientError::Refused { url, reason };
+            }
             CallFailure::Unfit(reason) => return ClientError::Unfit { url, reason },
             CallFailure::Stopped(reason) => format!("has stopped the job: {reason}"),
             CallFailure::NotJoined => {
@@ -66,9 +63,6 @@ impl From<Status> for CallFailure {
         match status.code() {
             Code::NotFound => CallFailure::NotJoined,
             Code::ResourceExhausted => CallFailure::Busy(reason()),
-            Code::Unauthenticated if status.metadata().contains_key(EXPIRED_HEADER) => {
-                CallFailure::Expired(reason())
-            }
             Code::FailedPrecondition
             | Code::Unauthenticated
             | Code::PermissionDenied

@@ -102,14 +102,8 @@ impl Desk {
         reason: &QuarantineReason,
     ) {
         let ParticipantId(participant) = participant;
-        let one = self
-            .subject
-            .participants
-            .borrow()
-            .get(participant)
-            .map(|one| one.serial);
         let quarantine = Quarantine {
-            serial: one.unwrap_or(0),
+            serial: 0,
             reason: reason.to_string(),
         };
         self.note(Entry::Quarantined {

@@ -20,14 +20,14 @@ pub(super) fn complete() -> Tested {
     };
     let entries = (0..range_bits().heads(BITS)).map(done).collect();
     ready(first.tools.journal.append(entries)).unwrap();
-    started(&first.storage, &Participants::default(), |_| ())
+    started(&first.storage, |_| ())
 }
 
 /// The parts that coordinators write have names of their own.
 #[test]
 fn what_a_coordinator_decides_is_named_by_its_epoch() {
     let first = tested(|_| ());
-    let second = started(&first.storage, &Participants::default(), |_| ());
+    let second = started(&first.storage, |_| ());
     let epoch = second.tools.journal.epoch();
     assert!(epoch > 0);
     let unit = Unit::Range(Head(0));

@@ -202,7 +202,7 @@ fn parts_of_merged_ranges_go() {
         let change = |settings: &mut Settings| {
             (settings.shard_words, settings.keep_parts) = (1, keeps_parts);
         };
-        let mut tested = started(&first.storage, &Participants::default(), change);
+        let mut tested = started(&first.storage, change);
         tested.join(0);
         let task = tested.next_task(0).unwrap();
         let result = WorkerResult::Merged(Box::new(merged(from - 1)));

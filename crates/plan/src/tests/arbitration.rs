@@ -79,9 +79,6 @@ fn a_restart_forgets_no_suspicion() {
             arbitrate(2)
         ]
     );
-    bench.readmit(B.participant);
-    bench.join(B, 1);
-    assert!(bench.plan.is_there(B));
 }
 
 /// A result of the coordinator is of no use if a source of it is lost meanwhile, and nobody is blamed by it.

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::routing::{get, post};
 use bytes::Bytes;
-use chomp_access::Issuer;
+use chomp_access::Certificate;
 use chomp_testing::waiting::{arrives, becomes};
 use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -96,8 +96,8 @@ async fn panics() -> &'static str {
 }
 
 fn tls() -> Arc<ServerConfig> {
-    let issuer = Issuer::in_memory().unwrap();
-    Arc::new(issuer.server_config(&["localhost".into()], || 0).unwrap())
+    let certificate = Certificate::new("test", &["localhost".into()]);
+    Arc::new(certificate.unwrap().server_config().unwrap())
 }
 
 impl Tested {
