@@ -374,7 +374,7 @@ pub(crate) fn begin(
     }
     past.quarantined = ledger
         .quarantined()
-        .map(|(number, quarantine)| (ParticipantId(number), quarantine.reason.clone()))
+        .map(|(number, reason)| (ParticipantId(number), reason.to_owned()))
         .collect();
     drop(ledger);
     Plan::new(settings, &past)

@@ -63,8 +63,8 @@ pub enum Entry {
     Quarantined {
         /// Its number.
         participant: u32,
-        /// Why, and the serial of its credential then.
-        quarantine: Quarantine,
+        /// Why, for people.
+        reason: String,
     },
     /// How long coordinators have worked on the job, all runs together.
     Worked {
@@ -75,13 +75,4 @@ pub enum Entry {
     },
     /// All done ranges are forgotten: their table is published.
     Pruned,
-}
-
-/// A participant that was quarantined.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quarantine {
-    /// The serial of its credential then. With a later one its owner trusts it again.
-    pub serial: u32,
-    /// Why, for people.
-    pub reason: String,
 }

@@ -26,7 +26,7 @@
 //! | 3 | ranges were wrong: they are not done any more | number of ranges (4), heads (8 each) |
 //! | 7 | a shard is done | bits of the table (4), finders, length (4), [`Merged`](crate::Merged) as JSON |
 //! | 5 | everything before is forgotten: the table is published | |
-//! | 9 | a participant was quarantined | its number (4), the serial of its credential (4), length (4), the reason as UTF-8 |
+//! | 9 | a participant was quarantined | its number (4), 0 (4), length (4), the reason as UTF-8 |
 //! | 10 | ranges that are done were found to be the same: these are their finders now | finders, number of ranges (4), heads (8 each) |
 //! | 11 | the records of ranges are lost: they are not done any more, but have to come out the same | number of ranges (4), heads (8 each) |
 //! | 12 | the time that coordinators have worked on the job, all runs together | bits of the job (4), seconds (8) |

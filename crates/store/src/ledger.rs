@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
-use crate::entry::{Entry, Quarantine};
+use crate::entry::Entry;
 use crate::finders::Finders;
 use crate::merged::Merged;
 use crate::part::{Placed, RecordPlace};
@@ -34,8 +34,8 @@ pub struct Ledger {
     pub(crate) lost: DoneRanges,
     /// The shards of tables that are being published, by bits and number.
     pub(crate) shards: BTreeMap<(u32, u32), (Merged, Finders)>,
-    /// The participants that were quarantined, by number.
-    pub(crate) quarantined: BTreeMap<u32, Quarantine>,
+    /// The participants that were quarantined, by number, and why.
+    pub(crate) quarantined: BTreeMap<u32, String>,
 }
 
 impl Ledger {
@@ -120,11 +120,10 @@ impl Ledger {
         self.shards.get(&(bits, number)).map(|(merged, _)| merged)
     }
 
-    /// The participants that were quarantined, by number.
-    pub fn quarantined(&self) -> impl Iterator<Item = (u32, &Quarantine)> {
-        self.quarantined
-            .iter()
-            .map(|(&number, quarantine)| (number, quarantine))
+    /// The participants that were quarantined, by number, and why.
+    pub fn quarantined(&self) -> impl Iterator<Item = (u32, &str)> {
+        let all = self.quarantined.iter();
+        all.map(|(&number, reason)| (number, reason.as_str()))
     }
 
     /// Takes in one entry of a segment.
@@ -174,10 +173,10 @@ impl Ledger {
             }
             Entry::Quarantined {
                 participant,
-                quarantine,
+                reason,
             } => {
                 self.quarantine(*participant);
-                self.quarantined.insert(*participant, quarantine.clone());
+                self.quarantined.insert(*participant, reason.clone());
             }
             Entry::Worked { bits, seconds } => self.worked = Some((*bits, *seconds)),
             Entry::Pruned => {

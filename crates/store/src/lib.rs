@@ -70,7 +70,7 @@ pub mod retry;
 use chomp_table::{Head, RangeBits};
 
 pub use chomp_durable_files::FaultKind;
-pub use entry::{Entry, Quarantine};
+pub use entry::Entry;
 pub use finders::{Finders, QUARANTINED};
 pub use journal::{Follower, Journal};
 pub use keys::PartName;

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use chomp_proto::v1::{self, complete_request, lease_reply, task};
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::{self, PartBuilder};
-use chomp_store::{
-    Entry, Finders, Journal, Key, LengthSums, Merged, PartName, Quarantine, RecordPlace,
-};
+use chomp_store::{Entry, Finders, Journal, Key, LengthSums, Merged, PartName, RecordPlace};
 use chomp_table::definition::losing;
 use chomp_table::fingerprint::{FingerprintBuilder, Leaf};
 use chomp_table::manifest::Manifest;
@@ -280,10 +278,7 @@ fn entries() -> Vec<Entry> {
         },
         Entry::Quarantined {
             participant: 1,
-            quarantine: Quarantine {
-                serial: 2,
-                reason: "it lied".to_owned(),
-            },
+            reason: "it lied".to_owned(),
         },
         Entry::Shard {
             finders: Finders::new([1, 3]),

@@ -11,7 +11,7 @@ use std::mem::take;
 use chomp_plan::{
     AgreedUnit, Event, Millis, ParticipantId, Phase, QuarantineReason, SubmissionId, Unit,
 };
-use chomp_store::{Entry, Finders, PartName, Placed, Quarantine};
+use chomp_store::{Entry, Finders, PartName, Placed};
 
 use super::Desk;
 use crate::effects::{Effect, SegmentContent};
@@ -101,14 +101,9 @@ impl Desk {
         participant: ParticipantId,
         reason: &QuarantineReason,
     ) {
-        let ParticipantId(participant) = participant;
-        let quarantine = Quarantine {
-            serial: 0,
-            reason: reason.to_string(),
-        };
         self.note(Entry::Quarantined {
-            participant,
-            quarantine,
+            participant: participant.0,
+            reason: reason.to_string(),
         });
     }
 

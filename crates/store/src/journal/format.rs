@@ -4,7 +4,7 @@ use bytes::Bytes;
 use chomp_table::format::{Damage, Fields, ensure};
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
-use crate::entry::{Entry, Quarantine};
+use crate::entry::Entry;
 use crate::envelope::{BadObject, ObjectKind, Writer, open};
 use crate::finders::Finders;
 use crate::keys::PartName;
@@ -25,6 +25,8 @@ pub(super) const CHECKPOINT: ObjectKind = ObjectKind {
 const RANGE: usize = 8 + 8 + 8 + 32 + 4 + 4;
 /// The bytes of an entry with one range, and the finders of two.
 pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 2 * 4) + 4 + RANGE;
+/// In the place of a number that programs before have written.
+const UNUSED: u32 = 0;
 /// The longest reason why somebody was quarantined, in bytes; what is longer is cut.
 const REASON_BYTES_MAX: usize = 1 << 10;
 
@@ -99,12 +101,12 @@ pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
         if let Some((bits, seconds)) = ledger.worked {
             write(writer, &Entry::Worked { bits, seconds });
         }
-        // Earlier results of these participants are marked as quarantined; later ones may be trusted again.
-        for (&participant, quarantine) in &ledger.quarantined {
-            let quarantine = quarantine.clone();
+        // What these participants found before is marked as quarantined.
+        for (&participant, reason) in &ledger.quarantined {
+            let reason = reason.clone();
             let entry = Entry::Quarantined {
                 participant,
-                quarantine,
+                reason,
             };
             write(writer, &entry);
         }
@@ -195,10 +197,10 @@ pub(super) fn write<'w>(writer: &'w mut Writer, entry: &Entry) -> &'w mut Writer
         Entry::Lost { heads } => writer.u32(11).heads(heads),
         Entry::Quarantined {
             participant,
-            quarantine: Quarantine { serial, reason },
+            reason,
         } => {
             let reason = &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)];
-            writer.u32(9).u32(*participant).u32(*serial);
+            writer.u32(9).u32(*participant).u32(UNUSED);
             writer.text(reason.as_bytes())
         }
         Entry::Worked { bits, seconds } => writer.u32(12).u32(*bits).u64(*seconds),
@@ -289,7 +291,7 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
             seconds: fields.u64()?,
         },
         9 => {
-            let (participant, serial, length) = (fields.u32()?, fields.u32()?, fields.u32()?);
+            let (participant, _, length) = (fields.u32()?, fields.u32()?, fields.u32()?);
             ensure(
                 length as usize <= REASON_BYTES_MAX,
                 || "a reason that is too long",
@@ -298,7 +300,7 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
             let reason = reason.map_err(|_| Damage::new("a reason in no UTF-8"))?;
             Entry::Quarantined {
                 participant,
-                quarantine: Quarantine { serial, reason },
+                reason,
             }
         }
         kind => {

@@ -16,7 +16,7 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary, head};
 use super::*;
 use crate::objects::SimulatedStorage;
 use crate::ready;
-use crate::{Finders, LengthSums, Merged, PartName, Placed, QUARANTINED, Quarantine, RecordPlace};
+use crate::{Finders, LengthSums, Merged, PartName, Placed, QUARANTINED, RecordPlace};
 
 /// The bits of the table: it has 128 ranges.
 const BITS: u32 = 19;
@@ -170,10 +170,7 @@ fn finders(lease: u64) -> Finders {
 fn quarantined(participant: u32) -> Entry {
     Entry::Quarantined {
         participant,
-        quarantine: Quarantine {
-            serial: participant + 7,
-            reason: "it computed range 1011 wrongly".to_owned(),
-        },
+        reason: "it computed range 1011 wrongly".to_owned(),
     }
 }
 
@@ -183,7 +180,7 @@ struct Plain {
     ranges: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
     lost: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
     shards: Vec<(u32, Vec<u32>, Merged)>,
-    quarantined: BTreeMap<u32, Quarantine>,
+    quarantined: BTreeMap<u32, String>,
     /// The bits of the job, and how many thousands of seconds it took: the test takes some itself.
     worked: Option<(u32, u64)>,
 }
@@ -234,7 +231,7 @@ impl Plain {
                 }
                 Entry::Quarantined {
                     participant,
-                    quarantine,
+                    reason,
                 } => {
                     let ranges = plain.ranges.values_mut().chain(plain.lost.values_mut());
                     let of_ranges = ranges.map(|(_, _, finders, _)| finders);
@@ -245,7 +242,7 @@ impl Plain {
                             finders.push(QUARANTINED);
                         }
                     }
-                    plain.quarantined.insert(*participant, quarantine.clone());
+                    plain.quarantined.insert(*participant, reason.clone());
                 }
                 Entry::Worked { bits, seconds } => {
                     plain.worked = Some((*bits, seconds / 1000));
@@ -311,7 +308,7 @@ impl Plain {
             worked: ledger.worked.map(|(bits, seconds)| (bits, seconds / 1000)),
             quarantined: ledger
                 .quarantined()
-                .map(|(number, quarantine)| (number, quarantine.clone()))
+                .map(|(number, reason)| (number, reason.to_owned()))
                 .collect(),
         }
     }
