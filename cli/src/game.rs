@@ -6,8 +6,7 @@ use std::collections::hash_map::Entry;
 use std::io::{self, BufRead, IsTerminal};
 
 use anyhow::{Context, bail};
-use chomp_games::{GameAnswer, GameError, Move, Poisons};
-use serde_json::json;
+use chomp_games::{GameAnswer, GameError, GameList, LosingList, Move, Poisons};
 
 use crate::flags::flag;
 use crate::progress::Display;
@@ -143,16 +142,21 @@ fn list(args: &GameArgs, size: u32) -> anyhow::Result<String> {
         if game != "poisons" {
             bail!(GameError::Syntax(fix.clone(), "--fix with poisons only"));
         }
-        let (points, lines) = Poisons::parse(rules)?.picture(size, fix)?;
-        (json!(points), lines)
+        let (rows, lines) = Poisons::parse(rules)?.picture(size, fix)?;
+        (LosingList::Rows(rows), lines)
     } else {
         let lines = chomp_games::open(game, rules)?.list(size)?;
-        (json!(lines), lines)
+        (LosingList::Positions(lines.clone()), lines)
     };
     if args.json {
-        let told =
-            json!({"game": game, "rules": rules, "size": size, "fixed": fixed, "losing": losing});
-        return Ok(told.to_string() + "\n");
+        let list = GameList {
+            game: game.clone(),
+            rules: rules.to_owned(),
+            size,
+            fixed: fixed.clone(),
+            losing,
+        };
+        return Ok(serde_json::to_string(&list)? + "\n");
     }
     Ok(lines.into_iter().map(|line| line + "\n").collect())
 }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use chomp_plan::{JobProgress, ParticipantId, Phase, WorkerProgress};
+pub use chomp_serve::job::{JobPhase, LayerStatus, Status, WorkerStatus};
 use chomp_table::RangeBits;
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::Job;
@@ -14,117 +14,6 @@ use super::Job;
 const WAITS: Duration = Duration::from_secs(3);
 /// The least time between two such lines.
 const TELL_EVERY: Duration = Duration::from_mins(1);
-
-/// A phase of a job, as `/status` names it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobPhase {
-    /// Ranges are missing.
-    #[default]
-    Running,
-    /// All ranges are there, and the table is being made of them.
-    Publishing,
-    /// The table is published.
-    Finished,
-    /// The job cannot go on, or was told to stop.
-    Stopped,
-}
-
-/// A job at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Status {
-    /// The bits of the table.
-    pub bits: u32,
-    /// The bits of a range.
-    pub range_bits: u32,
-    /// Whether it runs, publishes or has ended.
-    pub phase: JobPhase,
-    /// Why nothing is evaluated when nothing is, for people: nobody has joined, all wait for the
-    /// last ranges of a layer, or the reason why the job stopped.
-    pub waiting_for: Option<String>,
-    /// The lowest layer that is not complete; the number of layers if all are.
-    pub layer: u32,
-    /// The number of layers.
-    pub layers: u32,
-    /// The number of ranges.
-    pub ranges: u64,
-    /// The ranges that are in the store.
-    pub ranges_done: u64,
-    /// Those of them that were there when this coordinator started.
-    pub ranges_resumed: u64,
-    /// The shards of the table; 0 as long as ranges are missing.
-    pub shards: u64,
-    /// The shards that are in the store.
-    pub shards_done: u64,
-    /// The part of the job's work that is done, from 0 to 1. Ranges differ in it; the publication
-    /// belongs to it.
-    pub done: f64,
-    /// The positions of the table.
-    pub positions: u64,
-    /// The positions of the ranges that are in the store.
-    pub positions_done: u64,
-    /// The losing positions among them.
-    pub losing: u64,
-    /// How fast it goes, over the last minute or so.
-    pub positions_per_second: f64,
-    /// How long it will take to the end of the publication, by the work that is left and what was
-    /// done in the last minute, if anything was.
-    pub seconds_left: Option<f64>,
-    /// The leases that stand.
-    pub leases: u64,
-    /// The results that wait for votes of others, or are being written.
-    pub submissions: u64,
-    /// The ranges and shards that are computed again, because workers disagreed or one of them is not trusted any more.
-    pub arbitrations: u64,
-    /// How many participants have to agree on a range.
-    pub replicas: u32,
-    /// The number of this owner of the table: larger than that of every other before.
-    pub epoch: u64,
-    /// The program, as `chomp 1.2.3`.
-    pub software: String,
-    /// How far each layer has come, from the lowest.
-    pub layer_progress: Vec<LayerStatus>,
-    /// The workers that are there.
-    pub workers: Vec<WorkerStatus>,
-}
-
-/// A layer at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LayerStatus {
-    /// The number of its ranges.
-    pub ranges: u64,
-    /// Those of them that are in the store.
-    pub done: u64,
-}
-
-/// A worker at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WorkerStatus {
-    /// Its name, for people.
-    pub name: String,
-    /// The participant whose credential it has.
-    pub participant: String,
-    /// How many ranges it evaluates at a time.
-    pub threads: u32,
-    /// The leases that it holds.
-    pub leases: u64,
-    /// The ranges that it contributed.
-    pub ranges: u64,
-    /// How fast it goes, over the last minute or so.
-    pub positions_per_second: f64,
-    /// How often a task of its was lost.
-    pub failures: u64,
-    /// The bytes of the ranges that it keeps.
-    pub cache_bytes: u64,
-    /// How many sources it found there.
-    pub cache_hits: u64,
-    /// How many it had to fetch.
-    pub cache_misses: u64,
-    /// How long ago it was last heard of.
-    pub last_contact_ms: u64,
-    /// Why it gets no more tasks, if it does not.
-    pub quarantined: Option<String>,
-}
 
 /// The wait of the job, and its line in the log.
 #[derive(Debug, Default)]
@@ -184,7 +73,7 @@ impl Job {
                 .map(|(ranges, done)| LayerStatus { ranges, done })
                 .collect(),
             workers: self.workers(range_bits),
-            ..Status::of(subject.bits, range_bits, &progress)
+            ..status_of(subject.bits, range_bits, &progress)
         }
     }
 
@@ -227,40 +116,37 @@ impl Job {
     }
 }
 
-impl Status {
-    /// What the progress of a job of `bits` bits tells.
-    fn of(bits: u32, range_bits: RangeBits, progress: &JobProgress) -> Status {
-        let positions = 1 << bits.saturating_sub(1);
-        let finished = progress.phase == Phase::Finished;
-        Status {
-            bits,
-            range_bits: range_bits.get(),
-            phase: match progress.phase {
-                Phase::Running if progress.layer == progress.layers => JobPhase::Publishing,
-                Phase::Running => JobPhase::Running,
-                Phase::Finished => JobPhase::Finished,
-                Phase::Stopped(_) => JobPhase::Stopped,
-            },
-            layer: progress.layer,
-            layers: progress.layers,
-            ranges: progress.ranges,
-            ranges_done: progress.ranges_done,
-            ranges_resumed: progress.ranges_resumed,
-            shards: progress.shards,
-            shards_done: progress.shards_done,
-            done: if finished { 1.0 } else { done(progress) },
-            positions,
-            positions_done: (progress.ranges_done * range_bits.positions()).min(positions),
-            losing: progress.losing,
-            leases: progress.leases,
-            submissions: progress.submissions,
-            arbitrations: progress.arbitrations,
-            software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
-            ..Status::default()
-        }
+/// The fields of the status that follow from the progress of a job of `bits` bits.
+fn status_of(bits: u32, range_bits: RangeBits, progress: &JobProgress) -> Status {
+    let positions = 1 << bits.saturating_sub(1);
+    let finished = progress.phase == Phase::Finished;
+    Status {
+        bits,
+        range_bits: range_bits.get(),
+        phase: match progress.phase {
+            Phase::Running if progress.layer == progress.layers => JobPhase::Publishing,
+            Phase::Running => JobPhase::Running,
+            Phase::Finished => JobPhase::Finished,
+            Phase::Stopped(_) => JobPhase::Stopped,
+        },
+        layer: progress.layer,
+        layers: progress.layers,
+        ranges: progress.ranges,
+        ranges_done: progress.ranges_done,
+        ranges_resumed: progress.ranges_resumed,
+        shards: progress.shards,
+        shards_done: progress.shards_done,
+        done: if finished { 1.0 } else { done(progress) },
+        positions,
+        positions_done: (progress.ranges_done * range_bits.positions()).min(positions),
+        losing: progress.losing,
+        leases: progress.leases,
+        submissions: progress.submissions,
+        arbitrations: progress.arbitrations,
+        software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
+        ..Status::default()
     }
 }
-
 /// The positions of a range: no more than those of the table of `bits` bits.
 #[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
 fn positions_of_range(bits: u32, range_bits: RangeBits) -> f64 {
@@ -307,7 +193,7 @@ mod tests {
             publication_work: 20,
             ..job.desk.plan.progress()
         };
-        let of = |progress: &_| Status::of(16, range_bits(), progress);
+        let of = |progress: &_| status_of(16, range_bits(), progress);
         let status = of(&progress);
         assert_eq!(status.phase, JobPhase::Running);
         let positions = (status.positions, status.positions_done);

@@ -8,20 +8,20 @@ use crate::Losing;
 /// A position, and whether it is losing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PositionVerdict {
-    /// The lengths of its rows, from the poisoned corner outwards.
+    /// The lengths of its rows from the poisoned corner outwards. None for the empty position.
     pub rows: Vec<u32>,
-    /// Its word.
+    /// The even number that stands for the position. Not every program reads JSON numbers beyond 2^53 exactly.
     pub word: u64,
     /// First row + number of rows.
     pub bits: u32,
     /// The number of its cells.
     pub area: u32,
-    /// Whether the player to move loses against perfect play.
+    /// Whether the player to move loses against perfect play. The empty position is not losing: the other player has
+    /// just taken the poison.
     pub losing: bool,
 }
 
-/// The answer about a position. As JSON, a cell is `[row, column]`, and the fields of the verdict stand
-/// beside the others.
+/// A position, whether it is losing, and its winning moves. A move is the cell `[row, column]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Answer {
     /// The position, and whether it is losing.
@@ -32,7 +32,8 @@ pub struct Answer {
     /// The rows of the positions that these moves leave, in the same order: all losing positions that are
     /// one move away.
     pub losing_positions: Vec<Vec<u32>>,
-    /// The move of a perfect player: see [`reply`]. There is none on the empty board.
+    /// The move of a perfect player: the first winning move, or else the single cell that is farthest from the edges.
+    /// Null for the empty position.
     pub reply: Option<(u32, u32)>,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::Losing;
 use crate::answer::{pair, winning_moves};
 
-/// The winning first moves of a rectangle. As JSON, a cell is `[row, column]`.
+/// The winning first moves of a rectangle. A move is the cell `[row, column]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Opening {

@@ -13,14 +13,13 @@ pub struct Valued {
     pub bits: u32,
     /// The number of its cells.
     pub area: u32,
-    /// Its value. The poison alone has the value 0.
+    /// The least number that is not the value of a position after one move. The poison alone has the value 0.
     pub value: u8,
     /// Whether the value is 0: the player to move loses against perfect play.
     pub losing: bool,
 }
 
-/// A position, its value, and the moves that lead to smaller ones. As JSON, a cell is `[row, column]`, and the fields
-/// of the value stand beside the others.
+/// A position, its value, and the moves to each smaller value. A move is the cell `[row, column]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ValueAnswer {
     /// The position and its value.

@@ -23,12 +23,15 @@ pub(crate) fn line(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("texts, numbers and lists become JSON") + "\n"
 }
 
+/// The body of an error response.
+#[derive(Debug, Serialize)]
+pub(crate) struct Problem<'a> {
+    /// The reason, for people.
+    error: &'a str,
+}
+
 /// An error response, with the body `{"error": what}`.
 pub fn problem(status: StatusCode, what: &str) -> Response {
-    #[derive(Serialize)]
-    struct Problem<'a> {
-        error: &'a str,
-    }
     text(status, JSON, line(&Problem { error: what }))
 }
 

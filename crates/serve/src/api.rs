@@ -33,9 +33,19 @@ use crate::values::CurrentValues;
 /// The most rows and columns together: those of the largest box.
 const SIDES_MAX: u32 = 32 + 250;
 /// The most positions inside one whose depth is told: they take some milliseconds.
-const INSIDE_MAX: u64 = 1 << 17;
+pub(crate) const INSIDE_MAX: u64 = 1 << 17;
 /// The cost charged for every depth: the most that one can cost.
 const DEPTH_COST: AnswerCost = AnswerCost(20);
+
+/// A position, and the length of the game from it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Depth {
+    /// The lengths of its rows from the poisoned corner outwards. None for the empty position.
+    rows: Vec<u32>,
+    /// The number of moves until the poison is taken, if the winner hurries and the loser delays. It is odd if the
+    /// position is losing.
+    depth: u32,
+}
 
 /// Answers the API's questions about positions and tables.
 #[derive(Clone, Debug)]
@@ -94,11 +104,6 @@ impl Api {
         caller: Caller,
         Texts([position]): Texts<1>,
     ) -> Result<Response, Refusal> {
-        #[derive(Serialize)]
-        struct Depth<'a> {
-            rows: &'a [u32],
-            depth: u32,
-        }
         let position: Position = position.parse()?;
         let rows = position.rows().to_vec();
         let asked = api.lookups.run(caller.address, move || {
@@ -109,7 +114,7 @@ impl Api {
                 "it has {inside} positions inside, and the depth is told up to {INSIDE_MAX}"
             ))
         })?;
-        Ok(DEPTH_COST.of(json(&Depth { rows: &rows, depth })))
+        Ok(DEPTH_COST.of(json(&Depth { rows, depth })))
     }
 
     pub(crate) async fn opening(

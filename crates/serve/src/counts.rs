@@ -29,16 +29,16 @@ pub(crate) struct Counts {
     by_area: Once<Vec<u64>>,
 }
 
-/// How far it has come, or what came of it.
+/// The losing positions of each area, once they are counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct SoFar {
-    /// The stored words that are counted.
+pub(crate) struct AreaCounts {
+    /// The stored words that are counted so far.
     counted: u64,
-    /// Those that the table has.
+    /// All stored words.
     stored: u64,
-    /// The largest area up to which all positions are in the table.
+    /// The largest area up to which all positions are in the table. Up to this area the counts are those of the game.
     complete_to: u32,
-    /// For each area from 0, the losing positions of the table.
+    /// At index n, the losing positions of n cells in the table, both of a mirror pair. Null until all are counted.
     losing_by_area: Option<Vec<u64>>,
 }
 
@@ -53,7 +53,7 @@ impl Counts {
     }
 
     /// How far it has come. The first who asks has it begun.
-    pub(crate) async fn so_far(&self) -> Result<SoFar, Refusal> {
+    pub(crate) async fn so_far(&self) -> Result<AreaCounts, Refusal> {
         let (table, published) = (Arc::clone(&self.table), Arc::clone(&self.published));
         let counted = Arc::downgrade(&self.counted);
         let work = move || {
@@ -62,7 +62,7 @@ impl Counts {
         };
         let losing_by_area = self.by_area.ask(Duration::ZERO, work).await?;
         let manifest = self.table.manifest();
-        Ok(SoFar {
+        Ok(AreaCounts {
             counted: self.counted.load(Ordering::Acquire),
             stored: manifest.stored,
             complete_to: manifest.bits.saturating_sub(1),

@@ -17,6 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::answer::line;
 use crate::counts::Counts;
+use crate::job::JobPhase;
 use crate::openings::Openings;
 use crate::published::{Published, Stamp};
 use crate::refusal::Refusal;
@@ -190,45 +191,64 @@ fn status(now: &Now) -> StatusText {
     open.map_or_else(|_| StatusText::default(), |open| open.status.clone())
 }
 
-/// What is told of a table as a whole. A job that is over has the same fields as one that goes on.
-#[derive(Clone, Copy, Serialize)]
+/// A finished table.
+#[derive(Clone, Copy, Debug, Serialize)]
 struct TableFacts<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    phase: Option<&'a str>,
+    /// The table covers the positions of at most so many bits: first row + number of rows.
     bits: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    done: Option<f64>,
+    /// The number of these positions, the empty one included.
     positions: u64,
+    /// The number of losing positions among them, both of a mirror pair.
     losing: u64,
+    /// The number of words in the shards: one for each mirror pair.
     stored: u64,
+    /// The fingerprint in the manifest: it names the content. Tables of format 1 have one of version 1.
     fingerprint: Digest,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    losing_by_bits: Option<&'a [u64]>,
+    /// The path of its files on this server.
     path: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    software: Option<&'a str>,
+}
+
+/// A finished table, and its losing positions by bits.
+#[derive(Debug, Serialize)]
+pub(crate) struct TableSummary<'a> {
+    #[serde(flatten)]
+    facts: TableFacts<'a>,
+    /// At index k, the number of losing positions of at most k bits.
+    losing_by_bits: &'a [u64],
+}
+
+/// A finished table, where there is no job. It has the fields of a finished job that a table knows.
+#[derive(Debug, Serialize)]
+pub(crate) struct FinishedTable<'a> {
+    #[serde(flatten)]
+    facts: TableFacts<'a>,
+    /// Always `finished`.
+    phase: JobPhase,
+    /// Always 1: all of the work is done.
+    done: f64,
+    /// The program, as `chomp 1.2.3`.
+    software: &'a str,
 }
 
 /// The texts about a table, which do not change: as `/api/table`, and as `/api/status`.
 fn told_of(manifest: &Manifest) -> (Bytes, StatusText) {
     let facts = TableFacts {
-        phase: None,
         bits: manifest.bits,
-        done: None,
         positions: manifest.positions,
         losing: manifest.losing,
         stored: manifest.stored,
         fingerprint: manifest.fingerprint,
-        losing_by_bits: Some(&manifest.losing_by_bits),
         path: &format!("/{}/", folder_name(manifest.bits)),
-        software: None,
     };
-    let status = StatusText::new(&TableFacts {
-        phase: Some("finished"),
-        done: Some(1.0),
-        losing_by_bits: None,
-        software: Some(concat!("chomp ", env!("CARGO_PKG_VERSION"))),
-        ..facts
+    let summary = TableSummary {
+        facts,
+        losing_by_bits: &manifest.losing_by_bits,
+    };
+    let status = StatusText::new(&FinishedTable {
+        facts,
+        phase: JobPhase::Finished,
+        done: 1.0,
+        software: concat!("chomp ", env!("CARGO_PKG_VERSION")),
     });
-    (line(&facts).into(), status)
+    (line(&summary).into(), status)
 }

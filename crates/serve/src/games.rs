@@ -12,12 +12,11 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use chomp_games::Poisons;
+use chomp_games::{GameList, LosingList, Poisons};
 use serde::Serialize;
-use serde_json::json;
 use tokio::time::Instant;
 
-use crate::answer::json as told;
+use crate::answer::json;
 use crate::lookups::Lookups;
 use crate::net::limits::GAME_QUESTIONS;
 use crate::net::{Caller, Places};
@@ -27,17 +26,17 @@ use crate::refusal::{Refusal, Texts, number};
 /// The threads that work questions out.
 const THREADS: usize = 1;
 /// The most moves that a search follows: boards of 8x8 are in, in 10 MiB.
-const MOVES_MAX: usize = 1 << 20;
+pub(crate) const MOVES_MAX: usize = 1 << 20;
 /// The most moves of an answer, of some 200 bytes each: those of 3x1000.
-const LISTED_MOVES_MAX: usize = 3000;
+pub(crate) const LISTED_MOVES_MAX: usize = 3000;
 /// The most positions of a list, of some 100 bytes each at the most.
-const LISTED_MAX: usize = 1 << 14;
+pub(crate) const LISTED_MAX: usize = 1 << 14;
 /// The most columns of lists and pictures of poisons.
 const COLUMNS_MAX: usize = 300;
 
-/// A game, as it is told to people and programs.
+/// A game and its rules.
 #[derive(Debug, Serialize)]
-pub(crate) struct About {
+pub(crate) struct GameRules {
     /// Its name in paths.
     pub(crate) name: &'static str,
     /// Its name for people.
@@ -47,48 +46,48 @@ pub(crate) struct About {
 }
 
 /// The games.
-pub(crate) const GAMES: [About; 9] = [
-    About {
+pub(crate) const GAMES: [GameRules; 9] = [
+    GameRules {
         name: "ichomp",
         title: "iChomp",
         rules: "Four boards of Chomp, the quadrants, meet in the middle of a bar of chocolate. A move takes a square and all beyond it, outwards in both directions, in its quadrant. No square is poisoned. Who takes the last square wins. The value of a quadrant is the smallest number that no move there leads to, and who leaves values whose XOR is 0 can win.",
     },
-    About {
+    GameRules {
         name: "poisons",
         title: "Chomp with poisons",
         rules: "One or two squares of the board are poisoned, anywhere. A move takes a square and all that is neither above nor left of it. Who takes a poison loses. Nobody may pass. A position is losing if every move either takes a poison or leaves a winning position.",
     },
-    About {
+    GameRules {
         name: "nim",
         title: "Nim",
         rules: "Counters lie in heaps. A move takes any number of counters, one at least, from one heap. Who takes the last counter wins; in misère play, who takes it loses. Write each heap in binary, one below the other. Who leaves an even number of ones in every column can win.",
     },
-    About {
+    GameRules {
         name: "towers",
         title: "Towers on a chessboard",
         rules: "In each column stands one tower of yours and one of the computer. A move takes one of your own towers along its column, forwards or back, as far as you like. It may not move onto the other tower or past it. Who cannot move loses. The gaps between the towers are heaps of Nim, and who moves back only lets the other one follow.",
     },
-    About {
+    GameRules {
         name: "horse",
         title: "The Trojan horse",
         rules: "One horse stands on a board, and both players move it. A move takes it two columns to the left and one row up, or one column to the left and two rows up. It may not leave the board. Who cannot move loses. The number in a square is the smallest that no move from there leads to, and who moves to a 0 can win.",
     },
-    About {
+    GameRules {
         name: "space",
         title: "Chomp in space",
         rules: "Cubes lie in rows, columns and layers, and the layers are drawn one after the other. A move takes a cube and all whose row, column and layer are not less. The first cube of the first layer is poisoned. Who takes it loses. If there is a last cube that every move takes, who is to move can win.",
     },
-    About {
+    GameRules {
         name: "divisors",
         title: "The game of divisors",
         rules: "All divisors of a number are there. A move takes a divisor and all its multiples. Who takes 1 loses. With two primes this is Chomp on a board, and with three it is Chomp in space. Every first move takes the number itself, so who begins can win from 2 on.",
     },
-    About {
+    GameRules {
         name: "crossed",
         title: "Crossed-out Chomp",
         rules: "Some squares of the board are crossed out, so they are not there. A move takes a square and all that is neither above nor left of it. The square in the upper left corner is poisoned. Who takes it loses. If the last square of a rectangle is there, who begins can win.",
     },
-    About {
+    GameRules {
         name: "transfinite",
         title: "Transfinite Chomp",
         rules: "Rows and columns of the board may go on without end. A move takes a square and all that is neither above nor left of it. Who takes the poisoned square in the corner loses. Every game ends, but nobody can say beforehand after how many moves. Of all boards without end three are losing: two rows, two columns, and one row with one column.",
@@ -117,7 +116,7 @@ impl Games {
             let (position, rules) = text.split_once('@').unwrap_or((&text, ""));
             let answer = chomp_games::open_within(&game, rules, MOVES_MAX)?.answer(position)?;
             within(answer.moves.len(), LISTED_MOVES_MAX, "moves")?;
-            Ok(told(&answer))
+            Ok(answer)
         };
         games.ask(&caller, question).await
     }
@@ -127,46 +126,29 @@ impl Games {
         caller: Caller,
         Texts([game, size]): Texts<2>,
     ) -> Result<Response, Refusal> {
-        let question = move || {
-            let (columns, rules) = sized(&size)?;
-            let found = chomp_games::open_within(&game, rules, MOVES_MAX)?;
-            if game == "poisons" {
-                within(columns as usize, COLUMNS_MAX, "columns")?;
-            }
-            let losing = found.list(columns)?;
-            within(losing.len(), LISTED_MAX, "positions")?;
-            Ok(listed(&game, rules, columns, None, &losing))
-        };
-        games.ask(&caller, question).await
+        games.ask(&caller, move || listed(game, &size, None)).await
     }
 
+    /// The positions of poisons in which one row has a length.
     pub(crate) async fn picture(
         State(games): State<Games>,
         caller: Caller,
         Texts([game, fixed, size]): Texts<3>,
     ) -> Result<Response, Refusal> {
-        let question = move || {
-            let (columns, rules) = sized(&size)?;
-            if game != "poisons" {
-                let what = "there are pictures of the game poisons only";
-                return Err(Refusal::Wrong(what.to_owned()));
-            }
-            within(columns as usize, COLUMNS_MAX, "columns")?;
-            let (points, _) = Poisons::parse(rules)?.picture(columns, &fixed)?;
-            Ok(listed(&game, rules, columns, Some(&fixed), &points))
-        };
-        games.ask(&caller, question).await
+        games
+            .ask(&caller, move || listed(game, &size, Some(fixed)))
+            .await
     }
 
     /// Works an answer out, on a thread that may take the time. The caller is charged the time that it took.
-    async fn ask(
+    async fn ask<T: Serialize>(
         &self,
         caller: &Caller,
-        question: impl FnOnce() -> Result<Response, Refusal> + Send + 'static,
+        question: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
     ) -> Result<Response, Refusal> {
         let work = move || {
             let begun = Instant::now();
-            let response = question().into_response();
+            let response = question().map(|answer| json(&answer)).into_response();
             let taken = u32::try_from(begun.elapsed().as_millis()).unwrap_or(u32::MAX);
             AnswerCost(taken).of(response)
         };
@@ -176,7 +158,7 @@ impl Games {
 
 /// Which games there are.
 pub(crate) async fn list() -> Response {
-    told(&GAMES)
+    json(&GAMES)
 }
 
 fn within(size: usize, limit: usize, what: &str) -> Result<(), Refusal> {
@@ -198,13 +180,28 @@ fn sized(text: &str) -> Result<(u32, &str), Refusal> {
     Ok((number?, rules))
 }
 
-fn listed(
-    game: &str,
-    rules: &str,
-    size: u32,
-    fixed: Option<&str>,
-    losing: &impl Serialize,
-) -> Response {
-    let losing = json!(losing);
-    told(&json!({"game": game, "rules": rules, "size": size, "fixed": fixed, "losing": losing}))
+/// The losing positions up to the size in `text`, or those with one row of a length.
+fn listed(game: String, text: &str, fixed: Option<String>) -> Result<GameList, Refusal> {
+    let (size, rules) = sized(text)?;
+    if game == "poisons" {
+        within(size as usize, COLUMNS_MAX, "columns")?;
+    } else if fixed.is_some() {
+        let what = "there are pictures of the game poisons only";
+        return Err(Refusal::Wrong(what.to_owned()));
+    }
+    let losing = if let Some(fixed) = &fixed {
+        let (rows, _) = Poisons::parse(rules)?.picture(size, fixed)?;
+        LosingList::Rows(rows)
+    } else {
+        let positions = chomp_games::open_within(&game, rules, MOVES_MAX)?.list(size)?;
+        within(positions.len(), LISTED_MAX, "positions")?;
+        LosingList::Positions(positions)
+    };
+    Ok(GameList {
+        game,
+        rules: rules.to_owned(),
+        size,
+        fixed,
+        losing,
+    })
 }

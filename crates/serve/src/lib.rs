@@ -17,6 +17,7 @@
 //! | `games` | the small games beside Chomp |
 //! | `lookups` | the threads that work answers out, and the queues for them |
 //! | [`turns`] | a fair queue |
+//! | [`job`] | the status of a job, as JSON has it |
 //! | [`status`] | how a job gets on, once or as events |
 //! | `pages` | the pages for people, and their files |
 //! | [`answer`] | answers that are short texts |
@@ -49,6 +50,7 @@ pub use conditions::is_part;
 mod counts;
 mod current;
 mod games;
+pub mod job;
 mod lookups;
 pub mod net;
 mod once;

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 
 use crate::answer::HTML;
-use crate::games::{About, GAMES};
+use crate::games::{GAMES, GameRules};
 use crate::published::Whole;
 use crate::refusal::Refusal;
 use crate::tables::shown;
@@ -50,7 +50,7 @@ const GAME: Page = Page {
     rules: "",
 };
 
-const fn game(path: &'static str, about: &'static About) -> Page {
+const fn game(path: &'static str, about: &'static GameRules) -> Page {
     Page {
         path,
         title: about.title,

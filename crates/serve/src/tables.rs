@@ -48,11 +48,12 @@ pub(crate) struct Tables {
     pub(crate) published: Arc<Published>,
 }
 
-/// A line of the list.
+/// A finished table in the list. A table of losing positions has `bits`, a table of values `tiles`.
 #[derive(Debug, Serialize)]
-struct TableLine {
+pub(crate) struct TableLine {
     #[serde(flatten)]
     table: TableName,
+    /// The path of the folder with its files.
     path: String,
 }
 

@@ -8,43 +8,70 @@ use crate::error::GameError;
 use crate::game::{Game, GameValue, Move};
 use crate::sum::{self, Summand, xor};
 
-/// A move, and what it leads to.
+/// A move, and the position after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Choice {
-    /// The move.
+    /// The move in numbers. Each game has its own.
     #[serde(rename = "move")]
     pub name: Move,
     /// The position after it, as text.
     pub position: String,
-    /// Whether that is losing, so that the move wins.
+    /// Whether that position is losing, so that the move wins.
     pub losing: bool,
-    /// The value of what it leaves, as in [`GameValue`].
+    /// The Sprague-Grundy value of that position. Null if the game is over and won, in misère play, and if nobody
+    /// knows it.
     pub value: Option<u32>,
 }
 
-/// A position, and all that is to be said of it.
+/// A position of a game: its outcome, its moves and the explanation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GameAnswer {
     /// The name of the game.
     pub game: &'static str,
-    /// The position, as text.
+    /// The position, as text that can be asked again.
     pub position: String,
     /// Whether there is no move.
     pub over: bool,
-    /// Whether who is to move loses; when the game is over, whether who would be to move has lost.
+    /// Whether the player to move loses against perfect play, or has lost if the game is over.
     pub losing: bool,
-    /// The value, as in [`GameValue`].
+    /// The Sprague-Grundy value. Null if the game is over and won, in misère play, and if nobody knows it.
     pub value: Option<u32>,
     /// The moves that leave a losing position.
     pub winning_moves: Vec<Move>,
     /// A move of perfect play: one that wins, or else one that leaves the most moves to choose a wrong one from.
+    /// Null if the game is over.
     pub reply: Option<Move>,
     /// All moves.
     pub moves: Vec<Choice>,
     /// The games side by side that the position consists of, if it does.
     pub parts: Vec<Summand>,
-    /// Why it is so, line by line.
+    /// The reasons, line by line.
     pub explanation: Vec<String>,
+}
+
+/// The losing positions of a game up to a size, or those with one row of a fixed length.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GameList {
+    /// The name of the game.
+    pub game: String,
+    /// The rules, as behind `@`; empty for the usual ones.
+    pub rules: String,
+    /// The size.
+    pub size: u32,
+    /// The row and its length, as `1=50`; null if no row is fixed.
+    pub fixed: Option<String>,
+    /// The losing positions.
+    pub losing: LosingList,
+}
+
+/// The losing positions of a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum LosingList {
+    /// The positions as text, the small ones first.
+    Positions(Vec<String>),
+    /// The lengths of the other two rows, the longer one first.
+    Rows(Vec<(u32, u32)>),
 }
 
 /// A game with a theorem, which is faster than a search.

@@ -39,7 +39,7 @@ mod transfinite;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Choice, GameAnswer, Playable};
+pub use answer::{Choice, GameAnswer, GameList, LosingList, Playable};
 pub use error::GameError;
 pub use game::Move;
 use orders::Orders;
