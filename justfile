@@ -60,6 +60,10 @@ histories COUNT="1000000" FIRST="0":
 proto:
     CHOMP_WRITE=1 cargo test -p chomp-proto
 
+# Writes the description of the JSON anew, after a change of the types or routes of a served table
+openapi:
+    CHOMP_WRITE=1 cargo test -p chomp-serve --lib the_description
+
 # What one liar can do, in so many simulated jobs of each kind, and among so many participants: the table in
 # docs/SECURITY.md
 liars JOBS="100" PARTICIPANTS="":

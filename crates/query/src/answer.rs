@@ -7,6 +7,7 @@ use crate::Losing;
 
 /// A position, and whether it is losing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PositionVerdict {
     /// The lengths of its rows from the poisoned corner outwards. None for the empty position.
     pub rows: Vec<u32>,
@@ -23,6 +24,7 @@ pub struct PositionVerdict {
 
 /// A position, whether it is losing, and its winning moves. A move is the cell `[row, column]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answer {
     /// The position, and whether it is losing.
     #[serde(flatten)]

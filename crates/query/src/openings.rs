@@ -11,6 +11,7 @@ use crate::answer::{pair, winning_moves};
 
 /// The winning first moves of a rectangle. A move is the cell `[row, column]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Opening {
     /// The number of rows.

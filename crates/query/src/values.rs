@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// A position and its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Valued {
     /// The lengths of its rows, from the poisoned corner outwards.
     pub rows: Vec<u32>,
@@ -21,6 +22,7 @@ pub struct Valued {
 
 /// A position, its value, and the moves to each smaller value. A move is the cell `[row, column]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ValueAnswer {
     /// The position and its value.
     #[serde(flatten)]

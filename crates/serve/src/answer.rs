@@ -25,6 +25,7 @@ pub(crate) fn line(value: &impl Serialize) -> String {
 
 /// The body of an error response.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Problem<'a> {
     /// The reason, for people.
     error: &'a str,

@@ -9,7 +9,7 @@
 //! | `/api/openings`, `/api/openings/{rows}x{columns}` | the winning first moves of rectangles |
 //! | `/api/counts` | the losing positions of each area |
 //!
-//! `openapi.json` describes every field.
+//! `openapi.json` describes every field. A test makes it of the types of the answers, and of `tests/description.rs`.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -39,6 +39,7 @@ const DEPTH_COST: AnswerCost = AnswerCost(20);
 
 /// A position, and the length of the game from it.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Depth {
     /// The lengths of its rows from the poisoned corner outwards. None for the empty position.
     rows: Vec<u32>,

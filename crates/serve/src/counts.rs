@@ -31,6 +31,7 @@ pub(crate) struct Counts {
 
 /// The losing positions of each area, once they are counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct AreaCounts {
     /// The stored words that are counted so far.
     counted: u64,

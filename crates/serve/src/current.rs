@@ -193,6 +193,7 @@ fn status(now: &Now) -> StatusText {
 
 /// A finished table.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TableFacts<'a> {
     /// The table covers the positions of at most so many bits: first row + number of rows.
     bits: u32,
@@ -203,6 +204,7 @@ struct TableFacts<'a> {
     /// The number of words in the shards: one for each mirror pair.
     stored: u64,
     /// The fingerprint in the manifest: it names the content. Tables of format 1 have one of version 1.
+    #[cfg_attr(test, schemars(with = "String", regex(pattern = "^[0-9a-f]{64}$")))]
     fingerprint: Digest,
     /// The path of its files on this server.
     path: &'a str,
@@ -210,6 +212,7 @@ struct TableFacts<'a> {
 
 /// A finished table, and its losing positions by bits.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct TableSummary<'a> {
     #[serde(flatten)]
     facts: TableFacts<'a>,
@@ -219,6 +222,7 @@ pub(crate) struct TableSummary<'a> {
 
 /// A finished table, where there is no job. It has the fields of a finished job that a table knows.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct FinishedTable<'a> {
     #[serde(flatten)]
     facts: TableFacts<'a>,

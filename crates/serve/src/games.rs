@@ -36,6 +36,7 @@ const COLUMNS_MAX: usize = 300;
 
 /// A game and its rules.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct GameRules {
     /// Its name in paths.
     pub(crate) name: &'static str,

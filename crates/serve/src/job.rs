@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A phase of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum JobPhase {
     /// Ranges are missing.
@@ -19,6 +20,7 @@ pub enum JobPhase {
 
 /// A job at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Status {
     /// The bits of the table.
     pub bits: u32,
@@ -76,6 +78,7 @@ pub struct Status {
 
 /// A layer at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LayerStatus {
     /// The number of its ranges.
     pub ranges: u64,
@@ -85,6 +88,7 @@ pub struct LayerStatus {
 
 /// A worker at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkerStatus {
     /// Its name, for people.
     pub name: String,

@@ -12,7 +12,7 @@ use crate::answer::{busy, problem};
 
 /// The longest text of a position: 63 rows of two digits each and a comma take 188 bytes, a word 66; 120 rows of a cell
 /// 239; 32 heaps of four digits and commas with rules less.
-const TEXT_BYTES_MAX: usize = 256;
+pub(crate) const TEXT_BYTES_MAX: usize = 256;
 
 /// Why a request is not answered as it wants.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

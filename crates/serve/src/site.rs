@@ -28,8 +28,8 @@ use crate::refusal::Refusal;
 use crate::status::{StatusPage, StatusText};
 use crate::tables::Tables;
 
-/// The description of the API for programs.
-const OPENAPI: &str = include_str!("../openapi.json");
+/// The description of the API for programs. The test `the_description_is_what_the_recipe_makes` writes it.
+pub(crate) const OPENAPI: &str = include_str!("../openapi.json");
 
 /// The settings of a site.
 #[derive(Clone, Debug)]

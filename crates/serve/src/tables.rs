@@ -50,8 +50,10 @@ pub(crate) struct Tables {
 
 /// A finished table in the list. A table of losing positions has `bits`, a table of values `tiles`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct TableLine {
     #[serde(flatten)]
+    #[cfg_attr(test, schemars(with = "crate::tests::description::TableSize"))]
     table: TableName,
     /// The path of the folder with its files.
     path: String,

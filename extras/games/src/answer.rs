@@ -10,6 +10,7 @@ use crate::sum::{self, Summand, xor};
 
 /// A move, and the position after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Choice {
     /// The move in numbers. Each game has its own.
     #[serde(rename = "move")]
@@ -25,6 +26,7 @@ pub struct Choice {
 
 /// A position of a game: its outcome, its moves and the explanation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GameAnswer {
     /// The name of the game.
     pub game: &'static str,
@@ -51,6 +53,7 @@ pub struct GameAnswer {
 
 /// The losing positions of a game up to a size, or those with one row of a fixed length.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GameList {
     /// The name of the game.
     pub game: String,
@@ -66,6 +69,7 @@ pub struct GameList {
 
 /// The losing positions of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum LosingList {
     /// The positions as text, the small ones first.

@@ -31,6 +31,7 @@ impl<G: Game> Game for Sum<G> {
 
 /// A part of a sum, and its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summand {
     /// The name and the number, as `heap 2`.
     pub name: String,

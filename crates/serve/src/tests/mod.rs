@@ -1,6 +1,7 @@
 //! Tests of a site over real connections.
 
 mod api;
+pub(crate) mod description;
 mod games;
 mod open;
 mod status;

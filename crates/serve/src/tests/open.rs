@@ -2,16 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use chomp_testing::values;
 use http::HeaderValue;
 use http::header::ACCEPT;
-use serde_json::Value;
 
 use super::{
-    Answer, answered, let_in, limited, publish, publish_in_frames, request_from, site, with_table,
+    Answer, answered, let_in, limited, publish, publish_in_frames, request_from, with_table,
 };
 use crate::pages::{FILES, PAGES};
-use crate::site::StatusSource;
 
 const PAGE: (&str, &str) = (
     "accept",
@@ -192,169 +189,6 @@ async fn what_costs_more_is_let_in_less_often() {
     // Nobody else notices.
     let other = answered(&router, request_from(4, wide)).await;
     assert_eq!(other.status().as_u16(), 200);
-}
-
-/// The description has all routes, and the answers have the fields that it tells.
-#[tokio::test]
-async fn the_description_is_that_of_the_answers() {
-    let (tested, directory, _) = with_table().await;
-    let description = tested.get("/openapi.json").await.body;
-    let description: Value = serde_json::from_slice(&description).unwrap();
-    assert_eq!(description["openapi"], "3.1.0");
-    let paths = description["paths"].as_object().unwrap();
-    let described: BTreeSet<&str> = paths.keys().map(String::as_str).collect();
-    let routes = site(directory.path()).await.routes(StatusSource::Table);
-    // Pages are for people.
-    let for_people = "/{folder}/ /play /explore /games /games/{game} /job /assets/{name}";
-    let is_for_people = |path: &str| for_people.split(' ').any(|one| one == path);
-    let routes = routes.iter().map(|(path, _)| *path);
-    let routes: BTreeSet<&str> = routes.filter(|path| !is_for_people(path)).collect();
-    assert_eq!(described, routes);
-
-    assert_eq!(tested.get("/api/value/3,2").await.status, 503);
-    values::publish(directory.path(), values::SMALL, &values::areas(10));
-    while tested.get("/api/counts").await.json()["losing_by_area"].is_null() {}
-    for (path, status, asked) in [
-        ("/", "200", "/"),
-        ("/api/table", "200", "/api/table"),
-        ("/api/counts", "200", "/api/counts"),
-        (
-            "/api/position/{position}",
-            "200",
-            "/api/position/5,4,2,1 /api/position/0 /api/position/5,4,3",
-        ),
-        ("/api/position/{position}", "400", "/api/position/x"),
-        (
-            "/api/depth/{position}",
-            "200",
-            "/api/depth/5,4,2,1 /api/depth/0",
-        ),
-        (
-            "/api/depth/{position}",
-            "400",
-            "/api/depth/10x10 /api/depth/x",
-        ),
-        (
-            "/api/value/{position}",
-            "200",
-            "/api/value/3,2 /api/value/1",
-        ),
-        (
-            "/api/value/{position}",
-            "400",
-            "/api/value/3x4 /api/value/0 /api/value/11x11",
-        ),
-        ("/api/openings", "200", "/api/openings"),
-        ("/api/openings/{board}", "200", "/api/openings/3x5"),
-        ("/api/openings/{board}", "400", "/api/openings/30x50"),
-        ("/api/games", "200", "/api/games"),
-        (
-            "/api/games/{game}/{position}",
-            "200",
-            "/api/games/ichomp/4x4%2F3,1%2F2 /api/games/poisons/3x8@1,1@2,2 /api/games/nim/2,1@misere \
-             /api/games/towers/1-8,3-5 /api/games/horse/4,6 /api/games/transfinite/w,1... /api/games/nim/0 \
-             /api/games/space/3,2%2F1 /api/games/divisors/12%2F6 /api/games/crossed/3x3@2,2",
-        ),
-        ("/api/games/{game}/{position}", "400", "/api/games/chess/1"),
-        (
-            "/api/games/{game}/losing/{size}",
-            "200",
-            "/api/games/towers/losing/2",
-        ),
-        (
-            "/api/games/{game}/picture/{fixed}/{size}",
-            "200",
-            "/api/games/poisons/picture/1=5/9@1,2@2,1",
-        ),
-        ("/api/status", "200", "/api/status"),
-    ] {
-        for asked in asked.split(' ') {
-            let answer = tested.get(asked).await;
-            assert_eq!(answer.status.to_string(), status, "{asked}");
-            let get = &description["paths"][path]["get"];
-            let response = resolve(&description, &get["responses"][status]);
-            let schema = &response["content"]["application/json"]["schema"];
-            fits(&description, schema, &answer.json(), asked);
-        }
-    }
-    for (path, item) in paths {
-        let get = &item["get"];
-        assert!(get["responses"]["200"].is_object(), "{path}");
-        assert!(get["responses"]["429"].is_object(), "{path}");
-        assert!(get["summary"].is_string(), "{path}");
-        let parameters = get["parameters"].as_array().into_iter().flatten();
-        let named = parameters.filter(|parameter| parameter["in"] == "path");
-        assert_eq!(named.count(), path.matches('{').count(), "{path}");
-    }
-}
-
-/// Follows a reference within the description.
-fn resolve<'a>(description: &'a Value, value: &'a Value) -> &'a Value {
-    match value["$ref"].as_str() {
-        Some(reference) => {
-            let found = description.pointer(reference.strip_prefix('#').unwrap());
-            resolve(description, found.expect(reference))
-        }
-        None => value,
-    }
-}
-
-/// Asserts that a value is what a schema describes: all that it must have, and nothing else.
-fn fits(description: &Value, schema: &Value, value: &Value, place: &str) {
-    let schema = resolve(description, schema);
-    if let Some(choices) = schema["oneOf"].as_array() {
-        // Told apart by whether there is anything, and by what must be there.
-        let required = |choice: &&Value| {
-            let choice = resolve(description, choice);
-            let mut required = choice["required"].as_array().into_iter().flatten();
-            value.is_null() == (choice["type"] == "null")
-                && required.all(|name| !value[name.as_str().unwrap()].is_null())
-        };
-        let choice = choices.iter().find(required).expect(place);
-        return fits(description, choice, value, place);
-    }
-    let kind = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_u64() => "integer",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
-    let kinds: Vec<&str> = match &schema["type"] {
-        Value::String(kind) => vec![kind],
-        Value::Array(kinds) => kinds.iter().map(|kind| kind.as_str().unwrap()).collect(),
-        other => panic!("{place} has the type {other}"),
-    };
-    assert!(kinds.contains(&kind), "{place} is {value}, not {kinds:?}");
-    match value {
-        Value::Array(items) => {
-            for (number, item) in items.iter().enumerate() {
-                let place = format!("{place}[{number}]");
-                fits(description, &schema["items"], item, &place);
-            }
-            let count = items.len() as u64;
-            let least = schema["minItems"].as_u64().unwrap_or(0);
-            let most = schema["maxItems"].as_u64().unwrap_or(u64::MAX);
-            assert!((least..=most).contains(&count), "{place}");
-        }
-        Value::Object(fields) => {
-            let properties = schema["properties"].as_object().unwrap();
-            for (name, field) in fields {
-                let place = format!("{place}.{name}");
-                let schema = properties.get(name).expect(&place);
-                let is_described = schema["description"].is_string() || schema["$ref"].is_string();
-                assert!(is_described, "{place}");
-                fits(description, schema, field, &place);
-            }
-            for name in schema["required"].as_array().unwrap() {
-                let is_there = fields.contains_key(name.as_str().unwrap());
-                assert!(is_there, "{place} has no {name}");
-            }
-        }
-        _ => {}
-    }
 }
 
 /// Clients of a proxy have their own places and rates, and so has the proxy; others cannot say that they are somebody
