@@ -71,8 +71,8 @@ fn restored(
         ControlFlow::Continue(())
     };
     restorer.run(wanted, keep, watch).unwrap();
-    let (done, all) = told.into_inner().unwrap();
-    assert!(done <= all);
+    let (done, most) = told.into_inner().unwrap();
+    assert!(done <= most);
     let mut all = all.into_inner().unwrap();
     all.sort_unstable_by_key(|(summary, _)| summary.head);
     all
