@@ -388,7 +388,7 @@ fn shards_that_are_none_are_refused() {
     let good = serde_json::json!({
         "number": 0,
         "shard": {"name": "shard-0000.zst", "first": 2, "last": 8, "entries": 3, "bytes": 178,
-            "sha256": digest, "index_offset": 50, "index_sha256": digest},
+            "sha256": digest, "words_sha256": digest, "index_offset": 50, "index_sha256": digest},
         "leaf": {"words": 3, "digest": digest, "lengths": [
             {"bits": 2, "words": 1, "digest": digest}, {"bits": 4, "words": 3, "digest": digest}]},
         "sums": [{"bits": 2, "losing": 1, "unpaired": 5}, {"bits": 4, "losing": 4, "unpaired": 7}],
