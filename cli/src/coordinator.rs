@@ -96,13 +96,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let _home = lock_home(home, &directory.location, table.journal.as_deref())?;
     let share = (machine::threads(), machine::memory_bytes()?);
     restore(&directory, size, share, home, &stop, display).await?;
-    let listeners = Listeners {
-        calls: listen(args.listen, "--listen").await?,
-        pages: match args.http {
-            Some(address) => Some(listen(address, "--http").await?),
-            None => None,
-        },
-    };
+    let listeners = open_listeners(&args).await?;
     let endpoints = Endpoints::new(&args, listeners.calls.local_addr()?);
     // On loopback too: whoever takes the port when this process is gone would hear tokens of clients that come back.
     // Pages on another address are served in the same way, as they ask for the token.
@@ -190,6 +184,16 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     }
 }
 
+async fn open_listeners(args: &CoordinatorArgs) -> anyhow::Result<Listeners> {
+    Ok(Listeners {
+        calls: listen(args.listen, "--listen").await?,
+        pages: match args.http {
+            Some(address) => Some(listen(address, "--http").await?),
+            None => None,
+        },
+    })
+}
+
 /// Makes and locks the directory with the coordinator's secrets and its access file, unless it is locked for what else
 /// it has. Two coordinators of different stores would give their workers each other's.
 fn lock_home(
@@ -245,13 +249,12 @@ impl Endpoints {
             IpAddr::V4(ip) => ip.to_string(),
         });
         let scheme = if args.no_tls { "http" } else { "https" };
-        let mut advertised = vec![
+        let advertised = vec![
             host.trim_matches(['[', ']']).to_owned(),
             "localhost".to_owned(),
         ];
         // Of all addresses of loopback this machine lists one.
-        advertised.extend(ip.is_loopback().then(|| ip.to_string()));
-        let mut others = vec![machine::host_name()];
+        let mut others = vec![machine::host_name(), ip.to_string()];
         others.extend(machine::addresses().iter().map(IpAddr::to_string));
         Endpoints {
             url: format!("{scheme}://{host}:{port}"),

@@ -87,14 +87,14 @@ pub(crate) async fn restore(
             memory_bytes: memory_bytes / 2,
             scratch: &scratch,
         };
-        let restored = restorer.run(
+        let outcome = restorer.run(
             |head| keeper.journal.ledger().place(head).is_none(),
             |layers| keeper.keep(layers),
             |done, all| teller.stage("restoring", as_f64(done) / as_f64(all)),
         );
         // All that is restored is right, however it ended.
         keeper.finish().map_err(RestoreError::Keep)?;
-        restored
+        outcome
     });
     match restoring.await {
         Ok(()) => Ok(()),

@@ -305,9 +305,9 @@ fn tables_are_served_asked_and_fetched() {
         let told = done(&mut query).stdout;
         assert_eq!(told, "4 has the value 3\n2x2 has the value 2\n");
         let out = tempfile::tempdir().unwrap();
-        // Where there may be several tables.
-        let which = if from.is_empty() { "--tiles 22" } else { "" };
-        let line = format!("download --json {which} --from {url} --out");
+        // Where there may be several tables, the folder names one.
+        let folder_of_table = if from.is_empty() { "/values-022" } else { "" };
+        let line = format!("download --json --from {url}{folder_of_table} --out");
         let mut download = at_home(chomp(&line), home.path());
         download.arg(out.path());
         let summary = end(&mut download).summary();
