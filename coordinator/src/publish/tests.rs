@@ -228,7 +228,7 @@ fn a_table_agrees_with_a_smaller_one_beside_it() {
     let mut other = smaller.clone();
     other.fingerprints_by_bits[9].0[0] ^= 1;
     contradicts(&other, 9);
-    let mut other = smaller.clone();
+    let mut other = smaller;
     other.losing_by_bits[8] -= 1;
     contradicts(&other, 8);
     storage.overwrite(&key, "{}");
