@@ -147,7 +147,7 @@ impl Gate {
         headers: &HeaderMap,
     ) -> Result<(ParticipantId, TokenDigest), CallRefusal> {
         let token = TokenDigest::of(bearer(headers)?.ok_or(Denied::Missing)?);
-        Ok((self.participants.admit(token).await?, token))
+        Ok((self.participants.admit(&token).await?, token))
     }
 
     fn refused(&self, refusal: CallRefusal, is_grpc: bool) -> Response {

@@ -67,7 +67,7 @@ impl ParticipantList {
     }
 
     /// The participant whose token this is. For a token that is not in the list, the file is read again.
-    pub(crate) async fn admit(&self, token: TokenDigest) -> Result<ParticipantId, Denied> {
+    pub(crate) async fn admit(&self, token: &TokenDigest) -> Result<ParticipantId, Denied> {
         let known = || {
             let list = self.list.borrow();
             list.admit(token).map(|one| ParticipantId(one.number))
@@ -90,7 +90,7 @@ impl ParticipantList {
     ) -> impl Future<Output = ()> + Send + 'static {
         let list = self.list.clone();
         async move {
-            let is_revoked = |list: &Participants| list.admit(token).is_err();
+            let is_revoked = |list: &Participants| list.admit(&token).is_err();
             drop(list.subscribe().wait_for(is_revoked).await);
         }
     }
@@ -178,7 +178,7 @@ mod tests {
     use crate::ready;
 
     fn admitted(list: &ParticipantList, token: &Token) -> Result<ParticipantId, Denied> {
-        ready(list.admit(TokenDigest::of(token.secret())))
+        ready(list.admit(&TokenDigest::of(token.secret())))
     }
 
     #[test]
@@ -221,14 +221,14 @@ mod tests {
         let (handle, _job, _) = job_with_lease(WorkerId::only(7));
         let shared = ParticipantList::new(Participants::read(&path).unwrap());
         let shared = shared.following(Some((path.clone(), handle)));
-        let ParticipantId(number) = shared.admit(ann).await.unwrap();
+        let ParticipantId(number) = shared.admit(&ann).await.unwrap();
         let bob = TokenDigest::of(add("bob").secret());
-        assert!(shared.admit(bob).await.is_ok());
+        assert!(shared.admit(&bob).await.is_ok());
         let mut following = tokio::task::JoinSet::new();
         following.spawn(shared.clone().follow());
         Participants::change(&path, |list| list.revoke("ann")).unwrap();
         let mut looks = 0..100;
-        while shared.admit(ann).await.is_ok() && looks.next().is_some() {
+        while shared.admit(&ann).await.is_ok() && looks.next().is_some() {
             tokio::time::sleep(EVERY).await;
         }
         assert_eq!(shared.revoked(), [revoked_event(number)]);

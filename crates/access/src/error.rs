@@ -34,16 +34,6 @@ pub enum FileError {
         /// The defect.
         what: String,
     },
-    /// It says more than this version understands.
-    #[error(
-        "{} has the field {field:?}, which this version does not know: use the version that made it", path.display()
-    )]
-    UnknownField {
-        /// The file.
-        path: PathBuf,
-        /// The field.
-        field: String,
-    },
     /// It cannot be read.
     #[error("cannot read {}", path.display())]
     Read {

@@ -9,7 +9,6 @@
 //! | [`certificate`] | the certificate by which clients know the coordinator, and why they do not accept one |
 //! | [`local`] | the access files of coordinators on this machine, for their own user |
 //! | `error` | why a private file is of no use |
-//! | `hex` | bytes as hex digits |
 //! | `private` | files that nobody but their owner can read |
 //!
 //! Nothing here expires: a token is good until its participant is taken out, and the certificate until the names of its
@@ -28,7 +27,6 @@ pub mod file;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod hex;
 pub mod local;
 pub mod participants;
 mod private;

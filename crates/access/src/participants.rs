@@ -1,7 +1,7 @@
 //! The participants of a table, and the digests of their tokens.
 //!
-//! The file is a JSON object: `format` (2) and `participants`, a list of objects with `name`, `number`, `token` (the
-//! [digest](TokenDigest), as hex) and `revoked`. It is private, and stands beside the secrets.
+//! The file is a JSON object: `format` (2) and `participants`, a list of objects with `name`, `number`, `token` (its
+//! [digest](TokenDigest)) and `revoked`. It is private, and stands beside the secrets.
 //!
 //! A journal knows participants by number. Nobody leaves the list, so that a coordinator that was away learns whom it
 //! may not trust any more. A participant that is revoked and added again is another one, with another number. All
@@ -33,7 +33,6 @@ const FORMAT: u32 = 2;
 const NUMBER_OF_NOBODY: u32 = u32::MAX;
 pub(crate) const KIND: PrivateKind = PrivateKind {
     name: "list of participants",
-    fields: &["format", "participants"],
     own: true,
     bytes_max: PARTICIPANTS_MAX * 256,
 };
@@ -130,7 +129,7 @@ impl Participants {
         }
         let list = content.participants;
         let numbers: HashSet<u32> = list.iter().map(|one| one.number).collect();
-        let tokens: HashSet<TokenDigest> = list.iter().map(|one| one.token).collect();
+        let tokens: HashSet<&TokenDigest> = list.iter().map(|one| &one.token).collect();
         let good = || list.iter().filter(|one| !one.revoked);
         let names: HashSet<&str> = good().map(|one| one.name.as_str()).collect();
         let are_distinct = numbers.len() == list.len()
@@ -246,8 +245,8 @@ impl Participants {
     /// # Errors
     ///
     /// If it is not.
-    pub fn admit(&self, token: TokenDigest) -> Result<&Participant, Denied> {
-        let found = self.iter().find(|one| one.token == token);
+    pub fn admit(&self, token: &TokenDigest) -> Result<&Participant, Denied> {
+        let found = self.iter().find(|one| one.token == *token);
         match found.ok_or(Denied::Wrong)? {
             one if one.revoked => Err(Denied::Revoked),
             one => Ok(one),
@@ -293,7 +292,7 @@ mod tests {
     use super::*;
 
     fn admitted(list: &Participants, token: &Token) -> Result<u32, Denied> {
-        list.admit(TokenDigest::of(token.secret()))
+        list.admit(&TokenDigest::of(token.secret()))
             .map(|one| one.number)
     }
 
@@ -414,14 +413,14 @@ mod tests {
 
         let [first, second] = [0, 1].map(|at| &list.0[at]);
         let number = |one: &Participant| format!("\"number\": {}", one.number);
-        let digest = |one: &Participant| format!("{:?}", one.token);
+        let digest = |one: &Participant| serde_json::to_string(&one.token).unwrap();
         let name = |one: &Participant| format!("{:?}", one.name);
         for (from, to) in [
             ("\"format\": 2".to_owned(), "\"format\": 1".to_owned()),
             (number(first), number(second)),
             (number(first), "\"number\": 4294967295".to_owned()),
             (digest(first), digest(second)),
-            (digest(first), digest(first)[1..].to_owned()),
+            (digest(first), "7".to_owned()),
             (name(first), "\"../p0\"".to_owned()),
             (name(first), name(second)),
             ("{".to_owned(), "[".to_owned()),

@@ -20,8 +20,6 @@ pub(crate) const OF_OTHERS: u32 = 0o077;
 pub(crate) struct PrivateKind {
     /// The name that errors use, as in "an access file".
     pub(crate) name: &'static str,
-    /// The fields it may have.
-    pub(crate) fields: &'static [&'static str],
     /// Whether it counts only as this user's own: a file of another user, or one that a link leads
     /// to, was put there by somebody else.
     pub(crate) own: bool,
@@ -55,24 +53,15 @@ pub(crate) fn parse<T: DeserializeOwned>(
     if bytes.len() > kind.bytes_max {
         return Err(wrong(format!("it has more than {} bytes", kind.bytes_max)));
     }
-    // The texts of serde may quote values, and values are secrets.
+    // The texts of serde may quote what is there.
     let object: Map<String, Value> = serde_json::from_slice(bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         wrong(format!(
             "it is not a JSON object, see line {line}, column {column}"
         ))
     })?;
-    if let Some(field) = object.keys().find(|key| !kind.fields.contains(&&***key)) {
-        // One that looks like no field may be a secret that got there.
-        let looks_like_one = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
-        let is_shown = field.len() <= 64 && field.bytes().all(looks_like_one);
-        return Err(FileError::UnknownField {
-            path: path.to_owned(),
-            field: if is_shown { field } else { "…" }.to_owned(),
-        });
-    }
     serde_json::from_value(Value::Object(object))
-        .map_err(|_| wrong("a field is missing, or of another type".to_owned()))
+        .map_err(|_| wrong("a field is missing, unknown or of another type".to_owned()))
 }
 
 fn read_bytes(path: &Path, kind: PrivateKind) -> Result<Vec<u8>, FileError> {

@@ -1,6 +1,6 @@
 //! The coordinator's side: what it keeps secret, and the certificate that it shows.
 //!
-//! The file is a JSON object: `format` (3), `secret` (32 bytes as hex), `hosts` (the names and addresses in the
+//! The file is a JSON object: `format` (3), `secret` (32 random bytes, as 43 digits of six bits), `hosts` (the names and addresses in the
 //! certificate), `certificate` and `key` (PEM). It is private, and stands in no folder that is served. So a coordinator
 //! that starts again is known to the clients that it had before.
 
@@ -13,9 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::certificate::{Certificate, CertificateError};
 use crate::error::FileError;
-use crate::hex::{hex, unhex};
 use crate::private::{self, PrivateKind};
 
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const DIGITS_OF_SECRET: usize = 43;
 // No label begins like another, so no number that follows from one follows from another.
 const TABLE_LABEL: &[u8] = b"chomp table\0";
 const SEED_LABEL: &[u8] = b"chomp seed\0";
@@ -23,7 +24,6 @@ const SEED_LABEL: &[u8] = b"chomp seed\0";
 const FORMAT: u32 = 3;
 pub(crate) const KIND: PrivateKind = PrivateKind {
     name: "file of a coordinator's secrets",
-    fields: &["format", "secret", "hosts", "certificate", "key"],
     own: true,
     bytes_max: private::BYTES_MAX,
 };
@@ -83,7 +83,7 @@ impl Secrets {
     ///
     /// If the system gives no random numbers.
     pub fn in_memory() -> Result<Secrets, Random> {
-        Ok(Secrets::new(&random()?))
+        Ok(Secrets::new(&random_text()?))
     }
 
     /// The secrets in the file at `path`, which is made if there is none, and the certificate of a coordinator that
@@ -110,14 +110,14 @@ impl Secrets {
             }
             Err(FileError::Missing { .. }) => FileContent {
                 format: FORMAT,
-                secret: hex(&random::<32>()?),
+                secret: random_text()?,
                 hosts: Vec::new(),
                 certificate: String::new(),
                 key: String::new(),
             },
             Err(error) => return Err(error.into()),
         };
-        let secrets = content.secrets(path)?;
+        let secrets = Secrets::new(&content.secret);
         content.hosts = [&hosts.advertised[..], &hosts.others].concat();
         content.hosts.sort_unstable();
         content.hosts.dedup();
@@ -138,16 +138,18 @@ impl Secrets {
             let what = format!("the unknown format {}", content.format);
             return Err(KIND.malformed(path, what));
         }
-        let secrets = content.secrets(path)?;
+        if content.secret.len() != DIGITS_OF_SECRET {
+            return Err(KIND.malformed(path, "the secret has another length"));
+        }
         let certificate = Certificate::from_pem(content.certificate.clone(), content.key.clone());
         // The errors of the parser may quote what they choke on.
         let certificate = certificate
             .map_err(|_| KIND.malformed(path, "its key and certificate do not belong together"))?;
-        Ok((secrets, certificate))
+        Ok((Secrets::new(&content.secret), certificate))
     }
 
-    fn new(secret: &[u8; 32]) -> Secrets {
-        Secrets(hmac::Key::new(hmac::HMAC_SHA256, secret))
+    fn new(secret: &str) -> Secrets {
+        Secrets(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()))
     }
 
     /// The number that names the table to its workers. It tells nothing of the secret.
@@ -168,12 +170,16 @@ impl Secrets {
     }
 }
 
-impl FileContent {
-    fn secrets(&self, path: &Path) -> Result<Secrets, FileError> {
-        let secret = unhex(&self.secret)
-            .ok_or_else(|| KIND.malformed(path, "the secret is not 32 bytes as hex"))?;
-        Ok(Secrets::new(&secret))
-    }
+/// 32 random bytes, as digits of six bits.
+pub(crate) fn random_text() -> Result<String, Random> {
+    let bytes: [u8; 32] = random()?;
+    let digit = |number: usize| {
+        let (at, shift) = (6 * number / 8, 6 * number % 8);
+        let next = bytes.get(at + 1).copied().unwrap_or(0);
+        let value = u16::from_le_bytes([bytes[at], next]) >> shift & 63;
+        char::from(DIGITS[usize::from(value)])
+    };
+    Ok((0..DIGITS_OF_SECRET).map(digit).collect())
 }
 
 /// Random bytes.

@@ -37,7 +37,10 @@ fn a_token_is_short_and_random_and_known_by_its_digest() {
     assert_ne!(one, other);
     assert_ne!(TokenDigest::of(text), TokenDigest::of(other.secret()));
     let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    assert_eq!(format!("{:?}", TokenDigest::of("abc")), sha);
+    assert_eq!(
+        format!("{:?}", TokenDigest::of("abc")),
+        format!("TokenDigest({sha:?})")
+    );
 }
 
 #[test]
@@ -96,7 +99,6 @@ fn damaged_secrets_are_refused_without_being_shown() {
         ("format", 2.into()),
         ("format", secret.into()),
         ("secret", secret[1..].into()),
-        ("secret", secret.replace(&secret[..1], "x").into()),
         ("hosts", key.into()),
         ("key", key.replace(key_line, secret).into()),
         ("key", secret.into()),
