@@ -178,6 +178,11 @@ fn parameter(name: &str, tag: &str) -> Value {
     })
 }
 
+/// A sentence about a route, beside its summary.
+fn note(text: &str) -> Value {
+    json!({ "description": text })
+}
+
 /// Adds what `more` has to `value`: fields of objects, items of lists.
 fn merge(value: &mut Value, more: Value) {
     match (value, more) {
@@ -198,10 +203,9 @@ fn join_lines(schema: &mut Schema) {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "one list of all routes")]
-fn paths(all: &mut Description) {
-    let note = |text: String| json!({ "description": text });
-    let (table, games, files) = ("table", "games", "files");
+/// The questions about positions, boards and the table.
+fn add_questions(all: &mut Description) {
+    let table = "table";
     all.add::<TableSummary<'_>>("/api/table", table, "The table", OF_TABLE, json!({}));
     all.add::<Answer>(
         "/api/position/{position}",
@@ -215,7 +219,7 @@ fn paths(all: &mut Description) {
         table,
         "The length of a game",
         OF_POSITION,
-        note(format!(
+        note(&format!(
             "Of positions with at most {INSIDE_MAX} positions inside, as 9x10. No table is needed for it."
         )),
     );
@@ -224,46 +228,47 @@ fn paths(all: &mut Description) {
         table,
         "The Grundy value of a position",
         OF_POSITION,
-        json!({
-            "description": "From the finished table of values of the most tiles, which has no empty position.",
-        }),
+        note("From the finished table of values of the most tiles, which has no empty position."),
     );
     all.add::<Vec<Opening>>(
         "/api/openings",
         table,
         "The winning first moves of all rectangles",
         OF_TABLE,
-        json!({
-            "description": "Of the rectangles with rows <= columns that the table, or a file box-….json beside it, \
-                covers: by rows, then by columns.",
-        }),
+        note(
+            "Of the rectangles with rows <= columns that the table, or a file box-….json beside it, covers: by rows, \
+             then by columns.",
+        ),
     );
     all.add::<Opening>(
         "/api/openings/{board}",
         table,
         "The winning first moves of a rectangle",
         OF_POSITION,
-        json!({
-            "description": "Of a rectangle that the table, or a file box-….json beside it, covers.",
-        }),
+        note("Of a rectangle that the table, or a file box-….json beside it, covers."),
     );
     all.add::<AreaCounts>(
         "/api/counts",
         table,
         "The losing positions of each area",
         OF_TABLE,
-        json!({
-            "description": "They are counted once, beside everything else, after the first request. Ask again until \
-                `losing_by_area` is there.",
-        }),
+        note(
+            "They are counted once, beside everything else, after the first request. Ask again until `losing_by_area` \
+             is there.",
+        ),
     );
+}
+
+/// The questions about games.
+fn add_games(all: &mut Description) {
+    let games = "games";
     all.add::<Vec<GameRules>>("/api/games", games, "The games", OPEN, json!({}));
     all.add::<GameAnswer>(
         "/api/games/{game}/{position}",
         games,
         "One position of a game",
         OF_GAME,
-        note(format!(
+        note(&format!(
             "`docs/GAMES.md` of the project has the games, their positions and moves. A question that takes long \
              counts as many requests as it takes milliseconds. At most {MOVES_MAX} moves are followed, and \
              {LISTED_MOVES_MAX} are in an answer."
@@ -274,7 +279,7 @@ fn paths(all: &mut Description) {
         games,
         "The losing positions of a game up to a size",
         OF_GAME,
-        note(format!("At most {LISTED_MAX}, the small ones first.")),
+        note(&format!("At most {LISTED_MAX}, the small ones first.")),
     );
     all.add::<GameList>(
         "/api/games/{game}/picture/{fixed}/{size}",
@@ -283,6 +288,11 @@ fn paths(all: &mut Description) {
         OF_GAME,
         json!({}),
     );
+}
+
+/// The job, the files, and the description itself.
+fn add_others(all: &mut Description) {
+    let files = "files";
     all.add::<StatusAnswer>(
         "/api/status",
         "job",
@@ -343,14 +353,14 @@ fn paths(all: &mut Description) {
     let object = json!({"schema": {"type": "object"}});
     all.add::<Value>(
         "/openapi.json",
-        table,
+        "table",
         "This description",
         OPEN,
         json!({"responses": {"200": {"content": {"application/json": object}}}}),
     );
 }
 
-/// The description, as `OpenAPI` 3.1 has it.
+/// The whole document, in version 3.1 of the format.
 fn made() -> Value {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
     settings.definitions_path = "/components/schemas".into();
@@ -359,7 +369,9 @@ fn made() -> Value {
         schemas: settings.into_generator(),
         paths: Map::new(),
     };
-    paths(&mut all);
+    add_questions(&mut all);
+    add_games(&mut all);
+    add_others(&mut all);
     let problem = all.schemas.subschema_for::<Problem<'_>>();
     let mut responses = Map::new();
     for (status, name, description) in REFUSALS {
