@@ -287,7 +287,7 @@ mod tests {
                 "export --format npy --out there",
                 "--bits 65|--area 9-8|--box 8|--memory lots",
             ),
-            ("serve", "--http 65536|--rate fast|--cache lots"),
+            ("serve", "--http 65536|--trust-proxy here|--cache lots"),
             (
                 "game",
                 "|chess 1|nim 1 --losing many|poisons --fix 1=50 3x8",

@@ -102,7 +102,7 @@ pub(crate) fn limits() -> Limits {
     let files = raised.map_or(soft, |()| hard);
     let limits = Limits::default().within(files);
     if limits != Limits::default() {
-        let connections = limits.strangers.all + limits.participants.all;
+        let connections = limits.connections;
         tracing::info!(
             "{connections} connections at a time: this process may have {files} files open (ulimit -n)"
         );

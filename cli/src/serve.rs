@@ -3,12 +3,10 @@
 use bytesize::ByteSize;
 use std::net::IpAddr;
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use chomp_serve::net::limits::REQUESTS_A_SECOND;
-use chomp_serve::net::{Endpoint, Limit, Limits, Server};
+use chomp_serve::net::{Endpoint, Permits, Server};
 use chomp_serve::{Site, SiteOptions};
 use chomp_table::reader::{AnyTable, CACHE_BYTES, TableName, locate};
 use chomp_table::{Digest, TableError};
@@ -44,12 +42,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_parser = address, value_name = "ADDR", default_value = "127.0.0.1:7172")]
     pub(crate) http: SocketAddr,
 
-    /// Answer this many requests a second from each address, and bursts of twice as many; 0: no limit
-    #[arg(long, value_name = "N", default_value_t = REQUESTS_A_SECOND)]
-    pub(crate) rate: u32,
-
-    /// The address of a reverse proxy: its X-Forwarded-For says which client asks, and the limits hold for that
-    /// client. Several: repeat it, or separate them with commas
+    /// The address of a reverse proxy, which limits its clients: it may have all connections, and any other address
+    /// half of them. Several: repeat it, or separate them with commas
     #[arg(long, value_delimiter = ',', value_name = "IP")]
     pub(crate) trust_proxy: Vec<IpAddr>,
 
@@ -139,28 +133,16 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
             table.display()
         ),
     };
-    // Nobody has a token here. A proxy may have all connections.
     let limits = machine::limits().hastened(display.haste().limits);
-    let all = limits.strangers.all + limits.participants.all;
-    let each = match &args.trust_proxy[..] {
-        [] => limits.strangers.each,
-        _ => all,
-    };
-    let strangers = Limit { all, each };
-    let limits = Limits {
-        strangers,
-        ..limits
-    };
+    let permits = Permits::new(&limits, args.trust_proxy);
     let site = Site::open(SiteOptions {
         directory: table,
-        rate: NonZeroU32::new(args.rate),
-        proxies: args.trust_proxy,
         cache_bytes: args.cache.as_u64(),
     })
     .await;
     let router = site.router();
     let endpoints = vec![Endpoint { listener, router }];
-    let server = Server::start(endpoints, None, limits, &limits.permits());
+    let server = Server::start(endpoints, None, limits, &permits);
 
     display.say(&format!("serving {url} with {what}"));
     if args.json {
@@ -176,8 +158,6 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
 pub(crate) fn usual(directory: PathBuf) -> SiteOptions {
     SiteOptions {
         directory,
-        rate: NonZeroU32::new(REQUESTS_A_SECOND),
-        proxies: Vec::new(),
         cache_bytes: CACHE_BYTES,
     }
 }

@@ -16,13 +16,11 @@ use bytes::Bytes;
 use chomp_access::{Denied, TokenDigest};
 use chomp_plan::ParticipantId;
 use chomp_serve::answer::problem;
-use chomp_serve::net::Caller;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use hyper::body::{Frame, SizeHint};
 
 use crate::participants::{Bearer, ParticipantList};
-use crate::quota::{Quota, TooMuch};
 
 /// The callers that a call or route is open to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,17 +96,15 @@ enum CallRefusal {
 #[derive(Clone, Debug)]
 pub struct Gate {
     participants: ParticipantList,
-    quota: Quota,
     open_status: bool,
     refusals: Arc<AtomicU64>,
 }
 
 impl Gate {
-    /// The gate for these participants, within `quota`. With `open_status` everybody may see the status of the job.
-    pub(crate) fn new(participants: ParticipantList, quota: Quota, open_status: bool) -> Gate {
+    /// The gate for these participants. With `open_status` everybody may see the status of the job.
+    pub(crate) fn new(participants: ParticipantList, open_status: bool) -> Gate {
         Gate {
             participants,
-            quota,
             open_status,
             refusals: Arc::default(),
         }
@@ -188,29 +184,16 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
     Ok(Some(token))
 }
 
-/// Answers a call for as long as its token is good, whatever the call waits for: its turn, the bytes that it
-/// brings, its answer, or a peer that takes the answer.
+/// Answers a call for as long as its token is good, whatever the call waits for: the bytes that it brings, its answer,
+/// or a peer that takes the answer.
 async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
     let (participant, token) = match gate.check(request.headers()).await {
         Ok(caller) => caller,
         Err(refusal) => return gate.refused(refusal, is_grpc),
     };
-    let call = async {
-        let turn = if Caller::of(request.extensions()).admit(participant.0.into()) {
-            gate.quota.turn(participant).await
-        } else {
-            Err(TooMuch::Connections)
-        };
-        if let Err(too_much) = turn {
-            return busy(too_much, is_grpc);
-        }
-        request.extensions_mut().insert(Bearer(participant));
-        if is_grpc {
-            request = request.map(|body| gate.quota.message(participant, body));
-        }
-        next.run(request).await
-    };
+    request.extensions_mut().insert(Bearer(participant));
+    let call = next.run(request);
     let mut revocation: Revocation = Box::pin(gate.participants.revocation(token));
     tokio::select! {
         biased;
@@ -248,18 +231,6 @@ impl hyper::body::Body for Revocable {
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }
-}
-
-/// Tells a participant that has used up its quota to come back later.
-fn busy(too_much: TooMuch, is_grpc: bool) -> Response {
-    let text = too_much.to_string();
-    if is_grpc {
-        return tonic::Status::resource_exhausted(text).into_http();
-    }
-    let mut response = problem(StatusCode::TOO_MANY_REQUESTS, &text);
-    let seconds = too_much.seconds();
-    response.headers_mut().insert(RETRY_AFTER, seconds.into());
-    response
 }
 
 fn is_grpc(headers: &HeaderMap) -> bool {

@@ -71,8 +71,6 @@ pub(crate) enum EffectResult {
     Audited {
         worker: WorkerId,
         head: Head,
-        /// Whether nothing is wrong with the record.
-        is_in_order: bool,
         /// The digest of the record, if it is lost.
         lost: Option<Digest>,
     },
@@ -319,7 +317,6 @@ async fn audit(tools: &Tools, worker: WorkerId, head: Head, place: &RecordPlace)
     EffectResult::Audited {
         worker,
         head,
-        is_in_order: read.is_ok(),
         lost,
     }
 }

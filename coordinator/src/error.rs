@@ -6,11 +6,11 @@ use chomp_store::{FaultKind, StorageError, StoreError};
 use crate::arbiter::ArbiterError;
 use crate::publish::PublishError;
 
-/// The most workers of a participant that are there at a time.
+/// The most workers that are there at a time.
 pub(crate) const WORKERS_MAX: usize = 4096;
 
-/// The calls of a participant that wait for the job at a time: a few of each of its workers.
-pub(crate) const WAITING_MAX: usize = 1 << 14;
+/// The most calls of workers under way at a time, requests for tasks that wait among them: 16 of each worker.
+pub(crate) const CALLS_MAX: usize = 1 << 16;
 
 /// Why a job cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -53,24 +53,18 @@ pub(crate) enum Refusal {
     /// The job is over.
     #[error("the coordinator is shutting down")]
     ShuttingDown,
-    /// Too many calls of its participant wait.
-    #[error("{WAITING_MAX} calls of your participant wait already: come back in 1 s")]
+    /// Too many calls are under way.
+    #[error("{CALLS_MAX} calls are under way already: come back in 1 s")]
     TooManyCalls,
     /// It has not joined, or was forgotten.
     #[error("this worker has not joined the job")]
     NotJoined,
-    /// Its participant has as many as it may have.
+    /// The job has as many as it may have.
     #[error(
-        "a participant has at most {WORKERS_MAX} workers at a time: start fewer with more threads, or come back in \
-         90 s, when those that are gone are forgotten"
+        "a job has at most {WORKERS_MAX} workers at a time: start fewer with more threads, or come back in 90 s, when \
+         those that are gone are forgotten"
     )]
     TooManyWorkers,
-    /// Its participant reported too many records as lost that are in order.
-    #[error(
-        "of what your participant reported as lost, too much was in order: come back in {0} s; if it goes on, \
-         look after the network or the disk over which its workers read"
-    )]
-    FalseAlarms(u64),
     /// It gets no more tasks.
     #[error("{0}")]
     Quarantined(QuarantineReason),

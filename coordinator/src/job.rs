@@ -1,8 +1,7 @@
 //! The job under way: it tells the [plan](chomp_plan) what happens, and does what the plan asks for.
 //!
 //! One task owns the plan, at its [`desk`]. Calls of workers reach it as commands through a
-//! [`Handle`]; effects run beside it and come back as events. Participants take turns in the queue of
-//! commands.
+//! [`Handle`]; effects run beside it and come back as events.
 //!
 //! The journal is written one segment at a time: what is agreed while one is under way, and for a short time after
 //! it, goes into the next. So thousands of workers cost no more syncs than a few.
@@ -10,7 +9,6 @@
 mod desk;
 mod handle;
 mod pace;
-mod queue;
 pub mod status;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -24,6 +22,7 @@ use chomp_plan::{
 };
 use chomp_table::manifest::Manifest;
 use chomp_table::{Digest, Head};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -61,7 +60,7 @@ pub enum JobOutcome {
 pub(crate) struct Job {
     desk: Desk,
     tools: Arc<Tools>,
-    commands: queue::Receiver<JobCall>,
+    commands: UnboundedReceiver<JobCall>,
     effects: JoinSet<EffectResult>,
     progress: watch::Sender<JobProgress>,
     start: Instant,
@@ -143,7 +142,7 @@ impl Job {
                     let now = self.now();
                     self.desk.end_effect(now, done);
                 }
-                JobCall(call) = self.commands.recv() => call(&mut self),
+                Some(JobCall(call)) = self.commands.recv() => call(&mut self),
             }
             self.after();
         }
@@ -219,7 +218,7 @@ impl Job {
         }
         let was_there = plan.is_there(worker);
         if !was_there {
-            if plan.workers_of(worker.participant) >= WORKERS_MAX {
+            if plan.workers().count() >= WORKERS_MAX {
                 return Err(Refusal::TooManyWorkers);
             }
             tracing::info!("worker {name} has joined with {threads} threads");
@@ -275,7 +274,8 @@ impl Job {
     /// Takes in that a worker says that records are lost.
     fn report(&mut self, worker: WorkerId, records: &[(Head, Digest)]) -> Result<(), Refusal> {
         self.part(worker)?;
-        self.desk.report(self.now(), worker, records)
+        self.desk.report(worker, records);
+        Ok(())
     }
 
     /// Refuses a worker that has no part in the job.

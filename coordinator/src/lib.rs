@@ -17,7 +17,7 @@
 //! | `proxy` | the objects of the store, for workers that reach nothing else |
 //! | [`auth`] | the rule of each call and route: who may use it |
 //! | `participants` | the participants of the job, as their file has them now |
-//! | `quota`, `shares` | how much of the coordinator a participant gets |
+//! | `messages` | the messages of calls on their way, bounded in memory and time |
 //! | `pages` | the pages of the job: health, status and metrics |
 //! | [`status`] | the status of a job, as JSON |
 //! | `status_feed` | has the status made when somebody asks for it, and sends it to those that follow the job |
@@ -28,7 +28,7 @@
 //! * No evaluation or merge is accepted before a segment of the journal that says so is durable. A result that waits
 //!   for the votes of others is answered at once, and kept.
 //! * No record is decoded, except by the arbiter and by the search for a contradiction.
-//! * Participants take turns: none delays another.
+//! * Calls, messages, transfers and workers have named limits.
 //! * A call or route without a rule is refused to everybody.
 //! * A text that a worker sends is cut, and its control characters are escaped, before it reaches a
 //!   log or a terminal.
@@ -41,14 +41,13 @@ mod effects;
 mod error;
 pub mod job;
 pub use job::status;
+mod messages;
 mod pages;
 mod participants;
 mod proxy;
 pub mod publish;
-mod quota;
 pub mod server;
 mod service;
-mod shares;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use service::is_result;

@@ -10,9 +10,8 @@
 //! asked about that before the first byte is read, and when the last one is there: meanwhile others may have done the
 //! work, and what they have put must stay.
 //!
-//! Transfers are limited in number and in memory for the objects under way, for all together and, lower, for each
-//! participant, wherever its workers are. A request that waits too long for its turn is told to come back (503), and a
-//! transfer that is slower than the pace for all peers is broken off.
+//! Transfers are limited in number, and in memory for the bodies under way. A request that waits too long for its turn is
+//! told to come back (503).
 
 #[cfg(test)]
 mod tests;
@@ -29,10 +28,9 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use bytes::{Bytes, BytesMut};
-use chomp_plan::{ParticipantId, WorkerId};
+use chomp_plan::WorkerId;
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_serve::answer::problem;
-use chomp_serve::net::Limit;
 use chomp_serve::{BodyChunk, ChunkBody};
 use chomp_store::{
     FaultKind, Key, PartName, Storage, StorageError, StorageProblem, StoreError, part, published,
@@ -46,7 +44,7 @@ use http::header::{
 };
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::Body as _;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
@@ -55,31 +53,23 @@ use crate::error::ends_job;
 use crate::job::{Handle, PutRefused, PutTarget, Transfer};
 use crate::pages::Traffic;
 use crate::participants::Bearer;
-use crate::shares::{Share, Shares};
 
 /// The transfers at a time. More would only share the same network. Each that reads an object has a
 /// chunk of it in memory, and two pieces.
-pub(crate) const TRANSFERS: Limit = Limit { all: 64, each: 24 };
+pub(crate) const TRANSFERS: usize = 64;
 /// The requests that wait for their turn.
-pub(crate) const WAITING: Limit = Limit {
-    all: 4096,
-    each: 1024,
-};
-/// The bytes of all bodies that are being put, in KiB. A body larger than what one participant gets is large: one of
-/// these is put at a time, and others do not wait for it.
-pub(crate) const BODIES_KIB: Limit = Limit {
-    all: 128 << 10,
-    each: 48 << 10,
-};
-const KIB: u64 = 1 << 10;
+pub(crate) const WAITING: usize = 4096;
+/// The bytes of all bodies that are being put: the largest takes all.
+pub(crate) const BODIES_BYTES: u32 = 256 << 20;
+const _: () = assert!(BODIES_BYTES as u64 == part::BYTES_MAX);
 /// The bytes of an object that are read at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
 /// The bytes sent at a time: so the next chunk is read when most of one is taken.
 const PIECE_BYTES: usize = 128 << 10;
 /// How long a request waits for its turn.
-const TURN_TIME: Duration = Duration::from_secs(30);
+pub(crate) const TURN_TIME: Duration = Duration::from_secs(30);
 /// How long a body may take from its first byte to its last, however large.
-const BODY_TIME: Duration = Duration::from_mins(10);
+pub(crate) const BODY_TIME: Duration = Duration::from_mins(10);
 
 /// The proxy of one store. Clones share all.
 #[derive(Clone)]
@@ -91,10 +81,9 @@ pub(crate) struct Proxy {
     /// The folder of the table.
     folder: Arc<str>,
     traffic: Arc<Traffic>,
-    waiting: Shares,
-    transfers: Shares,
-    memory: Shares,
-    large: Shares,
+    waiting: Arc<Semaphore>,
+    transfers: Arc<Semaphore>,
+    memory: Arc<Semaphore>,
 }
 
 impl Proxy {
@@ -111,10 +100,9 @@ impl Proxy {
             names: Arc::new(names),
             folder: folder.into(),
             traffic: Arc::default(),
-            waiting: Shares::new(WAITING),
-            transfers: Shares::new(TRANSFERS),
-            memory: Shares::new(BODIES_KIB),
-            large: Shares::new(Limit { all: 1, each: 1 }),
+            waiting: Arc::new(Semaphore::new(WAITING)),
+            transfers: Arc::new(Semaphore::new(TRANSFERS)),
+            memory: Arc::new(Semaphore::new(BODIES_BYTES as usize)),
         }
     }
 
@@ -153,12 +141,10 @@ impl Proxy {
         answer
     }
 
-    /// The right to transfer, once it is the participant's turn.
-    async fn turn(&self, participant: ParticipantId) -> Result<Share, Response> {
-        let waits = self.waiting.take(participant, 1, Duration::ZERO).await;
-        let _waits = waits.ok_or_else(busy)?;
-        let turn = self.transfers.take(participant, 1, TURN_TIME).await;
-        turn.ok_or_else(busy)
+    /// The right to transfer, once it is the request's turn.
+    async fn turn(&self) -> Result<OwnedSemaphorePermit, Response> {
+        let _waits = self.waiting.try_acquire().map_err(|_| busy())?;
+        acquire(&self.transfers, 1).await
     }
 
     /// Asks the job whether a worker may put an object of `length` bytes now.
@@ -179,21 +165,17 @@ impl Proxy {
         })
     }
 
-    /// The memory for a body of `bytes` bytes, once it is free.
-    async fn memory(&self, participant: ParticipantId, bytes: u64) -> Result<Share, Response> {
-        let kib = bytes.div_ceil(KIB).max(1);
-        let (shares, count) = match u32::try_from(kib) {
-            Ok(kib) if kib <= BODIES_KIB.each => (&self.memory, kib),
-            _ => (&self.large, 1),
-        };
-        let memory = shares.take(participant, count, TURN_TIME).await;
-        memory.ok_or_else(busy)
-    }
-
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, Response> {
         let read = self.storage.read_at(key, range).await;
         read.map_err(|error| self.failed(error))
     }
+}
+
+/// So many permits, once they are free.
+async fn acquire(of: &Arc<Semaphore>, permits: u32) -> Result<OwnedSemaphorePermit, Response> {
+    let acquired = Arc::clone(of).acquire_many_owned(permits);
+    let acquired = timeout(TURN_TIME, acquired).await.map_err(|_| busy())?;
+    Ok(acquired.expect("it is never closed"))
 }
 
 /// The key that a request names.
@@ -201,11 +183,7 @@ fn key_of(request: &Request<Body>) -> Option<Key> {
     Key::new(request.uri().path().strip_prefix(OBJECTS_PATH)?).ok()
 }
 
-async fn give(
-    State(proxy): State<Proxy>,
-    Extension(Bearer(participant)): Extension<Bearer>,
-    request: Request<Body>,
-) -> Result<Response, Response> {
+async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Result<Response, Response> {
     let key = key_of(&request).filter(|key| proxy.may_read(key));
     let key =
         key.ok_or_else(|| problem(StatusCode::FORBIDDEN, "workers have no use for this object"))?;
@@ -219,7 +197,7 @@ async fn give(
         let what = "one range, as bytes=FIRST-LAST or bytes=FIRST-";
         problem(StatusCode::BAD_REQUEST, what)
     })?;
-    let turn = proxy.turn(participant).await?;
+    let turn = proxy.turn().await?;
     let first = chunk(&range);
     let start = proxy.read_at(&key, first.clone()).await?;
     if header.is_some() && start.is_empty() {
@@ -283,7 +261,7 @@ fn outgoing(
     first: Bytes,
     rest: Range<u64>,
     exact: Option<u64>,
-    turn: Share,
+    turn: OwnedSemaphorePermit,
 ) -> ChunkBody {
     let proxy = proxy.clone();
     ChunkBody::new(exact, async move |chunks| {
@@ -359,9 +337,10 @@ async fn take(
     let refused = |(status, what): Refused| problem(status, what);
     let judged = judge(&proxy, bearer, &request);
     let (target, key, worker, length) = judged.map_err(refused)?;
-    let turn = proxy.turn(worker.participant).await?;
+    let turn = proxy.turn().await?;
     let transfer = proxy.begin_put(worker, target, length).await?;
-    let memory = proxy.memory(worker.participant, length).await?;
+    let bytes = u32::try_from(length).expect("no larger than a part");
+    let memory = acquire(&proxy.memory, bytes).await?;
     let read = read(&proxy, request.into_body(), length);
     let late = (StatusCode::REQUEST_TIMEOUT, "the body took too long");
     let read = timeout(BODY_TIME, read).await.unwrap_or(Err(late));
@@ -451,8 +430,7 @@ async fn read(proxy: &Proxy, body: Body, length: u64) -> Result<Bytes, Refused> 
     let mut bytes = BytesMut::with_capacity(usize::try_from(length).map_err(|_| wrong)?);
     let mut body = body.into_data_stream();
     while let Some(data) = body.next().await {
-        // The connection ends one that is too slow; its worker tries again.
-        let broken = "the body was broken off, or came too slowly";
+        let broken = "the body was broken off";
         let data = data.map_err(|_| (StatusCode::REQUEST_TIMEOUT, broken))?;
         if (bytes.len() + data.len()) as u64 > length {
             return Err(wrong);

@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::middleware::map_request;
 use axum::routing::{MethodRouter, any_service};
 use chomp_access::{Participants, Secrets};
 use chomp_plan::{
@@ -18,7 +19,7 @@ use chomp_plan::{
     Unit,
 };
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
-use chomp_serve::net::{Endpoint, Limits, Server};
+use chomp_serve::net::{Endpoint, Limits, Permits, Server};
 use chomp_serve::{Site, StatusSource};
 use chomp_store::{Finders, Journal, QUARANTINED, Storage, StoreError};
 use chomp_table::RangeBits;
@@ -33,10 +34,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::auth::{CALLS, Gate};
 use crate::job::{DeskJob, Handle, Job, JobOutcome};
+use crate::messages::{MESSAGE_BYTES_MAX, Messages};
 use crate::pages::JobPages;
 use crate::participants::ParticipantList;
 use crate::proxy::Proxy;
-use crate::quota::{MESSAGE_BYTES_MAX, Quota};
 use crate::service::{Hello, Service};
 use crate::status::{JobPhase, Status};
 use crate::status_feed::StatusFeed;
@@ -162,7 +163,6 @@ impl Coordinator {
             journal,
             progress,
             service,
-            quota,
             proxy,
         } = opened;
 
@@ -179,8 +179,7 @@ impl Coordinator {
         let (text, told) = watch::channel(chomp_serve::StatusText::default());
         let finish_time = options.limits.finish_time;
         let telling = (Arc::clone(&feed), told);
-        let callers = (participants, quota);
-        let server = serve(options, callers, service, proxy, telling, listeners).await;
+        let server = serve(options, participants, service, proxy, telling, listeners).await;
         let follow = Arc::clone(&feed).follow(progress.clone(), text);
         let stop_job = CancellationToken::new();
         Ok(Coordinator {
@@ -277,7 +276,6 @@ pub(crate) struct Opened {
     pub(crate) journal: Arc<Journal>,
     pub(crate) progress: watch::Receiver<JobProgress>,
     pub(crate) service: CoordinatorServer<Service>,
-    pub(crate) quota: Quota,
     pub(crate) proxy: Proxy,
 }
 
@@ -318,8 +316,7 @@ impl Opened {
         };
         let tools = Tools::new(Arc::clone(&storage), &journal, size, shard);
         let (job, handle, progress) = Job::new(plan, tools, subject, finished);
-        let quota = Quota::default();
-        let service = Service::new(handle.clone(), Arc::clone(&journal), hello, quota.clone());
+        let service = Service::new(handle.clone(), Arc::clone(&journal), hello);
         let service = CoordinatorServer::new(service)
             .max_decoding_message_size(MESSAGE_BYTES_MAX as usize)
             .max_encoding_message_size(MESSAGE_BYTES_MAX as usize);
@@ -335,7 +332,6 @@ impl Opened {
             journal,
             progress,
             service,
-            quota,
         })
     }
 }
@@ -383,14 +379,14 @@ pub(crate) fn begin(
 /// Serves calls and pages, each behind its rule.
 async fn serve(
     options: CoordinatorOptions,
-    (participants, quota): (ParticipantList, Quota),
+    participants: ParticipantList,
     service: CoordinatorServer<Service>,
     proxy: Proxy,
     (feed, told): (Arc<StatusFeed>, watch::Receiver<chomp_serve::StatusText>),
     listeners: Listeners,
 ) -> Server {
-    let gate = Gate::new(participants, quota, options.open_status);
-    let permits = options.limits.permits();
+    let gate = Gate::new(participants, options.open_status);
+    let permits = Permits::new(&options.limits, Vec::new());
     let job = JobPages {
         feed,
         storage: proxy.storage(),
@@ -427,12 +423,14 @@ async fn calls(service: &CoordinatorServer<Service>) -> Vec<(&'static str, Metho
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<CoordinatorServer<Service>>().await;
     let health = health.max_decoding_message_size(HEALTH_BYTES_MAX);
+    let messages = Messages::new();
+    let guard = map_request(move |call| std::future::ready(messages.guard(call)));
     let route = |path: &'static str| {
         let call = match path.strip_prefix(CALLS_PATH) {
             Some(_) => any_service(service.clone()),
             None => any_service(health.clone()),
         };
-        (path, call)
+        (path, call.layer(guard.clone()))
     };
     CALLS.iter().map(|(path, _)| route(path)).collect()
 }

@@ -23,7 +23,6 @@ use crate::background;
 use crate::error::Refusal;
 use crate::job::{CacheStats, Handle, Reply};
 use crate::participants::Bearer;
-use crate::quota::{JOIN_COST, Quota};
 
 /// The most threads of a worker that are believed.
 const THREADS_MAX: u32 = 1 << 12;
@@ -51,23 +50,16 @@ pub(crate) struct Service {
     handle: Handle,
     journal: Arc<Journal>,
     hello: Arc<Hello>,
-    quota: Quota,
     kernel: Arc<OnceCell<Digest>>,
 }
 
 impl Service {
-    /// The service of the job behind `handle`, whose journal this is. What calls cost is taken from `quota`.
-    pub(crate) fn new(
-        handle: Handle,
-        journal: Arc<Journal>,
-        hello: Hello,
-        quota: Quota,
-    ) -> Service {
+    /// The service of the job behind `handle`, whose journal this is.
+    pub(crate) fn new(handle: Handle, journal: Arc<Journal>, hello: Hello) -> Service {
         Service {
             handle,
             journal,
             hello: Arc::new(hello),
-            quota,
             kernel: Arc::default(),
         }
     }
@@ -146,9 +138,7 @@ impl From<Refusal> for Status {
         let code = match refusal {
             Refusal::ShuttingDown => Code::Unavailable,
             Refusal::NotJoined => Code::NotFound,
-            Refusal::TooManyCalls | Refusal::TooManyWorkers | Refusal::FalseAlarms(_) => {
-                Code::ResourceExhausted
-            }
+            Refusal::TooManyCalls | Refusal::TooManyWorkers => Code::ResourceExhausted,
             Refusal::Quarantined(_) => Code::PermissionDenied,
         };
         Status::new(code, refusal.to_string())
@@ -163,7 +153,6 @@ impl Coordinator for Service {
     ) -> Result<Response<v1::JoinReply>, Status> {
         let peer = request.remote_addr();
         let worker = sender(&request, request.get_ref().worker)?;
-        self.quota.charge(worker.participant, JOIN_COST);
         let request = request.into_inner();
         if let Err(status) = self.admit(&request).await {
             let peer = peer.map_or_else(|| "an unknown address".to_owned(), |at| at.to_string());
@@ -210,7 +199,6 @@ impl Coordinator for Service {
     ) -> Result<Response<v1::RenewReply>, Status> {
         let worker = sender(&request, request.get_ref().worker)?;
         let v1::RenewRequest { leases, stats, .. } = request.into_inner();
-        self.quota.charge_items(worker.participant, leases.len());
         check_count(leases.len(), LEASES_MAX, "leases")?;
         let leases = leases.into_iter().map(LeaseId).collect();
         let stats = stats.unwrap_or_default();
@@ -242,7 +230,7 @@ impl Coordinator for Service {
                 reason,
             }
         };
-        self.handle.tell_of(worker, event)?;
+        self.handle.tell_of_worker(event)?;
         Ok(Response::new(v1::ReturnReply {}))
     }
 
@@ -259,11 +247,6 @@ impl Coordinator for Service {
         } = request.into_inner();
         let lease = LeaseId(lease);
         let range_bits = self.journal.ledger().range_bits;
-        let ranges = match &result {
-            Some(v1::complete_request::Result::Evaluated(evaluated)) => evaluated.ranges.len(),
-            _ => 0,
-        };
-        self.quota.charge_items(worker.participant, ranges);
         let result = match incoming::result(result, range_bits, self.hello.bits) {
             Ok(result) => result,
             Err(wrong) => {
@@ -273,7 +256,7 @@ impl Coordinator for Service {
                     lease,
                     reason: reason.clone(),
                 };
-                self.handle.tell_of(worker, failed)?;
+                self.handle.tell_of_worker(failed)?;
                 return Err(Status::invalid_argument(reason));
             }
         };
@@ -309,7 +292,6 @@ impl Coordinator for Service {
     ) -> Result<Response<v1::ReportReply>, Status> {
         let worker = sender(&request, request.get_ref().worker)?;
         let records = request.into_inner().records;
-        self.quota.charge_items(worker.participant, records.len());
         check_count(records.len(), REPORTS_MAX, "records")?;
         let mut lost = Vec::new();
         for record in records {
@@ -331,7 +313,7 @@ impl Coordinator for Service {
         request: Request<v1::LeaveRequest>,
     ) -> Result<Response<v1::LeaveReply>, Status> {
         let worker = sender(&request, request.get_ref().worker)?;
-        self.handle.tell_of(worker, Event::Left { worker })?;
+        self.handle.tell_of_worker(Event::Left { worker })?;
         Ok(Response::new(v1::LeaveReply {}))
     }
 }

@@ -59,7 +59,7 @@ fn main() {
 
     let cpus = cpus();
     pin(&cpus[..1]);
-    let Server { process, port } = Server::start(1, &table, scratch.path(), "--rate 0");
+    let Server { process, port } = Server::start(1, &table, scratch.path(), "");
     pin(&cpus[cpus.len() - 1..]);
     if cpus.len() == 1 {
         println!("There is one CPU: who asks takes part of the server's.\n");

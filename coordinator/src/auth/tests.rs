@@ -93,8 +93,6 @@ async fn every_route_of_a_site_has_its_rule() {
 fn nowhere() -> chomp_serve::SiteOptions {
     chomp_serve::SiteOptions {
         directory: "/nowhere".into(),
-        rate: None,
-        proxies: Vec::new(),
         cache_bytes: 0,
     }
 }
@@ -150,18 +148,8 @@ fn header_of(token: &AccessToken) -> String {
     format!("Bearer {}", token.secret())
 }
 
-/// A gate for the owner of a table, and the owner's header.
-fn gate_of_owner() -> (Gate, String) {
-    let mut participants = Participants::default();
-    let token = participants.owner(None).unwrap();
-    (
-        gate_of(ParticipantList::new(participants)),
-        header_of(&token),
-    )
-}
-
 fn gate_of(participants: ParticipantList) -> Gate {
-    Gate::new(participants, Quota::default(), false)
+    Gate::new(participants, false)
 }
 
 struct Tested {
@@ -412,25 +400,6 @@ async fn a_route_without_a_rule_is_for_nobody() {
     }
 }
 
-#[tokio::test]
-async fn messages_of_calls_are_counted() {
-    use axum::routing::post;
-    use tower::ServiceExt;
-
-    let (gate, token) = gate_of_owner();
-    let read = async |body: Body| body.collect().await.map_or(0, |_| 1).to_string();
-    let path = CALLS[0].0;
-    let calls = gate.router(vec![(path, post(read))]);
-    for (bytes, is_read) in [(1 << 20, "1"), (17 << 20, "0")] {
-        let request = Request::post(path).header(AUTHORIZATION, &token);
-        let request = request.header(CONTENT_TYPE, "application/grpc");
-        let request = request.body(Body::from(vec![0; bytes])).unwrap();
-        let response = calls.clone().oneshot(request).await.unwrap();
-        let read = response.into_body().collect().await.unwrap().to_bytes();
-        assert_eq!(read, is_read);
-    }
-}
-
 fn body_of(pieces: impl Stream<Item = &'static str> + Send + 'static) -> Body {
     let frame = |piece: &'static str| Ok::<_, std::io::Error>(Frame::data(Bytes::from(piece)));
     Body::new(StreamBody::new(pieces.map(frame)))
@@ -503,17 +472,4 @@ async fn what_a_revoked_participant_has_begun_ends() {
     }
     assert_eq!(writes.recv().await.unwrap(), "half and half");
     assert!(writes.is_empty(), "what eve sent was taken");
-}
-
-#[test]
-fn who_asks_for_too_much_is_told_when_to_come_back() {
-    let call = (CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    let call = HeaderMap::from_iter([call]);
-    let flood = TooMuch::Calls(std::time::Duration::from_millis(2500));
-    for (too_much, seconds) in [(flood, "3"), (TooMuch::Connections, "10")] {
-        let response = busy(too_much, is_grpc(&HeaderMap::new()));
-        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
-        assert_eq!(response.headers()[RETRY_AFTER], seconds);
-        assert_eq!(busy(too_much, is_grpc(&call)).headers()["grpc-status"], "8");
-    }
 }

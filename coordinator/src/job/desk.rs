@@ -256,23 +256,14 @@ impl Desk {
 
     /// Takes in that a worker says that records are lost. A report is out of date if the journal has another digest, or
     /// nobody needs the record any more.
-    pub(crate) fn report(
-        &mut self,
-        now: Millis,
-        worker: WorkerId,
-        records: &[(Head, Digest)],
-    ) -> Result<(), Refusal> {
-        if let Some(wait) = self.audits.ignored_for(worker.participant, now) {
-            return Err(Refusal::FalseAlarms(wait / 1000 + 1));
-        }
+    pub(crate) fn report(&mut self, worker: WorkerId, records: &[(Head, Digest)]) {
         for &(head, digest) in records {
             let known = self.journal.ledger().place(head).map(|place| place.digest);
             if known == Some(digest) && head < self.plan.merged_from() {
                 self.audits.push(worker, head);
             }
         }
-        self.audit(now);
-        Ok(())
+        self.audit();
     }
 
     /// Takes in what came of an effect.
@@ -298,11 +289,10 @@ impl Desk {
             EffectResult::Audited {
                 worker,
                 head,
-                is_in_order,
                 lost,
             } => {
-                self.audits.end(worker, head, is_in_order, now);
-                self.audit(now);
+                self.audits.end(head);
+                self.audit();
                 // Otherwise it was merged, and its part removed, while it was looked for.
                 if let Some(digest) = lost
                     && head < self.plan.merged_from()
@@ -511,11 +501,11 @@ impl Desk {
     }
 
     /// Begins to audit records, unless enough audits are under way.
-    fn audit(&mut self, now: Millis) {
+    fn audit(&mut self) {
         while let Some((worker, head)) = self.audits.next() {
             let place = self.journal.ledger().place(head).copied();
             let Some(place) = place else {
-                self.audits.end(worker, head, false, now);
+                self.audits.end(head);
                 continue;
             };
             self.effects.push(Effect::Audit {

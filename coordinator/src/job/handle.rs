@@ -8,13 +8,13 @@ use std::time::Duration;
 use chomp_plan::{Event, LeaseAnswer, LeaseId, RequestId, Verdict, WorkerId};
 use chomp_store::StorageError;
 use chomp_table::{Digest, Head};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::Job;
 use super::desk::{PutRefused, PutTarget, Reply, Transfer};
-use super::queue::{self, CallQueue, Receiver, Whose};
 use super::status::Status;
-use crate::error::{JobError, Refusal};
+use crate::error::{CALLS_MAX, JobError, Refusal};
 use crate::tools::WorkerResult;
 
 /// How long a request for a task waits before the worker is told to ask again.
@@ -43,16 +43,31 @@ pub(crate) struct CacheStats {
 /// How the calls of workers reach the job. Clones reach the same job.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
-    commands: Arc<CallQueue<JobCall>>,
+    commands: UnboundedSender<JobCall>,
+    calls: Arc<Semaphore>,
     requests: Arc<AtomicU64>,
 }
 
 impl Handle {
     /// A handle, and the queue from which the job takes its commands.
-    pub(super) fn new() -> (Handle, Receiver<JobCall>) {
-        let (commands, receiver) = queue::queue();
-        let requests = Arc::default();
-        (Handle { commands, requests }, receiver)
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "`calls` bounds it: besides, each call takes back at most one task or request"
+    )]
+    pub(super) fn new() -> (Handle, UnboundedReceiver<JobCall>) {
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let handle = Handle {
+            commands,
+            calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            requests: Arc::default(),
+        };
+        (handle, receiver)
+    }
+
+    /// A place for a call of a worker, which the call keeps until it is answered.
+    fn call(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let place = Arc::clone(&self.calls).try_acquire_owned();
+        place.map_err(|_| Refusal::TooManyCalls)
     }
 
     /// Makes the caller a worker of the job, or one again.
@@ -63,7 +78,7 @@ impl Handle {
         threads: u32,
     ) -> Result<bool, Refusal> {
         let join = move |job: &mut Job| job.join(worker, name, threads);
-        self.ask(Some(worker.participant), join).await?
+        self.ask_as_call(join).await?
     }
 
     /// A task for `worker`, or nothing if none was free for [`LEASE_WAIT`].
@@ -71,7 +86,8 @@ impl Handle {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
         let lease = move |job: &mut Job| job.desk.lease(job.now(), request, worker, reply);
-        self.send(Some(worker.participant), lease)?;
+        let _call = self.call()?;
+        self.send(lease)?;
         let mut waiting = WaitingLease {
             handle: self,
             request,
@@ -93,7 +109,7 @@ impl Handle {
         stats: CacheStats,
     ) -> Result<Vec<LeaseId>, Refusal> {
         let renew = move |job: &mut Job| job.renew(worker, leases, stats);
-        self.ask(Some(worker.participant), renew).await?
+        self.ask_as_call(renew).await?
     }
 
     /// Hands a result in. Its part or shard is durable already.
@@ -105,7 +121,8 @@ impl Handle {
     ) -> Result<Verdict, Refusal> {
         let (reply, verdict) = oneshot::channel();
         let complete = move |job: &mut Job| job.complete(worker, lease, result, reply);
-        self.send(Some(worker.participant), complete)?;
+        let _call = self.call()?;
+        self.send(complete)?;
         verdict.await.map_err(|_| Refusal::ShuttingDown)
     }
 
@@ -116,7 +133,7 @@ impl Handle {
         records: Vec<(Head, Digest)>,
     ) -> Result<(), Refusal> {
         let report = move |job: &mut Job| job.report(worker, &records);
-        self.ask(Some(worker.participant), report).await?
+        self.ask_as_call(report).await?
     }
 
     /// Begins to put an object of `bytes` bytes for `worker`, if it may.
@@ -127,52 +144,67 @@ impl Handle {
         bytes: u64,
     ) -> Result<Transfer, PutRefused> {
         let begin_put = move |job: &mut Job| job.desk.begin_put(worker, target, bytes);
-        self.ask(Some(worker.participant), begin_put).await?
+        self.ask_as_call(begin_put).await?
     }
 
     /// Tells the job an event of a worker, without waiting for an answer.
-    pub(crate) fn tell_of(&self, worker: WorkerId, event: Event) -> Result<(), Refusal> {
-        self.send(Some(worker.participant), |job| job.handle(event))
+    pub(crate) fn tell_of_worker(&self, event: Event) -> Result<(), Refusal> {
+        let call = self.call()?;
+        self.send(|job| {
+            job.handle(event);
+            drop(call);
+        })
     }
 
     /// Tells the job an event that is of no worker, without waiting for an answer.
     pub(crate) fn tell(&self, event: Event) -> Result<(), Refusal> {
-        self.send(None, |job| job.handle(event))
+        self.send(|job| job.handle(event))
     }
 
     /// Ends the job, since its store does not work. A job that is over has ended already.
     pub(crate) fn fail(&self, error: StorageError) {
         let fault = JobError::Store(error.into());
-        let command = JobCall(Box::new(|job| job.desk.fail(job.now(), fault)));
-        self.commands.send_always(None, command).unwrap_or(());
+        let fail = |job: &mut Job| job.desk.fail(job.now(), fault);
+        self.send(fail).unwrap_or(());
     }
 
     /// The job as it is now.
     pub(crate) async fn status(&self) -> Result<Status, Refusal> {
-        self.ask(None, Job::status).await
+        self.ask(Job::status).await
     }
 
     /// Has the job do something, without waiting for an answer.
-    fn send(
-        &self,
-        whose: Whose,
-        call: impl FnOnce(&mut Job) + Send + 'static,
-    ) -> Result<(), Refusal> {
-        self.commands.send(whose, JobCall(Box::new(call)))
+    fn send(&self, command: impl FnOnce(&mut Job) + Send + 'static) -> Result<(), Refusal> {
+        let sent = self.commands.send(JobCall(Box::new(command)));
+        sent.map_err(|_| Refusal::ShuttingDown)
     }
 
     /// Has the job do something, and waits for the answer.
     async fn ask<T: Send + 'static>(
         &self,
-        whose: Whose,
-        call: impl FnOnce(&mut Job) -> T + Send + 'static,
+        command: impl FnOnce(&mut Job) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
-        self.send(whose, |job| {
+        self.send(|job| {
             // A caller that is gone needs no answer.
-            let _ = reply.send(call(job));
+            let _ = reply.send(command(job));
         })?;
         answer.await.map_err(|_| Refusal::ShuttingDown)
+    }
+
+    /// Does the same for a call of a worker.
+    async fn ask_as_call<T: Send + 'static>(
+        &self,
+        command: impl FnOnce(&mut Job) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let call = self.call()?;
+        // The command has the place: it takes memory until it is done, even if its caller is gone.
+        self.ask(|job| {
+            let answer = command(job);
+            drop(call);
+            answer
+        })
+        .await
     }
 }
 
@@ -201,12 +233,35 @@ impl Drop for WaitingLease<'_> {
                 request: self.request,
             },
         };
-        // It comes after the request, among those of the same participant. A job that is over has no use for it.
-        let command = JobCall(Box::new(|job| job.handle(event)));
-        let told = self
-            .handle
-            .commands
-            .send_always(Some(self.worker.participant), command);
-        told.unwrap_or(());
+        // It comes after the request, and needs no place of its own. A job that is over has no use for it.
+        self.handle.tell(event).unwrap_or(());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chomp_plan::ParticipantId;
+
+    use super::*;
+
+    #[test]
+    fn calls_under_way_are_bounded() {
+        let (handle, mut commands) = Handle::new();
+        let worker = WorkerId {
+            participant: ParticipantId(1),
+            number: 7,
+        };
+        let left = || handle.tell_of_worker(Event::Left { worker });
+        for _ in 0..CALLS_MAX {
+            left().unwrap();
+        }
+        assert_eq!(left(), Err(Refusal::TooManyCalls));
+        // The coordinator's own commands find room, and a call leaves its place when it is done.
+        handle.tell(Event::Tick).unwrap();
+        drop(commands.try_recv().unwrap());
+        left().unwrap();
+        assert_eq!(left(), Err(Refusal::TooManyCalls));
+        drop(commands);
+        assert_eq!(handle.tell(Event::Tick), Err(Refusal::ShuttingDown));
     }
 }

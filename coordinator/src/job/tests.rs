@@ -254,7 +254,7 @@ fn the_journal_pauses_after_a_segment_that_took_long() {
 
 /// Takes in all that was sent so far.
 fn take_all(job: &mut Job) {
-    while let Some(JobCall(call)) = job.commands.next() {
+    while let Ok(JobCall(call)) = job.commands.try_recv() {
         call(job);
     }
 }
@@ -290,8 +290,7 @@ pub(crate) fn job_with_lease(worker: WorkerId) -> (Handle, JoinSet<()>, PartName
     job.desk.plan.pretend_writing(worker, task.lease, 1);
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
-        loop {
-            let JobCall(call) = job.commands.recv().await;
+        while let Some(JobCall(call)) = job.commands.recv().await {
             call(&mut job);
         }
     });
@@ -374,7 +373,7 @@ async fn threads_are_believed_of_those_who_have_delivered() {
     assert!(poll(&mut joining).is_pending());
     take_all(&mut job);
     assert_eq!(threads(&mut job), (405_506, 2));
-    handle.tell_of(worker, Event::Left { worker }).unwrap();
+    handle.tell_of_worker(Event::Left { worker }).unwrap();
     take_all(&mut job);
     assert_eq!(threads(&mut job), (405_504, 0));
 }

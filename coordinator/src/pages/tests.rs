@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use chomp_access::Participants;
-use chomp_serve::net::Limits;
+use chomp_serve::net::{Limits, Permits};
 use chomp_store::objects::SimulatedStorage;
 use http::Request;
 use tower::ServiceExt;
@@ -12,7 +12,6 @@ use tower::ServiceExt;
 use super::*;
 use crate::auth::Gate;
 use crate::participants::ParticipantList;
-use crate::quota::Quota;
 use crate::status::{JobPhase, Status, WorkerStatus};
 use crate::status_feed::StatusFeed;
 
@@ -38,7 +37,7 @@ async fn get(router: &axum::Router, path: &str, authorization: &str) -> Answer {
 async fn the_pages_of_a_job_tell_its_status() {
     let mut participants = Participants::default();
     let token = participants.owner(None).unwrap();
-    let gate = Gate::new(ParticipantList::new(participants), Quota::default(), false);
+    let gate = Gate::new(ParticipantList::new(participants), false);
     let worker = WorkerStatus {
         name: "a".into(),
         threads: 6,
@@ -57,7 +56,7 @@ async fn the_pages_of_a_job_tell_its_status() {
     let job = JobPages {
         feed: Arc::clone(&feed),
         storage: Arc::new(SimulatedStorage::new(0)),
-        permits: Limits::default().permits(),
+        permits: Permits::new(&Limits::default(), Vec::new()),
         traffic: Arc::<Traffic>::default(),
         gate: gate.clone(),
     };

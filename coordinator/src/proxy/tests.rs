@@ -29,8 +29,6 @@ struct Served {
     proxy: Proxy,
     storage: Arc<SimulatedStorage>,
     router: Router,
-    /// The routes without anybody's token.
-    routes: Router,
     _job: JoinSet<()>,
 }
 
@@ -53,8 +51,7 @@ fn serve() -> Served {
     Served {
         proxy,
         storage,
-        router: routes.clone().layer(Extension(Bearer(participant))),
-        routes,
+        router: routes.layer(Extension(Bearer(participant))),
         _job: job,
     }
 }
@@ -71,11 +68,12 @@ impl Served {
         self.router.clone().oneshot(request).await.unwrap()
     }
 
-    /// Sends a request with the token of another participant.
-    async fn send_as(&self, participant: u32, request: Request<Body>) -> Response {
-        let bearer = Bearer(ParticipantId(participant));
-        let router = self.routes.clone().layer(Extension(bearer));
-        router.oneshot(request).await.unwrap()
+    /// The bytes for bodies and the transfers that are free.
+    fn free(&self) -> (usize, usize) {
+        let Proxy {
+            memory, transfers, ..
+        } = &self.proxy;
+        (memory.available_permits(), transfers.available_permits())
     }
 
     async fn get(&self, key: &str, range: Option<&str>) -> Answer {
@@ -394,8 +392,7 @@ async fn a_body_that_takes_too_long_or_is_broken_off_leaves_nothing() {
         StatusCode::REQUEST_TIMEOUT
     );
     assert!(served.storage.objects().is_empty());
-    assert_eq!(served.proxy.memory.left(), 128 << 10);
-    assert_eq!(served.proxy.transfers.left(), 64);
+    assert_eq!(served.free(), (256 << 20, 64));
 }
 
 /// Others have done the work while it held its last byte back: what they have put stays.
@@ -408,7 +405,7 @@ async fn a_body_that_is_held_back_until_its_lease_has_ended_is_refused() {
     served.storage.overwrite(&key(SHARD), &b"truth"[..]);
     let (worker, lease) = (WorkerId::only(7), LeaseId(0));
     let returned = Event::Returned { worker, lease };
-    served.proxy.handle.tell_of(worker, returned).unwrap();
+    served.proxy.handle.tell_of_worker(returned).unwrap();
     held.send(Bytes::from_static(b"s")).await.unwrap();
     drop(held);
     assert_eq!(call.join_next().await.unwrap().unwrap(), 403);
@@ -421,26 +418,15 @@ async fn bodies_together_take_bounded_memory() {
     let settle = || sleep(Duration::from_millis(1));
     let (_one, mut one) = open_put(&served, SHARD, 40 << 20);
     settle().await;
-    assert_eq!(served.proxy.memory.left(), 88 << 10);
-    // The largest part is more than all that one gets. There is one such at a time, and no other waits for it.
-    let (_large, mut large) = open_put(&served, SHARD, part::BYTES_MAX);
-    let (_larger, mut larger) = open_put(&served, SHARD, part::BYTES_MAX);
-    settle().await;
-    assert_eq!(served.proxy.large.left(), 0);
-    assert_eq!(served.proxy.memory.left(), 88 << 10);
+    assert_eq!(served.free(), (216 << 20, 63));
     assert_eq!(served.put_bytes(PART, b"bytes").await, 201);
     one.shutdown().await;
-    large.shutdown().await;
-    larger.shutdown().await;
     settle().await;
-    assert_eq!(
-        (served.proxy.memory.left(), served.proxy.large.left()),
-        (128 << 10, 1)
-    );
+    assert_eq!(served.free(), (256 << 20, 64));
 
-    // Who waits too long is told to come back.
+    // The largest part takes all. A request that waits too long is told to come back.
     served.storage.delete(&[key(PART)]).await.unwrap();
-    let (one, mut call) = open_put(&served, SHARD, u64::from(BODIES_KIB.each) * KIB);
+    let (one, mut call) = open_put(&served, SHARD, part::BYTES_MAX);
     settle().await;
     let start = Instant::now();
     let piece = Bytes::from(vec![1; 64 << 10]);

@@ -15,9 +15,11 @@ use chomp_table::shard::ShardWriter;
 use chomp_table::{Word, definition};
 use chomp_testing::waiting::becomes;
 use tonic::Request;
+use tower::ServiceExt;
 
 use super::*;
-use crate::testing::range_bits;
+use crate::messages::MESSAGE_TIME;
+use crate::testing::{nobody, range_bits};
 use chomp_store::objects::SimulatedStorage;
 
 /// For a job of 14 bits on loopback.
@@ -209,6 +211,33 @@ async fn who_follows_a_job_hears_of_its_end() {
     let outcome = coordinator.stop().await;
     assert!(matches!(outcome, JobOutcome::Finished(_)), "{outcome:?}");
     assert_eq!(status.borrow().phase, JobPhase::Finished);
+}
+
+/// Messages that never come to their end, of any call.
+#[tokio::test(start_paused = true)]
+async fn every_call_bounds_its_message() {
+    let storage = Arc::new(SimulatedStorage::new(0));
+    let wishes = Wishes {
+        settings: Settings::new(14, range_bits()),
+        participants: nobody(),
+        coordinator: 1,
+        table: 2,
+        store_hint: None,
+        published: None,
+    };
+    let opened = Opened::new(storage, wishes, |epoch| epoch).await.unwrap();
+    let guarded = calls(&opened.service).await;
+    assert_eq!(guarded.len(), CALLS.len());
+    for (path, route) in guarded {
+        let endless = tokio_stream::pending::<Result<axum::body::Bytes, std::io::Error>>();
+        let call = http::Request::post(path)
+            .header("content-type", "application/grpc")
+            .body(axum::body::Body::from_stream(endless));
+        let start = tokio::time::Instant::now();
+        let response = route.oneshot(call.unwrap()).await.unwrap();
+        assert_eq!(start.elapsed(), MESSAGE_TIME, "{path}");
+        assert_eq!(response.headers()["grpc-status"], "8", "{path}");
+    }
 }
 
 /// Two that know the same secrets are told apart all the same, so that only one of them owns a table.

@@ -21,7 +21,6 @@ use super::*;
 use crate::server::{Opened, Wishes};
 use crate::testing::{nobody, range_bits};
 
-mod costs;
 mod limits;
 
 const BITS: u32 = 14;
@@ -45,7 +44,6 @@ struct Served {
     service: CoordinatorServer<Service>,
     storage: Arc<SimulatedStorage>,
     journal: Arc<Journal>,
-    quota: Quota,
     _job: JoinSet<()>,
 }
 
@@ -76,7 +74,6 @@ async fn serve() -> Served {
         service: opened.service,
         storage,
         journal: opened.journal,
-        quota: opened.quota,
         _job: tasks,
     }
 }
@@ -454,9 +451,8 @@ fn texts_of_workers_are_cut_and_cannot_garble_a_terminal() {
     assert_eq!(excerpt("", 3), "");
 }
 
-/// One holder joins under ever new numbers. Others are not kept out by that.
 #[tokio::test(start_paused = true)]
-async fn a_participant_has_a_bounded_number_of_workers() {
+async fn a_job_has_a_bounded_number_of_workers() {
     let served = serve().await;
     let join = async |worker, client: &mut Client| {
         let request = v1::JoinRequest { worker, ..hello() };
@@ -472,8 +468,9 @@ async fn a_participant_has_a_bounded_number_of_workers() {
     join(17, &mut many).await.unwrap();
     let mut other =
         CoordinatorClient::with_interceptor(served.service.clone(), as_participant::<2> as _);
-    join(4096, &mut other).await.unwrap();
+    let refused = join(4096, &mut other).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     let leave = v1::LeaveRequest { worker: 17 };
     many.leave(leave).await.unwrap();
-    join(4096, &mut many).await.unwrap();
+    join(4096, &mut other).await.unwrap();
 }

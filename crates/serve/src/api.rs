@@ -11,21 +11,17 @@
 //!
 //! `openapi.json` describes every field. A test makes it of the types of the answers, and of `tests/description.rs`.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use chomp_query::Losing;
-use chomp_table::{Partition, Position, Table, TableError, Word};
+use chomp_table::{Partition, Position, Table, TableError};
 use http::StatusCode;
 use serde::Serialize;
 
 use crate::answer::{JSON, json, text};
 use crate::current::Current;
 use crate::lookups::Lookups;
-use crate::net::Caller;
-use crate::open_route::AnswerCost;
 use crate::published::Published;
 use crate::refusal::{Refusal, Texts, number};
 use crate::values::CurrentValues;
@@ -34,8 +30,6 @@ use crate::values::CurrentValues;
 const SIDES_MAX: u32 = 32 + 250;
 /// The most positions inside one whose depth is told: they take some milliseconds.
 pub(crate) const INSIDE_MAX: u64 = 1 << 17;
-/// The cost charged for every depth: the most that one can cost.
-const DEPTH_COST: AnswerCost = AnswerCost(20);
 
 /// A position, and the length of the game from it.
 #[derive(Debug, Serialize)]
@@ -78,57 +72,50 @@ impl Api {
 
     pub(crate) async fn position(
         State(api): State<Api>,
-        caller: Caller,
         Texts([position]): Texts<1>,
     ) -> Result<Response, Refusal> {
         let position: Position = position.parse()?;
-        api.ask(&caller, move |table| chomp_query::answer(table, &position))
+        api.ask(move |table| chomp_query::answer(table, &position))
             .await
     }
 
-    /// The values of all that moves leave are looked up, each of which costs as much as a question.
     pub(crate) async fn value(
         State(api): State<Api>,
-        caller: Caller,
         Texts([position]): Texts<1>,
     ) -> Result<Response, Refusal> {
         let position: Partition = position.parse()?;
-        let (values, cost) = (api.values.clone(), AnswerCost(position.area()));
-        let asked = api
-            .lookups
-            .run(caller.address, move || values.answer(&position));
-        Ok(cost.of(json(&asked.await??)))
+        let values = api.values.clone();
+        let asked = api.lookups.run(move || values.answer(&position));
+        Ok(json(&asked.await??))
     }
 
     pub(crate) async fn depth(
         State(api): State<Api>,
-        caller: Caller,
         Texts([position]): Texts<1>,
     ) -> Result<Response, Refusal> {
         let position: Position = position.parse()?;
         let rows = position.rows().to_vec();
-        let asked = api.lookups.run(caller.address, move || {
-            chomp_query::depth(&position, INSIDE_MAX)
-        });
+        let asked = api
+            .lookups
+            .run(move || chomp_query::depth(&position, INSIDE_MAX));
         let depth = asked.await?.map_err(|inside| {
             Refusal::Wrong(format!(
                 "it has {inside} positions inside, and the depth is told up to {INSIDE_MAX}"
             ))
         })?;
-        Ok(DEPTH_COST.of(json(&Depth { rows, depth })))
+        Ok(json(&Depth { rows, depth }))
     }
 
     pub(crate) async fn opening(
         State(api): State<Api>,
-        caller: Caller,
         Texts([board]): Texts<1>,
     ) -> Result<Response, Refusal> {
         let (rows, columns) = sides(&board)?;
         let open = api.current.now()?;
         let (bits, table_bits) = (rows + columns, open.table.manifest().bits);
         if bits <= table_bits {
-            let question = move |table: &Metered<'_>| chomp_query::opening(table, rows, columns);
-            return api.ask(&caller, question).await;
+            let question = move |table: &Table| chomp_query::opening(table, rows, columns);
+            return api.ask(question).await;
         }
         let (list, _) = open.openings.list().await?;
         let found = chomp_query::of_board(&list, rows, columns);
@@ -141,44 +128,20 @@ impl Api {
         Ok(text(StatusCode::OK, JSON, list))
     }
 
-    /// Asks the table, on a thread that may wait for the disk. The parts of the table that are read
-    /// for it are its cost, but for the one that every question may read.
+    /// Asks the table, on a thread that may wait for the disk.
     async fn ask<T: Serialize>(
         &self,
-        caller: &Caller,
-        question: impl FnOnce(&Metered<'_>) -> Result<T, TableError> + Send + 'static,
+        question: impl FnOnce(&Table) -> Result<T, TableError> + Send + 'static,
     ) -> Result<Response, Refusal> {
         let open = self.current.now()?;
-        let asked = self.lookups.run(caller.address, move || {
-            let table = Metered {
-                table: &open.table,
-                read: Cell::default(),
-            };
-            let response = json(&question(&table)?);
-            Ok(AnswerCost(table.read.get().saturating_sub(1)).of(response))
-        });
+        let asked = self
+            .lookups
+            .run(move || question(&open.table).map(|answer| json(&answer)));
         asked.await?.map_err(|error| self.refusal(&error))
     }
 
     fn refusal(&self, error: &TableError) -> Refusal {
         self.published.damage_log.refusal(error)
-    }
-}
-
-/// A table of which it is counted how many of its parts a question reads.
-#[derive(Debug)]
-struct Metered<'a> {
-    table: &'a Table,
-    read: Cell<u32>,
-}
-
-impl Losing for Metered<'_> {
-    fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError> {
-        self.table.are_losing_metered(words, &self.read)
-    }
-
-    fn bits(&self) -> u32 {
-        self.table.manifest().bits
     }
 }
 

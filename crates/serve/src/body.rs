@@ -12,6 +12,8 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
+use crate::lookups::blocking;
+
 /// The most bytes of a file that are read at a time.
 const CHUNK_BYTES: u64 = 64 << 10;
 /// The chunks that are read ahead of the network.
@@ -96,14 +98,14 @@ async fn send(file: Arc<File>, part: Range<u64>, chunks: mpsc::Sender<BodyChunk>
     while start < part.end {
         let end = part.end.min(start + CHUNK_BYTES);
         let file = Arc::clone(&file);
-        let chunk = tokio::task::spawn_blocking(move || {
+        let chunk = blocking(move || {
             let length = usize::try_from(end - start).expect("a chunk fits in memory");
             let mut bytes = vec![0; length];
             file.read_exact_at(&mut bytes, start)?;
             Ok(bytes.into())
         })
         .await;
-        let chunk = chunk.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+        let chunk = chunk.unwrap_or_else(|lost| Err(io::Error::other(lost)));
         let failed = chunk.is_err();
         if let Err(error) = &chunk {
             tracing::error!("a file that is being downloaded cannot be read: {error}");

@@ -18,6 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::answer::line;
 use crate::counts::Counts;
 use crate::job::JobPhase;
+use crate::lookups::blocking;
 use crate::openings::Openings;
 use crate::published::{Published, Stamp};
 use crate::refusal::Refusal;
@@ -111,16 +112,12 @@ impl TableFinder {
     /// Looks, on a thread that may wait for the disk.
     async fn look_aside(mut self, before: &Now) -> (TableFinder, Now) {
         let before = before.clone();
-        let looked = tokio::task::spawn_blocking(move || {
+        let looked = blocking(move || {
             let now = self.look(before);
             (self, now)
         });
-        match looked.await {
-            Ok(looked) => looked,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // The runtime goes down, and this task with it.
-            Err(_) => std::future::pending().await,
-        }
+        // It fails when the runtime goes down, and this task with it.
+        looked.await.expect("looking for tables does not panic")
     }
 
     /// The table of the most bits that can be opened; the one `before` if it is still that.

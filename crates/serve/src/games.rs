@@ -8,19 +8,16 @@
 //! | `/api/games/{game}/picture/{fixed}/{size}` | those of poisons with one row of a length |
 //!
 //! Questions are worked out on a thread of their own, so none delays a question to the table. One takes a tenth of a
-//! second at the most, and counts as many requests as it takes milliseconds.
+//! second at the most.
 
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use chomp_games::{GameList, LosingList, Poisons};
 use serde::Serialize;
-use tokio::time::Instant;
 
 use crate::answer::json;
 use crate::lookups::Lookups;
 use crate::net::limits::GAME_QUESTIONS;
-use crate::net::{Caller, Places};
-use crate::open_route::AnswerCost;
 use crate::refusal::{Refusal, Texts, number};
 
 /// The threads that work questions out.
@@ -104,13 +101,12 @@ pub(crate) struct Games {
 impl Games {
     pub(crate) fn new() -> Games {
         Games {
-            lookups: Lookups::beside(THREADS, Places::new(GAME_QUESTIONS)),
+            lookups: Lookups::beside(THREADS, GAME_QUESTIONS),
         }
     }
 
     pub(crate) async fn position(
         State(games): State<Games>,
-        caller: Caller,
         Texts([game, text]): Texts<2>,
     ) -> Result<Response, Refusal> {
         let question = move || {
@@ -119,41 +115,31 @@ impl Games {
             within(answer.moves.len(), LISTED_MOVES_MAX, "moves")?;
             Ok(answer)
         };
-        games.ask(&caller, question).await
+        games.ask(question).await
     }
 
     pub(crate) async fn losing(
         State(games): State<Games>,
-        caller: Caller,
         Texts([game, size]): Texts<2>,
     ) -> Result<Response, Refusal> {
-        games.ask(&caller, move || listed(game, &size, None)).await
+        games.ask(move || listed(game, &size, None)).await
     }
 
     /// The positions of poisons in which one row has a length.
     pub(crate) async fn picture(
         State(games): State<Games>,
-        caller: Caller,
         Texts([game, fixed, size]): Texts<3>,
     ) -> Result<Response, Refusal> {
-        games
-            .ask(&caller, move || listed(game, &size, Some(fixed)))
-            .await
+        games.ask(move || listed(game, &size, Some(fixed))).await
     }
 
-    /// Works an answer out, on a thread that may take the time. The caller is charged the time that it took.
+    /// Works an answer out, on a thread that may take the time.
     async fn ask<T: Serialize>(
         &self,
-        caller: &Caller,
         question: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
     ) -> Result<Response, Refusal> {
-        let work = move || {
-            let begun = Instant::now();
-            let response = question().map(|answer| json(&answer)).into_response();
-            let taken = u32::try_from(begun.elapsed().as_millis()).unwrap_or(u32::MAX);
-            AnswerCost(taken).of(response)
-        };
-        self.lookups.run(caller.address, work).await
+        let work = move || question().map(|answer| json(&answer));
+        self.lookups.run(work).await?
     }
 }
 

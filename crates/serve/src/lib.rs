@@ -3,7 +3,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`net`] | connections, and what they may cost |
+//! | [`net`] | connections, and how much they may take |
 //! | [`site`] | all that is open, put together |
 //! | `open_route` | what every open route has in common |
 //! | `refusal` | why a request does not get what it wants |
@@ -16,7 +16,6 @@
 //! | `values` | the table of Grundy values that answers |
 //! | `games` | the small games beside Chomp |
 //! | `lookups` | the threads that work answers out, and the queues for them |
-//! | [`turns`] | a fair queue |
 //! | [`job`] | the status of a job, as JSON has it |
 //! | [`status`] | how a job gets on, once or as events |
 //! | `pages` | the pages for people, and their files |
@@ -29,9 +28,8 @@
 //!   that it lists. Pages and descriptions are part of the program, and no path of a request
 //!   becomes a path of a file.
 //! * An answer is right, or an error. A damaged table gives status 500. Only the log says where the damage is.
-//! * Named limits say how much memory, connections and time a peer may take before it shows a token: in
-//!   `net/limits.rs`, and for questions at the top of `net/rate`, `refusal`, `lookups`, `status` and
-//!   `tables`.
+//! * Named limits say how much memory, connections and time peers may take: in `net/limits.rs`, and for questions at
+//!   the top of `refusal`, `lookups`, `api` and `games`.
 //! * The threads that serve calls read no table.
 //! * Each listener keeps only the newest status, so a slow reader delays nobody.
 //! * The pages are not built and load nothing from elsewhere. Texts become text, never HTML. They
@@ -64,7 +62,6 @@ pub mod status;
 mod tables;
 #[cfg(test)]
 mod tests;
-pub mod turns;
 mod values;
 
 pub use body::{BodyChunk, ChunkBody};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::lookups::spawn_blocking;
 use crate::refusal::Refusal;
 
 /// What is found out, by one thread for all who ask.
@@ -74,7 +75,7 @@ impl<T: Clone + Send + Sync + 'static> Once<T> {
             return;
         }
         let finding = Arc::clone(&self.finding);
-        tokio::task::spawn_blocking(move || {
+        spawn_blocking(Box::new(move || {
             // After a panic the next who asks has it begun again.
             let found = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Ok(None));
             finding.send_replace(match found {
@@ -82,6 +83,6 @@ impl<T: Clone + Send + Sync + 'static> Once<T> {
                 Ok(None) => Finding::Idle,
                 Err(refusal) => Finding::Failed(refusal, AtomicBool::new(false)),
             });
-        });
+        }));
     }
 }

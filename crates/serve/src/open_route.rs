@@ -1,10 +1,7 @@
-//! The rules of every open route: how often an address may come, how much it may leave untaken, whose pages may
-//! read the answers, and which methods there are.
+//! The rules of every open route: how much memory the answers take, whose pages may read them, and which methods there
+//! are.
 
-use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -19,11 +16,10 @@ use http::header::{
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use tokio::time::Instant;
+use tokio::sync::Semaphore;
 
 use crate::answer::{busy, problem};
-use crate::net::limits::{ANSWER_BYTES_MAX, ANSWER_UNIT, ANSWERS};
-use crate::net::{Caller, Places, Rates};
+use crate::net::limits::{ANSWER_BYTES_MAX, ANSWER_UNIT_BYTES, ANSWER_UNITS};
 
 /// The methods of every open route.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
@@ -41,22 +37,18 @@ pub(crate) enum Readers {
     All,
 }
 
-/// The rules, with what they count.
+/// The rules, with the memory that answers take. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenRoutes {
-    /// None if everybody may come as often as they like.
-    rates: Option<Arc<Rates<IpAddr>>>,
-    /// For answers that are not taken yet.
-    pub(crate) answers: Places<IpAddr>,
+    /// The memory for answers that are not taken yet.
+    pub(crate) answers: Arc<Semaphore>,
     readers: Readers,
 }
 
 impl OpenRoutes {
-    /// Routes that let in `rate` requests a second from each address, or any number without a rate.
-    pub(crate) fn new(rate: Option<NonZeroU32>) -> OpenRoutes {
+    pub(crate) fn new() -> OpenRoutes {
         OpenRoutes {
-            rates: rate.map(|rate| Arc::new(Rates::new(rate))),
-            answers: Places::new(ANSWERS),
+            answers: Arc::new(Semaphore::new(ANSWER_UNITS)),
             readers: Readers::Own,
         }
     }
@@ -72,32 +64,9 @@ impl OpenRoutes {
     }
 }
 
-/// The cost of an answer beyond that of one request, in requests. It is charged to the address.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AnswerCost(pub(crate) u32);
-
-impl AnswerCost {
-    /// The response, which has this cost.
-    pub(crate) fn of(self, mut response: Response) -> Response {
-        response.extensions_mut().insert(self);
-        response
-    }
-}
-
 async fn pass(State(rules): State<OpenRoutes>, request: Request, next: Next) -> Response {
-    let caller = Caller::of(request.extensions());
-    let address = caller.network();
-    let taken = rules.rates.as_ref();
-    let taken = taken.map_or(Ok(()), |rates| rates.take(address, Instant::now()));
-    let response = match taken {
-        Ok(()) => next.run(request).await,
-        Err(wait) => too_often(wait),
-    };
-    let cost = response.extensions().get::<AnswerCost>();
-    if let (Some(rates), Some(AnswerCost(cost))) = (&rules.rates, cost) {
-        rates.charge(address, *cost, Instant::now());
-    }
-    let mut response = held(response, &caller, &rules.answers);
+    let response = next.run(request).await;
+    let mut response = held(response, &rules.answers);
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if rules.readers == Readers::All {
@@ -107,33 +76,23 @@ async fn pass(State(rules): State<OpenRoutes>, request: Request, next: Next) -> 
     response
 }
 
-/// The answer, which has places of the caller until it is taken.
-fn held(response: Response, caller: &Caller, places: &Places<IpAddr>) -> Response {
+/// The answer, which has its share of the memory until it is taken.
+fn held(response: Response, answers: &Arc<Semaphore>) -> Response {
     let bytes = response.body().size_hint().exact().unwrap_or_default();
-    let size = u32::try_from(bytes.min(ANSWER_BYTES_MAX))
-        .map(|bytes| bytes / ANSWER_UNIT)
+    let units = u32::try_from(bytes.min(ANSWER_BYTES_MAX))
+        .map(|bytes| bytes / ANSWER_UNIT_BYTES)
         .expect("a small number");
-    if size == 0 {
+    if units == 0 {
         return response;
     }
-    let Some(place) = caller.take(places, size) else {
-        return busy(
-            "you have not taken all that you asked for: take it, then ask again",
-            1,
-        );
+    let Ok(memory) = Arc::clone(answers).try_acquire_many_owned(units) else {
+        return busy("too many answers are on their way: try again soon", 1);
     };
     let keep = move |error| {
-        let _ = &place;
+        let _ = &memory;
         error
     };
     response.map(|body| Body::new(body.map_err(keep)))
-}
-
-fn too_often(wait: Duration) -> Response {
-    let what = "too many requests from your address: wait, and ask less often";
-    let mut response = busy(what, wait.as_secs() + 1);
-    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-    response
 }
 
 /// Answers OPTIONS, also as the CORS preflight of a browser.

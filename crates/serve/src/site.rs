@@ -1,13 +1,10 @@
 //! All that is open to everybody, put together: tables and their files, the API, the pages.
 
-use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use http::header::{HeaderValue, VARY};
@@ -19,7 +16,6 @@ use crate::answer::{JSON, TEXT, text};
 use crate::api::Api;
 use crate::current::Current;
 use crate::games::{self, Games};
-use crate::net::Caller;
 use crate::open_route::OpenRoutes;
 use crate::open_route::Readers::{self, All, Own};
 use crate::pages::{FIRST, Pages, wants_page};
@@ -36,11 +32,6 @@ pub(crate) const OPENAPI: &str = include_str!("../openapi.json");
 pub struct SiteOptions {
     /// The directory with the finished tables, also those that come later.
     pub directory: PathBuf,
-    /// How many requests each address may make a second, and twice as many at once; none if as
-    /// many as it likes.
-    pub rate: Option<NonZeroU32>,
-    /// The reverse proxies that are believed when they say whose a request is.
-    pub proxies: Vec<IpAddr>,
     /// How many bytes of the table that answers stay in memory.
     pub cache_bytes: u64,
 }
@@ -68,7 +59,6 @@ pub struct Site {
     games: Games,
     pages: Pages,
     pub(crate) open: OpenRoutes,
-    proxies: Arc<[IpAddr]>,
 }
 
 impl Site {
@@ -82,8 +72,7 @@ impl Site {
             games: Games::new(),
             current,
             pages: Pages::new(),
-            open: OpenRoutes::new(options.rate),
-            proxies: options.proxies.into(),
+            open: OpenRoutes::new(),
         }
     }
 
@@ -170,10 +159,7 @@ impl Site {
             all = all.route(path, route);
         }
         let elsewhere = self.open.guard(get(async || Refusal::Nothing), Own);
-        let proxies = Arc::clone(&self.proxies);
-        let of_client = move |request| std::future::ready(Caller::of_client(&proxies, request));
         all.fallback_service(elsewhere)
-            .layer(map_request(of_client))
     }
 }
 

@@ -4,7 +4,6 @@
 //! so a slow reader misses those between, and one that does not read is dropped with its connection.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,12 +16,13 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, VARY};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::answer::{busy, text};
+use crate::net::Stopping;
 use crate::net::limits::LISTENERS;
-use crate::net::{Caller, Place, Places};
 
 /// How often an event comes at the most.
 const EVENT_EVERY: Duration = Duration::from_millis(500);
@@ -73,14 +73,14 @@ impl StatusText {
 #[derive(Clone, Debug)]
 pub(crate) struct StatusPage {
     told: watch::Receiver<StatusText>,
-    listeners: Places<IpAddr>,
+    listeners: Arc<Semaphore>,
 }
 
 impl StatusPage {
     pub(crate) fn new(told: watch::Receiver<StatusText>) -> StatusPage {
         StatusPage {
             told,
-            listeners: Places::new(LISTENERS),
+            listeners: Arc::new(Semaphore::new(LISTENERS)),
         }
     }
 
@@ -104,17 +104,18 @@ impl StatusPage {
     }
 
     fn events(&self, request: &Parts) -> Response {
-        let caller = Caller::of(&request.extensions);
         let body = if request.method == Method::HEAD {
             Body::empty()
         } else {
-            let Some(place) = self.listeners.take(caller.network()) else {
+            let Ok(place) = Arc::clone(&self.listeners).try_acquire_owned() else {
                 return busy(
                     "too many listen: ask without text/event-stream, or try again later",
                     10,
                 );
             };
-            Body::from_stream(Listener::new(self.told.clone(), caller, place).hear())
+            let stop = request.extensions.get::<Stopping>();
+            let stop = stop.map_or_else(CancellationToken::new, |Stopping(stop)| stop.clone());
+            Body::from_stream(Listener::new(self.told.clone(), stop, place).hear())
         };
         let mut response = Response::new(body);
         let headers = response.headers_mut();
@@ -135,27 +136,27 @@ fn wants_events(request: &Parts) -> bool {
 #[derive(Debug)]
 struct Listener {
     told: watch::Receiver<StatusText>,
-    caller: Arc<Caller>,
+    stop: CancellationToken,
     last: Bytes,
     /// How long it has to wait for more.
     pause: Duration,
     goes_on: bool,
-    place: Place<IpAddr>,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Listener {
     fn new(
         told: watch::Receiver<StatusText>,
-        caller: Arc<Caller>,
-        place: Place<IpAddr>,
+        stop: CancellationToken,
+        place: OwnedSemaphorePermit,
     ) -> Listener {
         Listener {
             told,
-            caller,
+            stop,
             last: Bytes::new(),
             pause: Duration::ZERO,
             goes_on: true,
-            place,
+            _place: place,
         }
     }
 
@@ -170,11 +171,9 @@ impl Listener {
 
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            let stop = self.caller.stop.clone();
             let goes_on = tokio::select! {
                 () = sleep(std::mem::take(&mut self.pause)) => true,
-                () = stop.cancelled() => false,
-                () = self.place.is_lost() => return None,
+                () = self.stop.cancelled() => false,
             };
             self.goes_on &= goes_on;
             let event = self.told.borrow_and_update().event();
@@ -187,8 +186,7 @@ impl Listener {
                 return None;
             }
             self.goes_on = tokio::select! {
-                () = stop.cancelled() => false,
-                () = self.place.is_lost() => return None,
+                () = self.stop.cancelled() => false,
                 changed = tokio::time::timeout(SIGN_EVERY, self.told.changed()) => match changed {
                     Ok(changed) => changed.is_ok(),
                     Err(_) => return Some(Bytes::from_static(SIGN)),
@@ -200,25 +198,22 @@ impl Listener {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use serde_json::json;
 
     use super::*;
-    use crate::net::Limit;
 
-    fn listener(told: &StatusText) -> (Listener, watch::Sender<StatusText>, Places<IpAddr>) {
-        let places = Places::new(Limit { all: 1, each: 1 });
-        let caller = Caller::at(Ipv4Addr::LOCALHOST.into());
-        let place = places.take(caller.address).unwrap();
+    fn listener(told: &StatusText) -> (Listener, watch::Sender<StatusText>, Arc<Semaphore>) {
+        let places = Arc::new(Semaphore::new(1));
+        let place = Arc::clone(&places).try_acquire_owned().unwrap();
         let (teller, told) = watch::channel(told.clone());
-        (Listener::new(told, caller, place), teller, places)
+        let stop = CancellationToken::new();
+        (Listener::new(told, stop, place), teller, places)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_sign_comes_when_there_is_nothing_to_tell() {
         let told = StatusText::new(&json!({"a": 1}));
-        let (mut listener, teller, slots) = listener(&told);
+        let (mut listener, teller, places) = listener(&told);
         let start = tokio::time::Instant::now();
         let mut heard = Vec::new();
         for _ in 0..4 {
@@ -226,39 +221,11 @@ mod tests {
         }
         assert_eq!(heard, [&told.event()[..], SIGN, SIGN, SIGN]);
         assert_eq!(start.elapsed(), EVENT_EVERY + 3 * SIGN_EVERY);
-        listener.caller.stop.cancel();
+        listener.stop.cancel();
         assert_eq!(listener.next().await, None);
         drop(listener);
-        assert_eq!(slots.open(), 0, "the place is free again");
+        assert_eq!(places.available_permits(), 1);
         drop(teller);
-    }
-
-    /// While it has to wait, though there is more to tell, and while there is nothing.
-    #[tokio::test(start_paused = true)]
-    async fn who_loses_the_place_hears_no_more() {
-        let [first, next] = [1, 2].map(|number| StatusText::new(&json!({ "a": number })));
-        for (wait, next) in [
-            (EVENT_EVERY / 2, next),
-            (EVENT_EVERY + SIGN_EVERY / 2, first.clone()),
-        ] {
-            let places = Places::new(Limit { all: 2, each: 2 });
-            let caller = Caller::at(Ipv4Addr::LOCALHOST.into());
-            let held = [(); 2].map(|()| places.take(caller.address).unwrap());
-            let (teller, told) = watch::channel(first.clone());
-            let [place, _second] = held;
-            let mut listener = Listener::new(told, caller, place);
-            assert!(listener.next().await.is_some());
-            let take = async {
-                sleep(wait).await;
-                teller.send_if_modified(|told| {
-                    *told = next;
-                    false
-                });
-                places.take(Ipv4Addr::new(10, 0, 0, 1).into()).unwrap()
-            };
-            let (more, _other) = tokio::join!(listener.next(), take);
-            assert_eq!(more, None);
-        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -266,7 +233,7 @@ mod tests {
         let texts: Vec<StatusText> = (0..100)
             .map(|number| StatusText::new(&json!({"a": number})))
             .collect();
-        let (mut listener, teller, _slots) = listener(&texts[0]);
+        let (mut listener, teller, _places) = listener(&texts[0]);
         let unread = listener.next().await.unwrap();
         for told in &texts {
             teller.send_replace(told.clone());

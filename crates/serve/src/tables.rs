@@ -26,6 +26,7 @@ use serde::Serialize;
 use crate::answer::{HTML, JSON, TEXT, json, text};
 use crate::body::of_file;
 use crate::conditions::{Wanted, wanted};
+use crate::lookups::blocking;
 use crate::published::{Published, ServedFile, TableFile, Whole};
 use crate::refusal::Refusal;
 
@@ -123,8 +124,7 @@ impl Tables {
         work: impl FnOnce(&Published) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         let published = Arc::clone(&self.published);
-        let done = tokio::task::spawn_blocking(move || work(&published)).await;
-        done.map_err(|panic| self.published.damage_log.damaged(&panic.to_string()))
+        blocking(move || work(&published)).await
     }
 }
 

@@ -7,7 +7,6 @@
 //! A [`Table`] is a published table, in a folder or wherever [`Files`] come from; a [`ShardFile`]
 //! is one shard without the rest.
 
-use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -230,20 +229,6 @@ impl Table {
     ///
     /// As for [`Table::is_losing`], for any of them.
     pub fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError> {
-        self.are_losing_metered(words, &Cell::default())
-    }
-
-    /// As [`Table::are_losing`], and adds to `read` the number of parts that had to be read because they
-    /// were not in memory: each costs about as much as a question alone.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Table::is_losing`], for any of them.
-    pub fn are_losing_metered(
-        &self,
-        words: &[Word],
-        read: &Cell<u32>,
-    ) -> Result<Vec<bool>, TableError> {
         let table_bits = self.manifest.bits;
         if let Some(bits) = words
             .iter()
@@ -256,7 +241,7 @@ impl Table {
             .iter()
             .map(|word| word.representative().get())
             .collect();
-        self.shards.hold(&representatives, read)
+        self.shards.hold(&representatives)
     }
 
     /// All words of the table, ascending, in pieces of at most 8,192: one representative for each

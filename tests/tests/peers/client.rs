@@ -1,8 +1,6 @@
 //! A worker made for tests: it does the real work, and may then say whatever it likes.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -16,7 +14,7 @@ use chomp_proto::{OBJECTS_PATH, PROTOCOL, WORKER_HEADER};
 use chomp_store::location::Location;
 use chomp_store::merge::{Cut, Merger};
 use chomp_store::part::{PartBuilder, read_record};
-use chomp_store::{Follower, Key, Merged, PartName, Placed, Storage, part};
+use chomp_store::{Follower, Key, Merged, PartName, Placed, Storage};
 use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, Range, RangeBits, range};
@@ -65,16 +63,14 @@ pub(crate) struct Link {
 
 /// A new connection with the token of `access`.
 pub(crate) async fn connect(access: &Access) -> Link {
-    let link = Link::open(access, None).await;
+    let link = Link::open(access).await;
     link.expect("a coordinator that listens")
 }
 
 impl Link {
-    /// A new connection from an address, or from where the system says.
-    pub(crate) async fn open(access: &Access, from: Option<IpAddr>) -> Result<Link, BoxError> {
+    async fn open(access: &Access) -> Result<Link, BoxError> {
         let mut endpoint = Endpoint::from_shared(access.coordinator.clone())?
             .tcp_nodelay(true)
-            .local_address(from)
             .connect_timeout(HANG)
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW);
@@ -182,30 +178,6 @@ pub(crate) fn pieces(count: usize, bytes: usize, ends: bool) -> Body {
     }
 }
 
-/// The most bytes that the part of a task may have.
-pub(crate) fn part_bytes_max(task: &v1::Task, range_bits: u32) -> u64 {
-    let Some(Work::Evaluate(evaluate)) = &task.work else {
-        return 0;
-    };
-    let range_bits = RangeBits::new(range_bits).unwrap();
-    part::bytes_max(evaluate.heads.len(), range_bits)
-}
-
-/// What tells that the records of all finished ranges of the table of `bits` bits are lost, with their digests from the
-/// journal of a store.
-pub(crate) async fn all_records(store: &Path, bits: u32) -> Result<Vec<v1::LostRecord>, BoxError> {
-    let store = Location::parse(store.to_str().ok_or("no text")?)?;
-    let follower = Follower::open(store.open_view()?, None).await?;
-    let ledger = follower.ledger();
-    let done = ledger.done(ledger.range_bits.heads(bits));
-    let records = done.map(|(Head(head), place)| v1::LostRecord {
-        head,
-        digest: place.digest.0.to_vec(),
-        reason: "gone".to_owned(),
-    });
-    Ok(records.collect())
-}
-
 /// A heartbeat.
 pub(crate) fn renewal(worker: u64, leases: Vec<u64>) -> v1::RenewRequest {
     v1::RenewRequest {
@@ -226,24 +198,6 @@ pub(crate) fn back(worker: u64, lease: u64, failure: String) -> v1::ReturnReques
 
 /// How many threads it says it has: layers are cut into tasks for them, so that it gets its share.
 const THREADS: u32 = 32;
-
-/// A result of one range that is none of the lease.
-pub(crate) fn false_result(worker: u64, lease: u64) -> v1::CompleteRequest {
-    let ranges = vec![v1::Summary {
-        head: 1,
-        count: 1,
-        stored: 1,
-        digest: vec![7; 32],
-        offset: 16,
-        length: 16,
-    }];
-    v1::CompleteRequest {
-        worker,
-        lease,
-        result: Some(Said::Evaluated(v1::Evaluated { ranges })),
-        next: false,
-    }
-}
 
 /// A request to join that the coordinator accepts.
 pub(crate) fn hello(worker: u64, name: &str) -> v1::JoinRequest {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use chomp_table::rng::Rng;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::TcpSocket;
 
 /// The first bytes of a connection of HTTP/2.
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -25,6 +25,8 @@ pub(crate) struct Peer {
     /// The bytes that it sends at once.
     pub(crate) opening: Vec<u8>,
     pub(crate) then: Then,
+    /// The last byte of its address, 127.0.0.`from`.
+    pub(crate) from: u8,
     /// When it must be gone.
     pub(crate) within: Duration,
 }
@@ -44,7 +46,11 @@ impl Peer {
     /// How long it may stay; fails if that is longer than it should be.
     pub(crate) async fn stay(self, address: SocketAddr) -> Duration {
         let begin = Instant::now();
-        let stream = TcpStream::connect(address).await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket
+            .bind(SocketAddr::from(([127, 0, 0, self.from], 0)))
+            .unwrap();
+        let stream = socket.connect(address).await.unwrap();
         let (mut reader, mut writer) = stream.into_split();
         let read = async {
             let mut buffer = vec![0; 64 << 10];

@@ -14,7 +14,6 @@ mod evicted;
 mod export;
 mod failures;
 mod features;
-mod floods;
 mod full_disk;
 mod games;
 mod grundy;

@@ -174,7 +174,7 @@ fn downloads() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    let server = Server::start(1, &template().join("table"), home.path(), "--rate 0");
+    let server = Server::start(1, &template().join("table"), home.path(), "");
     let line = format!("download --from {} --out new/folder", server.url());
     let download = |home: &Path| command(home, &line);
     let empty = tempfile::tempdir().unwrap();

@@ -35,28 +35,6 @@ fn what_a_coordinator_decides_is_named_by_its_epoch() {
     assert_eq!(decided.lease, epoch * (1 << 32) + (1 << 31) + 5);
 }
 
-/// Who is wrong about hundreds of records is told when to say more.
-#[test]
-fn false_alarms_are_not_heard_for_a_while() {
-    let mut tested = complete();
-    let worker = WorkerId::only(7);
-    let records = [(Head(0), placed(0).summary.digest)];
-    for _ in 0..257 {
-        let report = tested.desk.report(tested.now, worker, &records);
-        assert!(report.is_ok(), "{report:?}");
-        tested.desk.effects.clear();
-        let done = EffectResult::Audited {
-            worker,
-            head: Head(0),
-            is_in_order: true,
-            lost: None,
-        };
-        tested.desk.end_effect(tested.now, done);
-    }
-    let report = tested.desk.report(tested.now, worker, &records);
-    assert!(matches!(report, Err(Refusal::FalseAlarms(1))), "{report:?}");
-}
-
 fn fault(done: EffectResult) -> Option<JobError> {
     match done {
         EffectResult::Other { fault, .. } => fault,

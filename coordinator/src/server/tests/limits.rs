@@ -3,123 +3,93 @@
 
 use std::fs;
 
+use chomp_serve::net::Limits;
 use chomp_serve::net::limits::{
-    ANSWER_UNIT, ANSWERS, GAME_QUESTIONS, LISTENERS, QUESTIONS, REQUESTS_A_SECOND,
+    ANSWER_UNIT_BYTES, ANSWER_UNITS, GAME_QUESTIONS, LISTENERS, QUESTIONS,
 };
-use chomp_serve::net::{Limit, Limits};
 
-use crate::error::WAITING_MAX;
-use crate::error::WORKERS_MAX;
-use crate::proxy::{BODIES_KIB, TRANSFERS, WAITING};
-use crate::quota::{CALLS_EACH_CPU, CALLS_MIN, MESSAGES_BYTES};
+use crate::error::{CALLS_MAX, WORKERS_MAX};
+use crate::messages::{MESSAGE_TIME, MESSAGES_BYTES};
+use crate::proxy::{BODIES_BYTES, BODY_TIME, TRANSFERS, TURN_TIME, WAITING};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/SERVING.md");
 const HEAD: &str = "\
-| of | a stranger's address | all strangers | a participant | all participants | what is more |
-|---|---:|---:|---:|---:|---|
+| of | at most | beyond that |
+|---|---:|---|
 ";
 
-/// A line: the limit of each, and of all together if there is one.
-fn line(what: &str, strangers: [&str; 2], participants: [&str; 2], beyond: &str) -> String {
-    let numbers = [strangers, participants].concat().join(" | ");
-    format!("| {what} | {numbers} | {beyond} |\n")
-}
-
 fn table() -> String {
-    const NONE: [&str; 2] = ["", ""];
     let limits = Limits::default();
-    let both = |Limit { all, each }, unit: u32| [each / unit, all / unit].map(|it| it.to_string());
-    let (mut table, full) = (HEAD.to_owned(), "503 with `Retry-After`");
-    let [strangers, participants] = [limits.strangers, limits.participants].map(|it| both(it, 1));
-    let [strangers, participants] =
-        [&strangers, &participants].map(|it| it.each_ref().map(String::as_str));
-    table += &line("connections", strangers, participants, "closed at once");
-    let calls = limits.calls_per_connection.to_string();
-    let calls = [&*calls, ""];
-    table += &line(
-        "calls over a connection",
-        calls,
-        calls,
-        "refused, as HTTP/2 does",
-    );
-    for (what, each, beyond) in [
+    let (full, later) = ("503 with `Retry-After`", "told to come back");
+    let closed = "the connection is closed";
+    let turn = format!("wait for {} s, then told to come back", TURN_TIME.as_secs());
+    let mib = |bytes: usize| format!("{} MiB", bytes >> 20);
+    let lines = [
         (
-            "TLS handshakes a second",
-            limits.handshake_rate.get(),
-            "wait for 10 s, then closed",
+            "connections",
+            limits.connections.to_string(),
+            "closed at once",
         ),
         (
-            "calls refused for want of a token a second",
-            limits.refusal_rate.get(),
-            "the connection is closed",
+            "connections from one address",
+            limits.connections_per_address.to_string(),
+            "closed at once",
         ),
         (
-            "requests a second (`--rate`)",
-            REQUESTS_A_SECOND,
-            "429 with `Retry-After`",
-        ),
-    ] {
-        table += &line(what, [&each.to_string(), ""], NONE, beyond);
-    }
-    for (what, limit, unit) in [
-        ("listeners", LISTENERS, 1),
-        ("waiting questions", QUESTIONS, 1),
-        ("waiting questions about small games", GAME_QUESTIONS, 1),
-        (
-            "MiB of answers that are not taken yet",
-            ANSWERS,
-            (1 << 20) / ANSWER_UNIT,
-        ),
-    ] {
-        let limit = both(limit, unit);
-        table += &line(what, limit.each_ref().map(String::as_str), NONE, full);
-    }
-    let rate = format!("{CALLS_EACH_CPU} for each CPU, at least {CALLS_MIN}");
-    for (what, each, beyond) in [
-        ("workers", &*WORKERS_MAX.to_string(), "told to come back"),
-        (
-            "calls a second",
-            &rate,
-            "wait for 1 s, then told to come back",
+            "calls over a connection",
+            limits.calls_per_connection.to_string(),
+            "refused, as HTTP/2 does",
         ),
         (
-            "calls that wait for the job",
-            &WAITING_MAX.to_string(),
-            "told to come back",
+            "a TLS handshake",
+            format!("{} s", limits.tls_time.as_secs()),
+            closed,
         ),
-    ] {
-        table += &line(what, NONE, [each, ""], beyond);
-    }
-    for (what, limit, unit, beyond) in [
         (
-            "MiB of messages on their way",
-            MESSAGES_BYTES,
-            1 << 20,
-            "told to come back",
+            "the head of a request",
+            format!(
+                "{} s, {} KiB",
+                limits.header_time.as_secs(),
+                limits.header_bytes >> 10
+            ),
+            closed,
         ),
+        (
+            "no call, or no byte of one while its peer has to send or take some",
+            format!("{} s", limits.still_time.as_secs()),
+            closed,
+        ),
+        (
+            "answers that are not taken yet",
+            mib(ANSWER_UNITS * ANSWER_UNIT_BYTES as usize),
+            full,
+        ),
+        ("listeners", LISTENERS.to_string(), full),
+        ("waiting questions", QUESTIONS.to_string(), full),
+        (
+            "waiting questions about small games",
+            GAME_QUESTIONS.to_string(),
+            full,
+        ),
+        ("workers of a job", WORKERS_MAX.to_string(), later),
+        ("calls of workers under way", CALLS_MAX.to_string(), later),
+        ("messages on their way", mib(MESSAGES_BYTES), later),
+        ("a message", format!("{} s", MESSAGE_TIME.as_secs()), later),
         (
             "objects read or written at a time",
-            TRANSFERS,
-            1,
-            "wait for 30 s, then told to come back",
+            TRANSFERS.to_string(),
+            &*turn,
         ),
+        ("requests for objects that wait", WAITING.to_string(), later),
         (
-            "requests for objects that wait",
-            WAITING,
-            1,
-            "told to come back",
+            "objects on their way to the store",
+            mib(BODIES_BYTES as usize),
+            &*turn,
         ),
-        (
-            "MiB of objects on their way to the store",
-            BODIES_KIB,
-            1 << 10,
-            "wait for 30 s; of larger ones, one at a time",
-        ),
-    ] {
-        let limit = both(limit, unit);
-        table += &line(what, NONE, limit.each_ref().map(String::as_str), beyond);
-    }
-    table
+        ("one of them", format!("{} s", BODY_TIME.as_secs()), later),
+    ];
+    let lines = lines.map(|(of, most, beyond)| format!("| {of} | {most} | {beyond} |\n"));
+    HEAD.to_owned() + &lines.concat()
 }
 
 #[test]

@@ -1,85 +1,51 @@
-//! Serves one connection.
+//! Serves HTTP over one connection, and ends one that stands still.
+//!
+//! What counts as progress are the heads of calls and the bytes of their bodies, in either direction. Pings do not: a
+//! peer that takes no answer may send them for ever.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
-use std::pin::pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
-use http::{Request, StatusCode};
-use hyper::body::Incoming;
+use bytes::Bytes;
+use http::Request;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use rustls::ServerConfig;
-use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
-use super::caller::Caller;
+use super::Stopping;
 use super::limits::{
-    CONNECTION_WINDOW_BYTES, ERROR_RESETS, FRAME_BYTES, GONE_TIME, HEADERS, LOOKS, Limits,
-    PENDING_RESETS, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES, UNSENT_BYTES,
+    CONNECTION_WINDOW_BYTES, ERROR_RESETS, FRAME_BYTES, HEADERS, HTTP1_BUFFER_BYTES_MIN, Limits,
+    PENDING_RESETS, RESET_FACTOR, SEND_BUFFER_BYTES, SLICE_BYTES, STILL_CHECKS,
+    STREAM_WINDOW_BYTES,
 };
-use super::permits::{Permit, Permits};
-use super::places::network;
-use super::rate::Rates;
-use super::traffic::{Given, Pace, Sent};
-use super::usage::{Call, ConnectionUse, Stay};
-use crate::answer::problem;
-
-/// The least that hyper takes for the head of an HTTP/1 request.
-const HTTP1_BUFFER_BYTES_MIN: usize = 8 << 10;
-
-/// The factor by which a peer that resets calls and begins others may exceed `calls_per_connection`.
-const RESET_FACTOR: usize = 2;
 
 /// The state that all connections of a server share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) limits: Limits,
-    tls: Option<Arc<ServerConfig>>,
-    pub(super) permits: Permits,
     /// Cancelled when no more connections are taken, and those that are open are to end.
     pub(super) stop: CancellationToken,
     http: auto::Builder<TokioExecutor>,
-    handshake_rates: Rates<IpAddr>,
-    refusal_rates: Rates<IpAddr>,
 }
 
 impl Shared {
-    pub(super) fn new(
-        limits: Limits,
-        tls: Option<Arc<ServerConfig>>,
-        permits: Permits,
-        stop: CancellationToken,
-    ) -> Shared {
+    pub(super) fn new(limits: Limits, stop: CancellationToken) -> Shared {
         Shared {
-            tls,
-            permits,
             stop,
             http: http(&limits),
-            handshake_rates: Rates::new(limits.handshake_rate),
-            refusal_rates: Rates::new(limits.refusal_rate),
             limits,
         }
-    }
-
-    /// Waits for the turn of a peer to make a handshake.
-    pub(super) async fn turn(&self, peer: IpAddr) -> Result<(), &'static str> {
-        let (address, patience) = (network(peer), self.limits.tls_time);
-        let turn = self
-            .handshake_rates
-            .reserve(address, patience, Instant::now());
-        let wait = turn.map_err(|_| "its address makes too many handshakes")?;
-        tokio::time::sleep(wait).await;
-        Ok(())
     }
 }
 
@@ -109,102 +75,57 @@ fn http(limits: &Limits) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// A connection to be served.
-#[derive(Debug)]
-pub(super) struct Connection {
-    pub(super) peer: SocketAddr,
-    pub(super) router: Router,
-    pub(super) shared: Arc<Shared>,
-    pub(super) permit: Arc<Permit>,
-}
-
 /// A connection with TLS or without: behind one type, so that HTTP is compiled once.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+pub(super) type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+/// A connection to be served.
+#[derive(Debug)]
+pub(super) struct Connection {
+    router: Router,
+    shared: Arc<Shared>,
+    progress: Arc<Progress>,
+}
 
 impl Connection {
-    pub(super) async fn serve(self, stream: TcpStream) {
-        let peer = self.peer;
-        let usage = Arc::clone(&self.permit.usage);
-        let ended = tokio::select! {
-            ended = self.try_serve(stream) => ended,
-            () = usage.over.cancelled() => {
-                Err("it makes room for another, or had too many calls refused or reset".into())
-            }
-        };
-        // Whoever speaks to an open port may break off, or be no client at all.
-        if let Err(error) = ended {
-            tracing::debug!("the connection of {peer} ended: {error}");
+    pub(super) fn new(router: Router, shared: Arc<Shared>) -> Connection {
+        Connection {
+            router,
+            shared,
+            progress: Arc::default(),
         }
     }
 
-    async fn try_serve(self, stream: TcpStream) -> Ended {
-        stream.set_nodelay(true)?;
-        let socket = SockRef::from(&stream);
-        #[cfg(target_os = "linux")]
-        socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
-        #[cfg(not(target_os = "linux"))]
-        socket.set_send_buffer_size(UNSENT_BYTES as usize)?;
-        // A peer that is gone without a word is noticed by the kernel.
-        #[cfg(target_os = "linux")]
-        socket.set_tcp_user_timeout(Some(GONE_TIME))?;
-        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(GONE_TIME / 2))?;
-
-        let stream: Box<dyn Stream> = match self.shared.tls.clone() {
-            None => Box::new(stream),
-            Some(tls) => {
-                self.shared.turn(self.peer.ip()).await?;
-                let handshake = TlsAcceptor::from(tls).accept(stream);
-                let handshake = tokio::time::timeout(self.shared.limits.tls_time, handshake);
-                Box::new(Box::pin(handshake).await??)
-            }
-        };
-        Box::pin(self.speak(stream)).await
-    }
-
-    /// Speaks HTTP until the peer has no more to say, or the server ends.
-    pub(super) async fn speak(
+    /// Speaks HTTP until the peer closes the connection, the connection stands still, or the server ends.
+    pub(super) async fn serve(
         self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> Ended {
-        let limits = self.shared.limits;
-        let usage = Arc::clone(&self.permit.usage);
-        let stop = &self.shared.stop;
-        let calls = Arc::new(Calls {
-            caller: Arc::new(Caller {
-                address: self.peer.ip(),
-                stop: stop.clone(),
-                permit: Arc::downgrade(&self.permit),
-            }),
-            usage: Arc::clone(&usage),
-            shared: Arc::clone(&self.shared),
-            router: self.router,
-        });
-        let service = service_fn(move |request| {
-            let call = calls.begin();
-            Arc::clone(&calls).answer(request, call)
-        });
-        let connection = self
-            .shared
-            .http
-            .serve_connection(TokioIo::new(stream), service);
+        let (shared, progress) = (Arc::clone(&self.shared), Arc::clone(&self.progress));
+        let limits = &shared.limits;
+        let this = Arc::new(self);
+        let service = service_fn(move |request| Arc::clone(&this).answer(request));
+        let connection = shared.http.serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
-        let mut look = tokio::time::interval(limits.idle_time.min(limits.rate_time) / LOOKS);
+        let mut check = tokio::time::interval(limits.still_time / STILL_CHECKS);
         loop {
             tokio::select! {
                 ended = connection.as_mut() => return ended,
-                () = stop.cancelled() => break,
-                _ = look.tick() => match usage.judge(limits.idle_time) {
-                    Stay::Stays => {}
-                    Stay::Slow => return Err("the peer takes answers too slowly".into()),
-                    Stay::Idle => {
-                        // Who is honest goes away when told so.
+                () = shared.stop.cancelled() => break,
+                () = progress.too_many_calls.cancelled() => {
+                    return Err("it resets calls and begins others".into());
+                }
+                _ = check.tick() => match progress.still(limits.still_time) {
+                    Still::Moves => {}
+                    Still::AwaitsPeer => return Err("its peer neither sends nor takes bytes".into()),
+                    Still::Idle => {
+                        // An honest peer closes the connection when it is told to.
                         connection.as_mut().graceful_shutdown();
                         let gone = tokio::time::timeout(limits.drain_time, connection);
-                        return gone.await.unwrap_or_else(|_| Err("nothing was asked for too long".into()));
+                        return gone.await.unwrap_or_else(|_| Err("it had no call for too long".into()));
                     }
                 }
             }
@@ -212,101 +133,295 @@ impl Connection {
         connection.as_mut().graceful_shutdown();
         connection.await
     }
-}
-
-/// Answers the calls of a connection.
-#[derive(Debug)]
-struct Calls {
-    caller: Arc<Caller>,
-    usage: Arc<ConnectionUse>,
-    shared: Arc<Shared>,
-    router: Router,
-}
-
-impl Calls {
-    /// A call is under way from its head on, and one that the peer resets until somebody has noticed. So who resets
-    /// calls and begins others in their place, faster than a busy machine notices, has more of them than a connection
-    /// may have.
-    fn begin(&self) -> Call {
-        let limits = &self.shared.limits;
-        if self.usage.calls() >= RESET_FACTOR * limits.calls_per_connection as usize {
-            self.usage.over.cancel();
-        }
-        Call::begin(&self.usage)
-    }
 
     async fn answer(
-        self: Arc<Calls>,
+        self: Arc<Connection>,
         request: Request<Incoming>,
-        mut call: Call,
     ) -> Result<Response, Infallible> {
-        let limits = &self.shared.limits;
-        let pace = Pace::new(limits.rate_min, limits.rate_time);
+        let limit = RESET_FACTOR * self.shared.limits.calls_per_connection as usize;
+        let call = Call::begin(&self.progress, limit);
         let (mut head, body) = request.into_parts();
-        head.extensions.insert(Arc::clone(&self.caller));
-        let request = Request::from_parts(head, Body::new(Sent::new(body, pace)));
-        // A router is always ready.
-        let mut answer = pin!(self.router.clone().call(request));
-        let response = match tokio::time::timeout(limits.answer_time, answer.as_mut()).await {
-            Ok(response) => response?,
-            Err(_) if self.usage.is_admitted() => answer.await?,
-            Err(_) => {
-                let what = "what you sent did not come to an end in time";
-                problem(StatusCode::REQUEST_TIMEOUT, what)
-            }
+        let stop = self.shared.stop.clone();
+        head.extensions.insert(Stopping(stop));
+        let received = RequestBody {
+            body,
+            turn: PeerTurn::new(&self.progress),
         };
-        if is_refused(&response) {
-            let now = Instant::now();
-            let rate = self.shared.refusal_rates.take(self.caller.network(), now);
-            if rate.is_err() && !self.usage.is_admitted() {
-                self.usage.over.cancel();
-            }
-        } else if response.status().as_u16() < StatusCode::BAD_REQUEST.as_u16() {
-            call.is_useful();
-        }
-        Ok(response.map(|body| Body::new(Given::new(body, call, pace))))
+        let request = Request::from_parts(head, Body::new(received));
+        // A router is always ready.
+        let response = self.router.clone().call(request).await?;
+        Ok(response.map(|body| Body::new(ResponseBody::new(body, call, &self.progress))))
     }
 }
 
-/// Whether a call had no token, a wrong one, or one of a holder who has too much: as HTTP says it, or gRPC.
-fn is_refused(response: &Response) -> bool {
-    const GRPC_STATUS: &str = "grpc-status";
-    const REFUSALS: [&str; 2] = ["16", "8"];
-    let grpc = response.headers().get(GRPC_STATUS);
-    let refuses = |status: &http::HeaderValue| REFUSALS.iter().any(|refusal| *status == **refusal);
-    response.status() == StatusCode::UNAUTHORIZED || grpc.is_some_and(refuses)
+/// Whether calls are under way on a connection, and when one of them moved last.
+#[derive(Debug)]
+struct Progress {
+    state: Mutex<State>,
+    /// Cancelled when more calls are under way than a peer can have without resetting them.
+    too_many_calls: CancellationToken,
+}
+
+#[derive(Debug)]
+struct State {
+    calls: usize,
+    /// The bodies of which the peer has to send or to take bytes.
+    awaiting_peer: usize,
+    moved: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Still {
+    /// It moved lately, or the server has yet to answer.
+    Moves,
+    /// It has had no call for too long.
+    Idle,
+    /// The peer has neither sent nor taken bytes for too long.
+    AwaitsPeer,
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress {
+            state: Mutex::new(State {
+                calls: 0,
+                awaiting_peer: 0,
+                moved: Instant::now(),
+            }),
+            too_many_calls: CancellationToken::new(),
+        }
+    }
+}
+
+impl Progress {
+    fn still(&self, time: Duration) -> Still {
+        let state = self.state();
+        if state.moved.elapsed() < time {
+            Still::Moves
+        } else if state.awaiting_peer > 0 {
+            Still::AwaitsPeer
+        } else if state.calls == 0 {
+            Still::Idle
+        } else {
+            Still::Moves
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // It is changed in one step, so a panic leaves it right.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call under way: from its head to the last byte of its answer.
+#[derive(Debug)]
+struct Call(Arc<Progress>);
+
+impl Call {
+    /// hyper begins a call before it sees that the last one was reset. A busy machine may have many such calls: a peer
+    /// with more than `limit` of them has to go.
+    fn begin(progress: &Arc<Progress>, limit: usize) -> Call {
+        let mut state = progress.state();
+        state.calls += 1;
+        state.moved = Instant::now();
+        if state.calls > limit {
+            progress.too_many_calls.cancel();
+        }
+        Call(Arc::clone(progress))
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.calls -= 1;
+        state.moved = Instant::now();
+    }
+}
+
+/// Whether the peer has to move next in one direction of a call.
+#[derive(Debug)]
+struct PeerTurn {
+    progress: Arc<Progress>,
+    awaits: bool,
+}
+
+impl PeerTurn {
+    fn new(progress: &Arc<Progress>) -> PeerTurn {
+        PeerTurn {
+            progress: Arc::clone(progress),
+            awaits: false,
+        }
+    }
+
+    fn begin(&mut self) {
+        if !std::mem::replace(&mut self.awaits, true) {
+            let mut state = self.progress.state();
+            if state.awaiting_peer == 0 {
+                // The time that the server took is not the peer's.
+                state.moved = Instant::now();
+            }
+            state.awaiting_peer += 1;
+        }
+    }
+
+    fn end(&mut self) {
+        if std::mem::take(&mut self.awaits) {
+            let mut state = self.progress.state();
+            state.awaiting_peer -= 1;
+            state.moved = Instant::now();
+        }
+    }
+}
+
+impl Drop for PeerTurn {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The body of a request: it is the peer's turn while the handler waits for bytes.
+#[derive(Debug)]
+struct RequestBody {
+    body: Incoming,
+    turn: PeerTurn,
+}
+
+impl hyper::body::Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        match frame {
+            Poll::Pending => self.turn.begin(),
+            Poll::Ready(_) => self.turn.end(),
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of a response, in slices: it is the peer's turn from a slice, or the head, until HTTP asks for the next.
+#[derive(Debug)]
+struct ResponseBody {
+    body: Body,
+    turn: PeerTurn,
+    /// The bytes of a frame that HTTP has not asked for yet.
+    rest: Bytes,
+    polled: bool,
+    _call: Call,
+}
+
+impl ResponseBody {
+    fn new(body: Body, call: Call, progress: &Arc<Progress>) -> ResponseBody {
+        let mut turn = PeerTurn::new(progress);
+        turn.begin();
+        ResponseBody {
+            body,
+            turn,
+            rest: Bytes::new(),
+            polled: false,
+            _call: call,
+        }
+    }
+}
+
+impl hyper::body::Body for ResponseBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.turn.end();
+        self.polled = true;
+        if self.rest.is_empty() {
+            let frame = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                Some(Ok(frame)) => frame,
+                end => return Poll::Ready(end),
+            };
+            match frame.into_data() {
+                Ok(data) => self.rest = data,
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
+        self.turn.begin();
+        let bytes = self.rest.len().min(SLICE_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(bytes)))))
+    }
+
+    /// A body with bytes ends when HTTP has asked for more: only then has the peer taken the last of them.
+    fn is_end_stream(&self) -> bool {
+        !self.polled && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let mut hint = self.body.size_hint();
+        let rest = self.rest.len() as u64;
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint.set_lower(hint.lower() + rest);
+        hint
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use super::*;
 
-    /// On a busy machine calls that were reset wait until somebody looks at them.
+    /// On a busy machine calls that were reset wait until hyper sees that.
     #[tokio::test]
-    async fn who_resets_calls_and_begins_others_has_to_go() {
-        let limits = Limits {
-            calls_per_connection: 4,
-            ..Limits::default()
+    async fn a_peer_that_resets_calls_and_begins_others_has_to_go() {
+        let progress = Arc::<Progress>::default();
+        let begin = || Call::begin(&progress, 8);
+        for _ in 0..2 {
+            let held: Vec<Call> = (0..8).map(|_| begin()).collect();
+            assert!(!progress.too_many_calls.is_cancelled());
+            drop(held);
+        }
+        let _held: Vec<Call> = (0..9).map(|_| begin()).collect();
+        assert!(progress.too_many_calls.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_stands_still_when_the_peer_has_to_move() {
+        const SECOND: Duration = Duration::from_secs(1);
+        const ALMOST: Duration = Duration::from_secs(29);
+        const TIME: Duration = Duration::from_secs(30);
+        let progress = Arc::<Progress>::default();
+        let after = async |time| {
+            tokio::time::sleep(time).await;
+            progress.still(TIME)
         };
-        let calls = Calls {
-            caller: Caller::at(Ipv4Addr::LOCALHOST.into()),
-            usage: Arc::default(),
-            shared: Arc::new(Shared::new(
-                limits,
-                None,
-                limits.permits(),
-                CancellationToken::new(),
-            )),
-            router: Router::new(),
-        };
-        let held: Vec<Call> = (0..8).map(|_| calls.begin()).collect();
-        drop(held);
-        let held: Vec<Call> = (0..8).map(|_| calls.begin()).collect();
-        assert!(!calls.usage.over.is_cancelled());
-        drop(calls.begin());
-        assert!(calls.usage.over.is_cancelled());
-        drop(held);
+        assert_eq!(after(ALMOST).await, Still::Moves);
+        assert_eq!(after(SECOND).await, Still::Idle);
+        // The server may take any time for an answer.
+        let call = Call::begin(&progress, 8);
+        assert_eq!(after(10 * TIME).await, Still::Moves);
+        let mut turns = [(); 2].map(|()| PeerTurn::new(&progress));
+        turns[0].begin();
+        assert_eq!(after(SECOND).await, Still::Moves);
+        turns[1].begin();
+        assert_eq!(after(ALMOST).await, Still::AwaitsPeer);
+        // One that moves shows that the peer is there.
+        turns[1].end();
+        assert_eq!(after(TIME / 2).await, Still::Moves);
+        assert_eq!(after(TIME / 2).await, Still::AwaitsPeer);
+        drop((turns, call));
+        assert_eq!(after(TIME / 2).await, Still::Moves);
+        assert_eq!(after(TIME / 2).await, Still::Idle);
     }
 }

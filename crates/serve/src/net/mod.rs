@@ -1,35 +1,19 @@
-//! The server's connections: accepting them, TLS, HTTP, and what one peer may cost.
+//! The server's connections: accepting them, TLS, HTTP, and how much they may take.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `limits` | every bound, with its reason |
-//! | `accept` | takes connections in, and lets them go at the end |
-//! | `connection` | serves one |
-//! | `caller` | who makes a request |
-//! | `permits` | the places for connections: strangers' and participants' |
-//! | `usage` | what a connection is used for |
-//! | `traffic` | calls and answers on their way, and how slow they may be |
-//! | `rate` | how often somebody may come |
-//! | `places` | what peers hold of what is limited in number, and who makes room for whom |
-//!
-//! hyper has the timers and limits of HTTP: heads, windows, streams, resets, pings. What is here no library has: tower
-//! and governor count all calls or those of a key, and neither knows who makes room, a debt that is known after the
-//! answer, or the least rate of a peer.
+//! | [`limits`] | every bound, with its reason |
+//! | `accept` | accepts connections, so many in all and from each address, and shakes hands |
+//! | `connection` | serves HTTP over one, and ends one that stands still |
 //!
 //! A [`Router`] serves calls and pages alike: HTTP/2 and HTTP/1 are told apart by
 //! their first bytes.
 
 mod accept;
-mod caller;
 mod connection;
 pub mod limits;
-mod permits;
-mod places;
-mod rate;
 #[cfg(test)]
 mod tests;
-mod traffic;
-mod usage;
 
 use std::sync::Arc;
 
@@ -39,15 +23,15 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-pub use caller::Caller;
-pub use limits::{Limit, Limits};
-pub use permits::Permits;
-pub use rate::Rates;
+pub use accept::Permits;
+pub use limits::Limits;
 
-pub(crate) use places::{Place, Places, network};
-
-use accept::accept;
+use accept::{Door, accept};
 use connection::Shared;
+
+/// Cancelled when the server is to stop: answers without an end have one then. Each request has it in its extensions.
+#[derive(Clone, Debug)]
+pub struct Stopping(pub CancellationToken);
 
 /// Something to serve, and where.
 #[derive(Debug)]
@@ -75,10 +59,13 @@ impl Server {
         permits: &Permits,
     ) -> Server {
         let stop = CancellationToken::new();
-        let shared = Shared::new(limits, tls.cloned(), permits.clone(), stop.clone());
-        let shared = Arc::new(shared);
+        let door = Door {
+            permits: permits.clone(),
+            tls: tls.cloned(),
+            shared: Arc::new(Shared::new(limits, stop.clone())),
+        };
         let endpoints = endpoints.into_iter().map(|Endpoint { listener, router }| {
-            AbortOnDropHandle::new(tokio::spawn(accept(listener, router, Arc::clone(&shared))))
+            AbortOnDropHandle::new(tokio::spawn(accept(listener, router, door.clone())))
         });
         Server {
             endpoints: endpoints.collect(),

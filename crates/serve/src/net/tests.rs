@@ -1,15 +1,12 @@
 //! Peers that are slow, hostile or too many, and a good one beside them.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::Request;
 use axum::routing::{get, post};
 use bytes::Bytes;
 use chomp_access::Certificate;
 use chomp_testing::waiting::{arrives, becomes};
-use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -24,6 +21,8 @@ mod hostile;
 
 /// The bytes of `/large`: more than all buffers between two processes hold.
 const LARGE_BYTES: usize = 24 << 20;
+/// How long the server takes for `/slow`: longer than its peer may stand still.
+const SLOW_TIME: Duration = Duration::from_secs(3);
 /// What a connection holds of an answer that its peer does not read, if there is no socket.
 const PIPE_BYTES: usize = 64 << 10;
 
@@ -32,9 +31,7 @@ fn hasty() -> Limits {
     Limits {
         tls_time: Duration::from_millis(600),
         header_time: Duration::from_millis(600),
-        idle_time: Duration::from_millis(1200),
-        answer_time: Duration::from_millis(1200),
-        rate_time: Duration::from_millis(1200),
+        still_time: Duration::from_millis(1200),
         keepalive: Duration::from_millis(400),
         drain_time: Duration::from_millis(600),
         ..Limits::default()
@@ -47,9 +44,7 @@ fn router() -> Router {
         .route("/", get(|| async { "good" }))
         .route("/large", get(|| async move { Body::from(large) }))
         .route("/never", get(std::future::pending::<&str>))
-        .route("/token", get(token))
-        .route("/token/slow", get(slow))
-        .route("/refused", get(async || StatusCode::UNAUTHORIZED))
+        .route("/slow", get(slow))
         .route("/body", post(async |body: Bytes| body.len().to_string()))
         .route("/panic", get(panics))
 }
@@ -61,33 +56,18 @@ async fn start(limits: Limits, tls: Option<Arc<ServerConfig>>) -> Tested {
 /// The peer's end of a connection that is served over no socket: with a paused clock its times are exact, however slow
 /// the machine. Its task ends with the test.
 fn piped(router: &Router, limits: Limits) -> DuplexStream {
-    let permits = limits.permits();
-    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    let permit = permits.take(peer.ip()).unwrap();
-    let shared = Shared::new(limits, None, permits, CancellationToken::new());
-    let connection = Connection {
-        peer,
-        router: router.clone(),
-        shared: Arc::new(shared),
-        permit,
-    };
+    let shared = Shared::new(limits, CancellationToken::new());
+    let connection = Connection::new(router.clone(), Arc::new(shared));
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     let mut serving = JoinSet::new();
-    serving.spawn(connection.speak(theirs));
+    serving.spawn(connection.serve(theirs));
     serving.detach_all();
     ours
 }
 
-/// As if a good token had been shown.
-async fn token(request: Request) -> &'static str {
-    Caller::of(request.extensions()).admit(0);
-    "good"
-}
-
-/// As if a good token had been shown, with an answer that takes a second.
-async fn slow(request: Request) -> &'static str {
-    token(request).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+/// An answer that takes the server a while.
+async fn slow() -> &'static str {
+    tokio::time::sleep(SLOW_TIME).await;
     "good"
 }
 
@@ -189,8 +169,7 @@ async fn whoever_stands_still_is_dropped_and_others_are_served() {
         TLS_HELLO.to_vec(),
         b"GET / HTTP/1.1\r\nhost: a\r\n".to_vec(),
         b"GET / HTTP/1.1\r\nhost: a\r\n\r\n".to_vec(),
-        b"POST /never HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nhalf".to_vec(),
-        b"GET /never HTTP/1.1\r\nhost: a\r\n\r\n".to_vec(),
+        b"POST /body HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nhalf".to_vec(),
         [
             &b"GET / HTTP/1.1\r\nhost: a\r\nx: "[..],
             &vec![b'y'; 100_000],
@@ -214,9 +193,9 @@ async fn whoever_stands_still_is_dropped_and_others_are_served() {
     secret.has_open(0).await;
     plain.becomes_good().await;
     // Each limit by itself.
-    let (idle_time, tls_time) = (hasty().idle_time, hasty().tls_time);
+    let (still_time, tls_time) = (hasty().still_time, hasty().tls_time);
     let mut limits = patient();
-    (limits.idle_time, limits.drain_time) = (idle_time, tls_time);
+    (limits.still_time, limits.drain_time) = (still_time, tls_time);
     let plain = start(limits, None).await;
     let mut limits = patient();
     limits.tls_time = tls_time;
@@ -225,7 +204,7 @@ async fn whoever_stands_still_is_dropped_and_others_are_served() {
         let greeted = plain.is_dropped(&PREFACE[..bytes]);
         let shaken = secret.is_dropped(&TLS_HELLO[..bytes]);
         let (greeted, shaken) = tokio::join!(greeted, shaken);
-        assert!(greeted >= idle_time, "{greeted:?}");
+        assert!(greeted >= still_time, "{greeted:?}");
         assert!(shaken >= tls_time, "{shaken:?}");
     }
 }
@@ -256,21 +235,21 @@ async fn drop_by_drop_is_no_way_to_stay() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_download_goes_on_and_one_that_stands_still_ends() {
-    let rate_time = Duration::from_millis(800);
+    let still_time = Duration::from_millis(800);
     let mut limits = hasty();
-    limits.rate_time = rate_time;
+    limits.still_time = still_time;
     let router = router();
     let mut stream = piped(&router, limits);
     stream.write_all(GET_LARGE).await.unwrap();
     // A small piece at a time, for several times as long as nothing may move.
     let pause = Duration::from_millis(100);
-    let (slowly, all) = read_slowly(&mut stream, rate_time * 3, pause).await;
+    let (slowly, all) = read_slowly(&mut stream, still_time * 3, pause).await;
     assert!(slowly < LARGE_BYTES / 2, "{slowly}: the pace tests nothing");
     assert!(all > LARGE_BYTES, "{all}");
 
     let mut stream = piped(&router, limits);
     stream.write_all(GET_LARGE).await.unwrap();
-    tokio::time::sleep(rate_time * 2).await;
+    tokio::time::sleep(still_time * 2).await;
     let mut all = Vec::new();
     stream.read_to_end(&mut all).await.unwrap();
     assert!(all.len() < LARGE_BYTES, "it went on");
@@ -279,7 +258,7 @@ async fn a_slow_download_goes_on_and_one_that_stands_still_ends() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_connections_are_refused_and_counted() {
     let mut limits = patient();
-    limits.strangers = Limit { all: 9, each: 3 };
+    limits.connections_per_address = 3;
     let server = start(limits, None).await;
     let mut held = Vec::new();
     for _ in 0..3 {
@@ -292,6 +271,26 @@ async fn too_many_connections_are_refused_and_counted() {
     drop(held.pop());
     server.has_open(2).await;
     server.is_good().await;
+}
+
+/// More connections of one address than there are in all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_address_leaves_half_of_the_connections_to_others() {
+    let limits = Limits {
+        connections: 100,
+        connections_per_address: 50,
+        ..patient()
+    };
+    let server = start(limits, None).await;
+    let mut silent = Vec::new();
+    for _ in 0..150 {
+        silent.push(server.connect_from(2).await);
+    }
+    becomes("refusals", || server.permits.refused() == 100).await;
+    server.has_open(50).await;
+    server.is_good().await;
+    drop(silent);
+    server.has_open(0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,13 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Tested, answered, limited, request_from, start};
-use crate::open_route::AnswerCost;
+use super::{Tested, site, start};
 
 /// A site without a table: games need none.
 async fn without_a_table() -> (Tested, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
-    let site = limited(directory.path(), 0).await;
+    let site = site(directory.path()).await;
     (start(site.router()).await, directory)
 }
 
@@ -118,19 +117,4 @@ async fn what_is_wrong_or_too_large_is_refused_with_the_reason() {
         ("nim/1/2", 404, "nothing here"),
     ];
     tested.refuses("/api/games/", &cases).await;
-}
-
-/// Questions cost the milliseconds for which they occupy the thread, also if they are refused.
-#[tokio::test]
-async fn games_are_charged_by_the_time_they_take() {
-    let directory = tempfile::tempdir().unwrap();
-    let router = limited(directory.path(), 0).await.router();
-    for (question, status) in [("ichomp/8x8", 200), ("ichomp/16x16", 400)] {
-        let request = request_from(2, &format!("/api/games/{question}"));
-        let answer = answered(&router, request).await;
-        assert_eq!(answer.status().as_u16(), status, "{question}");
-        let cost = answer.extensions().get::<AnswerCost>();
-        // So many moves take more than a millisecond on any machine.
-        assert!(cost.is_some_and(|cost| cost.0 > 0), "{question}: {cost:?}");
-    }
 }

@@ -9,28 +9,22 @@ mod tables;
 
 use std::collections::HashMap;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::num::NonZeroU32;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::extract::Request;
-use axum::response::Response;
 use chomp_table::shard::ShardSize;
 use chomp_testing::tables::words;
 use chomp_testing::waiting::arrives;
-use http::{HeaderName, HeaderValue, StatusCode};
 use rustls::ServerConfig;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tower::ServiceExt;
 
-use crate::net::{Caller, Endpoint, Limits, Permits, Server};
+use crate::net::{Endpoint, Limits, Permits, Server};
 use crate::site::{Site, SiteOptions};
 
 pub(crate) struct Tested {
@@ -47,19 +41,6 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// What a router has answered over no connection.
-    async fn of(response: Response) -> Answer {
-        let (head, body) = response.into_parts();
-        let header = |(name, value): (&HeaderName, &HeaderValue)| {
-            (name.to_string(), value.to_str().unwrap().to_owned())
-        };
-        Answer {
-            status: head.status.as_u16(),
-            headers: head.headers.iter().map(header).collect(),
-            body: to_bytes(body, usize::MAX).await.unwrap().to_vec(),
-        }
-    }
-
     fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
@@ -73,9 +54,7 @@ pub(crate) fn patient() -> Limits {
         header_time: LONG,
         keepalive: LONG,
         drain_time: LONG,
-        idle_time: LONG,
-        answer_time: LONG,
-        rate_time: LONG,
+        still_time: LONG,
         ..Limits::default()
     }
 }
@@ -92,7 +71,7 @@ pub(crate) async fn start_with(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let endpoints = vec![Endpoint { listener, router }];
-    let permits = limits.permits();
+    let permits = Permits::new(&limits, Vec::new());
     Tested {
         server: Server::start(endpoints, tls.as_ref(), limits, &permits),
         permits,
@@ -168,54 +147,15 @@ impl Answer {
     }
 }
 
-/// A request for `path` from 127.0.0.`number`, over no connection: with a paused clock it is answered at once.
-fn request_from(number: u8, path: &str) -> Request {
-    let mut request = Request::new(Body::empty());
-    *request.uri_mut() = path.parse().unwrap();
-    let caller = Caller::at(Ipv4Addr::new(127, 0, 0, number).into());
-    request.extensions_mut().insert(caller);
-    request
-}
-
-async fn answered(router: &Router, request: Request) -> Response {
-    router.clone().oneshot(request).await.unwrap()
-}
-
-/// How many requests for `path` 127.0.0.`number` may make at once, and the answer that refuses the next one.
-async fn let_in(router: &Router, number: u8, path: &str) -> (u32, Response) {
-    for count in 0..1000 {
-        let answer = answered(router, request_from(number, path)).await;
-        if answer.status() == StatusCode::TOO_MANY_REQUESTS {
-            return (count, answer);
-        }
-    }
-    panic!("{path} has no rate");
-}
-
 async fn site(directory: &Path) -> Site {
     Site::open(options(directory)).await
 }
 
-/// Whom sites believe for whom it asks.
-const PROXY: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
-
 fn options(directory: &Path) -> SiteOptions {
     SiteOptions {
         directory: directory.to_owned(),
-        rate: NonZeroU32::new(1_000_000),
-        proxies: vec![PROXY],
         cache_bytes: 16 << 20,
     }
-}
-
-/// A site that lets in so many requests a second from each address; any number if none.
-async fn limited(directory: &Path, a_second: u32) -> Site {
-    let options = SiteOptions {
-        rate: NonZeroU32::new(a_second),
-        cache_bytes: 0,
-        ..options(directory)
-    };
-    Site::open(options).await
 }
 
 /// A site with the table of 14 bits, and the table's folder.

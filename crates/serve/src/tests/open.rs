@@ -2,12 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use http::HeaderValue;
-use http::header::ACCEPT;
-
-use super::{
-    Answer, answered, let_in, limited, publish, publish_in_frames, request_from, with_table,
-};
+use super::{Answer, with_table};
 use crate::pages::{FILES, PAGES};
 
 const PAGE: (&str, &str) = (
@@ -150,78 +145,4 @@ async fn pages_find_their_files() {
         }
     }
     assert_eq!(seen.len(), FILES.len() + PAGES.len(), "{seen:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_asks_too_often_has_to_wait() {
-    let directory = tempfile::tempdir().unwrap();
-    publish(directory.path(), 8);
-    let router = limited(directory.path(), 5).await.router();
-    let paths = "/api/table /play /nothing/at/all /table-08/SHA256SUMS".split(' ');
-    for (number, path) in (1..).zip(paths) {
-        let (count, refused) = let_in(&router, number, path).await;
-        assert_eq!(count, 10, "{path}");
-        let refused = Answer::of(refused).await;
-        assert_eq!(refused.header("retry-after"), "1", "{path}");
-        assert!(refused.error().contains("too many requests"), "{path}");
-    }
-    let free = limited(directory.path(), 0).await.router();
-    for _ in 0..100 {
-        let answer = answered(&free, request_from(1, "/api/table")).await;
-        assert_eq!(answer.status().as_u16(), 200);
-    }
-}
-
-/// Each frame that is read counts, as each position alone would.
-#[tokio::test(start_paused = true)]
-async fn what_costs_more_is_let_in_less_often() {
-    let directory = tempfile::tempdir().unwrap();
-    publish_in_frames(directory.path(), 14, 8);
-    let router = limited(directory.path(), 20).await.router();
-    let wide = "/api/position/7x7";
-    let first = answered(&router, request_from(2, wide)).await;
-    let status = first.status().as_u16();
-    assert_eq!(status, 200, "the first is let in, whatever it costs");
-    let (more, _) = let_in(&router, 2, wide).await;
-    let (narrow, _) = let_in(&router, 3, "/api/position/1").await;
-    assert!(narrow >= 40, "{narrow}");
-    assert!(more * 4 < narrow, "{more} {narrow}");
-    // Nobody else notices.
-    let other = answered(&router, request_from(4, wide)).await;
-    assert_eq!(other.status().as_u16(), 200);
-}
-
-/// Clients of a proxy have their own places and rates, and so has the proxy; others cannot say that they are somebody
-/// else.
-#[tokio::test(start_paused = true)]
-async fn the_limits_hold_for_each_client_of_a_proxy() {
-    let directory = tempfile::tempdir().unwrap();
-    publish(directory.path(), 12);
-    let router = limited(directory.path(), 40).await.router();
-    let ask = async |from: u8, client: &str, path: &str| {
-        let mut request = request_from(from, path);
-        let clients = format!("192.0.2.99, {client}");
-        let headers = request.headers_mut();
-        headers.insert("x-forwarded-for", clients.parse().unwrap());
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        let answer = answered(&router, request).await;
-        (answer.status().as_u16(), answer)
-    };
-    let listen = async |from: u8, client: &str| ask(from, client, "/api/status").await;
-    let mut held = Vec::new();
-    for (from, client) in [(9, "192.0.2.7"), (2, "192.0.2.8")] {
-        for _ in 0..32 {
-            let (status, answer) = listen(from, client).await;
-            assert_eq!(status, 200);
-            held.push(answer);
-        }
-        // However many places there are, these are all of one client.
-        assert_eq!(listen(from, client).await.0, 503);
-        let one_more = listen(from, "192.0.2.9").await.0;
-        assert_eq!(one_more, if from == 9 { 200 } else { 503 });
-    }
-    let asks = async |client: &str| ask(9, client, "/api/table").await.0;
-    while asks("192.0.2.7").await == 200 {}
-    assert_eq!(asks("192.0.2.7").await, 429);
-    assert_eq!(asks("192.0.2.9").await, 200);
 }

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::{Tested, patient, site, start_with};
 use crate::net::Limits;
+use crate::net::limits::LISTENERS;
 use crate::site::StatusSource;
 use crate::status::StatusText;
 
@@ -143,7 +144,7 @@ async fn deaf(tested: &Tested, sender: &watch::Sender<StatusText>) -> Vec<Listen
     let text = "x".repeat(LARGE_BYTES);
     sender.send_replace(StatusText::new(&json!({"text": text})));
     let mut deaf = Vec::new();
-    for _ in 0..32 {
+    for _ in 0..LISTENERS {
         deaf.push(Listener::new(tested).await);
     }
     for listener in &deaf {
@@ -176,7 +177,7 @@ async fn next_place(tested: &Tested) -> Listener {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_deaf_are_dropped() {
     let limits = Limits {
-        rate_time: Duration::from_secs(1),
+        still_time: Duration::from_secs(1),
         ..patient()
     };
     let (tested, sender) = tested(limits).await;

@@ -1,7 +1,6 @@
 //! The shards of a table of either kind, each index and frame read when it is needed; and of words, which shard holds
 //! which.
 
-use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -53,19 +52,12 @@ pub(crate) struct Shards<S: ListedShard> {
     frames: Cache<FrameId, Entries<S>>,
 }
 
-/// Adds what is about to be read.
-fn count(read: &Cell<u32>, more: usize) {
-    let more = u32::try_from(more).unwrap_or(u32::MAX);
-    read.set(read.get().saturating_add(more));
-}
-
 impl Shards<ShardInfo> {
-    /// Which of `words` the shards hold. The frames and indices that are read for it are added to
-    /// `read`.
-    pub(super) fn hold(&self, words: &[u64], read: &Cell<u32>) -> Result<Vec<bool>, TableError> {
+    /// Which of `words` the shards hold.
+    pub(super) fn hold(&self, words: &[u64]) -> Result<Vec<bool>, TableError> {
         let mut held = vec![false; words.len()];
         let shards: Vec<Option<usize>> = words.iter().map(|&word| self.shard_of(word)).collect();
-        self.read_indices(shards.iter().flatten().copied().collect(), read)?;
+        self.read_indices(shards.iter().flatten().copied().collect())?;
 
         let mut wanted = Vec::with_capacity(words.len());
         for (at, (shard, &word)) in shards.into_iter().zip(words).enumerate() {
@@ -74,7 +66,7 @@ impl Shards<ShardInfo> {
                 wanted.push((FrameId { shard, frame }, at));
             }
         }
-        self.ask(wanted, read, |_, frame, at| {
+        self.ask(wanted, |_, frame, at| {
             held[at] = frame.binary_search(&words[at]).is_ok();
             Ok(())
         })?;
@@ -199,14 +191,13 @@ impl<S: ListedShard> Shards<S> {
     pub(crate) fn ask<Q: Copy + Ord>(
         &self,
         mut questions: Vec<(FrameId, Q)>,
-        read: &Cell<u32>,
         mut take: impl FnMut(FrameId, &Entries<S>, Q) -> Result<(), TableError>,
     ) -> Result<(), TableError> {
         questions.sort_unstable();
         let by_frame: Vec<&[(FrameId, Q)]> = questions.chunk_by(|a, b| a.0 == b.0).collect();
         for group in by_frame.chunks(FRAMES_AT_ONCE) {
             let ids: Vec<FrameId> = group.iter().map(|questions| questions[0].0).collect();
-            for (questions, frame) in group.iter().zip(self.frames(&ids, read)?) {
+            for (questions, frame) in group.iter().zip(self.frames(&ids)?) {
                 for &(id, question) in *questions {
                     take(id, &frame, question)?;
                 }
@@ -216,11 +207,7 @@ impl<S: ListedShard> Shards<S> {
     }
 
     /// The contents of some frames, from the cache or read together.
-    fn frames(
-        &self,
-        ids: &[FrameId],
-        read: &Cell<u32>,
-    ) -> Result<Vec<Arc<Entries<S>>>, TableError> {
+    fn frames(&self, ids: &[FrameId]) -> Result<Vec<Arc<Entries<S>>>, TableError> {
         let mut frames: Vec<Option<Arc<_>>> = ids.iter().map(|id| self.frames.get(id)).collect();
         let missing = ids
             .iter()
@@ -228,12 +215,11 @@ impl<S: ListedShard> Shards<S> {
             .filter(|(_, frame)| frame.is_none());
         let missing: Vec<(FrameId, &mut Option<_>)> =
             missing.map(|(id, frame)| (*id, frame)).collect();
-        self.read_indices(missing.iter().map(|(id, _)| id.shard).collect(), read)?;
+        self.read_indices(missing.iter().map(|(id, _)| id.shard).collect())?;
         let parts = missing
             .iter()
             .map(|(id, _)| Ok(self.part(id.shard, self.index(id.shard)?.location(id.frame))))
             .collect::<Result<Vec<_>, TableError>>()?;
-        count(read, parts.len());
         let all_bytes = self.files.parts(&parts)?;
         for ((id, frame), bytes) in missing.into_iter().zip(all_bytes) {
             let entries = Arc::new(self.decode(id, &*self.index(id.shard)?, &bytes)?);
@@ -255,11 +241,10 @@ impl<S: ListedShard> Shards<S> {
     }
 
     /// Reads the indices of these shards that are not there. They are kept as far as there is room.
-    fn read_indices(&self, mut shards: Vec<usize>, read: &Cell<u32>) -> Result<(), TableError> {
+    fn read_indices(&self, mut shards: Vec<usize>) -> Result<(), TableError> {
         shards.retain(|shard| !self.indices.has(shard));
         shards.sort_unstable();
         shards.dedup();
-        count(read, shards.len());
         let mut rest = &shards[..];
         while !rest.is_empty() {
             let mut bytes = 0;

@@ -3,7 +3,6 @@
 //! As with tables of losing positions, nothing is used that was not checked: the manifest against `SHA256SUMS`, the
 //! index of a shard against the manifest, each data frame against its index.
 
-use std::cell::Cell;
 use std::path::Path;
 
 use super::manifest::ValuesManifest;
@@ -127,7 +126,7 @@ impl Values {
             values[number] = value.map_err(|error| self.shards.refused(id.shard, error))?;
             Ok(())
         };
-        self.shards.ask(places, &Cell::default(), take)?;
+        self.shards.ask(places, take)?;
         Ok(values)
     }
 

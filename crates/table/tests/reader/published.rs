@@ -251,26 +251,6 @@ fn a_file_without_the_part_that_is_asked_for_is_named() {
     assert!(matches!(error, TableError::Io { .. }), "{error}");
 }
 
-/// Who asks is charged for what is read for it: each index and each frame once, and nothing that is in memory.
-#[test]
-fn what_is_read_for_a_question_is_counted() {
-    let dir = tempfile::tempdir().unwrap();
-    publish(dir.path(), 13, SMALL);
-    let table = Table::open(dir.path()).unwrap();
-    let asked: Vec<Word> = words(13).into_iter().map(Word::new).collect();
-    let read = std::cell::Cell::new(0);
-    let ask = || {
-        let losing = table.are_losing_metered(&asked, &read).unwrap();
-        assert!(losing.iter().all(|&losing| losing));
-        read.take()
-    };
-    let shards = &table.manifest().shards;
-    let frames = |entries: u64| entries.div_ceil(SMALL.frame_words as u64);
-    let frames: u64 = shards.iter().map(|shard| frames(shard.entries)).sum();
-    assert_eq!(u64::from(ask()), shards.len() as u64 + frames);
-    assert_eq!(ask(), 0);
-}
-
 /// One shard with one word, and others that are as small as tables can be.
 #[test]
 fn the_smallest_tables_are_read() {

@@ -6,13 +6,9 @@ use super::root;
 
 /// A page, words of it about a limit, a file, and the constant in it that keeps the limit.
 const LIMITS: &str = r"
-OPERATIONS.md :: 1,000 a second for each CPU :: coordinator/src/quota.rs :: const CALLS_EACH_CPU: u32 = 1000;
-OPERATIONS.md :: at least 2,000 :: coordinator/src/quota.rs :: const CALLS_MIN: u32 = 2000;
-OPERATIONS.md :: A join counts as 8 more :: coordinator/src/quota.rs :: const JOIN_COST: u32 = 8;
-OPERATIONS.md :: Each 64 leases :: coordinator/src/quota.rs :: const ITEMS_OF_A_CALL: usize = 64;
 OPERATIONS.md :: | workers | 4,096; :: coordinator/src/error.rs :: const WORKERS_MAX: usize = 4096;
 OPERATIONS.md :: leases in a heartbeat 8,192 :: coordinator/src/service.rs :: const LEASES_MAX: usize = 1 << 13;
-OPERATIONS.md :: | a call | 2 MiB; :: coordinator/src/quota.rs :: const MESSAGE_BYTES_MAX: u32 = 2 << 20;
+OPERATIONS.md :: | a call | 2 MiB :: coordinator/src/messages.rs :: const MESSAGE_BYTES_MAX: u32 = 2 << 20;
 OPERATIONS.md :: | participants | 4,096, :: crates/access/src/participants.rs :: const PARTICIPANTS_MAX: usize = 4096;
 OPERATIONS.md :: | a part | 256 MiB, 4,096 ranges :: crates/store/src/part.rs :: const RANGES_MAX: usize = 1 << 12;
 OPERATIONS.md :: | a part | 256 MiB, 4,096 ranges :: crates/store/src/part.rs :: const BYTES_MAX: u64 = 1 << 28;
@@ -25,8 +21,7 @@ OPERATIONS.md :: gives up after 10 s :: worker/src/link.rs :: const PATIENCE_FIR
 OPERATIONS.md :: else after 30 minutes :: worker/src/link.rs :: const PATIENCE_LATER: Duration = Duration::from_mins(30);
 OPERATIONS.md :: also minus 128 MiB :: cli/src/local.rs :: const COORDINATOR_BYTES: u64 = 128 << 20;
 OPERATIONS.md :: some 250 bytes for each range :: cli/src/local.rs :: const COORDINATOR_RANGE_BYTES: u64 = 250;
-SERVING.md :: 32 KiB/s on average over 30 s :: crates/serve/src/net/limits.rs :: const RATE_MIN: NonZeroU64 = NonZeroU64::new(32 << 10)
-SERVING.md :: 32 KiB/s on average over 30 s :: crates/serve/src/net/limits.rs :: const RATE_TIME: Duration = Duration::from_secs(30);
+SERVING.md :: at most 256 KiB of each download :: crates/serve/src/net/limits.rs :: const ANSWER_BYTES_MAX: u64 = 256 << 10;
 OPERATIONS.md :: | a lease | 30 s unless renewed :: crates/plan/src/settings.rs :: lease_ms: 30_000,
 ";
 

@@ -51,7 +51,6 @@ impl Site {
     /// Serves again, where it did.
     pub(crate) fn start(&mut self) {
         let mut command = at_home(serve_tables(&self.table(), self.port), self.home.path());
-        command.args(["--rate", "0"]);
         self.server = Some(Process::start(&mut command, self.home.path()));
         wait_to_answer(self.port);
     }

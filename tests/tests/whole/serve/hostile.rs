@@ -62,7 +62,7 @@ fn absurd() -> Vec<Vec<u8>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn honest_questions_are_answered_among_hostile_ones() {
-    let served = Served::in_haste(HASTE, home(16), "--rate 0 --trust-proxy 127.0.0.1");
+    let served = Served::in_haste(HASTE, home(16), "--trust-proxy 127.0.0.1");
     let port = served.server.port;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let answered = Arc::new(AtomicBool::new(false));
@@ -74,6 +74,7 @@ async fn honest_questions_are_answered_among_hostile_ones() {
             name,
             opening,
             then,
+            from: 1,
             within: HANG,
         };
         let (answered, gone) = (Arc::clone(&answered), Arc::clone(&gone));

@@ -41,7 +41,7 @@ fn a_larger_table_answers_when_it_is_there() {
 #[test]
 fn bytes_that_change_under_it_give_errors_and_no_answers() {
     // No more than one frame stays in memory.
-    let served = Served::of(home(24), "--cache 0 --rate 0");
+    let served = Served::of(home(24), "--cache 0");
     let table = served.table();
     let paths = ["12x12", "5,4,2,1", "3x20", "22,1"].map(|text| format!("/api/position/{text}"));
     let honest: Vec<_> = paths.iter().map(|path| served.get(path).body).collect();
@@ -65,7 +65,7 @@ fn bytes_that_change_under_it_give_errors_and_no_answers() {
 /// Every request that was answered before the end was answered whole.
 #[test]
 fn the_end_comes_between_requests() {
-    let served = Served::of(home(20), "--rate 0");
+    let served = Served::of(home(20), "");
     let expected = served.get("/api/position/9x11").body;
     let answered = Arc::new(AtomicU64::new(0));
     let asking: Vec<_> = (0..8)

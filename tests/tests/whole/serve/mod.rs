@@ -6,11 +6,10 @@ mod job;
 mod life;
 mod proxied;
 
-use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::common::cluster::{Process, Server, free_port, serve_tables, wait_for, wait_to_answer};
-use crate::common::http::{Response, body_length, connect, field, get, read_head};
+use crate::common::http::{Response, get};
 use crate::common::{change, chomp, end, exists, folder, run, run_in};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -33,12 +32,12 @@ fn home(bits: u32) -> TempDir {
 }
 
 impl Served {
-    /// The table of [`BITS`] bits, with its working files beside it, for any number of questions.
+    /// The table of [`BITS`] bits, with its working files beside it.
     fn start() -> Served {
         let home = folder();
         let table = home.path().join("table");
         end(run_in(&table, BITS, 12).arg("--keep-parts")).summary();
-        Served::of(home, "--rate 0")
+        Served::of(home, "")
     }
 
     /// The table in `home`, with these words more on the command line.
@@ -178,26 +177,4 @@ fn where_it_listens_is_told_at_once() {
     let ended = process.wait().done();
     let last = ended.stderr.lines().last().unwrap();
     assert_eq!(last, "{\"event\":\"finished\"}");
-}
-
-#[test]
-fn each_address_has_its_rate() {
-    let served = Served::of(home(14), "--rate 1");
-    // All at once: they come as fast as the server takes them.
-    let request = "GET /api/position/3,1 HTTP/1.1\r\nhost: a\r\n\r\n";
-    let mut stream = connect(served.server.port);
-    stream.write_all(request.repeat(100).as_bytes()).unwrap();
-    let mut answers = BufReader::new(stream);
-    let mut heads = (0..100).map(|_| {
-        let head = read_head(&mut answers).unwrap();
-        let mut body = vec![0; body_length(&head)];
-        answers.read_exact(&mut body).unwrap();
-        head
-    });
-    let refused = heads.find(|head| !head.starts_with("HTTP/1.1 200"));
-    let refused = refused.expect("one too many");
-    assert!(refused.starts_with("HTTP/1.1 429"), "{refused}");
-    assert_eq!(field(&refused, "retry-after"), Some("1"));
-    wait_for("a token", || served.get("/api/table").status == 200);
-    served.stop();
 }
