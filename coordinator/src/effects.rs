@@ -314,9 +314,5 @@ async fn audit(tools: &Tools, worker: WorkerId, head: Head, place: &RecordPlace)
             describe(error)
         ),
     }
-    EffectResult::Audited {
-        worker,
-        head,
-        lost,
-    }
+    EffectResult::Audited { worker, head, lost }
 }

@@ -1,7 +1,7 @@
 //! The status of the job for all who want it. To make it takes time in proportion to the workers, so it is made when
 //! somebody asks for it, and every half second for those that follow the job.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_plan::{JobProgress, Phase};
@@ -25,7 +25,7 @@ pub(crate) struct StatusFeed {
     made: Mutex<Option<Instant>>,
     status: watch::Sender<Arc<Status>>,
     /// The text of the latest status that has one: all readers share it.
-    text: std::sync::Mutex<Option<(Arc<Status>, StatusText)>>,
+    text: parking_lot::Mutex<Option<(Arc<Status>, StatusText)>>,
 }
 
 impl StatusFeed {
@@ -34,7 +34,7 @@ impl StatusFeed {
             job,
             made: Mutex::default(),
             status: watch::Sender::default(),
-            text: std::sync::Mutex::default(),
+            text: parking_lot::Mutex::default(),
         }
     }
 
@@ -57,7 +57,7 @@ impl StatusFeed {
 
     fn text_of(&self, status: Arc<Status>) -> StatusText {
         // The text is put in whole, even if a thread panicked.
-        let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = self.text.lock();
         match &*text {
             Some((of, told)) if Arc::ptr_eq(of, &status) => told.clone(),
             _ => {

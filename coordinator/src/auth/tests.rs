@@ -148,6 +148,14 @@ fn header_of(token: &AccessToken) -> String {
     format!("Bearer {}", token.secret())
 }
 
+/// A gate for the owner of a table, and the owner's header.
+fn gate_of_owner() -> (Gate, String) {
+    let mut participants = Participants::default();
+    let token = participants.owner(None).unwrap();
+    let gate = gate_of(ParticipantList::new(participants));
+    (gate, header_of(&token))
+}
+
 fn gate_of(participants: ParticipantList) -> Gate {
     Gate::new(participants, false)
 }

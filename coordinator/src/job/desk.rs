@@ -286,11 +286,7 @@ impl Desk {
                 self.submissions.insert(submission, pending);
                 self.handle(now, event);
             }
-            EffectResult::Audited {
-                worker,
-                head,
-                lost,
-            } => {
+            EffectResult::Audited { worker, head, lost } => {
                 self.audits.end(head);
                 self.audit();
                 // Otherwise it was merged, and its part removed, while it was looked for.

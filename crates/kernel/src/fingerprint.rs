@@ -6,10 +6,10 @@
 //! positions (8) and their indices (4 each), all little-endian.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use chomp_table::sources::closure;
 use chomp_table::{Digest, Head, Range, RangeBits, head};
+use parking_lot::Mutex;
 
 use crate::Isa;
 use crate::evaluate::evaluate_heads;
@@ -28,7 +28,7 @@ const TALL: [(u64, u32); 2] = [(1 << 30, 12), (0b11 << 9, 13)];
 pub fn fingerprint(isa: Isa) -> Digest {
     static KNOWN: Mutex<BTreeMap<Isa, Digest>> = Mutex::new(BTreeMap::new());
     // Held for whole values; a panic leaves nothing half done.
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.lock();
     *known.entry(isa).or_insert_with(|| evaluate(isa))
 }
 

@@ -1,11 +1,11 @@
 //! Damage of tables: the log tells the owner where it is, and others learn only that there is some.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use chomp_table::TableError;
 use chomp_table::format::describe;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::refusal::Refusal;
@@ -43,7 +43,7 @@ impl DamageLog {
     pub(crate) fn log(&self, what: &str) -> bool {
         let now = Instant::now();
         // Complaints are put in whole, whoever panicked.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.retain(|(_, at)| now - *at < SAME_EVERY);
         if kept.iter().any(|(text, _)| text == what) {
             return false;
@@ -75,6 +75,6 @@ mod tests {
         for number in 0..2 * KEPT {
             assert!(damage_log.log(&number.to_string()));
         }
-        assert_eq!(damage_log.kept.lock().unwrap().len(), KEPT);
+        assert_eq!(damage_log.kept.lock().len(), KEPT);
     }
 }

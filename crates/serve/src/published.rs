@@ -5,7 +5,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use chomp_durable_files::{open_within, read_within};
@@ -14,6 +14,7 @@ use chomp_table::format::describe;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, SHA256SUMS_NAME};
 use chomp_table::reader::{AnyManifest, TableName};
 use http::header::HeaderValue;
+use parking_lot::Mutex;
 
 use crate::damage_log::DamageLog;
 use crate::refusal::Refusal;
@@ -171,7 +172,7 @@ impl Published {
             Err(error) => return Err(failed(error)),
         };
         // It is read by one at a time: so nobody tells of the same damage twice.
-        let mut known = self.known_now();
+        let mut known = self.known.lock();
         if let Some((at, table)) = known.all.get(&name)
             && *at == stamp
         {
@@ -205,11 +206,6 @@ impl Published {
         known.all.insert(name, (stamp, Some(weak)));
         known.keep(name, &table);
         Ok(Some((stamp, Some(table))))
-    }
-
-    fn known_now(&self) -> MutexGuard<'_, KnownTables> {
-        // Entries are put in whole, whoever panicked.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -261,7 +257,7 @@ impl ServedFile {
             )));
         }
         let stamp = Stamp::of(&metadata);
-        if self.good_now().get(&self.sha256) != Some(&stamp) {
+        if self.good.lock().get(&self.sha256) != Some(&stamp) {
             let found = digest(&file, bytes)?;
             if found != self.sha256 {
                 let expected = self.sha256;
@@ -270,15 +266,10 @@ impl ServedFile {
                 )));
             }
             if Stamp::of(&file.metadata()?) == stamp {
-                self.good_now().insert(self.sha256, stamp);
+                self.good.lock().insert(self.sha256, stamp);
             }
         }
         Ok(file)
-    }
-
-    fn good_now(&self) -> MutexGuard<'_, HashMap<Digest, Stamp>> {
-        // A stamp is put in whole, whoever panicked.
-        self.good.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -379,7 +370,7 @@ mod tests {
     /// The log that `work` writes.
     fn log_of(work: impl FnOnce()) -> String {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let writer = Mutex::new(file.reopen().unwrap());
+        let writer = std::sync::Mutex::new(file.reopen().unwrap());
         let log = tracing_subscriber::fmt().with_writer(writer).finish();
         tracing::subscriber::with_default(log, work);
         fs::read_to_string(file.path()).unwrap()
@@ -430,9 +421,9 @@ mod tests {
             TableFile::Manifest(file) => file.bytes,
             other => panic!("{other:?}"),
         };
-        let kept = || published.known_now().kept.len();
+        let kept = || published.known.lock().kept.len();
         assert!(published.has_any());
-        assert_eq!(published.known_now().all.len(), 1, "one is enough");
+        assert_eq!(published.known.lock().all.len(), 1, "one is enough");
         assert_eq!((published.list().len(), kept()), (2, 0));
         for _ in 0..2 {
             for (folder, bytes) in &manifests {

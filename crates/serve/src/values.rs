@@ -1,12 +1,13 @@
 //! The table of values that answers: the finished one of the most tiles. Each question looks whether there is a newer
 //! one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use chomp_query::ValueAnswer;
 use chomp_table::Partition;
 use chomp_table::reader::{TableKind, TableName};
 use chomp_table::values::Values;
+use parking_lot::Mutex;
 
 use crate::published::{Published, Stamp};
 use crate::refusal::Refusal;
@@ -44,7 +45,7 @@ impl CurrentValues {
                 continue;
             };
             // It is put in whole, whoever panicked, and opened by one at a time.
-            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut open = self.open.lock();
             if let Some((opened, at, table)) = &*open
                 && (*opened, *at) == (name, stamp)
             {

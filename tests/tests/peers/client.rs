@@ -68,7 +68,7 @@ pub(crate) async fn connect(access: &Access) -> Link {
 }
 
 impl Link {
-    async fn open(access: &Access) -> Result<Link, BoxError> {
+    pub(crate) async fn open(access: &Access) -> Result<Link, BoxError> {
         let mut endpoint = Endpoint::from_shared(access.coordinator.clone())?
             .tcp_nodelay(true)
             .connect_timeout(HANG)

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
@@ -76,7 +77,7 @@ impl Places {
     fn take(self: &Arc<Places>, peer: IpAddr) -> Option<Permit> {
         let address = network(peer);
         let place = Arc::clone(&self.free).try_acquire_owned().ok()?;
-        let mut by_address = self.by_address();
+        let mut by_address = self.by_address.lock();
         let open = by_address.entry(address).or_default();
         let is_trusted = self.trusted.contains(&peer.to_canonical());
         if *open >= self.limits.connections_per_address && !is_trusted {
@@ -89,18 +90,11 @@ impl Places {
             _place: place,
         })
     }
-
-    fn by_address(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        // Counts are changed in one step, so a panic leaves them right.
-        self.by_address
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut by_address = self.places.by_address();
+        let mut by_address = self.places.by_address.lock();
         if let Some(open) = by_address.get_mut(&self.address) {
             *open -= 1;
             if *open == 0 {
@@ -251,7 +245,7 @@ mod tests {
         assert!(take("10.0.0.2").is_none(), "all places are taken");
         drop((silent, proxy));
         assert_eq!(permits.open(), 0);
-        assert!(permits.0.by_address().is_empty());
+        assert!(permits.0.by_address.lock().is_empty());
         assert!(take("10.0.0.1").is_some());
     }
 }
