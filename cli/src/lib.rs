@@ -91,7 +91,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The control characters with which results and messages are laid out.
 const LAYOUT: &[char] = &['\n', '\t'];
 
-/// What tests change in this program: its times are divided, as tests wait for these, and chance is taken away.
+/// The changes that tests make to this program: its times are divided, as tests wait for these, and chance is taken
+/// away.
 #[derive(Clone, Copy, Debug)]
 pub struct Haste {
     /// Divides leases, the times after which a worker is silent or slow, and the pauses between lines of progress.

@@ -274,7 +274,7 @@ fn a_table_that_is_known_to_be_another_is_not_published() {
     );
 }
 
-/// What the plan hears of an effect.
+/// The events of an effect that the plan hears.
 fn events(done: EffectResult) -> Vec<Event> {
     match done {
         EffectResult::Arbitrated { event, .. } => vec![event],

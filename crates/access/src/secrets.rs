@@ -61,9 +61,9 @@ pub(crate) struct FileContent {
 /// The names and addresses by which clients may reach a coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hosts {
-    /// Those that access files have, and that the certificate has to be for.
+    /// The hosts in access files, which the certificate has to be for.
     pub advertised: Vec<String>,
-    /// Those that come and go: a certificate is for these if they were there when it was made.
+    /// Hosts that come and go: a certificate is for these if they were there when it was made.
     pub others: Vec<String>,
 }
 

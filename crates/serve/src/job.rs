@@ -39,7 +39,7 @@ pub struct Status {
     pub ranges: u64,
     /// The ranges that are in the store.
     pub ranges_done: u64,
-    /// Those of them that were there when this coordinator started.
+    /// The ranges that were in the store when this coordinator started.
     pub ranges_resumed: u64,
     /// The shards of the table; 0 as long as ranges are missing.
     pub shards: u64,
@@ -82,7 +82,7 @@ pub struct Status {
 pub struct LayerStatus {
     /// The number of its ranges.
     pub ranges: u64,
-    /// Those of them that are in the store.
+    /// The number of its ranges that are in the store.
     pub done: u64,
 }
 

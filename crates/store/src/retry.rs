@@ -1,4 +1,4 @@
-//! What every client does when a request fails in passing: pauses that grow, and one line in the log when an outage
+//! Retries of requests that fail in passing, for every client: pauses that grow, and one line in the log when an outage
 //! begins and one when it is over.
 
 use std::time::Duration;
@@ -61,7 +61,7 @@ struct OutageState {
 }
 
 impl Outages {
-    /// Those of `place`, which messages name so.
+    /// The outages of `place`, which messages name so.
     pub fn new(place: String) -> Outages {
         Outages {
             place,

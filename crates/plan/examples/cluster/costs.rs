@@ -8,7 +8,7 @@ use chomp_table::Head;
 /// The bytes of a range in memory besides its positions, of two bytes each.
 const RANGE_BYTES: u64 = 256;
 
-/// Who works on a job.
+/// The workers of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cluster {
     pub(crate) workers: u32,

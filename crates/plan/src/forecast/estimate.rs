@@ -13,7 +13,7 @@ use crate::Settings;
 /// The work of restoring a losing position from a shard of a smaller table.
 const RESTORING: f64 = 17.0;
 
-/// What trial jobs have measured, in seconds.
+/// The costs that trial jobs have measured, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// The CPU time of a unit of [work](JobWork).

@@ -114,7 +114,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// What the listeners of a server share.
+/// The state that the listeners of a server share.
 #[derive(Clone, Debug)]
 pub(super) struct Door {
     pub(super) permits: Permits,

@@ -1,6 +1,6 @@
 //! Serves HTTP over one connection, and ends one that stands still.
 //!
-//! What counts as progress are the heads of calls and the bytes of their bodies, in either direction. Pings do not: a
+//! Heads of calls and bytes of their bodies, in either direction, count as progress. Pings do not: a
 //! peer that takes no answer may send them for ever.
 
 use std::convert::Infallible;

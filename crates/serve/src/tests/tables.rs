@@ -335,7 +335,7 @@ async fn too_many_downloads_are_told_to_come_back() {
     }
     let beyond = tested.get("/table-39/shard-0001.zst").await;
     assert_eq!((beyond.status, beyond.header("retry-after")), (503, "1"));
-    // What is small takes none of that memory.
+    // Small answers take none of that memory.
     let part = ("range", "bytes=0-9");
     let answer = tested.ask("GET", "/table-39/shard-0000.zst", &[part]).await;
     assert_eq!((answer.status, answer.body.len()), (206, 10));

@@ -101,7 +101,7 @@ pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
         if let Some((bits, seconds)) = ledger.worked {
             write(writer, &Entry::Worked { bits, seconds });
         }
-        // What these participants found before is marked as quarantined.
+        // Earlier findings of these participants are marked as quarantined.
         for (&participant, reason) in &ledger.quarantined {
             let reason = reason.clone();
             let entry = Entry::Quarantined {

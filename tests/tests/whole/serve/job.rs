@@ -1,4 +1,4 @@
-//! Those who watch a job that runs: `chomp run --http` and `chomp coordinator`.
+//! Watching a job that runs: `chomp run --http` and `chomp coordinator`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

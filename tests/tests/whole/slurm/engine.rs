@@ -191,7 +191,7 @@ impl Slurm {
         }
     }
 
-    /// Those of a job that wait in the queue, and how often they were put back.
+    /// The elements of a job that wait in the queue, and how often they were put back.
     fn pending(&self, job: &str) -> Vec<(String, u32)> {
         let args = ["-h", "-t", "PENDING", "-j", job, "-r", "-o", "%i"];
         let said = self.run("squeue", &args);
