@@ -42,16 +42,20 @@ impl Word {
     ///
     /// Each cell is a pair of a 1 and a later 0.
     pub fn area(self) -> u32 {
-        let mut ones = 0;
-        let mut cells = 0;
-        for i in (0..self.bits()).rev() {
-            if self.0 >> i & 1 == 1 {
-                ones += 1;
-            } else {
-                cells += ones;
-            }
-        }
-        cells
+        // The 1s at places whose number has the bits 0, 1, … add up to the sum of the places.
+        let by_bit = [
+            0xaaaa_aaaa_aaaa_aaaa,
+            0xcccc_cccc_cccc_cccc,
+            0xf0f0_f0f0_f0f0_f0f0,
+            0xff00_ff00_ff00_ff00,
+            0xffff_0000_ffff_0000,
+            0xffff_ffff_0000_0000,
+        ];
+        let ones = |mask: u64| (self.0 & mask).count_ones();
+        let places: u32 = (0..).zip(by_bit).map(|(bit, mask)| ones(mask) << bit).sum();
+        // After a 1 come as many bits as its place says. Those that are 1 too make no cell with it.
+        let all = self.0.count_ones();
+        places - all * all.saturating_sub(1) / 2
     }
 
     /// The conjugate diagram: the word reversed with every bit flipped. W is the same for both.
