@@ -62,7 +62,7 @@ proto:
 
 # Writes the description of the JSON anew, after a change of the types or routes of a served table
 openapi:
-    CHOMP_WRITE=1 cargo test -p chomp-serve --lib the_description
+    CHOMP_WRITE=1 cargo test -p chomp-serve --lib the_description_has
 
 # What one liar can do, in so many simulated jobs of each kind, and among so many participants: the table in
 # docs/SECURITY.md

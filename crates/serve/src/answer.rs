@@ -1,10 +1,17 @@
-//! Answers that are short texts, made anew for each request.
+//! Answers that are short texts, made anew for each request, and why a request does not get what it wants.
+
+use std::str::FromStr;
 
 use axum::body::Body;
-use axum::response::Response;
+use axum::extract::{FromRequestParts, Path};
+use axum::response::{IntoResponse, Response};
+use chomp_games::GameError;
+use chomp_table::position::PositionError;
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::request::Parts;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// The media type of what follows.
 pub const JSON: &str = "application/json";
@@ -12,6 +19,16 @@ pub const JSON: &str = "application/json";
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
 /// The media type of a line for people.
 pub const TEXT: &str = "text/plain; charset=utf-8";
+
+/// The longest text of a position: 63 rows of two digits each and a comma take 188 bytes, a word 66; 120 rows of a cell
+/// 239; 32 heaps of four digits and commas with rules less.
+pub(crate) const TEXT_BYTES_MAX: usize = 256;
+
+/// A text of some kind that may be another one next time.
+pub fn text(status: StatusCode, kind: &'static str, text: impl Into<Body>) -> Response {
+    let headers = [(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-cache")];
+    (status, headers, text.into()).into_response()
+}
 
 /// A JSON document that may be another one next time.
 pub(crate) fn json(value: &impl Serialize) -> Response {
@@ -36,19 +53,78 @@ pub fn problem(status: StatusCode, what: &str) -> Response {
     text(status, JSON, line(&Problem { error: what }))
 }
 
-/// The server is too busy (status 503): the client may try again in `seconds`.
-pub(crate) fn busy(what: &str, seconds: u64) -> Response {
-    let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, what);
-    response.headers_mut().insert(RETRY_AFTER, seconds.into());
-    response
+/// Why a request is not answered as it wants.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// It makes no sense, or wants too much.
+    #[error("{0}")]
+    Wrong(String),
+    #[error("no position takes more than {TEXT_BYTES_MAX} characters")]
+    TooLong,
+    #[error("there is nothing here")]
+    Nothing,
+    /// It may be made again after so many seconds.
+    #[error("{0}")]
+    NotNow(&'static str, u64),
+    /// The work panicked, or the program is going down.
+    #[error("the question could not be answered")]
+    Lost,
+    /// Something of a table cannot be used. The log says where.
+    #[error("the table is damaged here: tell its owner")]
+    Damaged,
 }
 
-/// A text of some kind that may be another one next time.
-pub fn text(status: StatusCode, kind: &'static str, text: impl Into<Body>) -> Response {
-    let mut response = Response::new(text.into());
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = match self {
+            Refusal::Wrong(_) => StatusCode::BAD_REQUEST,
+            Refusal::TooLong => StatusCode::URI_TOO_LONG,
+            Refusal::Nothing => StatusCode::NOT_FOUND,
+            Refusal::NotNow(..) => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::Lost | Refusal::Damaged => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let mut response = problem(status, &self.to_string());
+        if let Refusal::NotNow(_, seconds) = self {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+impl From<PositionError> for Refusal {
+    fn from(error: PositionError) -> Refusal {
+        Refusal::Wrong(error.to_string())
+    }
+}
+
+impl From<GameError> for Refusal {
+    fn from(error: GameError) -> Refusal {
+        Refusal::Wrong(error.to_string())
+    }
+}
+
+/// A number of digits alone.
+pub(crate) fn number<T: FromStr>(digits: &str) -> Option<T> {
+    let all_digits = digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse().ok().filter(|_| all_digits)
+}
+
+/// The texts in a path, decoded.
+#[derive(Debug)]
+pub(crate) struct Texts<const N: usize>(pub(crate) [String; N]);
+
+impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Texts<N>
+where
+    [String; N]: DeserializeOwned + Send,
+{
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Texts<N>, Refusal> {
+        let path = Path::<[String; N]>::from_request_parts(parts, state).await;
+        let Path(texts) = path.map_err(|_| Refusal::Wrong("the path is not UTF-8".to_owned()))?;
+        if texts.iter().any(|text| text.len() > TEXT_BYTES_MAX) {
+            return Err(Refusal::TooLong);
+        }
+        Ok(Texts(texts))
+    }
 }

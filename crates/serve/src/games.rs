@@ -15,13 +15,9 @@ use axum::response::Response;
 use chomp_games::{GameList, LosingList, Poisons};
 use serde::Serialize;
 
-use crate::answer::json;
-use crate::lookups::Lookups;
-use crate::net::limits::GAME_QUESTIONS;
-use crate::refusal::{Refusal, Texts, number};
+use crate::answer::{Refusal, Texts, json, number};
+use crate::site::Site;
 
-/// The threads that work questions out.
-const THREADS: usize = 1;
 /// The most moves that a search follows: boards of 8x8 are in, in 10 MiB.
 pub(crate) const MOVES_MAX: usize = 1 << 20;
 /// The most moves of an answer, of some 200 bytes each: those of 3x1000.
@@ -92,55 +88,36 @@ pub(crate) const GAMES: [GameRules; 9] = [
     },
 ];
 
-/// Answers questions about games.
-#[derive(Clone, Debug)]
-pub(crate) struct Games {
-    lookups: Lookups,
+/// One position of a game.
+pub(crate) async fn position(
+    State(site): State<Site>,
+    Texts([game, text]): Texts<2>,
+) -> Result<Response, Refusal> {
+    let question = move || {
+        let (position, rules) = text.split_once('@').unwrap_or((&text, ""));
+        let answer = chomp_games::open_within(&game, rules, MOVES_MAX)?.answer(position)?;
+        within(answer.moves.len(), LISTED_MOVES_MAX, "moves")?;
+        Ok(json(&answer))
+    };
+    site.game_lookups.run(question).await?
 }
 
-impl Games {
-    pub(crate) fn new() -> Games {
-        Games {
-            lookups: Lookups::beside(THREADS, GAME_QUESTIONS),
-        }
-    }
+/// The losing positions of a game up to a size.
+pub(crate) async fn losing(
+    State(site): State<Site>,
+    Texts([game, text]): Texts<2>,
+) -> Result<Response, Refusal> {
+    let question = move || listed(game, &text, None);
+    site.game_lookups.run(question).await?
+}
 
-    pub(crate) async fn position(
-        State(games): State<Games>,
-        Texts([game, text]): Texts<2>,
-    ) -> Result<Response, Refusal> {
-        let question = move || {
-            let (position, rules) = text.split_once('@').unwrap_or((&text, ""));
-            let answer = chomp_games::open_within(&game, rules, MOVES_MAX)?.answer(position)?;
-            within(answer.moves.len(), LISTED_MOVES_MAX, "moves")?;
-            Ok(answer)
-        };
-        games.ask(question).await
-    }
-
-    pub(crate) async fn losing(
-        State(games): State<Games>,
-        Texts([game, size]): Texts<2>,
-    ) -> Result<Response, Refusal> {
-        games.ask(move || listed(game, &size, None)).await
-    }
-
-    /// The positions of poisons in which one row has a length.
-    pub(crate) async fn picture(
-        State(games): State<Games>,
-        Texts([game, fixed, size]): Texts<3>,
-    ) -> Result<Response, Refusal> {
-        games.ask(move || listed(game, &size, Some(fixed))).await
-    }
-
-    /// Works an answer out, on a thread that may take the time.
-    async fn ask<T: Serialize>(
-        &self,
-        question: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<Response, Refusal> {
-        let work = move || question().map(|answer| json(&answer));
-        self.lookups.run(work).await?
-    }
+/// The losing positions of poisons in which one row has a length.
+pub(crate) async fn picture(
+    State(site): State<Site>,
+    Texts([game, fixed, text]): Texts<3>,
+) -> Result<Response, Refusal> {
+    let question = move || listed(game, &text, Some(fixed));
+    site.game_lookups.run(question).await?
 }
 
 /// Which games there are.
@@ -168,7 +145,7 @@ fn sized(text: &str) -> Result<(u32, &str), Refusal> {
 }
 
 /// The losing positions up to the size in `text`, or those with one row of a length.
-fn listed(game: String, text: &str, fixed: Option<String>) -> Result<GameList, Refusal> {
+fn listed(game: String, text: &str, fixed: Option<String>) -> Result<Response, Refusal> {
     let (size, rules) = sized(text)?;
     if game == "poisons" {
         within(size as usize, COLUMNS_MAX, "columns")?;
@@ -184,11 +161,11 @@ fn listed(game: String, text: &str, fixed: Option<String>) -> Result<GameList, R
         within(positions.len(), LISTED_MAX, "positions")?;
         LosingList::Positions(positions)
     };
-    Ok(GameList {
+    Ok(json(&GameList {
         game,
         rules: rules.to_owned(),
         size,
         fixed,
         losing,
-    })
+    }))
 }

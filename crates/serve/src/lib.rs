@@ -4,23 +4,19 @@
 //! | module | holds |
 //! |---|---|
 //! | [`net`] | connections, and how much they may take |
-//! | [`site`] | all that is open, put together |
-//! | `open_route` | what every open route has in common |
-//! | `refusal` | why a request does not get what it wants |
+//! | [`site`] | all that is open, put together, and what every open route has in common |
+//! | [`answer`] | answers that are short texts; why a request does not get what it wants |
+//! | `published` | which files of finished tables are for everybody; what is damaged, told to the owner alone |
+//! | `files` | which part of a file a request wants; its bytes on their way |
 //! | `tables` | the list of finished tables, and their files |
-//! | `published` | which files that are |
-//! | `conditions`, `body` | which part of a file a request wants; its bytes on their way |
-//! | `current` | the table that answers questions |
+//! | `current` | the tables that answer questions |
+//! | `open_table`, `once` | a table of losing positions, and what is worked out of it once |
 //! | `api` | the questions about positions, boards and the table |
-//! | `once`, `openings`, `counts` | what is found out of a table once |
-//! | `values` | the table of Grundy values that answers |
 //! | `games` | the small games beside Chomp |
 //! | `lookups` | the threads that work answers out, and the queues for them |
 //! | [`job`] | the status of a job, as JSON has it |
 //! | [`status`] | how a job gets on, once or as events |
 //! | `pages` | the pages for people, and their files |
-//! | [`answer`] | answers that are short texts |
-//! | `damage_log` | what is damaged, told to the owner alone |
 //!
 //! # What always holds
 //!
@@ -29,7 +25,7 @@
 //!   becomes a path of a file.
 //! * An answer is right, or an error. A damaged table gives status 500. Only the log says where the damage is.
 //! * Named limits say how much memory, connections and time peers may take: in `net/limits.rs`, and for questions at
-//!   the top of `refusal`, `lookups`, `api` and `games`.
+//!   the top of `answer`, `lookups`, `api` and `games`.
 //! * The threads that serve calls read no table.
 //! * Each listener keeps only the newest status, so a slow reader delays nobody.
 //! * The pages are not built and load nothing from elsewhere. Texts become text, never HTML. They
@@ -39,31 +35,25 @@
 
 pub mod answer;
 mod api;
-mod body;
-mod conditions;
-mod damage_log;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub use conditions::is_part;
-mod counts;
 mod current;
+mod files;
 mod games;
 pub mod job;
 mod lookups;
 pub mod net;
 mod once;
-mod open_route;
-mod openings;
+mod open_table;
 mod pages;
 mod published;
-mod refusal;
 pub mod site;
 pub mod status;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod values;
 
-pub use body::{BodyChunk, ChunkBody};
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use files::is_part;
+pub use files::{BodyChunk, ChunkBody};
 pub use site::{Site, SiteOptions, StatusSource};
 pub use status::StatusText;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::net::limits::QUESTIONS;
-use crate::refusal::Refusal;
+use crate::answer::Refusal;
+use crate::net::limits::{GAME_QUESTIONS, QUESTIONS};
 
 /// The threads that read a table, for each CPU: some wait for the disk.
 const THREADS_EACH: usize = 4;
@@ -23,13 +23,18 @@ pub(crate) struct Lookups {
 const FULL: Refusal = Refusal::NotNow("too many questions at once: try again soon", 1);
 
 impl Lookups {
-    pub(crate) fn new() -> Lookups {
+    /// Threads for questions to tables.
+    pub(crate) fn of_tables() -> Lookups {
         let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Lookups::beside(THREADS_EACH * cpus, QUESTIONS)
+        Lookups::new(THREADS_EACH * cpus, QUESTIONS)
     }
 
-    /// For work that is not to delay any other: threads of its own, and a queue of its own.
-    pub(crate) fn beside(threads: usize, queue: usize) -> Lookups {
+    /// A thread for questions about games, which delay no others.
+    pub(crate) fn of_games() -> Lookups {
+        Lookups::new(1, GAME_QUESTIONS)
+    }
+
+    fn new(threads: usize, queue: usize) -> Lookups {
         Lookups {
             queue: Arc::new(Semaphore::new(queue)),
             threads: Arc::new(Semaphore::new(threads)),
@@ -82,7 +87,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_queue_is_bounded() {
-        let lookups = Lookups::beside(1, 3);
+        let lookups = Lookups::new(1, 3);
         let (release, wait) = mpsc::sync_channel::<()>(0);
         let wait = Arc::new(Mutex::new(wait));
         let mut asked = JoinSet::new();
@@ -103,7 +108,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_gives_its_thread_back() {
-        let lookups = Lookups::beside(1, 1);
+        let lookups = Lookups::new(1, 1);
         for _ in 0..3 {
             let lost = lookups.run(|| panic!("as the test wants it")).await;
             assert_eq!(lost, Err::<(), _>(Refusal::Lost));

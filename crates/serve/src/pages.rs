@@ -1,18 +1,15 @@
 //! The pages for people, and their files: part of the program, the same for every table.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::ACCEPT;
 
-use crate::answer::HTML;
+use crate::answer::{HTML, Refusal};
+use crate::files::SmallFile;
 use crate::games::{GAMES, GameRules};
-use crate::published::Whole;
-use crate::refusal::Refusal;
-use crate::tables::shown;
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
@@ -180,26 +177,22 @@ pub(crate) const FILES: [File; 18] = [
 ];
 
 /// All files by their paths.
-#[derive(Clone, Debug)]
-pub(crate) struct Pages {
-    files: Arc<HashMap<&'static str, (&'static str, Whole)>>,
-}
+#[derive(Debug)]
+pub(crate) struct Pages(HashMap<&'static str, SmallFile>);
 
 impl Pages {
     pub(crate) fn new() -> Pages {
         let file =
-            |(path, kind, bytes): File| (path, (kind, Whole::new(Bytes::from_static(bytes))));
-        let page = |page: &Page| (page.path, (HTML, Whole::new(Bytes::from(page.html()))));
+            |(path, kind, bytes): File| (path, SmallFile::new(kind, Bytes::from_static(bytes)));
+        let page = |page: &Page| (page.path, SmallFile::new(HTML, Bytes::from(page.html())));
         let files = FILES.into_iter().map(file);
-        Pages {
-            files: Arc::new(files.chain(PAGES.iter().map(page)).collect()),
-        }
+        Pages(files.chain(PAGES.iter().map(page)).collect())
     }
 
     /// The file at `path`, as it was sent: what is there needs no escapes.
     pub(crate) fn file(&self, path: &str, headers: &HeaderMap) -> Response {
-        match self.files.get(path) {
-            Some((kind, file)) => shown(file, kind, headers),
+        match self.0.get(path) {
+            Some(file) => file.answer(headers),
             None => Refusal::Nothing.into_response(),
         }
     }

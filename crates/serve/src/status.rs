@@ -8,19 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::Stream;
 use futures_util::stream;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, VARY};
+use http::header::{ACCEPT, VARY};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{busy, text};
+use crate::answer::{JSON, Refusal, text};
 use crate::net::Stopping;
 use crate::net::limits::LISTENERS;
 
@@ -55,14 +54,6 @@ impl StatusText {
         StatusText(event.into())
     }
 
-    fn is_nothing(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn event(&self) -> Bytes {
-        self.0.clone()
-    }
-
     /// The JSON, with the end of its line. It is the same bytes for all who have it.
     pub fn json(&self) -> Bytes {
         self.0.slice(BEFORE.len()..self.0.len() - 1)
@@ -85,45 +76,48 @@ impl StatusPage {
     }
 
     pub(crate) fn answer(&self, request: &Parts) -> Response {
-        let mut response = if wants_events(request) {
+        let answer = if wants_events(request) {
             self.events(request)
         } else {
             self.once()
         };
-        let headers = response.headers_mut();
-        headers.insert(VARY, HeaderValue::from_static("accept"));
-        response
+        ([(VARY, "accept")], answer).into_response()
     }
 
-    fn once(&self) -> Response {
+    fn once(&self) -> Result<Response, Refusal> {
         let told = self.told.borrow().clone();
-        if told.is_nothing() {
-            return busy("there is nothing to tell yet: try again soon", 1);
+        if told.0.is_empty() {
+            let soon = "there is nothing to tell yet: try again soon";
+            return Err(Refusal::NotNow(soon, 1));
         }
-        text(StatusCode::OK, "application/json", told.json())
+        Ok(text(StatusCode::OK, JSON, told.json()))
     }
 
-    fn events(&self, request: &Parts) -> Response {
+    fn events(&self, request: &Parts) -> Result<Response, Refusal> {
         let body = if request.method == Method::HEAD {
             Body::empty()
         } else {
-            let Ok(place) = Arc::clone(&self.listeners).try_acquire_owned() else {
-                return busy(
-                    "too many listen: ask without text/event-stream, or try again later",
-                    10,
-                );
-            };
+            let full = "too many listen: ask without text/event-stream, or try again later";
+            let place = Arc::clone(&self.listeners).try_acquire_owned();
+            let place = place.map_err(|_| Refusal::NotNow(full, 10))?;
             let stop = request.extensions.get::<Stopping>();
             let stop = stop.map_or_else(CancellationToken::new, |Stopping(stop)| stop.clone());
-            Body::from_stream(Listener::new(self.told.clone(), stop, place).hear())
+            let listener = Listener {
+                told: self.told.clone(),
+                stop,
+                last: StatusText::default(),
+                next_at: Instant::now(),
+                goes_on: true,
+                _place: place,
+            };
+            Body::from_stream(stream::unfold(listener, async |mut listener| {
+                let event = listener.next().await?;
+                Some((Ok::<_, Infallible>(event), listener))
+            }))
         };
-        let mut response = Response::new(body);
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         // Proxies that collect answers before they pass them on would collect for ever.
-        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-        response
+        let at_once = [("x-accel-buffering", "no")];
+        Ok((at_once, text(StatusCode::OK, EVENTS, body)).into_response())
     }
 }
 
@@ -137,61 +131,36 @@ fn wants_events(request: &Parts) -> bool {
 struct Listener {
     told: watch::Receiver<StatusText>,
     stop: CancellationToken,
-    last: Bytes,
-    /// How long it has to wait for more.
-    pause: Duration,
+    last: StatusText,
+    /// When the next event may come.
+    next_at: Instant,
     goes_on: bool,
     _place: OwnedSemaphorePermit,
 }
 
 impl Listener {
-    fn new(
-        told: watch::Receiver<StatusText>,
-        stop: CancellationToken,
-        place: OwnedSemaphorePermit,
-    ) -> Listener {
-        Listener {
-            told,
-            stop,
-            last: Bytes::new(),
-            pause: Duration::ZERO,
-            goes_on: true,
-            _place: place,
-        }
-    }
-
     /// The newest status, each time the listener asks for it, until the server stops or nobody tells
     /// of changes any more. The last status comes before that.
-    fn hear(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
-        stream::unfold(self, async |mut listener| {
-            let event = listener.next().await?;
-            Some((Ok(event), listener))
-        })
-    }
-
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            let goes_on = tokio::select! {
-                () = sleep(std::mem::take(&mut self.pause)) => true,
-                () = self.stop.cancelled() => false,
-            };
-            self.goes_on &= goes_on;
-            let event = self.told.borrow_and_update().event();
-            if event != self.last {
-                self.last = event.clone();
-                self.pause = EVENT_EVERY;
-                return Some(event);
+            tokio::select! {
+                () = sleep_until(self.next_at) => {}
+                () = self.stop.cancelled() => self.goes_on = false,
+            }
+            let status = self.told.borrow_and_update().clone();
+            if status != self.last {
+                self.next_at = Instant::now() + EVENT_EVERY;
+                self.last = status.clone();
+                return Some(status.0);
             }
             if !self.goes_on {
                 return None;
             }
-            self.goes_on = tokio::select! {
-                () = self.stop.cancelled() => false,
-                changed = tokio::time::timeout(SIGN_EVERY, self.told.changed()) => match changed {
-                    Ok(changed) => changed.is_ok(),
-                    Err(_) => return Some(Bytes::from_static(SIGN)),
-                }
-            };
+            tokio::select! {
+                changed = self.told.changed() => self.goes_on = changed.is_ok(),
+                () = self.stop.cancelled() => self.goes_on = false,
+                () = sleep(SIGN_EVERY) => return Some(Bytes::from_static(SIGN)),
+            }
         }
     }
 }
@@ -206,20 +175,27 @@ mod tests {
         let places = Arc::new(Semaphore::new(1));
         let place = Arc::clone(&places).try_acquire_owned().unwrap();
         let (teller, told) = watch::channel(told.clone());
-        let stop = CancellationToken::new();
-        (Listener::new(told, stop, place), teller, places)
+        let listener = Listener {
+            told,
+            stop: CancellationToken::new(),
+            last: StatusText::default(),
+            next_at: Instant::now(),
+            goes_on: true,
+            _place: place,
+        };
+        (listener, teller, places)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_sign_comes_when_there_is_nothing_to_tell() {
         let told = StatusText::new(&json!({"a": 1}));
         let (mut listener, teller, places) = listener(&told);
-        let start = tokio::time::Instant::now();
+        let start = Instant::now();
         let mut heard = Vec::new();
         for _ in 0..4 {
             heard.push(listener.next().await.unwrap());
         }
-        assert_eq!(heard, [&told.event()[..], SIGN, SIGN, SIGN]);
+        assert_eq!(heard, [&told.0[..], SIGN, SIGN, SIGN]);
         assert_eq!(start.elapsed(), EVENT_EVERY + 3 * SIGN_EVERY);
         listener.stop.cancel();
         assert_eq!(listener.next().await, None);
@@ -240,9 +216,9 @@ mod tests {
             sleep(Duration::from_secs(1)).await;
         }
         // It is the one text that everybody has.
-        assert_eq!(unread.as_ptr(), texts[0].event().as_ptr());
-        assert_eq!(listener.last.as_ptr(), unread.as_ptr());
+        assert_eq!(unread.as_ptr(), texts[0].0.as_ptr());
+        assert_eq!(listener.last.0.as_ptr(), unread.as_ptr());
         let next = listener.next().await.unwrap();
-        assert_eq!(next.as_ptr(), texts[99].event().as_ptr());
+        assert_eq!(next.as_ptr(), texts[99].0.as_ptr());
     }
 }

@@ -1,23 +1,19 @@
 //! Accepts connections: so many in all, and so many from one address.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use axum::Router;
 use parking_lot::Mutex;
-use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::{JoinError, JoinSet};
-use tokio::time::Instant;
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
-use super::connection::{Connection, Ended, Shared, Stream};
-use super::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_EVERY, BACKLOG, GONE_TIME, Limits, UNSENT_BYTES};
+use super::Endpoint;
+use super::connection::{Ended, Shared, serve};
+use super::limits::{ACCEPT_PAUSE, BACKLOG, GONE_TIME, Limits, UNSENT_BYTES};
 
 /// The places for connections. Clones share them.
 #[derive(Clone, Debug)]
@@ -28,8 +24,8 @@ struct Places {
     limits: Limits,
     /// The addresses that may have all places.
     trusted: Vec<IpAddr>,
-    free: Arc<Semaphore>,
-    by_address: Mutex<HashMap<IpAddr, usize>>,
+    /// The open connections of each address.
+    open: Mutex<HashMap<IpAddr, usize>>,
     refused: AtomicU64,
 }
 
@@ -38,7 +34,6 @@ struct Places {
 pub(super) struct Permit {
     places: Arc<Places>,
     address: IpAddr,
-    _place: OwnedSemaphorePermit,
 }
 
 impl Permits {
@@ -47,24 +42,33 @@ impl Permits {
         Permits(Arc::new(Places {
             limits: *limits,
             trusted,
-            free: Arc::new(Semaphore::new(limits.connections)),
-            by_address: Mutex::default(),
+            open: Mutex::default(),
             refused: AtomicU64::new(0),
         }))
     }
 
     /// A place for a peer, unless that is one too many.
     pub(super) fn take(&self, peer: IpAddr) -> Option<Permit> {
-        let permit = self.0.take(peer);
-        if permit.is_none() {
+        let (address, limits) = (network(peer), &self.0.limits);
+        let of_address = if self.0.trusted.contains(&peer.to_canonical()) {
+            limits.connections
+        } else {
+            limits.connections_per_address
+        };
+        let mut open = self.0.open.lock();
+        let is_full = open.values().sum::<usize>() >= limits.connections;
+        if is_full || open.get(&address).is_some_and(|&open| open >= of_address) {
             self.0.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
         }
-        permit
+        *open.entry(address).or_default() += 1;
+        let places = Arc::clone(&self.0);
+        Some(Permit { places, address })
     }
 
     /// The connections that are open.
     pub fn open(&self) -> u64 {
-        (self.0.limits.connections - self.0.free.available_permits()) as u64
+        self.0.open.lock().values().sum::<usize>() as u64
     }
 
     /// The connections that were refused as too many.
@@ -73,32 +77,13 @@ impl Permits {
     }
 }
 
-impl Places {
-    fn take(self: &Arc<Places>, peer: IpAddr) -> Option<Permit> {
-        let address = network(peer);
-        let place = Arc::clone(&self.free).try_acquire_owned().ok()?;
-        let mut by_address = self.by_address.lock();
-        let open = by_address.entry(address).or_default();
-        let is_trusted = self.trusted.contains(&peer.to_canonical());
-        if *open >= self.limits.connections_per_address && !is_trusted {
-            return None;
-        }
-        *open += 1;
-        Some(Permit {
-            places: Arc::clone(self),
-            address,
-            _place: place,
-        })
-    }
-}
-
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut by_address = self.places.by_address.lock();
-        if let Some(open) = by_address.get_mut(&self.address) {
-            *open -= 1;
-            if *open == 0 {
-                by_address.remove(&self.address);
+        let mut open = self.places.open.lock();
+        if let Some(of_address) = open.get_mut(&self.address) {
+            *of_address -= 1;
+            if *of_address == 0 {
+                open.remove(&self.address);
             }
         }
     }
@@ -114,60 +99,58 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The state that the listeners of a server share.
-#[derive(Clone, Debug)]
-pub(super) struct Door {
-    pub(super) permits: Permits,
-    pub(super) tls: Option<Arc<ServerConfig>>,
-    pub(super) shared: Arc<Shared>,
-}
-
 /// Serves the connections of one listener until the server is told to stop, and then until they are done.
-pub(super) async fn accept(listener: TcpListener, router: Router, door: Door) {
-    let shared = &door.shared;
+pub(super) async fn accept(endpoint: Endpoint, permits: Permits, shared: Arc<Shared>) {
+    let Endpoint { listener, router } = endpoint;
     // Listeners are made with a backlog of 128.
     if let Err(error) = SockRef::from(&listener).listen(BACKLOG) {
         tracing::warn!("connections that come all at once will be delayed: {error}");
     }
     // Ends with this task, and all connections with it.
     let mut connections = JoinSet::new();
-    let mut warned = None;
     loop {
-        tokio::select! {
+        let accepted = tokio::select! {
             () = shared.stop.cancelled() => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => {
-                    let Some(permit) = door.permits.take(peer.ip()) else {
-                        tracing::debug!("a connection of {peer} is refused: there are too many");
-                        continue;
-                    };
-                    let (router, door) = (router.clone(), door.clone());
-                    connections.spawn(async move {
-                        // Any program may connect to an open port and break off.
-                        if let Err(error) = serve(stream, router, door, permit).await {
-                            tracing::debug!("the connection of {peer} ended: {error}");
-                        }
-                    });
-                }
-                Err(error) if concerns_one_peer(&error) => {}
-                Err(error) => {
-                    // Without descriptors no connection is accepted, and nothing but time helps.
-                    if warned.is_none_or(|at: Instant| at.elapsed() >= ACCEPT_WARNING_EVERY) {
-                        warned = Some(Instant::now());
-                        tracing::warn!("connections cannot be accepted, trying again: {error}");
-                    }
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            },
-            Some(ended) = connections.join_next() => log(ended),
-        }
+            Some(_) = connections.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            // It concerns one peer.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset
+                ) =>
+            {
+                continue;
+            }
+            Err(error) => {
+                // Without descriptors no connection is accepted, and nothing but time helps.
+                tracing::warn!("connections cannot be accepted, trying again: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Some(permit) = permits.take(peer.ip()) else {
+            tracing::debug!("a connection of {peer} is refused: there are too many");
+            continue;
+        };
+        let (router, shared) = (router.clone(), Arc::clone(&shared));
+        connections.spawn(async move {
+            let served = async {
+                prepare(&stream)?;
+                Box::pin(serve(stream, router, shared)).await
+            };
+            // Any program may connect to an open port and break off.
+            if let Err(error) = served.await {
+                tracing::debug!("the connection of {peer} ended: {error}");
+            }
+            drop(permit);
+        });
     }
     drop(listener);
-    let all = async {
-        while let Some(ended) = connections.join_next().await {
-            log(ended);
-        }
-    };
+    let all = async { while connections.join_next().await.is_some() {} };
     let drained = tokio::time::timeout(shared.limits.drain_time, all).await;
     if drained.is_err() {
         tracing::debug!("connections were open when the server ended");
@@ -175,48 +158,18 @@ pub(super) async fn accept(listener: TcpListener, router: Router, door: Door) {
     }
 }
 
-async fn serve(stream: TcpStream, router: Router, door: Door, permit: Permit) -> Ended {
-    let Door { tls, shared, .. } = door;
+/// Sets how much waits in the kernel for the peer, and how soon the kernel notices that the peer is gone.
+fn prepare(stream: &TcpStream) -> Ended {
     stream.set_nodelay(true)?;
-    let socket = SockRef::from(&stream);
+    let socket = SockRef::from(stream);
     #[cfg(target_os = "linux")]
     socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
     #[cfg(not(target_os = "linux"))]
     socket.set_send_buffer_size(UNSENT_BYTES as usize)?;
-    // The kernel notices a peer that vanishes.
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(GONE_TIME))?;
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(GONE_TIME / 2))?;
-
-    let stream: Box<dyn Stream> = match tls {
-        None => Box::new(stream),
-        Some(tls) => {
-            let handshake = TlsAcceptor::from(tls).accept(stream);
-            let handshake = tokio::time::timeout(shared.limits.tls_time, handshake);
-            Box::new(Box::pin(handshake).await??)
-        }
-    };
-    let served = Connection::new(router, shared).serve(stream);
-    let ended = Box::pin(served).await;
-    drop(permit);
-    ended
-}
-
-/// Whether the next connection may be accepted at once.
-fn concerns_one_peer(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::Interrupted
-    )
-}
-
-fn log(ended: Result<(), JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!("a connection ended badly: {error}");
-    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -245,7 +198,7 @@ mod tests {
         assert!(take("10.0.0.2").is_none(), "all places are taken");
         drop((silent, proxy));
         assert_eq!(permits.open(), 0);
-        assert!(permits.0.by_address.lock().is_empty());
+        assert!(permits.0.open.lock().is_empty());
         assert!(take("10.0.0.1").is_some());
     }
 }

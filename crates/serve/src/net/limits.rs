@@ -32,8 +32,8 @@ pub struct Limits {
     pub tls_time: Duration,
     /// How long the head of an HTTP/1 request may take, and how long until the next one comes.
     pub header_time: Duration,
-    /// How long a connection may stand still: without a call, or while the server waits for its peer to send or to take
-    /// bytes. Workers send a heartbeat every few seconds.
+    /// How long a connection may stand still: without a call, or while its peer sends nothing of a body that is read, or
+    /// takes nothing of what is written. Workers send a heartbeat every few seconds.
     pub still_time: Duration,
     /// How often a quiet HTTP/2 connection is checked, and how long the answer may take.
     pub keepalive: Duration,
@@ -114,22 +114,16 @@ pub(super) const HTTP1_BUFFER_BYTES_MIN: usize = 8 << 10;
 pub(super) const PENDING_RESETS: usize = 20;
 /// Calls that were reset because the peer broke the protocol: beyond it, too.
 pub(super) const ERROR_RESETS: usize = 64;
-/// The factor by which calls that the peer has reset, and that have not ended yet, may exceed `calls_per_connection`.
-pub(super) const RESET_FACTOR: usize = 2;
 /// The headers of an HTTP/1 request.
 pub(super) const HEADERS: usize = 64;
-/// The most unsent bytes in the kernel, and the most that are given to HTTP at a time. Few, so that a slow reader is
-/// seen to make progress in small steps: one that takes 1 KiB/s takes such a step in [`Limits::still_time`].
+/// The most unsent bytes in the kernel, which asks for more when half of them are sent. Few, so that a slow reader makes
+/// progress in small steps: one that takes 1 KiB/s takes such a step in [`Limits::still_time`].
 pub(super) const UNSENT_BYTES: u32 = 64 << 10;
-/// See [`UNSENT_BYTES`]: the kernel asks for more when half of it is sent.
-pub(super) const SLICE_BYTES: usize = 32 << 10;
 /// Connections that wait to be accepted: all workers come back at the same moment when a coordinator starts again. The
 /// system may allow fewer.
 pub(super) const BACKLOG: i32 = 4096;
 /// How long to wait after a connection could not be accepted, as there may be no descriptors left.
-pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How often such a failure is logged.
-pub(super) const ACCEPT_WARNING_EVERY: Duration = Duration::from_mins(1);
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

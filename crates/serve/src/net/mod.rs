@@ -3,8 +3,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`limits`] | every bound, with its reason |
-//! | `accept` | accepts connections, so many in all and from each address, and shakes hands |
-//! | `connection` | serves HTTP over one, and ends one that stands still |
+//! | `accept` | accepts connections, so many in all and from each address |
+//! | `connection` | shakes hands, serves HTTP over one, and ends one that stands still |
 //!
 //! A [`Router`] serves calls and pages alike: HTTP/2 and HTTP/1 are told apart by
 //! their first bytes.
@@ -26,7 +26,8 @@ use tokio_util::task::AbortOnDropHandle;
 pub use accept::Permits;
 pub use limits::Limits;
 
-use accept::{Door, accept};
+pub(crate) use connection::holding;
+
 use connection::Shared;
 
 /// Cancelled when the server is to stop: answers without an end have one then. Each request has it in its extensions.
@@ -58,18 +59,14 @@ impl Server {
         limits: Limits,
         permits: &Permits,
     ) -> Server {
-        let stop = CancellationToken::new();
-        let door = Door {
-            permits: permits.clone(),
-            tls: tls.cloned(),
-            shared: Arc::new(Shared::new(limits, stop.clone())),
-        };
-        let endpoints = endpoints.into_iter().map(|Endpoint { listener, router }| {
-            AbortOnDropHandle::new(tokio::spawn(accept(listener, router, door.clone())))
+        let shared = Arc::new(Shared::new(limits, tls));
+        let endpoints = endpoints.into_iter().map(|endpoint| {
+            let accepting = accept::accept(endpoint, permits.clone(), Arc::clone(&shared));
+            AbortOnDropHandle::new(tokio::spawn(accepting))
         });
         Server {
             endpoints: endpoints.collect(),
-            stop,
+            stop: shared.stop.clone(),
         }
     }
 

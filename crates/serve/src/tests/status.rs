@@ -178,6 +178,7 @@ async fn next_place(tested: &Tested) -> Listener {
 async fn the_deaf_are_dropped() {
     let limits = Limits {
         still_time: Duration::from_secs(1),
+        drain_time: Duration::from_secs(1),
         ..patient()
     };
     let (tested, sender) = tested(limits).await;

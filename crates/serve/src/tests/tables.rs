@@ -327,7 +327,7 @@ async fn too_many_downloads_are_told_to_come_back() {
 
     let mut site = site(directory.path()).await;
     // A file that is longer counts as 64.
-    site.open.answers = Arc::new(Semaphore::new(4 * 64));
+    site.answers = Arc::new(Semaphore::new(4 * 64));
     let tested = start(site.router()).await;
     let mut unread = Vec::new();
     for _ in 0..4 {

@@ -1,0 +1,407 @@
+//! Files, whole or in part: which bytes a request wants, by `If-None-Match`, `Range` and `If-Range` of RFC 9110, and
+//! the bytes on their way.
+//!
+//! The crate `headers` reads these headers, but does not tell which answer follows from them. Reading them is thirty
+//! lines.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use chomp_table::Digest;
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, IF_RANGE, RANGE, REFERRER_POLICY,
+    X_FRAME_OPTIONS,
+};
+use http::{HeaderMap, StatusCode};
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::mpsc;
+
+use crate::answer::number;
+use crate::lookups::blocking;
+
+/// The most bytes of a file that are read at a time.
+const CHUNK_BYTES: u64 = 64 << 10;
+/// The chunks that are read ahead of the network.
+const CHUNKS_AHEAD: usize = 1;
+
+/// File names carry no version, so clients must revalidate; the entity tag is the SHA-256.
+const CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+/// Nothing in a page comes from elsewhere, and nothing of it runs but its own files. No other page
+/// shows it in a frame, where people would click what they do not see. `base-uri` and `form-action` limit what injected
+/// markup could do.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+);
+
+/// A file that is kept in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct SmallFile {
+    /// Its media type.
+    kind: &'static str,
+    bytes: Bytes,
+    sha256: Digest,
+}
+
+impl SmallFile {
+    pub(crate) fn new(kind: &'static str, bytes: Bytes) -> SmallFile {
+        SmallFile {
+            kind,
+            sha256: Digest::of(&bytes),
+            bytes,
+        }
+    }
+
+    /// The file, or the part of it that a request with these headers wants, with the policy of pages.
+    pub(crate) fn answer(&self, headers: &HeaderMap) -> Response {
+        let bytes = self.bytes.len() as u64;
+        let (part, mut response) = head(headers, self.sha256, bytes, self.kind);
+        if let Some(part) = part {
+            let [start, end] = [part.start, part.end]
+                .map(|at| usize::try_from(at).expect("within bytes that are in memory"));
+            *response.body_mut() = Body::from(self.bytes.slice(start..end));
+        }
+        let fields = response.headers_mut();
+        fields.insert(CONTENT_SECURITY_POLICY, POLICY);
+        // For browsers that do not know that part of the policy.
+        fields.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+        fields.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        response
+    }
+}
+
+/// The response to a request for a file, still without its bytes; which ones they are, if any.
+pub(crate) fn head(
+    headers: &HeaderMap,
+    sha256: Digest,
+    bytes: u64,
+    kind: &'static str,
+) -> (Option<Range<u64>>, Response) {
+    let etag = HeaderValue::try_from(format!("\"{sha256}\"")).expect("digits may be in a header");
+    let (status, part) = wanted(headers, &etag, bytes);
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    let fields = response.headers_mut();
+    fields.insert(ETAG, etag);
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    fields.insert(CACHE_CONTROL, CACHE);
+    fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if let Some(part) = &part {
+        fields.insert(CONTENT_LENGTH, (part.end - part.start).into());
+    }
+    let place = match (status, &part) {
+        (StatusCode::PARTIAL_CONTENT, Some(part)) => format!("{}-{}", part.start, part.end - 1),
+        (StatusCode::RANGE_NOT_SATISFIABLE, _) => "*".to_owned(),
+        _ => return (part, response),
+    };
+    let place = HeaderValue::try_from(format!("bytes {place}/{bytes}"));
+    fields.insert(CONTENT_RANGE, place.expect("digits may be in a header"));
+    (part, response)
+}
+
+/// How to answer a request with these headers for a file of `bytes` bytes with this entity tag: the status, and which
+/// bytes to send, if any.
+fn wanted(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> (StatusCode, Option<Range<u64>>) {
+    let mut known = headers.get_all(IF_NONE_MATCH).iter();
+    if known.any(|tags| names(tags, etag)) {
+        return (StatusCode::NOT_MODIFIED, None);
+    }
+    let mut ranges = headers.get_all(RANGE).iter();
+    // A part of another version is of no use. Dates are never equal to a tag.
+    let is_version = headers.get(IF_RANGE).is_none_or(|tag| tag == etag);
+    let part = match (ranges.next(), ranges.next()) {
+        (Some(range), None) if is_version => range.to_str().ok(),
+        _ => None,
+    };
+    match part.and_then(|range| part_of(range, bytes)) {
+        None => (StatusCode::OK, Some(0..bytes)),
+        Some(part) if part.is_empty() => (StatusCode::RANGE_NOT_SATISFIABLE, None),
+        Some(part) => (StatusCode::PARTIAL_CONTENT, Some(part)),
+    }
+}
+
+/// Whether a file of `bytes` bytes has the part that a `Range` with this value wants.
+///
+/// # Panics
+///
+/// If it would be given bytes that it does not have, or none.
+#[cfg(feature = "fuzzing")]
+pub fn is_part(value: &[u8], bytes: u64) -> bool {
+    let Ok(value) = HeaderValue::from_bytes(value) else {
+        return false;
+    };
+    let headers = HeaderMap::from_iter([(RANGE, value)]);
+    let (status, part) = wanted(&headers, &HeaderValue::from_static("\"a\""), bytes);
+    if status != StatusCode::PARTIAL_CONTENT {
+        return false;
+    }
+    let part = part.expect("a part has bytes");
+    assert!(part.start < part.end && part.end <= bytes, "{part:?}");
+    true
+}
+
+/// Whether one of a list of tags is `etag`, or all are meant.
+fn names(tags: &HeaderValue, etag: &HeaderValue) -> bool {
+    let (Ok(tags), Ok(etag)) = (tags.to_str(), etag.to_str()) else {
+        return false;
+    };
+    // The tags here have no commas.
+    tags.split(',').map(str::trim).any(|tag| {
+        let tag = tag.strip_prefix("W/").unwrap_or(tag);
+        tag == "*" || tag == etag
+    })
+}
+
+/// The bytes of a `Range`, none of which may be there. None if it is to be ignored: what nobody understands, and
+/// several parts at once.
+fn part_of(range: &str, bytes: u64) -> Option<Range<u64>> {
+    let (unit, range) = range.split_once('=')?;
+    let (first, last) = range.trim().split_once('-')?;
+    if !unit.trim().eq_ignore_ascii_case("bytes") {
+        return None;
+    }
+    Some(match (number(first), number(last)) {
+        (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(bytes),
+        (Some(first), None) if last.is_empty() => first..bytes,
+        (None, Some(length)) if first.is_empty() => bytes.saturating_sub(length)..bytes,
+        _ => return None,
+    })
+}
+
+/// Bytes of a body, or why there are no more.
+pub type BodyChunk = io::Result<Bytes>;
+
+/// A body whose bytes come from a task, a chunk at a time.
+#[derive(Debug)]
+pub struct ChunkBody {
+    chunks: mpsc::Receiver<BodyChunk>,
+    /// The bytes to come, if that is known.
+    left: Option<u64>,
+}
+
+impl ChunkBody {
+    /// A body of `length` bytes, if that is known. The task of `fill` sends the bytes. An empty chunk ends a body of
+    /// unknown length. If the task ends before that, or before all `length` bytes, the body ends with an error.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "ends with the body that it fills"
+    )]
+    pub fn new<F>(length: Option<u64>, fill: impl FnOnce(mpsc::Sender<BodyChunk>) -> F) -> ChunkBody
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (sender, chunks) = mpsc::channel(CHUNKS_AHEAD);
+        tokio::spawn(fill(sender));
+        ChunkBody {
+            chunks,
+            left: length,
+        }
+    }
+
+    /// The bytes `part` of `file`. A read that fails ends the body with an error.
+    pub(crate) fn of_file(file: File, part: Range<u64>) -> ChunkBody {
+        let length = part.end - part.start;
+        ChunkBody::new(Some(length), |chunks| send(Arc::new(file), part, chunks))
+    }
+}
+
+impl hyper::body::Body for ChunkBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.left == Some(0) {
+            return Poll::Ready(None);
+        }
+        let early = || -> BodyChunk { Err(io::ErrorKind::UnexpectedEof.into()) };
+        let chunk = ready!(self.chunks.poll_recv(context));
+        let bytes = chunk.unwrap_or_else(early)?;
+        if bytes.is_empty() {
+            let is_early = self.left.replace(0).is_some();
+            return Poll::Ready(is_early.then(|| early().map(Frame::data)));
+        }
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(bytes.len() as u64);
+        }
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::new, SizeHint::with_exact)
+    }
+}
+
+async fn send(file: Arc<File>, part: Range<u64>, chunks: mpsc::Sender<BodyChunk>) {
+    let mut start = part.start;
+    while start < part.end {
+        let end = part.end.min(start + CHUNK_BYTES);
+        let file = Arc::clone(&file);
+        let chunk = blocking(move || {
+            let length = usize::try_from(end - start).expect("a chunk fits in memory");
+            let mut bytes = vec![0; length];
+            file.read_exact_at(&mut bytes, start)?;
+            Ok(bytes.into())
+        })
+        .await;
+        let chunk = chunk.unwrap_or_else(|lost| Err(io::Error::other(lost)));
+        let failed = chunk.is_err();
+        if let Err(error) = &chunk {
+            tracing::error!("a file that is being downloaded cannot be read: {error}");
+        }
+        // A peer that is gone gets no more.
+        if chunks.send(chunk).await.is_err() || failed {
+            return;
+        }
+        start = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use http_body_util::BodyExt;
+    use hyper::body::Body as _;
+
+    use super::*;
+
+    fn file(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    #[tokio::test]
+    async fn every_part_is_that_of_the_file() {
+        let chunk = usize::try_from(CHUNK_BYTES).unwrap();
+        let bytes: Vec<u8> = (0..=250).cycle().take(3 * chunk + 7).collect();
+        for part in [
+            0..bytes.len(),
+            0..0,
+            5..6,
+            chunk - 1..chunk + 1,
+            chunk..2 * chunk,
+            3 * chunk..bytes.len(),
+        ] {
+            let body = ChunkBody::of_file(file(&bytes), part.start as u64..part.end as u64);
+            assert_eq!(body.size_hint().exact(), Some(part.len() as u64));
+            let read = body.collect().await.unwrap().to_bytes();
+            assert!(read == bytes[part.clone()], "{part:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_too_short_ends_with_an_error() {
+        for length in [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1] {
+            let file = file(&vec![1; usize::try_from(length).unwrap()]);
+            let body = ChunkBody::of_file(file, 0..length + 1);
+            assert!(body.collect().await.is_err(), "{length}");
+        }
+    }
+
+    const TAG: &str = "\"abc\"";
+    const WHOLE: (StatusCode, Option<Range<u64>>) = (StatusCode::OK, Some(0..100));
+    const BEYOND: (StatusCode, Option<Range<u64>>) = (StatusCode::RANGE_NOT_SATISFIABLE, None);
+    const NOTHING: (StatusCode, Option<Range<u64>>) = (StatusCode::NOT_MODIFIED, None);
+
+    fn part(bytes: Range<u64>) -> (StatusCode, Option<Range<u64>>) {
+        (StatusCode::PARTIAL_CONTENT, Some(bytes))
+    }
+
+    fn with(headers: &[(&'static str, &str)], bytes: u64) -> (StatusCode, Option<Range<u64>>) {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        wanted(&map, &HeaderValue::from_static(TAG), bytes)
+    }
+
+    #[test]
+    fn ranges_are_those_of_the_rules() {
+        for (range, expected) in [
+            ("bytes=0-0", part(0..1)),
+            ("bytes=0-99", part(0..100)),
+            ("bytes=0-100", part(0..100)),
+            ("bytes=7-", part(7..100)),
+            ("bytes=99-", part(99..100)),
+            ("bytes=99-18446744073709551615", part(99..100)),
+            ("bytes=99-99999999999999999999999", WHOLE),
+            ("bytes=-1", part(99..100)),
+            ("bytes=-100", part(0..100)),
+            ("bytes=-101", part(0..100)),
+            ("Bytes = 1-2", part(1..3)),
+            ("bytes=100-", BEYOND),
+            ("bytes=100-200", BEYOND),
+            ("bytes=18446744073709551615-", BEYOND),
+            ("bytes=99999999999999999999999-", WHOLE),
+            ("bytes=-0", BEYOND),
+            ("bytes=0-1,5-6", WHOLE),
+            ("bytes=5-6, 7-8", WHOLE),
+            ("bytes=2-1", WHOLE),
+            ("bytes=-", WHOLE),
+            ("bytes=--1", WHOLE),
+            ("bytes=+1-2", WHOLE),
+            ("bytes=1-+2", WHOLE),
+            ("bytes=0x1-2", WHOLE),
+            ("bytes=1-2x", WHOLE),
+            ("bytes=", WHOLE),
+            ("bytes", WHOLE),
+            ("", WHOLE),
+            ("lines=1-2", WHOLE),
+        ] {
+            assert_eq!(with(&[("range", range)], 100), expected, "{range}");
+        }
+        for range in ["bytes=0-0", "bytes=0-", "bytes=-1"] {
+            assert_eq!(with(&[("range", range)], 0), BEYOND, "{range}");
+        }
+        let twice = [("range", "bytes=1-2"), ("range", "bytes=1-2")];
+        assert_eq!(with(&twice, 100), WHOLE);
+    }
+
+    #[test]
+    fn a_part_is_of_the_version_that_is_meant() {
+        let range = ("range", "bytes=1-2");
+        for (tag, expected) in [
+            (TAG, part(1..3)),
+            ("\"abd\"", WHOLE),
+            ("abc", WHOLE),
+            ("W/\"abc\"", WHOLE),
+            ("Fri, 20 Nov 2026 13:00:00 GMT", WHOLE),
+        ] {
+            assert_eq!(with(&[range, ("if-range", tag)], 100), expected, "{tag}");
+        }
+        assert_eq!(with(&[("if-range", TAG)], 100), WHOLE);
+    }
+
+    #[test]
+    fn what_is_known_is_not_sent_again() {
+        for (tags, known) in [
+            (TAG, true),
+            ("W/\"abc\"", true),
+            ("\"x\", \"abc\"", true),
+            ("*", true),
+            ("\"x\"", false),
+            ("abc", false),
+            ("", false),
+        ] {
+            let headers = [("if-none-match", tags), ("range", "bytes=1-2")];
+            let expected = if known { NOTHING } else { part(1..3) };
+            assert_eq!(with(&headers, 100), expected, "{tags}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! A table of losing positions that is open, and what is worked out of it once, when somebody asks: the winning first
+//! moves of all rectangles that are known, and how many losing positions of each area there are.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chomp_query::{Opening, with_boxes};
+use chomp_table::manifest::folder_name;
+use chomp_table::{Digest, Table, TableError, Word};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::answer::{Refusal, line};
+use crate::job::JobPhase;
+use crate::once::Once;
+use crate::published::Published;
+use crate::status::StatusText;
+
+/// How long a request waits for the list of openings. It takes as long as it takes to read a part of the table
+/// for each of some ten thousand moves.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The rest of the thread that counts, after each piece of the table, as a multiple of the time that counting it took:
+/// questions about positions have most of a CPU.
+const REST: u32 = 3;
+/// The longest rest.
+const REST_MAX: Duration = Duration::from_millis(500);
+
+/// The openings, and the same as JSON.
+type OpeningList = (Arc<Vec<Opening>>, Bytes);
+
+/// A table of losing positions. Dropping it ends the counting.
+#[derive(Debug)]
+pub(crate) struct OpenTable {
+    pub(crate) table: Arc<Table>,
+    /// Where the table is, and files of boxes may be.
+    published: Arc<Published>,
+    /// The answer to `/api/table`.
+    pub(crate) facts: Bytes,
+    /// The answer to `/api/status` where there is no job.
+    pub(crate) status: StatusText,
+    openings: Once<OpeningList>,
+    /// The words counted so far.
+    counted: Arc<AtomicU64>,
+    by_area: Once<Vec<u64>>,
+}
+
+/// A finished table.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct TableFacts<'a> {
+    /// The table covers the positions of at most so many bits: first row + number of rows.
+    bits: u32,
+    /// The number of these positions, the empty one included.
+    positions: u64,
+    /// The number of losing positions among them, both of a mirror pair.
+    losing: u64,
+    /// The number of words in the shards: one for each mirror pair.
+    stored: u64,
+    /// The fingerprint in the manifest: it names the content. Tables of format 1 have one of version 1.
+    #[cfg_attr(test, schemars(with = "String", regex(pattern = "^[0-9a-f]{64}$")))]
+    fingerprint: Digest,
+    /// The path of its files on this server.
+    path: &'a str,
+}
+
+/// A finished table, and its losing positions by bits.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct TableSummary<'a> {
+    #[serde(flatten)]
+    facts: TableFacts<'a>,
+    /// At index k, the number of losing positions of at most k bits.
+    losing_by_bits: &'a [u64],
+}
+
+/// A finished table, where there is no job. It has the fields of a finished job that a table knows.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct FinishedTable<'a> {
+    #[serde(flatten)]
+    facts: TableFacts<'a>,
+    /// Always `finished`.
+    phase: JobPhase,
+    /// Always 1: all of the work is done.
+    done: f64,
+    /// The program, as `chomp 1.2.3`.
+    software: &'a str,
+}
+
+/// The losing positions of each area, once they are counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct AreaCounts {
+    /// The stored words that are counted so far.
+    counted: u64,
+    /// All stored words.
+    stored: u64,
+    /// The largest area up to which all positions are in the table. Up to this area the counts are those of the game.
+    complete_to: u32,
+    /// At index n, the losing positions of n cells in the table, both of a mirror pair. Null until all are counted.
+    losing_by_area: Option<Vec<u64>>,
+}
+
+impl OpenTable {
+    pub(crate) fn new(table: Table, published: Arc<Published>) -> OpenTable {
+        let manifest = table.manifest();
+        let facts = TableFacts {
+            bits: manifest.bits,
+            positions: manifest.positions,
+            losing: manifest.losing,
+            stored: manifest.stored,
+            fingerprint: manifest.fingerprint,
+            path: &format!("/{}/", folder_name(manifest.bits)),
+        };
+        let summary = TableSummary {
+            facts,
+            losing_by_bits: &manifest.losing_by_bits,
+        };
+        let status = FinishedTable {
+            facts,
+            phase: JobPhase::Finished,
+            done: 1.0,
+            software: concat!("chomp ", env!("CARGO_PKG_VERSION")),
+        };
+        OpenTable {
+            facts: line(&summary).into(),
+            status: StatusText::new(&status),
+            table: Arc::new(table),
+            published,
+            openings: Once::default(),
+            counted: Arc::default(),
+            by_area: Once::default(),
+        }
+    }
+
+    /// The winning first moves. The first who asks has them worked out.
+    pub(crate) async fn openings(&self) -> Result<OpeningList, Refusal> {
+        let (table, published) = (Arc::clone(&self.table), Arc::clone(&self.published));
+        let work = move || {
+            let openings = chomp_query::openings(&*table);
+            let openings = openings.map_err(|error| published.refusal(&error))?;
+            let all = with_boxes(openings.clone(), &published.directory).unwrap_or_else(|error| {
+                // Without the boxes, the list has the openings of the table alone.
+                published.refusal(&error);
+                openings
+            });
+            let text = line(&all).into();
+            Ok((all.into(), text))
+        };
+        let soon = "the list of openings is being worked out: try again soon";
+        let list = self.openings.ask(PATIENCE, work).await?;
+        list.ok_or(Refusal::NotNow(soon, 10))
+    }
+
+    /// How far the counting has come. The first who asks has it begun.
+    pub(crate) async fn counts(&self) -> Result<AreaCounts, Refusal> {
+        let (table, published) = (Arc::clone(&self.table), Arc::clone(&self.published));
+        let counted = Arc::downgrade(&self.counted);
+        let work = move || count(&table, &counted).map_err(|error| published.refusal(&error));
+        let losing_by_area = self.by_area.ask(Duration::ZERO, work).await?;
+        let manifest = self.table.manifest();
+        Ok(AreaCounts {
+            counted: self.counted.load(Ordering::Acquire),
+            stored: manifest.stored,
+            complete_to: manifest.bits.saturating_sub(1),
+            losing_by_area,
+        })
+    }
+}
+
+/// Counts until it is done; or until nobody is left who could ask how far it is.
+fn count(table: &Table, counted: &Weak<AtomicU64>) -> Result<Vec<u64>, TableError> {
+    // The largest area is that of the square, or nearly.
+    let bits = table.manifest().bits;
+    let mut by_area = vec![0; (1 + bits / 2 * bits.div_ceil(2)) as usize];
+    let mut so_far = 0;
+    let mut start = Instant::now();
+    for piece in table.words() {
+        let piece = piece?;
+        for &word in &piece {
+            // A position and its mirror image, or the one that both are.
+            let word = Word::new(word);
+            by_area[word.area() as usize] += if word.mirror() == word { 1 } else { 2 };
+        }
+        so_far += piece.len() as u64;
+        match counted.upgrade() {
+            Some(counted) => counted.store(so_far, Ordering::Release),
+            None => break,
+        }
+        std::thread::park_timeout((start.elapsed() * REST).min(REST_MAX));
+        start = Instant::now();
+    }
+    let largest = by_area.iter().rposition(|&count| count > 0);
+    by_area.truncate(largest.map_or(1, |area| area + 1));
+    Ok(by_area)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The counting of a table that is served no more ends after a piece.
+    #[test]
+    fn nothing_is_counted_for_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        let table = Table::open(&crate::tests::publish(directory.path(), 14)).unwrap();
+        let losing = |counts: Vec<u64>| counts.iter().sum::<u64>();
+        let counted = Arc::default();
+        let all = count(&table, &Arc::downgrade(&counted)).unwrap();
+        assert_eq!(losing(all), table.manifest().losing);
+        assert_eq!(counted.load(Ordering::Acquire), table.manifest().stored);
+        let some = count(&table, &Weak::new()).unwrap();
+        assert!(losing(some) < table.manifest().losing);
+    }
+
+    /// A disk that failed once may be well again.
+    #[tokio::test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a shard that is not there for a while"
+    )]
+    async fn what_failed_is_told_once_and_tried_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = crate::tests::publish(directory.path(), 14);
+        let (shard, aside) = (folder.join("shard-0001.zst"), folder.join("aside"));
+        let table = Table::open(directory.path()).unwrap();
+        let published = Arc::new(Published::new(directory.path().to_owned()));
+        let open = OpenTable::new(table, published);
+        let end = async || loop {
+            match open.counts().await {
+                Ok(so_far) if so_far.losing_by_area.is_none() => tokio::task::yield_now().await,
+                end => return end,
+            }
+        };
+        std::fs::rename(&shard, &aside).unwrap();
+        for _ in 0..2 {
+            assert!(end().await.is_err());
+        }
+        std::fs::rename(&aside, &shard).unwrap();
+        let counted = end().await.unwrap();
+        assert_eq!(counted.counted, open.table.manifest().stored);
+        assert!(counted.losing_by_area.is_some());
+    }
+}
