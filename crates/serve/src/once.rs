@@ -37,13 +37,8 @@ impl<T: Clone + Send + Sync + 'static> Once<T> {
             Ok(Err(_)) => Err(Refusal::Lost),
         };
         if result.is_err() {
-            let mut begun = self.0.lock();
-            if begun
-                .as_ref()
-                .is_some_and(|begun| begun.same_channel(&found))
-            {
-                *begun = None;
-            }
+            let is_this = |begun: &mut Found<T>| begun.same_channel(&found);
+            self.0.lock().take_if(is_this);
         }
         result.map(Some)
     }

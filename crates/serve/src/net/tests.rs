@@ -282,25 +282,6 @@ async fn a_body_may_come_slowly_and_not_stand_still() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_address_leaves_half_of_the_connections_to_others() {
-    let limits = Limits {
-        connections: 100,
-        connections_per_address: 50,
-        ..patient()
-    };
-    let server = start(limits, None).await;
-    let mut silent = Vec::new();
-    for _ in 0..150 {
-        silent.push(server.connect_from(2).await);
-    }
-    becomes("refusals", || server.permits.refused() == 100).await;
-    server.has_open(50).await;
-    server.is_good().await;
-    drop(silent);
-    server.has_open(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_panic_ends_one_connection() {
     let server = start(patient(), None).await;
     until_closed(&mut server.asks("/panic").await).await;

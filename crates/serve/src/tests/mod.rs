@@ -148,14 +148,11 @@ impl Answer {
 }
 
 async fn site(directory: &Path) -> Site {
-    Site::open(options(directory)).await
-}
-
-fn options(directory: &Path) -> SiteOptions {
-    SiteOptions {
+    let options = SiteOptions {
         directory: directory.to_owned(),
         cache_bytes: 16 << 20,
-    }
+    };
+    Site::open(options).await
 }
 
 /// A site with the table of 14 bits, and the table's folder.
@@ -166,24 +163,14 @@ async fn with_table() -> (Tested, TempDir, PathBuf) {
     (tested, directory, folder)
 }
 
-/// Publishes the table of `bits` bits, as it is by definition, in several shards.
+/// Publishes the table of `bits` bits, as it is by definition, in two shards.
 pub(crate) fn publish(directory: &Path, bits: u32) -> PathBuf {
-    publish_in_frames(directory, bits, ShardSize::PUBLISHED.frame_words)
-}
-
-/// Publishes the table of `bits` bits in frames of `frame_words` words.
-fn publish_in_frames(directory: &Path, bits: u32, frame_words: usize) -> PathBuf {
-    publish_words(directory, bits, &words(bits), frame_words)
-}
-
-/// A table of two shards that has these words, whatever they are.
-fn publish_words(directory: &Path, bits: u32, words: &[u64], frame_words: usize) -> PathBuf {
-    let shard_words = words.len() / 2 + 1;
+    let words = words(bits);
     let size = ShardSize {
-        shard_words,
-        frame_words,
+        shard_words: words.len() / 2 + 1,
+        ..ShardSize::PUBLISHED
     };
-    chomp_testing::tables::publish_words(directory, bits, size, words)
+    chomp_testing::tables::publish_words(directory, bits, size, &words)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a file for a test")]

@@ -1,8 +1,13 @@
 //! The rules of all open routes, and the pages.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use super::{Answer, with_table};
+use chomp_testing::waiting::becomes;
+use tokio::sync::Semaphore;
+
+use super::{Answer, site, start, with_table};
+use crate::net::limits::ANSWER_UNIT_BYTES;
 use crate::pages::{FILES, PAGES};
 
 const PAGE: (&str, &str) = (
@@ -115,6 +120,33 @@ async fn pages_may_load_nothing_from_elsewhere() {
     for path in none.split(' ') {
         assert_eq!(tested.get(path).await.status, 404, "{path}");
     }
+}
+
+/// The memory of an answer is free again when it is taken, and small answers take none.
+#[tokio::test]
+async fn answers_that_are_too_many_are_told_to_come_back() {
+    let mut site = site("/nowhere".as_ref()).await;
+    let style = FILES.iter().find(|(path, ..)| *path == "/assets/style.css");
+    let units = style.unwrap().2.len() / ANSWER_UNIT_BYTES as usize;
+    assert!(units > 0);
+    site.answers = Arc::new(Semaphore::new(units));
+    let tested = start(site.router()).await;
+    for _ in 0..3 {
+        becomes_free(&site.answers, units).await;
+        assert_eq!(tested.get("/assets/style.css").await.status, 200);
+    }
+    becomes_free(&site.answers, units).await;
+    let _others = site.answers.acquire().await.unwrap();
+    let beyond = tested.get("/assets/style.css").await;
+    assert_eq!((beyond.status, beyond.header("retry-after")), (503, "1"));
+    let part = ("range", "bytes=0-9");
+    let part = tested.ask("GET", "/assets/style.css", &[part]).await;
+    assert_eq!((part.status, part.body.len()), (206, 10));
+    assert_eq!(tested.get("/").await.status, 200);
+}
+
+async fn becomes_free(answers: &Semaphore, units: usize) {
+    becomes("free memory", || answers.available_permits() == units).await;
 }
 
 /// All files that pages name are there.
