@@ -9,11 +9,10 @@ use chomp_query::Opening;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
-use crate::events::{ProgramEvent, Stage};
 use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, flag, path};
 use crate::openings;
-use crate::progress::{Display, Teller};
+use crate::progress::{Display, Stage, Teller};
 use crate::signals::stop_on_signals;
 use crate::summary::{Lines, Meter};
 
@@ -177,7 +176,7 @@ async fn find<T: Serialize + Send + 'static>(
     lines: fn(&T) -> Lines,
 ) -> anyhow::Result<()> {
     let (meter, stop) = (Meter::start(), stop_on_signals()?);
-    let finding = display.during(ProgramEvent::Solving, &stop, move |teller| work(&teller));
+    let finding = display.during("solving", &stop, move |teller| work(&teller));
     let told = Timed {
         found: finding.await?.ok_or(Interruption::Silent)?,
         seconds: meter.wall().as_secs_f64(),

@@ -13,10 +13,9 @@ use indicatif::HumanBytes;
 
 use crate::SOFTWARE;
 use crate::directory::{if_published, tell_left};
-use crate::events::{ProgramEvent, Stage};
 use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, flag, path};
-use crate::progress::{Display, Teller, blocking};
+use crate::progress::{Display, Stage, Teller, blocking};
 use crate::signals::stop_on_signals;
 use crate::summary::{Meter, RunCost, report};
 
@@ -74,7 +73,7 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
     }
     let isa = display.haste().isa();
     let (path, say) = (directory.clone(), display.clone());
-    let built = display.during(ProgramEvent::Evaluating, &stop, move |teller| {
+    let built = display.during("evaluating", &stop, move |teller| {
         let builder = Builder {
             directory: &path,
             tiles,

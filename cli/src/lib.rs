@@ -10,7 +10,7 @@
 //! | `args`, `flags` | the command line, and the flags that several commands have |
 //! | `directory`, `local` | the store of a table, opened for a job; a coordinator for a worker of this process |
 //! | `trial` | measurements of what a job costs on this machine |
-//! | `events`, `progress`, `summary` | events, the progress bar, and summaries, for programs and people |
+//! | `progress`, `summary` | the progress of a command and its summary, for people and programs |
 //! | `connect`, `source` | how to reach a coordinator or a server; a table to query, wherever it is |
 //! | `machine`, `slurm` | the CPUs and memory of this computer, and the part that Slurm grants this process |
 //! | `signals` | stopping on SIGINT and SIGTERM |
@@ -27,7 +27,6 @@ mod connect;
 mod coordinator;
 mod directory;
 mod download;
-mod events;
 pub mod exit;
 mod export;
 mod failure;
@@ -61,6 +60,7 @@ use std::time::Duration;
 use anyhow::Context;
 use chomp_kernel::Isa;
 use chomp_table::format::shown;
+use serde_json::json;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::Targets;
@@ -69,7 +69,6 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use args::{Args, Command};
-use events::ProgramEvent;
 use exit::{Exit, Interruption};
 use progress::Display;
 
@@ -128,10 +127,10 @@ pub fn main() -> ExitCode {
 pub fn main_in_haste(haste: Haste) -> ExitCode {
     let (command, name) = Args::read();
     let display = Display::new(command.tells_events(), haste);
-    display.tell(&ProgramEvent::Started { command: name });
+    display.tell("started", json!({ "command": name }));
     start_log(&display, &command);
     let Err(error) = execute(command, &display) else {
-        display.tell(&ProgramEvent::Finished);
+        display.tell("finished", json!({}));
         return Exit::Done.into();
     };
     let Some(interruption) = error.downcast_ref::<Interruption>() else {
@@ -141,7 +140,7 @@ pub fn main_in_haste(haste: Haste) -> ExitCode {
     if *interruption == Interruption::Resumable {
         display.say(&interruption.to_string());
     }
-    display.tell(&ProgramEvent::Interrupted);
+    display.tell("interrupted", json!({}));
     Exit::Stopped.into()
 }
 

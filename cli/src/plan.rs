@@ -3,16 +3,14 @@
 //! A short [trial] measures the costs on this machine, and the [forecast](chomp_plan::forecast) says how often each of
 //! them comes.
 
-use std::num::NonZeroUsize;
-
 use anyhow::Context;
 use chomp_plan::Settings;
 use chomp_plan::forecast::{
-    Estimate, losing_total, memory_bytes, record_bytes, round, shard_bytes,
+    Costs, Estimate, losing_total, memory_bytes, record_bytes, round, shard_bytes,
 };
 use chomp_table::{RangeBits, head};
 use indicatif::{HumanBytes, HumanCount};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::flags::{BITS_MAX, BITS_MIN, ShareArgs, WantedTable, flag};
 use crate::local::COORDINATOR_RANGE_BYTES;
@@ -53,237 +51,148 @@ const COORDINATOR_BYTES: u64 = 64 << 20;
 /// with an entry, and an entry in a checkpoint.
 const RANGE_FILE_BYTES: u64 = 310;
 
-/// The plan of a job. Times are in seconds, memory and disk in bytes.
-#[derive(Debug, Serialize)]
-struct JobPlan {
-    bits: u32,
-    range_bits: u32,
-    positions: u64,
-    /// The expected number.
-    losing: u64,
-    /// The expected number, one of each mirror pair.
-    stored: u64,
-    ranges: u64,
-    layers: u64,
-    /// The most ranges of one layer.
-    widest_layer: usize,
-    /// Null for `chomp run`.
-    workers: Option<u32>,
-    /// The threads of each worker.
-    threads: usize,
-    /// The CPU time of all processes.
-    cpu_seconds: f64,
-    /// At least the longer of the CPU time on all threads and the critical path, and at most both together.
-    wall_seconds_least: f64,
-    wall_seconds: f64,
-    critical_path: CriticalPath,
-    /// With more threads the critical path takes longer than they do.
-    threads_that_help: u64,
-    memory: Memory,
-    disk: Disk,
-    /// Null for `chomp run`.
-    network: Option<Network>,
-}
-
-/// The time that no number of threads shortens: layers x (evaluation + commit).
-#[derive(Debug, Serialize)]
-struct CriticalPath {
-    seconds: f64,
-    evaluation: f64,
-    commit: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct Memory {
-    /// With less memory, a worker refuses the job.
-    worker_least: u64,
-    /// With more memory, a worker is no faster.
-    worker_useful: u64,
-    /// The memory of each worker here.
-    worker: u64,
-    coordinator: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Disk {
-    /// Working files and shards. In a large job of one owner working files go before most shards come.
-    peak: u64,
-    work: u64,
-    shards: u64,
-}
-
-/// The bytes between the store and all workers.
-#[derive(Debug, Serialize)]
-struct Network {
-    /// The bytes that workers read, if each of them reads every record, and for the shards once more.
-    fetched: u64,
-    /// The bytes that workers write.
-    put: u64,
-    /// The average of all bytes.
-    each_worker: u64,
-}
-
 pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<()> {
-    let bits = args.wanted.bits;
-    let threads = args.share.threads();
-    let memory = args.share.memory_bytes()?;
-    let range_bits = args
-        .wanted
-        .range_bits
-        .unwrap_or_else(|| match args.workers {
-            None => machine::range_bits(bits, threads, memory),
-            Some(_) => machine::range_bits(bits, coordinator::THREADS, coordinator::MEMORY_BYTES),
-        });
+    let WantedTable { bits, range_bits } = args.wanted;
+    let (threads, memory) = (args.share.threads(), args.share.memory_bytes()?);
+    let range_bits = range_bits.unwrap_or_else(|| match args.workers {
+        None => machine::range_bits(bits, threads, memory),
+        Some(_) => machine::range_bits(bits, coordinator::THREADS, coordinator::MEMORY_BYTES),
+    });
     Settings::new(bits, range_bits).check()?;
     match args.workers {
         None => local::worker_memory(memory, bits, range_bits, threads)?,
         Some(_) => chomp_worker::cache_bytes(memory, 0, threads, range_bits)?,
     };
-
     let costs = trial::measure(threads.min(machine::threads()), &std::env::temp_dir())
         .await
         .context("cannot measure what a job costs on this machine")?;
-    let from = args
-        .from
-        .filter(|&from| is_restored(from, bits, range_bits));
-    let estimate = Estimate::new(bits, range_bits, from, args.workers.unwrap_or(1), costs);
-    let plan = JobPlan::new(bits, range_bits, (args.workers, threads), memory, estimate);
-    crate::print_as(args.json, &plan, JobPlan::text)
+    let plan = plan(&args, range_bits, memory, costs);
+    crate::print_as(args.json, &plan, text)
 }
 
-impl JobPlan {
-    fn new(
-        bits: u32,
-        range_bits: RangeBits,
-        (workers, threads): (Option<u32>, NonZeroUsize),
-        memory: u64,
-        estimate: Estimate,
-    ) -> JobPlan {
-        let losing = losing_total(bits);
-        let ranges = range_bits.heads(bits);
-        let records = round(record_bytes(bits, range_bits));
-        let work = records + RANGE_FILE_BYTES * ranges;
-        let shards = round(shard_bytes(bits));
-        let all_threads = match workers {
-            None => threads.min(machine::threads()).get() as u64,
-            Some(workers) => threads.get() as u64 * u64::from(workers),
-        };
-        let [wall_seconds_least, wall_seconds] = estimate.wall(all_threads);
-        let network = workers.map(|workers| {
-            let workers = u64::from(workers);
-            // The only worker has all records.
-            let times = if workers > 1 { workers + 1 } else { 1 };
-            let (fetched, put) = (times * records, records + shards);
-            let each_worker = (fetched + put) / workers;
-            Network {
-                fetched,
-                put,
-                each_worker,
-            }
-        });
-        let widths = head::layers(bits, range_bits).into_iter();
-        JobPlan {
-            bits,
-            range_bits: range_bits.get(),
-            positions: 1 << (bits - 1),
-            losing: round(losing),
-            stored: round(losing / 2.0),
-            ranges,
-            layers: estimate.layers,
-            widest_layer: widths.map(|heads| heads.len()).max().unwrap_or(0),
-            workers,
-            threads: threads.get(),
-            cpu_seconds: estimate.cpu,
-            wall_seconds_least,
-            wall_seconds,
-            critical_path: CriticalPath {
-                seconds: estimate.critical_path(),
-                evaluation: estimate.evaluation,
-                commit: estimate.commit,
-            },
-            threads_that_help: round(estimate.threads_that_help()),
-            memory: Memory {
-                worker_least: chomp_worker::memory_bytes(0, threads, range_bits),
-                worker_useful: chomp_worker::memory_bytes(
-                    memory_bytes(bits, range_bits),
-                    threads,
-                    range_bits,
-                ),
-                worker: memory,
-                coordinator: COORDINATOR_BYTES + COORDINATOR_RANGE_BYTES * ranges,
-            },
-            disk: Disk {
-                peak: work + shards,
-                work,
-                shards,
-            },
-            network,
-        }
-    }
+/// The plan of a job. Times are in seconds, memory and disk in bytes.
+fn plan(args: &PlanArgs, range_bits: RangeBits, memory: u64, costs: Costs) -> Value {
+    let (bits, threads, workers) = (args.wanted.bits, args.share.threads(), args.workers);
+    let from = args.from;
+    let from = from.filter(|&from| is_restored(from, bits, range_bits));
+    let estimate = Estimate::new(bits, range_bits, from, workers.unwrap_or(1), costs);
+    let [wall_seconds_least, wall_seconds] = estimate.wall(match workers {
+        None => threads.min(machine::threads()).get() as u64,
+        Some(workers) => threads.get() as u64 * u64::from(workers),
+    });
+    let (losing, ranges) = (losing_total(bits), range_bits.heads(bits));
+    let layers = head::layers(bits, range_bits);
+    let records = round(record_bytes(bits, range_bits));
+    let (work, shards) = (
+        records + RANGE_FILE_BYTES * ranges,
+        round(shard_bytes(bits)),
+    );
+    let worker_memory = |cache| chomp_worker::memory_bytes(cache, threads, range_bits);
+    let network = workers.map(u64::from).map(|workers| {
+        // Each worker reads every record, and one of them once more for the shards. The only worker has all records.
+        let times = if workers > 1 { workers + 1 } else { 1 };
+        let (fetched, put) = (times * records, records + shards);
+        json!({ "fetched": fetched, "put": put, "each_worker": (fetched + put) / workers })
+    });
+    json!({
+        "bits": bits,
+        "range_bits": range_bits.get(),
+        "positions": 1_u64 << (bits - 1),
+        "losing": round(losing),
+        "stored": round(losing / 2.0),
+        "ranges": ranges,
+        "layers": estimate.layers,
+        "widest_layer": layers.iter().map(Vec::len).max(),
+        "workers": workers,
+        "threads": threads,
+        "cpu_seconds": estimate.cpu,
+        "wall_seconds_least": wall_seconds_least,
+        "wall_seconds": wall_seconds,
+        "critical_path": {
+            "seconds": estimate.critical_path(),
+            "evaluation": estimate.evaluation,
+            "commit": estimate.commit,
+        },
+        "threads_that_help": round(estimate.threads_that_help()),
+        "memory": {
+            // With less memory a worker refuses the job, and with more it is no faster.
+            "worker_least": worker_memory(0),
+            "worker_useful": worker_memory(memory_bytes(bits, range_bits)),
+            "worker": memory,
+            "coordinator": COORDINATOR_BYTES + COORDINATOR_RANGE_BYTES * ranges,
+        },
+        // Working files and shards. In a large job of one owner working files go before most shards come.
+        "disk": { "peak": work + shards, "work": work, "shards": shards },
+        "network": network,
+    })
+}
 
-    fn text(&self) -> String {
-        let (count, bytes) = (HumanCount, HumanBytes);
-        let mut lines = Lines::new(format_args!(
-            "All Chomp positions of at most {} bits, in ranges of 2^{}",
-            self.bits, self.range_bits
-        ));
-        lines.line("positions", count(self.positions));
-        let (losing, stored) = (count(self.losing), count(self.stored));
-        lines.line("losing", format_args!("about {losing}, {stored} stored"));
-        let (ranges, layers, widest) = (count(self.ranges), self.layers, self.widest_layer);
-        lines.line(
-            "ranges",
-            format_args!("{ranges} in {layers} layers, {widest} in the widest"),
-        );
-        lines.line("CPU time", time(self.cpu_seconds));
-        let threads = self.threads;
-        let machines = match self.workers {
-            None => format!("{threads} threads of this machine"),
-            Some(workers) => format!("{workers} workers of {threads} threads like this machine's"),
-        };
-        let (least, most) = (time(self.wall_seconds_least), time(self.wall_seconds));
-        lines.line(
-            "wall time",
-            format_args!("{least} to {most} with {machines}"),
-        );
-        let path = &self.critical_path;
-        let milliseconds = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
-        lines.line(
-            "critical path",
-            format_args!(
-                "{}, with any number of threads: {layers} layers x ({} to evaluate a range + {} to commit it)",
-                time(path.seconds),
-                milliseconds(path.evaluation),
-                milliseconds(path.commit)
+/// The plan for people.
+fn text(plan: &Value) -> String {
+    let number = |field| plan.pointer(field).expect("a field of the plan");
+    let count = |field| HumanCount(number(field).as_u64().expect("a count"));
+    let bytes = |field| HumanBytes(number(field).as_u64().expect("bytes"));
+    let seconds = |field| number(field).as_f64().expect("seconds");
+    let time = |field| time(seconds(field));
+    let heading = format!(
+        "All Chomp positions of at most {} bits, in ranges of 2^{}",
+        plan["bits"], plan["range_bits"]
+    );
+    let (layers, threads) = (&plan["layers"], &plan["threads"]);
+    let machines = match &plan["workers"] {
+        Value::Null => format!("{threads} threads of this machine"),
+        workers => format!("{workers} workers of {threads} threads like this machine's"),
+    };
+    let mut lines = Lines::new(heading);
+    let mut line = |name, value: String| lines.line(name, value);
+    line("positions", count("/positions").to_string());
+    let (losing, stored) = (count("/losing"), count("/stored"));
+    line("losing", format!("about {losing}, {stored} stored"));
+    let (ranges, widest) = (count("/ranges"), &plan["widest_layer"]);
+    line(
+        "ranges",
+        format!("{ranges} in {layers} layers, {widest} in the widest"),
+    );
+    line("CPU time", time("/cpu_seconds"));
+    let (least, most) = (time("/wall_seconds_least"), time("/wall_seconds"));
+    line("wall time", format!("{least} to {most} with {machines}"));
+    line(
+        "critical path",
+        format!(
+            "{}, with any number of threads: {layers} layers x ({:.2} ms to evaluate a range + {:.2} ms to commit it)",
+            time("/critical_path/seconds"),
+            seconds("/critical_path/evaluation") * 1e3,
+            seconds("/critical_path/commit") * 1e3
+        ),
+    );
+    let help = count("/threads_that_help");
+    line("threads", format!("up to {help} help"));
+    line(
+        "memory",
+        format!(
+            "a worker at least {}, with use up to {}, here {}; the coordinator {}",
+            bytes("/memory/worker_least"),
+            bytes("/memory/worker_useful"),
+            bytes("/memory/worker"),
+            bytes("/memory/coordinator")
+        ),
+    );
+    let [peak, work, shards] = ["/disk/peak", "/disk/work", "/disk/shards"].map(bytes);
+    line(
+        "disk",
+        format!("up to {peak} at the peak; {work} working files, {shards} shards"),
+    );
+    if !plan["network"].is_null() {
+        let fields = ["/network/fetched", "/network/put", "/network/each_worker"];
+        let [fetched, put, each] = fields.map(bytes);
+        line(
+            "network",
+            format!(
+                "up to {fetched} read from the store, {put} written to it; {each} for each worker"
             ),
         );
-        lines.line(
-            "threads",
-            format_args!("up to {} help", count(self.threads_that_help)),
-        );
-        let memory = &self.memory;
-        let (least, useful) = (bytes(memory.worker_least), bytes(memory.worker_useful));
-        let (here, coordinator) = (bytes(memory.worker), bytes(memory.coordinator));
-        lines.line(
-            "memory",
-            format_args!("a worker at least {least}, with use up to {useful}, here {here}; the coordinator {coordinator}"),
-        );
-        let Disk { peak, work, shards } = self.disk;
-        let [peak, work, shards] = [peak, work, shards].map(bytes);
-        lines.line(
-            "disk",
-            format_args!("up to {peak} at the peak; {work} working files, {shards} shards"),
-        );
-        if let Some(network) = &self.network {
-            let each = bytes(network.each_worker);
-            let (fetched, put) = (bytes(network.fetched), bytes(network.put));
-            lines.line(
-                "network",
-                format_args!("up to {fetched} read from the store, {put} written to it; {each} for each worker"),
-            );
-        }
-        lines.into_text()
     }
+    lines.into_text()
 }
 
 /// Seconds in a form for people, with about three digits.

@@ -8,16 +8,18 @@ use std::time::Duration;
 use chomp_coordinator::status::{JobPhase, Status};
 use chomp_download::DownloadProgress;
 use chomp_export::ExportProgress;
+use chomp_plan::forecast::as_f64;
 use chomp_table::format::shown;
 use indicatif::{
     HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle,
 };
+use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::Haste;
-use crate::events::{ProgramEvent, Stage};
 
 /// How often the bar moves.
 const BAR_EVERY: Duration = Duration::from_millis(100);
@@ -25,12 +27,7 @@ const BAR_EVERY: Duration = Duration::from_millis(100);
 const LINE_EVERY: Duration = Duration::from_secs(10);
 /// The length of the bar, in steps: all the work of a job or a stage.
 const BAR_STEPS: u64 = 1000;
-
-/// The forms of the bar: of a job or a stage, of a download, of an export.
-const STAGE_BAR: &str = "{prefix} [{wide_bar}] {percent:>3} % {msg}";
-const DOWNLOAD_BAR: &str =
-    "{msg} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
-const EXPORT_BAR: &str = "words [{wide_bar}] {percent:>3} %, {eta} left";
+const BAR: &str = "{prefix} [{wide_bar}] {percent:>3} % {msg}";
 
 /// The place on stderr where progress, log lines and errors go. Clones share it.
 #[derive(Clone, Debug)]
@@ -49,21 +46,42 @@ pub(crate) struct Teller<P> {
     stop: CancellationToken,
 }
 
-/// Some progress, as it is shown.
-#[derive(Default)]
+/// How far some work is, for people and programs.
 struct View {
-    /// The place of the bar.
-    done: u64,
-    all: u64,
-    /// The texts before the bar and after it.
-    before: String,
-    after: String,
-    /// All of it, where there is no bar.
-    line: String,
-    /// The same for programs.
-    events: Vec<ProgramEvent>,
-    /// Whether it is told at once, and not when it is time for a line.
-    is_news: bool,
+    /// The stage of the work, or its layer. Programs hear of the next one at once.
+    stage: String,
+    /// The part of the stage that is done, from 0 to 1.
+    done: f64,
+    /// What is said after the part.
+    pace: String,
+    /// The event that the stage has begun, if there is one.
+    begun: Option<Event>,
+    event: Event,
+}
+
+/// A line of JSON for programs; docs/PROGRAMS.md has all of them.
+#[derive(Serialize)]
+struct Event {
+    event: &'static str,
+    #[serde(flatten)]
+    fields: Value,
+}
+
+/// How far a stage of some long work is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stage {
+    name: &'static str,
+    /// From 0 to 1.
+    done: f64,
+}
+
+/// Foretells how long a stage takes.
+struct StageClock {
+    event: &'static str,
+    stage: &'static str,
+    /// The part that was done at first, and when that was.
+    first: f64,
+    since: Instant,
 }
 
 impl<P: Default> Teller<P> {
@@ -86,12 +104,7 @@ impl<P: Default> Teller<P> {
 impl Teller<Stage> {
     /// Tells the stage of the work, and the part of the stage that is done, from 0 to 1.
     pub(crate) fn stage(&self, name: &'static str, done: f64) -> ControlFlow<()> {
-        let seconds_left = None;
-        self.tell(Stage {
-            name,
-            done,
-            seconds_left,
-        })
+        self.tell(Stage { name, done })
     }
 }
 
@@ -116,32 +129,28 @@ impl Display {
 
     /// Prints an error and its causes.
     pub(crate) fn error(&self, error: &anyhow::Error) {
-        if self.json {
-            let error = format!("{error:#}");
-            self.event(&ProgramEvent::Failed { error });
-        } else {
-            self.line(&format!("error: {}", shown(&format!("{error:#}"), &[])));
+        let text = format!("{error:#}");
+        if !self.tell("failed", json!({ "error": text })) {
+            self.line(&format!("error: {}", shown(&text, &[])));
         }
     }
 
     /// Shows a message to people, or sends it as an event with `--json`.
     pub(crate) fn say(&self, text: &str) {
-        if self.json {
-            let text = text.to_owned();
-            self.event(&ProgramEvent::Message { text });
-        } else {
+        if !self.tell("message", json!({ "text": text })) {
             self.line(text);
         }
     }
 
-    /// Sends an event, with `--json` only.
-    pub(crate) fn tell(&self, event: &ProgramEvent) {
+    /// Sends an event to programs. Does nothing, and is false, without `--json`.
+    pub(crate) fn tell(&self, event: &'static str, fields: Value) -> bool {
         if self.json {
-            self.event(event);
+            self.event(&Event { event, fields });
         }
+        self.json
     }
 
-    fn event(&self, event: &ProgramEvent) {
+    fn event(&self, event: &Event) {
         let line = serde_json::to_string(event).expect("an event has a form in JSON");
         self.line(&line);
     }
@@ -160,31 +169,7 @@ impl Display {
         status: watch::Receiver<Arc<Status>>,
         work: impl Future<Output = T>,
     ) -> T {
-        let mut layer = None;
-        let view = |now: &Arc<Status>| {
-            if now.positions == 0 {
-                // The job has not been asked yet.
-                return None;
-            }
-            let is_next = layer.replace(now.layer) != Some(now.layer);
-            let (layers_done, layers) = (now.layer, now.layers);
-            let next = is_next.then_some(ProgramEvent::Layer {
-                layers_done,
-                layers,
-            });
-            let events = next.into_iter().chain([ProgramEvent::progress(now)]);
-            let (before, after) = (stage(now), pace(now));
-            Some(View {
-                done: steps(now.done, BAR_STEPS),
-                all: BAR_STEPS,
-                line: format!("{before} {} % {after}", steps(now.done, 100)),
-                before,
-                after,
-                events: events.collect(),
-                is_news: self.json && is_next,
-            })
-        };
-        self.follow(STAGE_BAR, status, work, view).await
+        self.follow(status, work, View::of_job).await
     }
 
     /// Downloads, and shows how that goes on meanwhile.
@@ -193,65 +178,25 @@ impl Display {
         progress: watch::Receiver<DownloadProgress>,
         work: impl Future<Output = T>,
     ) -> T {
-        let mut is_begun = false;
+        let mut clock = StageClock::start("downloading");
         let view = |now: &DownloadProgress| {
-            // What the table has is known first.
-            let percent = (now.bytes * 100).checked_div(now.bytes_total)?;
-            let is_news = !std::mem::replace(&mut is_begun, true);
-            if is_news && !self.json {
-                let (shards, size) = (now.shards_total, HumanBytes(now.bytes_total));
-                self.line(&format!("the table has {size} in {shards} shards"));
+            let (done, all) = (
+                share(now.bytes, now.bytes_total)?,
+                HumanBytes(now.bytes_total),
+            );
+            if clock.stage.is_empty() {
+                let shards = now.shards_total;
+                self.say(&format!("the table has {all} in {shards} shards"));
             }
-            let shards = format!("shards {}/{}", now.shards, now.shards_total);
-            Some(View {
-                done: now.bytes,
-                all: now.bytes_total,
-                line: format!("{shards} {percent} %"),
-                after: shards,
-                events: vec![ProgramEvent::Downloading {
-                    shards: now.shards as u64,
-                    shards_total: now.shards_total as u64,
-                    bytes: now.bytes,
-                    bytes_total: now.bytes_total,
-                }],
-                is_news,
-                ..View::default()
-            })
+            let fields = json!({
+                "shards": now.shards,
+                "shards_total": now.shards_total,
+                "bytes": now.bytes,
+                "bytes_total": now.bytes_total,
+            });
+            Some(clock.view("downloading", done, &format!("of {all}, "), fields))
         };
-        self.follow(DOWNLOAD_BAR, progress, work, view).await
-    }
-
-    /// Does work on a thread that may block, and shows the stage that it tells, as this event, meanwhile.
-    pub(crate) async fn during<T: Send + 'static>(
-        &self,
-        event: impl Fn(Stage) -> ProgramEvent,
-        stop: &CancellationToken,
-        work: impl FnOnce(Teller<Stage>) -> T + Send + 'static,
-    ) -> T {
-        let (mut first, mut since) = (Stage::default(), Instant::now());
-        let view = |now: &Stage| {
-            let is_next = now.name != first.name;
-            if is_next {
-                (first, since) = (*now, Instant::now());
-            }
-            let left = time_left(first.done, now.done, since.elapsed());
-            let seconds_left = left.map(|left| left.as_secs_f64());
-            let (name, percent) = (now.name, steps(now.done, 100));
-            let after = left.map_or_else(|| "starting".to_owned(), time_text);
-            Some(View {
-                done: steps(now.done, BAR_STEPS),
-                all: BAR_STEPS,
-                before: name.to_owned(),
-                line: format!("{name} {percent} %, {after}"),
-                after,
-                events: vec![event(Stage {
-                    seconds_left,
-                    ..*now
-                })],
-                is_news: self.json && is_next,
-            })
-        };
-        self.during_blocking(STAGE_BAR, stop, work, view).await
+        self.follow(progress, work, view).await
     }
 
     /// Exports on a thread that may block, and shows how that goes on meanwhile.
@@ -260,22 +205,32 @@ impl Display {
         stop: &CancellationToken,
         work: impl FnOnce(Teller<ExportProgress>) -> T + Send + 'static,
     ) -> T {
+        let mut clock = StageClock::start("exporting");
         let view = |&ExportProgress { read, total }: &ExportProgress| {
-            // How many there are is known first.
-            (total > 0).then(|| View {
-                done: read,
-                all: total,
-                line: format!("{} of {} words read", HumanCount(read), HumanCount(total)),
-                events: vec![ProgramEvent::Exporting { read, total }],
-                ..View::default()
-            })
+            let of = format!("of {} words, ", HumanCount(total));
+            let fields = json!({ "read": read, "total": total });
+            Some(clock.view("exporting", share(read, total)?, &of, fields))
         };
-        self.during_blocking(EXPORT_BAR, stop, work, view).await
+        self.during_blocking(stop, work, view).await
+    }
+
+    /// Does work on a thread that may block, and shows the stage that it tells, as this event, meanwhile.
+    pub(crate) async fn during<T: Send + 'static>(
+        &self,
+        event: &'static str,
+        stop: &CancellationToken,
+        work: impl FnOnce(Teller<Stage>) -> T + Send + 'static,
+    ) -> T {
+        let mut clock = StageClock::start(event);
+        let view = |&Stage { name, done }: &Stage| {
+            let fields = json!({ "stage": name, "done": done });
+            Some(clock.view(name, done, "", fields))
+        };
+        self.during_blocking(stop, work, view).await
     }
 
     async fn during_blocking<P: Default + Send + Sync + 'static, T: Send + 'static>(
         &self,
-        bar: &str,
         stop: &CancellationToken,
         work: impl FnOnce(Teller<P>) -> T + Send + 'static,
         view: impl FnMut(&P) -> Option<View>,
@@ -283,59 +238,42 @@ impl Display {
         let teller = Teller::new(stop.clone());
         let progress = teller.progress.subscribe();
         let work = blocking(move || work(teller));
-        self.follow(bar, progress, work, view).await
+        self.follow(progress, work, view).await
     }
 
-    fn show(&self, view: View, is_line: bool) {
-        if self.terminal {
-            self.bar.set_length(view.all);
-            self.bar.set_position(view.done);
-            self.bar.set_prefix(view.before);
-            self.bar.set_message(view.after);
-        } else if self.json && (is_line || view.is_news) {
-            view.events.iter().for_each(|event| self.event(event));
-        } else if is_line || view.is_news {
-            self.line(&view.line);
-        }
-    }
-
-    /// Waits for `work`, and shows meanwhile what `view` makes of its progress: in a bar of this form if stderr is a
-    /// terminal.
+    /// Waits for `work`, and shows meanwhile what `view` makes of its progress; nothing as long as that is none.
     async fn follow<P, T>(
         &self,
-        bar: &str,
         mut progress: watch::Receiver<P>,
         work: impl Future<Output = T>,
         mut view: impl FnMut(&P) -> Option<View>,
     ) -> T {
         let show = async {
             if self.terminal {
-                let style = ProgressStyle::with_template(bar).expect("a valid template");
+                let style = ProgressStyle::with_template(BAR).expect("a valid template");
                 self.bar.set_style(style.progress_chars("=> "));
                 self.bar.set_draw_target(ProgressDrawTarget::stderr());
+                self.bar.set_length(BAR_STEPS);
             }
-            // What is to be seen first is shown at once: short work ends before the bar moves.
-            let mut next = None;
-            let is_seen = |now: &P| {
-                next = view(now);
-                next.is_some()
-            };
-            // If nothing is told any more, the work ends.
-            let _ = progress.wait_for(is_seen).await;
-            let mut is_line = false;
+            // What is known first is shown at once, as short work ends before the bar moves. If nothing is told any more,
+            // the work ends.
+            let _ = progress.wait_for(|now| view(now).is_some()).await;
             let mut lines = regularly(LINE_EVERY / self.haste.leases);
-            lines.tick().await;
             let mut moves = regularly(BAR_EVERY);
+            lines.tick().await;
             moves.tick().await;
+            let (mut stage, mut is_time) = (String::new(), false);
             loop {
-                if let Some(view) = next {
-                    self.show(view, is_line);
+                let now = view(&progress.borrow());
+                if let Some(now) = now {
+                    let is_next = now.stage != stage;
+                    stage.clone_from(&now.stage);
+                    self.show(now, is_next, is_time);
                 }
-                is_line = tokio::select! {
+                is_time = tokio::select! {
                     _ = lines.tick() => true,
                     _ = moves.tick() => false,
                 };
-                next = view(&progress.borrow());
             }
         };
         let done = tokio::select! {
@@ -344,6 +282,22 @@ impl Display {
         };
         self.bar.finish_and_clear();
         done
+    }
+
+    /// Moves the bar; or writes events if it is time or the stage is the next one, or a line if it is time.
+    fn show(&self, view: View, is_next: bool, is_time: bool) {
+        if self.terminal {
+            self.bar.set_position(steps(view.done, BAR_STEPS));
+            self.bar.set_prefix(view.stage);
+            self.bar.set_message(view.pace);
+        } else if self.json && (is_time || is_next) {
+            let begun = view.begun.filter(|_| is_next);
+            begun.iter().for_each(|begun| self.event(begun));
+            self.event(&view.event);
+        } else if is_time {
+            let View { stage, pace, .. } = view;
+            self.line(&format!("{stage} {} % {pace}", steps(view.done, 100)));
+        }
     }
 }
 
@@ -355,9 +309,8 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 
 impl Write for Display {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.json {
-            let text = String::from_utf8_lossy(bytes).trim_end().to_owned();
-            self.tell(&ProgramEvent::Log { text });
+        let text = String::from_utf8_lossy(bytes);
+        if self.tell("log", json!({ "text": text.trim_end() })) {
             return Ok(bytes.len());
         }
         self.bar.suspend(|| io::stderr().write(bytes))
@@ -376,36 +329,91 @@ fn regularly(every: Duration) -> Interval {
     interval
 }
 
-/// The layer that the job has reached, or the shards that it has written.
-fn stage(status: &Status) -> String {
-    let bits = status.bits;
-    if status.phase == JobPhase::Publishing {
-        let (done, shards) = (HumanCount(status.shards_done), HumanCount(status.shards));
-        return format!("{bits} bits, writing shards, {done}/{shards}");
+impl View {
+    /// How far a job is; none if it has not been asked yet.
+    fn of_job(status: &Arc<Status>) -> Option<View> {
+        let (bits, layers_done, layers) = (status.bits, status.layer, status.layers);
+        let (stage, pace) = if layers_done < layers {
+            let rate = status.positions_per_second;
+            let rate = (rate > 0.0).then(|| rate_text(rate));
+            (format!("layer {}/{layers}", layers_done + 1), rate)
+        } else {
+            let (done, shards) = (HumanCount(status.shards_done), HumanCount(status.shards));
+            (
+                "writing shards".to_owned(),
+                Some(format!("{done}/{shards}")),
+            )
+        };
+        let left = status.seconds_left;
+        let left = left.map(|left| Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX));
+        let pace = match (&status.waiting_for, pace) {
+            (Some(reason), _) => shown(reason, &[]).into_owned(),
+            (None, Some(pace)) if left.is_none() => pace,
+            (None, Some(pace)) => format!("{pace}, {}", time_text(left)),
+            (None, None) => time_text(left),
+        };
+        (status.positions > 0).then(|| View {
+            stage: format!("{bits} bits, {stage}"),
+            done: status.done,
+            pace,
+            begun: Some(Event {
+                event: "layer",
+                fields: json!({ "layers_done": layers_done, "layers": layers }),
+            }),
+            event: Event {
+                event: match status.phase {
+                    JobPhase::Publishing => "publishing",
+                    _ => "progress",
+                },
+                fields: json!({
+                    "bits": bits,
+                    "done": status.done,
+                    "layer": layers_done,
+                    "layers": layers,
+                    "ranges_done": status.ranges_done,
+                    "ranges": status.ranges,
+                    "shards_done": status.shards_done,
+                    "shards": status.shards,
+                    "losing": status.losing,
+                    "positions_per_second": status.positions_per_second,
+                    "seconds_left": status.seconds_left,
+                }),
+            },
+        })
     }
-    let layer = (status.layer + 1).min(status.layers);
-    format!("{bits} bits, layer {layer}/{}", status.layers)
 }
 
-/// How fast it goes, and how long it will take; or what it waits for.
-fn pace(status: &Status) -> String {
-    if let Some(waits) = &status.waiting_for {
-        return shown(waits, &[]).into_owned();
+impl StageClock {
+    fn start(event: &'static str) -> StageClock {
+        StageClock {
+            event,
+            stage: "",
+            first: 0.0,
+            since: Instant::now(),
+        }
     }
-    let is_evaluating = status.phase != JobPhase::Publishing && status.positions_per_second > 0.0;
-    let rate = is_evaluating.then(|| rate(status.positions_per_second));
-    let left = status.seconds_left.map(|seconds| {
-        let left = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-        time_text(left)
-    });
-    if rate.is_none() && left.is_none() {
-        return "starting".to_owned();
+
+    /// The view of a stage of which this part is done, with the time that it still takes if it goes on as fast as since it
+    /// was first seen.
+    fn view(&mut self, stage: &'static str, done: f64, of: &str, mut fields: Value) -> View {
+        if stage != self.stage {
+            (self.stage, self.first, self.since) = (stage, done, Instant::now());
+        }
+        let left = time_left(self.first, done, self.since.elapsed());
+        fields["seconds_left"] = left.map(|left| left.as_secs_f64()).into();
+        let event = self.event;
+        View {
+            stage: stage.to_owned(),
+            done,
+            pace: format!("{of}{}", time_text(left)),
+            begun: None,
+            event: Event { event, fields },
+        }
     }
-    rate.into_iter().chain(left).collect::<Vec<_>>().join(", ")
 }
 
 /// How fast positions are evaluated.
-pub(crate) fn rate(positions_per_second: f64) -> String {
+pub(crate) fn rate_text(positions_per_second: f64) -> String {
     let positions = HumanCount(whole(positions_per_second));
     format!("{positions} positions/s")
 }
@@ -419,8 +427,16 @@ pub(crate) fn time_left(before: f64, done: f64, since: Duration) -> Option<Durat
         .flatten()
 }
 
-fn time_text(left: Duration) -> String {
-    format!("{} left", HumanDuration(left))
+fn time_text(left: Option<Duration>) -> String {
+    left.map_or_else(
+        || "starting".to_owned(),
+        |left| format!("{} left", HumanDuration(left)),
+    )
+}
+
+/// The part of `all` that is done; none if that is not known yet.
+fn share(done: u64, all: u64) -> Option<f64> {
+    (all > 0).then(|| as_f64(done) / as_f64(all))
 }
 
 /// How many of `all` steps are done, if this part of the work is, from 0 to 1. The last step is done only when all the
@@ -429,9 +445,7 @@ pub(crate) fn steps(part: f64, all: u64) -> u64 {
     if part >= 1.0 {
         return all;
     }
-    #[expect(clippy::cast_precision_loss, reason = "there are few steps")]
-    let steps = whole(part * all as f64);
-    steps.min(all.saturating_sub(1))
+    whole(part * as_f64(all)).min(all.saturating_sub(1))
 }
 
 #[expect(
@@ -451,6 +465,7 @@ mod tests {
     fn what_is_left_is_told_while_ranges_are_missing_and_while_shards_are_written() {
         let running = Status {
             bits: 36,
+            positions: 1 << 35,
             layer: 3,
             layers: 56,
             shards: 1024,
@@ -460,7 +475,6 @@ mod tests {
             ..Status::default()
         };
         let publishing = Status {
-            phase: JobPhase::Publishing,
             layer: 56,
             ..running.clone()
         };
@@ -469,17 +483,16 @@ mod tests {
             seconds_left: None,
             ..running.clone()
         };
-        let (layer, shards) = ("layer 4/56", "writing shards, 700/1,024");
+        let (layer, left) = ("36 bits, layer 4/56", "40 seconds left");
+        let rate = format!("1,500,000,000 positions/s, {left}");
+        let shards = format!("700/1,024, {left}");
         for (status, expected) in [
-            (
-                running,
-                [layer, "1,500,000,000 positions/s, 40 seconds left"],
-            ),
-            (publishing, [shards, "40 seconds left"]),
+            (running, [layer, &rate]),
+            (publishing, ["36 bits, writing shards", &shards]),
             (starting, [layer, "starting"]),
         ] {
-            assert_eq!(stage(&status), format!("36 bits, {}", expected[0]));
-            assert_eq!(pace(&status), expected[1]);
+            let view = View::of_job(&Arc::new(status)).unwrap();
+            assert_eq!([view.stage, view.pace], expected);
         }
     }
 

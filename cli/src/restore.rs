@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connect;
 use crate::directory::{OwnedDirectory, in_table};
-use crate::events::ProgramEvent;
 use crate::exit::Interruption;
 use crate::progress::{Display, blocking};
 
@@ -79,7 +78,7 @@ pub(crate) async fn restore(
         runtime: Handle::current(),
     };
     let scratch = scratch.to_owned();
-    let restoring = display.during(ProgramEvent::Restoring, stop, move |teller| {
+    let restoring = display.during("restoring", stop, move |teller| {
         let restorer = Restorer {
             table: &table,
             range_bits,

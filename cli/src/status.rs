@@ -27,7 +27,7 @@ use crate::Haste;
 use crate::access::ACCESS_NAME;
 use crate::connect::{self, is_there};
 use crate::flags::{ReachArgs, TABLE, TablePlace, flag, place};
-use crate::progress::{self, Display, rate, time_left};
+use crate::progress::{self, Display, rate_text as rate, time_left};
 use crate::summary::Lines;
 
 #[derive(Debug, clap::Args)]

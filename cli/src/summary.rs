@@ -12,6 +12,7 @@ use chomp_table::reader::AnyManifest;
 use chomp_table::values::manifest::AreaInfo;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::machine;
 
@@ -40,6 +41,11 @@ impl Lines {
         );
     }
 
+    fn stored(&mut self, stored: u64) {
+        let stored = HumanCount(stored);
+        self.line("stored", format_args!("{stored} (one of each mirror pair)"));
+    }
+
     pub(crate) fn into_text(self) -> String {
         self.0
     }
@@ -49,7 +55,7 @@ impl Lines {
 #[derive(Debug, Serialize)]
 struct RunSummary {
     #[serde(flatten)]
-    content: TableContent,
+    content: Value,
     fingerprint: Digest,
     /// How many participants computed each range alike.
     replicas: u32,
@@ -60,39 +66,6 @@ struct RunSummary {
     shards: usize,
     /// The bytes of the shards.
     bytes: u64,
-}
-
-/// The content of a table. Of a mirror pair, `stored` counts one; all other numbers count both.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum TableContent {
-    /// The positions of at most `bits` bits.
-    Losing {
-        bits: u32,
-        positions: u64,
-        losing: u64,
-        stored: u64,
-        /// Index k: the losing positions of at most k bits.
-        losing_by_bits: Vec<u64>,
-    },
-    /// The Grundy values of the positions of at most `tiles` tiles.
-    Values {
-        tiles: u32,
-        positions: u64,
-        stored: u64,
-        largest: usize,
-        areas: Vec<Area>,
-    },
-}
-
-/// The Grundy values of the positions of `tiles` tiles.
-#[derive(Debug, Serialize)]
-struct Area {
-    tiles: u32,
-    positions: u64,
-    largest: usize,
-    /// How many positions have each value. Values without a position are missing.
-    values: BTreeMap<usize, u64>,
 }
 
 /// The time that a run took, and the ranges that it evaluated.
@@ -160,23 +133,20 @@ pub(crate) fn report(
     table: PathBuf,
     cost: RunCost,
 ) -> anyhow::Result<()> {
-    let (content, fingerprint, replicas, shard_bytes) = match &published.into() {
-        AnyManifest::Losing(manifest) => (
-            TableContent::of_losing(manifest, size),
-            manifest.fingerprints_by_bits[size as usize],
-            manifest.replicas,
-            manifest.shards.iter().map(|shard| shard.bytes).collect(),
-        ),
+    let (content, lines, fingerprint, replicas, shard_bytes) = match &published.into() {
+        AnyManifest::Losing(manifest) => {
+            let (content, lines) = of_losing(manifest, size);
+            let shards: Vec<u64> = manifest.shards.iter().map(|shard| shard.bytes).collect();
+            let fingerprint = manifest.fingerprints_by_bits[size as usize];
+            (content, lines, fingerprint, manifest.replicas, shards)
+        }
         AnyManifest::Values(manifest) => {
             let areas = &manifest.areas[..size as usize];
+            let (content, lines) = of_values(areas, size);
             let shards = areas.iter().flat_map(|area| &area.shards);
-            let shard_bytes: Vec<u64> = shards.map(|shard| shard.bytes).collect();
-            (
-                TableContent::of_values(areas, size),
-                manifest.fingerprint_of(size).unwrap_or_default(),
-                manifest.replicas,
-                shard_bytes,
-            )
+            let shards = shards.map(|shard| shard.bytes).collect();
+            let fingerprint = manifest.fingerprint_of(size).unwrap_or_default();
+            (content, lines, fingerprint, manifest.replicas, shards)
         }
     };
     let summary = RunSummary {
@@ -188,45 +158,11 @@ pub(crate) fn report(
         shards: shard_bytes.len(),
         bytes: shard_bytes.iter().sum(),
     };
-    crate::print_as(json, &summary, RunSummary::text)
+    crate::print_as(json, &summary, |summary| summary.text(lines))
 }
 
 impl RunSummary {
-    fn text(&self) -> String {
-        let mut lines;
-        let stored = match &self.content {
-            TableContent::Losing {
-                bits,
-                positions,
-                losing,
-                stored,
-                ..
-            } => {
-                lines = Lines::new(format_args!("All Chomp positions of at most {bits} bits"));
-                lines.line("positions", HumanCount(*positions));
-                lines.line("losing", HumanCount(*losing));
-                stored
-            }
-            TableContent::Values {
-                tiles,
-                positions,
-                stored,
-                largest,
-                areas,
-            } => {
-                lines = Lines::new(format_args!(
-                    "Grundy values of all Chomp positions of at most {tiles} tiles"
-                ));
-                lines.line("positions", HumanCount(*positions));
-                let losing = areas.iter().filter_map(|area| area.values.get(&0));
-                let losing = HumanCount(losing.sum());
-                lines.line("losing", format_args!("{losing} (those with the value 0)"));
-                lines.line("largest", largest);
-                stored
-            }
-        };
-        let stored = HumanCount(*stored);
-        lines.line("stored", format_args!("{stored} (one of each mirror pair)"));
+    fn text(&self, mut lines: Lines) -> String {
         lines.line("fingerprint", self.fingerprint);
         let seconds = self.cost.seconds;
         lines.time(seconds, self.cost.cpu_seconds);
@@ -241,41 +177,58 @@ impl RunSummary {
     }
 }
 
-impl TableContent {
-    /// The losing positions of at most `bits` bits.
-    fn of_losing(manifest: &Manifest, bits: u32) -> TableContent {
-        let losing_by_bits = manifest.losing_by_bits[..=bits as usize].to_vec();
-        let losing = losing_by_bits[bits as usize];
-        TableContent::Losing {
-            bits,
-            positions: 1 << (bits - 1),
-            losing,
-            // The hooks with equal arms, one for each even number of bits, are their own mirror images.
-            stored: losing.midpoint(u64::from(bits / 2)),
-            losing_by_bits,
-        }
-    }
+/// The losing positions of at most `bits` bits, for programs and people. Of a mirror pair, `stored` counts one; all other
+/// numbers count both.
+fn of_losing(manifest: &Manifest, bits: u32) -> (Value, Lines) {
+    let losing_by_bits = &manifest.losing_by_bits[..=bits as usize];
+    let (positions, losing) = (1 << (bits - 1), losing_by_bits[bits as usize]);
+    // The hooks with equal arms, one for each even number of bits, are their own mirror images.
+    let stored = losing.midpoint(u64::from(bits / 2));
+    let mut lines = Lines::new(format_args!("All Chomp positions of at most {bits} bits"));
+    lines.line("positions", HumanCount(positions));
+    lines.line("losing", HumanCount(losing));
+    lines.stored(stored);
+    let content = json!({
+        "bits": bits,
+        "positions": positions,
+        "losing": losing,
+        "stored": stored,
+        "losing_by_bits": losing_by_bits,
+    });
+    (content, lines)
+}
 
-    /// The values of the positions of at most `tiles` tiles.
-    fn of_values(infos: &[AreaInfo], tiles: u32) -> TableContent {
-        let shards = infos.iter().flat_map(|area| &area.shards);
-        let areas = infos.iter().map(|area| {
-            let counts = area.positions_by_value();
-            let values = counts.iter().copied().enumerate();
-            Area {
-                tiles: area.tiles,
-                positions: counts.iter().sum(),
-                largest: counts.len() - 1,
-                values: values.filter(|&(_, count)| count > 0).collect(),
-            }
-        });
-        let areas: Vec<Area> = areas.collect();
-        TableContent::Values {
-            tiles,
-            positions: areas.iter().map(|area| area.positions).sum(),
-            stored: shards.map(|shard| shard.stored).sum(),
-            largest: areas.iter().map(|area| area.largest).max().unwrap_or(0),
-            areas,
-        }
-    }
+/// The Grundy values of the positions of at most `tiles` tiles, for programs and people.
+fn of_values(areas: &[AreaInfo], tiles: u32) -> (Value, Lines) {
+    let (mut positions, mut losing, mut largest) = (0, 0, 0);
+    let areas_json = areas.iter().map(|area| {
+        let counts = area.positions_by_value();
+        let all: u64 = counts.iter().sum();
+        positions += all;
+        losing += counts[0];
+        largest = largest.max(counts.len() - 1);
+        // Values without a position are missing.
+        let values = counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+        let values: BTreeMap<usize, &u64> = values.collect();
+        json!({ "tiles": area.tiles, "positions": all, "largest": counts.len() - 1, "values": values })
+    });
+    let areas_json: Vec<Value> = areas_json.collect();
+    let shards = areas.iter().flat_map(|area| &area.shards);
+    let stored = shards.map(|shard| shard.stored).sum();
+    let mut lines = Lines::new(format_args!(
+        "Grundy values of all Chomp positions of at most {tiles} tiles"
+    ));
+    lines.line("positions", HumanCount(positions));
+    let losing = HumanCount(losing);
+    lines.line("losing", format_args!("{losing} (those with the value 0)"));
+    lines.line("largest", largest);
+    lines.stored(stored);
+    let content = json!({
+        "tiles": tiles,
+        "positions": positions,
+        "stored": stored,
+        "largest": largest,
+        "areas": areas_json,
+    });
+    (content, lines)
 }

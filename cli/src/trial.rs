@@ -46,15 +46,12 @@ pub(crate) async fn measure(threads: NonZeroUsize, parent: &Path) -> anyhow::Res
             .prefix("chomp-plan-")
             .tempdir_in(parent);
         let scratch = scratch.with_context(|| format!("in {}", parent.display()))?;
+        let in_scratch = || format!("for a trial in {}", scratch.path().display());
         let lock = TableLock::acquire(scratch.path())?;
         let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(lock)?);
-        let in_scratch = || format!("for a trial in {}", scratch.path().display());
         commit = commit_time(&*storage).await.with_context(in_scratch)?;
         let trial = run(storage, bits, range_bits, threads).await;
         trials.push(trial.with_context(in_scratch)?);
-        if let Err(error) = scratch.close() {
-            tracing::warn!("the directory of a trial was not removed: {error}");
-        }
     }
     let (work, range) = costs(trials[0], trials[1]);
     Ok(Costs {

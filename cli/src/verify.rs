@@ -15,10 +15,9 @@ use indicatif::HumanBytes;
 
 use crate::SOFTWARE;
 use crate::download;
-use crate::events::{ProgramEvent, Stage};
 use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, SourceArgs, flag, path};
-use crate::progress::{Display, Teller};
+use crate::progress::{Display, Stage, Teller};
 use crate::signals::stop_on_signals;
 use crate::summary::{Lines, Meter};
 
@@ -161,7 +160,7 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<(
     let report = Report::new(SOFTWARE.to_owned(), level, folder);
     let json = args.json || on_stdout;
     let say = display.clone();
-    let checking = display.during(checking, &stop, move |teller| {
+    let checking = display.during("checking", &stop, move |teller| {
         let mut checks = Checks {
             args,
             resources: Resources {
@@ -178,12 +177,6 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<(
     });
     let (came, (report, kept)) = checking.await;
     conclude(came, (&report, kept), claim, json, display)
-}
-
-/// The event of a stage.
-fn checking(how_far: Stage) -> ProgramEvent {
-    let stage = how_far.name;
-    ProgramEvent::Checking { stage, how_far }
 }
 
 /// Writes and prints the report, if the checks have a result.

@@ -21,9 +21,8 @@ use serde::Serialize;
 
 use super::scratch::Folder;
 use super::{BoxArgs, SAVE_SHARE, SolvedBox, enough, find};
-use crate::events::Stage;
 use crate::exit::usage;
-use crate::progress::{Display, Teller};
+use crate::progress::{Display, Stage, Teller};
 
 /// The most columns.
 pub(super) const COLUMNS_MAX: usize = 200_000;

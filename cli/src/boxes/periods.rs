@@ -8,8 +8,7 @@ use indicatif::HumanCount;
 use serde::Serialize;
 
 use super::{BoxArgs, enough, find};
-use crate::events::Stage;
-use crate::progress::{Display, Teller};
+use crate::progress::{Display, Stage, Teller};
 use crate::summary::Lines;
 
 /// First rows are looked at up to as many times the longest second row.

@@ -7,9 +7,8 @@ use indicatif::HumanCount;
 use serde::Serialize;
 
 use super::{BoxArgs, enough, find};
-use crate::events::Stage;
 use crate::exit::usage;
-use crate::progress::{Display, Teller};
+use crate::progress::{Display, Stage, Teller};
 use crate::summary::Lines;
 
 /// The sides of a box.

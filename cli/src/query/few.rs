@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use super::lines::mirrored;
 use super::{Numbers, QueryArgs, answer_text, verdict_text};
-use crate::events::ProgramEvent;
 use crate::exit::{Interruption, usage};
 use crate::machine;
 use crate::progress::Display;
@@ -67,7 +66,7 @@ pub(super) async fn run(
     let (threads, stop) = (machine::threads(), stop_on_signals()?);
     for position in positions {
         position.check(threads)?;
-        let solving = display.during(ProgramEvent::Solving, &stop, move |teller| {
+        let solving = display.during("solving", &stop, move |teller| {
             let tell = |done| teller.stage("third rows", done).is_continue();
             let answer = position.query.answer(threads, tell)?;
             Some(position.told(answer))
