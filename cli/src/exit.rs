@@ -28,14 +28,25 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The command line asks for something that cannot be done: the program ends with [`Exit::Usage`].
+/// An error that has its exit code.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Usage(String);
+#[error("{text}")]
+pub(crate) struct CodedError {
+    pub(crate) code: Exit,
+    text: String,
+}
 
-/// An error of wrong usage with this text.
+impl Exit {
+    /// An error with this text that ends the program with this code.
+    pub(crate) fn error(self, text: impl Into<String>) -> anyhow::Error {
+        let (code, text) = (self, text.into());
+        CodedError { code, text }.into()
+    }
+}
+
+/// The command line asks for something that cannot be done.
 pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
-    Usage(text.into()).into()
+    Exit::Usage.error(text)
 }
 
 /// A command was told to stop, and did: the program ends with [`Exit::Stopped`], which is no failure.

@@ -22,8 +22,7 @@ use chomp_table::reader::TableError;
 use chomp_verify::CheckError;
 use chomp_worker::{ClientError, WorkerError};
 
-use crate::exit::{Exit, Usage};
-use crate::status::AskError;
+use crate::exit::{CodedError, Exit};
 
 /// The exit code for an error, from the first of its causes that says more than "failed".
 pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
@@ -83,15 +82,11 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<Exit> {
             _ => Some(Exit::Refused),
         }),
         of(cause, |error| match error {
-            AskError::Unreachable { .. } | AskError::Strange { .. } => Some(Exit::Unreachable),
-            AskError::Refused { .. } => Some(Exit::Refused),
-        }),
-        of(cause, |error| match error {
             OpenError::InUse { .. } | OpenError::Bucket { .. } => Some(Exit::Refused),
             OpenError::File(_) => None,
         }),
         of(cause, |_: &PlanError| Some(Exit::Refused)),
-        of(cause, |_: &Usage| Some(Exit::Usage)),
+        of(cause, |error: &CodedError| Some(error.code)),
         of(cause, |_: &GameError| Some(Exit::Usage)),
     ];
     codes.into_iter().find_map(|code| code)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use chomp_access::Access;
 use chomp_coordinator::status::{Status, WorkerStatus};
-use chomp_download::{DownloadError, Outage, Reach, ServerPatience};
+use chomp_download::{DownloadError, Reach, ServerPatience};
 use chomp_grundy::areas_done;
 use chomp_plan::{Settings, forecast};
 use chomp_store::location::Location;
@@ -18,14 +18,15 @@ use chomp_table::reader::{Table, TableError, TableName};
 use chomp_table::values::Values;
 use chomp_table::{Head, head};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
-use reqwest::{StatusCode, Url};
-use serde::Serialize;
-use serde_json::{Value, json};
+use reqwest::Url;
+use serde_json::{Map, Value, json};
 use tokio::net::TcpStream;
 
 use crate::Haste;
 use crate::access::ACCESS_NAME;
 use crate::connect::{self, is_there};
+use crate::exit::Exit;
+use crate::failure::exit_of;
 use crate::flags::{ReachArgs, TABLE, TablePlace, flag, place};
 use crate::progress::{self, Display, rate_text as rate, time_left};
 use crate::summary::Lines;
@@ -56,19 +57,6 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// The longest reason of a coordinator that is shown.
 const REASON_CHARS_MAX: usize = 300;
 
-/// Why a coordinator gives no status.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum AskError {
-    #[error(
-        "the coordinator at {url} cannot be reached: check the address, and that it is running"
-    )]
-    Unreachable { url: String, source: Outage },
-    #[error("the coordinator at {url} refuses: {reason}")]
-    Refused { url: String, reason: String },
-    #[error("what is at {url} answers, but not as a coordinator does: {what}; check the address")]
-    Strange { url: String, what: String },
-}
-
 pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<()> {
     let patience = ServerPatience::USUAL.hastened(display.haste().limits);
     let named = args.reach.access.is_some() || args.reach.coordinator.is_some();
@@ -82,7 +70,7 @@ pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<(
         return crate::print_as(args.json, &status, text);
     }
     let found = look(&args.table, display.haste()).await?;
-    crate::print_as(args.json, &found, LocalTables::text)
+    crate::print_as(args.json, &found.json, |_| found.text())
 }
 
 /// Asks the coordinator that owns the table in `directory`, if there is one now.
@@ -96,10 +84,8 @@ async fn ask_owner(directory: &Path, patience: ServerPatience) -> anyhow::Result
         return Ok(None);
     }
     match ask(&access, patience).await {
-        Err(error) if !matches!(error.downcast_ref(), Some(AskError::Refused { .. })) => {
-            // Another program may have the address by now.
-            Ok(None)
-        }
+        // Another program may have the address by now.
+        Err(error) if exit_of(&error) != Exit::Refused => Ok(None),
         asked => asked.map(Some),
     }
 }
@@ -119,42 +105,36 @@ async fn is_refused(url: &str) -> bool {
 
 /// Asks a coordinator. Nobody else gets the token.
 async fn ask(access: &Access, patience: ServerPatience) -> anyhow::Result<Status> {
-    let url = access.coordinator.clone();
+    let url = &access.coordinator;
     let reach = Reach {
         from: url.clone(),
         ca: access.ca.clone(),
         token: access.token.clone(),
         patience,
     };
-    let answer = match chomp_download::ask(reach, "status", ANSWER_BYTES_MAX).await {
-        Err(DownloadError::Unreachable { url, source }) => {
-            return Err(AskError::Unreachable { url, source }.into());
-        }
-        Err(DownloadError::Strange { url, what }) => {
-            return Err(AskError::Strange { url, what }.into());
-        }
-        answer => answer?,
+    let answer = chomp_download::ask(reach, "status", ANSWER_BYTES_MAX).await;
+    let answer = answer.with_context(|| {
+        format!("no status of the coordinator at {url}: check the address, and that it is running")
+    })?;
+    let strange = |what| {
+        Exit::Unreachable.error(format!(
+            "what is at {url} answers, but not as a coordinator does: {what}; check the address"
+        ))
     };
-    let status = StatusCode::from_u16(answer.status)?;
-    if status == StatusCode::OK {
-        return serde_json::from_slice(&answer.body).map_err(|error| {
-            let what = format!("its status is not understood: {error}");
-            AskError::Strange { url, what }.into()
-        });
-    }
-    if status == StatusCode::NOT_FOUND {
-        let what = "it has no /status".to_owned();
-        return Err(AskError::Strange { url, what }.into());
-    }
-    let problem = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
-    let reason = match problem["error"].as_str() {
-        Some(error) => {
-            let start: String = error.chars().take(REASON_CHARS_MAX).collect();
-            format!("{status}: {}", shown(&start, &[]))
+    match answer.status {
+        200 => serde_json::from_slice(&answer.body)
+            .map_err(|error| strange(format!("its status is not understood: {error}"))),
+        404 => Err(strange("it has no /status".to_owned())),
+        status => {
+            let problem: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+            let reason = problem["error"].as_str().unwrap_or("it does not say why");
+            let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+            let reason = shown(&reason, &[]);
+            Err(Exit::Refused.error(format!(
+                "the coordinator at {url} refuses with status {status}: {reason}"
+            )))
         }
-        None => status.to_string(),
-    };
-    Err(AskError::Refused { url, reason }.into())
+    }
 }
 
 fn text(status: &Status) -> String {
@@ -218,61 +198,36 @@ fn describe(worker: &WorkerStatus) -> String {
     )
 }
 
-/// The published tables and working files of a place without a coordinator.
-#[derive(Debug, Serialize)]
-struct LocalTables {
-    /// The bits of the largest published table.
-    published_bits: Option<u32>,
-    /// The tiles of the largest published table of Grundy values.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    published_tiles: Option<u32>,
-    /// Which process of this machine has locked the directory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder: Option<String>,
-    /// The numbers of tiles whose Grundy values are done, of a table that is not finished.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    areas: Option<usize>,
-    #[serde(flatten)]
-    work: Option<WorkingFiles>,
+/// What is known of a place without a coordinator: for programs, and as lines for people.
+#[derive(Default)]
+struct Found {
+    json: Map<String, Value>,
+    lines: Vec<String>,
 }
 
-/// The working files of a table, from its journal.
-#[derive(Debug, Serialize)]
-struct WorkingFiles {
-    /// The bits of a range.
-    range_bits: u32,
-    /// The segments of the journal.
-    segments: u64,
-    ranges_done: u64,
-    losing: u64,
-    /// The bytes of the records of these ranges.
-    record_bytes: u64,
-    /// How far the last job is, if it is not finished.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    job: Option<JobStatus>,
-}
+impl Found {
+    /// Adds fields, and a line that says the same.
+    fn add(&mut self, fields: Value, line: String) {
+        let Value::Object(fields) = fields else {
+            unreachable!("fields are an object");
+        };
+        self.json.extend(fields);
+        self.lines.push(line);
+    }
 
-/// How far a job is.
-#[derive(Debug, Serialize)]
-struct JobStatus {
-    /// Its bits.
-    size: u32,
-    /// The part of its work that is done, from 0 to 1.
-    done: f64,
-    /// The time of all its runs together.
-    seconds: u64,
-    /// The seconds to its end, if it goes on as fast.
-    seconds_left: Option<f64>,
+    fn text(&self) -> String {
+        self.lines.join("\n") + "\n"
+    }
 }
 
 /// Looks at a table without owning it. Records are not read.
-async fn look(place: &TablePlace, haste: Haste) -> anyhow::Result<LocalTables> {
-    let (location, [published_bits, published_tiles], holder, areas) = match place {
+async fn look(place: &TablePlace, haste: Haste) -> anyhow::Result<Found> {
+    let (location, [bits, tiles], holder, areas) = match place {
         TablePlace::Here(directory) => (
             Location::Directory(directory.clone()),
             [
-                found(Table::open(directory))?.map(|table| table.manifest().bits),
-                found(Values::open(directory))?.map(|values| values.manifest().tiles),
+                if_there(Table::open(directory))?.map(|table| table.manifest().bits),
+                if_there(Values::open(directory))?.map(|values| values.manifest().tiles),
             ],
             TableLock::holder(directory),
             areas_done(directory).ok().filter(|&areas| areas > 0),
@@ -285,18 +240,82 @@ async fn look(place: &TablePlace, haste: Haste) -> anyhow::Result<LocalTables> {
     let storage = location.open_view()?;
     let ledger = journal::look(&*storage).await;
     let ledger = ledger.with_context(|| crate::directory::in_table(&location))?;
-    if published_bits.is_none() && published_tiles.is_none() && ledger.is_none() && areas.is_none()
-    {
+    let mut found = Found::default();
+    if let Some(bits) = bits {
+        let line = format!("published: the table of {bits} bits");
+        found.add(json!({ "published_bits": bits }), line);
+    }
+    if let Some(tiles) = tiles {
+        let line = format!("published: the Grundy values of {tiles} tiles");
+        found.add(json!({ "published_tiles": tiles }), line);
+    }
+    if let Some(areas) = areas {
+        let line = format!("working files: the Grundy values of {areas} numbers of tiles");
+        found.add(json!({ "areas": areas }), line);
+    }
+    if let Some(ledger) = &ledger {
+        add_working_files(&mut found, ledger);
+    }
+    if found.lines.is_empty() {
         let path = PathBuf::from(place.to_string());
         return Err(TableError::NotFound { path }.into());
     }
-    Ok(LocalTables {
-        published_bits,
-        published_tiles,
-        holder,
-        areas,
-        work: ledger.as_ref().map(WorkingFiles::of),
-    })
+    if let Some(holder) = holder {
+        found.add(json!({ "holder": holder }), format!("in use by {holder}"));
+    }
+    Ok(found)
+}
+
+/// Adds what a journal says of finished ranges, and of the job that is not finished.
+fn add_working_files(found: &mut Found, ledger: &Ledger) {
+    let places = || ledger.done(u64::MAX).map(|(_, place)| place);
+    let (range_bits, ranges) = (ledger.range_bits, ledger.len() as u64);
+    let losing = places().map(|place| place.count).sum();
+    let bytes = places().map(|place| u64::from(place.length)).sum();
+    found.add(
+        json!({
+            "range_bits": range_bits.get(),
+            "segments": ledger.next,
+            "ranges_done": ranges,
+            "losing": losing,
+            "record_bytes": bytes,
+        }),
+        format!(
+            "working files: {} ranges of 2^{} words done, {}; {} losing positions",
+            HumanCount(ranges),
+            range_bits.get(),
+            HumanBytes(bytes),
+            HumanCount(losing),
+        ),
+    );
+    let worked = ledger.worked.filter(|_| ranges > 0);
+    let worked = worked.filter(|&(size, _)| Settings::new(size, range_bits).check().is_ok());
+    let Some((size, seconds)) = worked else {
+        return;
+    };
+    let done = ledger.done(range_bits.heads(size)).map(|(head, _)| head);
+    let done: Vec<Head> = done.collect();
+    let work = forecast::JobWork::new(size, range_bits);
+    let done = work.part(&head::layers(size, range_bits), &done);
+    let time = Duration::from_secs(seconds);
+    // As fast as until now.
+    let left = time_left(0.0, done, time);
+    let seconds_left = left.map(|left| left.as_secs_f64());
+    let left = left.map(|left| format!(", {} left", HumanDuration(left)));
+    found.add(
+        json!({ "job": {
+            "size": size,
+            "done": done,
+            "seconds": seconds,
+            "seconds_left": seconds_left,
+        } }),
+        format!(
+            "job: {} % of {size} bits done in {}{}",
+            progress::steps(done, 100),
+            HumanDuration(time),
+            left.unwrap_or_default(),
+        ),
+    );
 }
 
 /// The bits, or the tiles, of the first table in a bucket.
@@ -312,82 +331,11 @@ async fn published(bucket: &str, haste: Haste) -> anyhow::Result<[Option<u32>; 2
 }
 
 /// The opened table, or none if there is no table.
-fn found<T>(opened: Result<T, TableError>) -> Result<Option<T>, TableError> {
+fn if_there<T>(opened: Result<T, TableError>) -> Result<Option<T>, TableError> {
     match opened {
         Ok(found) => Ok(Some(found)),
         Err(TableError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-impl WorkingFiles {
-    fn of(ledger: &Ledger) -> WorkingFiles {
-        let places = || ledger.done(u64::MAX).map(|(_, place)| place);
-        WorkingFiles {
-            range_bits: ledger.range_bits.get(),
-            segments: ledger.next,
-            ranges_done: ledger.len() as u64,
-            losing: places().map(|place| place.count).sum(),
-            record_bytes: places().map(|place| u64::from(place.length)).sum(),
-            job: JobStatus::of(ledger),
-        }
-    }
-}
-
-impl JobStatus {
-    /// None if nothing is done, or all is published, or the journal does not tell.
-    fn of(ledger: &Ledger) -> Option<JobStatus> {
-        let (size, seconds) = ledger.worked.filter(|_| !ledger.is_empty())?;
-        let range_bits = ledger.range_bits;
-        Settings::new(size, range_bits).check().ok()?;
-        let done = ledger.done(range_bits.heads(size)).map(|(head, _)| head);
-        let done: Vec<Head> = done.collect();
-        let work = forecast::JobWork::new(size, range_bits);
-        let done = work.part(&head::layers(size, range_bits), &done);
-        let left = time_left(0.0, done, Duration::from_secs(seconds));
-        Some(JobStatus {
-            size,
-            done,
-            seconds,
-            seconds_left: left.map(|left| left.as_secs_f64()),
-        })
-    }
-}
-
-impl LocalTables {
-    fn text(&self) -> String {
-        let mut lines = Vec::new();
-        let bits = self.published_bits;
-        lines.extend(bits.map(|bits| format!("published: the table of {bits} bits")));
-        let tiles = self.published_tiles;
-        lines.extend(tiles.map(|tiles| format!("published: the Grundy values of {tiles} tiles")));
-        let areas = self
-            .areas
-            .map(|areas| format!("working files: the Grundy values of {areas} numbers of tiles"));
-        lines.extend(areas);
-        if let Some(work) = &self.work {
-            lines.push(format!(
-                "working files: {} ranges of 2^{} words done, {}; {} losing positions",
-                HumanCount(work.ranges_done),
-                work.range_bits,
-                HumanBytes(work.record_bytes),
-                HumanCount(work.losing),
-            ));
-        }
-        if let Some(job) = self.work.as_ref().and_then(|work| work.job.as_ref()) {
-            let left = job.seconds_left.map(Duration::from_secs_f64);
-            let left = left.map(|left| format!(", {} left", HumanDuration(left)));
-            lines.push(format!(
-                "job: {} % of {} bits done in {}{}",
-                progress::steps(job.done, 100),
-                job.size,
-                HumanDuration(Duration::from_secs(job.seconds)),
-                left.unwrap_or_default(),
-            ));
-        }
-        let holder = self.holder.as_ref();
-        lines.extend(holder.map(|holder| format!("in use by {holder}")));
-        lines.join("\n") + "\n"
     }
 }
 
