@@ -153,7 +153,7 @@ impl Checks {
         path: &Path,
     ) -> anyhow::Result<()> {
         let mut marking = full::Marking::begin(&self.resources, subject, path, &self.say)?;
-        let (wall, cpu) = marking.earlier;
+        let [wall, cpu] = marking.earlier;
         self.report.seconds += wall.as_secs_f64();
         self.report.cpu_seconds += cpu.as_secs_f64();
         let marked = marking.run(table);
@@ -168,7 +168,6 @@ impl Checks {
             )
         });
         self.report.full = Some(marked?);
-        marking.end();
         Ok(())
     }
 }

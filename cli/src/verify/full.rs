@@ -5,15 +5,15 @@
 //! could give progress with it that says that all windows are right.
 
 use std::io;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
 use chomp_access::local;
+use chomp_plan::forecast::as_f64;
+use chomp_table::Table;
 use chomp_table::format::describe;
-use chomp_table::{Digest, Table};
 use chomp_verify::CheckError;
 use chomp_verify::marking::{Plan, Sizes};
 use chomp_verify::progress::{CheckProgress, PROGRESS_BYTES_MAX, Subject};
@@ -35,25 +35,21 @@ pub(super) struct Marking<'a> {
     /// The windows that earlier runs have done.
     windows_before: u64,
     /// The wall and CPU time that they took.
-    pub(super) earlier: (Duration, Duration),
+    pub(super) earlier: [Duration; 2],
 }
 
 impl<'a> Marking<'a> {
-    /// Continues from the progress of this user with the report at `report`, if that is about `subject`, whose windows
-    /// have these sizes.
+    /// Continues from the progress of this user, if that is about `subject`, whose windows have these sizes.
     pub(super) fn begin(
         resources: &'a Resources,
         (subject, sizes): (Subject, &Sizes),
         report: &Path,
         say: &'a Display,
     ) -> anyhow::Result<Marking<'a>> {
-        let path = match place(report, &subject) {
-            Ok(path) => Some(path),
-            Err(error) => {
-                say.say(&format!("what is done is not kept: {error:#}"));
-                None
-            }
-        };
+        let path = place(&subject);
+        let path =
+            path.inspect_err(|error| say.say(&format!("what is done is not kept: {error:#}")));
+        let path = path.ok();
         let mut beside = report.as_os_str().to_owned();
         beside.push(".progress");
         let beside = Path::new(&beside);
@@ -63,23 +59,23 @@ impl<'a> Marking<'a> {
                 "{beside} is not used, as anybody may have put it there: remove it"
             ));
         }
-        let progress = path.as_deref().and_then(|path| {
-            earlier(path, &subject).unwrap_or_else(|why| {
-                let path = path.display();
+        let earlier = path.as_deref().map(|path| (path, earlier(path, &subject)));
+        let progress = match earlier {
+            Some((_, Ok(progress))) => progress,
+            Some((path, Err(why))) => {
                 say.say(&format!(
-                    "{path} is not used, and written anew: {why}; all windows are checked"
+                    "{} is not used, and written anew: {why}; all windows are checked",
+                    path.display()
                 ));
                 None
-            })
-        });
+            }
+            None => None,
+        };
         let plan = resources.marking_plan(sizes, progress.as_ref().map(|kept| kept.window_bits))?;
         let progress = progress.unwrap_or_else(|| CheckProgress::new(subject, plan.window_bits));
         let windows_before = progress.windows.len() as u64;
         if windows_before > 0 {
-            let (done, all) = (
-                HumanCount(windows_before),
-                HumanCount(progress.windows_total()),
-            );
+            let [done, all] = [windows_before, progress.windows_total()].map(HumanCount);
             say.say(&format!("goes on after {done} of {all} windows"));
         }
         let earlier = [progress.millis, progress.cpu_millis].map(Duration::from_millis);
@@ -90,7 +86,7 @@ impl<'a> Marking<'a> {
             progress,
             plan,
             windows_before,
-            earlier: earlier.into(),
+            earlier,
         };
         marking.keep();
         Ok(marking)
@@ -108,52 +104,37 @@ impl<'a> Marking<'a> {
         }
     }
 
-    /// Checks the windows that are left.
+    /// Checks the windows that are left, and removes the progress when all are done.
     pub(super) fn run(&mut self, table: &Table) -> Result<FullReport, CheckError> {
-        let left = self.progress.left();
-        let all = self.progress.windows_total();
+        let (left, all) = (self.progress.left(), self.progress.windows_total());
         let done = AtomicU64::new(all - left.len() as u64);
-        let resources = self.resources;
+        let (resources, plan) = (self.resources, self.plan);
         let read = |part| resources.teller.stage("its losing positions", part);
-        let tell = |parts: &[(u64, f64)]| -> ControlFlow<()> {
-            #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
-            let (done, all) = (done.load(Ordering::Relaxed) as f64, all as f64);
-            let parts: f64 = parts.iter().map(|(_, part)| part).sum();
-            resources
-                .teller
-                .stage("every position", (done + parts) / all)
+        let tell = |parts: f64| {
+            let done = as_f64(done.load(Ordering::Relaxed)) + parts;
+            resources.teller.stage("every position", done / as_f64(all))
         };
-        let plan = self.plan;
         check_windows(table, plan, &left, (&read, &tell), |number, report| {
             done.fetch_add(1, Ordering::Relaxed);
             self.progress.windows.insert(number, report.losing);
-            let (wall, cpu) = self.earlier;
+            let [wall, cpu] = self.earlier;
             self.progress.millis = millis(wall + resources.meter.wall());
             self.progress.cpu_millis = millis(cpu + resources.meter.cpu());
             self.keep();
         })?;
-        self.progress.finish(table, self.windows_before)
-    }
-
-    /// Removes the progress, as all windows are done.
-    pub(super) fn end(self) {
+        let report = self.progress.finish(table, self.windows_before)?;
         if let Some(Err(error)) = self.path.as_deref().map(chomp_durable_files::remove) {
             self.say.say(&describe(&error));
         }
+        Ok(report)
     }
 }
 
-/// Where the progress of checking `subject` is kept, with the report at `report`: one file for each of the two.
-fn place(report: &Path, subject: &Subject) -> anyhow::Result<PathBuf> {
+/// Where the progress of checking `subject` is kept.
+fn place(subject: &Subject) -> anyhow::Result<PathBuf> {
     let folder = local::folder().context("neither XDG_STATE_HOME nor HOME is set")?;
     local::make(&folder)?;
-    let beside = chomp_durable_files::folder(report);
-    let absolute = std::fs::canonicalize(beside);
-    let absolute = absolute.with_context(|| format!("cannot look at {}", beside.display()))?;
-    let absolute = absolute.join(report.file_name().unwrap_or_default());
-    let mut name = subject.manifest_sha256.0.to_vec();
-    name.extend(absolute.as_os_str().as_encoded_bytes());
-    Ok(folder.join(format!("verify-{}.progress", Digest::of(&name))))
+    Ok(folder.join(format!("verify-{}.progress", subject.manifest_sha256)))
 }
 
 /// The progress of earlier runs, if there is some. The error says why the file is of no use.

@@ -2,14 +2,14 @@
 //! Several threads check windows, and report each window that is done.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use chomp_table::Table;
 use chomp_verify::marking::{Band, Plan, WindowReport};
 use chomp_verify::{CheckError, Watch};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// Several threads call `make` with the numbers below `count`. `take` gets the results in the order of the
 /// numbers. A thread has at most one result that is not taken yet.
@@ -43,70 +43,50 @@ pub(super) fn in_order<T: Send, R>(
     })
 }
 
-/// Hears the window of each thread, with the part of it that is done, and says whether to go on.
-pub(super) type WindowsDone<'a> = &'a (dyn Fn(&[(u64, f64)]) -> ControlFlow<()> + Sync);
-
-/// The windows that are left, and how far those under way are.
-struct Windows<'a> {
-    band: Band<'a>,
-    window_bits: u32,
-    numbers: &'a [u64],
-    next: AtomicUsize,
-    /// The lowest window with an error: those above it need not be done.
-    failed: AtomicU64,
-    /// For each thread, the part of its window that is done.
-    parts: Mutex<Vec<(u64, f64)>>,
-}
-
-/// Checks the windows with these numbers, which ascend, band by band. This thread calls `done` for each window that
-/// agreed. `reading` hears how much of a band is read, and `watch` how far the windows are.
+/// Checks the windows with these numbers, which ascend, band by band, in several threads. This thread calls `done` for each
+/// window that agreed. `reading` hears how much of a band is read, and `watch` how many windows' worth of those under way
+/// is done.
 ///
 /// # Errors
 ///
-/// The error of the lowest window that has one.
+/// The first error of a window. The other threads then stop where they are.
 pub(super) fn check_windows(
     table: &Table,
     plan: Plan,
     numbers: &[u64],
-    (reading, watch): (Watch<'_>, WindowsDone<'_>),
+    (reading, watch): (Watch<'_>, &(dyn Fn(f64) -> ControlFlow<()> + Sync)),
     mut done: impl FnMut(u64, WindowReport),
 ) -> Result<(), CheckError> {
     for numbers in numbers.chunk_by(|one, next| plan.band(*one) == plan.band(*next)) {
-        let windows = Windows {
-            band: Band::gather(table, plan.band_bits, plan.band(numbers[0]), reading)?,
-            window_bits: plan.window_bits,
-            numbers,
-            next: AtomicUsize::new(0),
-            failed: AtomicU64::new(u64::MAX),
-            parts: Mutex::new(Vec::new()),
+        let band = Band::gather(table, plan.band_bits, plan.band(numbers[0]), reading)?;
+        let threads = usize::try_from(plan.threads).unwrap_or(1);
+        let threads = threads.min(numbers.len());
+        let parts = Mutex::new(vec![0.0; threads]);
+        let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let check = |thread: usize, number: u64| {
+            let tell: Watch<'_> = &|part| {
+                let mut parts = parts.lock();
+                parts[thread] = part;
+                if has_failed.load(Ordering::Relaxed) {
+                    return ControlFlow::Break(());
+                }
+                watch(parts.iter().sum())
+            };
+            let report = band.check_window(plan.window_bits, number, tell);
+            // A finished window counts by its report.
+            parts.lock()[thread] = 0.0;
+            report
         };
-        windows.check_all(plan.threads, watch, &mut done)?;
-    }
-    Ok(())
-}
-
-impl Windows<'_> {
-    fn check_all(
-        &self,
-        threads: u64,
-        watch: WindowsDone<'_>,
-        mut done: impl FnMut(u64, WindowReport),
-    ) -> Result<(), CheckError> {
-        let threads = usize::try_from(threads)
-            .unwrap_or(1)
-            .min(self.numbers.len());
-        let mut first: Option<(u64, CheckError)> = None;
-        *self.parts() = vec![(0, 0.0); threads];
+        let take = || numbers.get(next.fetch_add(1, Ordering::Relaxed));
+        let mut first = Ok(());
         thread::scope(|scope| {
             let (sender, receiver) = sync_channel(threads);
             for thread in 0..threads {
-                let sender = sender.clone();
+                let (sender, take, check) = (sender.clone(), &take, &check);
                 scope.spawn(move || {
-                    while let Some(number) = self.take() {
-                        let report = self.check(thread, number, watch);
-                        if sender.send((number, report)).is_err() {
-                            return;
-                        }
+                    while let Some(&number) = take()
+                        && sender.send((number, check(thread, number))).is_ok()
+                    {
                     }
                 });
             }
@@ -114,49 +94,18 @@ impl Windows<'_> {
             for (number, report) in receiver {
                 match report {
                     Ok(report) => done(number, report),
-                    Err(error) if first.as_ref().is_none_or(|(lowest, _)| number < *lowest) => {
-                        first = Some((number, error));
+                    // The others end because of the first.
+                    Err(error) if first.is_ok() => {
+                        has_failed.store(true, Ordering::Relaxed);
+                        first = Err(error);
                     }
                     Err(_) => {}
                 }
             }
         });
-        first.map_or(Ok(()), |(_, error)| Err(error))
+        first?;
     }
-
-    fn parts(&self) -> MutexGuard<'_, Vec<(u64, f64)>> {
-        self.parts.lock()
-    }
-
-    /// The next window, unless one before it failed.
-    fn take(&self) -> Option<u64> {
-        let next = self.next.fetch_add(1, Ordering::Relaxed);
-        let number = *self.numbers.get(next)?;
-        (number < self.failed.load(Ordering::Relaxed)).then_some(number)
-    }
-
-    fn check(
-        &self,
-        thread: usize,
-        number: u64,
-        watch: WindowsDone<'_>,
-    ) -> Result<WindowReport, CheckError> {
-        let watch: Watch<'_> = &|part| {
-            if number > self.failed.load(Ordering::Relaxed) {
-                return ControlFlow::Break(());
-            }
-            let mut parts = self.parts();
-            parts[thread] = (number, part);
-            watch(&parts)
-        };
-        let report = self.band.check_window(self.window_bits, number, watch);
-        if report.is_err() {
-            self.failed.fetch_min(number, Ordering::Relaxed);
-        }
-        // A finished window counts by its report.
-        self.parts()[thread] = (number, 0.0);
-        report
-    }
+    Ok(())
 }
 
 #[cfg(test)]

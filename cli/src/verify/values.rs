@@ -1,5 +1,6 @@
 //! Makes the checks of a table of Grundy values, and writes their lines of the report.
 
+use chomp_plan::forecast::as_f64;
 use chomp_table::values::Values;
 use chomp_verify::Watch;
 use chomp_verify::report::{Check, Level};
@@ -74,8 +75,7 @@ impl Checks {
                 let mut positions = 0_u64;
                 for piece in checked {
                     positions += piece?;
-                    #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
-                    let part = positions as f64 / values::positions(tiles) as f64;
+                    let part = as_f64(positions) / as_f64(values::positions(tiles));
                     if resources.teller.stage("the definition", part).is_break() {
                         return Err(chomp_verify::CheckError::Stopped);
                     }
@@ -94,16 +94,16 @@ impl Checks {
 }
 
 fn describe_sample(report: &SampleReport, tiles: u32) -> String {
-    let above = if tiles > TILES_CHECKED {
-        TILES_CHECKED
+    // Those of fewer tiles are all decided.
+    let least = if tiles > TILES_CHECKED {
+        TILES_CHECKED + 1
     } else {
-        0
+        1
     };
     format!(
-        "{} positions of {} to {tiles} tiles, with {} moves, have the least value that none of these leads to \
+        "{} positions of {least} to {tiles} tiles, with {} moves, have the least value that none of these leads to \
          (seed {}); if more than 1 in {} had not, this would have been noticed with 99 %",
         HumanCount(report.positions),
-        above + 1,
         HumanCount(report.moves),
         report.seed,
         HumanCount(report.one_in_of_all),
