@@ -2,12 +2,12 @@
 
 use std::num::NonZeroUsize;
 
-use chomp_boxes::{FewAnswer, FewQuery};
+use chomp_boxes::FewQuery;
 use chomp_query::{drawing, reply};
 use chomp_table::position::{PositionError, parse_rows};
 use chomp_table::{Cell, Position, Word};
 use indicatif::{HumanBytes, HumanCount};
-use serde::Serialize;
+use serde_json::json;
 
 use super::lines::mirrored;
 use super::{Numbers, QueryArgs, answer_text, verdict_text};
@@ -27,18 +27,6 @@ pub(super) struct FewPosition {
     /// Its rows, or if it has too many, its columns.
     query: FewQuery,
     is_mirrored: bool,
-}
-
-/// An answer as JSON.
-#[derive(Serialize)]
-struct Told {
-    rows: Vec<u32>,
-    bits: u64,
-    area: u64,
-    losing: bool,
-    winning_moves: Vec<(u32, u32)>,
-    losing_positions: Vec<Vec<u32>>,
-    reply: Option<(u32, u32)>,
 }
 
 /// The positions of a command line, if one of them has more bits than the table covers, and all have few rows or columns.
@@ -66,22 +54,38 @@ pub(super) async fn run(
     let (threads, stop) = (machine::threads(), stop_on_signals()?);
     for position in positions {
         position.check(threads)?;
+        let rows = position.rows.clone();
         let solving = display.during("solving", &stop, move |teller| {
             let tell = |done| teller.stage("third rows", done).is_continue();
             let answer = position.query.answer(threads, tell)?;
-            Some(position.told(answer))
+            Some((answer.losing, position.moves(answer.winning_moves)))
         });
-        let told = solving.await.ok_or(Interruption::Silent)?;
+        let (losing, moves) = solving.await.ok_or(Interruption::Silent)?;
+        let (winning_moves, left): (Vec<_>, Vec<_>) = moves.into_iter().unzip();
+        let name = drawing::name_of_rows(&rows);
         let text = match (args.json, args.no_moves) {
-            (true, false) => serde_json::to_string(&told)? + "\n",
-            (true, true) => {
-                let mut told = serde_json::to_value(&told)?;
-                for field in ["winning_moves", "losing_positions", "reply"] {
-                    told.as_object_mut().expect("an object").remove(field);
+            (false, true) => verdict_text(&name, losing),
+            (false, false) => answer_text(&name, losing, &winning_moves),
+            (true, no_moves) => {
+                let first = rows.first().copied().unwrap_or(0);
+                let area: u64 = rows.iter().copied().map(u64::from).sum();
+                let mut told = json!({
+                    "rows": rows,
+                    "bits": rows.len() as u64 + u64::from(first),
+                    "area": area,
+                    "losing": losing,
+                });
+                if !no_moves {
+                    let cells = winning_moves.iter();
+                    let cells: Vec<Cell> =
+                        cells.map(|&(row, column)| Cell { row, column }).collect();
+                    let reply = reply(&rows, &cells).map(|cell| (cell.row, cell.column));
+                    told["winning_moves"] = json!(winning_moves);
+                    told["losing_positions"] = json!(left);
+                    told["reply"] = json!(reply);
                 }
-                told.to_string() + "\n"
+                format!("{told}\n")
             }
-            (false, no_moves) => told.text(no_moves),
         };
         if !crate::try_print(&text)? {
             break;
@@ -126,41 +130,14 @@ impl FewPosition {
         )))
     }
 
-    fn told(self, answer: FewAnswer) -> Told {
-        let moves = answer.winning_moves.into_iter();
-        let moves = moves.map(|((row, column), left)| {
-            if self.is_mirrored {
-                ((column, row), mirrored(&left))
-            } else {
-                ((row, column), left)
-            }
-        });
-        let mut moves: Vec<_> = moves.collect();
+    /// Moves of the query as those of the position, ascending, each with the rows that it leaves.
+    fn moves(&self, found: Vec<((u32, u32), Vec<u32>)>) -> Vec<((u32, u32), Vec<u32>)> {
+        let own = |((row, column), left): ((u32, u32), Vec<u32>)| match self.is_mirrored {
+            true => ((column, row), mirrored(&left)),
+            false => ((row, column), left),
+        };
+        let mut moves: Vec<_> = found.into_iter().map(own).collect();
         moves.sort_unstable();
-        let (winning_moves, losing_positions): (Vec<_>, _) = moves.into_iter().unzip();
-        let cells = winning_moves.iter();
-        let cells: Vec<Cell> = cells.map(|&(row, column)| Cell { row, column }).collect();
-        let reply = reply(&self.rows, &cells).map(|cell| (cell.row, cell.column));
-        let first = self.rows.first().copied().unwrap_or(0);
-        Told {
-            bits: self.rows.len() as u64 + u64::from(first),
-            area: self.rows.iter().map(|&row| u64::from(row)).sum(),
-            rows: self.rows,
-            losing: answer.losing,
-            winning_moves,
-            losing_positions,
-            reply,
-        }
-    }
-}
-
-impl Told {
-    fn text(&self, no_moves: bool) -> String {
-        let name = drawing::name_of_rows(&self.rows);
-        if no_moves {
-            verdict_text(&name, self.losing)
-        } else {
-            answer_text(&name, self.losing, &self.winning_moves)
-        }
+        moves
     }
 }
