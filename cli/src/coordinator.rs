@@ -16,7 +16,7 @@ use chomp_store::objects::TableLock;
 use chomp_table::format::describe;
 
 use crate::access::{self, ACCESS_NAME};
-use crate::directory::{OwnedDirectory, in_table, prune};
+use crate::directory::{OwnedDirectory, in_table};
 use crate::exit::Interruption;
 use crate::flags::{TableArgs, WantedTable, address, flag, path};
 use crate::machine;
@@ -24,7 +24,7 @@ use crate::progress::Display;
 use crate::restore::restore;
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
-use crate::summary::{Meter, report};
+use crate::summary::Meter;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -83,13 +83,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let meter = Meter::start();
     let stop = stop_on_signals()?;
     let table = &args.table;
-    let opening = OwnedDirectory::open(args.wanted, table, THREADS, MEMORY_BYTES);
+    let opening = OwnedDirectory::open(args.wanted, table, (THREADS, MEMORY_BYTES), display);
     let directory = unless_stopped(&stop, opening).await?;
-    if let Some(finished) = &directory.finished
-        && !table.keep_parts
-    {
-        directory.prune(finished.bits, display).await;
-    }
     let (size, was_finished) = (args.wanted.bits, directory.finished.is_some());
 
     let home = &table.table;
@@ -164,12 +159,11 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         }
     };
     if ended == Some(Phase::Finished) {
-        if !was_finished && !table.keep_parts {
-            prune(&coordinator.journal(), size, display).await;
-        }
-        let published = directory.manifest(size).await?;
-        let folder = directory.published(published.bits);
-        report(table.json, size, published, folder, directory.cost(meter))?;
+        let (journal, cost) = (coordinator.journal(), directory.cost(meter));
+        let journal = (!was_finished).then_some(&*journal);
+        directory
+            .conclude(table, size, journal, cost, display)
+            .await?;
         if args.exit_when_done {
             say_goodbye(&coordinator).await;
         } else {

@@ -18,7 +18,7 @@ use chomp_table::reader::{Table, TableError};
 use crate::flags::{TableArgs, WantedTable};
 use crate::machine;
 use crate::progress::{Display, blocking};
-use crate::summary::{Meter, RunCost};
+use crate::summary::{Meter, RunCost, report};
 
 /// The store of a table that this process has taken.
 #[derive(Debug)]
@@ -32,16 +32,16 @@ pub(crate) struct OwnedDirectory {
     pub(crate) location: Location,
     /// The time of the runs before.
     worked: Duration,
-    has_parts: bool,
 }
 
 impl OwnedDirectory {
-    /// Opens the store for a job of `threads` threads with `memory_bytes` bytes of memory.
+    /// Opens the store for a job of `threads` threads with `memory_bytes` bytes of memory. Of a finished table, working files
+    /// that need not be kept are removed.
     pub(crate) async fn open(
         wanted: WantedTable,
         args: &TableArgs,
-        threads: NonZeroUsize,
-        memory_bytes: u64,
+        (threads, memory_bytes): (NonZeroUsize, u64),
+        display: &Display,
     ) -> anyhow::Result<OwnedDirectory> {
         let beside = || Location::Directory(args.table.clone());
         let location = args.store.clone().unwrap_or_else(beside);
@@ -80,14 +80,27 @@ impl OwnedDirectory {
             Err(_) if finished.is_some() => true,
             Err(error) => return Err(error).with_context(in_table),
         };
-        Ok(OwnedDirectory {
+        let directory = OwnedDirectory {
             storage,
             range_bits,
             finished,
             location,
             worked: Duration::from_secs(worked),
-            has_parts,
-        })
+        };
+        if let Some(finished) = directory
+            .finished
+            .as_ref()
+            .filter(|_| has_parts && !args.keep_parts)
+        {
+            match directory.journal(finished.bits).await {
+                Ok(journal) => tell_left(journal.prune(finished.bits).await, display),
+                Err(error) => display.say(&format!(
+                    "the table is finished; its working files are left alone: {}",
+                    describe(&error)
+                )),
+            }
+        }
+        Ok(directory)
     }
 
     /// The cost of this run, and of those before.
@@ -99,18 +112,26 @@ impl OwnedDirectory {
         }
     }
 
-    /// Removes working files that a finished table does not need.
-    pub(crate) async fn prune(&self, size: u32, display: &Display) {
-        if !self.has_parts {
-            return;
+    /// Prints the summary of the published table. If this run has made it with `journal`, its working files are removed,
+    /// unless they are to be kept.
+    pub(crate) async fn conclude(
+        &self,
+        args: &TableArgs,
+        size: u32,
+        journal: Option<&Journal>,
+        cost: RunCost,
+        display: &Display,
+    ) -> anyhow::Result<()> {
+        if let Some(journal) = journal.filter(|_| !args.keep_parts) {
+            tell_left(journal.prune(size).await, display);
         }
-        match self.journal(size).await {
-            Ok(journal) => prune(&journal, size, display).await,
-            Err(error) => display.say(&format!(
-                "the table is finished; its working files are left alone: {}",
-                describe(&error)
-            )),
-        }
+        let manifest = self.manifest(size).await?;
+        let folder = folder_name(manifest.bits);
+        let folder = match &self.location {
+            Location::Directory(directory) => directory.join(folder),
+            Location::Bucket(bucket) => PathBuf::from(format!("{bucket}/{folder}")),
+        };
+        report(args.json, size, manifest, folder, cost)
     }
 
     /// The journal, for a job of this size.
@@ -122,7 +143,7 @@ impl OwnedDirectory {
     }
 
     /// The manifest of the published table of this size, or of a larger one that was there before.
-    pub(crate) async fn manifest(&self, size: u32) -> anyhow::Result<Manifest> {
+    async fn manifest(&self, size: u32) -> anyhow::Result<Manifest> {
         if let Some(finished) = &self.finished {
             return Ok(finished.clone());
         }
@@ -130,22 +151,10 @@ impl OwnedDirectory {
         let published = published.with_context(|| in_table(&self.location))?;
         published.context("the table that was published is gone")
     }
-
-    /// Where the published table of this size is.
-    pub(crate) fn published(&self, size: u32) -> PathBuf {
-        let folder = folder_name(size);
-        match &self.location {
-            Location::Directory(directory) => directory.join(folder),
-            Location::Bucket(bucket) => PathBuf::from(format!("{bucket}/{folder}")),
-        }
-    }
 }
 
 /// The manifest of the published table of this size, if there is one.
-pub(crate) async fn published(
-    storage: &dyn Storage,
-    size: u32,
-) -> anyhow::Result<Option<Manifest>> {
+async fn published(storage: &dyn Storage, size: u32) -> anyhow::Result<Option<Manifest>> {
     let bytes = published::manifest(storage, &folder_name(size)).await?;
     let parse = |bytes: bytes::Bytes| Manifest::parse(&bytes);
     Ok(bytes.map(parse).transpose()?)
@@ -154,11 +163,6 @@ pub(crate) async fn published(
 /// The context of an error of the store, which names objects by their paths within it.
 pub(crate) fn in_table(location: &Location) -> String {
     format!("in the table {location}")
-}
-
-/// Removes the working files of a published table.
-pub(crate) async fn prune(journal: &Journal, size: u32, display: &Display) {
-    tell_left(journal.prune(size).await, display);
 }
 
 /// Tells if not all working files were `removed`. The table is finished all the same.

@@ -98,7 +98,7 @@ pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()
     let asked = source::queried(&args.source, display.haste()).await;
     let covered = match &asked {
         Ok(QueriedTable::Losing(table)) => table.0.bits(),
-        Err(error) if matches!(error.downcast_ref(), Some(TableError::NotFound { .. })) => 0,
+        Err(error) if source::is_missing(error) => 0,
         _ => u32::MAX,
     };
     if let Some(positions) = few::beyond(&args, covered) {

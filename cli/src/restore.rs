@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
-use chomp_download::DownloadError;
 use chomp_plan::forecast::as_f64;
 use chomp_store::location::Location;
 use chomp_store::objects::Storage;
@@ -16,15 +15,15 @@ use chomp_store::restore::{Records, RestoreError, Restorer};
 use chomp_store::{Entry, Finders, Journal, PartName, StoreError, journal};
 use chomp_table::format::describe;
 use chomp_table::reader::AnyTable;
-use chomp_table::{RangeBits, Table, TableError};
+use chomp_table::{RangeBits, Table};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::connect;
 use crate::directory::{OwnedDirectory, in_table};
 use crate::exit::Interruption;
-use crate::progress::{Display, blocking};
+use crate::progress::Display;
+use crate::source;
 
 /// Ranges of smaller tables are computed as fast.
 const BITS_MIN: u32 = 24;
@@ -51,7 +50,7 @@ pub(crate) async fn restore(
     if directory.finished.is_some() {
         return Ok(());
     }
-    let Some(table) = published(&directory.location, display).await? else {
+    let Some(table) = published(&directory.location, display).await else {
         return Ok(());
     };
     let bits = table.manifest().bits;
@@ -110,31 +109,17 @@ pub(crate) async fn restore(
 }
 
 /// The largest published table of losing positions in a store. One that cannot be read is as good as none.
-async fn published(location: &Location, display: &Display) -> anyhow::Result<Option<Table>> {
-    let found = match location {
-        Location::Directory(path) => {
-            let path = path.clone();
-            match blocking(move || Table::open(&path)).await {
-                Err(TableError::NotFound { .. }) => return Ok(None),
-                opened => opened.map_err(anyhow::Error::new),
-            }
-        }
-        Location::Bucket(bucket) => {
-            let reach = connect::tables(&bucket.to_string(), None, display.haste())?;
-            match chomp_download::open(reach).await {
-                Ok(AnyTable::Losing(table)) => Ok(*table),
-                Ok(AnyTable::Values(_)) | Err(DownloadError::NoTable { .. }) => return Ok(None),
-                Err(error) => Err(error.into()),
-            }
-        }
-    };
-    Ok(found
-        .inspect_err(|error| {
+async fn published(location: &Location, display: &Display) -> Option<Table> {
+    match source::published(location, display.haste()).await {
+        Ok(Some(AnyTable::Losing(table))) => Some(*table),
+        Ok(_) => None,
+        Err(error) => {
             display.say(&format!(
                 "the ranges of the published table are computed: {error:#}"
             ));
-        })
-        .ok())
+            None
+        }
+    }
 }
 
 /// Keeps what is restored.

@@ -6,7 +6,7 @@ use chomp_coordinator::server::Coordinator;
 use chomp_plan::{Phase, Settings};
 use std::net::SocketAddr;
 
-use crate::directory::{OwnedDirectory, in_table, prune};
+use crate::directory::{OwnedDirectory, in_table};
 use crate::exit::Interruption;
 use crate::flags::{ShareArgs, TableArgs, WantedTable, address};
 use crate::local::{self, Resources};
@@ -14,7 +14,7 @@ use crate::progress::Display;
 use crate::restore::restore;
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
-use crate::summary::{Meter, RunCost, report};
+use crate::summary::{Meter, RunCost};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -41,16 +41,12 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
     let threads = args.share.threads();
     let memory_bytes = args.share.memory_bytes()?;
     let table = args.table;
-    let opening = OwnedDirectory::open(args.wanted, &table, threads, memory_bytes);
+    let opening = OwnedDirectory::open(args.wanted, &table, (threads, memory_bytes), display);
     let directory = unless_stopped(&stop, opening).await?;
     let (size, range_bits) = (args.wanted.bits, directory.range_bits);
-    if let Some(finished) = &directory.finished {
-        if !table.keep_parts {
-            directory.prune(finished.bits, display).await;
-        }
-        let folder = directory.published(finished.bits);
+    if directory.finished.is_some() {
         let cost = directory.cost(meter);
-        return report(table.json, size, finished.clone(), folder, cost);
+        return directory.conclude(&table, size, None, cost, display).await;
     }
 
     Settings::new(size, range_bits).check()?;
@@ -88,18 +84,17 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
     });
     let worker = display.during_job(coordinator.status(), work).await;
     match coordinator.stop().await {
-        JobOutcome::Finished(published) => {
+        JobOutcome::Finished(_) => {
             let worker = worker?.expect("a worker that ends with the job tells what it did");
-            if !table.keep_parts {
-                prune(&journal, size, display).await;
-            }
             let cost = RunCost {
                 evaluation_cpu_seconds: Some(worker.evaluation.as_secs_f64()),
                 ranges_evaluated: worker.ranges,
                 ..directory.cost(meter)
             };
-            let folder = directory.published(size);
-            report(table.json, size, *published, folder, cost)
+            let journal = Some(&*journal);
+            directory
+                .conclude(&table, size, journal, cost, display)
+                .await
         }
         JobOutcome::Interrupted => {
             worker.with_context(in_table)?;

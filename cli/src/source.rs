@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use chomp_download::DownloadError;
 use chomp_query::Losing;
+use chomp_store::location::Location;
 use chomp_table::reader::AnyTable;
 use chomp_table::values::Values;
 use chomp_table::{ShardFile, TableError, Word};
@@ -56,6 +58,28 @@ pub(crate) async fn open(args: &SourceArgs, haste: Haste) -> anyhow::Result<AnyT
             Ok(chomp_download::open(reach).await?)
         }
     }
+}
+
+/// The first table that is published in a store, if there is one.
+pub(crate) async fn published(store: &Location, haste: Haste) -> anyhow::Result<Option<AnyTable>> {
+    match store {
+        Location::Directory(path) => match here(path, AnyTable::open).await {
+            Err(error) if is_missing(&error) => Ok(None),
+            opened => opened.map(Some),
+        },
+        Location::Bucket(bucket) => {
+            let reach = connect::tables(&bucket.to_string(), None, haste)?;
+            match chomp_download::open(reach).await {
+                Err(DownloadError::NoTable { .. }) => Ok(None),
+                opened => Ok(Some(opened?)),
+            }
+        }
+    }
+}
+
+/// Whether there is no table.
+pub(crate) fn is_missing(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(TableError::NotFound { .. }))
 }
 
 async fn here<T: Send + 'static>(

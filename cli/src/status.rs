@@ -7,15 +7,14 @@ use std::time::Duration;
 use anyhow::Context;
 use chomp_access::Access;
 use chomp_coordinator::status::{Status, WorkerStatus};
-use chomp_download::{DownloadError, Reach, ServerPatience};
+use chomp_download::{Reach, ServerPatience};
 use chomp_grundy::areas_done;
 use chomp_plan::{Settings, forecast};
 use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
 use chomp_store::{Ledger, journal};
 use chomp_table::format::shown;
-use chomp_table::reader::{Table, TableError, TableName};
-use chomp_table::values::Values;
+use chomp_table::reader::{TableError, TableName};
 use chomp_table::{Head, head};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use reqwest::Url;
@@ -29,6 +28,7 @@ use crate::exit::Exit;
 use crate::failure::exit_of;
 use crate::flags::{ReachArgs, TABLE, TablePlace, flag, place};
 use crate::progress::{self, Display, rate_text as rate, time_left};
+use crate::source;
 use crate::summary::Lines;
 
 #[derive(Debug, clap::Args)]
@@ -222,32 +222,29 @@ impl Found {
 
 /// Looks at a table without owning it. Records are not read.
 async fn look(place: &TablePlace, haste: Haste) -> anyhow::Result<Found> {
-    let (location, [bits, tiles], holder, areas) = match place {
+    let (location, holder, areas) = match place {
         TablePlace::Here(directory) => (
             Location::Directory(directory.clone()),
-            [
-                if_there(Table::open(directory))?.map(|table| table.manifest().bits),
-                if_there(Values::open(directory))?.map(|values| values.manifest().tiles),
-            ],
             TableLock::holder(directory),
             areas_done(directory).ok().filter(|&areas| areas > 0),
         ),
-        TablePlace::Elsewhere(bucket) => {
-            let location = Location::parse(bucket)?;
-            (location, published(bucket, haste).await?, None, None)
-        }
+        TablePlace::Elsewhere(bucket) => (Location::parse(bucket)?, None, None),
     };
+    let table = source::published(&location, haste).await?;
     let storage = location.open_view()?;
     let ledger = journal::look(&*storage).await;
     let ledger = ledger.with_context(|| crate::directory::in_table(&location))?;
     let mut found = Found::default();
-    if let Some(bits) = bits {
-        let line = format!("published: the table of {bits} bits");
-        found.add(json!({ "published_bits": bits }), line);
-    }
-    if let Some(tiles) = tiles {
-        let line = format!("published: the Grundy values of {tiles} tiles");
-        found.add(json!({ "published_tiles": tiles }), line);
+    match table.map(|table| table.name()) {
+        Some(TableName::Losing(bits)) => {
+            let line = format!("published: the table of {bits} bits");
+            found.add(json!({ "published_bits": bits }), line);
+        }
+        Some(TableName::Values(tiles)) => {
+            let line = format!("published: the Grundy values of {tiles} tiles");
+            found.add(json!({ "published_tiles": tiles }), line);
+        }
+        None => {}
     }
     if let Some(areas) = areas {
         let line = format!("working files: the Grundy values of {areas} numbers of tiles");
@@ -316,27 +313,6 @@ fn add_working_files(found: &mut Found, ledger: &Ledger) {
             left.unwrap_or_default(),
         ),
     );
-}
-
-/// The bits, or the tiles, of the first table in a bucket.
-async fn published(bucket: &str, haste: Haste) -> anyhow::Result<[Option<u32>; 2]> {
-    match chomp_download::open(connect::tables(bucket, None, haste)?).await {
-        Ok(table) => Ok(match table.name() {
-            TableName::Losing(bits) => [Some(bits), None],
-            TableName::Values(tiles) => [None, Some(tiles)],
-        }),
-        Err(DownloadError::NoTable { .. }) => Ok([None; 2]),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The opened table, or none if there is no table.
-fn if_there<T>(opened: Result<T, TableError>) -> Result<Option<T>, TableError> {
-    match opened {
-        Ok(found) => Ok(Some(found)),
-        Err(TableError::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 #[cfg(test)]
