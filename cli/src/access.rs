@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use chomp_access::participants::{OWNER, Participant};
 use chomp_access::{Access, Certificate, Hosts, Participants, Secrets, Token};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::connect::is_there;
 use crate::exit::usage;
@@ -113,13 +113,17 @@ pub(crate) fn run(args: AccessArgs) -> anyhow::Result<()> {
         }
         AccessCommand::List { place, json } => {
             let list = Participants::read(&list_file(owned(&place.table)?))?;
-            let one = |one: &Participant| Listed {
-                name: one.name.clone(),
-                number: one.number,
-                revoked: one.revoked,
-            };
-            let participants = list.iter().map(one).collect();
-            return crate::print_as(json, &Listing { participants }, Listing::text);
+            if json {
+                let one = |one: &Participant| json!({ "name": one.name, "number": one.number, "revoked": one.revoked });
+                let participants: Vec<Value> = list.iter().map(one).collect();
+                format!("{}\n", json!({ "participants": participants }))
+            } else {
+                let line = |one: &Participant| {
+                    let state = if one.revoked { "revoked" } else { "has access" };
+                    format!("{:<24} {state}\n", one.name)
+                };
+                list.iter().map(line).collect()
+            }
         }
     };
     crate::print(&text)
@@ -163,26 +167,4 @@ fn add(args: &AddArgs) -> anyhow::Result<String> {
     Ok(format!(
         "{out}: give it to {name} over a safe way, and to nobody else; workers join with: chomp worker --access {out}\n"
     ))
-}
-
-#[derive(Serialize)]
-struct Listing {
-    participants: Vec<Listed>,
-}
-
-#[derive(Serialize)]
-struct Listed {
-    name: String,
-    number: u32,
-    revoked: bool,
-}
-
-impl Listing {
-    fn text(&self) -> String {
-        let line = |one: &Listed| {
-            let state = if one.revoked { "revoked" } else { "has access" };
-            format!("{:<24} {state}\n", one.name)
-        };
-        self.participants.iter().map(line).collect()
-    }
 }

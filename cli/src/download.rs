@@ -51,7 +51,7 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
     let meter = Meter::start();
     let stop = stop_on_signals()?;
     let reach = connect::tables(&args.from, args.access.as_deref(), display.haste())?;
-    let done = fetch(config(reach, args.out), display, stop).await?;
+    let done = fetch(reach, args.out, display, stop).await?;
     let size = done.manifest.size();
     report(args.json, size, done.manifest, done.folder, meter.cost())
 }
@@ -71,24 +71,22 @@ pub(crate) async fn directory(
     display.say(&format!(
         "the table at {from} is downloaded to {TABLE} first"
     ));
-    let config = config(reach, PathBuf::from(TABLE));
-    Ok(fetch(config, display, stop.clone()).await?.folder)
-}
-
-fn config(reach: Reach, out: PathBuf) -> Config {
-    Config {
-        reach,
-        out,
-        parallel: PARALLEL,
-    }
+    let done = fetch(reach, TABLE.into(), display, stop.clone()).await?;
+    Ok(done.folder)
 }
 
 async fn fetch(
-    config: Config,
+    reach: Reach,
+    out: PathBuf,
     display: &Display,
     stop: CancellationToken,
 ) -> Result<DownloadReport, DownloadError> {
     let (progress, watcher) = watch::channel(DownloadProgress::default());
+    let config = Config {
+        reach,
+        out,
+        parallel: PARALLEL,
+    };
     let downloading = chomp_download::download(config, progress, stop);
     display.during_download(watcher, downloading).await
 }

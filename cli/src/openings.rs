@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use chomp_query::{Losing, Opening, drawing, of_board, opening, openings, with_boxes};
-use chomp_table::{Position, TableError};
+use chomp_table::TableError;
 
 use crate::exit::usage;
 use crate::flags::{SourceArgs, TABLE, TablePlace, flag};
@@ -91,18 +91,11 @@ fn sides(text: &str) -> anyhow::Result<(u32, u32)> {
         let side = digits.parse::<u32>().ok();
         side.filter(|side| (1..=SIDE_MAX).contains(side))
     };
-    let written = text.split_once('x');
-    if let Some(sides) = written.and_then(|(m, n)| number(m).zip(number(n))) {
-        return Ok(sides);
-    }
-    let position: Position = text.parse()?;
-    let rows = position.rows();
-    match rows {
-        [columns, ..] if rows.iter().all(|length| length == columns) => {
-            Ok((u32::try_from(rows.len())?, *columns))
-        }
-        _ => Err(usage(format!(
+    let sides = text.split_once(['x', '×']);
+    let sides = sides.and_then(|(rows, columns)| number(rows).zip(number(columns)));
+    sides.ok_or_else(|| {
+        usage(format!(
             "\"{text}\" is not a board: write rows x columns, as 8x10"
-        ))),
-    }
+        ))
+    })
 }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use chomp_serve::net::{Endpoint, Permits, Server};
 use chomp_serve::{Site, SiteOptions};
+use chomp_table::TableError;
 use chomp_table::reader::{AnyTable, CACHE_BYTES, TableName, locate};
-use chomp_table::{Digest, TableError};
-use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::download;
@@ -57,55 +57,29 @@ pub(crate) struct ServeArgs {
     pub(crate) json: bool,
 }
 
-/// The tables that are served, and the address.
-#[derive(Debug, Serialize)]
-struct Served {
-    url: String,
-    #[serde(flatten)]
-    first: Option<First>,
-}
-
-/// The table that is served, or the first of them.
-#[derive(Debug, Serialize)]
-struct First {
-    #[serde(serialize_with = "crate::as_text")]
-    table: PathBuf,
-    #[serde(flatten)]
-    name: TableName,
-    losing: u64,
-    stored: u64,
-    fingerprint: Digest,
-}
-
-impl First {
-    /// Opens the first table of the directory, which finds damage before anybody asks; none if there is no table yet.
-    fn open(directory: &Path) -> Result<Option<First>, TableError> {
-        let folder = match locate(directory) {
-            Err(TableError::NotFound { .. }) if directory.is_dir() => return Ok(None),
-            found => found?,
-        };
-        let table = AnyTable::open(directory)?;
-        let (losing, stored, fingerprint) = match &table {
-            AnyTable::Losing(table) => {
-                let manifest = table.manifest();
-                (manifest.losing, manifest.stored, manifest.fingerprint)
-            }
-            AnyTable::Values(table) => {
-                let manifest = table.manifest();
-                let areas = manifest.areas.iter();
-                let losing = areas.map(|area| area.positions_by_value()[0]).sum();
-                let stored = manifest.shards().map(|shard| shard.stored).sum();
-                (losing, stored, manifest.fingerprint)
-            }
-        };
-        Ok(Some(First {
-            table: folder,
-            name: table.name(),
-            losing,
-            stored,
-            fingerprint,
-        }))
-    }
+/// The folder of the first table in a directory, and what it is; none if there is no table yet. Opening it finds damage
+/// before anybody asks.
+fn first(directory: &Path) -> Result<Option<(PathBuf, TableName, Value)>, TableError> {
+    let folder = match locate(directory) {
+        Err(TableError::NotFound { .. }) if directory.is_dir() => return Ok(None),
+        found => found?,
+    };
+    let table = AnyTable::open(directory)?;
+    let (losing, stored): (u64, u64) = match &table {
+        AnyTable::Losing(table) => (table.manifest().losing, table.manifest().stored),
+        AnyTable::Values(table) => {
+            let manifest = table.manifest();
+            let areas = manifest.areas.iter();
+            let losing = areas.map(|area| area.positions_by_value()[0]).sum();
+            (losing, manifest.shards().map(|shard| shard.stored).sum())
+        }
+    };
+    let mut told = json!(table.name());
+    told["table"] = folder.display().to_string().into();
+    told["losing"] = losing.into();
+    told["stored"] = stored.into();
+    told["fingerprint"] = json!(table.manifest().fingerprint());
+    Ok(Some((folder, table.name(), told)))
 }
 
 pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()> {
@@ -116,8 +90,8 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
         table.pop();
     }
     let directory = table.clone();
-    let first = blocking(move || First::open(&directory)).await?;
-    if first.as_ref().is_some_and(|first| first.table == table) {
+    let first = blocking(move || first(&directory)).await?;
+    if first.as_ref().is_some_and(|(folder, ..)| *folder == table) {
         return Err(usage(format!(
             "{} is the folder of one table: give the directory that it is in, so that others beside it are found",
             table.display()
@@ -127,7 +101,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
     let url = format!("http://{}/", listener.local_addr()?);
 
     let what = match &first {
-        Some(first) => format!("{}, a {}", first.table.display(), first.name),
+        Some((folder, name, _)) => format!("{}, a {name}", folder.display()),
         None => format!(
             "{}, which has no table yet: one is served as soon as it is finished there",
             table.display()
@@ -146,8 +120,9 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
 
     display.say(&format!("serving {url} with {what}"));
     if args.json {
-        let told = Served { url, first };
-        crate::print(&(serde_json::to_string(&told)? + "\n"))?;
+        let mut told = first.map_or_else(|| json!({}), |(.., told)| told);
+        told["url"] = url.into();
+        crate::print(&format!("{told}\n"))?;
     }
     stop.cancelled().await;
     server.stop().await;

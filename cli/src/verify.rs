@@ -144,21 +144,19 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<(
     let absolute = std::fs::canonicalize(&folder);
     let absolute = absolute.with_context(|| format!("cannot look at {}", folder.display()))?;
     let usual = default_report(&absolute, args.level);
-    let on_stdout = args.report.as_deref() == Some(Path::new("-"));
-    let (path, claim) = match &args.report {
-        Some(path) if on_stdout || path == Path::new("/dev/null") => (usual, None),
-        Some(path) => (path.clone(), Some(begin(path, &absolute)?)),
+    let (json, claim) = match args.report.as_deref() {
+        Some(path) if path == Path::new("-") => (true, None),
+        Some(path) if path == Path::new("/dev/null") => (args.json, None),
+        Some(path) => (args.json, Some(begin(path, &absolute)?)),
         None => {
-            let claim = begin(&usual, &absolute);
-            let claim = claim
-                .map(Some)
-                .or_else(|error| without_report(error, display))?;
-            (usual, claim)
+            let claim = begin(&usual, &absolute).map(Some);
+            let claim = claim.or_else(|error| without_report(error, display))?;
+            (args.json, claim)
         }
     };
-    let level = args.level;
-    let report = Report::new(SOFTWARE.to_owned(), level, folder);
-    let json = args.json || on_stdout;
+    let path = claim.as_ref().map(|claim| claim.path().to_owned());
+    let path = path.unwrap_or(usual);
+    let report = Report::new(SOFTWARE.to_owned(), args.level, folder);
     let say = display.clone();
     let checking = display.during("checking", &stop, move |teller| {
         let mut checks = Checks {
@@ -176,25 +174,11 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<(
         (checks.run(&path), checks.finish())
     });
     let (came, (report, kept)) = checking.await;
-    conclude(came, (&report, kept), claim, json, display)
-}
-
-/// Writes and prints the report, if the checks have a result.
-fn conclude(
-    came: anyhow::Result<()>,
-    (report, kept): (&Report, bool),
-    claim: Option<Claim>,
-    json: bool,
-    display: &Display,
-) -> anyhow::Result<()> {
-    let stopped = came.as_ref().is_err_and(|error| {
-        let cause = error.downcast_ref::<CheckError>();
-        matches!(cause, Some(CheckError::Stopped))
-    });
-    if stopped && kept {
-        return Err(Interruption::Resumable.into());
-    }
-    if stopped {
+    let cause = came.as_ref().err().and_then(|error| error.downcast_ref());
+    if matches!(cause, Some(CheckError::Stopped)) {
+        if kept {
+            return Err(Interruption::Resumable.into());
+        }
         display.say("stopped early, run the same command again to go on");
         return Err(Interruption::Silent.into());
     }
@@ -202,6 +186,17 @@ fn conclude(
         // A file that cannot be read says nothing about the table.
         return came;
     }
+    conclude(came, &report, claim, json, display)
+}
+
+/// Writes and prints the report of checks that have a result.
+fn conclude(
+    came: anyhow::Result<()>,
+    report: &Report,
+    claim: Option<Claim>,
+    json: bool,
+    display: &Display,
+) -> anyhow::Result<()> {
     let path = claim.as_ref().map(|claim| claim.path().to_owned());
     let written = claim.map_or(Ok(()), |claim| claim.finish(&report.to_bytes()));
     let path = path.filter(|_| written.is_ok());
@@ -210,20 +205,18 @@ fn conclude(
     } else if came.is_ok() {
         crate::print(&text(report, path.as_deref()))?;
     }
-    match (came, written) {
-        (Ok(()), written) => Ok(written?),
-        (Err(damage), Ok(())) => {
-            if let Some(path) = path {
-                display.say(&format!("the report is in {}", path.display()));
+    if came.is_err() {
+        match (&path, &written) {
+            (Some(path), _) => display.say(&format!("the report is in {}", path.display())),
+            (None, Err(error)) => {
+                display.say(&format!("there is no report: {}", describe(error)));
             }
-            Err(damage)
-        }
-        // The damage is the worse news.
-        (Err(damage), Err(error)) => {
-            display.say(&format!("there is no report: {}", describe(&error)));
-            Err(damage)
+            (None, Ok(())) => {}
         }
     }
+    // Damage is worse news than that there is no report.
+    came?;
+    Ok(written?)
 }
 
 /// The usual place of the report: beside the folder of the table, which has the files of its manifest only.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chomp_table::shard::ShardSize;
 use chomp_worker::{Config, End, Evaluation, StoreChoice};
-use serde::Serialize;
+use serde_json::json;
 
 use crate::connect;
 use crate::exit::Interruption;
@@ -52,16 +52,6 @@ fn way(text: &str) -> Result<StoreChoice, String> {
     location(text).map(StoreChoice::Location)
 }
 
-/// The report of a worker, as JSON.
-#[derive(Debug, Serialize)]
-struct Done {
-    /// Whether the table is finished.
-    finished: bool,
-    ranges_evaluated: u64,
-    cpu_seconds: f64,
-    evaluation_cpu_seconds: f64,
-}
-
 pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
     let stop = stop_on_signals()?;
@@ -99,14 +89,14 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<(
         ),
     };
     display.say(&line);
-    let done = Done {
-        finished: report.end == End::Finished,
-        ranges_evaluated: report.ranges,
-        cpu_seconds: meter.cpu().as_secs_f64(),
-        evaluation_cpu_seconds: report.evaluation.as_secs_f64(),
-    };
-    crate::print_as(args.json, &done, |done| {
-        let (ranges, seconds) = (done.ranges_evaluated, done.cpu_seconds);
+    let (ranges, seconds) = (report.ranges, meter.cpu().as_secs_f64());
+    let done = json!({
+        "finished": report.end == End::Finished,
+        "ranges_evaluated": ranges,
+        "cpu_seconds": seconds,
+        "evaluation_cpu_seconds": report.evaluation.as_secs_f64(),
+    });
+    crate::print_as(args.json, &done, |_| {
         format!("{ranges} ranges in {seconds:.2} s of CPU\n")
     })?;
     match report.end {
