@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, flag, path};
 use crate::openings;
-use crate::progress::{Display, Stage, Teller};
+use crate::progress::{Display, Teller};
 use crate::signals::stop_on_signals;
 use crate::summary::{Lines, Meter};
 
@@ -152,7 +152,7 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
     let scratch = args.scratch.as_deref().map(Folder::open).transpose()?;
     let scratch = scratch.map(|folder| Box::new(folder) as Box<dyn Scratch>);
     let solver = Solver::new(bounds.clone(), threads, given - PROGRAM_BYTES, scratch)?;
-    let solve = move |teller: &Teller<Stage>| {
+    let solve = move |teller: &Teller| {
         let summary = solve(solver, bounds.positions(), teller)?;
         Ok(summary.map(|summary| SolvedBox::new(&bounds, &summary)))
     };
@@ -172,7 +172,7 @@ struct Timed<T> {
 async fn find<T: Serialize + Send + 'static>(
     args: &BoxArgs,
     display: &Display,
-    work: impl FnOnce(&Teller<Stage>) -> anyhow::Result<Option<T>> + Send + 'static,
+    work: impl FnOnce(&Teller) -> anyhow::Result<Option<T>> + Send + 'static,
     lines: fn(&T) -> Lines,
 ) -> anyhow::Result<()> {
     let (meter, stop) = (Meter::start(), stop_on_signals()?);
@@ -212,7 +212,7 @@ fn enough(args: &BoxArgs, bytes: u64) -> anyhow::Result<()> {
 fn solve(
     mut solver: Solver,
     positions: u64,
-    teller: &Teller<Stage>,
+    teller: &Teller,
 ) -> anyhow::Result<Option<BoxSummary>> {
     let control = |done: u64| {
         #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]

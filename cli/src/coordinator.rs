@@ -91,7 +91,13 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let _home = lock_home(home, &directory.location, table.journal.as_deref())?;
     let share = (machine::threads(), machine::memory_bytes()?);
     restore(&directory, size, share, home, &stop, display).await?;
-    let listeners = open_listeners(&args).await?;
+    let listeners = Listeners {
+        calls: listen(args.listen, "--listen").await?,
+        pages: match args.http {
+            Some(address) => Some(listen(address, "--http").await?),
+            None => None,
+        },
+    };
     let endpoints = Endpoints::new(&args, listeners.calls.local_addr()?);
     // On loopback too: whoever takes the port when this process is gone would hear tokens of clients that come back.
     // Pages on another address are served in the same way, as they ask for the token.
@@ -176,16 +182,6 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         JobOutcome::Interrupted => Err(Interruption::Resumable.into()),
         JobOutcome::Failed(error) => Err(error).with_context(in_table),
     }
-}
-
-async fn open_listeners(args: &CoordinatorArgs) -> anyhow::Result<Listeners> {
-    Ok(Listeners {
-        calls: listen(args.listen, "--listen").await?,
-        pages: match args.http {
-            Some(address) => Some(listen(address, "--http").await?),
-            None => None,
-        },
-    })
 }
 
 /// Makes and locks the directory with the coordinator's secrets and its access file, unless it is locked for what else

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use chomp_durable_files::{FileError, NewFile};
 use chomp_export::{
-    AreaRange, ExportError, ExportProgress, ExportReport, ExportRequest, Filter, Format, Rectangle,
-    export, export_values,
+    AreaRange, ExportError, ExportReport, ExportRequest, Filter, Format, Rectangle, export,
+    export_values,
 };
 use chomp_table::Digest;
 use chomp_table::reader::{AnyTable, TableName};
@@ -141,8 +141,8 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<(
         memory: args.memory.as_u64(),
     };
     let failed = || format!("cannot write {}", shown(&args.out));
-    let work = move |teller| out.write(&table, &request, &teller);
-    let done = match display.during_export(&stop, work).await {
+    let work = move |teller: Teller| out.write(&table, &request, &teller);
+    let done = match display.during("exporting", &stop, work).await {
         Err(error @ (ExportError::Full | ExportError::Write(_))) => {
             Err(error).with_context(failed)?
         }
@@ -227,14 +227,14 @@ impl Out {
         mut self,
         table: &AnyTable,
         request: &ExportRequest,
-        teller: &Teller<ExportProgress>,
+        teller: &Teller,
     ) -> Result<Option<(ExportReport, Out)>, ExportError> {
         let out: &mut (dyn Write + Send) = match &mut self {
             Out::Stdout => &mut io::stdout(),
             Out::Nowhere => &mut io::sink(),
             Out::File(file, _) => file,
         };
-        let watch = &mut |progress| teller.tell(progress);
+        let watch = &mut |progress| teller.exported(progress);
         let report = match table {
             AnyTable::Losing(table) => export(table, request, out, watch),
             AnyTable::Values(table) => export_values(table, request, out, watch),

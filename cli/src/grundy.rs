@@ -15,7 +15,7 @@ use crate::SOFTWARE;
 use crate::directory::{if_published, tell_left};
 use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, flag, path};
-use crate::progress::{Display, Stage, Teller, blocking};
+use crate::progress::{Display, Teller, blocking};
 use crate::signals::stop_on_signals;
 use crate::summary::{Meter, RunCost, report};
 
@@ -117,7 +117,7 @@ fn finished(directory: &Path, tiles: u32) -> anyhow::Result<Option<AnyManifest>>
 
 /// Tells the display what is done, and the work when to stop.
 struct DisplayWatch {
-    teller: Teller<Stage>,
+    teller: Teller,
     say: Display,
 }
 

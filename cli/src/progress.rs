@@ -41,8 +41,8 @@ pub(crate) struct Display {
 
 /// Where work on a thread of its own tells how far it is, and hears when to end.
 #[derive(Clone, Debug)]
-pub(crate) struct Teller<P> {
-    progress: watch::Sender<P>,
+pub(crate) struct Teller {
+    progress: watch::Sender<Stage>,
     stop: CancellationToken,
 }
 
@@ -73,6 +73,8 @@ pub(crate) struct Stage {
     name: &'static str,
     /// From 0 to 1.
     done: f64,
+    /// The words that are read, and all that are to be read.
+    words: Option<(u64, u64)>,
 }
 
 /// Foretells how long a stage takes.
@@ -84,27 +86,40 @@ struct StageClock {
     since: Instant,
 }
 
-impl<P: Default> Teller<P> {
-    pub(crate) fn new(stop: CancellationToken) -> Teller<P> {
+impl Teller {
+    pub(crate) fn new(stop: CancellationToken) -> Teller {
         let progress = watch::Sender::default();
         Teller { progress, stop }
     }
 
-    /// Tells how far the work is. Breaks if it is to end.
-    pub(crate) fn tell(&self, progress: P) -> ControlFlow<()> {
-        self.progress.send_replace(progress);
+    /// Tells the stage of the work, and the part of the stage that is done, from 0 to 1. Breaks if the work is to end.
+    pub(crate) fn stage(&self, name: &'static str, done: f64) -> ControlFlow<()> {
+        self.tell(Stage {
+            name,
+            done,
+            words: None,
+        })
+    }
+
+    /// Tells how much of a table is exported. Breaks if that is to end.
+    pub(crate) fn exported(
+        &self,
+        ExportProgress { read, total }: ExportProgress,
+    ) -> ControlFlow<()> {
+        self.tell(Stage {
+            name: "words",
+            done: as_f64(read) / as_f64(total.max(1)),
+            words: Some((read, total)),
+        })
+    }
+
+    fn tell(&self, stage: Stage) -> ControlFlow<()> {
+        self.progress.send_replace(stage);
         if self.stop.is_cancelled() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
         }
-    }
-}
-
-impl Teller<Stage> {
-    /// Tells the stage of the work, and the part of the stage that is done, from 0 to 1.
-    pub(crate) fn stage(&self, name: &'static str, done: f64) -> ControlFlow<()> {
-        self.tell(Stage { name, done })
     }
 }
 
@@ -180,10 +195,9 @@ impl Display {
     ) -> T {
         let mut clock = StageClock::start("downloading");
         let view = |now: &DownloadProgress| {
-            let (done, all) = (
-                share(now.bytes, now.bytes_total)?,
-                HumanBytes(now.bytes_total),
-            );
+            let done = as_f64(now.bytes) / as_f64(now.bytes_total);
+            // What the table has is known first.
+            let all = (now.bytes_total > 0).then_some(HumanBytes(now.bytes_total))?;
             if clock.stage.is_empty() {
                 let shards = now.shards_total;
                 self.say(&format!("the table has {all} in {shards} shards"));
@@ -199,45 +213,25 @@ impl Display {
         self.follow(progress, work, view).await
     }
 
-    /// Exports on a thread that may block, and shows how that goes on meanwhile.
-    pub(crate) async fn during_export<T: Send + 'static>(
-        &self,
-        stop: &CancellationToken,
-        work: impl FnOnce(Teller<ExportProgress>) -> T + Send + 'static,
-    ) -> T {
-        let mut clock = StageClock::start("exporting");
-        let view = |&ExportProgress { read, total }: &ExportProgress| {
-            let of = format!("of {} words, ", HumanCount(total));
-            let fields = json!({ "read": read, "total": total });
-            Some(clock.view("exporting", share(read, total)?, &of, fields))
-        };
-        self.during_blocking(stop, work, view).await
-    }
-
     /// Does work on a thread that may block, and shows the stage that it tells, as this event, meanwhile.
     pub(crate) async fn during<T: Send + 'static>(
         &self,
         event: &'static str,
         stop: &CancellationToken,
-        work: impl FnOnce(Teller<Stage>) -> T + Send + 'static,
-    ) -> T {
-        let mut clock = StageClock::start(event);
-        let view = |&Stage { name, done }: &Stage| {
-            let fields = json!({ "stage": name, "done": done });
-            Some(clock.view(name, done, "", fields))
-        };
-        self.during_blocking(stop, work, view).await
-    }
-
-    async fn during_blocking<P: Default + Send + Sync + 'static, T: Send + 'static>(
-        &self,
-        stop: &CancellationToken,
-        work: impl FnOnce(Teller<P>) -> T + Send + 'static,
-        view: impl FnMut(&P) -> Option<View>,
+        work: impl FnOnce(Teller) -> T + Send + 'static,
     ) -> T {
         let teller = Teller::new(stop.clone());
         let progress = teller.progress.subscribe();
         let work = blocking(move || work(teller));
+        let mut clock = StageClock::start(event);
+        let view = |&Stage { name, done, words }: &Stage| {
+            let mut fields = json!({ "stage": name, "done": done });
+            if let Some((read, total)) = words {
+                fields["read"] = read.into();
+                fields["total"] = total.into();
+            }
+            Some(clock.view(name, done, "", fields))
+        };
         self.follow(progress, work, view).await
     }
 
@@ -432,11 +426,6 @@ fn time_text(left: Option<Duration>) -> String {
         || "starting".to_owned(),
         |left| format!("{} left", HumanDuration(left)),
     )
-}
-
-/// The part of `all` that is done; none if that is not known yet.
-fn share(done: u64, all: u64) -> Option<f64> {
-    (all > 0).then(|| as_f64(done) / as_f64(all))
 }
 
 /// How many of `all` steps are done, if this part of the work is, from 0 to 1. The last step is done only when all the

@@ -17,7 +17,7 @@ use crate::SOFTWARE;
 use crate::download;
 use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, SourceArgs, flag, path};
-use crate::progress::{Display, Stage, Teller};
+use crate::progress::{Display, Teller};
 use crate::signals::stop_on_signals;
 use crate::summary::{Lines, Meter};
 
@@ -87,7 +87,7 @@ struct Resources {
     threads: NonZeroUsize,
     memory_bytes: u64,
     meter: Meter,
-    teller: Teller<Stage>,
+    teller: Teller,
 }
 
 impl Resources {

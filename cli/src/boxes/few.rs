@@ -22,7 +22,7 @@ use serde::Serialize;
 use super::scratch::Folder;
 use super::{BoxArgs, SAVE_SHARE, SolvedBox, enough, find};
 use crate::exit::usage;
-use crate::progress::{Display, Stage, Teller};
+use crate::progress::{Display, Teller};
 
 /// The most columns.
 pub(super) const COLUMNS_MAX: usize = 200_000;
@@ -46,7 +46,7 @@ pub(super) async fn run(
     let out = args.positions.as_deref().map(Out::create).transpose()?;
     let folder = args.scratch.as_deref().map(Folder::open).transpose()?;
     let file = args.scratch.as_ref().map(|folder| folder.join("few"));
-    let solve = move |teller: &Teller<Stage>| {
+    let solve = move |teller: &Teller| {
         // Nobody else uses the folder meanwhile.
         let _folder = folder;
         let loaded = file.as_deref().map(|file| Work::load(&few, file));
@@ -120,7 +120,7 @@ impl Out {
         counts: &[u64],
         bytes: u64,
         threads: NonZeroUsize,
-        teller: &Teller<Stage>,
+        teller: &Teller,
     ) -> anyhow::Result<PositionsFile> {
         let most = bytes / size_of::<[u32; 5]>() as u64;
         let give = &mut |take: &mut TakesPositions<'_>| {
@@ -166,7 +166,7 @@ impl Work {
         &mut self,
         threads: NonZeroUsize,
         file: Option<&Path>,
-        teller: &Teller<Stage>,
+        teller: &Teller,
     ) -> Result<bool, ThinError> {
         let Work { solver, tally } = self;
         let (mut part, mut wait, mut saved) = (1, Duration::ZERO, Instant::now());

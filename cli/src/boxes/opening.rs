@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{BoxArgs, enough, find};
 use crate::exit::usage;
-use crate::progress::{Display, Stage, Teller};
+use crate::progress::{Display, Teller};
 use crate::summary::Lines;
 
 /// A cell of a first move: (row, column), counted from 1.
@@ -61,7 +61,7 @@ pub(super) async fn run(
             hooks::memory_by_moves([i, j], columns)
         },
     )?;
-    let solve = move |teller: &Teller<Stage>| {
+    let solve = move |teller: &Teller| {
         let tell = |done: f64| teller.stage("positions", done).is_continue();
         #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
         let share = |done: usize| done as f64 / columns as f64;

@@ -8,7 +8,7 @@ use indicatif::HumanCount;
 use serde::Serialize;
 
 use super::{BoxArgs, enough, find};
-use crate::progress::{Display, Stage, Teller};
+use crate::progress::{Display, Teller};
 use crate::summary::Lines;
 
 /// First rows are looked at up to as many times the longest second row.
@@ -48,7 +48,7 @@ pub(super) async fn run(
     let threads = args.share.threads();
     let told = few.tails() * size_of::<(Ending, TailPeriod)>();
     enough(args, few.memory(threads) + told as u64)?;
-    let solve = move |teller: &Teller<Stage>| {
+    let solve = move |teller: &Teller| {
         let (mut periods, mut tails) = (Periods::new(few.clone()), Vec::new());
         let goes_on = FewSolver::new(few).advance(usize::MAX, threads, |found, done| {
             for tail in found {

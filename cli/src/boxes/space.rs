@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{BoxArgs, enough, find};
 use crate::exit::usage;
-use crate::progress::{Display, Stage, Teller};
+use crate::progress::{Display, Teller};
 use crate::summary::Lines;
 
 /// The sides of a box.
@@ -53,7 +53,7 @@ pub(super) async fn run(
     let space = Space::new(sides).map_err(|error: TooLarge| usage(error.to_string()))?;
     enough(args, space.memory())?;
     let threads = args.share.threads();
-    let solve = move |teller: &Teller<Stage>| {
+    let solve = move |teller: &Teller| {
         let all = space.surroundings();
         let control = |done: u64| {
             #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]

@@ -1,5 +1,6 @@
 //! Positions as people have them: typed, in a list, drawn, or in a file of `chomp export`.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::str::FromStr;
 
@@ -55,8 +56,9 @@ pub(super) struct Positions<R, P> {
     number: u64,
     /// Rows of a drawing whose end is not known yet.
     drawn: Vec<String>,
-    /// The position or error after a drawing, if read.
-    after: Option<anyhow::Result<P>>,
+    /// What was read and is not taken yet: a drawing, and what follows it.
+    ready: VecDeque<anyhow::Result<P>>,
+    has_ended: bool,
 }
 
 impl<R: Read, P: FromStr<Err = PositionError> + ToString> Positions<R, P> {
@@ -66,7 +68,8 @@ impl<R: Read, P: FromStr<Err = PositionError> + ToString> Positions<R, P> {
             numbers,
             number: 0,
             drawn: Vec::new(),
-            after: None,
+            ready: VecDeque::new(),
+            has_ended: false,
         }
     }
 
@@ -86,10 +89,28 @@ impl<R: Read, P: FromStr<Err = PositionError> + ToString> Positions<R, P> {
         Ok((bytes > 0).then_some(line))
     }
 
-    /// The position that was drawn before this line.
-    fn drawing(&mut self) -> Option<anyhow::Result<P>> {
+    /// Reads one line more.
+    fn advance(&mut self) {
+        let line = self.line();
+        let text = match &line {
+            Ok(Some(line)) => line.trim_start_matches('\u{feff}').trim(),
+            _ => "",
+        };
+        if let Some(cells) = cells_drawn(text) {
+            self.drawn.push(cells.to_string());
+            return;
+        }
         let rows = std::mem::take(&mut self.drawn);
-        (!rows.is_empty()).then(|| parse(Numbers::Rows, &rows.join(","), self.number - 1))
+        if !rows.is_empty() {
+            let drawn = parse(Numbers::Rows, &rows.join(","), self.number - 1);
+            self.ready.push_back(drawn);
+        }
+        if !text.is_empty() && !text.starts_with('#') && !is_head(text) {
+            let position = parse(self.numbers, field(text), self.number);
+            self.ready.push_back(position);
+        }
+        self.has_ended = !matches!(line, Ok(Some(_)));
+        self.ready.extend(line.err().map(Err));
     }
 }
 
@@ -106,32 +127,10 @@ impl<R: Read, P: FromStr<Err = PositionError> + ToString> Iterator for Positions
     type Item = anyhow::Result<P>;
 
     fn next(&mut self) -> Option<anyhow::Result<P>> {
-        if let Some(after) = self.after.take() {
-            return Some(after);
+        while self.ready.is_empty() && !self.has_ended {
+            self.advance();
         }
-        loop {
-            let line = match self.line() {
-                Ok(Some(line)) => line,
-                Ok(None) => return self.drawing(),
-                Err(error) => {
-                    self.after = Some(Err(error));
-                    return self.drawing().or_else(|| self.after.take());
-                }
-            };
-            let text = line.trim_start_matches('\u{feff}').trim();
-            if let Some(cells) = cells_drawn(text) {
-                self.drawn.push(cells.to_string());
-                continue;
-            }
-            let is_other = text.starts_with('#') || is_head(text);
-            if !text.is_empty() && !is_other {
-                self.after = Some(parse(self.numbers, field(text), self.number));
-            }
-            let found = self.drawing().or_else(|| self.after.take());
-            if found.is_some() {
-                return found;
-            }
-        }
+        self.ready.pop_front()
     }
 }
 
