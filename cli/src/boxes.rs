@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use chomp_boxes::few::FEW_ROWS;
 use chomp_boxes::{Bounds, BoxSummary, COLUMNS_MAX, Memory, Scratch, Solver};
+use chomp_plan::forecast::as_f64;
 use chomp_query::Opening;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -130,24 +131,16 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
     }
     let bounds = Bounds::new(rows, columns)?;
     let (threads, given) = (args.share.threads(), args.share.memory_bytes()?);
-    let of_solver = Memory::of(&bounds, threads);
-    let needed = Memory {
-        whole: of_solver.whole.saturating_add(PROGRAM_BYTES),
-        streamed: of_solver.streamed.saturating_add(PROGRAM_BYTES),
-    };
-    let least = args
-        .scratch
-        .as_ref()
-        .map_or(needed.whole, |_| needed.streamed.min(needed.whole));
-    if least > given {
-        return Err(usage(format!(
-            "--memory {} is too small: this box needs at least {} MiB, or {} MiB with --scratch DIR, where its \
-             files take up to {} MiB",
-            HumanBytes(given),
-            needed.whole.div_ceil(1 << 20),
-            needed.streamed.div_ceil(1 << 20),
-            needed.whole.div_ceil(1 << 19)
-        )));
+    let Memory { whole, streamed } = Memory::of(&bounds, threads);
+    if args.scratch.is_some() {
+        enough(&args, streamed.min(whole), "")?;
+    } else {
+        let streamed = streamed.saturating_add(PROGRAM_BYTES).div_ceil(1 << 20);
+        let files = whole.div_ceil(1 << 19);
+        let advice = format!(
+            ", or {streamed} MiB with --scratch DIR, where its files take up to {files} MiB"
+        );
+        enough(&args, whole, &advice)?;
     }
     let scratch = args.scratch.as_deref().map(Folder::open).transpose()?;
     let scratch = scratch.map(|folder| Box::new(folder) as Box<dyn Scratch>);
@@ -190,18 +183,18 @@ async fn find<T: Serialize + Send + 'static>(
 }
 
 /// Refuses work that takes more bytes than are given, besides those of the program.
-fn enough(args: &BoxArgs, bytes: u64) -> anyhow::Result<()> {
+fn enough(args: &BoxArgs, bytes: u64, advice: &str) -> anyhow::Result<()> {
     let (needed, given) = (
         bytes.saturating_add(PROGRAM_BYTES),
         args.share.memory_bytes()?,
     );
-    if needed > given {
-        let (given, needed) = (HumanBytes(given), needed.div_ceil(1 << 20));
-        return Err(usage(format!(
-            "--memory {given} is too small: this needs {needed} MiB"
-        )));
+    if needed <= given {
+        return Ok(());
     }
-    Ok(())
+    let (given, needed) = (HumanBytes(given), needed.div_ceil(1 << 20));
+    Err(usage(format!(
+        "--memory {given} is too small: this needs at least {needed} MiB{advice}"
+    )))
 }
 
 /// Solves all columns. None if the solver was stopped.
@@ -215,8 +208,7 @@ fn solve(
     teller: &Teller,
 ) -> anyhow::Result<Option<BoxSummary>> {
     let control = |done: u64| {
-        #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
-        let done = done as f64 / positions as f64;
+        let done = as_f64(done) / as_f64(positions);
         teller.stage("positions", done).is_continue()
     };
     let mut wait = Duration::ZERO;
@@ -240,12 +232,12 @@ impl SolvedBox {
         let (rows, columns) = (bounds.rows(), bounds.columns());
         let counts = |m: usize| (0..=columns).map(|n| summary.losing(m, n)).collect();
         let number = |n: usize| u32::try_from(n).expect("at most 250");
-        let opening = |m: usize, n: usize| Opening {
+        let boards = (1..=rows).flat_map(|m| (1..=columns).map(move |n| (m, n)));
+        let openings = boards.map(|(m, n)| Opening {
             rows: number(m),
             columns: number(n),
             moves: summary.opening(m, n),
-        };
-        let boards = (1..=rows).flat_map(|m| (1..=columns).map(move |n| (m, n)));
+        });
         SolvedBox {
             rows,
             columns,
@@ -254,7 +246,7 @@ impl SolvedBox {
             losing_by_rows_and_columns: (0..=rows).map(counts).collect(),
             digest: summary.digests[columns].to_string(),
             file: None,
-            openings: boards.map(|(m, n)| opening(m, n)).collect(),
+            openings: openings.collect(),
         }
     }
 

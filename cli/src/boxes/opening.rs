@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use chomp_boxes::hooks::{self, SUM_MAX};
+use chomp_plan::forecast::as_f64;
 use indicatif::HumanCount;
 use serde::Serialize;
 
@@ -53,18 +54,15 @@ pub(super) async fn run(
     }
     let FirstCell(i, j) = opening;
     let is_third = (i, j) == (3, 3);
-    enough(
-        args,
-        if is_third {
-            hooks::memory(columns)
-        } else {
-            hooks::memory_by_moves([i, j], columns)
-        },
-    )?;
+    let memory = if is_third {
+        hooks::memory(columns)
+    } else {
+        hooks::memory_by_moves([i, j], columns)
+    };
+    enough(args, memory, "")?;
     let solve = move |teller: &Teller| {
         let tell = |done: f64| teller.stage("positions", done).is_continue();
-        #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
-        let share = |done: usize| done as f64 / columns as f64;
+        let share = |done: usize| as_f64(done as u64) / as_f64(columns as u64);
         let boards = if is_third {
             hooks::boards_won_by_three_three(columns, |done| tell(share(done)))
         } else {

@@ -47,7 +47,7 @@ pub(super) async fn run(
     let few = Few::new(&most);
     let threads = args.share.threads();
     let told = few.tails() * size_of::<(Ending, TailPeriod)>();
-    enough(args, few.memory(threads) + told as u64)?;
+    enough(args, few.memory(threads) + told as u64, "")?;
     let solve = move |teller: &Teller| {
         let (mut periods, mut tails) = (Periods::new(few.clone()), Vec::new());
         let goes_on = FewSolver::new(few).advance(usize::MAX, threads, |found, done| {

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use chomp_boxes::space::{Space, TooLarge};
+use chomp_plan::forecast::as_f64;
 use indicatif::HumanCount;
 use serde::Serialize;
 
@@ -51,13 +52,12 @@ pub(super) async fn run(
     display: &Display,
 ) -> anyhow::Result<()> {
     let space = Space::new(sides).map_err(|error: TooLarge| usage(error.to_string()))?;
-    enough(args, space.memory())?;
+    enough(args, space.memory(), "")?;
     let threads = args.share.threads();
     let solve = move |teller: &Teller| {
         let all = space.surroundings();
         let control = |done: u64| {
-            #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
-            let done = done as f64 / all as f64;
+            let done = as_f64(done) / as_f64(all);
             teller.stage("positions", done).is_continue()
         };
         let Some(solved) = space.solve(threads, &control) else {
