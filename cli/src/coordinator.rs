@@ -98,15 +98,15 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
             None => None,
         },
     };
-    let endpoints = Endpoints::new(&args, listeners.calls.local_addr()?);
+    let (url, loopback, hosts) = endpoints(&args, listeners.calls.local_addr()?);
     // On loopback too: whoever takes the port when this process is gone would hear tokens of clients that come back.
     // Pages on another address are served in the same way, as they ask for the token.
     let tls = !args.no_tls;
-    let (secrets, certificate) = access::secrets(home, &endpoints.hosts)?;
+    let (secrets, certificate) = access::secrets(home, &hosts)?;
     let file = args.access.clone();
     let file = file.unwrap_or_else(|| table.table.join(ACCESS_NAME));
     let access = Access {
-        coordinator: endpoints.url.clone(),
+        coordinator: url.clone(),
         ca: tls.then(|| certificate.pem().to_owned()),
         token: Some(access::token_of_owner(home, &file)?),
     };
@@ -138,10 +138,9 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let starting = async { starting.await.with_context(in_table) };
     let coordinator = unless_stopped(&stop, starting).await?;
     access.write(&file)?;
-    let _local = LocalAccess::leave(&endpoints, &access, display);
+    let _local = LocalAccess::leave(loopback, &access, display);
     display.say(&format!(
-        "listening on {}; workers join with: chomp worker --access {}",
-        endpoints.url,
+        "listening on {url}; workers join with: chomp worker --access {}",
         file.display()
     ));
 
@@ -220,64 +219,50 @@ async fn say_goodbye(coordinator: &Coordinator) {
     let _ = tokio::time::timeout(GOODBYE, all_gone).await;
 }
 
-/// By which names and how the coordinator is reached.
-#[derive(Debug)]
-struct Endpoints {
-    url: String,
-    /// The port, if it is on loopback.
-    loopback: Option<u16>,
-    /// The names and addresses for its certificate.
-    hosts: Hosts,
-}
-
-impl Endpoints {
-    fn new(args: &CoordinatorArgs, address: SocketAddr) -> Endpoints {
-        let (ip, port) = (address.ip(), address.port());
-        let host = args.advertise.clone().unwrap_or_else(|| match ip {
-            _ if ip.is_unspecified() => machine::host_name(),
-            IpAddr::V6(ip) => format!("[{ip}]"),
-            IpAddr::V4(ip) => ip.to_string(),
-        });
-        let scheme = if args.no_tls { "http" } else { "https" };
-        let advertised = vec![
-            host.trim_matches(['[', ']']).to_owned(),
-            "localhost".to_owned(),
-        ];
-        // Of all addresses of loopback this machine lists one.
-        let mut others = vec![machine::host_name(), ip.to_string()];
-        others.extend(machine::addresses().iter().map(IpAddr::to_string));
-        Endpoints {
-            url: format!("{scheme}://{host}:{port}"),
-            loopback: (ip.is_loopback() || ip.is_unspecified()).then_some(port),
-            hosts: Hosts { advertised, others },
-        }
-    }
+/// The URL of the coordinator, its port if it is on loopback, and the names and addresses for its certificate.
+fn endpoints(args: &CoordinatorArgs, address: SocketAddr) -> (String, Option<u16>, Hosts) {
+    let (ip, port) = (address.ip(), address.port());
+    let host = args.advertise.clone().unwrap_or_else(|| match ip {
+        _ if ip.is_unspecified() => machine::host_name(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+        IpAddr::V4(ip) => ip.to_string(),
+    });
+    let scheme = if args.no_tls { "http" } else { "https" };
+    let own = host.trim_matches(['[', ']']).to_owned();
+    // Of all addresses of loopback this machine lists one.
+    let mut others = vec![machine::host_name(), ip.to_string()];
+    others.extend(machine::addresses().iter().map(IpAddr::to_string));
+    let hosts = Hosts {
+        advertised: vec![own, "localhost".to_owned()],
+        others,
+    };
+    let is_local = ip.is_loopback() || ip.is_unspecified();
+    let url = format!("{scheme}://{host}:{port}");
+    (url, is_local.then_some(port), hosts)
 }
 
 /// The access file that workers of the same user on this machine find by themselves, for as long as
 /// the coordinator runs.
 #[derive(Debug)]
-struct LocalAccess(Option<(PathBuf, u16)>);
+struct LocalAccess {
+    folder: PathBuf,
+    port: u16,
+}
 
 impl LocalAccess {
-    fn leave(endpoints: &Endpoints, access: &Access, display: &Display) -> LocalAccess {
-        let mut place = local::folder().zip(endpoints.loopback);
-        if let Some((folder, port)) = &place
-            && let Err(error) = local::save(folder, *port, access)
-        {
-            let error = describe(&error);
+    fn leave(port: Option<u16>, access: &Access, display: &Display) -> Option<LocalAccess> {
+        let (folder, port) = local::folder().zip(port)?;
+        let saved = local::save(&folder, port, access).inspect_err(|error| {
+            let error = describe(error);
             display.say(&format!("workers on this machine need --access: {error}"));
-            place = None;
-        }
-        LocalAccess(place)
+        });
+        saved.ok().map(|()| LocalAccess { folder, port })
     }
 }
 
 impl Drop for LocalAccess {
     fn drop(&mut self) {
-        if let Some((folder, port)) = &self.0
-            && let Err(error) = local::remove(folder, *port)
-        {
+        if let Err(error) = local::remove(&self.folder, self.port) {
             tracing::warn!("{}", describe(&error));
         }
     }

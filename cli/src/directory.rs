@@ -13,7 +13,8 @@ use chomp_store::{Journal, StoreError, journal, published};
 use chomp_table::RangeBits;
 use chomp_table::format::describe;
 use chomp_table::manifest::{Manifest, folder_name};
-use chomp_table::reader::{Table, TableError};
+use chomp_table::reader::{AnyManifest, Table, TableError, TableName};
+use chomp_table::values::Values;
 
 use crate::flags::{TableArgs, WantedTable};
 use crate::machine;
@@ -51,35 +52,41 @@ impl OwnedDirectory {
             let removed = journal::remove_damaged(&*storage, number).await;
             removed.with_context(in_table)?;
         }
-        let ledger = journal::look(&*storage).await;
         let size = wanted.bits;
-        let suitable = || machine::range_bits(size, threads, memory_bytes);
-        let usual = wanted.range_bits.unwrap_or_else(suitable);
-        let range_bits = match &ledger {
-            Ok(Some(ledger)) if ledger.takes(usual) => usual,
-            Ok(Some(ledger)) if wanted.range_bits.is_some() => {
-                let (table, asked) = (ledger.range_bits, usual);
-                return Err(StoreError::other_range_bits(table, asked)).with_context(in_table);
-            }
-            Ok(Some(ledger)) => ledger.range_bits,
-            _ => usual,
-        };
         let finished = match &location {
             Location::Directory(folder) => {
                 let folder = folder.clone();
                 // Checking every byte of a table takes long: a signal meanwhile is to be heard.
-                blocking(move || finished(&folder, size)).await?
+                let checked = blocking(move || finished(&folder, TableName::Losing(size))).await?;
+                checked.and_then(|manifest| match manifest {
+                    AnyManifest::Losing(manifest) => Some(manifest),
+                    AnyManifest::Values(_) => None,
+                })
             }
             Location::Bucket(_) => published(&*storage, size).await.with_context(in_table)?,
         };
-        let worked = ledger.as_ref().ok().and_then(Option::as_ref);
-        let worked = worked.map_or(0, |ledger| ledger.seconds_worked(size));
-        let has_parts = match ledger {
-            Ok(ledger) => ledger.is_some_and(|ledger| !ledger.is_empty()),
+        let (ledger, has_parts) = match journal::look(&*storage).await {
+            Ok(ledger) => {
+                let has_parts = ledger.as_ref().is_some_and(|ledger| !ledger.is_empty());
+                (ledger, has_parts)
+            }
             // Who wants to remove them is told what is wrong.
-            Err(_) if finished.is_some() => true,
+            Err(_) if finished.is_some() => (None, true),
             Err(error) => return Err(error).with_context(in_table),
         };
+        let suitable = || machine::range_bits(size, threads, memory_bytes);
+        let usual = wanted.range_bits.unwrap_or_else(suitable);
+        let range_bits = match &ledger {
+            Some(ledger) if !ledger.takes(usual) => match wanted.range_bits {
+                Some(asked) => {
+                    let error = StoreError::other_range_bits(ledger.range_bits, asked);
+                    return Err(error).with_context(in_table);
+                }
+                None => ledger.range_bits,
+            },
+            _ => usual,
+        };
+        let worked = ledger.map_or(0, |ledger| ledger.seconds_worked(size));
         let directory = OwnedDirectory {
             storage,
             range_bits,
@@ -175,31 +182,27 @@ pub(crate) fn tell_left<T>(removed: Result<T, impl Error + 'static>, display: &D
     }
 }
 
-/// The manifest of the published table, if it has at least `bits` bits, after a check of every byte.
-fn finished(directory: &Path, bits: u32) -> anyhow::Result<Option<Manifest>> {
+/// The manifest of the published table of this kind, if it has at least this size, after a check of every byte.
+pub(crate) fn finished(directory: &Path, wanted: TableName) -> anyhow::Result<Option<AnyManifest>> {
     let read = || {
-        let table = Table::open(directory)?;
-        if table.manifest().bits < bits {
+        let manifest = match wanted {
+            TableName::Losing(_) => Table::open(directory)?.manifest().clone().into(),
+            TableName::Values(_) => {
+                AnyManifest::Values(Values::open(directory)?.manifest().clone())
+            }
+        };
+        if manifest.size() < wanted.size() {
             return Ok(None);
         }
-        table.verify_bytes()?;
-        Ok(Some(table.manifest().clone()))
+        manifest.verify_bytes(directory.join(manifest.table().folder()))?;
+        Ok(Some(manifest))
     };
-    if_published(
-        read(),
-        "remove the folder of the published table and run again: it is made anew from the finished \
-         ranges, or computed again",
-    )
-}
-
-/// What was read of a published table, or none if there is no table. `remedy` says what to do if it is damaged.
-pub(crate) fn if_published<T>(
-    read: Result<Option<T>, TableError>,
-    remedy: &'static str,
-) -> anyhow::Result<Option<T>> {
-    match read {
+    match read() {
         Err(TableError::NotFound { .. }) => Ok(None),
-        Err(error @ TableError::Damaged { .. }) => Err(error).context(remedy),
+        Err(error @ TableError::Damaged { .. }) => Err(error).context(
+            "remove the folder of the published table and run again: it is made anew from the finished ranges, or \
+             computed again",
+        ),
         read => Ok(read?),
     }
 }

@@ -59,28 +59,22 @@ pub(crate) struct GameArgs {
     pub(crate) json: bool,
 }
 
-/// Who does not know that positions are read waits for an answer.
-const HINT: &str = "positions are read from here: write one a line, and end with Ctrl-D";
-
 pub(crate) fn run(args: &GameArgs, display: &Display) -> anyhow::Result<()> {
     if let Some(size) = args.losing {
         return crate::print(&list(args, size)?);
     }
-    let lines = io::stdin().lock().lines();
-    let lines = lines.map(|line| line.context("cannot read stdin"));
-    let typed = args.positions.iter().cloned().map(Ok);
-    let positions: Box<dyn Iterator<Item = anyhow::Result<String>>> = if args.positions.is_empty() {
+    let positions: Box<dyn Iterator<Item = io::Result<String>>> = if args.positions.is_empty() {
         if io::stdin().is_terminal() {
-            display.say(HINT);
+            display.say("positions are read from here: write one a line, and end with Ctrl-D");
         }
-        Box::new(lines)
+        Box::new(io::stdin().lock().lines())
     } else {
-        Box::new(typed)
+        Box::new(args.positions.iter().cloned().map(Ok))
     };
     // A game keeps what it has found out for the next position.
     let mut games = HashMap::new();
     for position in positions {
-        let position = position?;
+        let position = position.context("cannot read stdin")?;
         let position = position.trim_start_matches('\u{feff}').trim();
         if position.is_empty() || position.starts_with('#') {
             continue;

@@ -2,17 +2,15 @@
 
 use chomp_table::partition::AREA_MAX;
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::path::PathBuf;
 
 use chomp_grundy::{BuildError, BuildWatch, Builder, Built, memory_bytes, remove_areas};
 use chomp_store::objects::TableLock;
-use chomp_table::reader::AnyManifest;
-use chomp_table::values::Values;
+use chomp_table::reader::{AnyManifest, TableName};
 use indicatif::HumanBytes;
 
 use crate::SOFTWARE;
-use crate::directory::{if_published, tell_left};
+use crate::directory::{finished, tell_left};
 use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, flag, path};
 use crate::progress::{Display, Teller, blocking};
@@ -56,7 +54,7 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
     let threads = args.share.threads();
     let _lock = TableLock::acquire(&directory)?;
     let path = directory.clone();
-    if let Some(finished) = blocking(move || finished(&path, tiles)).await? {
+    if let Some(finished) = blocking(move || finished(&path, TableName::Values(tiles))).await? {
         tell_left(remove_areas(&directory, tiles), display);
         let folder = directory.join(finished.table().folder());
         return report(args.json, tiles, finished, folder, meter.cost());
@@ -95,24 +93,6 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
     };
     let manifest = AnyManifest::Values(manifest);
     report(args.json, tiles, manifest, folder, cost)
-}
-
-/// The manifest of a published table that has all these values, after a check of every byte.
-fn finished(directory: &Path, tiles: u32) -> anyhow::Result<Option<AnyManifest>> {
-    let read = || {
-        let values = Values::open(directory)?;
-        if values.manifest().tiles < tiles {
-            return Ok(None);
-        }
-        let manifest = AnyManifest::Values(values.manifest().clone());
-        let folder = directory.join(manifest.table().folder());
-        manifest.verify_bytes(folder)?;
-        Ok(Some(manifest))
-    };
-    if_published(
-        read(),
-        "remove the folder of the published table and run again: it is computed again",
-    )
 }
 
 /// Tells the display what is done, and the work when to stop.

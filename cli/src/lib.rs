@@ -200,10 +200,12 @@ fn start_log(display: &Display, command: &Command) {
         _ => LevelFilter::WARN,
     };
     let wanted = std::env::var("CHOMP_LOG").unwrap_or_default();
-    let usual = || Targets::new().with_default(level);
-    let filter = match wanted.as_str() {
-        "" => Ok(usual()),
-        wanted => wanted.parse::<Targets>(),
+    let parsed = wanted.parse::<Targets>();
+    let usual = Targets::new().with_default(level);
+    let (filter, wrong) = match parsed {
+        Ok(filter) if !wanted.is_empty() => (filter, None),
+        Ok(_) => (usual, None),
+        Err(wrong) => (usual, Some(wrong)),
     };
     // Names and reasons come from others.
     let fields = format::debug_fn(|writer, field, value| {
@@ -220,8 +222,6 @@ fn start_log(display: &Display, command: &Command) {
         .with_writer(move || writer.clone())
         .with_target(false)
         .with_ansi(display.is_terminal());
-    let wrong = filter.as_ref().err().map(ToString::to_string);
-    let filter = filter.unwrap_or_else(|_| usual());
     tracing_subscriber::registry()
         .with(lines.with_filter(filter))
         .init();

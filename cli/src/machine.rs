@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::Context;
 use chomp_kernel::Evaluator;
@@ -85,13 +85,10 @@ pub(crate) fn addresses() -> Vec<IpAddr> {
 }
 
 /// The present date and time, in UTC, as in RFC 3339.
-#[expect(clippy::disallowed_methods, reason = "reports have dates")]
 pub(crate) fn date() -> String {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let seconds = since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0));
-    let date = OffsetDateTime::from_unix_timestamp(seconds);
-    let date = date.unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    date.format(&Rfc3339)
+    let now = OffsetDateTime::now_utc();
+    let now = now.replace_nanosecond(0).unwrap_or(now);
+    now.format(&Rfc3339)
         .expect("a date with a year of four digits has this form")
 }
 
