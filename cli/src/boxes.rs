@@ -258,7 +258,7 @@ impl SolvedBox {
         lines.line("losing", HumanCount(self.losing));
         lines.line("digest", &self.digest);
         if let Some(file) = &self.file {
-            let (out, size) = (file.out.display(), HumanBytes(file.bytes));
+            let (out, size) = (&file.out, HumanBytes(file.bytes));
             lines.line("file", format_args!("{out} ({size})"));
             lines.line("SHA-256", file.sha256);
         }

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use chomp_durable_files::{FileError, NewFile};
+use chomp_durable_files::NewFile;
 use chomp_export::{
     AreaRange, ExportError, ExportReport, ExportRequest, Filter, Format, Rectangle, export,
     export_values,
@@ -89,9 +89,8 @@ const NOWHERE: &str = "/dev/null";
 
 /// The summary of an export.
 #[derive(Debug, Serialize)]
-struct Exported<'a> {
-    #[serde(serialize_with = "crate::as_text")]
-    out: &'a Path,
+struct Exported {
+    out: String,
     format: String,
     #[serde(flatten)]
     table: TableName,
@@ -152,7 +151,7 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<(
         return Ok(());
     };
     let exported = Exported {
-        out: &args.out,
+        out: shown(&args.out),
         format: args.format.to_string(),
         table: name,
         fingerprint,
@@ -209,12 +208,8 @@ impl Out {
         }
         let create = |path: &Path| {
             let created = NewFile::create(path, args.force);
-            created.map_err(|error| match error {
-                FileError::Exists { .. } => {
-                    anyhow::Error::new(error).context("no file is replaced without --force")
-                }
-                error => error.into(),
-            })
+            created
+                .context("cannot begin the file; one that is there is replaced with --force only")
         };
         let file = create(&args.out)?;
         let tells = args.format == Format::Parquet;
@@ -250,7 +245,7 @@ impl Out {
     }
 }
 
-impl Exported<'_> {
+impl Exported {
     fn text(&self) -> String {
         let mut lines = Lines::new(match self.table {
             TableName::Losing(bits) => format!("Losing positions of a table of {bits} bits"),
@@ -260,7 +255,7 @@ impl Exported<'_> {
         lines.line("positions", HumanCount(self.positions));
         lines.line("SHA-256", self.sha256);
         lines.line("time", format_args!("{:.2} s", self.seconds));
-        let (out, format, size) = (shown(self.out), &self.format, HumanBytes(self.bytes));
+        let (out, format, size) = (&self.out, &self.format, HumanBytes(self.bytes));
         lines.line("file", format_args!("{out} ({format}, {size})"));
         lines.into_text()
     }

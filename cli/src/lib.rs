@@ -53,7 +53,6 @@ mod verify;
 mod worker;
 
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -233,11 +232,6 @@ fn start_log(display: &Display, command: &Command) {
 /// Prints a result on stdout. A reader that went away is no error.
 fn print(text: &str) -> anyhow::Result<()> {
     try_print(text).map(|_| ())
-}
-
-/// Writes a path into JSON, where all is text: bytes that are none are shown as U+FFFD.
-fn as_text<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&path.display())
 }
 
 /// Prints a result: as a line of JSON, or as the text that `text` makes of it.

@@ -333,18 +333,15 @@ impl View {
             (format!("layer {}/{layers}", layers_done + 1), rate)
         } else {
             let (done, shards) = (HumanCount(status.shards_done), HumanCount(status.shards));
-            (
-                "writing shards".to_owned(),
-                Some(format!("{done}/{shards}")),
-            )
+            let pace = format!("{done}/{shards}");
+            ("writing shards".to_owned(), Some(pace))
         };
         let left = status.seconds_left;
         let left = left.map(|left| Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX));
-        let pace = match (&status.waiting_for, pace) {
-            (Some(reason), _) => shown(reason, &[]).into_owned(),
-            (None, Some(pace)) if left.is_none() => pace,
-            (None, Some(pace)) => format!("{pace}, {}", time_text(left)),
-            (None, None) => time_text(left),
+        let pace = match (&status.waiting_for, pace, left) {
+            (Some(reason), ..) => shown(reason, &[]).into_owned(),
+            (None, Some(pace), None) => pace,
+            (None, pace, left) => pace.map_or(String::new(), |pace| pace + ", ") + &time_text(left),
         };
         (status.positions > 0).then(|| View {
             stage: format!("{bits} bits, {stage}"),

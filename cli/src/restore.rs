@@ -147,10 +147,8 @@ impl RecordKeeper {
             // Whole at any time.
             let mut waiting = self.waiting.lock();
             for (layer, records) in layers {
-                waiting.bytes += records
-                    .iter()
-                    .map(|(_, record)| record.len())
-                    .sum::<usize>();
+                let bytes = records.iter().map(|(_, record)| record.len());
+                waiting.bytes += bytes.sum::<usize>();
                 waiting.layers.entry(layer).or_default().extend(records);
             }
             let is_full = waiting.bytes > self.waiting_bytes_max;
@@ -160,8 +158,7 @@ impl RecordKeeper {
     }
 
     fn finish(&self) -> Result<(), StoreError> {
-        let mut waiting = self.waiting.lock();
-        self.write(std::mem::take(&mut *waiting))
+        self.write(std::mem::take(&mut *self.waiting.lock()))
     }
 
     /// Writes what waits, as parts and in the journal.

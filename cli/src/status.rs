@@ -208,10 +208,8 @@ struct Found {
 impl Found {
     /// Adds fields, and a line that says the same.
     fn add(&mut self, fields: Value, line: String) {
-        let Value::Object(fields) = fields else {
-            unreachable!("fields are an object");
-        };
-        self.json.extend(fields);
+        self.json
+            .extend(fields.as_object().cloned().unwrap_or_default());
         self.lines.push(line);
     }
 

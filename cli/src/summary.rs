@@ -61,8 +61,7 @@ struct RunSummary {
     replicas: u32,
     #[serde(flatten)]
     cost: RunCost,
-    #[serde(serialize_with = "crate::as_text")]
-    table: PathBuf,
+    table: String,
     shards: usize,
     /// The bytes of the shards.
     bytes: u64,
@@ -154,7 +153,7 @@ pub(crate) fn report(
         fingerprint,
         replicas,
         cost,
-        table,
+        table: table.display().to_string(),
         shards: shard_bytes.len(),
         bytes: shard_bytes.iter().sum(),
     };
@@ -171,7 +170,7 @@ impl RunSummary {
             lines.line("all runs", format_args!("{all:.0} s"));
         }
         let noun = if self.shards == 1 { "shard" } else { "shards" };
-        let (table, shards, bytes) = (self.table.display(), self.shards, HumanBytes(self.bytes));
+        let (table, shards, bytes) = (&self.table, self.shards, HumanBytes(self.bytes));
         lines.line("table", format_args!("{table} ({shards} {noun}, {bytes})"));
         lines.into_text()
     }

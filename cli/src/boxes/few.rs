@@ -88,8 +88,7 @@ pub(super) async fn run(
 /// The file of the positions.
 #[derive(Debug, Serialize)]
 pub(super) struct PositionsFile {
-    #[serde(serialize_with = "crate::as_text")]
-    pub(super) out: PathBuf,
+    pub(super) out: String,
     pub(super) bytes: u64,
     pub(super) sha256: Digest,
 }
@@ -138,7 +137,7 @@ impl Out {
         Ok(PositionsFile {
             bytes: report.bytes,
             sha256: report.sha256,
-            out: self.path,
+            out: self.path.display().to_string(),
         })
     }
 }

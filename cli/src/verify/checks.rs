@@ -14,9 +14,9 @@ use chomp_verify::sample::{self, Sample, SampleReport};
 use chomp_verify::{CheckError, Watch};
 use indicatif::{HumanBytes, HumanCount};
 
+use super::Resources;
 use super::VerifyArgs;
 use super::lanes::in_order;
-use super::{Resources, full};
 use crate::machine;
 use crate::progress::Display;
 
@@ -143,31 +143,6 @@ impl Checks {
         let decided = check(sample, &watch);
         let decided = self.report.take(Check::Sample, decided, describe)?;
         self.report.sample = Some(decided);
-        Ok(())
-    }
-
-    fn full(
-        &mut self,
-        table: &Table,
-        subject: (progress::Subject, &Sizes),
-        path: &Path,
-    ) -> anyhow::Result<()> {
-        let mut marking = full::Marking::begin(&self.resources, subject, path, &self.say)?;
-        let [wall, cpu] = marking.earlier;
-        self.report.seconds += wall.as_secs_f64();
-        self.report.cpu_seconds += cpu.as_secs_f64();
-        let marked = marking.run(table);
-        self.kept = marking.path.is_some();
-        let marked = self.report.take(Check::Full, marked, |marked| {
-            format!(
-                "{} positions, {} of them losing, agree with marking, in {} windows of 2^{} words",
-                HumanCount(marked.positions),
-                HumanCount(marked.losing),
-                HumanCount(marked.windows),
-                marked.window_bits
-            )
-        });
-        self.report.full = Some(marked?);
         Ok(())
     }
 }

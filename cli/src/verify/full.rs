@@ -14,42 +14,28 @@ use chomp_access::local;
 use chomp_plan::forecast::as_f64;
 use chomp_table::Table;
 use chomp_table::format::describe;
-use chomp_verify::CheckError;
-use chomp_verify::marking::{Plan, Sizes};
+use chomp_verify::marking::Sizes;
 use chomp_verify::progress::{CheckProgress, PROGRESS_BYTES_MAX, Subject};
-use chomp_verify::report::FullReport;
+use chomp_verify::report::Check;
 use indicatif::HumanCount;
 
-use super::Resources;
+use super::checks::Checks;
 use super::lanes::check_windows;
-use crate::progress::Display;
 
-/// Marking that continues from earlier runs.
-pub(super) struct Marking<'a> {
-    resources: &'a Resources,
-    say: &'a Display,
-    /// Where the progress is kept, if it can be: then a later run goes on where this one ends.
-    pub(super) path: Option<PathBuf>,
-    progress: CheckProgress,
-    plan: Plan,
-    /// The windows that earlier runs have done.
-    windows_before: u64,
-    /// The wall and CPU time that they took.
-    pub(super) earlier: [Duration; 2],
-}
-
-impl<'a> Marking<'a> {
-    /// Continues from the progress of this user, if that is about `subject`, whose windows have these sizes.
-    pub(super) fn begin(
-        resources: &'a Resources,
+impl Checks {
+    /// Checks the windows of `table` that earlier runs of this user have not done. `report` is the place of the report.
+    pub(super) fn full(
+        &mut self,
+        table: &Table,
         (subject, sizes): (Subject, &Sizes),
         report: &Path,
-        say: &'a Display,
-    ) -> anyhow::Result<Marking<'a>> {
+    ) -> anyhow::Result<()> {
+        let (resources, say) = (&self.resources, &self.say);
+        // Where the progress is kept, if it can be: then a later run goes on where this one ends.
         let path = place(&subject);
         let path =
             path.inspect_err(|error| say.say(&format!("what is done is not kept: {error:#}")));
-        let path = path.ok();
+        let mut path = path.ok();
         let mut beside = report.as_os_str().to_owned();
         beside.push(".progress");
         let beside = Path::new(&beside);
@@ -59,74 +45,66 @@ impl<'a> Marking<'a> {
                 "{beside} is not used, as anybody may have put it there: remove it"
             ));
         }
-        let earlier = path.as_deref().map(|path| (path, earlier(path, &subject)));
-        let progress = match earlier {
-            Some((_, Ok(progress))) => progress,
-            Some((path, Err(why))) => {
+        let progress = path.as_deref().and_then(|path| {
+            earlier(path, &subject).unwrap_or_else(|why| {
+                let path = path.display();
                 say.say(&format!(
-                    "{} is not used, and written anew: {why}; all windows are checked",
-                    path.display()
+                    "{path} is not used, and written anew: {why}; all windows are checked"
                 ));
                 None
-            }
-            None => None,
-        };
+            })
+        });
         let plan = resources.marking_plan(sizes, progress.as_ref().map(|kept| kept.window_bits))?;
-        let progress = progress.unwrap_or_else(|| CheckProgress::new(subject, plan.window_bits));
-        let windows_before = progress.windows.len() as u64;
-        if windows_before > 0 {
-            let [done, all] = [windows_before, progress.windows_total()].map(HumanCount);
+        let mut progress =
+            progress.unwrap_or_else(|| CheckProgress::new(subject, plan.window_bits));
+        let (left, all) = (progress.left(), progress.windows_total());
+        let before = progress.windows.len() as u64;
+        if before > 0 {
+            let [done, all] = [before, all].map(HumanCount);
             say.say(&format!("goes on after {done} of {all} windows"));
         }
-        let earlier = [progress.millis, progress.cpu_millis].map(Duration::from_millis);
-        let mut marking = Marking {
-            resources,
-            say,
-            path,
-            progress,
-            plan,
-            windows_before,
-            earlier,
+        let [wall, cpu] = [progress.millis, progress.cpu_millis].map(Duration::from_millis);
+        self.report.seconds += wall.as_secs_f64();
+        self.report.cpu_seconds += cpu.as_secs_f64();
+        let mut keep = |progress: &CheckProgress| {
+            if let Some(file) = &path
+                && let Err(error) = chomp_durable_files::put(file, &progress.to_bytes())
+            {
+                let error = describe(&error);
+                say.say(&format!("what is done is not kept any more: {error}"));
+                path = None;
+            }
         };
-        marking.keep();
-        Ok(marking)
-    }
-
-    /// Writes the progress. If that cannot be, checking goes on all the same.
-    fn keep(&mut self) {
-        if let Some(path) = &self.path
-            && let Err(error) = chomp_durable_files::put(path, &self.progress.to_bytes())
-        {
-            let error = describe(&error);
-            self.say
-                .say(&format!("what is done is not kept any more: {error}"));
-            self.path = None;
-        }
-    }
-
-    /// Checks the windows that are left, and removes the progress when all are done.
-    pub(super) fn run(&mut self, table: &Table) -> Result<FullReport, CheckError> {
-        let (left, all) = (self.progress.left(), self.progress.windows_total());
-        let done = AtomicU64::new(all - left.len() as u64);
-        let (resources, plan) = (self.resources, self.plan);
+        keep(&progress);
+        let done = AtomicU64::new(before);
         let read = |part| resources.teller.stage("its losing positions", part);
         let tell = |parts: f64| {
             let done = as_f64(done.load(Ordering::Relaxed)) + parts;
             resources.teller.stage("every position", done / as_f64(all))
         };
-        check_windows(table, plan, &left, (&read, &tell), |number, report| {
+        let marked = check_windows(table, plan, &left, (&read, &tell), |number, report| {
             done.fetch_add(1, Ordering::Relaxed);
-            self.progress.windows.insert(number, report.losing);
-            let [wall, cpu] = self.earlier;
-            self.progress.millis = millis(wall + resources.meter.wall());
-            self.progress.cpu_millis = millis(cpu + resources.meter.cpu());
-            self.keep();
-        })?;
-        let report = self.progress.finish(table, self.windows_before)?;
-        if let Some(Err(error)) = self.path.as_deref().map(chomp_durable_files::remove) {
+            progress.windows.insert(number, report.losing);
+            progress.millis = millis(wall + resources.meter.wall());
+            progress.cpu_millis = millis(cpu + resources.meter.cpu());
+            keep(&progress);
+        });
+        let marked = marked.and_then(|()| progress.finish(table, before));
+        self.kept = path.is_some();
+        let marked = self.report.take(Check::Full, marked, |marked| {
+            format!(
+                "{} positions, {} of them losing, agree with marking, in {} windows of 2^{} words",
+                HumanCount(marked.positions),
+                HumanCount(marked.losing),
+                HumanCount(marked.windows),
+                marked.window_bits
+            )
+        });
+        self.report.full = Some(marked?);
+        if let Some(Err(error)) = path.as_deref().map(chomp_durable_files::remove) {
             self.say.say(&describe(&error));
         }
-        Ok(report)
+        Ok(())
     }
 }
 
