@@ -9,23 +9,11 @@ use std::thread;
 use serde_json::{Value, json};
 
 use super::driver::Driver;
-use super::engine::Engine;
-use super::looks::DESKTOP;
 use super::site::list;
 use crate::common::cluster::wait_for;
 
 /// Those that no test uses. To start one takes longer than most tests.
 static IDLE: Mutex<Vec<Arc<Driver>>> = Mutex::new(Vec::new());
-
-/// A visitor's screen: its size, light or dark, with or without touch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
-    pub(crate) name: &'static str,
-    pub(crate) width: u32,
-    pub(crate) height: u32,
-    pub(crate) dark: bool,
-    pub(crate) touch: bool,
-}
 
 /// A key, as drivers write it.
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +66,8 @@ impl Browser {
         browser.complaints();
         fs::remove_dir_all(browser.downloads()).ok();
         fs::create_dir(browser.downloads()).unwrap();
-        browser.look(DESKTOP[0]);
-        if browser.driver.engine == Engine::Chromium {
+        browser.resize(1280, 800, false);
+        if !browser.driver.is_firefox {
             let allowed = json!({"behavior": "allow", "downloadPath": browser.downloads()});
             browser.tool("Browser.setDownloadBehavior", &allowed);
         }
@@ -97,22 +85,19 @@ impl Browser {
         self.post("/goog/cdp/execute", &called);
     }
 
-    /// Changes what the visitor sees with: of Firefox the size alone.
-    pub(crate) fn look(&self, look: Look) {
-        let size = json!({
-            "width": look.width, "height": look.height, "deviceScaleFactor": 1, "mobile": look.touch
-        });
-        if self.driver.engine == Engine::Firefox {
+    /// Gives the window another size, and the visitor a touch screen or none: of Firefox the size alone.
+    pub(crate) fn resize(&self, width: u32, height: u32, touch: bool) {
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": touch});
+        if self.driver.is_firefox {
             self.post("/window/rect", &size);
             return;
         }
-        let scheme = if look.dark { "dark" } else { "light" };
         self.tool("Emulation.setDeviceMetricsOverride", &size);
-        let touch = json!({"enabled": look.touch});
-        self.tool("Emulation.setTouchEmulationEnabled", &touch);
-        let feature = json!({"name": "prefers-color-scheme", "value": scheme});
-        let features = json!({"features": [feature]});
-        self.tool("Emulation.setEmulatedMedia", &features);
+        self.tool(
+            "Emulation.setTouchEmulationEnabled",
+            &json!({"enabled": touch}),
+        );
     }
 
     /// The folder that downloads go into.
@@ -172,23 +157,13 @@ impl Browser {
         ));
     }
 
-    fn act(&self, kind: &str, actions: &[Value]) {
-        let source = json!({"type": kind, "id": kind, "actions": actions});
-        self.post("/actions", &json!({"actions": [source]}));
-    }
-
-    /// Points at an element without a click.
-    pub(crate) fn point_at(&self, css: &str) {
-        let to = json!({"type": "pointerMove", "x": 0, "y": 0, "origin": self.find(css)});
-        self.act("pointer", &[to]);
-    }
-
     /// Presses keys, wherever the focus is.
     pub(crate) fn press(&self, keys: &[Key]) {
         let key = |what: &str, key: Key| json!({"type": what, "value": char::from_u32(key as u32)});
         let press = |&pressed: &Key| [key("keyDown", pressed), key("keyUp", pressed)];
         let actions: Vec<Value> = keys.iter().flat_map(press).collect();
-        self.act("key", &actions);
+        let source = json!({"type": "key", "id": "key", "actions": actions});
+        self.post("/actions", &json!({"actions": [source]}));
     }
 
     /// Writes a text into a field, in place of what is there.
@@ -271,7 +246,7 @@ impl Browser {
     /// New messages on the console since the last call: errors of scripts, of the network, and of
     /// the content security policy. Of Firefox those of scripts alone.
     pub(crate) fn complaints(&self) -> Vec<String> {
-        if self.driver.engine == Engine::Firefox {
+        if self.driver.is_firefox {
             let printed = fs::read_to_string(self.driver.folder.join("printed")).unwrap();
             let new = &printed[self.read.swap(printed.len(), Ordering::Relaxed)..];
             let is_error = |line: &&str| line.starts_with("JavaScript error: http");
@@ -286,17 +261,6 @@ impl Browser {
     pub(crate) fn is_content(&self) {
         assert_eq!(self.complaints(), [""; 0]);
     }
-
-    /// A picture of the window, if pictures are wanted.
-    pub(crate) fn picture(&self, name: &str) {
-        let Some(folder) = std::env::var_os("CHOMP_SCREENSHOTS") else {
-            return;
-        };
-        fs::create_dir_all(&folder).unwrap();
-        let png = self.driver.call("GET", "/screenshot", "").unwrap();
-        let file = Path::new(&folder).join(format!("{name}.png"));
-        fs::write(file, base64(png.as_str().unwrap())).unwrap();
-    }
 }
 
 impl Drop for Browser {
@@ -305,20 +269,4 @@ impl Drop for Browser {
             IDLE.lock().unwrap().push(Arc::clone(&self.driver));
         }
     }
-}
-
-/// Decodes a text in base 64.
-fn base64(text: &str) -> Vec<u8> {
-    const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut bytes = Vec::new();
-    let mut bits = 0;
-    for (at, digit) in text.trim_end_matches('=').chars().enumerate() {
-        bits = bits << 6 | DIGITS.find(digit).expect("a digit");
-        if at % 4 > 0 {
-            let byte = bits >> (6 - at % 4 * 2) & 0xFF;
-            bytes.push(u8::try_from(byte).expect("a byte"));
-        }
-        bits &= 0xFFFF;
-    }
-    bytes
 }

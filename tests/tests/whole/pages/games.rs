@@ -1,9 +1,9 @@
-//! Whole games: the computer wins whatever can be won, and no click does more than one move.
+//! Whole games: the computer wins whatever can be won, hints are right, and no click does more than one move.
 
 use chomp_testing::trials;
 
 use super::browser::{Browser, Key, calm, lively};
-use super::site::{Shown, Site, Twin, any_cell, cell, take};
+use super::site::{Shown, Site, Twin, any_cell, cell, cells, take};
 use crate::common::random::Random;
 
 #[test]
@@ -36,29 +36,9 @@ fn the_computer_wins_whatever_can_be_won() {
     browser.is_content();
 }
 
-/// Where it matters that nothing is lost by chance: a game that you can win, won.
+/// Who takes what is hinted at wins.
 #[test]
-fn who_plays_perfectly_wins() {
-    let Some(browser) = calm() else { return };
-    let (site, twin) = (Site::new(), Twin::new());
-    let games = trials("games played perfectly").seconds(2.0);
-    games.at_least(3).run(|seed| {
-        let start = twin.position(&mut Random::of(seed), false);
-        let mut shown = browser.play(&site, &start, "you");
-        while shown.turn == "you" {
-            let right = twin.winning_moves(&shown.rows)[0];
-            browser.click(&cell(right));
-            shown = browser.wait_for_turn(shown.moves.len() + 2);
-        }
-        assert_eq!(browser.text("#turn"), "You won", "{start:?} {shown:?}");
-        assert_eq!(browser.text("#said"), "The computer took the poison.");
-        browser.wait_to_say("#verdict", "The start was lost for the computer already");
-    });
-    browser.is_content();
-}
-
-#[test]
-fn a_game_can_be_played_with_keys_alone() {
+fn a_game_can_be_won_with_keys_alone() {
     let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
     let mut shown = browser.play(&site, &[7, 6, 6, 4, 2], "you");
@@ -75,19 +55,15 @@ fn a_game_can_be_played_with_keys_alone() {
     while shown.turn == "you" {
         let wanted = twin.winning_moves(&shown.rows)[0];
         go_to(&browser, wanted);
-        let label = browser.value("document.activeElement.getAttribute('aria-label')");
-        let expected = format!("row {}, column {}: takes ", wanted.0, wanted.1);
-        assert!(label.as_str().unwrap().starts_with(&expected), "{label}");
         let aim = browser.text("#aim");
         let expected = format!("({}, {}) takes ", wanted.0, wanted.1);
         assert!(aim.starts_with(&expected), "{aim}");
-        let outline = "getComputedStyle(document.activeElement).outlineStyle";
-        assert_eq!(browser.value(outline), "solid", "the focus is seen");
         let last = browser.shown();
         browser.press(&[[Key::Enter, Key::Space][usize::from(last.at % 4 > 0)]]);
         shown = browser.wait_for_turn(last.moves.len() + 2);
     }
     assert_eq!(browser.text("#turn"), "You won");
+    assert_eq!(browser.text("#said"), "The computer took the poison.");
     // The board is gone, and the focus is where another game begins.
     assert_eq!(browser.value("document.activeElement.id"), "new-game");
     browser.press(&[Key::Enter]);
@@ -99,11 +75,10 @@ fn a_game_can_be_played_with_keys_alone() {
 fn go_to(browser: &Browser, wanted: (u32, u32)) {
     let at = || {
         let found = browser.value(
-            "[Number(document.activeElement.dataset.row), Number(document.activeElement.dataset.column)]",
+            "[[Number(document.activeElement.dataset.row), Number(document.activeElement.dataset.column)]]",
         );
-        (found[0].as_u64().unwrap(), found[1].as_u64().unwrap())
+        cells(&found)[0]
     };
-    let wanted = (u64::from(wanted.0), u64::from(wanted.1));
     loop {
         let (row, column) = at();
         // Up and to the left first: there all cells are.
@@ -121,6 +96,37 @@ fn go_to(browser: &Browser, wanted: (u32, u32)) {
         browser.press(&[key]);
         assert_eq!(at(), next);
     }
+}
+
+#[test]
+fn hints_are_the_winning_moves() {
+    let Some(browser) = calm() else { return };
+    let (site, twin) = (Site::new(), Twin::new());
+    let marked = || {
+        let mut cells = cells(&browser.value(
+            "[...document.querySelectorAll('#board .cell.hint')].map((cell) => [Number(cell.dataset.row), Number(cell.dataset.column)])",
+        ));
+        cells.sort_unstable();
+        cells
+    };
+    browser.play(&site, &[3, 2], "you");
+    browser.click("#hints");
+    let positions = trials("positions with hints").seconds(2.0);
+    positions.at_least(12).run(|seed| {
+        let rows = twin.position(&mut Random::of(seed), seed % 3 == 0);
+        browser.play(&site, &rows, "you");
+        let winning = twin.winning_moves(&rows);
+        browser.wait("!document.querySelector('#hint').hasAttribute('aria-busy')");
+        let told = match winning.len() {
+            0 => "No winning move".to_owned(),
+            some => format!("{some} winning move"),
+        };
+        browser.wait_to_say("#hint", &told);
+        assert_eq!(marked(), winning, "{rows:?}");
+    });
+    browser.click("#hints");
+    assert_eq!(marked(), []);
+    browser.is_content();
 }
 
 #[test]

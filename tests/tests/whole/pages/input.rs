@@ -1,7 +1,7 @@
 //! Games that are typed, chosen and linked to: wrong ones are refused with the reason, and right ones are played.
 
 use super::browser::calm;
-use super::site::{BITS, Site, Twin, text, word};
+use super::site::{BITS, Site, text};
 
 const NO_GAMES: [(&str, &str); 14] = [
     ("", "Write a position"),
@@ -74,68 +74,6 @@ fn links_that_hold_no_game_say_so() {
         browser.wait_to_say("#notice", reason);
         let shown = browser.shown();
         assert_eq!((&*shown.turn, shown.moves.len()), ("you", 0), "{link}");
-    }
-    browser.is_content();
-}
-
-#[test]
-fn boards_are_those_that_the_table_covers() {
-    let Some(browser) = calm() else { return };
-    let site = Site::new();
-    browser.play(&site, &[3, 2], "you");
-    browser.wait_to_say("#limits", &format!("up to {BITS}"));
-    for (rows, columns, moved) in [(12, 9, "columns"), (17, 6, "rows"), (1, 17, "columns")] {
-        browser.run(&format!(
-            "const set = (side, value) => {{
-                const slider = document.getElementById(side);
-                slider.value = value;
-                slider.dispatchEvent(new Event('input'));
-            }};
-            set('rows', {rows}); set('columns', {columns}); set({moved:?}, {});",
-            if moved == "rows" { rows } else { columns }
-        ));
-        browser.click("#new-game");
-        let shown = browser.shown();
-        let bits = word(&shown.rows).bits();
-        assert!(bits <= BITS, "{shown:?}");
-        let is_rows = moved == "rows";
-        let moved_to = if is_rows {
-            shown.rows.len()
-        } else {
-            shown.rows[0] as usize
-        };
-        assert_eq!(moved_to, if is_rows { rows } else { columns });
-    }
-    browser.is_content();
-}
-
-#[test]
-fn random_positions_can_be_won_if_that_is_wanted() {
-    let Some(browser) = calm() else { return };
-    let (site, twin) = (Site::new(), Twin::new());
-    browser.play(&site, &[3, 2], "you");
-    browser.wait_to_say("#limits", &format!("up to {BITS}"));
-    browser.click("label:has([value=random])");
-    // Of 4 x 6, half of the positions for the computer would be one and the same.
-    browser.run("document.getElementById('columns').value = 7;");
-    for first in ["you", "computer"] {
-        browser.click(&format!("label:has([name=first][value={first}])"));
-        let mut starts = std::collections::BTreeSet::new();
-        for start in 0..12 {
-            if start >= 4 && starts.len() > 1 {
-                break;
-            }
-            browser.run("history.replaceState(null, '', '#waiting');");
-            browser.click("#new-game");
-            browser.wait("location.hash.startsWith('#start=')");
-            let shown = browser.wait_for_turn(usize::from(first == "computer"));
-            let rows = shown.start.split(',').map(|row| row.parse().unwrap());
-            let start: Vec<u32> = rows.collect();
-            // You can win if whoever is to move first is in a position that suits you.
-            assert_eq!(twin.is_losing(&start), first == "computer", "{shown:?}");
-            starts.insert(shown.start);
-        }
-        assert!(starts.len() > 1, "{starts:?}");
     }
     browser.is_content();
 }

@@ -7,8 +7,8 @@ use nix::sys::signal::Signal;
 
 use super::browser::{Browser, calm};
 use super::site::digits;
-use crate::common::cluster::{Cluster, Server, free_port, wait_to_answer};
-use crate::common::{FINGERPRINT_20, FINGERPRINT_24, end, run};
+use crate::common::FINGERPRINT_24;
+use crate::common::cluster::{Cluster, free_port, wait_to_answer};
 
 /// The share that is done, in whole billionths: what is read back is what was compared.
 const DONE: &str = "Math.round(document.getElementById('done').value * 1e9)";
@@ -18,20 +18,6 @@ fn ranges(browser: &Browser) -> (u64, u64) {
     let text = browser.text("#figures div:nth-child(2) dd span");
     let (done, all) = text.split_once(" of ").unwrap();
     (digits(done), digits(all))
-}
-
-/// The ranges that the bars count over all layers: those that are done, and all.
-fn sums_of_bars(browser: &Browser) -> (u64, u64) {
-    let found = browser.run(
-        "const sums = [0, 0];
-         for (const title of document.querySelectorAll('#layers title')) {
-             const [done, all] = title.textContent.split(': ')[1].replaceAll(',', '').match(/\\d+/g);
-             sums[0] += Number(done);
-             sums[1] += Number(all);
-         }
-         return sums;",
-    );
-    (found[0].as_u64().unwrap(), found[1].as_u64().unwrap())
 }
 
 /// Chooses the access file when the page asks for a token. The refusal before that is a complaint of the console.
@@ -75,8 +61,6 @@ fn a_run_is_watched_while_it_goes_on() {
     }
     let (done, all) = ranges(&browser);
     assert!(done <= all && all == 1 << (34 - 1 - 14), "{done} of {all}");
-    assert_eq!(sums_of_bars(&browser).1, all);
-    browser.picture("job-running");
     browser.is_content();
 
     // It ends with the run, and no run waits for those who watch.
@@ -155,12 +139,6 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
     browser.wait_to_say("#workers", "slow");
     browser.wait(&format!("{DONE} > 0"));
     browser.wait_to_say("#fresh", "Live.");
-    let columns = browser.value(
-        "[...document.querySelectorAll('#workers thead th')].map((cell) => cell.textContent).join()",
-    );
-    let expected =
-        "Name,Participant,Threads,Leases,Ranges,Positions a second,Heard of,Failures,Quarantined";
-    assert_eq!(columns, expected);
 
     // The coordinator goes, and another one comes.
     browser.hurry();
@@ -174,10 +152,7 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
     browser.wait_to_say("#facts", FINGERPRINT_24);
     assert_eq!(browser.text("#headline"), "The table of 24 bits");
     let (done, all) = ranges(&browser);
-    assert_eq!((done, sums_of_bars(&browser)), (all, (all, all)));
-    let layers = browser.number_of("#layers title");
-    let told = browser.text("#layers-told");
-    assert!(told.starts_with(&format!("{layers} ")), "{told}");
+    assert_eq!(done, all);
     browser.wait("document.querySelector('#table').textContent.includes('24 bits')");
     // Its files are there to be fetched.
     browser.click("#shards-told");
@@ -192,18 +167,4 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
         assert_eq!(answered, 200, "{link}");
     }
     assert!(coordinator.ended().is_none());
-}
-
-#[test]
-fn a_finished_table_is_told_as_such() {
-    let Some(browser) = calm() else { return };
-    let cluster = Cluster::new();
-    end(&mut run(&cluster.table(), 20)).summary();
-    let server = Server::start(1, &cluster.table(), cluster.home(), "");
-    browser.open(&format!("{}/job", server.url()));
-    browser.wait_to_say("#facts", FINGERPRINT_20);
-    assert_eq!(browser.text("#phase"), "The table is finished.");
-    assert!(browser.is_hidden("#running"), "there is no job to tell of");
-    browser.is_content();
-    drop(server);
 }

@@ -3,19 +3,46 @@
 //!
 //! The browser ([`browser`]) is Chromium, driven by chromedriver, or with `CHOMP_BROWSER=firefox` Firefox, driven by
 //! geckodriver; the server is `chomp serve` ([`site`]). Without a browser there is nothing to test: the tests say so
-//! and pass, unless `CHOMP_REQUIRE_BROWSER=1`, or `CHOMP_REQUIRE_FIREFOX=1`. `CHOMP_SCREENSHOTS=DIR` keeps a picture of
-//! every page there.
+//! and pass, unless `CHOMP_REQUIRE_BROWSER=1`, or `CHOMP_REQUIRE_FIREFOX=1`.
 
 mod browser;
 mod driver;
-mod engine;
 mod explore;
 mod games;
-mod hints;
 mod input;
 mod job;
-mod looks;
 mod record;
 mod site;
 mod small;
 mod troubles;
+
+use self::browser::calm;
+use self::site::Site;
+
+/// The pages, and when they are complete.
+const PAGES: [(&str, &str); 5] = [
+    ("games", "document.querySelector('.shelf')"),
+    ("games/nim", "document.querySelector('.parts')"),
+    ("play", "document.body.dataset.turn === 'you'"),
+    ("explore", "document.querySelector('#by-area svg')"),
+    ("job", "document.querySelector('#facts dd')"),
+];
+
+/// The console would tell of scripts that fail, of files that are not there, and of what the content security policy
+/// forbids.
+#[test]
+fn every_page_fits_a_phone_and_the_console_is_told_nothing() {
+    let Some(browser) = calm() else { return };
+    let site = Site::new();
+    for (width, touch) in [(1280, false), (360, true)] {
+        browser.resize(width, 740, touch);
+        for (page, ready) in PAGES {
+            browser.open("about:blank");
+            browser.open(&site.url(&format!("/{page}")));
+            browser.wait(&format!("Boolean({ready})"));
+            let overflow = "document.documentElement.scrollWidth - innerWidth";
+            assert_eq!(browser.value(overflow), 0, "{page}");
+            browser.is_content();
+        }
+    }
+}

@@ -6,15 +6,6 @@ use super::browser::{Browser, calm};
 use super::site::{Shown, Site, Twin, any_cell, cell, take};
 use crate::common::random::Random;
 
-/// Plays random moves to the end.
-fn to_the_end(browser: &Browser, random: &mut Random, mut shown: Shown) -> Shown {
-    while shown.turn == "you" {
-        browser.click(&cell(any_cell(random, &shown.rows)));
-        shown = browser.wait_for_turn(shown.moves.len() + 2);
-    }
-    shown
-}
-
 /// The positions of a game, from its start.
 fn positions(start: &[u32], shown: &Shown) -> Vec<Vec<u32>> {
     let mut positions = vec![start.to_vec()];
@@ -40,20 +31,13 @@ fn begun(browser: &Browser, site: &Site) -> Shown {
 fn moves_are_taken_back_and_done_again() {
     let Some(browser) = calm() else { return };
     let site = Site::new();
-    let start = [9; 7];
     let all = begun(&browser, &site);
-    let positions = positions(&start, &all);
-    for at in [2, 0] {
-        browser.click("#undo");
+    let positions = positions(&[9; 7], &all);
+    for (button, at) in [("#undo", 2), ("#undo", 0), ("#redo", 2), ("#redo", 4)] {
+        browser.click(button);
         let shown = browser.shown();
         assert_eq!((shown.at, &shown.rows), (at, &positions[at]));
         assert_eq!((&shown.moves, &*shown.turn), (&all.moves, "you"));
-    }
-    assert_eq!(browser.number_of("#undo:disabled"), 1);
-    for at in [2, 4] {
-        browser.click("#redo");
-        let shown = browser.shown();
-        assert_eq!((shown.at, &shown.rows), (at, &positions[at]));
     }
     assert_eq!(browser.number_of("#redo:disabled"), 1);
 
@@ -67,85 +51,46 @@ fn moves_are_taken_back_and_done_again() {
 }
 
 #[test]
-fn each_step_can_be_looked_at() {
+fn each_step_can_be_looked_at_and_linked_to() {
     let Some(browser) = calm() else { return };
     let site = Site::new();
-    let start = [9; 7];
     let all = begun(&browser, &site);
-    let positions = positions(&start, &all);
-    for (at, rows) in positions.iter().enumerate() {
-        // By the list, and by the slider.
+    for (at, rows) in positions(&[9; 7], &all).iter().enumerate() {
         browser.click(&format!("#moves li:nth-child({}) button", at + 1));
         assert_eq!((browser.shown().at, &browser.shown().rows), (at, rows));
-        assert_eq!(browser.number_of("#moves [aria-current=step]"), 1);
-        for (at, rows) in [(0, &start.to_vec()), (at, rows)] {
-            browser.run(&format!("const step = document.getElementById('step'); step.value = {at}; step.dispatchEvent(new Event('input'));"));
-            assert_eq!((browser.shown().at, &browser.shown().rows), (at, rows));
-        }
-        // A link to this step leads to it.
         browser.reload();
         browser.wait("document.body.dataset.turn !== undefined");
         let shown = browser.shown();
-        assert_eq!((shown.at, &shown.rows), (at, rows));
-        assert_eq!(shown.moves, all.moves);
+        assert_eq!(
+            (shown.at, &shown.rows, &shown.moves),
+            (at, rows, &all.moves)
+        );
     }
+    // The button copies this address.
+    browser.run("navigator.clipboard.writeText = async (text) => { window.copied = text; };");
+    browser.click("#link");
+    browser.wait("window.copied === location.href");
+
     // At the computer's turn nothing goes on by itself, and it can be told to.
     browser.click("#moves li:nth-child(2) button");
     assert_eq!(browser.shown().turn, "computer");
     browser.click(&cell((1, 2)));
     assert_eq!(browser.shown().moves, all.moves, "it is not your turn");
     browser.click("#go-on");
-    let shown = browser.wait_for_turn(2);
-    assert_eq!((shown.moves.len(), shown.at), (2, 2));
-    browser.is_content();
-}
+    let before = browser.wait_for_turn(2);
+    assert_eq!((before.moves.len(), before.at), (2, 2));
 
-#[test]
-fn a_link_brings_the_whole_game_back() {
-    let Some(browser) = calm() else { return };
-    let (site, twin) = (Site::new(), Twin::new());
-    let mut random = Random::new();
-    for first in ["you", "computer"] {
-        let start = twin.position(&mut random, false);
-        let shown = browser.play(&site, &start, first);
-        let shown = to_the_end(&browser, &mut random, shown);
-        let told = |browser: &Browser| ["#turn", "#said", "#moves"].map(|id| browser.text(id));
-        let before = told(&browser);
-        let address = browser.value("location.href");
-        browser.open(&site.url("/explore"));
-        browser.open(address.as_str().unwrap());
-        browser.wait("document.body.dataset.turn === 'over'");
-        assert_eq!(browser.shown(), shown);
-        assert_eq!(told(&browser), before);
-        assert_eq!(browser.value("location.href"), address);
-    }
-
-    // The button copies this address.
-    browser.run("navigator.clipboard.writeText = async (text) => { window.copied = text; };");
-    // It says so for a while, and here for ever.
-    browser.hold(1_000);
-    browser.click("#link");
-    browser.wait("window.copied === location.href");
-    browser.wait_to_say("#link", "Copied");
-    browser.is_content();
-}
-
-#[test]
-fn back_leads_to_the_game_before() {
-    let Some(browser) = calm() else { return };
-    let site = Site::new();
-    let first = begun(&browser, &site);
+    // Moves are no places of their own: one step back is the game before, as it was.
     browser.click("#new-game");
     browser.wait("!location.hash.includes('moves')");
-    let second = browser.shown();
-    assert_ne!(second.start, first.start);
-    // Moves are no places of their own: one step back is the game before, as it was.
+    let new = browser.shown();
+    assert_ne!(new.start, before.start);
     browser.back();
     browser.wait("location.hash.includes('moves')");
-    assert_eq!(browser.shown(), first);
+    assert_eq!(browser.shown(), before);
     browser.forward();
     browser.wait("!location.hash.includes('moves')");
-    assert_eq!(browser.shown(), second);
+    assert_eq!(browser.shown(), new);
     browser.is_content();
 }
 
@@ -158,8 +103,11 @@ fn the_verdict_names_the_move_that_lost() {
         let mut random = Random::of(seed);
         let (start, shown) = loop {
             let start = twin.position(&mut random, false);
-            let shown = browser.play(&site, &start, "you");
-            let shown = to_the_end(&browser, &mut random, shown);
+            let mut shown = browser.play(&site, &start, "you");
+            while shown.turn == "you" {
+                browser.click(&cell(any_cell(&mut random, &shown.rows)));
+                shown = browser.wait_for_turn(shown.moves.len() + 2);
+            }
             if browser.text("#turn") == "The computer won" {
                 break (start, shown);
             }

@@ -1,6 +1,6 @@
 //! A table that is served, the game as its page shows it, and W by its definition beside it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use chomp_table::definition::{index_of, losing};
 use chomp_table::{Position, Word};
@@ -38,14 +38,6 @@ impl Site {
 
     fn table(&self) -> PathBuf {
         self.home.path().join("table")
-    }
-
-    pub(crate) fn port(&self) -> u16 {
-        self.port
-    }
-
-    pub(crate) fn home(&self) -> &Path {
-        self.home.path()
     }
 
     /// Serves again, where it did.

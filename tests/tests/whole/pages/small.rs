@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::browser::{Browser, Key, calm};
-use super::site::{Site, cells, list, number};
+use super::site::{Site, number};
 use chomp_games::{Choice, Move, answer};
 
 /// Games that who begins can win, and what is said when you have.
@@ -140,7 +140,7 @@ fn texts(browser: &Browser) -> HashMap<String, String> {
     serde_json::from_value(found).unwrap()
 }
 
-/// Compares the values in the squares and below the board with the definition.
+/// Compares the values in the squares with the definition.
 fn compare(browser: &Browser, twin: &mut Twin, game: &str, position: &str) {
     let told = answer(game, position).unwrap();
     let shown = texts(browser);
@@ -161,46 +161,6 @@ fn compare(browser: &Browser, twin: &mut Twin, game: &str, position: &str) {
         let expected = expected.map(|value| value.to_string());
         assert_eq!(found, expected.as_ref(), "{game} {position} {name:?}");
     }
-    compare_parts(browser, twin, game, position);
-}
-
-/// Compares what is below the board with the games that the position consists of: their values, and these in binary,
-/// where the columns stand out that have an odd number of ones.
-fn compare_parts(browser: &Browser, twin: &mut Twin, game: &str, position: &str) {
-    let whole = |text: &str| text.parse::<u32>().unwrap();
-    let numbers = |text: &str| -> Vec<u32> { text.split([',', '-']).map(whole).collect() };
-    let mut parts = match game {
-        "ichomp" => {
-            let boards = position.split('/');
-            boards
-                .map(|board| twin.of(game, board).1.unwrap())
-                .collect()
-        }
-        "nim" => numbers(position.split('@').next().unwrap()),
-        "towers" => {
-            let rows = numbers(position);
-            let gaps = rows.chunks(2).map(|rows| rows[0].abs_diff(rows[1]) - 1);
-            gaps.collect()
-        }
-        _ => {
-            assert!(browser.is_hidden("#extra"), "{game}");
-            return;
-        }
-    };
-    let total = parts.iter().fold(0, |total, value| total ^ value);
-    parts.push(total);
-    let shown = browser.value(
-        "[...document.querySelectorAll('.parts tbody tr')].map((row) => [row.cells[1].textContent, row.cells[2].textContent,
-            [...row.cells[2].children].map((digit) => Number(digit.className === 'odd')).join('')])",
-    );
-    let rows = list(&shown).iter().map(|row| {
-        let text = |at: usize| row[at].as_str().unwrap();
-        let binary = |at| u32::from_str_radix(text(at), 2).unwrap();
-        [whole(text(0)), binary(1), binary(2)]
-    });
-    let rows: Vec<[u32; 3]> = rows.collect();
-    let expected: Vec<[u32; 3]> = parts.iter().map(|&part| [part, part, total]).collect();
-    assert_eq!(rows, expected, "{game} {position}");
 }
 
 #[test]
@@ -222,14 +182,6 @@ fn each_game_is_won_by_clicks_and_keys_and_shows_what_the_definition_says() {
             // The first moves by keys, the others by clicks.
             if shown.moves < 4 {
                 go_to(&browser, wanted);
-                let told = answer(game, &shown.position).unwrap();
-                let choice = told.moves.iter().find(|choice| choice.name == *wanted);
-                let left = &choice.expect("a legal move").position;
-                let value = twin.of(game, left).1;
-                let value = value.filter(|_| !start.ends_with("@misere"));
-                let value = value.map(|value| format!(" The value is {value} then."));
-                let aim = format!(" leaves {left}.{}", value.unwrap_or_default());
-                assert!(browser.text("#aim").ends_with(&aim), "{game} {aim}");
                 browser.press(&[Key::Enter]);
             } else {
                 browser.click(&square(wanted));
@@ -276,53 +228,6 @@ fn go_to(browser: &Browser, wanted: &Move) {
         browser.press(&[if is_down { down } else { right }]);
     }
     panic!("{wanted:?} is not reached");
-}
-
-/// The board grows with what is listed, and a row can be cut wherever it is drawn, also where nothing is listed.
-#[test]
-fn a_board_without_end_is_drawn_as_far_as_it_is_needed() {
-    let Some(browser) = calm() else { return };
-    let site = Site::new();
-    let width = || browser.number_of("#board .line:nth-child(2) button");
-    let fading = || browser.number_of("#board button.goes-right:not(.gone)");
-    browser.open_game(&site, "transfinite", "w,w,5");
-    assert_eq!((width(), fading()), (12, 24));
-    // Of two rows the server lists eight columns.
-    browser.open("about:blank");
-    browser.open(&site.url("/games/transfinite#start=w,w,5&first=computer&moves=3-1"));
-    browser.wait("document.querySelector('#board .playable') !== null");
-    assert_eq!((width(), fading()), (12, 24));
-    browser.click(&square(&vec![2, 11]));
-    browser.wait_for_moves(3);
-    browser.wait("document.querySelector('#board .playable') !== null");
-    let said = browser.text("#said");
-    assert_eq!(said, "The computer took row 1, column 12: ∞ squares.");
-    assert_eq!((width(), fading()), (22, 0));
-    browser.is_content();
-}
-
-#[test]
-fn games_are_taken_back_linked_to_and_their_values_hidden() {
-    let Some(browser) = calm() else { return };
-    let site = Site::new();
-    browser.open_game(&site, "ichomp", "3x4/4x3/2x4/3x3");
-    browser.click(&square(&vec![4, 2, 2]));
-    let shown = browser.wait_for_game("ichomp", 2);
-    let told =
-        |browser: &Browser| ["#turn", "#said", "#moves", "#extra"].map(|id| browser.text(id));
-    let before = told(&browser);
-    browser.reload();
-    browser
-        .wait("document.body.dataset.turn === 'you' && document.querySelector('#board .playable') !== null");
-    assert_eq!(told(&browser), before);
-    browser.click("#undo");
-    assert_eq!(browser.game("ichomp").position, "3x4/4x3/2x4/3x3");
-    browser.click("#redo");
-    assert_eq!(browser.game("ichomp").position, shown.position);
-    assert!(!texts(&browser).is_empty() && !browser.is_hidden("#extra"));
-    browser.click("#values");
-    assert!(texts(&browser).is_empty() && browser.is_hidden("#extra"));
-    browser.is_content();
 }
 
 #[test]
@@ -387,43 +292,6 @@ fn random_starts_can_be_won_and_mistakes_are_made_if_wanted() {
     panic!("no mistake was made");
 }
 
-/// The squares of the board, line by line; gaps are empty texts.
-fn lines(browser: &Browser) -> String {
-    let lines = browser.value(
-        "[...document.querySelectorAll('#board [role=row]')].map((line) => [...line.children].slice(1)
-            .map((place) => place.firstElementChild?.dataset.move ?? '').join(' ')).join('/')",
-    );
-    lines.as_str().unwrap().to_owned()
-}
-
-#[test]
-fn layers_and_divisors_lie_in_lines() {
-    let Some(browser) = calm() else { return };
-    let site = Site::new();
-    for (game, start, expected) in [
-        (
-            "space",
-            "2,2/2,1",
-            "1-1-1 1-2-1  1-1-2 1-2-2/2-1-1 2-2-1  2-1-2 ",
-        ),
-        ("space", "3/1", "1-1-1  1-1-2  1-1-3/2-1-1    "),
-        ("space", "1x1x4", "1-1-1  1-1-2  1-1-3//1-1-4"),
-        ("divisors", "12", "1 2 4/3 6 12"),
-        ("divisors", "8", "1 2 4 8"),
-        ("divisors", "60/20", "1/2 3 5/4 6 10 15/12 30"),
-        ("crossed", "3,3,2@2,2", "1-1 1-2 1-3/2-1  2-3/3-1 3-2"),
-    ] {
-        browser.open_game(&site, game, start);
-        assert_eq!(lines(&browser), expected, "{game} {start}");
-    }
-    browser.open_game(&site, "divisors", "60/20");
-    let named = "[...document.querySelectorAll('#board button')].every((button) => button.textContent === button.dataset.move)";
-    assert_eq!(browser.value(named), true);
-    let label = "document.querySelector('[data-move=\"6\"]').ariaLabel";
-    assert_eq!(browser.value(label), "6: takes 3 divisors");
-    browser.is_content();
-}
-
 #[test]
 fn squares_are_crossed_out_by_clicks_and_the_rest_is_played() {
     let Some(browser) = calm() else { return };
@@ -450,35 +318,4 @@ fn squares_are_crossed_out_by_clicks_and_the_rest_is_played() {
         "{shown:?}"
     );
     browser.is_content();
-}
-
-#[test]
-fn the_picture_has_the_losing_positions() {
-    let Some(browser) = calm() else { return };
-    let site = Site::new();
-    browser.open(&site.url("/games/poisons"));
-    browser.wait("document.querySelector('#drawing rect') !== null");
-    browser.write("#picture-poisons", "1,2@2,1");
-    browser.write("#picture-length", "9");
-    browser.write("#picture-columns", "12");
-    browser.click(".picture-form button");
-    browser.wait_to_say(".picture [role=status]", "with 9 in row 1");
-    let found = browser.value("[...document.querySelectorAll('#drawing rect')].map((rect) => [rect.x.baseVal.value / 4, rect.y.baseVal.value / 4])");
-    let mut twin = Twin::default();
-    let mut expected = Vec::new();
-    for longer in 0..=9 {
-        for shorter in 0..=longer {
-            let position = format!("9,{longer},{shorter}@1,2@2,1");
-            let position = answer("poisons", &position).unwrap().position;
-            if twin.of("poisons", &position).0 {
-                expected.push((longer, shorter));
-            }
-        }
-    }
-    assert!(expected.len() > 2, "{expected:?}");
-    assert_eq!(cells(&found), expected);
-    browser.write("#picture-length", "13");
-    browser.click(".picture-form button");
-    browser.wait_to_say(".picture .wrong", "1=50");
-    browser.complaints();
 }

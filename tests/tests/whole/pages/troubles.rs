@@ -72,26 +72,6 @@ fn a_game_goes_on_when_the_server_does() {
 }
 
 #[test]
-fn other_pages_go_on_too() {
-    let Some(browser) = calm() else { return };
-    let site = Site::new();
-    browser.open(&site.url("/explore"));
-    browser.wait("document.querySelector('#by-area svg') !== null");
-    browser.wait_to_say("#outcome", "Winning");
-    broken(&browser, GONE);
-    browser.write("#text", "4,2,2,1");
-    browser.click("#ask button");
-    browser.wait_to_say("#notice", "The server cannot be reached.");
-    let outcome = browser.text("#outcome");
-    assert_eq!(outcome, "", "nothing is told of what is not known");
-    mend(&browser);
-    browser.click_at_once("#notice button");
-    browser.wait_to_say("#outcome", "ing");
-    assert!(browser.is_hidden("#notice"));
-    browser.is_content();
-}
-
-#[test]
 fn a_server_that_is_gone_is_found_again() {
     let Some(browser) = calm() else { return };
     let mut site = Site::new();
