@@ -1,5 +1,5 @@
 //! The table of 32 bits, as the program publishes it, says what others have found before: counts,
-//! fingerprints, winning first moves, and the theorems about small and symmetric positions.
+//! fingerprints, winning first moves, and the catalogue of a square.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -14,8 +14,6 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const BITS: u32 = 32;
-/// A step through the losing positions that meets some of every size.
-const SAMPLE_LOSING: usize = 331;
 /// How many random positions are checked against the definition.
 const SAMPLE_RANDOM: u64 = 100_000;
 
@@ -34,11 +32,6 @@ impl Run {
         losing.is_ok()
     }
 
-    /// Whether the reader finds the position with these rows losing.
-    fn look_up(&self, rows: &[u32]) -> bool {
-        self.table.is_losing(word(rows)).unwrap()
-    }
-
     /// The moves that lead from a rectangle to a losing position, by what the reader says.
     fn winning_moves(&self, rows: u32, columns: u32) -> Vec<(u32, u32)> {
         let rectangle = word(&vec![columns; rows as usize]);
@@ -52,13 +45,6 @@ impl Run {
 
 fn word(rows: &[u32]) -> Word {
     Word::from(&Position::new(rows.to_vec()).unwrap())
-}
-
-/// The hook with arms of `arm` cells each, the corner included.
-fn hook(arm: u32) -> u64 {
-    let mut rows = vec![1; arm as usize];
-    rows[0] = arm;
-    word(&rows).get()
 }
 
 fn rows_and_columns(word: u64) -> (u32, u32) {
@@ -144,13 +130,6 @@ fn the_readme_tells_the_truth() {
     assert_eq!(found.lines().next(), printed("chomp query 8x10").next());
 }
 
-#[test]
-fn shards_are_small() {
-    let summary = &the_run().summary;
-    let (bytes, losing) = (number(summary, "bytes"), number(summary, "losing"));
-    assert!(10 * 8 * bytes <= 47 * losing, "{bytes} bytes");
-}
-
 /// OEIS A112470, for the numbers whose partitions all have 32 bits or less.
 #[test]
 fn partitions_by_number() {
@@ -171,18 +150,6 @@ fn partitions_by_number() {
 }
 
 #[test]
-fn positions_inside_a_square() {
-    for (side, known) in [(8, 322), (14, 256_366), (16, 3_317_972)] {
-        let inside = the_run().stored.iter().filter(|&&word| {
-            let (rows, columns) = rows_and_columns(word);
-            rows <= side && columns <= side
-        });
-        let both = inside.map(|&word| 1 + u64::from(Word::new(word).mirror().get() != word));
-        assert_eq!(both.sum::<u64>(), known, "{side}x{side}");
-    }
-}
-
-#[test]
 fn first_moves() {
     let run = the_run();
     for n in 2..=31 {
@@ -200,76 +167,6 @@ fn first_moves() {
     assert_eq!(run.winning_moves(8, 10), [(4, 9), (5, 6)]);
     assert_eq!(run.winning_moves(9, 10), [(7, 8), (9, 5)]);
     assert_eq!(run.winning_moves(6, 13), [(4, 12), (5, 9)]);
-}
-
-#[test]
-fn two_and_three_rows() {
-    let run = the_run();
-    for first in 1..=30 {
-        for second in 1..=first {
-            let losing = run.look_up(&[first, second]);
-            assert_eq!(losing, second + 1 == first, "{first},{second}");
-        }
-    }
-    for first in 1..=29 {
-        for second in 1..=first {
-            let losing = run.look_up(&[first, second, 1]);
-            let known = [(3, 1), (2, 2)].contains(&(first, second));
-            assert_eq!(losing, known, "{first},{second},1");
-            if second >= 2 {
-                let losing = run.look_up(&[first, second, 2]);
-                assert_eq!(losing, second + 2 == first, "{first},{second},2");
-            }
-        }
-    }
-}
-
-#[test]
-fn rectangles_win_but_for_the_poison() {
-    let run = the_run();
-    for rows in 1..BITS {
-        for columns in 1..=BITS - rows {
-            let losing = run.look_up(&vec![columns; rows as usize]);
-            assert_eq!(losing, (rows, columns) == (1, 1), "{rows}x{columns}");
-        }
-    }
-}
-
-/// Among the positions with as many rows as columns, and among those that are their own mirror
-/// images, only the hooks with equal arms are losing.
-#[test]
-fn squares_and_symmetric_positions_are_hooks() {
-    let mut hooks: Vec<u64> = (1..=BITS / 2).map(hook).collect();
-    hooks.sort_unstable();
-    let stored = &the_run().stored;
-    let of = |property: &dyn Fn(u64) -> bool| -> Vec<u64> {
-        let words = stored.iter().copied();
-        words.filter(|&word| property(word)).collect()
-    };
-    let square = of(&|word| {
-        let (rows, columns) = rows_and_columns(word);
-        rows == columns
-    });
-    assert_eq!(square, hooks);
-    let symmetric = of(&|word| Word::new(word).mirror().get() == word);
-    assert_eq!(symmetric, hooks);
-}
-
-/// All losing positions of 20 bits, and a sample of the others and of their mirror images.
-#[test]
-fn no_losing_position_is_one_move_from_another() {
-    let run = the_run();
-    let small = run.stored.partition_point(|&word| word < 1 << 20);
-    let (small, large) = run.stored.split_at(small);
-    assert!(small.len() > 1000 && large.len() > 7_000_000);
-    let sample = small.iter().chain(large.iter().step_by(SAMPLE_LOSING));
-    for word in sample.copied().map(Word::new) {
-        for word in [word, word.mirror()] {
-            let mut moves = word.moves();
-            let losing = moves.find(|(_, next)| run.is_losing(*next));
-            assert_eq!(losing, None, "from {}", word.get());
-        }
-    }
 }
 
 /// Any position is losing exactly when no move from it leads to a losing one.
