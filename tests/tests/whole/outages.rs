@@ -2,23 +2,20 @@
 //! goes on by itself; or it ends with the cause.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use tempfile::TempDir;
-use tokio::net::TcpSocket;
 
-use crate::common::cluster::{Cluster, Process, free_port, wait_for};
+use crate::common::cluster::{Cluster, wait_for};
 use crate::common::faults::Faults;
 use crate::common::{
     Ended, FINGERPRINT_20, FINGERPRINT_26, change, end, files, folder, is_whole, ranges_done,
-    run_in, start, wait, wait_until, wrapped,
+    run_in, start, wait, wait_until,
 };
-use crate::peers::block_on;
 
 const BITS: u32 = 26;
 const RANGE_BITS: u32 = 13;
@@ -31,36 +28,14 @@ fn run(table: &TempDir) -> Command {
     run_in(table.path(), BITS, RANGE_BITS)
 }
 
-/// Starts a run, and waits until some ranges are done.
-fn begin(table: &TempDir, faults: &Faults) -> Child {
-    let mut child = start(faults.reach(&mut run(table)));
-    assert!(wait_until(&mut child, || ranges_done(table.path()) > 200));
-    child
-}
-
 /// A run that is killed when some ranges are done.
 fn killed() -> TempDir {
     let table = folder();
-    let mut child = begin(&table, &Faults::new());
+    let mut child = start(&mut run(&table));
+    assert!(wait_until(&mut child, || ranges_done(table.path()) > 200));
     child.kill().unwrap();
     wait(child);
     table
-}
-
-/// A run whose calls fail so when some ranges are done, until it says that it waits.
-fn run_through(call: &str, part: &str, error: Option<Errno>) -> Ended {
-    let (home, table) = (folder(), folder());
-    let faults = Faults::new();
-    let mut process = Process::start(faults.reach(&mut run(&table)), home.path());
-    wait_for("some ranges", || ranges_done(table.path()) > 200);
-    faults.set(call, part, error);
-    wait_for("a line", || {
-        let ended = process.ended();
-        assert!(ended.is_none(), "{call}: {ended:?}");
-        process.said().contains("waiting for")
-    });
-    faults.end();
-    process.wait()
 }
 
 /// The lines about what is waited for.
@@ -69,39 +44,6 @@ fn waits(ended: &Ended) -> Vec<&str> {
     lines
         .filter(|line| line.contains("waiting for") || line.contains("the wait for"))
         .collect()
-}
-
-#[test]
-fn a_disk_that_fails_for_a_while_is_waited_for() {
-    let cases = [
-        // Of files: the sync of a folder is another matter.
-        ("sync", "#1", Some(Errno::EIO)),
-        ("write", "work/parts/", Some(Errno::EIO)),
-        ("open", "work/parts/", Some(Errno::EMFILE)),
-        ("link", "work/journal/", Some(Errno::ESTALE)),
-        ("write", "work/journal/", None),
-    ];
-    std::thread::scope(|scope| {
-        for (call, part, error) in cases {
-            scope.spawn(move || {
-                let ended = run_through(call, part, error);
-                ended.made(FINGERPRINT_26);
-                assert_eq!(waits(&ended).len(), 2, "begun and over: {ended:?}");
-            });
-        }
-    });
-}
-
-/// Nobody knows what the disk has then, and nothing is acknowledged any more.
-#[test]
-fn a_folder_that_is_not_synced_ends_the_process() {
-    let table = folder();
-    let faults = Faults::new();
-    let child = begin(&table, &faults);
-    faults.set("sync", "work/journal$", Some(Errno::EIO));
-    wait(child).refuses(1, &["a sync failed", "run again"]);
-    faults.end();
-    end(&mut run(&table)).made(FINGERPRINT_26);
 }
 
 /// While others can be read, it is lost: its ranges are computed again, and a checkpoint is passed over, also one that
@@ -126,51 +68,6 @@ fn an_object_that_stays_unreadable_is_lost_and_no_more() {
             });
         }
     });
-}
-
-/// The coordinator puts it for them.
-#[test]
-fn workers_that_go_through_a_coordinator_wait_for_its_disk() {
-    let cluster = Cluster::new();
-    let faults = Faults::new();
-    let mut command = cluster.coordinator(BITS, RANGE_BITS);
-    let command = faults.reach(command.arg("--exit-when-done"));
-    let coordinator = cluster.start_coordinator(command);
-    let worker = cluster.join("proxied");
-    cluster.wait_for_ranges(50);
-    faults.set("sync", "#1", Some(Errno::EIO));
-    wait_for("the coordinator is not ready", || {
-        cluster.get("/readyz", &[]).status == 503
-    });
-    faults.end();
-    coordinator.wait().made(FINGERPRINT_26);
-    drop(worker);
-}
-
-/// Those of strangers are bounded by how many files the process may have open.
-#[test]
-fn strangers_take_no_files_that_the_job_needs() {
-    let cluster = Cluster::new();
-    let limited = ["-c", "ulimit -n 512 && exec \"$@\"", "sh"];
-    let mut command = wrapped("sh", &limited, &cluster.coordinator(BITS, RANGE_BITS));
-    let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
-    let worker = cluster.join("proxied");
-    cluster.wait_for_ranges(50);
-    // Fewer from each address than one may have.
-    let there = SocketAddr::from(([127, 0, 0, 1], cluster.port));
-    let strangers = block_on(async {
-        let mut strangers = Vec::new();
-        for number in (0..200).cycle().take(800) {
-            let socket = TcpSocket::new_v4().unwrap();
-            let from = [127, 0, 0, 2 + number % 4_u8];
-            socket.bind(SocketAddr::from((from, 0))).unwrap();
-            strangers.push(socket.connect(there).await.unwrap());
-        }
-        strangers
-    });
-    worker.wait().done();
-    coordinator.wait().made(FINGERPRINT_26);
-    drop(strangers);
 }
 
 /// A row of the table in docs/OPERATIONS.md: calls that fail or hang, and what becomes of each program.
@@ -335,20 +232,4 @@ fn the_last_segment_can_be_given_up_if_it_is_damaged() {
         run_without(other).refuses(5, &["is not removed"]);
     }
     run_without(number).made(FINGERPRINT_26);
-}
-
-/// The access file and the secrets are in the directory, wherever the store is.
-#[test]
-fn coordinators_of_two_stores_do_not_share_a_directory() {
-    let cluster = Cluster::new();
-    let with_store = |port: u16, name: &str| {
-        let mut command = cluster.coordinator_on(port, 20, 14);
-        command.arg("--store").arg(cluster.home().join(name));
-        command
-    };
-    let _first = cluster.start_coordinator(&mut with_store(cluster.port, "one"));
-    let access = fs::read(cluster.access()).unwrap();
-    let second = end(&mut with_store(free_port(), "other"));
-    second.refuses(5, &["in use", "table/lock"]);
-    assert_eq!(fs::read(cluster.access()).unwrap(), access);
 }

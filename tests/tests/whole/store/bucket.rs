@@ -6,7 +6,6 @@ use std::process::Command;
 
 use chomp_table::Table;
 
-use super::relay::{Relay, Way};
 use super::through_the_coordinator;
 use crate::common::cluster::{Cluster, Process, wait_for};
 use crate::common::{Ended, FINGERPRINT_24, FINGERPRINT_26, chomp, end, exists, number};
@@ -93,13 +92,13 @@ impl Bucket {
         self.cluster.start(command)
     }
 
-    /// `chomp run` on a store, whose server is at `url`.
-    fn run(&self, store: &str, url: &str, more: &[&str]) -> Command {
-        let means = format!("--threads 1 --memory 512MiB --store {store}");
+    /// `chomp run` on this store.
+    fn run(&self) -> Command {
+        let means = format!("--threads 1 --memory 512MiB --store {}", self.store);
         let line = format!("run --json {} {means} --table", self.size());
         let mut command = self.cluster.chomp(&line);
-        command.arg(self.cluster.table()).args(more);
-        with_credentials(&mut command, url);
+        command.arg(self.cluster.table());
+        with_credentials(&mut command, &self.url);
         command
     }
 }
@@ -159,7 +158,7 @@ fn a_coordinator_with_an_empty_directory_goes_on_where_the_last_one_was() {
         assert_eq!(said, "8x10 is winning, with (4,9) (5,6)\n");
     }
     // The finished table is found.
-    let summary = end(&mut bucket.run(&bucket.store, &bucket.url, &[])).summary();
+    let summary = end(&mut bucket.run()).summary();
     assert_eq!(number(&summary, "ranges_evaluated"), 0);
 }
 
@@ -167,7 +166,7 @@ fn a_coordinator_with_an_empty_directory_goes_on_where_the_last_one_was() {
 #[test]
 fn a_published_table_is_extended_by_a_cluster() {
     let Some(bucket) = Bucket::new() else { return };
-    end(&mut bucket.run(&bucket.store, &bucket.url, &[])).summary();
+    end(&mut bucket.run()).summary();
     let bucket = Bucket { bits: 26, ..bucket };
     let mut coordinator = bucket.coordinator("larger", 0);
     let coordinator = bucket.cluster.start_coordinator(&mut coordinator);
@@ -205,43 +204,4 @@ fn of_two_coordinators_one_goes_on() {
     won.made(FINGERPRINT_24);
     lost.refuses(5, &["taken over by another coordinator"]);
     drop(workers);
-}
-
-#[test]
-fn a_server_that_will_not_do_is_refused() {
-    let Some(bucket) = Bucket::new() else { return };
-    let refused = Relay::start(&bucket.address, Way::Refused);
-    let ended = end(&mut bucket.run(&bucket.store, &refused.url, &[]));
-    ended.refuses(5, &[&bucket.store, "403"]);
-
-    let nowhere = "s3://chomp-no-such-bucket/table";
-    let ended = end(&mut bucket.run(nowhere, &bucket.url, &[]));
-    ended.refuses(5, &[nowhere, "the bucket does not exist"]);
-}
-
-/// One that overwrites what is there, though told not to, always or only if two creations come at the same time:
-/// somebody in between takes the condition away, which a server that checks signatures does not let pass.
-#[test]
-fn a_server_that_overwrites_is_refused() {
-    let Some(bucket) = Bucket::new() else { return };
-    let mut forged = bucket.run(&bucket.store, &bucket.url, &[]);
-    let forged = end(forged.env("AWS_SECRET_ACCESS_KEY", "wrong"));
-    let takes_any = match forged.code {
-        Some(0) => Ok(()),
-        _ => Err("this server checks signatures".to_owned()),
-    };
-    if needs::found("OVERWRITING", takes_any).is_none() {
-        return;
-    }
-    let bucket = Bucket::new().expect("the same server");
-    let worse = Relay::start(&bucket.address, Way::Racing);
-    for way in [Way::Racing, Way::Unconditional] {
-        worse.set(way);
-        let ended = end(&mut bucket.run(&bucket.store, &worse.url, &[]));
-        ended.refuses(5, &[&bucket.store, "only if absent", "--journal"]);
-    }
-    let journal = bucket.directory("journal");
-    let with_journal = &["--journal", journal.to_str().unwrap()];
-    let mut run = bucket.run(&bucket.store, &worse.url, with_journal);
-    end(&mut run).made(FINGERPRINT_24);
 }

@@ -15,7 +15,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::cluster::{Cluster, at_home, wait_for};
-use crate::common::{FINGERPRINT_24, FINGERPRINT_28, end, files, folder, ranges_done};
+use crate::common::{
+    FINGERPRINT_24, FINGERPRINT_26, FINGERPRINT_28, end, files, folder, ranges_done,
+};
 use chomp_testing::needs;
 use nix::sys::signal::Signal;
 
@@ -25,37 +27,29 @@ fn through_the_coordinator(cluster: &Cluster) -> [u64; 2] {
 }
 
 #[test]
-fn workers_on_a_shared_directory_read_and_write_it_themselves() {
+fn workers_read_and_write_the_store_themselves_or_through_the_coordinator() {
     let cluster = Cluster::new();
-    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(24, 12));
-    let workers = ["first", "second"].map(|name| cluster.join(name));
-    for worker in workers {
-        let ended = worker.wait().done();
-        ended.says_nothing_of("through the coordinator");
-    }
+    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(26, 12));
+    // One that shares the directory.
+    let near = cluster.join("near");
+    cluster.wait_for_ranges(100);
+    let ended = near.stop().exits(75);
+    ended.says_nothing_of("through the coordinator");
     assert_eq!(through_the_coordinator(&cluster), [0, 0]);
-    drop(coordinator);
-}
-
-#[test]
-fn workers_that_do_not_reach_the_store_go_through_the_coordinator() {
-    let cluster = Cluster::new();
-    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(24, 12));
     // One that is told to, and one that is told of a store of somebody else.
     let told = cluster.join("proxied");
     let elsewhere = cluster.home().join("elsewhere");
     let mut lost = cluster.worker("lost");
     let lost = cluster.start(lost.arg("--store").arg(&elsewhere));
-    let mut passed = [0, 0];
     wait_for("bytes both ways", || {
-        passed = through_the_coordinator(&cluster);
+        let passed = through_the_coordinator(&cluster);
         passed.iter().all(|&bytes| bytes > 0)
     });
     told.wait().done();
     let lost = lost.wait().done();
     lost.says(elsewhere.to_str().unwrap());
     assert_eq!(files(&elsewhere).len(), 0);
-    coordinator.stop().made(FINGERPRINT_24);
+    coordinator.stop().made(FINGERPRINT_26);
 }
 
 /// Users of no account, and their group.

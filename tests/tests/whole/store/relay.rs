@@ -1,14 +1,12 @@
-//! A way to an S3-compatible server that can be cut, and that can make the server worse than it is.
+//! A way to an S3-compatible server that can be cut, and on which requests fail or credentials expire.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use crate::common::cluster::free_port;
-use crate::common::http::{body_length, field, read_head, serve};
+use crate::common::http::{body_length, read_head, serve};
 use crate::common::random::Random;
 
 /// The key that is good no more when credentials have expired.
@@ -17,20 +15,8 @@ pub(crate) const OLD_KEY: &str = "old";
 pub(crate) const NEW_KEY: &str = "new";
 /// Where a pod gets its credentials, which are to be renewed with every request.
 pub(crate) const CREDENTIALS: &str = "/credentials";
-/// The numbers of requests of which the last one fails, or stalls.
+/// The number of requests of which the last one fails.
 const FAILS_ONE_IN: usize = 10;
-const STALLS_ONE_IN: usize = 75;
-/// How long a slow server thinks, in milliseconds, and how long when it stalls.
-const THINKS_MILLIS: u64 = 5;
-const STALL: Duration = Duration::from_millis(500);
-/// The folder in which a probe creates the same object several times at once, and the least bytes of such an object:
-/// one that it creates alone is smaller.
-const PROBED: &str = "/work/probe/";
-const RACED_BYTES: usize = 1000;
-
-/// The header by which an object is created only if it is absent.
-const CONDITION: &str = "if-none-match";
-
 /// The state of the way to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -38,17 +24,8 @@ pub(crate) enum Way {
     Open,
     /// Nobody listens, and no answer comes any more.
     Gone,
-    /// The server hears no conditions: it overwrites.
-    Unconditional,
-    /// The server looks whether there is an object, and creates it without another look: where a probe creates it
-    /// several times at once, when another creation has looked too.
-    Racing,
-    /// Whoever asks has no right to.
-    Refused,
     /// The server answers some requests with 500 or 503, after it did what they ask for or without doing it.
     Failing,
-    /// The server takes its time, and now and then much of it.
-    Slow,
     /// [`OLD_KEY`] expires after `parts` parts, which the server says with this status. Pods get [`NEW_KEY`] when half
     /// of them are there.
     Expires { parts: usize, status: u16 },
@@ -62,7 +39,6 @@ pub(crate) struct Counts {
     pub(crate) failed_after: usize,
     /// Requests that were not carried out.
     pub(crate) failed_before: usize,
-    pub(crate) stalled: usize,
     /// Requests with a key that has expired.
     pub(crate) expired: usize,
     /// Requests with another key, where one expires.
@@ -92,24 +68,14 @@ struct State {
     counts: Counts,
     /// The parts that were created with [`OLD_KEY`] in this way.
     parts: usize,
-    /// The paths of the requests that passed without their condition.
-    created: BTreeSet<String>,
-    /// The creations that have looked whether there is an object, by its path, where a probe has them race.
-    looked: BTreeMap<String, usize>,
 }
 
 /// The treatment of one request.
 enum Fate {
     Pass,
-    /// Passes, and its answer comes after a delay.
-    Delay(Duration),
     /// Passes, and the answer is another one.
     PassAnd(String),
     Answer(String),
-    /// Passes without its condition.
-    Forget,
-    /// The same, when another creation of the same object has come.
-    Race,
 }
 
 impl Relay {
@@ -124,8 +90,6 @@ impl Relay {
                 random,
                 counts: Counts::default(),
                 parts: 0,
-                created: BTreeSet::new(),
-                looked: BTreeMap::new(),
             }),
             changed: Condvar::new(),
         });
@@ -172,21 +136,11 @@ fn pass(mut client: &TcpStream, shared: &Shared) -> io::Result<()> {
     let fate = shared.state.lock().unwrap().fate(&head);
     let mut answer = match fate {
         Fate::Pass => shared.ask(&head, &body)?,
-        Fate::Delay(delay) => {
-            let answer = shared.ask(&head, &body)?;
-            thread::sleep(delay);
-            answer
-        }
         Fate::PassAnd(answer) => {
             shared.ask(&head, &body)?;
             answer.into_bytes()
         }
         Fate::Answer(answer) => answer.into_bytes(),
-        Fate::Forget => shared.forget(&head, &body)?,
-        Fate::Race => {
-            shared.wait_for_another(&path(&head));
-            shared.forget(&head, &body)?
-        }
     };
     if head.starts_with("HEAD ") {
         let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
@@ -213,21 +167,6 @@ impl Shared {
         server.read_to_end(&mut answer)?;
         Ok(answer)
     }
-
-    /// The server's answer to a request without its condition.
-    fn forget(&self, head: &str, body: &[u8]) -> io::Result<Vec<u8>> {
-        let answer = self.ask(&without_condition(head), body)?;
-        self.state.lock().unwrap().created.insert(path(head));
-        Ok(answer)
-    }
-
-    /// Waits until two creations have looked whether there is this object.
-    fn wait_for_another(&self, path: &str) {
-        self.changed.notify_all();
-        let is_alone = |state: &mut State| state.way == Way::Racing && state.looked[path] < 2;
-        let state = self.state.lock().unwrap();
-        drop(self.changed.wait_while(state, is_alone).unwrap());
-    }
 }
 
 impl State {
@@ -237,9 +176,6 @@ impl State {
         }
         self.counts.requests += 1;
         match self.way {
-            Way::Unconditional => Fate::Forget,
-            Way::Racing => self.race(head),
-            Way::Refused => Fate::Answer(answer(403, "InvalidAccessKeyId")),
             Way::Failing if self.counts.requests.is_multiple_of(FAILS_ONE_IN) => {
                 let answer = match self.random.below(2) {
                     0 => answer(500, "InternalError"),
@@ -255,11 +191,6 @@ impl State {
                 }
             }
             Way::Open | Way::Gone | Way::Failing => Fate::Pass,
-            Way::Slow if self.counts.requests.is_multiple_of(STALLS_ONE_IN) => {
-                self.counts.stalled += 1;
-                Fate::Delay(STALL)
-            }
-            Way::Slow => Fate::Delay(self.random.millis(0, THINKS_MILLIS)),
             Way::Expires { parts, status } => {
                 if !head.contains(&format!("Credential={OLD_KEY}/")) {
                     self.counts.renewed += 1;
@@ -285,35 +216,11 @@ impl State {
         );
         message(200, &body)
     }
-
-    /// The fate of a request at a server that looks first, and creates later.
-    fn race(&mut self, head: &str) -> Fate {
-        let path = path(head);
-        if head.starts_with("DELETE ") {
-            self.created.remove(&path);
-        }
-        if field(head, CONDITION).is_none() {
-            Fate::Pass
-        } else if self.created.contains(&path) {
-            Fate::Answer(answer(412, "PreconditionFailed"))
-        } else if path.contains(PROBED) && body_length(head) >= RACED_BYTES {
-            *self.looked.entry(path).or_default() += 1;
-            Fate::Race
-        } else {
-            Fate::Forget
-        }
-    }
 }
 
 /// The path in the first line of a request.
 fn path(head: &str) -> String {
     head.split(' ').nth(1).expect("a path").to_owned()
-}
-
-fn without_condition(head: &str) -> String {
-    let is_condition = |line: &&str| line.to_ascii_lowercase().starts_with(CONDITION);
-    let lines = head.split_inclusive("\r\n");
-    lines.filter(|line| !is_condition(line)).collect()
 }
 
 /// An answer of the server's kind that says what it will not do.
