@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::common::cluster::{Cluster, HASTE, Process, wait_for};
-use crate::common::{FINGERPRINT_28, end, exists, hasten_limits, ranges_done, read_json};
+use crate::common::{FINGERPRINT_28, end, exists, hasten_limits, ranges_done};
 use chomp_access::Certificate;
 use chomp_testing::waiting::HANG;
 use rustls::{ServerConfig, ServerConnection};
@@ -191,21 +191,4 @@ fn who_takes_the_port_learns_nothing() {
     let worker = faithful.expect("one that waits");
     assert_eq!(worker.wait().code, Some(0), "it finds the true one again");
     coordinator.stop().made(FINGERPRINT_28);
-}
-
-/// Off by name alone.
-#[test]
-fn calls_are_in_the_clear_only_where_one_asks_for_it() {
-    for cluster in [Cluster::new(), Cluster::in_the_clear()] {
-        let coordinator = cluster.begin(24, 14);
-        let said = read_json(&cluster.access());
-        assert_eq!(said["coordinator"], cluster.url());
-        assert_eq!(said["ca"].is_string(), cluster.url().starts_with("https"));
-        // However the address of the user's own coordinator is written.
-        let url = cluster.url().replace("https", "http");
-        let mut worker = cluster.chomp(&format!("worker --threads 1 --coordinator {url}"));
-        let ended = end(&mut worker).done();
-        ended.says(&cluster.url());
-        coordinator.wait().done();
-    }
 }

@@ -1,4 +1,4 @@
-//! Watching a job that runs: `chomp run --http` and `chomp coordinator`.
+//! Watching a job that runs: `chomp run --http`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use chomp_testing::waiting::HANG;
 use serde_json::Value;
 
-use crate::common::cluster::{Cluster, Process, free_port, wait_to_answer};
+use crate::common::cluster::{Process, free_port, wait_to_answer};
 use crate::common::{FINGERPRINT_28, folder, number, run_in};
 
 /// Those who listen to a job hear of it until it is finished, and it is none the slower.
@@ -58,21 +58,4 @@ fn a_job_is_watched_from_its_beginning_to_its_end() {
         assert_eq!(complete as u64, number(event, "layer"));
     }
     assert!(events.len() > 1, "{events:?}");
-}
-
-/// The status of a job needs a token, and pages of other sites cannot read it.
-#[test]
-fn a_coordinator_shows_its_job_to_those_who_have_a_token() {
-    let cluster = Cluster::new();
-    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(24, 12));
-    let token = format!("authorization: Bearer {}", cluster.token());
-    for path in ["/status", "/api/status"] {
-        for (headers, status) in [(&[][..], 401), (&[&token[..]], 200)] {
-            let answer = cluster.get(path, headers);
-            assert_eq!(answer.status, status, "{path}");
-            let shared = answer.header("access-control-allow-origin");
-            assert_eq!(shared, None, "{path}");
-        }
-    }
-    coordinator.kill();
 }

@@ -10,9 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::cluster::{Process, Server, free_port, serve_tables, wait_for, wait_to_answer};
 use crate::common::http::{Response, get};
-use crate::common::{change, chomp, end, exists, folder, run, run_in};
-use nix::sys::signal::Signal;
-use serde_json::Value;
+use crate::common::{change, chomp, end, exists, folder, run};
 use tempfile::TempDir;
 
 /// The bits of the small table.
@@ -32,14 +30,6 @@ fn home(bits: u32) -> TempDir {
 }
 
 impl Served {
-    /// The table of [`BITS`] bits, with its working files beside it.
-    fn start() -> Served {
-        let home = folder();
-        let table = home.path().join("table");
-        end(run_in(&table, BITS, 12).arg("--keep-parts")).summary();
-        Served::of(home, "")
-    }
-
     /// The table in `home`, with these words more on the command line.
     fn of(home: TempDir, more: &str) -> Served {
         Served::in_haste(1, home, more)
@@ -60,13 +50,6 @@ impl Served {
         get(self.server.port, path, &[])
     }
 
-    /// The answer of the API, which must have status 200.
-    fn api(&self, path: &str) -> Value {
-        let response = self.get(&format!("/api/{path}"));
-        assert_eq!(response.status, 200, "{path}: {response:?}");
-        response.json()
-    }
-
     /// Stops it, and asserts that it ended well and said nothing of trouble.
     fn stop(self) {
         let ended = self.server.process.stop().done();
@@ -76,45 +59,34 @@ impl Served {
     }
 }
 
-/// A table that is served can be downloaded, and asked from afar.
+/// A table that is served is asked, exported and checked from afar, and served again. What needs its files downloads
+/// them, and says so.
 #[test]
 fn other_commands_find_what_they_need() {
-    let served = Served::start();
+    let served = Served::of(home(BITS), "");
     let url = served.server.url();
-    let copy = served.home.path().join("copy");
-    let mut download = chomp(&format!("download --json --from {url} --out"));
-    let summary = end(download.arg(&copy)).summary();
-    assert_eq!(summary["fingerprint"], served.api("table")["fingerprint"]);
     let asked = end(&mut chomp(&format!("query --json --table {url} 7x8"))).summary();
-    let told = served.api("position/7x8");
+    let told = get(served.server.port, "/api/position/7x8", &[]).json();
     assert_eq!(asked["winning_moves"], told["winning_moves"]);
-    let [here, there] = [served.table(), url.into()].map(|table| {
+    let [here, there] = [served.table(), (&url).into()].map(|table| {
         let mut export = chomp("export --format rows --out - --table");
         end(export.arg(table)).stdout
     });
     assert!(here.lines().count() > 100 && here == there);
-    served.stop();
-}
 
-/// `chomp verify` needs the files of a table: it downloads them, and says so.
-#[test]
-fn a_table_elsewhere_is_checked_and_served_here() {
-    let served = Served::start();
-    let url = served.server.url();
-    let here = folder();
+    let elsewhere = folder();
     let mut verify = chomp(&format!("verify --table {url}"));
-    let ended = end(verify.current_dir(here.path()));
-    let said = format!("the table at {url} is downloaded to chomp-table first");
-    ended.says(&said);
-    assert!(ended.stdout.contains("passed all checks"), "{ended:?}");
-    let table = here.path().join("chomp-table");
+    let ended = end(verify.current_dir(elsewhere.path())).done();
+    ended.says(&format!(
+        "the table at {url} is downloaded to chomp-table first"
+    ));
+    let table = elsewhere.path().join("chomp-table");
     assert!(exists(&table.join(format!("verify-{BITS}-quick.json"))));
-
-    let manifest = format!("table-{BITS}/manifest.json");
     let port = free_port();
     let mut again = serve_tables(Path::new(&url), port);
-    let again = Process::start(again.current_dir(here.path()), here.path());
+    let again = Process::start(again.current_dir(elsewhere.path()), elsewhere.path());
     wait_to_answer(port);
+    let manifest = format!("table-{BITS}/manifest.json");
     let copy = get(port, &format!("/{manifest}"), &[]).body;
     assert_eq!(copy, std::fs::read(table.join(manifest)).unwrap());
     drop(again);
@@ -156,25 +128,4 @@ fn it_may_be_there_before_the_first_table() {
     assert_eq!(get(port, "/readyz", &[]).status, 200);
     let ended = process.stop();
     ended.says("which has no table yet");
-}
-
-#[test]
-fn where_it_listens_is_told_at_once() {
-    let home = home(14);
-    let mut command = serve_tables(&home.path().join("table"), 0);
-    let process = Process::start(command.arg("--json"), home.path());
-    let mut told = String::new();
-    wait_for("a line", || {
-        told = process.printed();
-        told.ends_with('\n')
-    });
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(told["bits"], 14);
-    let url = told["url"].as_str().unwrap();
-    let port = url.rsplit(':').next().unwrap().trim_end_matches('/');
-    assert_eq!(get(port.parse().unwrap(), "/api/table", &[]).status, 200);
-    process.send(Signal::SIGINT);
-    let ended = process.wait().done();
-    let last = ended.stderr.lines().last().unwrap();
-    assert_eq!(last, "{\"event\":\"finished\"}");
 }
