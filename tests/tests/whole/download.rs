@@ -1,5 +1,4 @@
-//! A download that is killed again and again ends complete; a bit that flips is not accepted; and what was downloaded
-//! can be extended.
+//! A download that is killed again and again ends complete, and a bit that flips is not accepted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +9,7 @@ use std::thread;
 use crate::common::cluster::{Cluster, Process, wait_for};
 use crate::common::proxy::Proxy;
 use crate::common::random::Random;
-use crate::common::{Ended, FINGERPRINT_28, FINGERPRINT_30, change, end, exists, files, run};
-use chomp_table::Table;
+use crate::common::{Ended, FINGERPRINT_28, change, end, exists, files, run};
 use chomp_testing::trials;
 
 const BITS: u32 = 28;
@@ -163,16 +161,4 @@ fn a_bit_that_flips_on_the_way_is_not_accepted() {
     let manifest = folder(out).join("manifest.json");
     change(&manifest, |bytes| bytes[100] ^= 1);
     end(&mut source.download(out)).refuses(5, &["has another table already"]);
-}
-
-#[test]
-fn what_was_downloaded_can_be_extended() {
-    let source = Source::new();
-    let out = &source.cluster.home().join("out");
-    source.check_complete(out, &end(&mut source.download(out)));
-    end(&mut run(out, 30)).made(FINGERPRINT_30);
-    let table = Table::open(out).unwrap();
-    table.verify_bytes().unwrap();
-    let of_less = table.manifest().fingerprints_by_bits[BITS as usize];
-    assert_eq!(of_less.to_string(), FINGERPRINT_28);
 }

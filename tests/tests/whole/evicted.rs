@@ -5,7 +5,7 @@
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -249,46 +249,8 @@ fn evictions_change_nothing() {
     assert!(evictions.killed > 0 && (1..evictions.all).contains(&evictions.coordinators));
 }
 
-/// Takes the volume away from those who use it. Whoever runs then ends soon, and says where and what; nothing is
-/// written to the place where the volume was, and with the volume back the job goes on.
-fn detach(deployment: &mut Deployment, away: impl FnOnce(&Path), back: impl FnOnce(&Path)) {
-    deployment.bits = 24;
-    let mut coordinator = deployment.coordinator();
-    deployment.secret();
-    let workers: Vec<Process> = (0..WORKERS).map(|_| deployment.worker()).collect();
-    wait_for("some ranges", || ranges_done(&deployment.volume) > 0);
-    assert!(coordinator.ended().is_none(), "{:?}", coordinator.ended());
-    let place = deployment.volume.clone();
-    away(&place);
-    let ended = coordinator.wait();
-    ended.refuses(1, &[place.to_str().unwrap()]);
-    // It depends on whether there was something to write.
-    let mut said = ["is not where it was", "No such file or directory"].into_iter();
-    assert!(said.any(|said| ended.stderr.contains(said)), "{ended:?}");
-    // Workers of a coordinator that is gone wait for the next one.
-    for mut worker in workers {
-        assert!(worker.ended().is_none(), "{:?}", worker.ended());
-    }
-    assert!(files(&place).is_empty(), "{:?}", files(&place));
-    back(&place);
-    let coordinator = deployment.coordinator();
-    let workers: Vec<Process> = (0..WORKERS).map(|_| deployment.worker()).collect();
-    coordinator.wait().made(FINGERPRINT_24);
-    drop(workers);
-}
-
-#[test]
-fn a_volume_that_is_detached() {
-    let mut deployment = Deployment::new();
-    let elsewhere = deployment.cluster.home().join("elsewhere");
-    detach(
-        &mut deployment,
-        |place| fs::rename(place, &elsewhere).unwrap(),
-        |place| fs::rename(&elsewhere, place).unwrap(),
-    );
-}
-
-/// One whose folder stays, and is empty.
+/// The volume goes away under those who use it, and an empty folder stays. Whoever runs then ends soon, and says where
+/// and what; nothing is written to that folder, and with the volume back the job goes on.
 #[test]
 fn a_volume_that_is_unmounted() {
     let mut deployment = Deployment::new();
@@ -304,15 +266,28 @@ fn a_volume_that_is_unmounted() {
     if needs::found("MOUNT", mounted).is_none() {
         return;
     }
-    detach(
-        &mut deployment,
-        |place| {
-            let unmounted = Command::new("umount").arg("--lazy").arg(place).status();
-            assert!(unmounted.is_ok_and(|status| status.success()));
-        },
-        |place| {
-            fs::remove_dir(place).unwrap();
-            fs::rename(&elsewhere, place).unwrap();
-        },
-    );
+    deployment.bits = 24;
+    let mut coordinator = deployment.coordinator();
+    deployment.secret();
+    let workers: Vec<Process> = (0..WORKERS).map(|_| deployment.worker()).collect();
+    wait_for("some ranges", || ranges_done(&place) > 0);
+    assert!(coordinator.ended().is_none(), "{:?}", coordinator.ended());
+    let unmounted = Command::new("umount").arg("--lazy").arg(&place).status();
+    assert!(unmounted.is_ok_and(|status| status.success()));
+    let ended = coordinator.wait();
+    ended.refuses(1, &[place.to_str().unwrap()]);
+    // It depends on whether there was something to write.
+    let mut said = ["is not where it was", "No such file or directory"].into_iter();
+    assert!(said.any(|said| ended.stderr.contains(said)), "{ended:?}");
+    // Workers of a coordinator that is gone wait for the next one.
+    for mut worker in workers {
+        assert!(worker.ended().is_none(), "{:?}", worker.ended());
+    }
+    assert!(files(&place).is_empty(), "{:?}", files(&place));
+    fs::remove_dir(&place).unwrap();
+    fs::rename(&elsewhere, &place).unwrap();
+    let coordinator = deployment.coordinator();
+    let workers: Vec<Process> = (0..WORKERS).map(|_| deployment.worker()).collect();
+    coordinator.wait().made(FINGERPRINT_24);
+    drop(workers);
 }

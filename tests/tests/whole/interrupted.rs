@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use crate::common::{
-    Ended, chomp, exists, files, fingerprint, folder, hold_when, is_whole, number, ranges_done,
-    run_in, send, start, wait, wait_until,
+    Ended, exists, files, fingerprint, folder, hold_when, is_whole, number, ranges_done, run_in,
+    send, start, wait, wait_until,
 };
 use chomp_table::Table;
 use chomp_table::rng::Rng;
@@ -150,29 +150,6 @@ fn kill_at_random_moments(seed: u64) {
     eprintln!("{kills} kills: {stages:?} before, amid and after the ranges");
 }
 
-/// Before the journal is begun, with the first part, and whenever some more ranges are done.
-#[test]
-fn killed_at_chosen_moments() {
-    let directory = folder();
-    let table = &directory.path().join("a/b");
-    let mut kills = 0;
-    for name in ["lock", "work/journal", "work/parts"] {
-        let mut child = begin(table);
-        wait_until(&mut child, || exists(&table.join(name)));
-        kills += u32::from(kill_after(child, Duration::ZERO).code.is_none());
-    }
-    assert_eq!(kills, 3, "all of them long before the end");
-    while ranges_done(table) < RANGES {
-        let before = ranges_done(table);
-        let mut child = begin(table);
-        let enough = (before + RANGES / 8).min(RANGES);
-        wait_until(&mut child, || ranges_done(table) >= enough);
-        kill_after(child, Duration::ZERO);
-        assert!(ranges_done(table) > before, "a start that brought nothing");
-    }
-    check_end(&wait(begin(table)), RANGES);
-}
-
 #[test]
 fn killed_while_it_publishes() {
     undisturbed();
@@ -217,38 +194,6 @@ fn kill_while_it_publishes(seed: u64) {
     }
     check_end(&wait(begin(table)), RANGES);
     Table::open(table).unwrap().verify_bytes().unwrap();
-}
-
-/// A signal ends a publication at once, and the next run does it again, with whatever threads and
-/// memory it is given.
-#[test]
-fn stopped_while_it_publishes_and_gone_on_with_other_means() {
-    let directory = folder();
-    let table = directory.path();
-    let mut stopped = 0;
-    for _ in 0..STARTS_MAX {
-        // Signals are caught by the time of its first segment.
-        let before = segments(table);
-        let mut child = begin(table);
-        let there = wait_until(&mut child, || {
-            segments(table) > before && ranges_done(table) == RANGES
-        });
-        if there {
-            send(child.id(), Signal::SIGTERM);
-        }
-        let ended = wait(child);
-        if !is_published(table) {
-            ended.refuses(75, &["stopped early"]);
-            stopped += 1;
-            break;
-        }
-        // It was faster than we are.
-        fs::remove_dir_all(table.join(format!("table-{BITS}"))).unwrap();
-    }
-    assert_eq!(stopped, 1);
-    let mut command = chomp("run --json --threads 1 --memory 384MiB");
-    command.args(format!("--keep-parts --bits {BITS} --table").split(' '));
-    check_end(&wait(start(command.arg(table))), RANGES);
 }
 
 /// Whether the tests run under `nohup`, so that the lost terminal of a process does not concern it.
