@@ -173,28 +173,6 @@ fn an_export_to_a_full_disk() {
     }
 }
 
-/// The checks pass, and the report that nobody can read is not named as one that is there.
-#[test]
-fn a_report_to_a_full_disk() {
-    let Some(disk) = SmallDisk::mount(4 * PAGE) else {
-        return;
-    };
-    let table = finished(BITS);
-    let report = disk.table().join("report.json");
-    let filled = fs::write(disk.table().join("filler"), vec![0; 9 << 12]);
-    assert!(filled.is_err(), "it is full");
-    let mut verify = chomp("verify --level quick --table");
-    verify.arg(table.path()).arg("--report").arg(&report);
-    let ended = end(&mut verify).exits(1);
-    let path = report.to_str().unwrap();
-    ended.says(path);
-    let said = ended.stderr.to_lowercase();
-    assert!(said.contains("no space left"), "{ended:?}");
-    assert!(ended.stdout.contains("passed all checks"), "{ended:?}");
-    assert!(!ended.stdout.contains(path), "{ended:?}");
-    assert!(!exists(&report));
-}
-
 #[test]
 fn a_download_to_a_disk_that_is_too_small() {
     let Some(disk) = SmallDisk::mount(8 * PAGE) else {

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{
-    change, chomp, digests, end, exists, files, fingerprint, finished, folder, number, run, start,
-    wait_until,
+    change, chomp, digests, end, exists, files, fingerprint, folder, number, start, wait_until,
 };
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::partition::{Partition, count};
@@ -95,7 +94,7 @@ fn values_are_those_of_the_definition() {
 }
 
 /// The counts in `docs/grundy-values.csv` add up to all positions of each number of tiles, have the known numbers of
-/// losing ones, and are those of a run for up to 30 tiles.
+/// losing ones, and are those of a run for up to 40 tiles, whose fingerprint is on the page.
 #[test]
 fn published_counts_are_those_of_a_run() {
     let text = include_str!("../../../docs/grundy-values.csv");
@@ -113,7 +112,10 @@ fn published_counts_are_those_of_a_run() {
         assert_eq!(counts.get("0").copied().unwrap_or(0), losing, "{tiles}");
     }
     let table = folder();
-    let summary = summary(&mut grundy(table.path(), 30));
+    let summary = summary(&mut grundy(table.path(), 40));
+    let page = include_str!("../../../docs/FORMAT.md");
+    let line = format!("| 40 tiles | {} |\n", fingerprint(&summary));
+    assert!(page.contains(&line), "{line}");
     for (area, counts) in summary["areas"].as_array().unwrap().iter().zip(&published) {
         assert_eq!(area["values"], json!(counts));
     }
@@ -122,17 +124,6 @@ fn published_counts_are_those_of_a_run() {
 /// The digests of the files of a published table.
 fn published(table: &Path, tiles: u32) -> BTreeMap<String, Digest> {
     digests(&table.join(format!("values-{tiles:03}")))
-}
-
-#[test]
-fn tables_have_the_fingerprints_on_the_page() {
-    let page = include_str!("../../../docs/FORMAT.md");
-    for tiles in [10, 26, 40] {
-        let table = folder();
-        let summary = summary(&mut grundy(table.path(), tiles));
-        let line = format!("| {tiles} tiles | {} |\n", fingerprint(&summary));
-        assert!(page.contains(&line), "{line}");
-    }
 }
 
 /// The files of areas that are there.
@@ -174,9 +165,25 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
     // A file that was begun, and one of somebody else.
     fs::write(table.path().join(WORK).join(".area-066.x.partial"), "begun").unwrap();
     fs::write(table.path().join(WORK).join("notes"), "mine").unwrap();
-    let went_on = summary(&mut grundy(table.path(), TILES));
-    let evaluated = number(&went_on, "ranges_evaluated");
-    assert_eq!(evaluated, u64::from(TILES) - there);
+    // Areas that are damaged are named, and computed again.
+    let damaged: [(usize, fn(&mut Vec<u8>)); 3] = [
+        (3, |bytes| bytes[50] ^= 1),
+        (11, |bytes| bytes.truncate(60)),
+        (20, |bytes| bytes[12] ^= 1),
+    ];
+    let areas_there = areas(table.path());
+    for (number, damage) in damaged {
+        change(&areas_there[number], damage);
+    }
+    let went_on = end(&mut grundy(table.path(), TILES));
+    for (number, _) in damaged {
+        went_on.says(&format!(
+            "{} is computed again: ",
+            areas_there[number].display()
+        ));
+    }
+    let evaluated = number(&went_on.summary(), "ranges_evaluated");
+    assert_eq!(evaluated, u64::from(TILES) - there + 3);
     assert_eq!(published(table.path(), TILES), expected);
     let notes = fs::read(table.path().join(WORK).join("notes"));
     assert_eq!(notes.unwrap(), b"mine");
@@ -185,30 +192,6 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
     fs::write(table.path().join(WORK).join("area-066"), "left").unwrap();
     summary(&mut grundy(table.path(), TILES));
     assert_eq!(areas(table.path()), [] as [PathBuf; 0]);
-}
-
-#[test]
-fn a_damaged_area_is_named_and_computed_again() {
-    const TILES: u32 = 66;
-    let table = interrupted(TILES);
-    let there = areas(table.path());
-    change(&there[3], |bytes| bytes[50] ^= 1);
-    change(&there[11], |bytes| bytes.truncate(60));
-    change(&there[20], |bytes| bytes[12] ^= 1);
-    change(&there[30], |bytes| bytes[8] = 2);
-    change(&there[35], |bytes| bytes.push(0));
-    let ended = end(&mut grundy(table.path(), TILES));
-    for number in [3, 11, 20, 30, 35] {
-        let said = format!("{} is computed again: ", there[number].display());
-        ended.says(&said);
-    }
-    let summary = ended.summary();
-    let missing = u64::from(TILES) - there.len() as u64;
-    assert_eq!(number(&summary, "ranges_evaluated"), missing + 5);
-    let undisturbed = folder();
-    self::summary(&mut grundy(undisturbed.path(), TILES));
-    let expected = published(undisturbed.path(), TILES);
-    assert_eq!(published(table.path(), TILES), expected);
 }
 
 #[test]
@@ -223,12 +206,6 @@ fn what_stands_in_the_way_is_named_and_stays() {
     let other = folder();
     std::os::unix::fs::symlink(table.path(), other.path().join(WORK)).unwrap();
     end(&mut grundy(other.path(), 12)).refuses(1, &[WORK, "link"]);
-    // A link in the place of the table.
-    let (third, elsewhere) = (folder(), folder());
-    let linked = third.path().join(folder_name(12));
-    std::os::unix::fs::symlink(elsewhere.path(), linked).unwrap();
-    end(&mut grundy(third.path(), 12)).refuses(1, &["values-012", "link"]);
-    assert_eq!(files(elsewhere.path()), [] as [PathBuf; 0]);
 }
 
 /// Digests that fit do not make a wrong value right.
@@ -255,12 +232,4 @@ fn a_wrong_value_is_not_published() {
     publish(table.path(), ShardSize::PUBLISHED, &areas);
     end(&mut grundy(table.path(), 14))
         .refuses(3, &["values-012", "one of the two tables is wrong"]);
-}
-
-#[test]
-fn tables_of_both_kinds_may_be_in_one_directory() {
-    let table = finished(16);
-    end(&mut grundy(table.path(), 16)).summary();
-    end(&mut run(table.path(), 17)).summary();
-    assert!(exists(&table.path().join("table-17")) && exists(&table.path().join("values-016")));
 }

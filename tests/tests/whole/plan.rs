@@ -11,7 +11,7 @@ fn plan(flags: &str) -> Value {
 
 #[test]
 fn a_plan_is_near_what_the_run_comes_to() {
-    for (bits, range_bits) in [(26, 16), (28, 20), (30, 22)] {
+    for (bits, range_bits) in [(26, 16), (28, 20)] {
         let directory = tempfile::tempdir().unwrap();
         let table = directory.path();
         let run = end(run_in(table, bits, range_bits).arg("--keep-parts")).summary();
@@ -45,15 +45,6 @@ fn a_large_table_is_planned_in_seconds_and_for_as_many_workers_as_asked() {
     assert_eq!(number(&planned, "layers"), 106);
     assert!(number(&planned["network"], "fetched") > 0);
     assert!(number(&planned["network"], "put") > 0);
-    let seconds = |of: &Value, name: &str| of[name].as_f64().unwrap();
-    let path = &planned["critical_path"];
-    let each = seconds(path, "evaluation") + seconds(path, "commit");
-    assert!((106.0 * each / seconds(path, "seconds") - 1.0).abs() < 1e-6);
-    let [least, most] = ["wall_seconds_least", "wall_seconds"].map(|it| seconds(&planned, it));
-    assert!(seconds(path, "seconds") <= least && least < most);
-    let both = seconds(&planned, "cpu_seconds") / 128.0 + seconds(path, "seconds");
-    assert!((both / most - 1.0).abs() < 1e-6, "{planned}");
-    assert!(number(&planned, "threads_that_help") >= 1);
     let text = end(&mut chomp("plan --bits 30 --from 29 --memory 1GiB"));
     let expected = "positions|losing|CPU time|wall time|critical path|threads|memory|disk";
     for expected in expected.split('|') {

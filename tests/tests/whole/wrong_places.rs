@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::thread;
 
-use crate::common::cluster::{Cluster, HASTE};
+use crate::common::cluster::HASTE;
 use crate::common::http::{read_head, serve};
 use crate::common::{Ended, chomp, end, folder, hasten_limits, made_once};
 use chomp_access::{Access, Certificate};
@@ -119,22 +119,6 @@ fn a_page_to_sign_in_is_called_a_page() {
             says(&mut command, 4, &[&url, "web page (text/html", "address"]);
         }
     }
-}
-
-#[test]
-fn a_name_in_other_letters_is_a_wrong_address() {
-    let out = folder();
-    for mut command in [
-        query("http://höst.example/"),
-        download("http://höst.example/", out.path()),
-        status("http://höst.example:7171"),
-    ] {
-        says(&mut command, 2, &["höst", "ASCII", "xn--"]);
-    }
-    let cluster = Cluster::new();
-    let mut coordinator = cluster.coordinator(20, 12);
-    let coordinator = coordinator.args(["--advertise", "höst.example"]);
-    says(coordinator, 1, &["höst", "ASCII", "xn--"]);
 }
 
 /// A proxy that is not there harms nobody who needs none, and else is named, without its password.
