@@ -16,8 +16,6 @@ use serde_json::Value;
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// The head, in small letters.
-    pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
 
@@ -28,11 +26,6 @@ impl Response {
 
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut lines = self.head.lines();
-        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 }
 
@@ -78,9 +71,9 @@ fn ask(mut stream: impl Read + Write, path: &str, headers: &[&str]) -> Response 
         .position(|four| four == b"\r\n\r\n")
         .expect("a head");
     let body = bytes.split_off(end + 4);
-    let head = String::from_utf8(bytes).unwrap().to_ascii_lowercase();
+    let head = String::from_utf8(bytes).unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Response { status, head, body }
+    Response { status, body }
 }
 
 /// Takes connections for as long as `goes_on`, and serves each on a thread of its own.

@@ -1,24 +1,18 @@
 //! CPU time and memory of a cluster: a coordinator with worker processes, all on this machine and one directory.
 //!
 //! ```text
-//! cargo bench -p chomp-tests --bench cluster                   beside `chomp run`, and idle workers
-//! cargo bench -p chomp-tests --bench cluster -- --bits 36 --rounds 1 beside
-//! cargo bench -p chomp-tests --bench cluster -- idle           1,000 workers that wait
+//! cargo bench -p chomp-tests --bench cluster
+//! cargo bench -p chomp-tests --bench cluster -- --bits 36 --range-bits 24 --rounds 1
 //! ```
 //!
-//! * **beside**: `chomp run --threads 2`, and coordinators with 2 and 16 workers of one thread, that share
-//!   its directory or go through it. They take turns; the medians are printed. CPU time is user and
-//!   system time of all processes from start to shards on disk, and the share of it that the coordinator
-//!   takes. Its peak of memory is the highest of all rounds.
-//! * **idle**: what 1,000 workers cost that wait.
+//! `chomp run --threads 2`, and coordinators with 2 and 16 workers of one thread, that share its directory or go through
+//! it. They take turns; the medians are printed. CPU time is user and system time of all processes from start to shards
+//! on disk, and the share of it that the coordinator takes. Its peak of memory is the highest of all rounds.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-#[path = "../../tests/common/mod.rs"]
+#[path = "../tests/common/mod.rs"]
 mod common;
-mod idle;
-#[path = "../../tests/peers/mod.rs"]
-mod peers;
 
 use common::cluster::{Cluster, Process, wait_for};
 use common::cpus::{as_f64, median};
@@ -33,7 +27,6 @@ const ROUNDS: usize = 3;
 
 fn main() {
     let (mut bits, mut range_bits, mut rounds) = (BITS, RANGE_BITS, ROUNDS);
-    let mut sections: Vec<String> = Vec::new();
     let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
     while let Some(arg) = args.next() {
         let mut number = || args.next().and_then(|arg| arg.parse().ok());
@@ -41,19 +34,10 @@ fn main() {
             "--bits" => bits = number().expect("a number of bits"),
             "--range-bits" => range_bits = number().expect("a number of bits"),
             "--rounds" => rounds = number().expect("a number of rounds") as usize,
-            _ => sections.push(arg),
+            _ => panic!("{arg} is none of --bits, --range-bits, --rounds"),
         }
     }
-    if sections.is_empty() {
-        sections = ["beside", "idle"].map(str::to_owned).to_vec();
-    }
-    for section in sections {
-        match &*section {
-            "beside" => beside(bits, range_bits, rounds),
-            "idle" => idle::measure(),
-            other => panic!("{other} is none of beside, idle"),
-        }
-    }
+    beside(bits, range_bits, rounds);
 }
 
 /// The cost of one run: times in seconds, memory in bytes.
