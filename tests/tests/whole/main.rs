@@ -12,8 +12,6 @@ mod deploy;
 mod download;
 mod evicted;
 mod export;
-mod failures;
-mod features;
 mod full_disk;
 mod games;
 mod grundy;
