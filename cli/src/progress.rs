@@ -286,8 +286,9 @@ impl Display {
             self.bar.set_message(view.pace);
         } else if self.json && (is_time || is_next) {
             let begun = view.begun.filter(|_| is_next);
-            begun.iter().for_each(|begun| self.event(begun));
-            self.event(&view.event);
+            for event in begun.iter().chain([&view.event]) {
+                self.event(event);
+            }
         } else if is_time {
             let View { stage, pace, .. } = view;
             self.line(&format!("{stage} {} % {pace}", steps(view.done, 100)));

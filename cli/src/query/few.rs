@@ -132,9 +132,12 @@ impl FewPosition {
 
     /// Moves of the query as those of the position, ascending, each with the rows that it leaves.
     fn moves(&self, found: Vec<((u32, u32), Vec<u32>)>) -> Vec<((u32, u32), Vec<u32>)> {
-        let own = |((row, column), left): ((u32, u32), Vec<u32>)| match self.is_mirrored {
-            true => ((column, row), mirrored(&left)),
-            false => ((row, column), left),
+        let own = |((row, column), left): ((u32, u32), Vec<u32>)| {
+            if self.is_mirrored {
+                ((column, row), mirrored(&left))
+            } else {
+                ((row, column), left)
+            }
         };
         let mut moves: Vec<_> = found.into_iter().map(own).collect();
         moves.sort_unstable();
