@@ -138,7 +138,7 @@ impl OwnedDirectory {
             Location::Directory(directory) => directory.join(folder),
             Location::Bucket(bucket) => PathBuf::from(format!("{bucket}/{folder}")),
         };
-        report(args.json, size, manifest, folder, cost)
+        report(args.json, size, manifest, &folder, cost)
     }
 
     /// The journal, for a job of this size.

@@ -53,7 +53,7 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
     let reach = connect::tables(&args.from, args.access.as_deref(), display.haste())?;
     let done = fetch(reach, args.out, display, stop).await?;
     let size = done.manifest.size();
-    report(args.json, size, done.manifest, done.folder, meter.cost())
+    report(args.json, size, done.manifest, &done.folder, meter.cost())
 }
 
 /// Where the table is on this machine, for what needs its files. One that is elsewhere is downloaded to the usual

@@ -57,7 +57,7 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
     if let Some(finished) = blocking(move || finished(&path, TableName::Values(tiles))).await? {
         tell_left(remove_areas(&directory, tiles), display);
         let folder = directory.join(finished.table().folder());
-        return report(args.json, tiles, finished, folder, meter.cost());
+        return report(args.json, tiles, finished, &folder, meter.cost());
     }
     let given = args.share.memory_bytes()?;
     let needed = memory_bytes(tiles, threads) + PROGRAM_BYTES;
@@ -92,7 +92,7 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
         ..meter.cost()
     };
     let manifest = AnyManifest::Values(manifest);
-    report(args.json, tiles, manifest, folder, cost)
+    report(args.json, tiles, manifest, &folder, cost)
 }
 
 /// Tells the display what is done, and the work when to stop.

@@ -208,8 +208,9 @@ struct Found {
 impl Found {
     /// Adds fields, and a line that says the same.
     fn add(&mut self, fields: Value, line: String) {
-        self.json
-            .extend(fields.as_object().cloned().unwrap_or_default());
+        if let Value::Object(fields) = fields {
+            self.json.extend(fields);
+        }
         self.lines.push(line);
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use chomp_table::Digest;
@@ -129,7 +129,7 @@ pub(crate) fn report(
     json: bool,
     size: u32,
     published: impl Into<AnyManifest>,
-    table: PathBuf,
+    table: &Path,
     cost: RunCost,
 ) -> anyhow::Result<()> {
     let (content, lines, fingerprint, replicas, shard_bytes) = match &published.into() {
