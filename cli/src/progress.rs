@@ -230,7 +230,7 @@ impl Display {
                 fields["read"] = read.into();
                 fields["total"] = total.into();
             }
-            Some(clock.view(name, done, "", fields))
+            (!name.is_empty()).then(|| clock.view(name, done, "", fields))
         };
         self.follow(progress, work, view).await
     }

@@ -77,7 +77,10 @@ pub(super) fn check_windows(
             parts.lock()[thread] = 0.0;
             report
         };
-        let take = || numbers.get(next.fetch_add(1, Ordering::Relaxed));
+        let take = || {
+            let number = numbers.get(next.fetch_add(1, Ordering::Relaxed));
+            number.filter(|_| !has_failed.load(Ordering::Relaxed))
+        };
         let mut first = Ok(());
         thread::scope(|scope| {
             let (sender, receiver) = sync_channel(threads);
