@@ -1,10 +1,11 @@
 //! `chomp verify`: checks a published table, and writes a report.
 
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use chomp_durable_files::{Claim, FileError};
+use chomp_durable_files::Claim;
 use chomp_table::format::describe;
 use chomp_table::reader::locate;
 use chomp_verify::CheckError;
@@ -237,9 +238,13 @@ fn begin(path: &Path, folder: &Path) -> anyhow::Result<Claim> {
     Claim::begin(path).context("the report needs a place: name one with --report FILE")
 }
 
-/// Goes on without a report if its usual place cannot be written to, unless another process writes to it.
+/// Goes on without a report if its usual place is one that this user cannot write to.
 fn without_report(error: anyhow::Error, display: &Display) -> anyhow::Result<Option<Claim>> {
-    if matches!(error.downcast_ref(), Some(FileError::InUse { .. })) {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
+    let is_locked =
+        |cause: &io::Error| matches!(cause.kind(), PermissionDenied | ReadOnlyFilesystem);
+    if !causes.any(is_locked) {
         return Err(error);
     }
     display.say(&format!("no report is kept: {error:#}"));
