@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use chomp_store::location::Location;
 use chomp_store::objects::Storage;
-use chomp_store::{Journal, StoreError, journal, published};
+use chomp_store::{Journal, Key, PartName, StoreError, journal, published};
 use chomp_table::RangeBits;
 use chomp_table::format::describe;
 use chomp_table::manifest::{Manifest, folder_name};
@@ -66,10 +66,16 @@ impl OwnedDirectory {
             Location::Bucket(_) => published(&*storage, size).await.with_context(in_table)?,
         };
         let (ledger, has_parts) = match journal::look(&*storage).await {
-            Ok(ledger) => {
-                let has_parts = ledger.as_ref().is_some_and(|ledger| !ledger.is_empty());
-                (ledger, has_parts)
+            Ok(ledger) if finished.is_some() => {
+                // A run that was killed may have forgotten its parts and not removed all of them.
+                let parts = storage.list(&Key::new("work/parts")?).await;
+                let parts = parts.with_context(in_table)?;
+                (
+                    ledger,
+                    parts.iter().any(|(key, _)| PartName::of(key).is_some()),
+                )
             }
+            Ok(ledger) => (ledger, false),
             // Who wants to remove them is told what is wrong.
             Err(_) if finished.is_some() => (None, true),
             Err(error) => return Err(error).with_context(in_table),
