@@ -1,23 +1,22 @@
 //! A coordinator and its workers as processes of a test: they have a home of their own, write what
 //! they say to files in it, and none of them outlives the test.
 
-use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use chomp_access::Access;
 pub(crate) use chomp_testing::waiting::wait_for;
-use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::http::{Response, bearer, get, get_encrypted};
-use super::{Ended, chomp, end, exists, folder, hasten_limits, ranges_done, read_json, send};
+pub(crate) use super::process::Process;
+use super::{chomp, end, exists, folder, hasten_limits, ranges_done, read_json};
 
-/// Makes the files and ports of a test different from each other.
+/// Makes the ports of a test different from each other.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// A table to be built, the home of those who build it, and where its coordinator listens.
@@ -27,14 +26,6 @@ pub(crate) struct Cluster {
     pub(crate) port: u16,
     /// Whether calls and pages are without TLS.
     clear: bool,
-}
-
-/// A process of the program. Dropping it kills it.
-#[derive(Debug)]
-pub(crate) struct Process {
-    child: Child,
-    stdout: PathBuf,
-    stderr: PathBuf,
 }
 
 impl Cluster {
@@ -168,7 +159,7 @@ impl Cluster {
     /// Starts a coordinator, and waits until it listens.
     pub(crate) fn start_coordinator(&self, command: &mut Command) -> Process {
         let mut coordinator = self.start(command);
-        coordinator.wait_to_listen();
+        coordinator.wait_to_say("listening on ");
         coordinator
     }
 
@@ -229,117 +220,6 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-impl Process {
-    pub(crate) fn start(command: &mut Command, home: &Path) -> Process {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let [stdout, stderr] =
-            ["stdout", "stderr"].map(|name| home.join(format!("{number}.{name}")));
-        let child = command
-            .stdout(File::create(&stdout).unwrap())
-            .stderr(File::create(&stderr).unwrap())
-            .spawn()
-            .expect("the program starts");
-        Process {
-            child,
-            stdout,
-            stderr,
-        }
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub(crate) fn said(&self) -> String {
-        fs::read_to_string(&self.stderr).unwrap()
-    }
-
-    /// Its standard output so far.
-    pub(crate) fn printed(&self) -> String {
-        fs::read_to_string(&self.stdout).unwrap()
-    }
-
-    pub(crate) fn send(&self, signal: Signal) {
-        send(self.pid(), signal);
-    }
-
-    /// The most memory that it ever had.
-    pub(crate) fn peak_bytes(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.unwrap().trim().strip_suffix(" kB").unwrap();
-        kib.parse::<u64>().unwrap() << 10
-    }
-
-    /// The CPU time that it has taken so far, which the system counts in hundredths of a second.
-    pub(crate) fn cpu_seconds(&self) -> f64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
-        let (_, fields) = stat.rsplit_once(") ").unwrap();
-        let ticks = fields.split(' ').skip(11).take(2);
-        let ticks: f64 = ticks.map(|ticks| ticks.parse::<f64>().unwrap()).sum();
-        ticks / 100.0
-    }
-
-    /// Its exit code and output, if it has ended.
-    pub(crate) fn ended(&mut self) -> Option<Ended> {
-        let status = self.child.try_wait().expect("a process of ours")?;
-        Some(Ended {
-            code: status.code(),
-            stdout: fs::read_to_string(&self.stdout).unwrap(),
-            stderr: self.said(),
-        })
-    }
-
-    /// Waits for its end.
-    pub(crate) fn wait(mut self) -> Ended {
-        let mut ended = None;
-        wait_for("the end of a process", || {
-            ended = self.ended();
-            ended.is_some()
-        });
-        ended.expect("it has ended")
-    }
-
-    /// Asks it to stop, and waits for its end.
-    pub(crate) fn stop(self) -> Ended {
-        self.send(Signal::SIGTERM);
-        self.wait()
-    }
-
-    /// Kills it; what it left behind says whether it had ended before.
-    pub(crate) fn kill(mut self) -> Ended {
-        self.child.kill().unwrap();
-        self.wait()
-    }
-
-    /// Makes sure that it is gone.
-    pub(crate) fn end(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    /// Removes what it said: of thousands of processes nobody reads it.
-    pub(crate) fn forget(&self) {
-        fs::remove_file(&self.stdout).unwrap();
-        fs::remove_file(&self.stderr).unwrap();
-    }
-
-    /// Waits until a coordinator has said that it listens.
-    pub(crate) fn wait_to_listen(&mut self) {
-        wait_for("a coordinator that listens", || {
-            let ended = self.ended();
-            assert!(ended.is_none(), "{ended:?}");
-            self.said().contains("listening on ")
-        });
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
 /// A server of tables.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -355,11 +235,7 @@ impl Server {
         let mut command = at_home(serve_tables(table, port), home);
         hasten_limits(command.args(more.split_whitespace()), haste);
         let mut process = Process::start(&mut command, home);
-        wait_for("a server", || {
-            let ended = process.ended();
-            assert!(ended.is_none(), "{ended:?}");
-            process.said().contains("serving http://")
-        });
+        process.wait_to_say("serving http://");
         Server { process, port }
     }
 

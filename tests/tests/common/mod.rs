@@ -1,35 +1,37 @@
-//! Helpers of the whole-system tests: starting the program, waiting for it, reading its output.
+//! Helpers of the whole-system tests: command lines of the program, and what it leaves in folders.
 
-#![allow(dead_code, reason = "each test file uses a part of this")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test file uses a part of this"
+)]
 
 pub(crate) mod cluster;
 pub(crate) mod cpus;
 pub(crate) mod faults;
 pub(crate) mod http;
 pub(crate) mod netns;
+pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod random;
 pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use chomp_store::objects::LocalStorage;
 use chomp_store::{Ledger, journal};
 use chomp_table::Digest;
-use chomp_testing::waiting::{Watchdog, wait_for};
-use nix::sys::signal::{Signal, kill};
+use chomp_testing::waiting::wait_for;
 use nix::sys::statvfs::statvfs;
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
-use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Builder;
+
+pub(crate) use self::process::{Ended, ask, end, send, start};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_chomp-under-test");
 
@@ -48,15 +50,6 @@ pub(crate) const FINGERPRINT_31: &str =
     "350e5c31e8fa62d7e20f65af8d1254d9a50dfe5b27e28ce1faf57bbc3b5e2ee7";
 pub(crate) const FINGERPRINT_32: &str =
     "72ef91e9475325085ce990723d7543eaa6dd94ac3964d2cababcff5b712c199f";
-
-/// The exit code and the output of a process.
-#[derive(Clone, Debug)]
-pub(crate) struct Ended {
-    /// None if a signal ended it.
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
 
 /// The program, with nothing in its environment that it would listen to.
 pub(crate) fn program() -> Command {
@@ -120,139 +113,6 @@ pub(crate) fn run_in(table: &Path, bits: u32, range_bits: u32) -> Command {
     let mut command = run(table, bits);
     command.args(["--range-bits", &range_bits.to_string()]);
     command
-}
-
-pub(crate) fn start(command: &mut Command) -> Child {
-    command.spawn().expect("the program starts")
-}
-
-/// Runs `command` to its end.
-pub(crate) fn end(command: &mut Command) -> Ended {
-    wait(start(command))
-}
-
-/// Runs a command with `input` on stdin.
-pub(crate) fn ask(command: &mut Command, input: String) -> Ended {
-    command.stdin(Stdio::piped());
-    let mut child = start(command);
-    let mut stdin = child.stdin.take().expect("a pipe");
-    let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
-    let ended = wait(child);
-    // It may have ended before it had read all.
-    drop(writer.join().expect("the writer ends"));
-    ended
-}
-
-/// Waits for the end of `child`; one that hangs is killed, so that its test fails.
-pub(crate) fn wait(child: Child) -> Ended {
-    let pid = child.id();
-    let watchdog = Watchdog::calling(move || send(pid, Signal::SIGKILL));
-    let output = child.wait_with_output().expect("the program ends");
-    drop(watchdog);
-    let text = |bytes| String::from_utf8(bytes).expect("the program prints text");
-    Ended {
-        code: output.status.code(),
-        stdout: text(output.stdout),
-        stderr: text(output.stderr),
-    }
-}
-
-/// Sends a signal to a process that was not waited for yet.
-pub(crate) fn send(pid: u32, signal: Signal) {
-    kill(process(pid), signal).expect("the process is there");
-}
-
-/// Stops a process, and waits until all its threads have: a call to the system that is under way
-/// is finished first.
-pub(crate) fn pause(pid: u32) {
-    send(pid, Signal::SIGSTOP);
-    let status = waitpid(process(pid), Some(WaitPidFlag::WUNTRACED)).expect("a child of ours");
-    assert_eq!(status, WaitStatus::Stopped(process(pid), Signal::SIGSTOP));
-}
-
-fn process(pid: u32) -> Pid {
-    Pid::from_raw(i32::try_from(pid).expect("a process id"))
-}
-
-/// Waits until `condition` holds or the process has ended; returns whether it is still there.
-pub(crate) fn wait_until(child: &mut Child, condition: impl Fn() -> bool) -> bool {
-    let pid = child.id();
-    let _watchdog = Watchdog::calling(move || send(pid, Signal::SIGKILL));
-    loop {
-        let met = condition();
-        if child.try_wait().expect("a process of ours").is_some() {
-            return false;
-        }
-        if met {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Waits until `condition` holds of a process that stands still for each look, and leaves it standing; returns whether
-/// it is still there. However slow a look is, the process does not get on meanwhile.
-pub(crate) fn hold_when(child: &mut Child, condition: impl Fn() -> bool) -> bool {
-    let pid = child.id();
-    let _watchdog = Watchdog::calling(move || send(pid, Signal::SIGKILL));
-    loop {
-        send(pid, Signal::SIGSTOP);
-        let flags = WaitPidFlag::WUNTRACED | WaitPidFlag::WNOWAIT | WaitPidFlag::WEXITED;
-        let status = waitid(Id::Pid(process(pid)), flags).expect("a child of ours");
-        if !matches!(status, WaitStatus::Stopped(..)) {
-            return false;
-        }
-        if condition() {
-            return true;
-        }
-        send(pid, Signal::SIGCONT);
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-impl Ended {
-    /// Asserts the exit code.
-    pub(crate) fn exits(self, code: i32) -> Ended {
-        assert_eq!(self.code, Some(code), "{self:?}");
-        self
-    }
-
-    /// Asserts that all went well.
-    pub(crate) fn done(self) -> Ended {
-        self.exits(0)
-    }
-
-    /// The summary of a run that is done.
-    pub(crate) fn summary(&self) -> Value {
-        assert_eq!(self.code, Some(0), "{self:?}");
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    /// The summary of a run that has made the table with this fingerprint.
-    pub(crate) fn made(&self, known: &str) -> Value {
-        let summary = self.summary();
-        assert_eq!(fingerprint(&summary), known, "{self:?}");
-        summary
-    }
-
-    /// Asserts that there was a message with this text.
-    pub(crate) fn says(&self, text: &str) {
-        assert!(self.stderr.contains(text), "no {text:?} in {self:?}");
-    }
-
-    /// Asserts that no message had this text.
-    pub(crate) fn says_nothing_of(&self, text: &str) {
-        assert!(!self.stderr.contains(text), "{text:?} is in {self:?}");
-    }
-
-    /// Asserts the exit code, and that the message has all of `texts` and stdout nothing.
-    pub(crate) fn refuses(&self, code: i32, texts: &[&str]) {
-        assert_eq!(self.code, Some(code), "{self:?}");
-        assert_eq!(self.stdout, "", "{self:?}");
-        for text in texts {
-            self.says(text);
-        }
-    }
 }
 
 pub(crate) fn fingerprint(summary: &Value) -> &str {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{change, chomp, end, finished, folder, number, start, wait, wait_until};
+use crate::common::{change, chomp, end, finished, folder, number, start};
 use chomp_table::Digest;
 use serde_json::{Value, json};
 
@@ -101,10 +101,8 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
         while kills < 3 {
             let before = state();
             let mut child = start(with_folder(rows, columns, &folder).args(["--threads", "2"]));
-            if wait_until(&mut child, || state() != before) {
-                child.kill().unwrap();
-            }
-            if wait(child).code.is_none() {
+            child.wait_until(|| state() != before);
+            if child.kill().code.is_none() {
                 kills += 1;
             } else {
                 // It came to its end before.

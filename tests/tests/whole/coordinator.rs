@@ -9,7 +9,7 @@ use crate::common::cluster::{Cluster, HASTE, Process, at_home, free_port, wait_f
 use crate::common::http::bearer;
 use crate::common::{
     Ended, FINGERPRINT_28, FINGERPRINT_30, chomp, copy, end, exists, folder, hasten_limits, number,
-    pause, read_json, run,
+    read_json, run,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -117,7 +117,7 @@ fn a_table_that_is_put_back_is_finished() {
     let coordinator = begin(&cluster, LONGER);
     let mut worker = cluster.join("witness");
     let before = wait_until_told(&cluster, "work", has_begun);
-    pause(coordinator.pid());
+    coordinator.pause();
     let before_more = cluster.home().join("copy");
     copy(&cluster.table(), &before_more);
     coordinator.send(Signal::SIGCONT);
@@ -126,7 +126,7 @@ fn a_table_that_is_put_back_is_finished() {
     });
     coordinator.kill();
     assert!(worker.ended().is_none(), "the job was over too soon");
-    pause(worker.pid());
+    worker.pause();
     fs::remove_dir_all(cluster.table()).unwrap();
     fs::rename(&before_more, cluster.table()).unwrap();
     worker.send(Signal::SIGCONT);

@@ -5,9 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::common::{
-    change, chomp, copy, end, files, made_once, number, read_json, send, start, wait, wait_until,
-};
+use crate::common::{change, chomp, copy, end, files, made_once, number, read_json, start};
 use chomp_table::{Digest, Table};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
@@ -158,10 +156,10 @@ fn a_signal_ends_it_and_leaves_nothing() {
         let out = directory.path().join("out");
         // With 1 byte of memory it makes many passes, and is seldom done before the signal comes.
         let mut child = start(&mut export(&out, "--format npy --both --memory 1B"));
-        if wait_until(&mut child, || !names(directory.path()).is_empty()) {
-            send(child.id(), Signal::SIGTERM);
+        if child.wait_until(|| !names(directory.path()).is_empty()) {
+            child.send(Signal::SIGTERM);
         }
-        let ended = wait(child);
+        let ended = child.wait();
         if ended.code != Some(0) {
             ended.refuses(75, &["the export was stopped"]);
             assert_eq!(names(directory.path()), [""; 0]);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{
-    change, chomp, digests, end, exists, files, fingerprint, folder, number, start, wait_until,
+    change, chomp, digests, end, exists, files, fingerprint, folder, number, start,
 };
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::partition::{Partition, count};
@@ -142,9 +142,8 @@ fn interrupted(tiles: u32) -> TempDir {
         let directory = folder();
         let table = directory.path();
         let mut child = start(grundy(table, tiles).args(["--threads", "1"]));
-        wait_until(&mut child, || areas(table).len() > 40);
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child.wait_until(|| areas(table).len() > 40);
+        child.kill();
         // It may have been finished before.
         if !exists(&table.join(folder_name(tiles)).join(MANIFEST_NAME)) {
             return directory;
@@ -166,21 +165,14 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
     fs::write(table.path().join(WORK).join(".area-066.x.partial"), "begun").unwrap();
     fs::write(table.path().join(WORK).join("notes"), "mine").unwrap();
     // Areas that are damaged are named, and computed again.
-    let damaged: [(usize, fn(&mut Vec<u8>)); 3] = [
-        (3, |bytes| bytes[50] ^= 1),
-        (11, |bytes| bytes.truncate(60)),
-        (20, |bytes| bytes[12] ^= 1),
-    ];
-    let areas_there = areas(table.path());
-    for (number, damage) in damaged {
-        change(&areas_there[number], damage);
-    }
+    let there_now = areas(table.path());
+    change(&there_now[3], |bytes| bytes[50] ^= 1);
+    change(&there_now[11], |bytes| bytes.truncate(60));
+    change(&there_now[20], |bytes| bytes[12] ^= 1);
     let went_on = end(&mut grundy(table.path(), TILES));
-    for (number, _) in damaged {
-        went_on.says(&format!(
-            "{} is computed again: ",
-            areas_there[number].display()
-        ));
+    for number in [3, 11, 20] {
+        let path = there_now[number].display();
+        went_on.says(&format!("{path} is computed again: "));
     }
     let evaluated = number(&went_on.summary(), "ranges_evaluated");
     assert_eq!(evaluated, u64::from(TILES) - there + 3);

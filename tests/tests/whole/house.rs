@@ -100,12 +100,11 @@ fn dependencies_point_one_way() {
         // Tests may use more.
         for dependency in all.filter(|dependency| dependency["kind"] != "dev") {
             let dependency = dependency["name"].as_str().unwrap();
-            let may = match dependency.strip_prefix("chomp-") {
-                Some(own) => allowed.contains(own),
-                None => {
-                    let has_network = |prefix| dependency.starts_with(prefix);
-                    !(allowed.contains("pure") && NETWORK.split(' ').any(has_network))
-                }
+            let may = if let Some(own) = dependency.strip_prefix("chomp-") {
+                allowed.contains(own)
+            } else {
+                let has_network = |prefix| dependency.starts_with(prefix);
+                !(allowed.contains("pure") && NETWORK.split(' ').any(has_network))
             };
             assert!(may, "{name} must not use {dependency}");
         }

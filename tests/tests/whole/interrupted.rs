@@ -3,13 +3,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
+use crate::common::process::Process;
 use crate::common::{
-    Ended, exists, files, fingerprint, folder, hold_when, is_whole, number, ranges_done, run_in,
-    send, start, wait, wait_until,
+    Ended, exists, files, fingerprint, folder, is_whole, number, ranges_done, run_in, start,
 };
 use chomp_table::Table;
 use chomp_table::rng::Rng;
@@ -38,7 +37,7 @@ struct Undisturbed {
     publication: Duration,
 }
 
-fn begin(table: &Path) -> Child {
+fn begin(table: &Path) -> Process {
     start(run_in(table, BITS, RANGE_BITS).arg("--keep-parts"))
 }
 
@@ -47,7 +46,7 @@ fn undisturbed() -> &'static Undisturbed {
     UNDISTURBED.get_or_init(|| {
         let directory = folder();
         let start = SystemTime::now();
-        let summary = wait(begin(directory.path())).summary();
+        let summary = begin(directory.path()).wait().summary();
         let written = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
         let parts = files(&directory.path().join("work/parts"));
         let last_part = parts.iter().map(|part| written(part)).max().unwrap();
@@ -84,10 +83,9 @@ fn segments(table: &Path) -> usize {
 }
 
 /// Kills `child` after `delay`, unless it ends before that.
-fn kill_after(mut child: Child, delay: Duration) -> Ended {
+fn kill_after(child: Process, delay: Duration) -> Ended {
     std::thread::sleep(delay);
-    child.kill().unwrap();
-    wait(child)
+    child.kill()
 }
 
 /// Asserts that a run did all but the `committed` ranges, and ended well.
@@ -142,7 +140,7 @@ fn kill_at_random_moments(seed: u64) {
             stages[stage] += 1;
             // The runs grow longer, so that the last steps are made too.
             if kills >= 2 * KILLS_MIN {
-                check_end(&wait(begin(table)), after);
+                check_end(&begin(table).wait(), after);
                 break;
             }
         }
@@ -174,10 +172,10 @@ fn kill_while_it_publishes(seed: u64) {
         }
         let mut child = begin(table);
         let there = match starts % 4 {
-            0 => wait_until(&mut child, all_done),
-            1 => wait_until(&mut child, || exists(&folder)),
-            2 => wait_until(&mut child, || exists(&folder.join("SHA256SUMS"))),
-            _ => wait_until(&mut child, || is_published(table)),
+            0 => child.wait_until(all_done),
+            1 => child.wait_until(|| exists(&folder)),
+            2 => child.wait_until(|| exists(&folder.join("SHA256SUMS"))),
+            _ => child.wait_until(|| is_published(table)),
         };
         let most = [publication, Duration::ZERO][usize::from(starts % 4 > 0)];
         starts += 1;
@@ -192,7 +190,7 @@ fn kill_while_it_publishes(seed: u64) {
     if is_published(table) {
         fs::remove_file(folder.join("manifest.json")).unwrap();
     }
-    check_end(&wait(begin(table)), RANGES);
+    check_end(&begin(table).wait(), RANGES);
     Table::open(table).unwrap().verify_bytes().unwrap();
 }
 
@@ -218,14 +216,12 @@ fn signals_stop_it_in_good_order() {
         for after in [0, 1, RANGES / 8] {
             // Signals are caught by the time of its first segment.
             let before = segments(table);
-            let mut child = begin(table);
-            let there = hold_when(&mut child, || {
-                segments(table) > before && ranges_done(table) >= after
-            });
+            let child = begin(table);
+            let there = child.hold_when(|| segments(table) > before && ranges_done(table) >= after);
             assert!(there, "{signal}: a run that ended before its signal");
-            send(child.id(), signal);
-            send(child.id(), Signal::SIGCONT);
-            let ended = wait(child);
+            child.send(signal);
+            child.send(Signal::SIGCONT);
+            let ended = child.wait();
             if signal == Signal::SIGHUP && is_hangup_ignored() {
                 check_end(&ended, 0);
                 return;
@@ -236,6 +232,6 @@ fn signals_stop_it_in_good_order() {
         }
         let committed = ranges_done(table);
         assert!(committed > 0);
-        check_end(&wait(begin(table)), committed);
+        check_end(&begin(table).wait(), committed);
     }
 }

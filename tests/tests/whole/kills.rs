@@ -129,7 +129,11 @@ fn build(seed: u64, expected: &BTreeMap<String, Digest>) -> Faults {
     let mut random = Random::of(seed);
     let cluster = Cluster::new();
     let mut members = vec![Member::start(&cluster, coordinator(&cluster))];
-    members[0].process.as_mut().unwrap().wait_to_listen();
+    members[0]
+        .process
+        .as_mut()
+        .unwrap()
+        .wait_to_say("listening on ");
     members.extend(workers(&cluster).map(|worker| Member::start(&cluster, worker)));
     let mut faults = Faults::default();
     let start = Instant::now();

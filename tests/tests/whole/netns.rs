@@ -107,7 +107,9 @@ impl Machines<'_> {
             hosts: Vec::new(),
         };
         machines.start(coordinator);
-        machines.hosts[COORDINATOR].process.wait_to_listen();
+        machines.hosts[COORDINATOR]
+            .process
+            .wait_to_say("listening on ");
         for host in 1..HOSTS {
             // The machines of this test share their disk. Most act as if they did not.
             let way = if host > 1 { "proxied" } else { "direct" };
@@ -250,7 +252,7 @@ fn build(network: &Network, random: &mut Random, faults: &mut Faults) {
     machines.mend_all();
     let again = coordinator(&machines.cluster);
     let mut coordinator = network.start(COORDINATOR, &machines.cluster, &again);
-    coordinator.wait_to_listen();
+    coordinator.wait_to_say("listening on ");
     check_download(network, &machines.cluster);
     for worker in machines.hosts.into_iter().skip(1) {
         worker.process.wait().done();

@@ -14,7 +14,7 @@ use crate::common::cluster::{Cluster, wait_for};
 use crate::common::faults::Faults;
 use crate::common::{
     Ended, FINGERPRINT_20, FINGERPRINT_26, change, end, files, folder, is_whole, ranges_done,
-    run_in, start, wait, wait_until,
+    run_in, start,
 };
 
 const BITS: u32 = 26;
@@ -32,9 +32,8 @@ fn run(table: &TempDir) -> Command {
 fn killed() -> TempDir {
     let table = folder();
     let mut child = start(&mut run(&table));
-    assert!(wait_until(&mut child, || ranges_done(table.path()) > 200));
-    child.kill().unwrap();
-    wait(child);
+    assert!(child.wait_until(|| ranges_done(table.path()) > 200));
+    child.kill();
     table
 }
 
@@ -155,7 +154,7 @@ impl Row {
         let mut command = run_in(table.path(), TABLE_BITS, TABLE_RANGE_BITS);
         let child = start(faults.reach(&mut command));
         self.end(&faults);
-        let mut ended = wait(child);
+        let mut ended = child.wait();
         self.check(0, &ended);
         if ended.code != Some(0) {
             ended.refuses(1, &[table.path().to_str().unwrap()]);
@@ -164,7 +163,7 @@ impl Row {
             let waits: Vec<&str> = waits.filter(|line| line.contains(place)).collect();
             assert_eq!(waits, [""; 0], "{ended:?}");
             faults.end();
-            ended = end(&mut command);
+            ended = start(&mut command).wait();
         }
         ended.made(FINGERPRINT_20);
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::common::{
     FINGERPRINT_28, change, copy, end, files, finished, folder, number, ranges_done, run_in, start,
-    wait, wait_until,
 };
 use chomp_table::known;
 use chomp_table::rng::Rng;
@@ -56,10 +55,9 @@ fn killed_while_it_restores() {
             let table = directory.path();
             let journal = table.join("work/journal");
             let mut child = start(&mut run_in(table, 29, STEP_RANGE_BITS));
-            assert!(wait_until(&mut child, || !files(&journal).is_empty()));
+            assert!(child.wait_until(|| !files(&journal).is_empty()));
             sleep(Duration::from_millis(Rng(seed).below(60)));
-            child.kill().unwrap();
-            wait(child);
+            child.kill();
             amid.fetch_add(u32::from(ranges_done(table) == 0), Ordering::Relaxed);
             let summary = end(&mut run_in(table, 29, STEP_RANGE_BITS)).made(&known(29));
             assert!(number(&summary, "ranges_evaluated") <= ranges_of_step(29));

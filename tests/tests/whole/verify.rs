@@ -7,8 +7,7 @@ use std::process::Command;
 
 use crate::common::random::Random;
 use crate::common::{
-    Ended, FINGERPRINT_30, change, chomp, end, exists, files, finished, number, read_json, send,
-    start, wait, wait_until,
+    Ended, FINGERPRINT_30, change, chomp, end, exists, files, finished, number, read_json, start,
 };
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Table, Word};
@@ -175,10 +174,10 @@ fn windows_done(table: &Path) -> u64 {
 /// Marking of the table until it is time, and then `signal`. None if it came to its end before.
 fn stop_when(table: &Path, is_time: impl Fn() -> bool, signal: Signal) -> Option<Ended> {
     let mut child = start(&mut verify(table, "full"));
-    if wait_until(&mut child, is_time) {
-        send(child.id(), signal);
+    if child.wait_until(is_time) {
+        child.send(signal);
     }
-    let ended = wait(child);
+    let ended = child.wait();
     (ended.code != Some(0)).then_some(ended)
 }
 
@@ -223,14 +222,14 @@ fn stopped_and_killed(table: &Path) -> Option<()> {
 
     // Another process at the same report is refused.
     let mut child = start(&mut verify(table, "full"));
-    if !wait_until(&mut child, || windows_done(table) > before) {
+    if !child.wait_until(|| windows_done(table) > before) {
         return None;
     }
-    send(child.id(), Signal::SIGSTOP);
+    child.send(Signal::SIGSTOP);
     let other = end(&mut verify(table, "full"));
-    send(child.id(), Signal::SIGINT);
-    send(child.id(), Signal::SIGCONT);
-    let ended = wait(child);
+    child.send(Signal::SIGINT);
+    child.send(Signal::SIGCONT);
+    let ended = child.wait();
     if ended.code == Some(0) {
         return None;
     }

@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::cluster::{Cluster, Process, free_port, wait_for};
 use crate::common::proxy::Proxy;
-use crate::common::{
-    FINGERPRINT_28, chomp, end, exists, folder, hasten, pause, run, send, start, wait, wait_until,
-};
+use crate::common::{FINGERPRINT_28, chomp, end, exists, folder, hasten, run, start};
 use nix::sys::signal::Signal;
 
 /// How long a server is tried that has never answered.
@@ -86,11 +84,11 @@ fn progress_is_plain_lines_where_no_bar_can_be_drawn() {
     let table = directory.path();
     let mut command = chomp("run --bits 24 --range-bits 12 --table");
     let mut child = start(hasten(command.arg(table), 10));
-    assert!(wait_until(&mut child, || exists(&table.join("work/parts"))));
-    pause(child.id());
+    assert!(child.wait_until(|| exists(&table.join("work/parts"))));
+    child.pause();
     thread::sleep(Duration::from_millis(1200));
-    send(child.id(), Signal::SIGCONT);
-    let ended = wait(child).done();
+    child.send(Signal::SIGCONT);
+    let ended = child.wait().done();
     assert!(!ended.stderr.is_empty());
     for line in ended.stderr.lines() {
         let is_plain = !line.contains(char::is_control);

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use crate::common::{
     FINGERPRINT_20, FINGERPRINT_24, end, exists, files, folder, number, ranges_done, run_in, start,
-    wait, wait_until,
 };
 use chomp_table::Table;
 
@@ -54,9 +53,8 @@ fn killed_while_it_removes_them() {
     for bits in [22, 24] {
         let mut child = start(&mut run_in(table, bits, 12));
         let manifest = table.join(format!("table-{bits}/manifest.json"));
-        wait_until(&mut child, || exists(&manifest));
-        child.kill().unwrap();
-        wait(child);
+        child.wait_until(|| exists(&manifest));
+        child.kill();
     }
     end(&mut run_in(table, 24, 12)).made(FINGERPRINT_24);
     assert_pruned(table);

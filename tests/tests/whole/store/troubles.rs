@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::bucket::{Bucket, PATIENT, SOON};
 use super::relay::{CREDENTIALS, NEW_KEY, OLD_KEY, Relay, Way};
 use crate::common::cluster::{Process, wait_for};
-use crate::common::{Ended, FINGERPRINT_24, pause};
+use crate::common::{Ended, FINGERPRINT_24};
 
 /// Who has no key, but is told where to get one.
 const POD: &str = "";
@@ -184,7 +184,7 @@ fn credentials_that_expire_half_way() {
         texts.iter().all(|text| old.said().contains(text))
     });
     // It stands still until somebody else has done something.
-    pause(old.pid());
+    old.pause();
     let [new] = job.workers([NEW_KEY], PATIENT);
     job.wait_for_more(1);
     old.send(Signal::SIGCONT);
