@@ -3,7 +3,7 @@
 use clap::builder::TypedValueParser;
 use std::path::PathBuf;
 
-use chomp_download::{Config, DownloadError, DownloadProgress, DownloadReport, PARALLEL, Reach};
+use chomp_download::{DownloadError, DownloadProgress, DownloadReport, Reach};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -71,8 +71,8 @@ pub(crate) async fn directory(
     display.say(&format!(
         "the table at {from} is downloaded to {TABLE} first"
     ));
-    let done = fetch(reach, TABLE.into(), display, stop.clone()).await?;
-    Ok(done.folder)
+    let out = PathBuf::from(TABLE);
+    Ok(fetch(reach, out, display, stop.clone()).await?.folder)
 }
 
 async fn fetch(
@@ -82,11 +82,6 @@ async fn fetch(
     stop: CancellationToken,
 ) -> Result<DownloadReport, DownloadError> {
     let (progress, watcher) = watch::channel(DownloadProgress::default());
-    let config = Config {
-        reach,
-        out,
-        parallel: PARALLEL,
-    };
-    let downloading = chomp_download::download(config, progress, stop);
+    let downloading = chomp_download::download(reach, out, progress, stop);
     display.during_download(watcher, downloading).await
 }

@@ -137,7 +137,7 @@ fn of_download(error: &DownloadError) -> Option<Exit> {
         | DownloadError::Storage(_) => Some(Exit::Unreachable),
         DownloadError::Refused { .. }
         | DownloadError::OtherTable { .. }
-        | DownloadError::InUse { .. }
+        | DownloadError::Open(OpenError::InUse { .. })
         | DownloadError::Manifest {
             source: FormatError::Newer { .. },
             ..
@@ -146,9 +146,9 @@ fn of_download(error: &DownloadError) -> Option<Exit> {
         | DownloadError::Wrong { .. }
         | DownloadError::Manifest { .. } => Some(Exit::Damaged),
         DownloadError::Table(error) => of_table(error),
-        DownloadError::Url { .. } | DownloadError::Location(_) | DownloadError::Bucket(_) => {
-            Some(Exit::Usage)
-        }
+        DownloadError::Url { .. }
+        | DownloadError::Location(_)
+        | DownloadError::Open(OpenError::Bucket { .. }) => Some(Exit::Usage),
         DownloadError::Stopped => Some(Exit::Stopped),
         _ => None,
     }

@@ -13,7 +13,7 @@ use chomp_table::{Digest, TableError};
 /// Why a table was not downloaded. What was fetched is kept for the next attempt.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
-    /// The server gave nothing for too long: try again later.
+    /// The server gave nothing, or nothing for too long: try again later.
     #[error("{url} cannot be reached")]
     Unreachable {
         /// The address of the server.
@@ -98,9 +98,6 @@ pub enum DownloadError {
     /// There is another table where this one should go.
     #[error("{} has another table already: use another directory", .0.display())]
     OtherTable(PathBuf),
-    /// Another process owns the directory.
-    #[error("the directory is in use: another process has locked {}", .0.display())]
-    InUse(PathBuf),
     /// The table is larger than what the disk has left.
     #[error(
         "no space left: {} takes {needed} bytes more, and its disk has {free}; free some and run again",
@@ -128,9 +125,9 @@ pub enum DownloadError {
     /// The address of the bucket is wrong.
     #[error(transparent)]
     Location(#[from] LocationError),
-    /// The environment does not say how to reach the bucket.
+    /// Another process owns the directory, or the environment does not say how to reach the bucket.
     #[error(transparent)]
-    Bucket(#[from] OpenError),
+    Open(#[from] OpenError),
     /// The bucket gave nothing for too long, or refuses.
     #[error("the bucket cannot be read")]
     Storage(#[from] StorageError),
@@ -140,16 +137,6 @@ pub enum DownloadError {
     /// The program was asked to stop.
     #[error("the download was stopped: run it again to go on")]
     Stopped,
-}
-
-/// Why one try of a request came to nothing.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
-    /// Another try may help.
-    #[error(transparent)]
-    Outage(#[from] Outage),
-    #[error(transparent)]
-    Final(#[from] DownloadError),
 }
 
 /// Why a request has no answer for now.
@@ -164,12 +151,4 @@ pub enum Outage {
     /// The server cannot answer for now.
     #[error("it answers with status {0}")]
     Status(u16),
-    /// The answer broke off.
-    #[error("the connection was lost after {bytes} of {expected} bytes")]
-    Lost {
-        /// The bytes that came, counted from the start of the file.
-        bytes: u64,
-        /// The length of the file.
-        expected: u64,
-    },
 }

@@ -12,17 +12,15 @@ use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use chomp_durable_files::{
-    FileError, Lock, failed, free, make_folders, open_to_append, open_within, put, read_within,
-    sync_folder,
+    failed, free, make_folders, open_to_append, open_within, put, read_within, sync_folder,
 };
+use chomp_store::objects::TableLock;
 use chomp_table::digest::{Digest, DigestBuilder};
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME};
 use chomp_table::reader::{ShardFileInfo, TableName};
 
 use crate::error::DownloadError;
 
-/// The file that the owner of a table's directory keeps locked, whatever it does there.
-const LOCK: &str = "lock";
 /// The bytes that are read at a time to hash a file.
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -31,7 +29,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub(crate) struct TargetFolder {
     folder: PathBuf,
     /// Dropping it gives the lock back.
-    _lock: Lock,
+    _lock: TableLock,
 }
 
 /// A file that is being written.
@@ -45,28 +43,16 @@ pub(crate) struct Partial {
 }
 
 /// Runs work that blocks on a thread for it.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, DownloadError> + Send + 'static,
-) -> Result<T, DownloadError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is going down.
-            Err(_) => Err(DownloadError::Stopped),
-        })
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 impl TargetFolder {
     /// Makes the folder of a table in `out`, and becomes its only owner.
     pub(crate) fn acquire(out: &Path, table: TableName) -> Result<TargetFolder, DownloadError> {
+        let lock = TableLock::acquire(out)?;
         let folder = out.join(table.folder());
-        make_folders(out).map_err(failed("create the directory", out))?;
-        // Never removed: whoever waits for a removed file locks another one than a newcomer.
-        let lock = Lock::acquire(&out.join(LOCK)).map_err(|error| match error {
-            FileError::InUse { path, .. } => DownloadError::InUse(path),
-            error => error.into(),
-        })?;
         make_folders(&folder).map_err(failed("create the folder", &folder))?;
         // Names that an earlier attempt gave may not be durable yet, and these files are not written again.
         sync_folder(&folder).map_err(failed("sync", &folder))?;
@@ -83,15 +69,11 @@ impl TargetFolder {
     /// Fails if a table is here that has another manifest than `bytes`.
     pub(crate) fn check_same(&self, bytes: &[u8]) -> Result<(), DownloadError> {
         let path = self.folder.join(MANIFEST_NAME);
-        let found = match read_within(&path, MANIFEST_BYTES_MAX) {
-            Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(failed("read", &path)(error).into()),
-        };
-        if found == bytes {
-            Ok(())
-        } else {
-            Err(DownloadError::OtherTable(self.folder.clone()))
+        match read_within(&path, MANIFEST_BYTES_MAX) {
+            Ok(found) if found == bytes => Ok(()),
+            Ok(_) => Err(DownloadError::OtherTable(self.folder.clone())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(failed("read", &path)(error).into()),
         }
     }
 
@@ -106,27 +88,20 @@ impl TargetFolder {
         shards: &[ShardFileInfo],
         free: u64,
     ) -> Result<(), DownloadError> {
-        let there = |name: String| {
+        let there = |name: &str| {
             let found = fs::symlink_metadata(self.folder.join(name));
             found.map_or(0, |found| found.len())
         };
         let missing = |shard: &ShardFileInfo| {
-            let partial = there(format!("{}.partial", shard.name));
-            let there = partial.max(there(shard.name.clone()));
-            // A file that is too long is begun anew.
-            if there > shard.bytes {
-                shard.bytes
-            } else {
-                shard.bytes - there
-            }
+            let there = there(&shard.name).max(there(&format!("{}.partial", shard.name)));
+            shard.bytes.saturating_sub(there)
         };
         let needed = shards.iter().map(missing).sum();
         if needed <= free {
             return Ok(());
         }
-        let folder = self.folder.clone();
         Err(DownloadError::NoSpace {
-            folder,
+            folder: self.folder.clone(),
             needed,
             free,
         })

@@ -5,7 +5,6 @@
 //! asking again would not change it. So does an answer that leads to another address: the user has named the server,
 //! and the token is for no other.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -16,13 +15,13 @@ use reqwest::header::{
     AUTHORIZATION, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RANGE,
 };
 use reqwest::redirect::Policy;
-use reqwest::{Certificate, Client, RequestBuilder, Response, StatusCode, Url};
+use reqwest::{Certificate, Client, Response, StatusCode, Url};
 use serde::Deserialize;
 
 use crate::Reach;
-use crate::error::{DownloadError, Failure, Outage};
-use crate::patience::{Contact, Tries};
-use crate::proxy::Proxy;
+use crate::error::{DownloadError, Outage};
+use crate::patience::Contact;
+use crate::proxy::proxy;
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,21 +32,13 @@ const LIST_BYTES_MAX: u64 = 64 << 10;
 /// The most of a header that is shown.
 const HEADER_BYTES_MAX: usize = 200;
 
-/// A server, and how to speak to it.
+/// A folder on a server, and how to speak to it.
 #[derive(Debug)]
-pub(crate) struct TableServer {
+pub(crate) struct Server {
     client: Client,
     base: Url,
-    proxy: Option<Proxy>,
-    contact: Contact,
-}
-
-/// Where a table's folder is.
-#[derive(Clone, Debug)]
-pub(crate) struct TableUrl {
-    pub(crate) folder: Url,
-    /// Which it is, if the name of the folder tells that.
-    pub(crate) table: Option<TableName>,
+    proxy: Option<String>,
+    pub(crate) contact: Contact,
 }
 
 /// The answer to a question that is not about a table.
@@ -65,15 +56,14 @@ pub struct ServerReply {
 ///
 /// If the server cannot be reached, or what is there gives no answer of this kind.
 pub async fn ask(reach: Reach, path: &str, bytes_max: u64) -> Result<ServerReply, DownloadError> {
-    let server = TableServer::new(&reach)?;
-    let url = &server.base.join(path).expect("a plain path can be joined");
+    let server = &Server::new(&reach)?;
     let ask = async || {
-        let response = server.send(url, server.get(url)).await?;
+        let response = server.send(path, None).await?;
         let status = response.status().as_u16();
-        let body = server.read(url, response, bytes_max).await?;
+        let body = server.body(path, response, bytes_max).await?;
         Ok(ServerReply { status, body })
     };
-    server.repeat(ask).await
+    server.contact.retry(ask).await
 }
 
 /// An entry of a server's list: a table of losing positions by its bits, or one of values by its tiles. Its path is not
@@ -84,24 +74,9 @@ struct ListedTable {
     tiles: Option<u32>,
 }
 
-impl ListedTable {
-    fn table(&self) -> Option<TableName> {
-        let bits = self.bits.map(TableName::Losing);
-        let table = bits.or_else(|| self.tiles.map(TableName::Values));
-        table.filter(|table| TableName::of(&table.folder()) == Some(*table))
-    }
-}
-
-impl TableUrl {
-    /// The URL of a file, whose name is one that a manifest can have.
-    pub(crate) fn file(&self, name: &str) -> Url {
-        self.folder.join(name).expect("a plain name can be joined")
-    }
-}
-
-impl TableServer {
-    pub(crate) fn new(reach: &Reach) -> Result<TableServer, DownloadError> {
-        let base = parse(&reach.from)?;
+impl Server {
+    pub(crate) fn new(reach: &Reach) -> Result<Server, DownloadError> {
+        let base = parse(&reach.from, reach.ca.is_some())?;
         // Fails if the process has one already, which then serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
@@ -123,238 +98,212 @@ impl TableServer {
             let certificates = Certificate::from_pem_bundle(ca.as_bytes()).map_err(unusable)?;
             builder = builder.tls_certs_only(certificates);
         }
-        let proxy = Proxy::of(&base, reach.ca.is_some());
+        let proxy = proxy(&base, reach.ca.is_some());
         if proxy.is_none() {
             builder = builder.no_proxy();
         }
-        let client = builder.build().map_err(unusable)?;
-        if reach.ca.is_some() && base.scheme() != "https" {
-            let what = "the access file has a certificate, so it starts with https://".to_owned();
-            let url = reach.from.clone();
-            return Err(DownloadError::Url { url, what });
-        }
-        let place = shown(&base, proxy.as_ref());
-        Ok(TableServer {
-            client,
+        Ok(Server {
+            client: builder.build().map_err(unusable)?,
+            contact: Contact::new(shown(&base, proxy.as_deref()), reach.patience),
             base,
             proxy,
-            contact: Contact::new(place, reach.patience),
         })
     }
 
-    /// Finds the table whose folder the server's address is, or else the [first](TableName::first) that it lists.
-    pub(crate) async fn find_table(&self) -> Result<TableUrl, DownloadError> {
-        let base = &self.base;
-        let name = base
-            .path_segments()
-            .and_then(|mut it| it.rfind(|it| !it.is_empty()));
-        let named = name.and_then(TableName::of);
-        if named.is_some() {
-            return Ok(TableUrl {
-                folder: base.clone(),
-                table: named,
-            });
+    /// Finds the table whose folder the address is, or else the [first](TableName::first) that the server lists. The
+    /// server is that of the table's folder then.
+    pub(crate) async fn find_table(reach: &Reach) -> Result<(Server, TableName), DownloadError> {
+        let mut server = Server::new(reach)?;
+        let mut folders = server.base.path_segments().into_iter().flatten();
+        let folder = folders.rfind(|folder| !folder.is_empty());
+        if let Some(table) = folder.and_then(TableName::of) {
+            return Ok((server, table));
         }
-        let list = match self.get_small(base, LIST_BYTES_MAX).await {
-            Err(DownloadError::NotFound(_)) => return Err(self.no_table(None)),
+        let no_table = |server: &Server| DownloadError::NoTable {
+            url: server.shown(""),
+            table: None,
+        };
+        let list = match server.small("", LIST_BYTES_MAX).await {
+            Err(DownloadError::NotFound(_)) => return Err(no_table(&server)),
             list => list?,
         };
         let list: Vec<ListedTable> = serde_json::from_slice(&list)
-            .map_err(|error| self.strange(base, format!("it is no list of tables: {error}")))?;
-        let found = TableName::first(list.iter().filter_map(ListedTable::table));
-        let found = found.ok_or_else(|| self.no_table(None))?;
-        let folder = format!("{}/", found.folder());
-        Ok(TableUrl {
-            folder: base.join(&folder).expect("a plain name can be joined"),
-            table: Some(found),
-        })
+            .map_err(|error| server.strange("", format!("it is no list of tables: {error}")))?;
+        let tables = list.iter().filter_map(|listed| {
+            let bits = listed.bits.map(TableName::Losing);
+            bits.or_else(|| listed.tiles.map(TableName::Values))
+        });
+        let found = TableName::first(tables).ok_or_else(|| no_table(&server))?;
+        server.base = server.url(&format!("{}/", found.folder()));
+        Ok((server, found))
     }
 
-    /// An object that must not have more than `bytes_max` bytes.
-    pub(crate) async fn get_small(
-        &self,
-        url: &Url,
-        bytes_max: u64,
-    ) -> Result<Vec<u8>, DownloadError> {
+    /// A file that must not have more than `bytes_max` bytes.
+    pub(crate) async fn small(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DownloadError> {
         let get = async || {
-            let response = self.answer(url, self.get(url)).await?;
-            if response.status() != StatusCode::OK {
-                let what = format!("status {}", response.status());
-                return Err(self.strange(url, what).into());
+            let response = self.send(name, None).await?;
+            match response.status() {
+                StatusCode::OK => self.body(name, response, bytes_max).await,
+                status => Err(self.unexpected(name, status)),
             }
-            self.read(url, response, bytes_max).await
         };
-        self.repeat(get).await
+        self.contact.retry(get).await
     }
 
     /// Some bytes of a file that is `length` bytes long.
-    pub(crate) async fn get_part(
+    pub(crate) async fn part(
         &self,
-        url: &Url,
+        name: &str,
         range: Range<u64>,
         length: u64,
     ) -> Result<Vec<u8>, DownloadError> {
-        let (first, last, expected) = (range.start, range.end - 1, range.end - range.start);
+        let expected = range.end - range.start;
         let get = async || {
-            let request = self.get(url).header(RANGE, format!("bytes={first}-{last}"));
-            let response = self.answer(url, request).await?;
-            match response.status() {
-                StatusCode::PARTIAL_CONTENT => {}
-                StatusCode::OK => return Err(DownloadError::WholeFiles(self.shown(url)).into()),
-                status => {
-                    return Err(wrong(url, format!("status {status} for a part of it")).into());
-                }
+            let response = self.get_range(name, &range, length).await?;
+            if response.status() == StatusCode::OK {
+                return Err(DownloadError::WholeFiles(self.shown(name)));
             }
-            other_range(url, &response, &format!("bytes {first}-{last}/{length}"))?;
-            let bytes = self.body(response, expected).await?;
-            match (bytes.len() as u64).cmp(&expected) {
-                Ordering::Less => Err(Failure::Outage(Outage::Lost {
-                    bytes: first + bytes.len() as u64,
-                    expected: length,
-                })),
-                Ordering::Equal => Ok(bytes),
-                Ordering::Greater => {
-                    Err(wrong(url, format!("it has more than {expected} bytes")).into())
-                }
+            let bytes = self.body(name, response, expected).await?;
+            let found = bytes.len() as u64;
+            if found < expected {
+                return Err(self.wrong(name, format!("{found} of {expected} bytes came")));
             }
+            Ok(bytes)
         };
-        self.repeat(get).await
+        self.contact.retry(get).await
     }
 
-    /// Tries until something comes of it, or no other try would help.
-    async fn repeat<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, DownloadError>
-    where
-        F: Future<Output = Result<T, Failure>>,
-    {
-        let mut tries = self.tries();
-        loop {
-            match attempt().await {
-                Ok(done) => return Ok(done),
-                Err(failure) => tries.wait(failure).await?,
-            }
+    /// The answer to a request for some bytes of a file that is `length` bytes long: these (status 206), or all of it
+    /// from a server that knows no ranges (status 200).
+    pub(crate) async fn get_range(
+        &self,
+        name: &str,
+        range: &Range<u64>,
+        length: u64,
+    ) -> Result<Response, DownloadError> {
+        let response = self.send(name, Some(range)).await?;
+        match response.status() {
+            StatusCode::OK => return Ok(response),
+            StatusCode::PARTIAL_CONTENT => {}
+            status => return Err(self.unexpected(name, status)),
+        }
+        let expected = format!("bytes {}-{}/{length}", range.start, range.end - 1);
+        let found = header(&response, CONTENT_RANGE).unwrap_or_default();
+        if found == expected {
+            Ok(response)
+        } else {
+            let what = format!("it has the range {found:?} instead of {expected:?}");
+            Err(self.wrong(name, what))
         }
     }
 
     /// The body of an answer, which must not have more than `bytes_max` bytes.
-    async fn read(
+    async fn body(
         &self,
-        url: &Url,
-        response: Response,
+        name: &str,
+        mut response: Response,
         bytes_max: u64,
-    ) -> Result<Vec<u8>, Failure> {
-        let bytes = self.body(response, bytes_max).await?;
-        if bytes.len() as u64 > bytes_max {
-            let what = format!("it has more than {bytes_max} bytes");
-            return Err(self.strange(url, what).into());
-        }
-        Ok(bytes)
-    }
-
-    /// The body of an answer, or its start if it has more than `bytes_max` bytes.
-    async fn body(&self, mut response: Response, bytes_max: u64) -> Result<Vec<u8>, Outage> {
+    ) -> Result<Vec<u8>, DownloadError> {
         let mut bytes = Vec::new();
-        while bytes.len() as u64 <= bytes_max
-            && let Some(more) = self.chunk(&mut response).await?
-        {
+        while let Some(more) = self.chunk(&mut response).await? {
             bytes.extend_from_slice(&more);
+            if bytes.len() as u64 > bytes_max {
+                return Err(self.strange(name, format!("it has more than {bytes_max} bytes")));
+            }
         }
         Ok(bytes)
     }
 
-    pub(crate) fn get(&self, url: &Url) -> RequestBuilder {
-        self.client.get(url.clone())
-    }
-
-    /// The answer to a request, without its body: a success or status 416.
-    pub(crate) async fn answer(
+    /// The next bytes of an answer.
+    pub(crate) async fn chunk(
         &self,
-        url: &Url,
-        request: RequestBuilder,
-    ) -> Result<Response, Failure> {
-        let response = self.send(url, request).await?;
-        let (status, url) = (response.status(), self.shown(url));
-        if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {
-            Ok(response)
-        } else if status == StatusCode::NOT_FOUND {
-            Err(DownloadError::NotFound(url).into())
-        } else {
-            let status = status.as_u16();
-            Err(DownloadError::Refused { url, status }.into())
-        }
+        response: &mut Response,
+    ) -> Result<Option<Bytes>, DownloadError> {
+        let chunk = self.contact.heed(response.chunk()).await?;
+        self.contact.received();
+        chunk.map_err(|error| self.contact.outage(failed(&error)))
     }
 
     /// The answer to a request, without its body: a success or a refusal.
-    async fn send(&self, url: &Url, request: RequestBuilder) -> Result<Response, Failure> {
-        let sent = async { Ok(request.send().await) };
-        let response = match self.contact.heed(sent).await? {
+    async fn send(
+        &self,
+        name: &str,
+        range: Option<&Range<u64>>,
+    ) -> Result<Response, DownloadError> {
+        let mut request = self.client.get(self.url(name));
+        if let Some(range) = range {
+            request = request.header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
+        }
+        let response = match self.contact.heed(request.send()).await? {
             Ok(response) => response,
-            // Nothing that time could mend.
-            Err(error) if error.is_builder() => {
-                return Err(wrong(url, error.without_url().to_string()).into());
-            }
             Err(error) => {
-                let Some(what) = certificate::refusal(&error) else {
-                    return Err(failed(&error).into());
-                };
-                let url = self.shown(&self.base);
-                return Err(DownloadError::Certificate { url, what }.into());
+                return Err(match certificate::refusal(&error) {
+                    Some(what) => DownloadError::Certificate {
+                        url: self.shown(""),
+                        what,
+                    },
+                    None => self.contact.outage(failed(&error)),
+                });
             }
         };
         let status = response.status();
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
-            return Err(Outage::Status(status.as_u16()).into());
+            return Err(self.contact.outage(Outage::Status(status.as_u16())));
         }
-        self.contact.answered();
+        self.contact.received();
         if status.is_redirection() {
             let target = header(&response, LOCATION).unwrap_or("elsewhere");
             let status = status.as_u16();
             let what = format!(
                 "status {status} leads to {target}, which is not followed: ask there if you mean it"
             );
-            return Err(self.strange(url, what).into());
+            return Err(self.strange(name, what));
         }
         let kind = header(&response, CONTENT_TYPE).unwrap_or_default();
         if status.is_success() && kind.starts_with("text/html") {
             let what = format!(
                 "it is a web page ({kind}), as one to sign in; check the address, and that nothing has to be signed in to"
             );
-            return Err(self.strange(url, what).into());
+            return Err(self.strange(name, what));
         }
         Ok(response)
     }
 
-    /// The next bytes of an answer.
-    pub(crate) async fn chunk(&self, response: &mut Response) -> Result<Option<Bytes>, Outage> {
-        let chunk = async { response.chunk().await.map_err(|error| failed(&error)) };
-        let chunk = self.contact.heed(chunk).await?;
-        self.contact.received();
-        Ok(chunk)
-    }
-
-    pub(crate) fn tries(&self) -> Tries<'_> {
-        self.contact.tries()
+    /// The URL of a file, whose name is one that a manifest can have; of the folder, if the name is empty.
+    pub(crate) fn url(&self, name: &str) -> Url {
+        self.base.join(name).expect("a plain name can be joined")
     }
 
     /// An address as messages show it, with the proxy if any.
-    pub(crate) fn shown(&self, url: &Url) -> String {
-        shown(url, self.proxy.as_ref())
+    pub(crate) fn shown(&self, name: &str) -> String {
+        shown(&self.url(name), self.proxy.as_deref())
     }
 
-    /// There is no table, or not this one.
-    pub(crate) fn no_table(&self, table: Option<TableName>) -> DownloadError {
-        DownloadError::NoTable {
-            url: self.shown(&self.base),
-            table,
+    /// What an answer with this status means, where another was expected.
+    fn unexpected(&self, name: &str, status: StatusCode) -> DownloadError {
+        let url = self.shown(name);
+        if status == StatusCode::NOT_FOUND {
+            DownloadError::NotFound(url)
+        } else if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {
+            self.wrong(name, format!("status {status}"))
+        } else {
+            let status = status.as_u16();
+            DownloadError::Refused { url, status }
         }
     }
 
-    fn strange(&self, url: &Url, what: String) -> DownloadError {
-        let url = self.shown(url);
+    pub(crate) fn wrong(&self, name: &str, what: String) -> DownloadError {
+        let url = self.url(name).into();
+        DownloadError::Wrong { url, what }
+    }
+
+    fn strange(&self, name: &str, what: String) -> DownloadError {
+        let url = self.shown(name);
         DownloadError::Strange { url, what }
     }
 }
 
-fn shown(url: &Url, proxy: Option<&Proxy>) -> String {
+fn shown(url: &Url, proxy: Option<&str>) -> String {
     match proxy {
         Some(proxy) => format!("{url} ({proxy})"),
         None => url.to_string(),
@@ -376,54 +325,29 @@ fn header(response: &Response, name: HeaderName) -> Option<&str> {
     Some(&value[..value.len().min(HEADER_BYTES_MAX)])
 }
 
-/// Fails if an answer has another part of a file than was asked for.
-pub(crate) fn other_range(
-    url: &Url,
-    response: &Response,
-    expected: &str,
-) -> Result<(), DownloadError> {
-    let what = match response.headers().get(CONTENT_RANGE) {
-        Some(found) if found.as_bytes() == expected.as_bytes() => return Ok(()),
-        Some(_) => {
-            let found = header(response, CONTENT_RANGE).unwrap_or("that is no text");
-            format!("it has the range \"{found}\" instead of \"{expected}\"")
-        }
-        None => format!("it does not say that it has the range \"{expected}\""),
-    };
-    Err(wrong(url, what))
-}
-
-pub(crate) fn wrong(url: &Url, what: String) -> DownloadError {
-    let url = url.to_string();
-    DownloadError::Wrong { url, what }
-}
-
-/// The URL of a folder.
-fn parse(from: &str) -> Result<Url, DownloadError> {
-    let refuse = |what: String| DownloadError::Url {
+/// The URL of a folder, on a server that is `certified` or not.
+fn parse(from: &str, certified: bool) -> Result<Url, DownloadError> {
+    let refuse = |what: &str| DownloadError::Url {
         url: from.to_owned(),
-        what,
+        what: what.to_owned(),
     };
-    let host = from
-        .split("://")
-        .nth(1)
-        .and_then(|rest| rest.split('/').next());
-    if host.is_some_and(|host| !host.is_ascii()) {
+    if !from.is_ascii() {
         return Err(refuse(
-            "the name of the server has letters that are not ASCII: write it as xn--…".to_owned(),
+            "it has letters that are not ASCII: write the name of a server as xn--…, and other letters as %…",
         ));
     }
-    let unnamed = || refuse("it starts with neither http:// nor https://".to_owned());
     let mut url = match Url::parse(from) {
-        Ok(url) => url,
-        Err(_) if !from.contains("://") => return Err(unnamed()),
-        Err(error) => return Err(refuse(error.to_string())),
+        Err(error) if from.contains("://") => return Err(refuse(&error.to_string())),
+        Ok(url) if ["http", "https"].contains(&url.scheme()) && url.host().is_some() => url,
+        _ => return Err(refuse("it starts with neither http:// nor https://")),
     };
-    if !["http", "https"].contains(&url.scheme()) || url.host().is_none() {
-        return Err(unnamed());
-    }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(refuse("it has a user's name or password".to_owned()));
+        return Err(refuse("it has a user's name or password"));
+    }
+    if certified && url.scheme() != "https" {
+        return Err(refuse(
+            "the access file has a certificate, so it starts with https://",
+        ));
     }
     if !url.path().ends_with('/') {
         url.set_path(&format!("{}/", url.path()));

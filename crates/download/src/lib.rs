@@ -14,7 +14,6 @@
 //! | `http` | the requests to a server, with their limits |
 //! | `patience` | how long a server may give nothing, and what is said meanwhile |
 //! | `proxy` | which proxy requests go through |
-//! | `bucket` | the reads from a bucket |
 //! | `folder` | the folder on this machine: locked, and written so that a crash leaves it in order |
 //! | `shard` | one shard from start to end |
 //! | `remote` | a table that stays where it is: only what is asked for is fetched |
@@ -27,7 +26,6 @@
 //!   checked.
 //! * Every answer has a limit that is known before it is read.
 
-mod bucket;
 mod error;
 mod folder;
 mod http;
@@ -37,15 +35,14 @@ mod remote;
 mod shard;
 mod source;
 
-use std::num::NonZeroUsize;
+use std::panic;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chomp_access::Token;
 use chomp_table::Digest;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, SHA256SUMS_NAME};
-use chomp_table::reader::{AnyManifest, ShardFileInfo};
+use chomp_table::reader::AnyManifest;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -58,8 +55,8 @@ pub use remote::open;
 use folder::{TargetFolder, blocking};
 use source::TableSource;
 
-/// How many shards are fetched at a time unless something else is asked for.
-pub const PARALLEL: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+/// How many shards are fetched at a time.
+const PARALLEL: usize = 4;
 
 /// How to get at a server.
 #[derive(Clone, Debug)]
@@ -73,18 +70,6 @@ pub struct Reach {
     pub token: Option<Token>,
     /// How long the server may give nothing, however often it is asked: [`ServerPatience::USUAL`].
     pub patience: ServerPatience,
-}
-
-/// The source, the destination and the limits of a download.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Where the table is: its folder, or a server or bucket with tables, of which the
-    /// [first](chomp_table::reader::TableName::first) is fetched.
-    pub reach: Reach,
-    /// The directory that gets the folder of the table.
-    pub out: PathBuf,
-    /// How many shards are fetched at a time: [`PARALLEL`].
-    pub parallel: NonZeroUsize,
 }
 
 /// How far a download has come.
@@ -111,7 +96,9 @@ pub struct DownloadReport {
     pub bytes_fetched: u64,
 }
 
-/// Fetches a table until it is complete, `stop` is cancelled, or nothing more can be done.
+/// Fetches a table into its folder in `out`, until it is complete, `stop` is cancelled, or nothing more can be done.
+///
+/// Of a server or bucket with tables, it is the [first](chomp_table::reader::TableName::first).
 ///
 /// It may be dropped at any time, and started again.
 ///
@@ -119,13 +106,14 @@ pub struct DownloadReport {
 ///
 /// [`DownloadError`]; what is on disk by then is kept for the next attempt.
 pub async fn download(
-    config: Config,
+    reach: Reach,
+    out: PathBuf,
     progress: watch::Sender<DownloadProgress>,
     stop: CancellationToken,
 ) -> Result<DownloadReport, DownloadError> {
     let run = async {
-        let source = TableSource::find(&config.reach).await?;
-        fetch_all(config, source, progress).await
+        let source = TableSource::find(&reach).await?;
+        fetch_all(source, out, progress).await
     };
     tokio::select! {
         biased;
@@ -139,20 +127,16 @@ pub async fn download(
 struct Download {
     source: TableSource,
     target: Arc<TargetFolder>,
-    shards: Vec<ShardFileInfo>,
     progress: watch::Sender<DownloadProgress>,
-    /// The number of the shard to be fetched next.
-    next: AtomicUsize,
 }
 
 async fn fetch_all(
-    config: Config,
     source: TableSource,
+    out: PathBuf,
     progress: watch::Sender<DownloadProgress>,
 ) -> Result<DownloadReport, DownloadError> {
     let (bytes, manifest) = fetch_manifest(&source).await?;
-    let out = config.out;
-    let table = manifest.table();
+    let table = source.table;
     let target = blocking(move || TargetFolder::acquire(&out, table)).await?;
     let target = Arc::new(target);
     target.check_same(&bytes)?;
@@ -166,24 +150,18 @@ async fn fetch_all(
     let download = Arc::new(Download {
         source,
         target: Arc::clone(&target),
-        shards,
         progress,
-        next: AtomicUsize::new(0),
     });
     let mut tasks = JoinSet::new();
-    for _ in 0..config.parallel.get().min(download.shards.len()) {
-        tasks.spawn(Arc::clone(&download).fetch_shards());
+    let mut waiting = shards.into_iter();
+    for shard in waiting.by_ref().take(PARALLEL) {
+        tasks.spawn(shard::fetch(Arc::clone(&download), shard));
     }
     let mut bytes_fetched = 0;
     while let Some(done) = tasks.join_next().await {
-        let done = done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-        match done {
-            Ok(bytes) => bytes_fetched += bytes,
-            Err(error) => {
-                // Whoever tries again finds nobody in the folder.
-                tasks.shutdown().await;
-                return Err(error);
-            }
+        bytes_fetched += done.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()))?;
+        if let Some(shard) = waiting.next() {
+            tasks.spawn(shard::fetch(Arc::clone(&download), shard));
         }
     }
 
@@ -204,14 +182,14 @@ async fn fetch_all(
 
 /// The manifest of a table and its bytes, after all was checked that the two lists say.
 async fn fetch_manifest(source: &TableSource) -> Result<(Vec<u8>, AnyManifest), DownloadError> {
-    let url = source.place(MANIFEST_NAME);
+    let url = source.address(MANIFEST_NAME);
     let bytes = source.small(MANIFEST_NAME, MANIFEST_BYTES_MAX).await?;
     let manifest = match AnyManifest::parse(&bytes) {
         Ok(manifest) => manifest,
         Err(source) => return Err(DownloadError::Manifest { url, source }),
     };
     let found = manifest.table();
-    if source.table().is_some_and(|table| table != found) {
+    if source.table != found {
         let what = format!("it is the manifest of a {found}");
         return Err(DownloadError::Wrong { url, what });
     }
@@ -219,24 +197,12 @@ async fn fetch_manifest(source: &TableSource) -> Result<(Vec<u8>, AnyManifest), 
     let sums = source.small(SHA256SUMS_NAME, expected.len() as u64).await?;
     if sums != expected.as_bytes() {
         return Err(DownloadError::Damaged {
-            file: source.place(SHA256SUMS_NAME),
+            file: source.address(SHA256SUMS_NAME),
             expected: Digest::of(expected.as_bytes()),
             found: Digest::of(&sums),
         });
     }
     Ok((bytes, manifest))
-}
-
-impl Download {
-    /// Fetches one shard after the other until none is left; returns the bytes that it fetched.
-    async fn fetch_shards(self: Arc<Download>) -> Result<u64, DownloadError> {
-        let mut bytes = 0;
-        while let Some(shard) = self.shards.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            bytes += shard::fetch(&self, shard).await?;
-            self.progress.send_modify(|progress| progress.shards += 1);
-        }
-        Ok(bytes)
-    }
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 //!
 //! The requests of a download share one [`Contact`], so that an outage is reported once.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chomp_store::retry::{Backoff, Outages};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::error::{DownloadError, Failure, Outage};
+use crate::error::{DownloadError, Outage};
 
 /// How long an answer may keep everybody waiting before that is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(3);
@@ -32,9 +33,9 @@ pub(crate) struct Contact {
     answered: AtomicBool,
 }
 
-/// The tries of one request.
+/// The attempts at one request.
 #[derive(Debug)]
-pub(crate) struct Tries<'a> {
+pub(crate) struct Attempts<'a> {
     contact: &'a Contact,
     since: Instant,
     backoff: Backoff,
@@ -68,9 +69,21 @@ impl Contact {
         }
     }
 
-    /// The tries of a request that is about to be made.
-    pub(crate) fn tries(&self) -> Tries<'_> {
-        Tries {
+    /// An answer began, or more of it came.
+    pub(crate) fn received(&self) {
+        self.answered.store(true, Ordering::Relaxed);
+        self.outages.end(true);
+    }
+
+    /// The error of an attempt that failed, though another may succeed.
+    pub(crate) fn outage(&self, source: Outage) -> DownloadError {
+        let url = self.outages.place().to_owned();
+        DownloadError::Unreachable { url, source }
+    }
+
+    /// The attempts at a request that is about to be made.
+    pub(crate) fn attempts(&self) -> Attempts<'_> {
+        Attempts {
             contact: self,
             since: Instant::now(),
             backoff: Backoff::default(),
@@ -78,32 +91,32 @@ impl Contact {
         }
     }
 
-    /// An answer began.
-    pub(crate) fn answered(&self) {
-        self.answered.store(true, Ordering::Relaxed);
+    /// Repeats a request until it succeeds, or no other attempt would help.
+    pub(crate) async fn retry<T, F>(&self, request: impl Fn() -> F) -> Result<T, DownloadError>
+    where
+        F: Future<Output = Result<T, DownloadError>>,
+    {
+        let mut attempts = self.attempts();
+        loop {
+            match request().await {
+                Ok(done) => return Ok(done),
+                Err(error) => attempts.wait(error).await?,
+            }
+        }
     }
 
-    /// Bytes of an answer came, or its end.
-    pub(crate) fn received(&self) {
-        self.outages.end(true);
-    }
-
-    /// Waits for `work`, and reports if that takes long. Ends when the patience does.
-    pub(crate) async fn heed<T>(
-        &self,
-        work: impl Future<Output = Result<T, Outage>>,
-    ) -> Result<T, Outage> {
+    /// Waits for the server, and reports if that takes long. Ends when the patience does.
+    pub(crate) async fn heed<T>(&self, work: impl Future<Output = T>) -> Result<T, DownloadError> {
         let since = Instant::now();
         let until = self.until(since);
-        let mut work = std::pin::pin!(work);
-        tokio::select! {
-            biased;
-            done = &mut work => return done,
-            () = sleep_until(until.min(since + REPORT_AFTER)) => {}
+        let mut work = pin!(work);
+        let soon = until.min(since + REPORT_AFTER);
+        if let Ok(done) = timeout_at(soon, work.as_mut()).await {
+            return Ok(done);
         }
-        self.note(since, until, &Outage::Silent);
+        self.note(since, &Outage::Silent);
         let done = timeout_at(until, work).await;
-        done.unwrap_or(Err(Outage::Silent))
+        done.map_err(|_| self.outage(Outage::Silent))
     }
 
     /// Until when a request is tried that has had nothing since `since`.
@@ -115,33 +128,29 @@ impl Contact {
         }
     }
 
-    fn note(&self, since: Instant, until: Instant, outage: &Outage) {
+    fn note(&self, since: Instant, outage: &Outage) {
+        let until = self.until(since);
         self.outages.note(since, until, &outage.to_string());
     }
 }
 
-impl Tries<'_> {
-    /// The request has got further.
-    pub(crate) fn renew(&mut self) {
-        *self = self.contact.tries();
-    }
-
-    /// Waits before a request is repeated, or gives up.
-    pub(crate) async fn wait(&mut self, failure: Failure) -> Result<(), DownloadError> {
-        let until = self.contact.until(self.since);
-        let outage = match failure {
-            Failure::Final(error) => return Err(error),
-            // The last try may have had no time to fail.
-            Failure::Outage(Outage::Silent) => self.failure.take().unwrap_or(Outage::Silent),
-            Failure::Outage(outage) => outage,
+impl Attempts<'_> {
+    /// Waits before a request is repeated; fails if the error lasts, or patience has ended.
+    pub(crate) async fn wait(&mut self, error: DownloadError) -> Result<(), DownloadError> {
+        let outage = match error {
+            // The last attempt may have had no time to fail.
+            DownloadError::Unreachable {
+                source: Outage::Silent,
+                ..
+            } => self.failure.take().unwrap_or(Outage::Silent),
+            DownloadError::Unreachable { source, .. } => source,
+            error => return Err(error),
         };
+        let until = self.contact.until(self.since);
         if Instant::now() >= until {
-            return Err(DownloadError::Unreachable {
-                url: self.contact.outages.place().to_owned(),
-                source: outage,
-            });
+            return Err(self.contact.outage(outage));
         }
-        self.contact.note(self.since, until, &outage);
+        self.contact.note(self.since, &outage);
         self.failure = Some(outage);
         let pause = Instant::now() + self.backoff.pause();
         sleep_until(pause.min(until)).await;

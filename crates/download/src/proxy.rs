@@ -1,56 +1,27 @@
 //! Proxies, which the environment names as it does for other programs.
 
 use std::env;
-use std::fmt;
 use std::net::IpAddr;
 
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
 
-/// The variables for addresses that begin with `http:`, `https:` and anything. The first of a line that is set counts.
-const HTTP: [&str; 2] = ["HTTP_PROXY", "http_proxy"];
-const HTTPS: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
-const ALL: [&str; 2] = ["ALL_PROXY", "all_proxy"];
-
-/// The proxy that the requests to a server go through.
-#[derive(Debug)]
-pub(crate) struct Proxy {
-    variable: &'static str,
-    /// Its address, without the name and password that may be in the variable.
-    address: String,
-}
-
-impl Proxy {
-    /// The proxy for the server at `url`. None for this machine itself, and for a server that is `certified`, which has
-    /// a certificate of its own: a proxy is for what is elsewhere, and for what everybody knows.
-    pub(crate) fn of(url: &Url, certified: bool) -> Option<Proxy> {
-        if certified || is_loopback(url) {
-            return None;
-        }
-        let found = Matcher::from_env().intercept(&url.as_str().parse().ok()?)?;
-        let own = if url.scheme() == "https" { HTTPS } else { HTTP };
-        Some(Proxy {
-            variable: set(own).or_else(|| set(ALL)).unwrap_or("the environment"),
-            address: found.uri().to_string().trim_end_matches('/').to_owned(),
-        })
+/// The proxy for the server at `url`, as errors name it: without the name and password that may be in the variable.
+/// None for this machine itself, and for a server that is `certified`, which has a certificate of its own: a proxy is
+/// for what is elsewhere, and for what everybody knows.
+pub(crate) fn proxy(url: &Url, certified: bool) -> Option<String> {
+    if certified || is_loopback(url) {
+        return None;
     }
-}
-
-impl fmt::Display for Proxy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Proxy { variable, address } = self;
-        write!(f, "through the proxy {address} of {variable}")
-    }
-}
-
-/// The one of two variables that counts, if it says something.
-fn set(variables: [&'static str; 2]) -> Option<&'static str> {
-    let found = variables
-        .into_iter()
-        .find_map(|name| Some((name, env::var(name).ok()?)));
-    found
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, _)| name)
+    let found = Matcher::from_env().intercept(&url.as_str().parse().ok()?)?;
+    let own = format!("{}_proxy", url.scheme());
+    let all = [&own.to_uppercase(), &own, "ALL_PROXY", "all_proxy"];
+    let is_set = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    let variable = all.into_iter().find(is_set);
+    let (address, variable) = (found.uri(), variable.unwrap_or("the environment"));
+    let address = address.to_string();
+    let address = address.trim_end_matches('/');
+    Some(format!("through the proxy {address} of {variable}"))
 }
 
 fn is_loopback(url: &Url) -> bool {

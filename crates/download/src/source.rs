@@ -1,66 +1,117 @@
 //! Where a table comes from: a server that gives its files, or a bucket.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use chomp_store::location::Location;
+use chomp_store::objects::Bucket;
+use chomp_store::{Key, READS_MAX, Storage, StorageProblem};
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::reader::TableName;
 
 use crate::Reach;
-use crate::bucket::BucketTable;
 use crate::error::DownloadError;
-use crate::http::{TableServer, TableUrl};
+use crate::http::Server;
 
 /// The folder of a published table, wherever it is.
 #[derive(Debug)]
-pub(crate) enum TableSource {
-    /// It is on a server.
-    Server(Box<TableServer>, TableUrl),
-    /// It is in a bucket.
-    Bucket(BucketTable),
+pub(crate) struct TableSource {
+    pub(crate) table: TableName,
+    /// The address of the folder, with a slash at its end.
+    address: String,
+    pub(crate) place: SourcePlace,
+}
+
+#[derive(Debug)]
+pub(crate) enum SourcePlace {
+    /// A folder on a server.
+    Server(Box<Server>),
+    /// A bucket, which repeats requests itself as long as its patience lasts.
+    Bucket(Arc<dyn Storage>),
 }
 
 impl TableSource {
     /// Finds the table whose folder the address is, or else the [first](TableName::first) there.
     pub(crate) async fn find(reach: &Reach) -> Result<TableSource, DownloadError> {
-        if Location::is_of_bucket(&reach.from) {
-            let table = BucketTable::open(&reach.from, reach.patience).await?;
-            return Ok(TableSource::Bucket(table));
+        if !Location::is_of_bucket(&reach.from) {
+            let (server, table) = Server::find_table(reach).await?;
+            return Ok(TableSource {
+                table,
+                address: server.url("").into(),
+                place: SourcePlace::Server(Box::new(server)),
+            });
         }
-        let server = TableServer::new(reach)?;
-        let url = server.find_table().await?;
-        Ok(TableSource::Server(Box::new(server), url))
+        let Location::Bucket(bucket) = Location::parse(&reach.from)? else {
+            unreachable!("it is the address of a bucket");
+        };
+        let (bucket, named) = split(bucket);
+        let first = bucket.open(Some(reach.patience.first))?;
+        let found = TableSource::find_in(first, &bucket.to_string(), named).await?;
+        Ok(TableSource {
+            place: SourcePlace::Bucket(bucket.open(Some(reach.patience.later))?),
+            ..found
+        })
     }
 
-    /// Which table it is, if its folder's name tells that.
-    pub(crate) fn table(&self) -> Option<TableName> {
-        match self {
-            TableSource::Server(_, url) => url.table,
-            TableSource::Bucket(table) => Some(table.table),
+    /// Finds the table that is named, or else the first in a bucket.
+    pub(crate) async fn find_in(
+        storage: Arc<dyn Storage>,
+        address: &str,
+        named: Option<TableName>,
+    ) -> Result<TableSource, DownloadError> {
+        let all = TableName::all().rev();
+        let (losing, values): (Vec<_>, Vec<_>) = all.partition(|table| table.bits().is_some());
+        let wanted = named.map_or_else(|| [losing, values].concat(), |table| vec![table]);
+        for tables in wanted.chunks(READS_MAX) {
+            let manifests = tables
+                .iter()
+                .map(|&table| (key(table, MANIFEST_NAME), 0..1));
+            let reads = storage.read_each(manifests.collect()).await;
+            for (&table, read) in tables.iter().zip(reads) {
+                match read {
+                    Ok(_) => {
+                        return Ok(TableSource {
+                            table,
+                            address: format!("{address}/{}/", table.folder()),
+                            place: SourcePlace::Bucket(storage),
+                        });
+                    }
+                    Err(error) if error.problem == StorageProblem::NotFound => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
         }
+        Err(DownloadError::NoTable {
+            url: address.to_owned(),
+            table: named,
+        })
     }
 
     /// The address of a file; of the folder, if the name is empty.
-    pub(crate) fn place(&self, name: &str) -> String {
-        match self {
-            TableSource::Server(_, url) if name.is_empty() => url.folder.to_string(),
-            TableSource::Server(_, url) => url.file(name).to_string(),
-            TableSource::Bucket(table) => table.place(name),
-        }
+    pub(crate) fn address(&self, name: &str) -> String {
+        format!("{}{name}", self.address)
     }
 
     /// A file that must not have more than `most` bytes.
     pub(crate) async fn small(&self, name: &str, most: u64) -> Result<Vec<u8>, DownloadError> {
-        match self {
-            TableSource::Server(server, url) => match server.get_small(&url.file(name), most).await
-            {
-                // Without the one that is written last there is no table.
-                Err(DownloadError::NotFound(_)) if name == MANIFEST_NAME => {
-                    Err(server.no_table(url.table))
+        let read = match &self.place {
+            SourcePlace::Server(server) => server.small(name, most).await,
+            SourcePlace::Bucket(storage) => match self.read(storage, name, 0..most + 1).await {
+                Ok(bytes) if bytes.len() as u64 > most => {
+                    Err(self.wrong(name, format!("it has more than {most} bytes")))
                 }
-                got => got,
+                read => read,
             },
-            TableSource::Bucket(table) => table.small(name, most).await,
+        };
+        match read {
+            // Without the one that is written last there is no table.
+            Err(DownloadError::NotFound(_)) if name == MANIFEST_NAME => {
+                Err(DownloadError::NoTable {
+                    url: self.address.clone(),
+                    table: Some(self.table),
+                })
+            }
+            read => read,
         }
     }
 
@@ -71,11 +122,76 @@ impl TableSource {
         range: Range<u64>,
         length: u64,
     ) -> Result<Vec<u8>, DownloadError> {
-        match self {
-            TableSource::Server(server, url) => {
-                server.get_part(&url.file(name), range, length).await
+        let storage = match &self.place {
+            SourcePlace::Server(server) => return server.part(name, range, length).await,
+            SourcePlace::Bucket(storage) => storage,
+        };
+        let bytes = self.read(storage, name, range.clone()).await?;
+        let end = range.start + bytes.len() as u64;
+        if end < range.end {
+            let what = format!("it ends after {end} bytes, {} are expected", range.end);
+            return Err(self.wrong(name, what));
+        }
+        Ok(bytes)
+    }
+
+    async fn read(
+        &self,
+        storage: &Arc<dyn Storage>,
+        name: &str,
+        range: Range<u64>,
+    ) -> Result<Vec<u8>, DownloadError> {
+        match storage.read_at(&key(self.table, name), range).await {
+            Err(error) if error.problem == StorageProblem::NotFound => {
+                Err(DownloadError::NotFound(self.address(name)))
             }
-            TableSource::Bucket(table) => Ok(table.part(name, range).await?.into()),
+            read => Ok(read?.into()),
+        }
+    }
+
+    fn wrong(&self, name: &str, what: String) -> DownloadError {
+        let url = self.address(name);
+        DownloadError::Wrong { url, what }
+    }
+}
+
+/// The bucket with the folder of tables, and a table if the address is that of its folder.
+fn split(mut bucket: Bucket) -> (Bucket, Option<TableName>) {
+    let prefix = bucket.prefix.as_ref().map_or("", |prefix| prefix.as_str());
+    let (above, last) = prefix.rsplit_once('/').unwrap_or(("", prefix));
+    let table = TableName::of(last);
+    if table.is_some() {
+        bucket.prefix = Key::new(above).ok();
+    }
+    (bucket, table)
+}
+
+fn key(table: TableName, name: &str) -> Key {
+    let key = format!("{}/{name}", table.folder());
+    Key::new(&key).expect("names are those that a manifest can have")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_tables_or_of_one() {
+        let losing = |bits| Some(TableName::Losing(bits));
+        for (from, bucket, table) in [
+            ("s3://b", "s3://b", None),
+            ("s3://b/tables/", "s3://b/tables", None),
+            ("gs://b/table-32", "gs://b", losing(32)),
+            ("az://b/a/c/table-07/", "az://b/a/c", losing(7)),
+            ("s3://b/values-082", "s3://b", Some(TableName::Values(82))),
+            ("s3://b/table-32/a", "s3://b/table-32/a", None),
+            ("s3://b/table-7", "s3://b/table-7", None),
+        ] {
+            let Location::Bucket(given) = Location::parse(from).unwrap() else {
+                panic!("{from}");
+            };
+            let (found, found_table) = split(given);
+            assert_eq!((found.to_string().as_str(), found_table), (bucket, table));
         }
     }
 }

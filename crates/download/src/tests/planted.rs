@@ -7,7 +7,7 @@ use std::process::Command;
 use chomp_table::format::describe;
 
 use super::server::Server;
-use super::{assert_whole, config, get, write};
+use super::{assert_whole, get, reach, write};
 
 /// Nothing is written through a name that somebody has planted, and no pipe is waited for.
 #[tokio::test]
@@ -40,12 +40,12 @@ async fn what_is_planted_in_the_folder_is_not_written_to() {
                     assert!(made.unwrap().success());
                 }
             }
-            let error = get(config(&server.url, &out)).await.unwrap_err();
+            let error = get(reach(&server.url), &out).await.unwrap_err();
             let text = describe(&error);
             assert!(text.contains(name) && text.contains(what), "{name}: {text}");
             assert_eq!(fs::read(&foreign).unwrap(), b"a file elsewhere");
             fs::remove_file(out.join(name)).unwrap();
-            get(config(&server.url, &out)).await.unwrap();
+            get(reach(&server.url), &out).await.unwrap();
             assert_whole(&server, &out);
         }
     }

@@ -26,8 +26,8 @@ const SIZE: ShardSize = ShardSize {
     shard_words: 50,
 };
 
-/// A pause that makes 100 bytes a second of one at a time.
-const DRIP: Duration = Duration::from_millis(10);
+/// A pause that makes 500 bytes a second of one at a time.
+const DRIP: Duration = Duration::from_millis(2);
 
 /// How a server misbehaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,31 +55,21 @@ pub(super) enum Peril {
     ShortShards,
     /// Shards are answered with a status for no content.
     EmptyAnswer,
-    /// Shards are answered with a part that nobody asked for.
-    PartUnasked,
     /// The digests are others than those of the files.
     OtherSums,
     NoManifest,
     /// A bit of one byte of this file is wrong, which is no shard.
     FlipIn(&'static str, usize),
-    /// Ranges that are not those asked for, of another length, unnamed, or too long.
+    /// Ranges that are not those asked for, unnamed, or too long.
     RangeElsewhere,
-    RangeOfOther,
     RangeUnsaid,
     RangeTooLong,
-    RangeEndless,
     NoSuchRange,
     /// A bit of the shards is wrong, the first time each is sent, or always.
     FlipOnce,
     Flip,
-    /// Shards have other bytes, and another tag.
-    OtherVersion,
-    /// Shards have another tag.
-    OtherTag,
     /// All digests are right, and a shard is none.
     NoTable,
-    /// Shards come a few bytes at a time.
-    Slow,
     /// The manifest, or the shards, come in pieces of a given size in bytes, each after [`DRIP`].
     Drip(&'static str, usize),
 }
@@ -197,10 +187,10 @@ fn endless() -> Response<Body> {
 }
 
 /// The bytes in pieces of `size`, each after a pause.
-fn slowly(bytes: &[u8], size: usize, pause: Duration) -> Body {
+fn slowly(bytes: &[u8], size: usize) -> Body {
     let pieces: Vec<Bytes> = bytes.chunks(size).map(|it| it.to_vec().into()).collect();
-    let pieces = tokio_stream::iter(pieces).then(move |piece| async move {
-        tokio::time::sleep(pause).await;
+    let pieces = tokio_stream::iter(pieces).then(async |piece| {
+        tokio::time::sleep(DRIP).await;
         Ok::<_, io::Error>(piece)
     });
     Body::from_stream(pieces)
@@ -247,7 +237,7 @@ async fn answer(
             bytes = flipped.into();
         }
         (Peril::Drip("manifest.json", size), "manifest.json") => {
-            return Response::new(slowly(&bytes, size, DRIP));
+            return Response::new(slowly(&bytes, size));
         }
         (Peril::OtherSums, "SHA256SUMS") => bytes = bytes.to_ascii_uppercase().into(),
         _ => {}
@@ -267,17 +257,11 @@ fn answer_shard(
 ) -> Response<Body> {
     let peril = world.peril;
     let mut bytes = whole.to_vec();
-    let mut tag = format!("\"{}\"", Digest::of(whole));
     match peril {
         Peril::EndlessShards => return endless(),
         Peril::EmptyAnswer => return status(204),
         Peril::LongShards => bytes.push(0),
         Peril::ShortShards => bytes.truncate(whole.len() - 1),
-        Peril::OtherVersion => {
-            bytes[40] ^= 1;
-            tag = "\"other\"".into();
-        }
-        Peril::OtherTag => tag = "\"other\"".into(),
         Peril::Flip => bytes[40] ^= 1,
         Peril::FlipOnce if !world.flipped.iter().any(|flipped| flipped == name) => {
             bytes[40] ^= 1;
@@ -287,46 +271,36 @@ fn answer_shard(
         _ => {}
     }
     let length = bytes.len();
-    // The rest of the file, if it is still the same, or a part of whatever it is.
-    let range = headers.get("range").and_then(|range| {
-        let same = headers.get("if-range").is_some_and(|it| *it == *tag);
-        let range = range.to_str().ok()?.strip_prefix("bytes=")?;
-        let (from, last) = range.split_once('-')?;
-        let from: usize = from.parse().ok()?;
-        let end = if last.is_empty() {
-            length
-        } else {
-            last.parse::<usize>().ok()? + 1
-        };
-        let meant = same || !last.is_empty();
-        (meant && peril != Peril::CutWithoutRanges).then_some((from, end))
+    let range = headers
+        .get("range")
+        .filter(|_| peril != Peril::CutWithoutRanges);
+    let range = range.and_then(|range| {
+        let (from, last) = range
+            .to_str()
+            .ok()?
+            .strip_prefix("bytes=")?
+            .split_once('-')?;
+        Some((from.parse::<usize>().ok()?, last.parse::<usize>().ok()? + 1))
     });
-    let mut response = Response::builder().header("etag", tag);
-    match range {
-        Some(_) if peril == Peril::NoSuchRange => return status(416),
-        Some((from, end)) => {
-            world.continued += 1;
-            bytes = bytes.get(from..end).unwrap_or_default().to_vec();
-            let (mut first, mut last, mut all) = (from, end - 1, length);
-            match peril {
-                Peril::RangeElsewhere => first += 1,
-                Peril::RangeOfOther => {
-                    last += 1;
-                    all += 1;
-                }
-                Peril::RangeTooLong => bytes.extend([0; 9]),
-                _ => {}
-            }
-            response = response.status(StatusCode::PARTIAL_CONTENT);
-            if peril != Peril::RangeUnsaid {
-                let range = format!("bytes {first}-{last}/{all}");
-                response = response.header("content-range", range);
-            }
+    let mut response = Response::builder();
+    if let Some((from, end)) = range {
+        if peril == Peril::NoSuchRange {
+            return status(416);
         }
-        None if peril == Peril::PartUnasked => {
-            response = response.status(StatusCode::PARTIAL_CONTENT);
+        world.continued += u32::from(from > 0);
+        let mut first = from;
+        bytes = bytes[from..end.min(length)].to_vec();
+        let last = from + bytes.len() - 1;
+        match peril {
+            Peril::RangeElsewhere => first += 1,
+            Peril::RangeTooLong => bytes.extend([0; 9]),
+            _ => {}
         }
-        None => {}
+        response = response.status(StatusCode::PARTIAL_CONTENT);
+        if peril != Peril::RangeUnsaid {
+            let range = format!("bytes {first}-{last}/{length}");
+            response = response.header("content-range", range);
+        }
     }
     match peril {
         Peril::Cut | Peril::CutWithoutRanges if world.disturb() => {
@@ -341,13 +315,11 @@ fn answer_shard(
             let body = Body::from_stream(body);
             response.header("content-length", bytes.len()).body(body)
         }
-        Peril::Slow => response.body(slowly(&bytes, 32, Duration::from_millis(2))),
-        Peril::Drip("shards", size) => response.body(slowly(&bytes, size, DRIP)),
+        Peril::Drip("shards", size) => response.body(slowly(&bytes, size)),
         Peril::RangeTooLong => {
             let pieces = [Ok::<_, io::Error>(Bytes::from(bytes))];
             response.body(Body::from_stream(tokio_stream::iter(pieces)))
         }
-        Peril::RangeEndless if range.is_some() => response.body(endless().into_body()),
         _ => response.body(bytes.into()),
     }
     .unwrap()
