@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use chomp_access::{Access, Hosts, Participants, local};
+use chomp_access::local::{self, LocalAccess};
+use chomp_access::{Access, Hosts, Participants};
 use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::{Coordinator, CoordinatorOptions, Listeners};
 use chomp_plan::Phase;
@@ -138,7 +139,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let starting = async { starting.await.with_context(in_table) };
     let coordinator = unless_stopped(&stop, starting).await?;
     access.write(&file)?;
-    let _local = LocalAccess::leave(loopback, &access, display);
+    let _local = leave_local(loopback, &access, display);
     display.say(&format!(
         "listening on {url}; workers join with: chomp worker --access {}",
         file.display()
@@ -241,29 +242,13 @@ fn endpoints(args: &CoordinatorArgs, address: SocketAddr) -> (String, Option<u16
     (url, is_local.then_some(port), hosts)
 }
 
-/// The access file that workers of the same user on this machine find by themselves, for as long as
-/// the coordinator runs.
-#[derive(Debug)]
-struct LocalAccess {
-    folder: PathBuf,
-    port: u16,
-}
-
-impl LocalAccess {
-    fn leave(port: Option<u16>, access: &Access, display: &Display) -> Option<LocalAccess> {
-        let (folder, port) = local::folder().zip(port)?;
-        let saved = local::save(&folder, port, access).inspect_err(|error| {
-            let error = describe(error);
-            display.say(&format!("workers on this machine need --access: {error}"));
-        });
-        saved.ok().map(|()| LocalAccess { folder, port })
-    }
-}
-
-impl Drop for LocalAccess {
-    fn drop(&mut self) {
-        if let Err(error) = local::remove(&self.folder, self.port) {
-            tracing::warn!("{}", describe(&error));
-        }
-    }
+/// Leaves the access file that workers of the same user on this machine find by themselves, for as long as the
+/// coordinator runs.
+fn leave_local(port: Option<u16>, access: &Access, display: &Display) -> Option<LocalAccess> {
+    let left = LocalAccess::leave(&local::folder()?, port?, access);
+    left.inspect_err(|error| {
+        let error = describe(error);
+        display.say(&format!("workers on this machine need --access: {error}"));
+    })
+    .ok()
 }

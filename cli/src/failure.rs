@@ -78,7 +78,7 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<Exit> {
         }),
         of(cause, |error| match error {
             ChangeError::Name(_) => Some(Exit::Usage),
-            ChangeError::File(_) | ChangeError::Random(_) => None,
+            ChangeError::File(_) => None,
             _ => Some(Exit::Refused),
         }),
         of(cause, |error| match error {

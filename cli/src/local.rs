@@ -74,7 +74,7 @@ pub(crate) async fn start(
         // Nobody else is there to check results.
         draw_one_in: Some(0),
         store_hint: None,
-        secrets: Arc::new(Secrets::in_memory()?),
+        secrets: Arc::new(Secrets::in_memory()),
         participants,
         participants_file: None,
         tls: None,

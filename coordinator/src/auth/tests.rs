@@ -126,7 +126,7 @@ fn all_credentials(
 ) -> Vec<(&'static str, Option<String>, Option<Denied>)> {
     let good = good.secret();
     let wrong = Some(Denied::Wrong);
-    let other = AccessToken::random().unwrap();
+    let other = AccessToken::random();
     let garbled = format!("Bearer {}.", &good[..good.len() - 1]);
     vec![
         ("good", Some(format!("Bearer {good}")), None),

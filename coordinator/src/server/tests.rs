@@ -31,7 +31,7 @@ pub(crate) fn options(participants: Participants) -> CoordinatorOptions {
         keep_parts: false,
         draw_one_in: None,
         store_hint: None,
-        secrets: Arc::new(Secrets::in_memory().unwrap()),
+        secrets: Arc::new(Secrets::in_memory()),
         participants,
         participants_file: None,
         tls: None,

@@ -18,23 +18,14 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CertificateError as InvalidCertificate, ServerConfig};
 
-/// Why there is no certificate.
+/// There is no certificate for these hosts.
 #[derive(Debug, thiserror::Error)]
-pub enum CertificateError {
-    /// It cannot be made.
-    #[error("cannot make a certificate")]
-    Make(#[from] rcgen::Error),
-    /// It cannot be used.
-    #[error("cannot use the certificate")]
-    Use(#[from] rustls::Error),
-    /// PEM that is none.
-    #[error("the certificate or its key is no PEM")]
-    Pem,
-    /// A name has letters that none in a certificate has.
-    #[error(
-        "a certificate cannot have the name {0:?}: give one in ASCII letters, as xn--…, with --advertise"
-    )]
-    Host(String),
+#[error(
+    "cannot make a certificate for {hosts:?}: give a name in ASCII letters, as xn--…, with --advertise"
+)]
+pub struct CertificateError {
+    hosts: Vec<String>,
+    source: rcgen::Error,
 }
 
 /// A certificate with its key.
@@ -58,11 +49,11 @@ impl Certificate {
     ///
     /// If one of these cannot be in a certificate.
     pub fn new(name: &str, hosts: &[String]) -> Result<Certificate, CertificateError> {
-        if let Some(host) = hosts.iter().find(|host| !host.is_ascii()) {
-            return Err(CertificateError::Host(host.clone()));
-        }
-        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-        let mut params = CertificateParams::new(hosts)?;
+        let failed = |source| CertificateError {
+            hosts: hosts.to_owned(),
+            source,
+        };
+        let mut params = CertificateParams::new(hosts).map_err(failed)?;
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -70,19 +61,18 @@ impl Certificate {
         params.not_before = date_time_ymd(1970, 1, 1);
         // RFC 5280 has this year for what does not end.
         params.not_after = date_time_ymd(9999, 12, 31);
-        let certificate = params.self_signed(&key)?;
-        Certificate::from_pem(certificate.pem(), key.serialize_pem())
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
+        let made = params.self_signed(&key).map_err(failed)?;
+        let made = Certificate::from_pem(made.pem(), key.serialize_pem());
+        Ok(made.expect("a new certificate is one, and its key belongs to it"))
     }
 
-    /// The certificate that was kept as `pem`, with its key.
-    pub(crate) fn from_pem(pem: String, key_pem: String) -> Result<Certificate, CertificateError> {
-        let certificate = CertificateDer::from_pem_slice(pem.as_bytes());
-        let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes());
-        let (Ok(certificate), Ok(key)) = (certificate, key) else {
-            return Err(CertificateError::Pem);
-        };
-        let key = CertifiedKey::from_der(vec![certificate], key, &default_provider())?;
-        Ok(Certificate {
+    /// The certificate that was kept as `pem`, with its key; none if the two are no such pair.
+    pub(crate) fn from_pem(pem: String, key_pem: String) -> Option<Certificate> {
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
+        let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes()).ok()?;
+        let key = CertifiedKey::from_der(vec![certificate], key, &default_provider()).ok()?;
+        Some(Certificate {
             pem,
             key_pem,
             key: Arc::new(key),
@@ -104,7 +94,7 @@ impl Certificate {
     /// # Errors
     ///
     /// If TLS does not work with it.
-    pub fn server_config(&self) -> Result<ServerConfig, CertificateError> {
+    pub fn server_config(&self) -> Result<ServerConfig, rustls::Error> {
         let resolver = SingleCertAndKey::from(Arc::clone(&self.key));
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()?
@@ -119,33 +109,18 @@ impl Certificate {
 pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if let Some(rustls::Error::InvalidCertificate(why)) = of_tls(error) {
-            return Some(explain(why));
+        match error.downcast_ref() {
+            Some(rustls::Error::InvalidCertificate(InvalidCertificate::UnknownIssuer)) => {
+                let what = "neither the access file (--access FILE) nor an authority that this machine trusts vouches \
+                            for it";
+                return Some(what.to_owned());
+            }
+            Some(rustls::Error::InvalidCertificate(why)) => return Some(why.to_string()),
+            _ => {}
         }
-        cause = error.source();
+        // The source of an error of a stream is not what it wraps, but the source of that.
+        let wrapped = error.downcast_ref().and_then(io::Error::get_ref);
+        cause = wrapped.map_or_else(|| error.source(), |wrapped| Some(wrapped));
     }
     None
-}
-
-/// The error of TLS that this is, or that errors of a stream wrap: their sources leave out what they wrap.
-fn of_tls<'a>(mut error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
-    loop {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        error = error.downcast_ref::<io::Error>()?.get_ref()?;
-    }
-}
-
-fn explain(why: &InvalidCertificate) -> String {
-    match why {
-        InvalidCertificate::UnknownIssuer => {
-            "neither the access file (--access FILE) nor an authority that this machine trusts vouches for it"
-                .to_owned()
-        }
-        InvalidCertificate::NotValidForName | InvalidCertificate::NotValidForNameContext { .. } => {
-            "it is that of a server with another name".to_owned()
-        }
-        other => other.to_string(),
-    }
 }

@@ -1,6 +1,5 @@
 //! Why a private file is of no use.
 
-use std::io;
 use std::path::PathBuf;
 
 /// Why a private file is of no use. Never says what is in it.
@@ -34,27 +33,7 @@ pub enum FileError {
         /// The defect.
         what: String,
     },
-    /// It cannot be read.
-    #[error("cannot read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// It is not this user's own.
-    #[error(
-        "{} is not used as {kind}: if somebody else put it there, remove it", path.display()
-    )]
-    Planted {
-        /// The file.
-        path: PathBuf,
-        /// The kind of file that it should be.
-        kind: &'static str,
-        /// Why it is refused.
-        source: io::Error,
-    },
-    /// It cannot be written.
+    /// It cannot be read or written, or is not this user's own.
     #[error(transparent)]
-    Write(#[from] chomp_durable_files::FileError),
+    File(#[from] chomp_durable_files::FileError),
 }

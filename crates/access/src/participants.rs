@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FileError;
 use crate::private::{self, PrivateKind};
-use crate::secrets::{Random, random};
 use crate::token::{Token, TokenDigest};
 
 /// The name of the table's owner among the participants.
@@ -34,7 +33,6 @@ const NUMBER_OF_NOBODY: u32 = u32::MAX;
 pub(crate) const KIND: PrivateKind = PrivateKind {
     name: "list of participants",
     own: true,
-    bytes_max: PARTICIPANTS_MAX * 256,
 };
 
 /// Why a caller is turned away. The texts say what to do.
@@ -72,9 +70,6 @@ pub enum ChangeError {
     /// The list cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Tokens are random.
-    #[error(transparent)]
-    Random(#[from] Random),
     /// The text is no name.
     #[error(
         "{0:?} is no name for a participant: it has 1 to {NAME_BYTES_MAX} letters, digits, `.`, `_` or `-`, and begins \
@@ -123,24 +118,21 @@ impl Participants {
         content: FileContent,
         path: &Path,
     ) -> Result<Participants, FileError> {
-        if content.format != FORMAT {
-            let what = format!("the unknown format {}", content.format);
-            return Err(KIND.malformed(path, what));
-        }
+        let (mut names, mut tokens) = (HashSet::new(), HashSet::new());
+        let mut numbers = HashSet::from([NUMBER_OF_NOBODY]);
         let list = content.participants;
-        let numbers: HashSet<u32> = list.iter().map(|one| one.number).collect();
-        let tokens: HashSet<&TokenDigest> = list.iter().map(|one| &one.token).collect();
-        let good = || list.iter().filter(|one| !one.revoked);
-        let names: HashSet<&str> = good().map(|one| one.name.as_str()).collect();
-        let are_distinct = numbers.len() == list.len()
-            && tokens.len() == list.len()
-            && names.len() == good().count();
-        let are_named = list.iter().all(|one| is_name(&one.name));
-        let is_list = are_distinct && are_named && !numbers.contains(&NUMBER_OF_NOBODY);
-        if !is_list || list.len() > PARTICIPANTS_MAX {
-            return Err(KIND.malformed(path, "these are no participants"));
+        let is_list = content.format == FORMAT
+            && list.len() <= PARTICIPANTS_MAX
+            && list.iter().all(|one| {
+                let is_named = is_name(&one.name) && (one.revoked || names.insert(&one.name));
+                is_named && numbers.insert(one.number) && tokens.insert(&one.token)
+            });
+        if is_list {
+            Ok(Participants(list))
+        } else {
+            let what = format!("these are no participants in format {FORMAT}");
+            Err(KIND.malformed(path, what))
         }
-        Ok(Participants(list))
     }
 
     /// Changes the list in the file at `path`, one process at a time.
@@ -153,24 +145,16 @@ impl Participants {
         change: impl FnOnce(&mut Participants) -> Result<T, ChangeError>,
     ) -> Result<T, ChangeError> {
         let folder = folder(path);
-        let lock = File::open(folder).and_then(|folder| {
-            folder.lock()?;
-            Ok(folder)
-        });
-        let _lock = lock
-            .map_err(failed("lock", folder))
-            .map_err(FileError::from)?;
-        let before = Participants::read(path)?;
-        let mut list = before.clone();
+        // Closing it gives the lock back.
+        let opened = File::open(folder).and_then(|file| file.lock().map(|()| file));
+        let _lock = opened.map_err(|error| FileError::from(failed("lock", folder)(error)))?;
+        let mut list = Participants::read(path)?;
         let changed = change(&mut list)?;
-        if list != before {
-            let content = FileContent {
-                format: FORMAT,
-                participants: list.0,
-            };
-            let bytes = serde_json::to_vec_pretty(&content).expect("texts always become JSON");
-            private::write(path, &bytes)?;
-        }
+        let content = FileContent {
+            format: FORMAT,
+            participants: list.0,
+        };
+        private::write(path, &content)?;
         Ok(changed)
     }
 
@@ -189,14 +173,22 @@ impl Participants {
         if self.0.len() >= PARTICIPANTS_MAX {
             return Err(ChangeError::TooMany);
         }
-        let token = Token::random()?;
-        let new = Participant {
+        let random = || fastrand::u32(OWNER_NUMBER + 1..NUMBER_OF_NOBODY);
+        let mut number = if name == OWNER {
+            OWNER_NUMBER
+        } else {
+            random()
+        };
+        while self.get(number).is_some() {
+            number = random();
+        }
+        let token = Token::random();
+        self.0.push(Participant {
             name: name.to_owned(),
-            number: self.new_number(name == OWNER)?,
+            number,
             token: TokenDigest::of(token.secret()),
             revoked: false,
-        };
-        self.0.push(new);
+        });
         Ok(token)
     }
 
@@ -210,14 +202,10 @@ impl Participants {
         let Ok(owner) = self.named(OWNER) else {
             return self.add(OWNER);
         };
-        match known {
-            Some(token) if owner.token == TokenDigest::of(token.secret()) => Ok(token),
-            _ => {
-                let token = Token::random()?;
-                owner.token = TokenDigest::of(token.secret());
-                Ok(token)
-            }
-        }
+        let is_known = |token: &Token| owner.token == TokenDigest::of(token.secret());
+        let token = known.filter(is_known).unwrap_or_else(Token::random);
+        owner.token = TokenDigest::of(token.secret());
+        Ok(token)
     }
 
     /// Takes the token of a participant back. What has too few finders without the participant is computed again.
@@ -259,28 +247,12 @@ impl Participants {
         let found = all.find(|one| one.name == name && !one.revoked);
         found.ok_or_else(|| ChangeError::Unknown(name.to_owned()))
     }
-
-    fn new_number(&self, is_owner: bool) -> Result<u32, Random> {
-        if is_owner && self.get(OWNER_NUMBER).is_none() {
-            return Ok(OWNER_NUMBER);
-        }
-        loop {
-            let number = u32::from_le_bytes(random()?);
-            let is_free = ![OWNER_NUMBER, NUMBER_OF_NOBODY].contains(&number);
-            if is_free && self.get(number).is_none() {
-                return Ok(number);
-            }
-        }
-    }
 }
 
 /// Whether this may be the name of a participant: names become parts of file names, and are shown in terminals.
 fn is_name(name: &str) -> bool {
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let begins = name
-        .bytes()
-        .next()
-        .is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let begins = name.starts_with(|first: char| first.is_ascii_alphanumeric());
     begins && name.len() <= NAME_BYTES_MAX && name.bytes().all(of_name)
 }
 
@@ -289,11 +261,13 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
 
+    use serde_json::Value;
+
     use super::*;
 
     fn admitted(list: &Participants, token: &Token) -> Result<u32, Denied> {
-        list.admit(&TokenDigest::of(token.secret()))
-            .map(|one| one.number)
+        let digest = TokenDigest::of(token.secret());
+        list.admit(&digest).map(|one| one.number)
     }
 
     #[test]
@@ -303,19 +277,13 @@ mod tests {
         let number = admitted(&list, &ann).unwrap();
         assert!(number != OWNER_NUMBER && admitted(&list, &bob) != Ok(number));
         list.revoke("ann").unwrap();
-        assert_eq!(admitted(&list, &ann), Err(Denied::Revoked));
         assert!(admitted(&list, &bob).is_ok());
         assert!(matches!(list.revoke("ann"), Err(ChangeError::Unknown(_))));
         let again = list.add("ann").unwrap();
         assert!(admitted(&list, &again).is_ok_and(|new| new != number));
-        assert_eq!(
-            admitted(&list, &ann),
-            Err(Denied::Revoked),
-            "the stolen one"
-        );
+        assert_eq!(admitted(&list, &ann), Err(Denied::Revoked), "a stolen one");
         assert!(list.get(number).unwrap().revoked);
-        let nobodys = Token::random().unwrap();
-        assert_eq!(admitted(&list, &nobodys), Err(Denied::Wrong));
+        assert_eq!(admitted(&list, &Token::random()), Err(Denied::Wrong));
     }
 
     #[test]
@@ -341,101 +309,82 @@ mod tests {
     #[test]
     fn names_are_names_and_are_given_once() {
         let mut list = Participants::default();
-        for name in [
-            "",
-            "-x",
-            ".x",
-            "a/b",
-            "a b",
-            "a\n",
-            "\u{1b}[2J",
-            "é",
-            "..",
-            &"a".repeat(65),
-        ] {
-            assert!(
-                matches!(list.add(name), Err(ChangeError::Name(_))),
-                "{name:?}"
-            );
+        let long = "a".repeat(65);
+        let wrong = ["-x", ".x", "a/b", "a b", "a\n", "\u{1b}[2J", "é", "..", ""];
+        for name in wrong.into_iter().chain([long.as_str()]) {
+            let added = list.add(name);
+            assert!(matches!(added, Err(ChangeError::Name(_))), "{name:?}");
         }
-        list.owner(None).unwrap();
-        list.add(&"a".repeat(64)).unwrap();
-        list.add("7").unwrap();
+        list.add(&long[..64]).unwrap();
         for taken in ["7", OWNER] {
+            list.add(taken).unwrap();
             assert!(matches!(list.add(taken), Err(ChangeError::Taken(_))));
         }
-        assert!(matches!(
-            list.revoke("nobody"),
-            Err(ChangeError::Unknown(_))
-        ));
-        for number in list.0.len()..PARTICIPANTS_MAX {
-            list.add(&format!("p{number}")).unwrap();
-        }
-        assert!(matches!(list.add("late"), Err(ChangeError::TooMany)));
     }
 
     #[test]
-    fn the_list_is_kept_and_nothing_else_is_taken_for_it() {
+    fn changes_are_made_one_by_one_and_are_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("participants.json");
-        assert_eq!(Participants::read(&path).unwrap(), Participants::default());
-        let threads: Vec<_> = (0..8)
-            .map(|number| {
-                let path = path.clone();
-                std::thread::spawn(move || {
-                    Participants::change(&path, |list| list.add(&format!("p{number}"))).unwrap()
-                })
-            })
-            .collect();
-        let tokens: Vec<Token> = threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect();
-        let list = Participants::read(&path).unwrap();
+        let path = &folder.path().join("participants.json");
+        let add = |number| Participants::change(path, |list| list.add(&format!("{number:064}")));
+        let tokens: Vec<Token> = std::thread::scope(|scope| {
+            let threads = [0, 1, 2, 3, 4, 5, 6, 7].map(|number| scope.spawn(move || add(number)));
+            threads.map(|thread| thread.join().unwrap().unwrap()).into()
+        });
+        let mut list = Participants::read(path).unwrap();
         assert_eq!(list.iter().len(), 8, "none was lost");
-        let good = fs::read_to_string(&path).unwrap();
+        let text = fs::read_to_string(path).unwrap();
         for token in &tokens {
             assert!(admitted(&list, token).is_ok());
-            assert!(!good.contains(token.secret()));
+            assert!(!text.contains(token.secret()));
         }
-
-        let mut full = list.clone();
-        for number in full.0.len()..PARTICIPANTS_MAX {
-            full.add(&format!("{number:064}")).unwrap();
+        // The longest list is read too.
+        for number in list.0.len()..PARTICIPANTS_MAX {
+            list.add(&format!("{number:064}")).unwrap();
         }
-        let whole = folder.path().join("whole.json");
-        Participants::change(&whole, |list| {
-            list.clone_from(&full);
+        assert!(matches!(list.add("late"), Err(ChangeError::TooMany)));
+        let full = list.clone();
+        Participants::change(path, |list| {
+            *list = full;
             Ok(())
         })
         .unwrap();
-        assert_eq!(Participants::read(&whole).unwrap(), full);
+        assert_eq!(Participants::read(path).unwrap(), list);
+    }
 
-        let [first, second] = [0, 1].map(|at| &list.0[at]);
-        let number = |one: &Participant| format!("\"number\": {}", one.number);
-        let digest = |one: &Participant| serde_json::to_string(&one.token).unwrap();
-        let name = |one: &Participant| format!("{:?}", one.name);
-        for (from, to) in [
-            ("\"format\": 2".to_owned(), "\"format\": 1".to_owned()),
-            (number(first), number(second)),
-            (number(first), "\"number\": 4294967295".to_owned()),
-            (digest(first), digest(second)),
-            (digest(first), "7".to_owned()),
-            (name(first), "\"../p0\"".to_owned()),
-            (name(first), name(second)),
-            ("{".to_owned(), "[".to_owned()),
-        ] {
-            assert!(good.contains(&from), "{from}");
-            private::write(&path, good.replace(&from, &to).as_bytes()).unwrap();
-            assert!(Participants::read(&path).is_err(), "{to}");
-            let changed = Participants::change(&path, |list| list.add("new"));
-            assert!(matches!(changed, Err(ChangeError::File(_))), "{to}");
+    #[test]
+    fn nothing_else_is_taken_for_a_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("participants.json");
+        assert_eq!(Participants::read(&path).unwrap(), Participants::default());
+        for name in ["ann", "bob"] {
+            Participants::change(&path, |list| list.add(name)).unwrap();
         }
-        private::write(&path, good.as_bytes()).unwrap();
+        let good: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let mut wrong = good.clone();
+        wrong["format"] = 1.into();
+        let mut all = vec![wrong, good["participants"].clone()];
+        for (field, value) in [
+            ("number", good["participants"][1]["number"].clone()),
+            ("number", NUMBER_OF_NOBODY.into()),
+            ("token", good["participants"][1]["token"].clone()),
+            ("token", "7".into()),
+            ("name", "bob".into()),
+            ("name", "../bob".into()),
+        ] {
+            let mut wrong = good.clone();
+            wrong["participants"][0][field] = value;
+            all.push(wrong);
+        }
+        for wrong in all {
+            private::write(&path, &wrong).unwrap();
+            assert!(Participants::read(&path).is_err(), "{wrong}");
+            let changed = Participants::change(&path, |list| list.add("new"));
+            assert!(matches!(changed, Err(ChangeError::File(_))), "{wrong}");
+        }
+        private::write(&path, &good).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        assert!(matches!(
-            Participants::read(&path),
-            Err(FileError::Exposed { .. })
-        ));
+        let exposed = Participants::read(&path);
+        assert!(matches!(exposed, Err(FileError::Exposed { .. })));
     }
 }

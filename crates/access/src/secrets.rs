@@ -1,22 +1,21 @@
 //! The coordinator's side: what it keeps secret, and the certificate that it shows.
 //!
-//! The file is a JSON object: `format` (3), `secret` (32 random bytes, as 43 digits of six bits), `hosts` (the names and addresses in the
+//! The file is a JSON object: `format` (3), `secret` (random characters), `hosts` (the names and addresses in the
 //! certificate), `certificate` and `key` (PEM). It is private, and stands in no folder that is served. So a coordinator
 //! that starts again is known to the clients that it had before.
 
-use std::fmt;
 use std::path::Path;
 
 use ring::hmac;
-use ring::rand::{RandomlyConstructable, SystemRandom, generate};
 use serde::{Deserialize, Serialize};
 
 use crate::certificate::{Certificate, CertificateError};
 use crate::error::FileError;
 use crate::private::{self, PrivateKind};
+use crate::token::random_text;
 
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const DIGITS_OF_SECRET: usize = 43;
+/// The fewest characters of a secret: 32 bytes, as digits of six bits.
+const SECRET_CHARS_MIN: usize = 43;
 // No label begins like another, so no number that follows from one follows from another.
 const TABLE_LABEL: &[u8] = b"chomp table\0";
 const SEED_LABEL: &[u8] = b"chomp seed\0";
@@ -25,13 +24,7 @@ const FORMAT: u32 = 3;
 pub(crate) const KIND: PrivateKind = PrivateKind {
     name: "file of a coordinator's secrets",
     own: true,
-    bytes_max: private::BYTES_MAX,
 };
-
-/// The system gives no random numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the system gives no random numbers")]
-pub struct Random;
 
 /// Why there are no secrets.
 #[derive(Debug, thiserror::Error)]
@@ -42,9 +35,6 @@ pub enum SecretsError {
     /// There is no certificate.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    /// Secrets are random.
-    #[error(transparent)]
-    Random(#[from] Random),
 }
 
 /// The content of the file, in JSON.
@@ -67,23 +57,18 @@ pub struct Hosts {
     pub others: Vec<String>,
 }
 
-/// The secret of one table, from which its numbers follow.
+/// The secret of one table, from which its numbers follow. It is not shown when printed for debugging.
+#[derive(Debug)]
 pub struct Secrets(hmac::Key);
-
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Secrets({:016x})", self.table_id())
-    }
-}
 
 impl Secrets {
     /// A secret that ends with the process: for a coordinator whose workers end with it too.
     ///
-    /// # Errors
+    /// # Panics
     ///
     /// If the system gives no random numbers.
-    pub fn in_memory() -> Result<Secrets, Random> {
-        Ok(Secrets::new(&random_text()?))
+    pub fn in_memory() -> Secrets {
+        Secrets::new(&random_text())
     }
 
     /// The secrets in the file at `path`, which is made if there is none, and the certificate of a coordinator that
@@ -93,11 +78,15 @@ impl Secrets {
     ///
     /// If the file cannot be read or written, is damaged, is not this user's own, or can be read by others; or if a
     /// host cannot be in a certificate.
+    ///
+    /// # Panics
+    ///
+    /// If the system gives no random numbers.
     pub fn open(path: &Path, hosts: &Hosts) -> Result<(Secrets, Certificate), SecretsError> {
-        let mut content = match private::read::<FileContent>(path, KIND) {
+        let secret = match private::read::<FileContent>(path, KIND) {
             Ok(content) => {
-                let advertised = &hosts.advertised;
                 let opened = Secrets::from_content(&content, path)?;
+                let advertised = &hosts.advertised;
                 if advertised.iter().all(|host| content.hosts.contains(host)) {
                     return Ok(opened);
                 }
@@ -106,27 +95,25 @@ impl Secrets {
                      into the access files that were given out",
                     advertised.join(", ")
                 );
-                content
+                content.secret
             }
-            Err(FileError::Missing { .. }) => FileContent {
-                format: FORMAT,
-                secret: random_text()?,
-                hosts: Vec::new(),
-                certificate: String::new(),
-                key: String::new(),
-            },
+            Err(FileError::Missing { .. }) => random_text(),
             Err(error) => return Err(error.into()),
         };
-        let secrets = Secrets::new(&content.secret);
-        content.hosts = [&hosts.advertised[..], &hosts.others].concat();
-        content.hosts.sort_unstable();
-        content.hosts.dedup();
+        let secrets = Secrets::new(&secret);
         let name = format!("Chomp table {:016x}", secrets.table_id());
-        let certificate = Certificate::new(&name, &content.hosts)?;
-        certificate.pem().clone_into(&mut content.certificate);
-        certificate.key_pem().clone_into(&mut content.key);
-        let bytes = serde_json::to_vec_pretty(&content).expect("texts always become JSON");
-        private::write(path, &bytes)?;
+        let mut hosts = [&hosts.advertised[..], &hosts.others].concat();
+        hosts.sort_unstable();
+        hosts.dedup();
+        let certificate = Certificate::new(&name, &hosts)?;
+        let content = FileContent {
+            format: FORMAT,
+            secret,
+            hosts,
+            certificate: certificate.pem().to_owned(),
+            key: certificate.key_pem().to_owned(),
+        };
+        private::write(path, &content)?;
         Ok((secrets, certificate))
     }
 
@@ -134,17 +121,13 @@ impl Secrets {
         content: &FileContent,
         path: &Path,
     ) -> Result<(Secrets, Certificate), FileError> {
-        if content.format != FORMAT {
-            let what = format!("the unknown format {}", content.format);
+        if content.format != FORMAT || content.secret.len() < SECRET_CHARS_MIN {
+            let what = format!("it has another format than {FORMAT}, or no whole secret");
             return Err(KIND.malformed(path, what));
         }
-        if content.secret.len() != DIGITS_OF_SECRET {
-            return Err(KIND.malformed(path, "the secret has another length"));
-        }
         let certificate = Certificate::from_pem(content.certificate.clone(), content.key.clone());
-        // The errors of the parser may quote what they choke on.
-        let certificate = certificate
-            .map_err(|_| KIND.malformed(path, "its key and certificate do not belong together"))?;
+        let what = "its key and certificate do not belong together";
+        let certificate = certificate.ok_or_else(|| KIND.malformed(path, what))?;
         Ok((Secrets::new(&content.secret), certificate))
     }
 
@@ -168,25 +151,4 @@ impl Secrets {
         let start = mac.as_ref().first_chunk().expect("a MAC has 32 bytes");
         u64::from_le_bytes(*start)
     }
-}
-
-/// 32 random bytes, as digits of six bits.
-pub(crate) fn random_text() -> Result<String, Random> {
-    let bytes: [u8; 32] = random()?;
-    let digit = |number: usize| {
-        let (at, shift) = (6 * number / 8, 6 * number % 8);
-        let next = bytes.get(at + 1).copied().unwrap_or(0);
-        let value = u16::from_le_bytes([bytes[at], next]) >> shift & 63;
-        char::from(DIGITS[usize::from(value)])
-    };
-    Ok((0..DIGITS_OF_SECRET).map(digit).collect())
-}
-
-/// Random bytes.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], Random>
-where
-    [u8; N]: RandomlyConstructable,
-{
-    let bytes = generate(&SystemRandom::new()).map_err(|_| Random)?;
-    Ok(bytes.expose())
 }

@@ -1,14 +1,13 @@
 //! The secret that opens calls. It is never shown.
 //!
-//! A token is `chomp1-` and 32 random bytes, as 43 digits of six bits. A coordinator keeps only its digest: the SHA-256
+//! A token is `chomp1-` and 32 random bytes, as 64 hexadecimal digits. A coordinator keeps only its digest: the SHA-256
 //! of all its characters. So nobody learns a token from the list of participants.
 
 use std::fmt;
 
-use ring::digest::{SHA256, digest};
+use chomp_table::Digest;
+use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
-
-use crate::secrets::{Random, random_text};
 
 const PREFIX: &str = "chomp1-";
 
@@ -25,11 +24,11 @@ impl Token {
 
     /// A new token, which nobody can guess.
     ///
-    /// # Errors
+    /// # Panics
     ///
     /// If the system gives no random numbers.
-    pub fn random() -> Result<Token, Random> {
-        Ok(Token(format!("{PREFIX}{}", random_text()?)))
+    pub fn random() -> Token {
+        Token(format!("{PREFIX}{}", random_text()))
     }
 
     /// The characters, to be sent to the coordinator and nowhere else.
@@ -44,20 +43,22 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The SHA-256 of a token, as hex. The token does not follow from it.
+/// The SHA-256 of a token. The token does not follow from it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct TokenDigest(String);
+pub struct TokenDigest(pub(crate) Digest);
 
 impl TokenDigest {
     /// The digest of a text that may be a token.
     pub fn of(text: &str) -> TokenDigest {
-        let digest = digest(&SHA256, text.as_bytes());
-        let digits = digest
-            .as_ref()
-            .iter()
-            .flat_map(|byte| [byte >> 4, byte & 15]);
-        let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
-        TokenDigest(digits.map(digit).collect())
+        TokenDigest(Digest::of(text.as_bytes()))
     }
+}
+
+/// 32 random bytes, as hexadecimal digits.
+pub(crate) fn random_text() -> String {
+    let mut bytes = [0; 32];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.expect("the system gives random numbers");
+    Digest(bytes).to_string()
 }

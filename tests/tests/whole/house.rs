@@ -14,7 +14,7 @@ durable-files: pure
 table: pure durable-files
 kernel: pure table
 proto:
-access: durable-files
+access: durable-files table
 store: durable-files table
 plan: pure table
 serve: durable-files games query table
