@@ -92,8 +92,6 @@ pub struct DownloadReport {
     pub folder: PathBuf,
     /// The manifest in the folder.
     pub manifest: AnyManifest,
-    /// The bytes of shards that came over the network.
-    pub bytes_fetched: u64,
 }
 
 /// Fetches a table into its folder in `out`, until it is complete, `stop` is cancelled, or nothing more can be done.
@@ -157,9 +155,8 @@ async fn fetch_all(
     for shard in waiting.by_ref().take(PARALLEL) {
         tasks.spawn(shard::fetch(Arc::clone(&download), shard));
     }
-    let mut bytes_fetched = 0;
     while let Some(done) = tasks.join_next().await {
-        bytes_fetched += done.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()))?;
+        done.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()))?;
         if let Some(shard) = waiting.next() {
             tasks.spawn(shard::fetch(Arc::clone(&download), shard));
         }
@@ -173,11 +170,7 @@ async fn fetch_all(
         target.put(MANIFEST_NAME, &bytes)
     })
     .await?;
-    Ok(DownloadReport {
-        folder,
-        manifest,
-        bytes_fetched,
-    })
+    Ok(DownloadReport { folder, manifest })
 }
 
 /// The manifest of a table and its bytes, after all was checked that the two lists say.

@@ -39,8 +39,6 @@ pub(crate) struct Attempts<'a> {
     contact: &'a Contact,
     since: Instant,
     backoff: Backoff,
-    /// The last failure that says why.
-    failure: Option<Outage>,
 }
 
 impl ServerPatience {
@@ -87,7 +85,6 @@ impl Contact {
             contact: self,
             since: Instant::now(),
             backoff: Backoff::default(),
-            failure: None,
         }
     }
 
@@ -135,25 +132,15 @@ impl Contact {
 }
 
 impl Attempts<'_> {
-    /// Waits before a request is repeated; fails if the error lasts, or patience has ended.
+    /// Waits before a request is repeated. Fails with the error if it lasts, or when patience ends.
     pub(crate) async fn wait(&mut self, error: DownloadError) -> Result<(), DownloadError> {
-        let outage = match error {
-            // The last attempt may have had no time to fail.
-            DownloadError::Unreachable {
-                source: Outage::Silent,
-                ..
-            } => self.failure.take().unwrap_or(Outage::Silent),
-            DownloadError::Unreachable { source, .. } => source,
-            error => return Err(error),
+        let DownloadError::Unreachable { source, .. } = &error else {
+            return Err(error);
         };
+        self.contact.note(self.since, source);
         let until = self.contact.until(self.since);
-        if Instant::now() >= until {
-            return Err(self.contact.outage(outage));
-        }
-        self.contact.note(self.since, &outage);
-        self.failure = Some(outage);
         let pause = Instant::now() + self.backoff.pause();
         sleep_until(pause.min(until)).await;
-        Ok(())
+        if pause < until { Ok(()) } else { Err(error) }
     }
 }

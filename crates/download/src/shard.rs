@@ -14,11 +14,11 @@ use crate::source::SourcePlace;
 /// The bytes of one request to a bucket.
 const PIECE_BYTES: u64 = 4 << 20;
 
-/// Fetches a shard unless it is there; returns the bytes that came over the network.
+/// Fetches a shard unless it is there.
 pub(crate) async fn fetch(
     download: Arc<Download>,
     shard: ShardFileInfo,
-) -> Result<u64, DownloadError> {
+) -> Result<(), DownloadError> {
     let (target, info) = (Arc::clone(&download.target), shard.clone());
     let partial = blocking(move || {
         if target.has(&info.name, info.bytes, info.sha256)? {
@@ -31,23 +31,20 @@ pub(crate) async fn fetch(
         let length = partial.as_ref().map(|partial| partial.length);
         progress.bytes += length.unwrap_or(shard.bytes);
     });
-    let mut bytes = 0;
     if let Some(partial) = partial {
         let mut fetch = ShardFetch {
             download: &download,
             shard: &shard,
             partial,
-            bytes,
         };
         fetch.run().await?;
-        bytes = fetch.bytes;
         let (target, partial) = (Arc::clone(&download.target), fetch.partial);
         blocking(move || target.finish(partial, &shard.name)).await?;
     }
     download
         .progress
         .send_modify(|progress| progress.shards += 1);
-    Ok(bytes)
+    Ok(())
 }
 
 /// A shard that is being fetched.
@@ -55,8 +52,6 @@ struct ShardFetch<'a> {
     download: &'a Download,
     shard: &'a ShardFileInfo,
     partial: Partial,
-    /// The bytes that came over the network.
-    bytes: u64,
 }
 
 impl ShardFetch<'_> {
@@ -136,7 +131,6 @@ impl ShardFetch<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), DownloadError> {
         self.partial.write(bytes)?;
         let written = bytes.len() as u64;
-        self.bytes += written;
         self.download
             .progress
             .send_modify(|progress| progress.bytes += written);

@@ -46,10 +46,8 @@ pub(super) enum Peril {
     ShardsElsewhere,
     /// Whoever has no token is refused.
     WantsToken,
-    /// Bytes without end.
-    EndlessShards,
-    EndlessManifest,
-    EndlessList,
+    /// Files whose name ends so are bytes without end.
+    Endless(&'static str),
     /// Shards have a byte too many or too few.
     LongShards,
     ShortShards,
@@ -84,6 +82,8 @@ pub(super) struct World {
     pub(super) disturbed: u32,
     /// How many answers were the rest of a file.
     pub(super) continued: u32,
+    /// The bytes of shards that were sent.
+    pub(super) sent: usize,
     flipped: Vec<String>,
 }
 
@@ -121,6 +121,7 @@ impl Server {
             requests: 0,
             disturbed: 0,
             continued: 0,
+            sent: 0,
             flipped: Vec::new(),
         };
         let world = Arc::new(Mutex::new(world));
@@ -142,6 +143,16 @@ impl Server {
         let mut world = self.world();
         world.peril = peril;
         world.files = files(peril == Peril::NoTable);
+    }
+
+    /// The bytes of all shards.
+    pub(super) fn total(&self) -> usize {
+        let world = self.world();
+        let shards = world
+            .files
+            .iter()
+            .filter(|(name, _)| name.starts_with("shard-"));
+        shards.map(|(_, bytes)| bytes.len()).sum()
     }
 
     pub(super) fn world(&self) -> MutexGuard<'_, World> {
@@ -210,15 +221,13 @@ async fn answer(
         Peril::Elsewhere => return elsewhere(),
         Peril::ShardsElsewhere if uri.path().contains("/shard-") => return elsewhere(),
         Peril::Busy if world.disturb() => return status(503),
+        Peril::Endless(what) if uri.path().ends_with(what) => return endless(),
         Peril::WantsToken if authorization.is_none_or(|it| it != "Bearer secret") => {
             return status(401);
         }
         _ => {}
     }
     if uri.path() == "/" {
-        if peril == Peril::EndlessList {
-            return endless();
-        }
         let list = r#"[{"bits":12,"path":"/table-12/"},{"bits":15,"path":"/../../etc/"}]"#;
         return Response::new(list.into());
     }
@@ -229,7 +238,6 @@ async fn answer(
         return status(404);
     };
     match (peril, name) {
-        (Peril::EndlessManifest, "manifest.json") => return endless(),
         (Peril::NoManifest, "manifest.json") => bytes = "{}".into(),
         (Peril::FlipIn(file, at), name) if file == name => {
             let mut flipped = bytes.to_vec();
@@ -258,7 +266,6 @@ fn answer_shard(
     let peril = world.peril;
     let mut bytes = whole.to_vec();
     match peril {
-        Peril::EndlessShards => return endless(),
         Peril::EmptyAnswer => return status(204),
         Peril::LongShards => bytes.push(0),
         Peril::ShortShards => bytes.truncate(whole.len() - 1),
@@ -302,6 +309,7 @@ fn answer_shard(
             response = response.header("content-range", range);
         }
     }
+    world.sent += bytes.len();
     match peril {
         Peril::Cut | Peril::CutWithoutRanges if world.disturb() => {
             let cut = world.below(bytes.len());
