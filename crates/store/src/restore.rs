@@ -2,9 +2,8 @@
 //!
 //! A shard has one word of each mirror pair, ascending. Its words are in the order of the ranges, their mirror images
 //! are anywhere. So the table is read twice. The first time each mirror image goes to its **region**, some ranges that
-//! follow each other. It waits there in memory; when there is no more room, all that wait go to a file, sorted by
-//! buckets of 2^16 positions, where each takes two bytes, and the count of a bucket one. The second time region after
-//! region is put together in bitmaps, and its ranges are encoded as those that were evaluated are.
+//! follow each other. It waits there in memory; when there is no more room, all that wait go to a file. The second time region
+//! after region is put together in a bitmap, and its ranges are encoded as those that were evaluated are.
 //!
 //! **Edges.** Bit x of the edges of a range says whether the path head · 0^x · 1^(b-x) is losing, of whose word the
 //! last 1s are dropped. So a losing word w tells it of the heads w / 2^x, for each x up to its number of last 0s; and,
@@ -25,14 +24,15 @@ use chomp_table::{Head, RangeBits, RangeSummary, Table, TableError, Word};
 
 use spill::{Region, Spill};
 
-/// The base-2 logarithm of the losing positions in an average region, roughly. No region is smaller than a range.
-const REGION_LOSING_BITS: u32 = 21;
+/// The base-2 logarithm of the losing positions in an average region, roughly: enough for many frames of a shard, and few
+/// enough that its bitmap stays in the cache of a processor. No region is smaller than a range.
+const REGION_LOSING_BITS: u32 = 19;
 /// The most bits of a region: its positions are counted by 31 bits.
 const REGION_BITS_MAX: u32 = 32;
-/// The most bytes that a word takes while it waits for its region, in a list that grows, and sorted.
-const WAITING_BYTES: u64 = 12;
-/// The bytes of a region that is put together, for each losing position of an average one: it may have twice as many.
-const TOGETHER_BYTES: u64 = 32;
+/// The most bytes that a word takes while it waits for its region, in a list that grows.
+const WAITING_BYTES: u64 = 8;
+/// The bytes of each losing position of an average region, in a list and in records: a region may have twice as many.
+const TOGETHER_BYTES: u64 = 16;
 
 /// A restoration of the ranges of a published table.
 #[derive(Debug)]
@@ -123,10 +123,7 @@ impl Restorer<'_> {
                     tell(words.len())
                 })?;
             }
-            spills
-                .lock()
-                .expect("no holder panics")
-                .push(spill.finish());
+            spills.lock().expect("no holder panics").push(spill);
             edges.lock().expect("no holder panics").add(&short);
             Ok(())
         })?;
@@ -134,10 +131,11 @@ impl Restorer<'_> {
         let spills = spills.into_inner().expect("no holder panics");
         let edges = edges.into_inner().expect("no holder panics");
         let per_region = 1_u64 << (region_bits - self.range_bits.get());
-        let region_bytes = self.table.manifest().losing / regions as u64 * TOGETHER_BYTES;
-        let fit = self.memory_bytes / region_bytes.max(1);
+        let losing_bytes = self.table.manifest().losing / regions as u64 * TOGETHER_BYTES;
+        let fit = self.memory_bytes / (Region::bytes(region_bits) + losing_bytes);
         let threads = usize::try_from(fit).map_or(self.threads, |fit| self.threads.min(fit));
         each(regions, threads, |numbers| {
+            let mut region = Region::new(region_bits);
             for number in numbers {
                 let first = number as u64 * per_region;
                 let heads: Vec<Head> = (first..first + per_region).map(Head).collect();
@@ -145,10 +143,14 @@ impl Restorer<'_> {
                     continue;
                 }
                 let span = (number as u64) << region_bits..(number as u64 + 1) << region_bits;
-                let mut region = Region::new(&spills, number, region_bits)?;
-                self.table
-                    .frames_in(&span, |words, bound| tell(region.take(words, &span, bound)))?;
-                let losing = region.finish();
+                for spill in &spills {
+                    spill.add_to(&mut region, number)?;
+                }
+                self.table.frames_in(&span, |words, _| {
+                    let words = words.into_iter().filter(|word| span.contains(word));
+                    tell(words.map(|word| region.insert(word)).count())
+                })?;
+                let losing = region.drain();
                 let mut layers = BTreeMap::<u32, Records>::new();
                 for head in heads.into_iter().filter(|&head| wanted(head)) {
                     let start = (head.0 - first) << (self.range_bits.get() - 1);
