@@ -41,7 +41,7 @@ pub use simulated::{Fault, Moment, SimulatedStorage};
 /// The number of objects that are read at a time.
 pub const READS_MAX: usize = 16;
 /// The most objects of a folder that are listed: twice as many as a job has ranges. Some 200 MB of keys.
-pub const LISTED_MAX: usize = 2 << HEAD_BITS_MAX;
+pub const LISTED_MAX: usize = if cfg!(test) { 1200 } else { 2 << HEAD_BITS_MAX };
 
 /// Immutable objects by key.
 #[async_trait]
@@ -59,7 +59,9 @@ pub trait Storage: Send + Sync + Debug + 'static {
     /// # Errors
     ///
     /// [`StorageProblem::NotFound`]; or a [fault](StorageProblem::fault).
-    async fn read(&self, key: &Key) -> Result<Bytes, StorageError>;
+    async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
+        self.read_at(key, 0..u64::MAX).await
+    }
 
     /// The bytes of an object in `range`: fewer, or none, where the object ends before the range.
     /// Takes no more memory than the bytes that are there.
@@ -219,15 +221,6 @@ impl StorageError {
         }
     }
 
-    /// The failure to list a folder that has more objects than anybody should list.
-    fn too_many(folder: &Key, most: usize) -> StorageError {
-        let what = format!(
-            "it has more than {most} objects, more than a job makes: somebody else writes there. Remove what no job has \
-             written, or use another place"
-        );
-        StorageError::new(FaultKind::Lasting, Operation::List, folder, what)
-    }
-
     /// Whether it is a fault of this kind.
     pub fn is(&self, fault: FaultKind) -> bool {
         self.problem == StorageProblem::Fault(fault)
@@ -238,6 +231,20 @@ impl StorageError {
     pub fn is_refusal(&self) -> bool {
         bucket::is_refusal(&self.source)
     }
+}
+
+/// Sorts a listing of `folder`, which ends with one object too many if there are more than [`LISTED_MAX`].
+fn listed(folder: &Key, mut objects: Vec<(Key, u64)>) -> Result<Vec<(Key, u64)>, StorageError> {
+    if objects.len() > LISTED_MAX {
+        let what = format!(
+            "it has more than {LISTED_MAX} objects, more than a job makes: somebody else writes there. Remove what no \
+             job has written, or use another place"
+        );
+        let lasting = FaultKind::Lasting;
+        return Err(StorageError::new(lasting, Operation::List, folder, what));
+    }
+    objects.sort_unstable();
+    Ok(objects)
 }
 
 #[cfg(test)]

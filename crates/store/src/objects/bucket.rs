@@ -33,14 +33,14 @@ use self::failure::{failure, is_unknown};
 use super::address::{Bucket, Service};
 use super::lock::OpenError;
 use super::patience::StoragePatience;
-use super::{FaultKind, Key, LISTED_MAX, Operation, Storage, StorageError, StorageProblem};
+use super::{FaultKind, Key, LISTED_MAX, Operation, Storage, StorageError, StorageProblem, listed};
 
 /// How long requests are repeated.
 const PATIENCE: Duration = Duration::from_mins(10);
 /// How long a request may take: a part of the largest size needs 2 MB/s.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(2);
-/// The most bytes of an object that is read as a whole: no part has more.
-const WHOLE_BYTES_MAX: u64 = 1 << 28;
+/// The most bytes of an object that are read at a time: no part has more.
+const READ_BYTES_MAX: u64 = 1 << 28;
 /// The most removals that run at the same time.
 const REMOVALS_MAX: usize = 16;
 
@@ -50,8 +50,6 @@ pub(super) struct BucketStorage {
     store: Arc<dyn ObjectStore>,
     bucket: Bucket,
     patience: Arc<StoragePatience>,
-    /// [`LISTED_MAX`].
-    listed_max: usize,
 }
 
 impl Bucket {
@@ -148,7 +146,6 @@ impl BucketStorage {
             store: Arc::new(store),
             bucket: bucket.clone(),
             patience: Arc::new(StoragePatience::new(bucket.to_string(), PATIENCE)),
-            listed_max: LISTED_MAX,
         })
     }
 
@@ -184,15 +181,11 @@ impl BucketStorage {
         put.map(drop)
     }
 
-    async fn get_whole(&self, path: &Path) -> Result<Bytes, Error> {
-        take(self.store.get(path).await?, WHOLE_BYTES_MAX).await
-    }
-
     async fn get_range(&self, path: &Path, range: &Range<u64>) -> Result<Bytes, Error> {
         if range.is_empty() {
             return self.store.head(path).await.map(|_| Bytes::new());
         }
-        let most = range.end - range.start;
+        let most = READ_BYTES_MAX.min(range.end - range.start);
         // Some servers take no number of more than 63 bits.
         let range = match range.end {
             end if end > i64::MAX as u64 => GetRange::Offset(range.start),
@@ -265,13 +258,12 @@ impl BucketStorage {
     async fn list_once(&self, prefix: &Path) -> Result<Vec<(Key, u64)>, Error> {
         let mut pages = self.store.list(Some(prefix));
         let mut objects = Vec::new();
-        while objects.len() <= self.listed_max
+        while objects.len() <= LISTED_MAX
             && let Some(meta) = pages.next().await
         {
             let meta = meta?;
             objects.extend(self.key(&meta.location).map(|key| (key, meta.size)));
         }
-        objects.sort_unstable();
         Ok(objects)
     }
 }
@@ -292,12 +284,6 @@ impl Storage for BucketStorage {
         self.patience.keep_trying(attempt).await
     }
 
-    async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
-        let path = self.path(key);
-        self.retry(key, Operation::Read, || self.get_whole(&path))
-            .await
-    }
-
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         let path = self.path(key);
         self.retry(key, Operation::Read, || self.get(&path, &range))
@@ -307,11 +293,7 @@ impl Storage for BucketStorage {
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
         let path = self.path(prefix);
         let list = || self.list_once(&path);
-        let objects = self.retry(prefix, Operation::List, list).await?;
-        if objects.len() > self.listed_max {
-            return Err(StorageError::too_many(prefix, self.listed_max));
-        }
-        Ok(objects)
+        listed(prefix, self.retry(prefix, Operation::List, list).await?)
     }
 
     fn waits_for(&self) -> Option<String> {

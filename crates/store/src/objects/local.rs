@@ -34,14 +34,14 @@ use bytes::Bytes;
 use chomp_durable_files::{Below, FaultKind, FileError, Unfit, failed};
 use chomp_table::reader::TableName;
 use futures_util::{StreamExt, stream};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
-use self::files::{FileFailure, folders, if_there, remove_unfinished, sync_all};
+use self::files::{FileFailure, each_folder, folders, if_there, remove_unfinished};
 use super::lock::{OpenError, TableLock};
 use super::patience::StoragePatience;
-use super::{Key, LISTED_MAX, Operation, READS_MAX, Storage, StorageError, StorageProblem};
+use super::{Key, Operation, READS_MAX, Storage, StorageError, StorageProblem, listed};
 
 /// How long the directory is waited for: as long as a file server takes to start again, and to check its disks.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -77,8 +77,6 @@ struct Directory {
     /// Whether the sync of a folder failed.
     unsure: AtomicBool,
     writable: bool,
-    /// [`LISTED_MAX`].
-    listed_max: usize,
     /// Held until the last write has ended.
     lock: Option<TableLock>,
 }
@@ -93,23 +91,24 @@ impl LocalStorage {
     pub fn open(lock: TableLock) -> Result<LocalStorage, OpenError> {
         let root = absolute(&lock.directory)?;
         let below = Below::open(&root).map_err(failed("open", &root))?;
-        let mut known = BTreeSet::new();
         if let Ok((Some(Unfit::Link), _)) = below.look("work") {
             let path = root.join("work");
             below.folder("work").map_err(failed("open", &path))?;
         }
         // Anything else there is not ours: it is left alone.
         for (name, folder) in folders(&below, is_ours)? {
-            sync_all(&folder, &name, &mut known)?;
+            each_folder(&folder, &|folder| {
+                folder.sync().map_err(failed("sync", folder.path()))
+            })?;
             if name == "work" {
                 let of_owner = |name: &str| ["journal", "checkpoints"].contains(&name);
                 for (_, folder) in folders(&folder, of_owner)? {
-                    remove_unfinished(&folder)?;
+                    each_folder(&folder, &remove_unfinished)?;
                 }
             }
         }
         below.sync().map_err(failed("sync", &root))?;
-        Ok(LocalStorage::with(root, known, true, Some(lock)))
+        Ok(LocalStorage::with(root, true, Some(lock)))
     }
 
     /// The storage in a directory that somebody else owns, on this machine or on another one that
@@ -123,9 +122,7 @@ impl LocalStorage {
         let work = Below::open(&root).and_then(|below| below.folder("work"));
         let written = work.and_then(|work| files::try_writing(&work));
         written.map_err(failed("write in", &root.join("work")))?;
-        // Its owner has synced it before anybody heard of it.
-        let known = BTreeSet::from(["work".to_owned()]);
-        Ok(LocalStorage::with(root, known, true, None))
+        Ok(LocalStorage::with(root, true, None))
     }
 
     /// The storage in a directory that somebody else may own: for looking. Nothing can be written.
@@ -134,23 +131,16 @@ impl LocalStorage {
     ///
     /// [`OpenError::File`].
     pub fn view(directory: &Path) -> Result<LocalStorage, OpenError> {
-        let root = absolute(directory)?;
-        Ok(LocalStorage::with(root, BTreeSet::new(), false, None))
+        Ok(LocalStorage::with(absolute(directory)?, false, None))
     }
 
-    fn with(
-        root: PathBuf,
-        known: BTreeSet<String>,
-        writable: bool,
-        lock: Option<TableLock>,
-    ) -> LocalStorage {
+    fn with(root: PathBuf, writable: bool, lock: Option<TableLock>) -> LocalStorage {
         let patience = StoragePatience::new(root.display().to_string(), PATIENCE);
         let directory = Directory {
             root,
-            folders: Mutex::new(known),
+            folders: Mutex::default(),
             unsure: AtomicBool::new(false),
             writable,
-            listed_max: LISTED_MAX,
             lock,
         };
         LocalStorage {
@@ -158,11 +148,6 @@ impl LocalStorage {
             patience,
             unreadable: Mutex::default(),
         }
-    }
-
-    fn unreadable(&self) -> MutexGuard<'_, BTreeSet<Key>> {
-        // Whole at any time.
-        self.unreadable.lock()
     }
 
     /// Does work that blocks: on another thread, if the caller's serves other tasks too.
@@ -197,7 +182,7 @@ impl LocalStorage {
         let begin = Instant::now();
         let attempt = || {
             let (key, work) = (key.clone(), work.clone());
-            let is_late = begin.elapsed() >= UNREADABLE || self.unreadable().contains(&key);
+            let is_late = begin.elapsed() >= UNREADABLE || self.unreadable.lock().contains(&key);
             self.run(move |directory| work(directory, &key, is_late))
         };
         self.patience.keep_trying(attempt).await
@@ -335,18 +320,13 @@ impl Directory {
 
     fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
         let mut objects = Vec::new();
-        let mut left = Some(self.listed_max);
         let folder = self
             .folder(prefix)
             .and_then(|(above, name)| above.folder(name));
-        let listed = folder
-            .and_then(|folder| files::list(&folder, prefix.as_str(), &mut left, &mut objects));
-        if_there(listed).map_err(|failure| failure.of(Operation::List, prefix))?;
-        if left.is_none() {
-            return Err(StorageError::too_many(prefix, self.listed_max));
-        }
-        objects.sort_unstable();
-        Ok(objects)
+        let found = folder.and_then(|folder| files::list(&folder, prefix.as_str(), &mut objects));
+        let fail = |error| FileFailure::from(error).of(Operation::List, prefix);
+        if_there(found).map_err(fail)?;
+        listed(prefix, objects)
     }
 
     fn is_only_here(&self, key: &Key) -> io::Result<bool> {
@@ -364,7 +344,7 @@ impl Directory {
     fn tidy(&self) -> Result<(), FileError> {
         let below = Below::open(&self.root).map_err(failed("open", &self.root))?;
         for (_, folder) in folders(&below, is_ours)? {
-            remove_unfinished(&folder)?;
+            each_folder(&folder, &remove_unfinished)?;
         }
         Ok(())
     }
@@ -378,10 +358,6 @@ impl Storage for LocalStorage {
         self.try_with(key, create).await
     }
 
-    async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
-        self.read_at(key, 0..u64::MAX).await
-    }
-
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         let read = move |directory: &Directory, key: &Key, is_late| {
             directory.read(key, range.clone(), is_late)
@@ -389,9 +365,9 @@ impl Storage for LocalStorage {
         let read = self.try_with(key, read).await;
         match &read {
             Err(error) if error.is(FaultKind::Damage) => {
-                self.unreadable().insert(key.clone());
+                self.unreadable.lock().insert(key.clone());
             }
-            Ok(_) => drop(self.unreadable().remove(key)),
+            Ok(_) => drop(self.unreadable.lock().remove(key)),
             Err(_) => {}
         }
         read

@@ -11,7 +11,7 @@ use crate::keys;
 
 /// The journal and its checkpoints in one storage, everything else in another. A coordinator has the
 /// journal in a directory if its bucket cannot fence; a worker then reads the journal through the
-/// coordinator.
+/// coordinator. A folder is listed that has objects of one of them.
 #[derive(Clone, Debug)]
 pub struct Routed {
     /// Has the journal.
@@ -36,28 +36,12 @@ impl Storage for Routed {
         self.of(key).create(key, bytes).await
     }
 
-    async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
-        self.of(key).read(key).await
-    }
-
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         self.of(key).read_at(key, range).await
     }
 
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
-        if keys::is_of_journal(prefix) {
-            return self.journal.list(prefix).await;
-        }
-        let mut objects = self.rest.list(prefix).await?;
-        // The journal is elsewhere: what somebody else has put under its keys here is not part of it.
-        objects.retain(|(key, _)| !keys::is_of_journal(key));
-        for folder in [keys::segments(), keys::checkpoints()] {
-            if folder.is_in(prefix) {
-                objects.extend(self.journal.list(&folder).await?);
-            }
-        }
-        objects.sort_unstable();
-        Ok(objects)
+        self.of(prefix).list(prefix).await
     }
 
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {

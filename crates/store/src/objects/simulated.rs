@@ -305,11 +305,6 @@ impl Storage for SimulatedStorage {
         self.call(key, Operation::Create, |state| state.create(key, bytes))
     }
 
-    async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
-        self.crash_outcome(1);
-        self.call(key, Operation::Read, |state| state.get(key))
-    }
-
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         self.crash_outcome(1);
         self.call(key, Operation::Read, |state| {

@@ -15,7 +15,7 @@ use object_store::{ClientConfigKey, ClientOptions, Error};
 use reqwest::redirect::Policy;
 use reqwest::{Client, NoProxy, Proxy, Url};
 
-use super::WHOLE_BYTES_MAX;
+use super::READ_BYTES_MAX;
 
 /// The most bytes of an answer that is no object: a page of a listing has a thousand names.
 const PAGE_BYTES_MAX: u64 = 16 << 20;
@@ -85,7 +85,7 @@ impl HttpService for Bounded {
         let is_object = request.uri().query().is_none();
         let answer = HttpService::call(&self.0, request).await?;
         let most = if is_object && answer.status().is_success() {
-            WHOLE_BYTES_MAX
+            READ_BYTES_MAX
         } else {
             PAGE_BYTES_MAX
         };

@@ -1,6 +1,5 @@
 //! Creates, reads, lists and removes the files and folders of a table's directory.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -10,7 +9,7 @@ use bytes::Bytes;
 use chomp_durable_files::{Below, FaultKind, FileError, Unfit, failed};
 
 use super::super::key::is_segment;
-use super::super::{Key, Operation, StorageError, StorageProblem};
+use super::super::{Key, LISTED_MAX, Operation, StorageError, StorageProblem};
 
 /// The most objects that are tried to find out whether any can be read.
 const OTHERS_MAX: usize = 8;
@@ -42,14 +41,12 @@ impl FileFailure {
         FileFailure { problem, source }
     }
 
-    /// Of an action on a file that should be there. A folder is not an object, and a file has none in
-    /// it.
+    /// Of an action on a file that should be there.
     pub(super) fn of_existing(source: io::Error) -> FileFailure {
-        match source.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
-                FileFailure::new(StorageProblem::NotFound, source)
-            }
-            _ => source.into(),
+        if is_absent(&source) {
+            FileFailure::new(StorageProblem::NotFound, source)
+        } else {
+            source.into()
         }
     }
 
@@ -64,36 +61,26 @@ impl FileFailure {
     }
 }
 
+/// Whether an action failed since there is no such file. A folder is not an object, and a file has none in it.
+fn is_absent(error: &io::Error) -> bool {
+    use ErrorKind::{IsADirectory, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory | IsADirectory)
+}
+
 /// The result of an action on a file that need not be there.
-pub(super) fn if_there<T>(done: io::Result<T>) -> Result<Option<T>, FileFailure> {
-    match done.map_err(FileFailure::of_existing) {
-        Err(failure) if failure.problem == StorageProblem::NotFound => Ok(None),
+pub(super) fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Err(error) if is_absent(&error) => Ok(None),
         done => done.map(Some),
     }
 }
 
 /// Creates the file `name` in `folder`, whole and durable. One that has the same bytes already is taken for this one.
 pub(super) fn create(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), FileFailure> {
-    match create_once(folder, name, bytes) {
-        // Whoever takes a table over clears away what is not finished. Who has it from now on is for the
-        // names to say.
-        Err(first) if first.problem == StorageProblem::NotFound => {
-            let again = create_once(folder, name, bytes);
-            again.map_err(|failure| match failure.problem {
-                StorageProblem::NotFound => failure.source.into(),
-                _ => failure,
-            })
-        }
-        done => done,
-    }
-}
-
-/// One attempt of [`create`]; [`StorageProblem::NotFound`] if the file lost its first name before it had its own.
-fn create_once(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), FileFailure> {
     let (first, file) = open_unfinished(folder, name)?;
     let filled = fill(folder, &first, file, name, bytes);
     let done = filled.and_then(|()| folder.sync().map_err(FileFailure::of_sync));
-    let removed = unless_gone(folder.remove(&first));
+    let removed = if_there(folder.remove(&first));
     // The first failure says more than one of the clearing up after it.
     done.and_then(|()| Ok(removed.map(drop)?))
 }
@@ -132,8 +119,10 @@ fn fill(
                 _ => Err(FileFailure::new(StorageProblem::AlreadyExists, error)),
             }
         }
+        // A process that takes the directory over has removed the unfinished file: it is written again. The names
+        // tell whose directory it is.
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            Err(FileFailure::new(StorageProblem::NotFound, error))
+            Err(FileFailure::new(FaultKind::Passing, error))
         }
         Err(error)
             if matches!(
@@ -178,27 +167,17 @@ pub(super) fn is_other_read(folder: &Below, name: &str) -> bool {
     others.any(|other| read(folder, other, 0..1).is_ok_and(|byte| !byte.is_empty()))
 }
 
-/// Adds the objects in `folder`, whose key is `prefix`, with their sizes. Each object and each folder takes one of
-/// `left`. When none are left, `left` becomes `None` and the listing ends.
-pub(super) fn list(
-    folder: &Below,
-    prefix: &str,
-    left: &mut Option<usize>,
-    objects: &mut Vec<(Key, u64)>,
-) -> io::Result<()> {
-    // Names that no key can have are not listed, so there may be more of them.
+/// Adds the objects in `folder`, whose key is `prefix`, with their sizes, up to one more than [`LISTED_MAX`].
+pub(super) fn list(folder: &Below, prefix: &str, objects: &mut Vec<(Key, u64)>) -> io::Result<()> {
     for name in folder.names(usize::MAX)? {
         // A name that no key can have is not an object's: a file of the system, say.
         let Ok(key) = Key::new(&format!("{prefix}/{name}")) else {
             continue;
         };
-        *left = left.and_then(|left| left.checked_sub(1));
-        if left.is_none() {
-            break;
-        }
-        match unless_gone(folder.look(&name))? {
+        match if_there(folder.look(&name))? {
+            _ if objects.len() > LISTED_MAX => break,
             Some((Some(Unfit::Folder), _)) => {
-                list(&folder.folder(&name)?, key.as_str(), left, objects)?;
+                list(&folder.folder(&name)?, key.as_str(), objects)?;
             }
             // Whatever has the name of an object is listed as one, so that it is removed with the others.
             Some((_, size)) => objects.push((key, size)),
@@ -208,30 +187,24 @@ pub(super) fn list(
     Ok(())
 }
 
-/// Makes the entries of `folder`, whose path is `path`, and of its subfolders durable.
-pub(super) fn sync_all(
+/// Does something with the subfolders of a folder, and then with the folder.
+pub(super) fn each_folder(
     folder: &Below,
-    path: &str,
-    known: &mut BTreeSet<String>,
+    act: &impl Fn(&Below) -> Result<(), FileError>,
 ) -> Result<(), FileError> {
-    for (name, below) in folders(folder, is_segment)? {
-        sync_all(&below, &format!("{path}/{name}"), known)?;
+    for (_, below) in folders(folder, is_segment)? {
+        each_folder(&below, act)?;
     }
-    folder.sync().map_err(failed("sync", folder.path()))?;
-    known.insert(path.to_owned());
-    Ok(())
+    act(folder)
 }
 
-/// Removes unfinished files from `folder` and its subfolders. That need not be durable.
+/// Removes unfinished files from `folder`. That need not be durable.
 pub(super) fn remove_unfinished(folder: &Below) -> Result<(), FileError> {
-    for (_, below) in folders(folder, is_segment)? {
-        remove_unfinished(&below)?;
-    }
     for name in names(folder)?.iter().filter(|name| is_unfinished(name)) {
         let path = folder.path().join(name);
-        let found = unless_gone(folder.look(name)).map_err(failed("look at", &path))?;
+        let found = if_there(folder.look(name)).map_err(failed("look at", &path))?;
         if let Some((None, _)) = found {
-            let removed = unless_gone(folder.remove(name));
+            let removed = if_there(folder.remove(name));
             removed.map_err(failed("remove the unfinished file", &path))?;
         }
     }
@@ -246,7 +219,7 @@ pub(super) fn folders(
     let mut folders = Vec::new();
     for name in names(folder)?.into_iter().filter(|name| is_named(name)) {
         let path = folder.path().join(&name);
-        let found = unless_gone(folder.look(&name)).map_err(failed("look at", &path))?;
+        let found = if_there(folder.look(&name)).map_err(failed("look at", &path))?;
         if let Some((Some(Unfit::Folder), _)) = found {
             let below = folder.folder(&name).map_err(failed("open", &path))?;
             folders.push((name, below));
@@ -261,14 +234,6 @@ fn names(folder: &Below) -> Result<Vec<String>, FileError> {
     names.map_err(failed("list", folder.path()))
 }
 
-/// The result of an action on a file; nothing if somebody else has removed the file.
-fn unless_gone<T>(done: io::Result<T>) -> io::Result<Option<T>> {
-    match done {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        done => done.map(Some),
-    }
-}
-
 /// Whether a file has the name under which [`create`] writes an object.
 fn is_unfinished(name: &str) -> bool {
     name.split_once('#').is_some_and(|(name, number)| {
@@ -279,8 +244,6 @@ fn is_unfinished(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     /// As a coordinator does that takes the table over while the last one writes.
@@ -296,7 +259,9 @@ mod tests {
                 scope.spawn(
                     || while folder.remove(&first).is_err() && folder.look(&name).is_err() {},
                 );
-                create(&folder, &name, &vec![7; 1 << 20]).unwrap();
+                while let Err(failure) = create(&folder, &name, &vec![7; 1 << 20]) {
+                    assert!(failure.problem == FaultKind::Passing.into(), "{failure:?}");
+                }
             });
             assert_eq!(read(&folder, &name, 0..u64::MAX).unwrap().len(), 1 << 20);
         }
@@ -311,7 +276,7 @@ mod tests {
         folder.remove(&first).unwrap();
         let filled = fill(&folder, &first, file, "object", b"content");
         assert!(
-            matches!(&filled, Err(failure) if failure.problem == StorageProblem::NotFound),
+            matches!(&filled, Err(failure) if failure.problem == FaultKind::Passing.into()),
             "{filled:?}"
         );
 
@@ -322,14 +287,5 @@ mod tests {
             matches!(&filled, Err(failure) if failure.problem == FaultKind::Lasting.into()),
             "{filled:?}"
         );
-    }
-
-    #[test]
-    fn only_what_is_gone_is_passed_over() {
-        let directory = tempfile::tempdir().unwrap();
-        let gone = directory.path().join("gone");
-        assert_eq!(unless_gone(fs::remove_file(gone)).unwrap(), None);
-        assert_eq!(unless_gone(Ok(1)).unwrap(), Some(1));
-        unless_gone(fs::remove_file(directory.path())).unwrap_err();
     }
 }
