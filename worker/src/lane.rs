@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_proto::v1;
-use chomp_store::{PartName, Placed, StoreError};
+use chomp_store::{PartName, Placed};
 use chomp_table::Head;
 use chomp_table::format::describe;
 use chomp_table::shard::ShardSize;
@@ -106,7 +106,7 @@ impl Lane {
             }
             // The range was withdrawn after the coordinator leased the task, so it has withdrawn the task too.
             Trouble::Missing(_) if self.stores.are_beyond(journal).await => String::new(),
-            Trouble::Missing(head) => StoreError::Missing { head }.to_string(),
+            Trouble::Missing(head) => format!("range {head} is not done"),
             Trouble::Failed(reason) => reason,
             Trouble::Store(error) => {
                 self.give_back(lease, &describe(&error)).await?;

@@ -97,10 +97,10 @@ pub struct Journal {
 }
 
 /// What decides when the next checkpoint is due.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct CheckpointPace {
-    /// When the time that was worked was noted last.
-    noted: Instant,
+    /// When the time that was worked was noted last; none without a clock, as in tests that count calls.
+    noted: Option<Instant>,
     /// When a reader asked for a checkpoint last.
     renewed: Option<Instant>,
     segments: u64,
@@ -108,19 +108,6 @@ struct CheckpointPace {
     checkpoint_bytes: u64,
     /// The checkpoints that are there, ascending.
     checkpoints: Vec<u64>,
-}
-
-impl Default for CheckpointPace {
-    fn default() -> CheckpointPace {
-        CheckpointPace {
-            noted: Instant::now(),
-            renewed: None,
-            segments: 0,
-            bytes: 0,
-            checkpoint_bytes: 0,
-            checkpoints: Vec::new(),
-        }
-    }
 }
 
 impl Journal {
@@ -138,7 +125,10 @@ impl Journal {
         coordinator: u64,
         table: u64,
     ) -> Result<Journal, StoreError> {
-        let mut since = CheckpointPace::default();
+        let mut since = CheckpointPace {
+            noted: Handle::try_current().ok().map(|_| Instant::now()),
+            ..CheckpointPace::default()
+        };
         let mut ledger = match read_all(&*storage, &mut since).await? {
             Some(ledger) => ledger,
             None => Ledger::new(table, range_bits),
@@ -205,10 +195,10 @@ impl Journal {
     /// [`StoreError::Storage`], after which the entries may turn up at the next start, or not.
     pub async fn append(&self, mut entries: Vec<Entry>) -> Result<(), StoreError> {
         let mut since = self.since.lock().await;
-        // Without a runtime, as in tests that count calls, no time passes.
-        let has_clock = Handle::try_current().is_ok();
-        let elapsed = has_clock.then(|| since.noted.elapsed());
-        let (bits, more) = (self.bits, elapsed.unwrap_or_default().as_secs());
+        let (bits, more) = (
+            self.bits,
+            since.noted.map_or(0, |at| at.elapsed().as_secs()),
+        );
         if more > 0 {
             let seconds = self.ledger().seconds_worked(bits).saturating_add(more);
             entries.push(Entry::Worked { bits, seconds });
@@ -243,7 +233,7 @@ impl Journal {
             }
             (ledger.next, ledger.last) = (number + 1, digest);
         }
-        since.noted += Duration::from_secs(more);
+        since.noted = since.noted.map(|at| at + Duration::from_secs(more));
         since.segments += 1;
         since.bytes += length;
         let due = since.segments >= CHECKPOINT_SEGMENTS
@@ -279,9 +269,9 @@ impl Journal {
             let ledger = self.ledger();
             (ledger.next, encode_checkpoint(&ledger))
         };
-        let length = bytes.len() as u64;
         // Otherwise the last one is this one.
         if since.segments > 0 {
+            let length = bytes.len() as u64;
             match self.storage.create(&keys::checkpoint(next), bytes).await {
                 Err(error) if error.problem == StorageProblem::AlreadyExists => {}
                 created => created?,

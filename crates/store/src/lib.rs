@@ -99,12 +99,6 @@ pub enum StoreError {
         /// The segment of the journal that it wrote.
         key: Key,
     },
-    /// The range is not done.
-    #[error("range {head} is not done")]
-    Missing {
-        /// The range.
-        head: Head,
-    },
     /// The record of a range is missing, or is not what the journal says. The range has to be computed again.
     #[error("the record of range {head} in {key} is lost or damaged: {what}")]
     Lost {

@@ -47,12 +47,6 @@ pub enum MergeError {
         /// The range.
         head: Head,
     },
-    /// There is no such shard.
-    #[error("shard {number} begins beyond the words of the table")]
-    Beyond {
-        /// The number of the shard.
-        number: u32,
-    },
     /// A record does not say how many of its words are stored.
     #[error("of the losing words of range {head} {found} are stored, and it says {said}")]
     Stored {
@@ -63,7 +57,7 @@ pub enum MergeError {
         /// How many there are.
         found: u64,
     },
-    /// The words end before or after the end of the shard.
+    /// The words end before the beginning of the shard, or before or after its end.
     #[error("shard {number} does not have the words that the journal says")]
     Length {
         /// The number of the shard.
@@ -87,7 +81,7 @@ impl Cut {
     ///
     /// # Errors
     ///
-    /// [`MergeError::Missing`], [`MergeError::Beyond`].
+    /// [`MergeError::Missing`], [`MergeError::Length`].
     pub fn new(
         ledger: &Ledger,
         bits: u32,
@@ -103,7 +97,7 @@ impl Cut {
             }
         }
         if number > 0 && left <= skip {
-            return Err(MergeError::Beyond { number });
+            return Err(MergeError::Length { number });
         }
         let last = left - skip.min(left) <= shard_words;
         if last {
@@ -112,7 +106,7 @@ impl Cut {
         let (mut head, mut skip) = (head, skip);
         // The unstored words after the last stored word of the shard before belong to this shard.
         while number > 0 && skip == 0 {
-            let before = head.0.checked_sub(1).ok_or(MergeError::Beyond { number })?;
+            let before = head.0.checked_sub(1).ok_or(MergeError::Length { number })?;
             head = Head(before);
             let place = ledger.place(head).ok_or(MergeError::Missing { head })?;
             skip = place.stored;

@@ -2,8 +2,8 @@
 //!
 //! A shard has one word of each mirror pair, ascending. Its words are in the order of the ranges, their mirror images
 //! are anywhere. So the table is read twice. The first time each mirror image goes to its **region**, some ranges that
-//! follow each other. It waits there in memory; when there is no more room, all that wait go to a file. The second time region
-//! after region is put together in a bitmap, and its ranges are encoded as those that were evaluated are.
+//! follow each other. It waits there in memory; when there is no more room, all that wait go to a file. The second time
+//! region after region is put together in a bitmap, and its ranges are encoded as those that were evaluated are.
 //!
 //! **Edges.** Bit x of the edges of a range says whether the path head · 0^x · 1^(b-x) is losing, of whose word the
 //! last 1s are dropped. So a losing word w tells it of the heads w / 2^x, for each x up to its number of last 0s; and,
@@ -100,36 +100,29 @@ impl Restorer<'_> {
             }
         };
 
-        let heads = 1 << (bits - self.range_bits.get());
-        let edges = Mutex::new(Edges::new(heads, self.range_bits));
+        let edges = Edges::new(bits, self.range_bits);
         let room = self.memory_bytes / WAITING_BYTES / self.threads as u64;
         let spills = Mutex::new(Vec::new());
         let shards = &self.table.manifest().shards;
         each(shards.len(), self.threads, |numbers| {
             let mut spill = Spill::new(self.scratch, regions, region_bits, room)?;
-            let mut short = Vec::new();
             for number in numbers {
                 let span = shards[number].first..shards[number].last + 1;
                 self.table.frames_in(&span, |words, _| {
                     for &word in &words {
                         let mirror = Word::new(word).mirror().get();
-                        for word in [word, mirror] {
-                            if is_short(word, heads) {
-                                short.push(word);
-                            }
-                        }
+                        edges.add(word);
+                        edges.add(mirror);
                         spill.push(mirror)?;
                     }
                     tell(words.len())
                 })?;
             }
             spills.lock().expect("no holder panics").push(spill);
-            edges.lock().expect("no holder panics").add(&short);
             Ok(())
         })?;
 
         let spills = spills.into_inner().expect("no holder panics");
-        let edges = edges.into_inner().expect("no holder panics");
         let per_region = 1_u64 << (region_bits - self.range_bits.get());
         let losing_bytes = self.table.manifest().losing / regions as u64 * TOGETHER_BYTES;
         let fit = self.memory_bytes / (Region::bytes(region_bits) + losing_bytes);
@@ -206,48 +199,46 @@ fn each<E: Send>(
 struct Edges {
     range_bits: u32,
     /// By heads.
-    bits: Vec<u64>,
+    bits: Vec<AtomicU64>,
 }
 
 impl Edges {
-    fn new(heads: u64, range_bits: RangeBits) -> Edges {
-        let heads = usize::try_from(heads).expect("the plan holds all heads");
+    fn new(bits: u32, range_bits: RangeBits) -> Edges {
         Edges {
             range_bits: range_bits.get(),
-            bits: vec![0; heads],
+            bits: (0..range_bits.heads(bits))
+                .map(|_| AtomicU64::new(0))
+                .collect(),
         }
     }
 
-    /// Takes losing words in: those that are [short](is_short) tell something.
-    fn add(&mut self, words: &[u64]) {
-        for &word in words {
-            let mut trimmed = word;
-            while let Some(edges) = self.at(trimmed) {
-                *edges |= 1;
-                trimmed = 2 * trimmed + 1;
-            }
-            for zeros in 1..=word.trailing_zeros().min(self.range_bits) {
-                if let Some(edges) = self.at(word >> zeros) {
-                    *edges |= 1 << zeros;
-                }
+    /// Notes what a losing word tells: one that is a head without some of its last 0s.
+    fn add(&self, word: u64) {
+        let zeros = word.trailing_zeros();
+        let head = word.checked_shr(zeros);
+        if head.and_then(|head| self.at(head)).is_none() {
+            return;
+        }
+        let mut trimmed = word;
+        while let Some(edges) = self.at(trimmed) {
+            edges.fetch_or(1, Ordering::Relaxed);
+            trimmed = 2 * trimmed + 1;
+        }
+        for zeros in 1..=zeros.min(self.range_bits) {
+            if let Some(edges) = self.at(word >> zeros) {
+                edges.fetch_or(1 << zeros, Ordering::Relaxed);
             }
         }
     }
 
-    fn at(&mut self, head: u64) -> Option<&mut u64> {
-        self.bits.get_mut(usize::try_from(head).ok()?)
+    fn at(&self, head: u64) -> Option<&AtomicU64> {
+        self.bits.get(usize::try_from(head).ok()?)
     }
 
     fn of(&self, head: Head) -> u64 {
-        let head = usize::try_from(head.0).expect("the plan holds all heads");
-        self.bits[head]
+        let edges = self.at(head.0).expect("a range of the table");
+        edges.load(Ordering::Relaxed)
     }
-}
-
-/// Whether a word without some of its last 0s is a head below `heads`.
-fn is_short(word: u64, heads: u64) -> bool {
-    let zeros = word.trailing_zeros();
-    word.checked_shr(zeros).is_some_and(|head| head < heads)
 }
 
 /// Whether a range can have these losing positions: a table that somebody made up may have too many.

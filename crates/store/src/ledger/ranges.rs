@@ -2,7 +2,6 @@
 //! worker.
 
 use std::collections::BTreeMap;
-use std::mem;
 
 use chomp_table::Head;
 
@@ -11,18 +10,13 @@ use crate::part::RecordPlace;
 
 /// The number of low bits in which the heads of a group may differ.
 const GROUP_BITS: u32 = 8;
-/// The number of ranges by which the capacity of a full group grows.
-const ROOM: usize = 16;
 
 type Done = (Head, RecordPlace, Finders);
 
 /// Ranges with their places and finders, by head. The heads of a group are kept in order; most tables have all of
-/// them, so that no room is left over at the end.
+/// them, a power of two, so that no room is left over at the end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DoneRanges {
-    groups: BTreeMap<u64, Vec<Done>>,
-    len: usize,
-}
+pub(crate) struct DoneRanges(BTreeMap<u64, Vec<Done>>);
 
 impl PartialEq for DoneRanges {
     fn eq(&self, other: &DoneRanges) -> bool {
@@ -35,62 +29,55 @@ impl Eq for DoneRanges {}
 
 impl DoneRanges {
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.0.values().map(Vec::len).sum()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.last().is_none()
     }
 
     pub(crate) fn get(&self, head: Head) -> Option<&RecordPlace> {
-        let group = self.groups.get(&(head.0 >> GROUP_BITS))?;
+        let group = self.0.get(&(head.0 >> GROUP_BITS))?;
         let at = find(group, head).ok()?;
         Some(&group[at].1)
     }
 
     /// Who found a range.
     pub(crate) fn finders_mut(&mut self, head: Head) -> Option<&mut Finders> {
-        let group = self.groups.get_mut(&(head.0 >> GROUP_BITS))?;
+        let group = self.0.get_mut(&(head.0 >> GROUP_BITS))?;
         let at = find(group, head).ok()?;
         Some(&mut group[at].2)
     }
 
     /// Who found each range.
     pub(crate) fn all_finders_mut(&mut self) -> impl Iterator<Item = &mut Finders> {
-        let done = self.groups.values_mut().flatten();
+        let done = self.0.values_mut().flatten();
         done.map(|(_, _, finders)| finders)
     }
 
     /// Adds a range, or replaces it.
     pub(crate) fn insert(&mut self, head: Head, place: RecordPlace, finders: Finders) {
-        let group = self.groups.entry(head.0 >> GROUP_BITS).or_default();
+        let group = self.0.entry(head.0 >> GROUP_BITS).or_default();
         match find(group, head) {
             Ok(at) => group[at] = (head, place, finders),
-            Err(at) => {
-                if group.len() == group.capacity() {
-                    group.reserve_exact(ROOM);
-                }
-                group.insert(at, (head, place, finders));
-                self.len += 1;
-            }
+            Err(at) => group.insert(at, (head, place, finders)),
         }
     }
 
     pub(crate) fn remove(&mut self, head: Head) -> Option<(RecordPlace, Finders)> {
-        let group = self.groups.get_mut(&(head.0 >> GROUP_BITS))?;
+        let group = self.0.get_mut(&(head.0 >> GROUP_BITS))?;
         let at = find(group, head).ok()?;
-        self.len -= 1;
         let (_, place, finders) = group.remove(at);
         Some((place, finders))
     }
 
     pub(crate) fn clear(&mut self) {
-        drop(mem::take(self));
+        self.0.clear();
     }
 
     /// All ranges, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Head, &RecordPlace, &Finders)> {
-        let done = self.groups.values().flatten();
+        let done = self.0.values().flatten();
         done.map(|(head, place, finders)| (*head, place, finders))
     }
 
@@ -101,19 +88,13 @@ impl DoneRanges {
 
     /// The largest head.
     pub(crate) fn last(&self) -> Option<Head> {
-        let mut groups = self.groups.values().rev();
-        groups
-            .find_map(|group| group.last())
-            .map(|&(head, ..)| head)
+        let last = self.0.values().rev().find_map(|group| group.last());
+        last.map(|&(head, ..)| head)
     }
 }
 
 fn find(group: &[Done], head: Head) -> Result<usize, usize> {
-    // Whole journals come in ascending order.
-    match group.last() {
-        Some(&(last, ..)) if last < head => Err(group.len()),
-        _ => group.binary_search_by_key(&head, |&(head, ..)| head),
-    }
+    group.binary_search_by_key(&head, |&(head, ..)| head)
 }
 
 #[cfg(test)]
@@ -187,8 +168,8 @@ mod tests {
                 ranges.insert(Head(head), place(start), Finders::new([1]));
             }
         }
-        let room: usize = ranges.groups.values().map(Vec::capacity).sum();
-        let bytes = room * size_of::<Done>() + ranges.groups.len() * 64;
+        let room: usize = ranges.0.values().map(Vec::capacity).sum();
+        let bytes = room * size_of::<Done>() + ranges.0.len() * 64;
         assert!(ranges.len() == 1_000_000 && bytes < 90_000_000, "{bytes}");
     }
 }

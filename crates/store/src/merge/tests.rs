@@ -340,7 +340,7 @@ fn what_does_not_fit_is_refused() {
     let ledger = table.ledger();
     let stored: u64 = table.ranges.values().map(|(_, stored)| stored).sum();
     let beyond = Cut::new(&ledger, 14, 10, (9, Head(0), stored));
-    assert_eq!(beyond, Err(MergeError::Beyond { number: 9 }));
+    assert_eq!(beyond, Err(MergeError::Length { number: 9 }));
     let without = table.ledger_without(Some(Head(1)));
     let missing = Cut::new(&without, 14, 10, (1, Head(2), 0));
     assert_eq!(missing, Err(MergeError::Missing { head: Head(1) }));
