@@ -7,14 +7,11 @@
 //! | `work/parts/<layer, 4 digits>/<lease, 16 hex>` | [the result of a task](super::part) |
 //! | `table-<bits, 2 digits>/<name>`, `values-<tiles, 3 digits>/<name>` | an object of the published table |
 //!
-//! Numbers are padded with zeros so that keys sort as their numbers do.
+//! Numbers are padded with zeros so that keys sort as their numbers do: no journal has more than ten digits of segments.
 
 use chomp_table::manifest::MANIFEST_NAME;
 
 use crate::objects::Key;
-
-/// The largest number of a segment: the largest of ten digits.
-pub(crate) const SEGMENT_MAX: u64 = 9_999_999_999;
 
 /// Which part: the task's layer, and the lease under which it was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,8 +53,7 @@ pub(crate) fn segments() -> Key {
 /// The number of a segment or checkpoint.
 pub(crate) fn number_of(key: &Key) -> Option<u64> {
     let number = key.as_str().rsplit('/').next()?.parse().ok()?;
-    let is_key = number <= SEGMENT_MAX && (segment(number) == *key || checkpoint(number) == *key);
-    is_key.then_some(number)
+    (segment(number) == *key || checkpoint(number) == *key).then_some(number)
 }
 
 pub(crate) fn checkpoint(number: u64) -> Key {
@@ -98,7 +94,7 @@ mod tests {
         assert_eq!(name.key().as_str(), "work/parts/0137/fedcba9876543210");
         assert_eq!(PartName::of(&name.key()), Some(name));
         assert_eq!(number_of(&segment(12)), Some(12));
-        assert_eq!(number_of(&checkpoint(SEGMENT_MAX)), Some(SEGMENT_MAX));
+        assert_eq!(number_of(&checkpoint(u64::MAX)), Some(u64::MAX));
         let folder = "table-20";
         let shard = published::key(folder, "a.zst").unwrap();
         assert_eq!(shard.as_str(), "table-20/a.zst");
@@ -117,7 +113,7 @@ mod tests {
         ] {
             assert_eq!(PartName::of(&key(text)), None, "{text}");
         }
-        for text in ["work/journal/1", "work/journal/99999999999", "0000000001"] {
+        for text in ["work/journal/1", "work/journal/00000000001", "0000000001"] {
             assert_eq!(number_of(&key(text)), None, "{text}");
         }
     }

@@ -55,8 +55,7 @@ struct OutageState {
     since: Option<Instant>,
     /// The last failure, for people.
     reason: String,
-    /// Whether this outage was reported.
-    reported: bool,
+    /// When an outage was reported last: this one, if it began before that.
     last_report: Option<Instant>,
 }
 
@@ -84,7 +83,7 @@ impl Outages {
         if elapsed < REPORT_AFTER || now >= until || state.last_report.is_some_and(is_recent) {
             return;
         }
-        (state.reported, state.last_report) = (true, Some(now));
+        state.last_report = Some(now);
         drop(state);
         let (elapsed, left) = (elapsed.as_secs(), (until - now).as_secs() + 1);
         let place = &self.place;
@@ -94,10 +93,10 @@ impl Outages {
     /// Notes that no request waits any more; `recovered` says whether the last one had an answer.
     pub fn end(&self, recovered: bool) {
         let mut state = self.state.lock();
-        let (since, reported) = (state.since.take(), std::mem::take(&mut state.reported));
+        let (since, last_report) = (state.since.take(), state.last_report);
         drop(state);
         if let Some(since) = since
-            && reported
+            && last_report >= Some(since)
             && recovered
         {
             let seconds = since.elapsed().as_secs();
@@ -141,21 +140,21 @@ mod tests {
         let outages = Outages::new("a store".to_owned());
         let since = Instant::now();
         let until = since + Duration::from_mins(10);
-        let reported = || outages.state.lock().reported;
+        let last_report = || outages.state.lock().last_report;
         outages.note(since, until, "no answer");
-        assert!(!reported() && outages.current().is_none());
+        assert_eq!((last_report(), outages.current()), (None, None));
         outages.end(true);
         tokio::time::advance(REPORT_AFTER).await;
         assert_eq!(outages.current(), None);
         outages.note(since, until, "no answer");
-        let last_report = outages.state.lock().last_report;
-        assert!(reported() && last_report.is_some());
+        let reported = last_report();
+        assert_eq!(reported, Some(Instant::now()));
         tokio::time::advance(REPORT_AFTER).await;
         outages.note(Instant::now(), until, "refused");
         let expected = "waiting for a store for 2 s: refused";
         assert_eq!(outages.current().unwrap(), expected);
-        assert_eq!(outages.state.lock().last_report, last_report);
+        assert_eq!(last_report(), reported);
         outages.end(true);
-        assert!(!reported() && outages.current().is_none());
+        assert_eq!(outages.current(), None);
     }
 }

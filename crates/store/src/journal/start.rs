@@ -51,7 +51,8 @@ pub(super) async fn read_all(
         }
     }
     loop {
-        let key = keys::segment(ledger.as_ref().map_or(0, |ledger| ledger.next));
+        let number = ledger.as_ref().map_or(0, |ledger: &Ledger| ledger.next);
+        let key = keys::segment(number);
         let bytes = match read_small(storage, &key).await {
             Err(error) if is_missing(&error) => break,
             read => read?,
@@ -63,8 +64,16 @@ pub(super) async fn read_all(
             None => decode(SEGMENT, &bytes, 0).map(|first| ledger = Some(first)),
         };
         if let Err(wrong) = read {
-            let wrong = wrong.at(&key);
-            return Err(with_remedy(storage, wrong).await?);
+            let mut wrong = wrong.at(&key);
+            if let StoreError::Damaged { what, .. } = &mut wrong
+                && !is_followed(storage, number).await?
+            {
+                what.push_str(&format!(
+                    ". It is the last segment of the journal: `--without-segment {number}` removes it and computes its \
+                     ranges again"
+                ));
+            }
+            return Err(wrong);
         }
     }
     match damaged {
@@ -76,24 +85,6 @@ pub(super) async fn read_all(
     }
 }
 
-/// Tells what to do about a damaged segment, if it is the last one.
-async fn with_remedy(storage: &dyn Storage, wrong: StoreError) -> Result<StoreError, StoreError> {
-    let StoreError::Damaged { key, what } = wrong else {
-        return Ok(wrong);
-    };
-    let number = keys::number_of(&key).unwrap_or(keys::SEGMENT_MAX);
-    if is_followed(storage, number).await? {
-        return Ok(StoreError::Damaged { key, what });
-    }
-    Ok(StoreError::Damaged {
-        what: format!(
-            "{what}. It is the last segment of the journal: `--without-segment {number}` removes it and computes its \
-             ranges again"
-        ),
-        key,
-    })
-}
-
 /// Removes the last segment of a journal, which is damaged. What it says is done is computed again, and comes out the
 /// same; a participant that it says was quarantined is so again, or not.
 ///
@@ -101,7 +92,7 @@ async fn with_remedy(storage: &dyn Storage, wrong: StoreError) -> Result<StoreEr
 ///
 /// [`StoreError::Refused`] if it is not damaged, or not the last; [`StoreError::Storage`].
 pub async fn remove_damaged(storage: &dyn Storage, number: u64) -> Result<(), StoreError> {
-    let segment = keys::segment(number.min(keys::SEGMENT_MAX));
+    let segment = keys::segment(number);
     match read_all(storage, &mut CheckpointPace::default()).await {
         Err(StoreError::Damaged { key, .. })
             if key == segment && !is_followed(storage, number).await? =>
@@ -117,8 +108,7 @@ pub async fn remove_damaged(storage: &dyn Storage, number: u64) -> Result<(), St
 
 /// Whether there is a segment after this one.
 async fn is_followed(storage: &dyn Storage, number: u64) -> Result<bool, StorageError> {
-    let next = number.saturating_add(1).min(keys::SEGMENT_MAX);
-    exists(storage, &keys::segment(next)).await
+    exists(storage, &keys::segment(number.saturating_add(1))).await
 }
 
 /// Refuses a journal that lacks segment `next` and has later ones. Some later numbers are tried, since a journal can
@@ -128,9 +118,9 @@ pub(super) async fn refuse_gap(storage: &dyn Storage, next: u64) -> Result<(), S
     let key = keys::segment(next);
     let far = (4..=LOOKS_AHEAD).map(|power| 1 << power);
     for ahead in (1..16).chain(far) {
-        let later = next.saturating_add(ahead).min(keys::SEGMENT_MAX);
+        let later = keys::segment(next.saturating_add(ahead));
         // Another coordinator may have written the next one since the journal was read.
-        if exists(storage, &keys::segment(later)).await? && !exists(storage, &key).await? {
+        if exists(storage, &later).await? && !exists(storage, &key).await? {
             return Err(StoreError::damaged(
                 &key,
                 "it is missing, and there are later ones",

@@ -22,6 +22,7 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
+use object_store::prefix::PrefixStore;
 use object_store::{
     BackoffConfig, Error, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, PutMode,
     PutOptions, RetryConfig,
@@ -74,11 +75,7 @@ impl Bucket {
     /// [`OpenError::Bucket`], which says what to do.
     pub async fn open_for_job(&self, has_journal: bool) -> Result<Arc<dyn Storage>, OpenError> {
         let storage = BucketStorage::open(self)?;
-        if has_journal {
-            storage.probe().await?;
-        } else {
-            storage.reach().await?;
-        }
+        storage.probe(has_journal).await?;
         Ok(Arc::new(storage))
     }
 }
@@ -142,8 +139,9 @@ impl BucketStorage {
             let what = "the settings in the environment are wrong";
             OpenError::bucket(bucket, what, Some(source.into()))
         })?;
+        let prefix = bucket.prefix.as_ref().map_or("", Key::as_str);
         Ok(BucketStorage {
-            store: Arc::new(store),
+            store: Arc::new(PrefixStore::new(store, prefix)),
             bucket: bucket.clone(),
             patience: Arc::new(StoragePatience::new(bucket.to_string(), PATIENCE)),
         })
@@ -153,26 +151,6 @@ impl BucketStorage {
     pub(crate) fn with_patience(self, patience: Duration) -> BucketStorage {
         let patience = Arc::new(StoragePatience::new(self.bucket.to_string(), patience));
         BucketStorage { patience, ..self }
-    }
-
-    /// Where an object, or a folder, is in the bucket.
-    fn path(&self, key: &Key) -> Path {
-        Path::from(match &self.bucket.prefix {
-            Some(prefix) => format!("{prefix}/{key}"),
-            None => key.to_string(),
-        })
-    }
-
-    /// The key of what is at `path`, if it is of a kind that a key can have.
-    fn key(&self, path: &Path) -> Option<Key> {
-        let text = match &self.bucket.prefix {
-            Some(prefix) => path
-                .as_ref()
-                .strip_prefix(prefix.as_str())?
-                .strip_prefix('/')?,
-            None => path.as_ref(),
-        };
-        Key::new(text).ok()
     }
 
     async fn put(&self, path: &Path, bytes: Bytes) -> Result<(), Error> {
@@ -208,7 +186,7 @@ impl BucketStorage {
     }
 
     async fn delete_one(&self, key: &Key) -> Result<(), StorageError> {
-        let path = self.path(key);
+        let path = path(key);
         let delete = || async {
             match self.store.delete(&path).await {
                 Err(Error::NotFound { .. }) => Ok(()),
@@ -234,7 +212,7 @@ impl BucketStorage {
 
     /// Creates an object, unless it is there.
     async fn create_once(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
-        let path = self.path(key);
+        let path = path(key);
         let error = match self.put(&path, bytes.clone()).await {
             Ok(()) => return Ok(()),
             Err(error) => failure(key, Operation::Create, error),
@@ -262,7 +240,8 @@ impl BucketStorage {
             && let Some(meta) = pages.next().await
         {
             let meta = meta?;
-            objects.extend(self.key(&meta.location).map(|key| (key, meta.size)));
+            let key = Key::new(meta.location.as_ref()).ok();
+            objects.extend(key.map(|key| (key, meta.size)));
         }
         Ok(objects)
     }
@@ -285,13 +264,13 @@ impl Storage for BucketStorage {
     }
 
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
-        let path = self.path(key);
+        let path = path(key);
         self.retry(key, Operation::Read, || self.get(&path, &range))
             .await
     }
 
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
-        let path = self.path(prefix);
+        let path = path(prefix);
         let list = || self.list_once(&path);
         listed(prefix, self.retry(prefix, Operation::List, list).await?)
     }
@@ -308,6 +287,10 @@ impl Storage for BucketStorage {
         }
         Ok(())
     }
+}
+
+fn path(key: &Key) -> Path {
+    Path::from(key.as_str())
 }
 
 /// The bytes of an answer; fails as soon as they are more than `most`, whatever was promised.

@@ -65,8 +65,6 @@ const UNSURE: &str = "an earlier write of this process was not synced";
 pub struct LocalStorage {
     directory: Arc<Directory>,
     patience: StoragePatience,
-    /// The objects that could not be read, and are not waited for again.
-    unreadable: Mutex<BTreeSet<Key>>,
 }
 
 #[derive(Debug)]
@@ -74,6 +72,8 @@ struct Directory {
     root: PathBuf,
     /// The folders whose entries are known to be durable, as keys.
     folders: Mutex<BTreeSet<String>>,
+    /// The objects that could not be read, and are not waited for again.
+    unreadable: Mutex<BTreeSet<Key>>,
     /// Whether the sync of a folder failed.
     unsure: AtomicBool,
     writable: bool,
@@ -139,6 +139,7 @@ impl LocalStorage {
         let directory = Directory {
             root,
             folders: Mutex::default(),
+            unreadable: Mutex::default(),
             unsure: AtomicBool::new(false),
             writable,
             lock,
@@ -146,7 +147,6 @@ impl LocalStorage {
         LocalStorage {
             directory: Arc::new(directory),
             patience,
-            unreadable: Mutex::default(),
         }
     }
 
@@ -165,25 +165,16 @@ impl LocalStorage {
         }
     }
 
-    /// Does work as [`Self::run`] does, and retries it for as long as the directory is waited for.
+    /// Does work as [`Self::run`] does, and retries it for as long as the directory is waited for. It hears for how
+    /// long it was.
     async fn try_to<T: Send + 'static>(
         &self,
-        work: impl Fn(&Directory) -> Result<T, StorageError> + Clone + Send + 'static,
-    ) -> Result<T, StorageError> {
-        self.patience.keep_trying(|| self.run(work.clone())).await
-    }
-
-    /// Does work on an object as [`Self::try_to`] does. It hears whether the object is not waited for any longer.
-    async fn try_with<T: Send + 'static>(
-        &self,
-        key: &Key,
-        work: impl Fn(&Directory, &Key, bool) -> Result<T, StorageError> + Clone + Send + 'static,
+        work: impl Fn(&Directory, Duration) -> Result<T, StorageError> + Clone + Send + 'static,
     ) -> Result<T, StorageError> {
         let begin = Instant::now();
         let attempt = || {
-            let (key, work) = (key.clone(), work.clone());
-            let is_late = begin.elapsed() >= UNREADABLE || self.unreadable.lock().contains(&key);
-            self.run(move |directory| work(directory, &key, is_late))
+            let (work, waited) = (work.clone(), begin.elapsed());
+            self.run(move |directory| work(directory, waited))
         };
         self.patience.keep_trying(attempt).await
     }
@@ -255,19 +246,15 @@ impl Directory {
         done
     }
 
-    /// Creates an object. After a while of failures, which is late, they may come from an object of that name which
-    /// cannot be read, while others can.
-    fn create(&self, key: &Key, bytes: &[u8], is_late: bool) -> Result<(), StorageError> {
+    /// Creates an object. Failures may come from an object of that name which cannot be read.
+    fn create(&self, key: &Key, bytes: &[u8], waited: Duration) -> Result<(), StorageError> {
         let created = self.write(key, Operation::Create, || {
             let (folder, name) = self.make_folder(key)?;
             files::create(&folder, name, bytes)
         });
         created.map_err(|mut error| {
             let is_damaged = |there: StorageError| there.is(FaultKind::Damage);
-            if is_late
-                && error.is(FaultKind::Passing)
-                && self.read(key, 0..1, true).is_err_and(is_damaged)
-            {
+            if error.is(FaultKind::Passing) && self.read(key, 0..1, waited).is_err_and(is_damaged) {
                 error.problem = StorageProblem::AlreadyExists;
             }
             error
@@ -296,17 +283,25 @@ impl Directory {
         Ok(())
     }
 
-    /// Reads an object. If it could not be read for a while, which is late, and others can be, it is damaged.
-    fn read(&self, key: &Key, range: Range<u64>, is_late: bool) -> Result<Bytes, StorageError> {
+    /// Reads an object. If it could not be read for a while, and others can be, it is damaged.
+    fn read(&self, key: &Key, range: Range<u64>, waited: Duration) -> Result<Bytes, StorageError> {
         let folder = self.folder(key).map_err(FileFailure::of_existing);
         let read = folder.and_then(|(folder, name)| files::read(&folder, name, range));
-        read.map_err(|failure| {
-            let mut error = failure.of(Operation::Read, key);
-            if is_late && error.is(FaultKind::Passing) && self.reads_others(key) {
-                error.problem = FaultKind::Damage.into();
+        let read = read.map_err(|failure| failure.of(Operation::Read, key));
+        let is_late = || waited >= UNREADABLE || self.unreadable.lock().contains(key);
+        match read {
+            Ok(bytes) => {
+                self.unreadable.lock().remove(key);
+                Ok(bytes)
             }
-            error
-        })
+            Err(mut error) => {
+                if error.is(FaultKind::Passing) && is_late() && self.reads_others(key) {
+                    self.unreadable.lock().insert(key.clone());
+                    error.problem = FaultKind::Damage.into();
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Whether an object beside this one, or a segment of the journal, can be read.
@@ -353,24 +348,15 @@ impl Directory {
 #[async_trait]
 impl Storage for LocalStorage {
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
-        let create =
-            move |directory: &Directory, key: &Key, is_late| directory.create(key, &bytes, is_late);
-        self.try_with(key, create).await
+        let key = key.clone();
+        self.try_to(move |directory, waited| directory.create(&key, &bytes, waited))
+            .await
     }
 
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
-        let read = move |directory: &Directory, key: &Key, is_late| {
-            directory.read(key, range.clone(), is_late)
-        };
-        let read = self.try_with(key, read).await;
-        match &read {
-            Err(error) if error.is(FaultKind::Damage) => {
-                self.unreadable.lock().insert(key.clone());
-            }
-            Ok(_) => drop(self.unreadable.lock().remove(key)),
-            Err(_) => {}
-        }
-        read
+        let key = key.clone();
+        self.try_to(move |directory, waited| directory.read(&key, range.clone(), waited))
+            .await
     }
 
     async fn read_each(&self, parts: Vec<(Key, Range<u64>)>) -> Vec<Result<Bytes, StorageError>> {
@@ -378,7 +364,7 @@ impl Storage for LocalStorage {
             let parts = parts.to_vec();
             self.run(move |directory| {
                 let parts = parts.into_iter();
-                let reads = parts.map(|(key, range)| directory.read(&key, range, false));
+                let reads = parts.map(|(key, range)| directory.read(&key, range, Duration::ZERO));
                 reads.collect::<Vec<_>>()
             })
         });
@@ -394,12 +380,14 @@ impl Storage for LocalStorage {
 
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
         let prefix = prefix.clone();
-        self.try_to(move |directory| directory.list(&prefix)).await
+        self.try_to(move |directory, _| directory.list(&prefix))
+            .await
     }
 
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
         let keys = keys.to_vec();
-        self.try_to(move |directory| directory.delete(&keys)).await
+        self.try_to(move |directory, _| directory.delete(&keys))
+            .await
     }
 
     async fn is_in_place(&self) -> bool {

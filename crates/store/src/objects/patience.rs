@@ -91,17 +91,13 @@ impl PatientRequest<'_> {
         if Handle::try_current().is_err() {
             return attempt.await;
         }
-        // A process that stood still finds all times over: then the answer comes in the moment after that.
-        for hangs in [HANGS, HANGS / 6] {
+        let mut hangs = HANGS;
+        loop {
             if let Ok(done) = tokio::time::timeout(hangs, attempt.as_mut()).await {
                 return done;
             }
-        }
-        loop {
             self.wait("it does not answer");
-            if let Ok(done) = tokio::time::timeout(HANGS_STILL, attempt.as_mut()).await {
-                return done;
-            }
+            hangs = HANGS_STILL;
         }
     }
 

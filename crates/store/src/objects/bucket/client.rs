@@ -13,7 +13,7 @@ use object_store::client::{
 };
 use object_store::{ClientConfigKey, ClientOptions, Error};
 use reqwest::redirect::Policy;
-use reqwest::{Client, NoProxy, Proxy, Url};
+use reqwest::{Client, Url};
 
 use super::READ_BYTES_MAX;
 
@@ -58,8 +58,11 @@ impl HttpConnector for ClientConnector {
 
 /// A client as these options want it, of which the environment sets some.
 fn client(options: &ClientOptions, connector: ClientConnector) -> reqwest::Result<Client> {
-    let value = |key| options.get_config_value(&key);
-    let is_set = |key| value(key).is_some_and(|value| value == "true");
+    let is_set = |key| {
+        options
+            .get_config_value(&key)
+            .is_some_and(|value| value == "true")
+    };
     let mut builder = Client::builder()
         .user_agent(concat!("chomp/", env!("CARGO_PKG_VERSION")))
         .redirect(Policy::none())
@@ -70,11 +73,6 @@ fn client(options: &ClientOptions, connector: ClientConnector) -> reqwest::Resul
         .timeout(connector.timeout);
     if connector.is_local {
         builder = builder.no_proxy();
-    }
-    if let Some(url) = value(ClientConfigKey::ProxyUrl) {
-        let excludes = value(ClientConfigKey::ProxyExcludes);
-        let excludes = excludes.and_then(|hosts| NoProxy::from_string(&hosts));
-        builder = builder.proxy(Proxy::all(url)?.no_proxy(excludes));
     }
     builder.build()
 }

@@ -22,54 +22,44 @@ const RACES: u32 = 3;
 const OBJECT_BYTES: usize = 20_000;
 
 impl BucketStorage {
-    /// Makes sure that objects can be created, read, listed and removed.
+    /// Makes sure that objects can be created, read, listed and removed; and if the bucket `has_journal`, that of many
+    /// creations of one key only one succeeds: on this rests that a table has one coordinator. Servers that ignore the
+    /// condition let all succeed, others some of those that come at the same time.
     ///
     /// # Errors
     ///
     /// [`OpenError::Bucket`], which says what to do.
-    pub(crate) async fn reach(&self) -> Result<(), OpenError> {
+    pub(super) async fn probe(&self, has_journal: bool) -> Result<(), OpenError> {
         let storage = self.clone().with_patience(PATIENCE);
         let fail = |error| unusable(&self.bucket, error);
-        let (key, bytes) = (fresh_key(), Bytes::from_static(b"reached"));
-        storage.create(&key, bytes.clone()).await.map_err(fail)?;
-        let read = storage.read_at(&key, 0..2).await;
-        let listed = storage.list(&key).await;
-        storage
-            .delete(std::slice::from_ref(&key))
-            .await
-            .map_err(fail)?;
-        listed.map_err(fail)?;
-        match read.map_err(fail)? {
-            read if read == bytes[..2] => Ok(()),
-            _ => {
-                let what = "it does not give back the bytes of an object that were asked for";
-                Err(OpenError::bucket(&self.bucket, what, None))
-            }
+        let unfit = |what| Err(OpenError::bucket(&self.bucket, what, None));
+        if !storage.keeps(&fresh_key()).await.map_err(fail)? {
+            return unfit("it does not give back the bytes of an object that were asked for");
         }
-    }
-
-    /// Makes sure of that too, and that of many creations of one key only one succeeds: on this rests
-    /// that a table has one coordinator. Servers that ignore the condition let all succeed, others
-    /// some of those that come at the same time.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::Bucket`], which says what to do.
-    pub(crate) async fn probe(&self) -> Result<(), OpenError> {
-        self.reach().await?;
-        let storage = self.clone().with_patience(PATIENCE);
-        for _ in 0..RACES {
+        for _ in 0..if has_journal { RACES } else { 0 } {
             let key = fresh_key();
             let sound = storage.race(&key).await;
             let removed = storage.delete(std::slice::from_ref(&key)).await;
-            if !sound.map_err(|error| unusable(&self.bucket, error))? {
-                let what = "this store does not create only if absent, so two coordinators could write one \
-                     table: give --journal DIR, a directory of this machine for the journal";
-                return Err(OpenError::bucket(&self.bucket, what, None));
+            if !sound.map_err(fail)? {
+                return unfit(
+                    "this store does not create only if absent, so two coordinators could write one table: give \
+                     --journal DIR, a directory of this machine for the journal",
+                );
             }
-            removed.map_err(|error| unusable(&self.bucket, error))?;
+            removed.map_err(fail)?;
         }
         Ok(())
+    }
+
+    /// Creates, reads, lists and removes an object; whether the bytes are read that were asked for.
+    async fn keeps(&self, key: &Key) -> Result<bool, StorageError> {
+        let bytes = Bytes::from_static(b"reached");
+        self.create(key, bytes.clone()).await?;
+        let read = self.read_at(key, 0..2).await;
+        let listed = self.list(key).await;
+        self.delete(std::slice::from_ref(key)).await?;
+        listed?;
+        Ok(read? == bytes[..2])
     }
 
     /// Creates an object many times at once; whether one creation succeeded, whose bytes are read.

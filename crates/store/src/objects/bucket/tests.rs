@@ -14,7 +14,7 @@ use super::super::testing::{key, list, read};
 use super::*;
 use chomp_testing::needs;
 use chomp_testing::waiting::HANG;
-use stub::{Conditions, Fault, Relay, State, Stub};
+use stub::{Conditions, Fault, State, Stub};
 
 /// The address of a real S3 server, with a bucket of the name [`BUCKET`], that takes any credentials.
 const SERVER: &str = "CHOMP_TEST_S3";
@@ -55,12 +55,6 @@ fn stub() -> (Stub, BucketStorage) {
     let stub = Stub::start();
     let storage = open(&stub.endpoint, BUCKET);
     (stub, storage)
-}
-
-/// The address of the real server.
-fn server() -> Option<String> {
-    let server = std::env::var(SERVER).map_err(|_| format!("{SERVER} names no server"));
-    needs::found("S3", server)
 }
 
 /// A creation, and what it says, whatever came before the server's answer.
@@ -134,16 +128,11 @@ async fn a_sound_server_passes_the_probe_and_others_are_refused() {
             [None, Some("give --journal DIR")],
         ),
     ];
-    for (change, [of_reach, of_probe]) in cases {
+    for (change, [without, with]) in cases {
         let (stub, storage) = stub();
-        for (is_probe, expected) in [(false, of_reach), (true, of_probe)] {
+        for (has_journal, expected) in [(false, without), (true, with)] {
             change(&mut stub.state.lock().unwrap());
-            let done = if is_probe {
-                storage.probe().await
-            } else {
-                storage.reach().await
-            };
-            match (done, expected) {
+            match (storage.probe(has_journal).await, expected) {
                 (Ok(()), None) => {}
                 (Err(error), Some(what)) => assert!(error.to_string().contains(what), "{error}"),
                 other => panic!("{other:?}"),
@@ -166,7 +155,7 @@ async fn a_server_that_loses_races_is_refused() {
         exists(&second),
         "one after the other, all is well: {second:?}"
     );
-    let error = storage.probe().await.unwrap_err();
+    let error = storage.probe(true).await.unwrap_err();
     assert!(error.to_string().contains("give --journal DIR"), "{error}");
 }
 
@@ -230,7 +219,7 @@ async fn refusals_say_what_to_do_at_once() {
     ] {
         let (stub, storage) = stub();
         stub.state.lock().unwrap().always = Some((status, body));
-        let error = storage.probe().await.unwrap_err();
+        let error = storage.probe(true).await.unwrap_err();
         assert!(error.to_string().contains(expected), "{status}: {error}");
         assert!(
             error.to_string().contains("s3://chomp-test/tests/"),
@@ -283,33 +272,14 @@ async fn a_server_that_stays_away() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_comes_back() {
-    let stub = Stub::start();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let storage = open(&format!("http://{address}"), BUCKET);
-    let object = (key("work/a"), Bytes::from_static(b"abc"));
-    // The port is kept, or somebody else could get it meanwhile.
-    let away = async {
-        let lost = tokio::task::spawn_blocking(move || {
-            listener.incoming().take(4).for_each(drop);
-            listener
-        });
-        let listener = lost.await.unwrap();
-        let server = stub.endpoint.strip_prefix("http://").unwrap();
-        Relay::start(listener, server.parse().unwrap())
-    };
-    let (created, _) = tokio::join!(storage.create(&object.0, object.1.clone()), away);
-    created.unwrap();
-    assert_eq!(storage.read(&object.0).await.unwrap(), object.1);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_real_server() {
-    let Some(server) = server() else { return };
+    let server = std::env::var(SERVER).map_err(|_| format!("{SERVER} names no server"));
+    let Some(server) = needs::found("S3", server) else {
+        return;
+    };
     let storage = open(&server, BUCKET);
     contract(Arc::new(storage.clone())).await;
-    storage.probe().await.unwrap();
+    storage.probe(true).await.unwrap();
     assert_eq!(list(&storage, "work/probe").await, []);
 
     // More objects than a page of a listing has.
@@ -328,37 +298,11 @@ async fn a_real_server() {
     assert!(many.is_sorted() && many.len() == 1100, "{}", many.len());
 
     let missing = open(&server, "chomp-no-such-bucket");
-    let error = missing.probe().await.unwrap_err();
+    let error = missing.probe(true).await.unwrap_err();
     assert!(
         error.to_string().contains("the bucket does not exist"),
         "{error}"
     );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_real_server_whose_answer_is_lost() {
-    let Some(server) = server() else { return };
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let address = server
-        .strip_prefix("http://")
-        .unwrap()
-        .trim_end_matches('/');
-    let relay = Relay::start(listener, address.parse().unwrap());
-    let storage = open(&endpoint, BUCKET);
-    for cuts in 1..4 {
-        let (key, bytes) = (
-            key(&format!("work/{cuts}")),
-            Bytes::from(vec![cuts; 100_000]),
-        );
-        *relay.cuts.lock().unwrap() = usize::from(cuts);
-        storage.create(&key, bytes.clone()).await.unwrap();
-        assert_eq!(*relay.cuts.lock().unwrap(), 0);
-        assert_eq!(storage.read(&key).await.unwrap(), bytes);
-        *relay.cuts.lock().unwrap() = 1;
-        let other = storage.create(&key, Bytes::from_static(b"other")).await;
-        assert!(exists(&other), "{other:?}");
-    }
 }
 
 /// A server that does not stop where it was asked to.
@@ -402,7 +346,7 @@ async fn a_listing_is_bounded() {
     for number in 0..LISTED_MAX {
         create(number).await;
         // A name that cannot be a key is not counted.
-        let foreign = format!("{}/{number} %", storage.path(&folder));
+        let foreign = format!("{folder}/{number} %");
         storage
             .put(&Path::from(foreign), Bytes::new())
             .await

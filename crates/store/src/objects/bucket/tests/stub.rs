@@ -1,8 +1,8 @@
-//! A small S3 server in memory that does what it is told to, and a relay that cuts connections.
+//! A small S3 server in memory that does what it is told to.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
@@ -263,43 +263,4 @@ fn answer(status: u16, headers: &str, body: &[u8], method: &str) -> Vec<u8> {
         answer.extend(body);
     }
     answer
-}
-
-/// A relay to a server. It cuts each of the next `cuts` connections as soon as the server has
-/// answered on it.
-#[derive(Debug)]
-pub(super) struct Relay {
-    pub(super) cuts: Arc<Mutex<usize>>,
-}
-
-impl Relay {
-    pub(super) fn start(listener: TcpListener, server: SocketAddr) -> Relay {
-        let cuts = Arc::new(Mutex::new(0));
-        let left = Arc::clone(&cuts);
-        // Ends with the process.
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                let (client, left) = (client.unwrap(), Arc::clone(&left));
-                let server = TcpStream::connect(server).unwrap();
-                let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                thread::spawn(move || drop(io::copy(&mut from, &mut to)));
-                thread::spawn(move || drop(relay(server, &client, &left)));
-            }
-        });
-        Relay { cuts }
-    }
-}
-
-fn relay(mut server: TcpStream, mut client: &TcpStream, cuts: &Mutex<usize>) -> io::Result<()> {
-    let mut buffer = [0; 1 << 12];
-    loop {
-        let read = server.read(&mut buffer)?;
-        let mut cuts = cuts.lock().unwrap();
-        if read == 0 || *cuts > 0 {
-            *cuts = cuts.saturating_sub(1);
-            server.shutdown(Shutdown::Both)?;
-            return client.shutdown(Shutdown::Both);
-        }
-        client.write_all(&buffer[..read])?;
-    }
 }
