@@ -47,6 +47,8 @@
 //! The version is 5. A journal of another version is refused: a job is finished by the version that began it.
 
 mod format;
+#[cfg(feature = "fuzzing")]
+mod fuzzing;
 mod start;
 
 use std::collections::HashSet;
@@ -61,8 +63,10 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use self::format::{SEGMENT, encode, encode_checkpoint, read_segment, write};
+#[cfg(feature = "fuzzing")]
+pub use self::fuzzing::is_read;
 pub use self::start::remove_damaged;
-use self::start::{begin, exists, read_all, read_small, refuse_gap};
+use self::start::{BYTES_MAX, begin, exists, read_all, read_within, refuse_gap};
 use crate::StoreError;
 use crate::entry::Entry;
 use crate::keys::{self, PartName};
@@ -148,13 +152,10 @@ impl Journal {
             ledger: RwLock::new(ledger),
             since: tokio::sync::Mutex::new(since),
         };
-        {
-            let mut since = journal.since.lock().await;
-            // The system may show segments that the disk does not have, if a process before could not sync them.
-            if since.segments > 0 {
-                journal.write_checkpoint(&mut since, CHECKPOINTS).await?;
-            }
-        }
+        // The system may show segments that the disk does not have, if a process before could not sync them.
+        journal
+            .write_checkpoint(&mut *journal.since.lock().await, CHECKPOINTS)
+            .await?;
         let opened = Entry::Opened { coordinator, bits };
         journal.append(vec![opened]).await?;
         Ok(journal)
@@ -390,7 +391,7 @@ impl Follower {
     pub async fn catch_up(&mut self, next: u64) -> Result<(), StoreError> {
         while self.ledger.next < next {
             let key = keys::segment(self.ledger.next);
-            let bytes = read_small(&*self.storage, &key).await?;
+            let bytes = read_within(&*self.storage, &key, BYTES_MAX).await?;
             let read = read_segment(&mut self.ledger, &bytes);
             read.map_err(|wrong| wrong.at(&key))?;
         }
@@ -405,31 +406,6 @@ impl Follower {
 /// As [`Journal::open`].
 pub async fn look(storage: &dyn Storage) -> Result<Option<Ledger>, StoreError> {
     read_all(storage, &mut CheckpointPace::default()).await
-}
-
-/// Whether `bytes` are a checkpoint before segment 0, or else that segment.
-///
-/// # Panics
-///
-/// If the checkpoint of what they say says something else.
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub fn is_read(bytes: &[u8], is_checkpoint: bool) -> bool {
-    let kind = if is_checkpoint {
-        format::CHECKPOINT
-    } else {
-        SEGMENT
-    };
-    let Ok(ledger) = format::decode(kind, bytes, 0) else {
-        return false;
-    };
-    let again = encode_checkpoint(&ledger);
-    let read = format::decode(format::CHECKPOINT, &again, ledger.next);
-    assert!(
-        read.is_ok_and(|read| read == ledger),
-        "a checkpoint comes back"
-    );
-    true
 }
 
 #[cfg(test)]

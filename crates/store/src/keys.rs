@@ -66,10 +66,7 @@ pub(crate) fn checkpoints() -> Key {
 
 /// Whether this is an object of the journal, or a folder of it.
 pub(crate) fn is_of_journal(key: &Key) -> bool {
-    let folders = [segments(), checkpoints()];
-    folders
-        .iter()
-        .any(|folder| key == folder || key.is_in(folder))
+    number_of(key).is_some() || [segments(), checkpoints()].contains(key)
 }
 
 pub(crate) fn parts() -> Key {

@@ -112,13 +112,12 @@ impl Location {
     ///
     /// [`OpenError::File`] if the working directory is not known.
     pub fn absolute(self) -> Result<Location, OpenError> {
-        Ok(match self {
-            Location::Directory(path) => {
-                let absolute = std::path::absolute(&path);
-                Location::Directory(absolute.map_err(failed("find the absolute path of", &path))?)
-            }
-            bucket @ Location::Bucket(_) => bucket,
-        })
+        let Location::Directory(path) = &self else {
+            return Ok(self);
+        };
+        let absolute = std::path::absolute(path);
+        let absolute = absolute.map_err(failed("find the absolute path of", path))?;
+        Ok(Location::Directory(absolute))
     }
 
     /// Opens the store for a worker: without a lock, and without clearing up.
@@ -141,10 +140,10 @@ impl Location {
     ///
     /// As [`Location::open_shared`]; the directory need not be writable.
     pub fn open_view(&self) -> Result<Arc<dyn Storage>, OpenError> {
-        Ok(match self {
-            Location::Directory(path) => Arc::new(LocalStorage::view(path)?),
-            Location::Bucket(_) => return self.open_shared(),
-        })
+        match self {
+            Location::Directory(path) => Ok(Arc::new(LocalStorage::view(path)?)),
+            Location::Bucket(_) => self.open_shared(),
+        }
     }
 
     /// Opens the store for a coordinator. A directory is locked. A bucket has to create objects only if

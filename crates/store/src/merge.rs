@@ -189,10 +189,7 @@ impl Merger {
             } else {
                 self.take_each(base, lows)
             };
-            let words = std::mem::take(&mut self.words);
-            let rest = self.shard.push(&words);
-            let fits = rest.is_empty();
-            self.words = words;
+            let fits = self.shard.push(&self.words).is_empty();
             self.words.clear();
             if !fits {
                 return Err(self.wrong_length());
@@ -286,9 +283,8 @@ impl Merger {
     }
 
     fn wrong_length(&self) -> MergeError {
-        MergeError::Length {
-            number: self.cut.number,
-        }
+        let number = self.cut.number;
+        MergeError::Length { number }
     }
 }
 

@@ -15,14 +15,14 @@ mod spill;
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range as Span};
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::range::{self, BUCKET_BITS, Range, losing_max};
 use chomp_table::{Head, RangeBits, RangeSummary, Table, TableError, Word};
+use parking_lot::Mutex;
 
-use spill::{Region, Spill};
+use spill::{Region, Spill, place};
 
 /// The base-2 logarithm of the losing positions in an average region, roughly: enough for many frames of a shard, and few
 /// enough that its bitmap stays in the cache of a processor. No region is smaller than a range.
@@ -118,11 +118,11 @@ impl Restorer<'_> {
                     tell(words.len())
                 })?;
             }
-            spills.lock().expect("no holder panics").push(spill);
+            spills.lock().push(spill);
             Ok(())
         })?;
 
-        let spills = spills.into_inner().expect("no holder panics");
+        let spills = spills.into_inner();
         let per_region = 1_u64 << (region_bits - self.range_bits.get());
         let losing_bytes = self.table.manifest().losing / regions as u64 * TOGETHER_BYTES;
         let fit = self.memory_bytes / (Region::bytes(region_bits) + losing_bytes);
@@ -131,8 +131,9 @@ impl Restorer<'_> {
             let mut region = Region::new(region_bits);
             for number in numbers {
                 let first = number as u64 * per_region;
-                let heads: Vec<Head> = (first..first + per_region).map(Head).collect();
-                if !heads.iter().any(|&head| wanted(head)) {
+                let heads = (first..first + per_region).map(Head);
+                let heads: Vec<Head> = heads.filter(|&head| wanted(head)).collect();
+                if heads.is_empty() {
                     continue;
                 }
                 let span = (number as u64) << region_bits..(number as u64 + 1) << region_bits;
@@ -141,11 +142,15 @@ impl Restorer<'_> {
                 }
                 self.table.frames_in(&span, |words, _| {
                     let words = words.into_iter().filter(|word| span.contains(word));
-                    tell(words.map(|word| region.insert(word)).count())
+                    tell(
+                        words
+                            .map(|word| region.insert(place(word, region_bits)))
+                            .count(),
+                    )
                 })?;
                 let losing = region.drain();
                 let mut layers = BTreeMap::<u32, Records>::new();
-                for head in heads.into_iter().filter(|&head| wanted(head)) {
+                for head in heads {
                     let start = (head.0 - first) << (self.range_bits.get() - 1);
                     let losing = within(&losing, start..start + self.range_bits.positions());
                     if !are_possible(losing, self.range_bits) {
@@ -175,14 +180,13 @@ fn each<E: Send>(
     threads: usize,
     work: impl Fn(&mut dyn Iterator<Item = usize>) -> Result<(), RestoreError<E>> + Sync,
 ) -> Result<(), RestoreError<E>> {
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let next = AtomicUsize::new(0);
     let one = || {
-        let mut numbers = std::iter::from_fn(|| {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            (number < count && !failed.load(Ordering::Relaxed)).then_some(number)
-        });
-        let done = work(&mut numbers);
-        failed.fetch_or(done.is_err(), Ordering::Relaxed);
+        let all = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        let done = work(&mut all.take_while(|&number| number < count));
+        if done.is_err() {
+            next.store(count, Ordering::Relaxed);
+        }
         done
     };
     std::thread::scope(|scope| {

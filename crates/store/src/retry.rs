@@ -14,31 +14,24 @@ const REPORT_AFTER: Duration = Duration::from_secs(1);
 const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The pauses between the attempts at one request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Backoff {
     rng: fastrand::Rng,
-    longest: Duration,
-}
-
-impl Default for Backoff {
-    fn default() -> Backoff {
-        Backoff::new(fastrand::Rng::new())
-    }
+    pauses: u32,
 }
 
 impl Backoff {
     /// Pauses whose jitter comes from `rng`.
     pub fn new(rng: fastrand::Rng) -> Backoff {
-        let longest = PAUSES.0;
-        Backoff { rng, longest }
+        Backoff { rng, pauses: 0 }
     }
 
     /// The next pause: between a half and all of twice the one before, so that of many requests that failed together
     /// few are repeated together.
     pub fn pause(&mut self) -> Duration {
-        let pause = self.longest.mul_f64(0.5 + self.rng.f64() / 2.0);
-        self.longest = (self.longest * 2).min(PAUSES.1);
-        pause
+        let longest = PAUSES.0.saturating_mul(2_u32.saturating_pow(self.pauses));
+        self.pauses += 1;
+        longest.min(PAUSES.1).mul_f64(0.5 + self.rng.f64() / 2.0)
     }
 }
 

@@ -16,7 +16,8 @@ use crate::{FaultKind, StoreError};
 
 /// The most bytes of a segment, and of a checkpoint: one with all ranges and all shards that there can be, each with an
 /// entry of its own.
-const BYTES_MAX: u64 = ((RANGE_ENTRY as u64) << HEAD_BITS_MAX) + SHARDS_MAX as u64 * SHARD_BYTES;
+pub(super) const BYTES_MAX: u64 =
+    ((RANGE_ENTRY as u64) << HEAD_BITS_MAX) + SHARDS_MAX as u64 * SHARD_BYTES;
 /// A missing segment is noticed by segments that are at most two to the power of this further.
 const LOOKS_AHEAD: u32 = 20;
 /// The bytes reserved in it for the entry of a shard: those of real tables take half of that.
@@ -53,7 +54,7 @@ pub(super) async fn read_all(
     loop {
         let number = ledger.as_ref().map_or(0, |ledger: &Ledger| ledger.next);
         let key = keys::segment(number);
-        let bytes = match read_small(storage, &key).await {
+        let bytes = match read_within(storage, &key, BYTES_MAX).await {
             Err(error) if is_missing(&error) => break,
             read => read?,
         };
@@ -68,10 +69,10 @@ pub(super) async fn read_all(
             if let StoreError::Damaged { what, .. } = &mut wrong
                 && !is_followed(storage, number).await?
             {
-                what.push_str(&format!(
-                    ". It is the last segment of the journal: `--without-segment {number}` removes it and computes its \
-                     ranges again"
-                ));
+                *what = format!(
+                    "{what}. It is the last segment of the journal: `--without-segment {number}` removes it and \
+                     computes its ranges again"
+                );
             }
             return Err(wrong);
         }
@@ -142,19 +143,18 @@ pub(super) async fn begin(
 ) -> Result<Ledger, StoreError> {
     if let Some(number) = checkpoint {
         match read_checkpoint(storage, number).await {
-            Err(StoreError::Damaged { .. }) => {}
-            Err(error) if is_missing(&error) => {}
+            Err(error) if is_missing(&error) || matches!(error, StoreError::Damaged { .. }) => {}
             read => return read,
         }
     }
     let key = keys::segment(0);
-    let bytes = read_small(storage, &key).await?;
+    let bytes = read_within(storage, &key, BYTES_MAX).await?;
     decode(SEGMENT, &bytes, 0).map_err(|wrong| wrong.at(&key))
 }
 
 async fn read_checkpoint(storage: &dyn Storage, number: u64) -> Result<Ledger, StoreError> {
     let key = keys::checkpoint(number);
-    let bytes = read_small(storage, &key).await?;
+    let bytes = read_within(storage, &key, BYTES_MAX).await?;
     decode(CHECKPOINT, &bytes, number).map_err(|wrong| wrong.at(&key))
 }
 
@@ -167,11 +167,12 @@ pub(super) async fn exists(storage: &dyn Storage, key: &Key) -> Result<bool, Sto
     }
 }
 
-pub(super) async fn read_small(storage: &dyn Storage, key: &Key) -> Result<Bytes, StoreError> {
-    read_within(storage, key, BYTES_MAX).await
-}
-
-async fn read_within(storage: &dyn Storage, key: &Key, most: u64) -> Result<Bytes, StoreError> {
+/// The bytes of an object, which has no more than `most`.
+pub(super) async fn read_within(
+    storage: &dyn Storage,
+    key: &Key,
+    most: u64,
+) -> Result<Bytes, StoreError> {
     let read = storage.read_at(key, 0..most + 1).await;
     let bytes = read.map_err(|error| match error.problem {
         StorageProblem::Fault(FaultKind::Damage) => {

@@ -415,15 +415,6 @@ fn it_is_read_back_after_every_segment() {
 }
 
 #[test]
-fn a_start_needs_few_segments() {
-    let storage = finished();
-    let calls = storage.calls();
-    looked(&storage);
-    let calls = storage.calls() - calls;
-    assert!(calls < script().len() as u64 / 2, "{calls}");
-}
-
-#[test]
 fn another_start_has_a_larger_number() {
     let storage = finished();
     let first = script().len() as u64 + 1;
@@ -554,25 +545,4 @@ async fn the_time_of_all_runs_is_noted() {
         let noted = looked(&storage).worked;
         assert_eq!(noted, Some((bits, expected)), "after {seconds} s more");
     }
-}
-
-/// Also when one is due after the segment that forgets all.
-#[test]
-fn pruning_writes_one_checkpoint() {
-    let finished = finished();
-    publish_manifest(&finished, BITS);
-    let calls = (0..CHECKPOINT_SEGMENTS_MIN).map(|segments| {
-        let storage = restored(&finished.objects());
-        let journal = ready(open(&storage)).unwrap();
-        // A small checkpoint is followed by the next one soon.
-        assert!(ready(journal.prune(BITS)).unwrap());
-        for _ in 0..segments {
-            ready(journal.append(vec![Entry::Pruned])).unwrap();
-        }
-        let calls = storage.calls();
-        assert!(ready(journal.prune(BITS)).unwrap());
-        storage.calls() - calls
-    });
-    let calls: Vec<u64> = calls.collect();
-    assert!(calls.iter().all(|&number| number == calls[0]), "{calls:?}");
 }

@@ -17,14 +17,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{
-    BackoffConfig, Error, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, PutMode,
+    Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode,
     PutOptions, RetryConfig,
 };
 
@@ -40,8 +40,6 @@ use super::{FaultKind, Key, LISTED_MAX, Operation, Storage, StorageError, Storag
 const PATIENCE: Duration = Duration::from_mins(10);
 /// How long a request may take: a part of the largest size needs 2 MB/s.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(2);
-/// The most bytes of an object that are read at a time: no part has more.
-const READ_BYTES_MAX: u64 = 1 << 28;
 /// The most removals that run at the same time.
 const REMOVALS_MAX: usize = 16;
 
@@ -90,19 +88,18 @@ impl BucketStorage {
     ///
     /// [`OpenError::Bucket`] if the environment contradicts itself.
     pub(crate) fn open(bucket: &Bucket) -> Result<BucketStorage, OpenError> {
+        let usual = || ClientConnector::new(None, REQUEST_TIMEOUT);
         match bucket.service {
             Service::S3 => BucketStorage::s3(bucket, AmazonS3Builder::from_env(), REQUEST_TIMEOUT),
             Service::Google => BucketStorage::with(bucket, || {
                 let builder = GoogleCloudStorageBuilder::from_env();
                 let builder = builder.with_bucket_name(&bucket.name).with_retry(once());
-                let connector = ClientConnector::new(None, REQUEST_TIMEOUT);
-                builder.with_http_connector(connector).build()
+                builder.with_http_connector(usual()).build()
             }),
             Service::Azure => BucketStorage::with(bucket, || {
                 let builder = MicrosoftAzureBuilder::from_env();
                 let builder = builder.with_container_name(&bucket.name).with_retry(once());
-                let connector = ClientConnector::new(None, REQUEST_TIMEOUT);
-                builder.with_http_connector(connector).build()
+                builder.with_http_connector(usual()).build()
             }),
         }
     }
@@ -163,7 +160,7 @@ impl BucketStorage {
         if range.is_empty() {
             return self.store.head(path).await.map(|_| Bytes::new());
         }
-        let most = READ_BYTES_MAX.min(range.end - range.start);
+        let most = range.end - range.start;
         // Some servers take no number of more than 63 bits.
         let range = match range.end {
             end if end > i64::MAX as u64 => GetRange::Offset(range.start),
@@ -234,25 +231,20 @@ impl BucketStorage {
 
     /// Ends with one object too many if there are more. What has no key takes no memory.
     async fn list_once(&self, prefix: &Path) -> Result<Vec<(Key, u64)>, Error> {
-        let mut pages = self.store.list(Some(prefix));
-        let mut objects = Vec::new();
-        while objects.len() <= LISTED_MAX
-            && let Some(meta) = pages.next().await
-        {
-            let meta = meta?;
+        let object = async |meta: ObjectMeta| {
             let key = Key::new(meta.location.as_ref()).ok();
-            objects.extend(key.map(|key| (key, meta.size)));
-        }
-        Ok(objects)
+            Ok(key.map(|key| (key, meta.size)))
+        };
+        let objects = self.store.list(Some(prefix)).try_filter_map(object);
+        objects.take(LISTED_MAX + 1).try_collect().await
     }
 }
 
 /// Nothing is repeated but by [`BucketStorage`], which finds out first what became of a request.
 fn once() -> RetryConfig {
     RetryConfig {
-        backoff: BackoffConfig::default(),
         max_retries: 0,
-        retry_timeout: PATIENCE,
+        ..RetryConfig::default()
     }
 }
 
@@ -281,11 +273,8 @@ impl Storage for BucketStorage {
 
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
         let removals: Vec<_> = keys.iter().map(|key| self.delete_one(key)).collect();
-        let mut removals = futures_util::stream::iter(removals).buffer_unordered(REMOVALS_MAX);
-        while let Some(removed) = removals.next().await {
-            removed?;
-        }
-        Ok(())
+        let removals = futures_util::stream::iter(removals).buffer_unordered(REMOVALS_MAX);
+        removals.try_collect().await
     }
 }
 

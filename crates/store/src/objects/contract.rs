@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::testing::{create, key, list, read};
 use super::*;
-use crate::ready;
+use crate::{keys, ready};
 
 async fn creates_once(storage: &dyn Storage) {
     let (first, second) = (key("work/parts/0001/a"), key("work/parts/0001/b"));
@@ -176,10 +176,12 @@ async fn two_storages_as_one() {
     contract(routed.clone()).await;
     assert!(journal.objects().is_empty());
     let others = rest.objects().len();
-    for name in ["work/journal/1", "work/checkpoints/1"] {
-        routed.create(&key(name), Bytes::new()).await.unwrap();
-        let folder = key(name.strip_suffix("/1").unwrap());
-        assert_eq!(routed.list(&folder).await.unwrap(), [(key(name), 0)]);
+    for (folder, key) in [
+        (keys::segments(), keys::segment(1)),
+        (keys::checkpoints(), keys::checkpoint(1)),
+    ] {
+        routed.create(&key, Bytes::new()).await.unwrap();
+        assert_eq!(routed.list(&folder).await.unwrap(), [(key, 0)]);
     }
     assert_eq!((journal.objects().len(), rest.objects().len()), (2, others));
 }

@@ -92,8 +92,8 @@ impl LocalStorage {
         let root = absolute(&lock.directory)?;
         let below = Below::open(&root).map_err(failed("open", &root))?;
         if let Ok((Some(Unfit::Link), _)) = below.look("work") {
-            let path = root.join("work");
-            below.folder("work").map_err(failed("open", &path))?;
+            let work = below.folder("work");
+            work.map_err(failed("open", &root.join("work")))?;
         }
         // Anything else there is not ours: it is left alone.
         for (name, folder) in folders(&below, is_ours)? {
@@ -217,7 +217,7 @@ impl Directory {
                 below.folder(segment)?
             } else {
                 let made = below.make(segment)?;
-                below.sync().map_err(FileFailure::of_sync)?;
+                files::sync(&below)?;
                 known.insert(path.to_owned());
                 made
             };
@@ -265,10 +265,9 @@ impl Directory {
         let mut changed = BTreeMap::new();
         for key in keys {
             self.write(key, Operation::Delete, || {
-                let removed = self.folder(key).and_then(|(folder, name)| {
-                    folder.remove(name)?;
-                    Ok(folder)
-                });
+                let folder = self.folder(key);
+                let removed =
+                    folder.and_then(|(folder, name)| folder.remove(name).map(|()| folder));
                 if let Some(folder) = if_there(removed)? {
                     changed.insert(folder.path().to_owned(), (folder, key));
                 }
@@ -276,9 +275,7 @@ impl Directory {
             })?;
         }
         for (folder, key) in changed.into_values() {
-            self.write(key, Operation::Delete, || {
-                folder.sync().map_err(FileFailure::of_sync)
-            })?;
+            self.write(key, Operation::Delete, || files::sync(&folder))?;
         }
         Ok(())
     }

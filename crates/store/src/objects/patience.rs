@@ -1,6 +1,5 @@
 //! Waits for faults that pass: for all requests to one storage together.
 
-use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -14,8 +13,6 @@ use crate::retry::{Backoff, Outages};
 
 /// The time without an answer after which a request counts as waiting.
 const HANGS: Duration = Duration::from_secs(3);
-/// How often a request that hangs is reported.
-const HANGS_STILL: Duration = Duration::from_mins(1);
 
 /// How long a storage is waited for, and whether it is at present.
 #[derive(Debug)]
@@ -91,13 +88,11 @@ impl PatientRequest<'_> {
         if Handle::try_current().is_err() {
             return attempt.await;
         }
-        let mut hangs = HANGS;
         loop {
-            if let Ok(done) = tokio::time::timeout(hangs, attempt.as_mut()).await {
-                return done;
+            match tokio::time::timeout(HANGS, attempt.as_mut()).await {
+                Ok(done) => return done,
+                Err(_) => self.wait("it does not answer"),
             }
-            self.wait("it does not answer");
-            hangs = HANGS_STILL;
         }
     }
 

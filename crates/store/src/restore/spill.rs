@@ -75,26 +75,25 @@ impl Spill {
             let mut bytes = vec![0; length];
             self.file.read_exact_at(&mut bytes, piece.start)?;
             for &place in bytes.as_chunks().0 {
-                region.add(u32::from_le_bytes(place));
+                region.insert(u32::from_le_bytes(place));
             }
         }
         for &place in places {
-            region.add(place);
+            region.insert(place);
         }
         Ok(())
     }
 }
 
 /// The place of a word in its region, halved.
-fn place(word: u64, region_bits: u32) -> u32 {
+pub(super) fn place(word: u64, region_bits: u32) -> u32 {
     low((word & ((1 << region_bits) - 1)) / 2)
 }
 
 /// A region that is put together: a bit for each of its positions.
 pub(super) struct Region {
-    region_bits: u32,
-    bits: Vec<u64>,
-    /// A bit for each number of `bits` that is not 0: losing positions are rare.
+    positions: Vec<u64>,
+    /// A bit for each number of `positions` that is not 0: losing positions are rare.
     some: Vec<u64>,
 }
 
@@ -107,19 +106,14 @@ impl Region {
     pub(super) fn new(region_bits: u32) -> Region {
         let positions = 1_usize << (region_bits - 1);
         Region {
-            region_bits,
-            bits: vec![0; positions.div_ceil(1 << 6)],
+            positions: vec![0; positions.div_ceil(1 << 6)],
             some: vec![0; positions.div_ceil(1 << 12)],
         }
     }
 
-    /// Adds a word of the region.
-    pub(super) fn insert(&mut self, word: u64) {
-        self.add(place(word, self.region_bits));
-    }
-
-    fn add(&mut self, place: u32) {
-        self.bits[(place >> 6) as usize] |= 1 << (place & 63);
+    /// Adds the word at a place.
+    pub(super) fn insert(&mut self, place: u32) {
+        self.positions[(place >> 6) as usize] |= 1 << (place & 63);
         self.some[(place >> 12) as usize] |= 1 << (place >> 6 & 63);
     }
 
@@ -129,7 +123,7 @@ impl Region {
         for (group, some) in (0_u32..).zip(&mut self.some) {
             for number in ones(mem::take(some)) {
                 let number = group << 6 | number;
-                let bits = ones(mem::take(&mut self.bits[number as usize]));
+                let bits = ones(mem::take(&mut self.positions[number as usize]));
                 places.extend(bits.map(|bit| number << 6 | bit));
             }
         }

@@ -62,18 +62,18 @@ fn restored(
                     .iter()
                     .all(|(summary, _)| summary.head.layer() == layer)
             );
-            all.lock().unwrap().extend(records);
+            all.lock().extend(records);
         }
         Ok::<(), Infallible>(())
     };
     let watch = |done: u64, all: u64| {
-        *told.lock().unwrap() = (done, all);
+        *told.lock() = (done, all);
         ControlFlow::Continue(())
     };
     restorer.run(wanted, keep, watch).unwrap();
-    let (done, most) = told.into_inner().unwrap();
+    let (done, most) = told.into_inner();
     assert!(done <= most);
-    let mut all = all.into_inner().unwrap();
+    let mut all = all.into_inner();
     all.sort_unstable_by_key(|(summary, _)| summary.head);
     all
 }

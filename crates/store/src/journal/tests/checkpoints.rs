@@ -15,34 +15,6 @@ fn a_checkpoint_of_many_ranges() {
     assert!(read.is_ok_and(|read| read == ledger));
 }
 
-/// Only ranges that have lease, replicas and finders in common share an entry.
-#[test]
-fn ranges_that_share_an_entry() {
-    let heading = 16 + 8 + 32 + 8 + 4;
-    let size_of = |ledger: &Ledger| {
-        let bytes = encode_checkpoint(ledger);
-        let read = format::decode(format::CHECKPOINT, &bytes, 0);
-        assert_eq!(read.unwrap(), *ledger);
-        bytes.len() - heading - 32
-    };
-    let pair = [1, 2];
-    for (kinds, entries) in [
-        ([(1, 1, &pair[..]); 2], 1),
-        ([(1, 1, &pair), (2, 1, &pair)], 2),
-        ([(1, 1, &pair), (1, 2, &pair)], 2),
-        ([(1, 1, &pair), (1, 1, &[2, 3])], 2),
-        ([(1, 1, &pair), (2, 2, &[2, 3])], 2),
-    ] {
-        let mut ledger = Ledger::new(TABLE, range_bits());
-        for (head, (lease, replicas, finders)) in (0..).zip(kinds) {
-            let finders = Finders::new(finders.iter().copied());
-            ledger.add(lease, replicas, &finders, &placed(Head(head), 1));
-        }
-        let entry = format::RANGE_ENTRY - 64;
-        assert_eq!(size_of(&ledger), entries * entry + 2 * 64, "{kinds:?}");
-    }
-}
-
 /// By all bytes and segments since the last checkpoint, whoever wrote them.
 #[test]
 fn a_checkpoint_is_due_when_an_eighth_of_the_last_was_written() {

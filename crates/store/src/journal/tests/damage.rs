@@ -187,7 +187,7 @@ fn a_segment_with_a_wrong_entry_counts_for_nothing() {
     assert_eq!(*follower.ledger(), *journal.ledger());
 }
 
-/// A coordinator that lies in its journal, with right digests.
+/// A coordinator that lies in its journal, with right digests. All that a [`Placed`] may not be, its own test has.
 #[test]
 fn claims_beyond_a_table_are_refused() {
     let range = |change: &dyn Fn(&mut Placed)| {
@@ -206,33 +206,12 @@ fn claims_beyond_a_table_are_refused() {
         })
     };
     let nobody = done(3, 1, 0, Finders::default(), vec![placed(Head(3), 1)]);
-    let places = "cannot be at";
     let sizes = "words cannot have";
     for (entry, expected) in [
         (range(&|_| ()), None),
-        (range(&|range| range.length = u32::MAX), Some(places)),
-        (range(&|range| range.offset = u32::MAX), Some(places)),
-        (range(&|range| range.offset = 15), Some(places)),
-        (range(&|range| range.length = 0), Some(places)),
         (
-            range(&|range| range.summary.count = 513),
-            Some("513 positions"),
-        ),
-        (
-            range(&|range| range.summary.count = 1 << 40),
-            Some("512 are possible"),
-        ),
-        (
-            range(&|range| range.summary.stored = 5),
-            Some("5 of them stored"),
-        ),
-        (
-            range(&|range| range.summary.head = Head(1 << 20)),
-            Some("not of this table"),
-        ),
-        (
-            range(&|range| range.summary.head = Head(1 << 60)),
-            Some("not of this table"),
+            range(&|range| range.length = u32::MAX),
+            Some("cannot be at"),
         ),
         (nobody, Some("nobody computed")),
         (

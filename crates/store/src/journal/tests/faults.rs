@@ -117,28 +117,6 @@ fn every_call_crashes() {
     }
 }
 
-#[test]
-fn crash_after_crash() {
-    let mut crashes = 0;
-    for seed in 0..60_u64 {
-        let mut storage = Arc::new(SimulatedStorage::new(seed));
-        let mut told = 0;
-        for round in 0.. {
-            // The start alone takes a growing number of calls: later crashes must come later.
-            storage.crash_at((seed * 31 + round * 17) % (10 + round * 4));
-            if ready(work(&storage, &mut told)).is_ok() {
-                break;
-            }
-            crashes += 1;
-            storage = Arc::new(storage.crash());
-            assert!(kept(&storage, told), "{seed} {round}");
-            storage = Arc::new(storage.crash());
-        }
-        finish(&Arc::new(storage.crash()), &mut told);
-    }
-    assert!(crashes > 200, "{crashes}");
-}
-
 /// Shows that the tests here see a storage that acknowledges too early.
 #[test]
 fn a_lying_storage_is_noticed() {

@@ -15,10 +15,8 @@ use object_store::{ClientConfigKey, ClientOptions, Error};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 
-use super::READ_BYTES_MAX;
-
 /// The most bytes of an answer that is no object: a page of a listing has a thousand names.
-const PAGE_BYTES_MAX: u64 = 16 << 20;
+const PAGE_BYTES_MAX: usize = 16 << 20;
 /// How long making a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -80,15 +78,15 @@ fn client(options: &ClientOptions, connector: ClientConnector) -> reqwest::Resul
 #[async_trait]
 impl HttpService for Bounded {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let is_object = request.uri().query().is_none();
+        let is_object = request.method().as_str() == "GET" && request.uri().query().is_none();
         let answer = HttpService::call(&self.0, request).await?;
+        // Whoever reads an object takes no more of it than was asked for.
         let most = if is_object && answer.status().is_success() {
-            READ_BYTES_MAX
+            usize::MAX
         } else {
             PAGE_BYTES_MAX
         };
         let (head, body) = answer.into_parts();
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
         let body = Limited::new(body, most);
         let body = body.map_err(|source| match source.downcast::<HttpError>() {
             Ok(error) => *error,

@@ -2,9 +2,10 @@
 
 use object_store::Error;
 
+use super::super::FaultKind::{self, Full, Lasting, Passing};
 use super::super::address::Bucket;
 use super::super::lock::OpenError;
-use super::super::{Cause, FaultKind, Key, Operation, StorageError, StorageProblem};
+use super::super::{Cause, Key, Operation, StorageError, StorageProblem};
 
 const DENIED: &str = "access is denied: check the credentials in the environment (AWS_ACCESS_KEY_ID and \
                       AWS_SECRET_ACCESS_KEY, GOOGLE_…, AZURE_STORAGE_…) and what they permit: to read, \
@@ -20,79 +21,50 @@ const FULL: &str = "the server has no space left, or permits no more: free some 
 
 /// Texts of answers, of which each stands for a kind of fault whatever the status: Amazon refuses expired credentials
 /// with 400, and the client has no kind for a listing that is refused. The first that fits counts.
-const ANSWERS: [(&[&str], FaultKind, &str); 6] = [
+const ANSWERS: [(&str, FaultKind, &str); 15] = [
     // The clock may be set at this moment.
-    (
-        &["<Code>RequestTimeTooSkewed</Code>"],
-        FaultKind::Passing,
-        CLOCK,
-    ),
-    (
-        &["507 Insufficient Storage", "QuotaExceeded", "StorageFull"],
-        FaultKind::Full,
-        FULL,
-    ),
-    (
-        &[
-            "<Code>ExpiredToken</Code>",
-            "<Code>TokenRefreshRequired</Code>",
-        ],
-        FaultKind::Lasting,
-        EXPIRED,
-    ),
-    (
-        &[
-            "NoSuchBucket",
-            "ContainerNotFound",
-            "specified bucket does not exist",
-        ],
-        FaultKind::Lasting,
-        NO_BUCKET,
-    ),
-    (&["403 Forbidden"], FaultKind::Lasting, DENIED),
+    ("<Code>RequestTimeTooSkewed</Code>", Passing, CLOCK),
+    ("507 Insufficient Storage", Full, FULL),
+    ("QuotaExceeded", Full, FULL),
+    ("StorageFull", Full, FULL),
+    ("<Code>ExpiredToken</Code>", Lasting, EXPIRED),
+    ("<Code>TokenRefreshRequired</Code>", Lasting, EXPIRED),
+    ("NoSuchBucket", Lasting, NO_BUCKET),
+    ("ContainerNotFound", Lasting, NO_BUCKET),
+    ("specified bucket does not exist", Lasting, NO_BUCKET),
+    ("403 Forbidden", Lasting, DENIED),
     // The bucket is elsewhere: a client that went there would tell its credentials.
-    (
-        &[
-            "301 Moved",
-            "302 Found",
-            "307 Temporary",
-            "308 Permanent",
-            "Received redirect",
-        ],
-        FaultKind::Lasting,
-        UNREACHABLE,
-    ),
+    ("301 Moved", Lasting, UNREACHABLE),
+    ("302 Found", Lasting, UNREACHABLE),
+    ("307 Temporary", Lasting, UNREACHABLE),
+    ("308 Permanent", Lasting, UNREACHABLE),
+    ("Received redirect", Lasting, UNREACHABLE),
 ];
 
 /// The kind of a failure, and what to do about it; none of an answer about an object.
 fn fault(error: &Error) -> Option<(FaultKind, &'static str)> {
     let text = error.to_string();
-    let mut answers = ANSWERS.iter();
-    let answer = answers.find(|(texts, ..)| texts.iter().any(|said| text.contains(said)));
+    let answer = ANSWERS.iter().find(|(said, ..)| text.contains(said));
     match error {
         _ if let Some(&(_, kind, what)) = answer => Some((kind, what)),
         Error::NotFound { .. } | Error::AlreadyExists { .. } => None,
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
-            Some((FaultKind::Lasting, DENIED))
-        }
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => Some((Lasting, DENIED)),
         // No answer, or one without a kind of its own, such as 500 and 503.
-        Error::Generic { .. } | Error::JoinError { .. } => Some((FaultKind::Passing, UNREACHABLE)),
-        _ => Some((FaultKind::Lasting, UNREACHABLE)),
+        Error::Generic { .. } | Error::JoinError { .. } => Some((Passing, UNREACHABLE)),
+        _ => Some((Lasting, UNREACHABLE)),
     }
 }
 
 /// Whether anything can have happened, and may happen when the request is made again.
 pub(super) fn is_unknown(error: &Error) -> bool {
-    matches!(fault(error), Some((FaultKind::Passing, _)))
+    matches!(fault(error), Some((Passing, _)))
 }
 
 /// Finds the kind of a failed request, and adds advice where there is some.
 pub(super) fn failure(key: &Key, action: Operation, error: Error) -> StorageError {
     let (kind, what) = match (fault(&error), &error) {
         (Some(fault), _) => fault,
-        (None, Error::NotFound { .. }) if action == Operation::Create => {
-            (FaultKind::Lasting, NO_BUCKET)
-        }
+        (None, Error::NotFound { .. }) if action == Operation::Create => (Lasting, NO_BUCKET),
         (None, Error::NotFound { .. }) => {
             return StorageError::new(StorageProblem::NotFound, action, key, error);
         }

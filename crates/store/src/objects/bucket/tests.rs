@@ -3,10 +3,9 @@
 mod stub;
 
 use std::error::Error as _;
-use std::net::TcpListener;
 
 use object_store::memory::InMemory;
-use object_store::{Attributes, GetResultPayload, ObjectMeta};
+use object_store::{Attributes, GetResultPayload};
 use tokio::task::JoinSet;
 
 use super::super::contract::contract;
@@ -246,29 +245,6 @@ async fn refusals_say_what_to_do_at_once() {
             "{status}: none is repeated"
         );
     }
-}
-
-#[test]
-fn an_answer_of_another_kind_is_a_failure() {
-    let error = Error::Precondition {
-        path: "work/a".to_owned(),
-        source: "no".into(),
-    };
-    let error = failure(&key("work/a"), Operation::Read, error);
-    assert!(error.is(FaultKind::Lasting), "{error:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_stays_away() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    // The port is kept, or somebody else could get it; nobody is served there.
-    std::thread::spawn(move || listener.incoming().for_each(drop));
-    let storage = open(&endpoint, BUCKET).with_patience(Duration::from_secs(1));
-    let error = storage.read(&key("work/a")).await.unwrap_err();
-    let source = error.source().unwrap().to_string();
-    assert!(source.contains("check that the server is up"), "{source}");
-    assert!(!error.is_refusal());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -50,15 +50,16 @@ impl FileFailure {
         }
     }
 
-    /// Of the sync of a folder.
-    pub(super) fn of_sync(source: io::Error) -> FileFailure {
-        FileFailure::new(FaultKind::Unsure, source)
-    }
-
     /// The failure as that of an action on an object.
     pub(super) fn of(self, action: Operation, key: &Key) -> StorageError {
         StorageError::new(self.problem, action, key, self.source)
     }
+}
+
+/// Makes the entries of a folder durable.
+pub(super) fn sync(folder: &Below) -> Result<(), FileFailure> {
+    let unsure = |source| FileFailure::new(FaultKind::Unsure, source);
+    folder.sync().map_err(unsure)
 }
 
 /// Whether an action failed since there is no such file. A folder is not an object, and a file has none in it.
@@ -79,7 +80,7 @@ pub(super) fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
 pub(super) fn create(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), FileFailure> {
     let (first, file) = open_unfinished(folder, name)?;
     let filled = fill(folder, &first, file, name, bytes);
-    let done = filled.and_then(|()| folder.sync().map_err(FileFailure::of_sync));
+    let done = filled.and_then(|()| sync(folder));
     let removed = if_there(folder.remove(&first));
     // The first failure says more than one of the clearing up after it.
     done.and_then(|()| Ok(removed.map(drop)?))

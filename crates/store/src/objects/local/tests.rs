@@ -1,4 +1,4 @@
-//! A directory after crashes, strangers and full disks.
+//! A directory after crashes, and with what strangers put there.
 
 #![expect(
     clippy::disallowed_methods,
@@ -8,50 +8,14 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
-use chomp_durable_files::make_folder;
-
+use super::super::LISTED_MAX;
 use super::super::testing::{create, key, list, read};
-use super::super::{LISTED_MAX, Routed};
 use super::*;
-use chomp_testing::needs;
 
 use crate::ready;
 
 fn open(directory: &Path) -> LocalStorage {
     LocalStorage::open(TableLock::acquire(directory).unwrap()).unwrap()
-}
-
-#[test]
-fn one_owner_at_a_time() {
-    let directory = tempfile::tempdir().unwrap();
-    let storage = open(directory.path());
-    match TableLock::acquire(directory.path()) {
-        Err(OpenError::InUse { path, .. }) => assert_eq!(path, directory.path().join("lock")),
-        other => panic!("{other:?}"),
-    }
-    drop(storage);
-    open(directory.path());
-}
-
-#[test]
-fn a_file_is_not_a_directory() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("file");
-    fs::write(&path, "").unwrap();
-    for path in [path.clone(), path.join("table")] {
-        let error = TableLock::acquire(&path).unwrap_err();
-        assert!(matches!(error, OpenError::File(_)), "{error:?}");
-        assert!(error.to_string().contains("file"), "{error}");
-    }
-}
-
-#[test]
-fn files_with_the_names_of_folders_are_left_alone() {
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("table-32"), "a note").unwrap();
-    open(directory.path());
-    let note = fs::read_to_string(directory.path().join("table-32")).unwrap();
-    assert_eq!(note, "a note");
 }
 
 #[tokio::test]
@@ -75,6 +39,7 @@ async fn unfinished_files_are_no_objects_and_go() {
         "x#1",
         "x#y",
         "table-notes",
+        "table-32",
     ];
     fs::create_dir(directory.path().join("notes")).unwrap();
     for name in foreign {
@@ -129,23 +94,6 @@ fn a_listing_is_bounded() {
     let text = format!("{error}: {}", error.source);
     let start = "cannot list work/parts: it has more than 1200 objects";
     assert!(text.starts_with(start) && text.contains("Remove"), "{text}");
-}
-
-#[test]
-fn two_storages_as_one_are_tidied() {
-    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let [journal, rest] = folders
-        .each_ref()
-        .map(|folder| Arc::new(open(folder.path())));
-    let unfinished = folders
-        .each_ref()
-        .map(|folder| folder.path().join("work/a#1"));
-    for path in &unfinished {
-        make_folder(path.parent().unwrap()).unwrap();
-        fs::write(path, "in part").unwrap();
-    }
-    ready(Routed { journal, rest }.tidy()).unwrap();
-    assert!(!unfinished.iter().any(|path| path.exists()));
 }
 
 /// The threads of a runtime that serve other tasks too do not wait for a disk. A test of one thread stays in it.
@@ -309,27 +257,6 @@ async fn what_is_made_for_a_group_can_be_used_by_it() {
     }
 }
 
-#[test]
-fn a_lock_that_leads_elsewhere_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let lock = directory.path().join("lock");
-    let elsewhere = directory.path().join("elsewhere");
-    symlink(&elsewhere, &lock).unwrap();
-    let error = TableLock::acquire(directory.path()).unwrap_err();
-    assert!(matches!(error, OpenError::File(_)), "{error:?}");
-    assert!(!elsewhere.exists());
-    fs::remove_file(&lock).unwrap();
-    assert!(
-        Command::new("mkfifo")
-            .arg(&lock)
-            .status()
-            .unwrap()
-            .success()
-    );
-    let error = TableLock::acquire(directory.path()).unwrap_err();
-    assert!(matches!(error, OpenError::File(_)), "{error:?}");
-}
-
 #[tokio::test]
 async fn a_folder_that_cannot_be_made() {
     let directory = tempfile::tempdir().unwrap();
@@ -380,54 +307,4 @@ async fn workers_share_it() {
     assert_eq!(view.read(&part).await.unwrap(), "abc");
     let error = view.create(&key("a"), Bytes::new()).await.unwrap_err();
     assert_eq!(error.source.to_string(), NOT_OURS);
-}
-
-/// A file system of one mebibyte, unmounted at the end.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    /// None where mounting is not permitted.
-    fn mount() -> Option<SmallDisk> {
-        let directory = tempfile::tempdir().unwrap();
-        let mut mount = Command::new("mount");
-        mount
-            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
-            .arg(directory.path());
-        needs::found("MOUNT", needs::can("a small file system", &mut mount))?;
-        Some(SmallDisk(directory))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let unmounted = Command::new("umount")
-            .arg("--lazy")
-            .arg(self.0.path())
-            .status();
-        assert!(unmounted.is_ok_and(|status| status.success()));
-    }
-}
-
-#[tokio::test]
-async fn a_full_disk() {
-    let Some(disk) = SmallDisk::mount() else {
-        return;
-    };
-    let storage = open(disk.0.path());
-    create(&storage, "work/a", vec![1; 500_000]).await;
-    for _ in 0..2 {
-        let error = storage
-            .create(&key("work/b"), Bytes::from(vec![2; 700_000]))
-            .await
-            .unwrap_err();
-        assert!(
-            error.is(FaultKind::Full) && error.action == Operation::Create,
-            "{error:?}"
-        );
-        assert_eq!(list(&storage, "work").await, [(key("work/a"), 500_000)]);
-    }
-    assert_eq!(fs::read_dir(disk.0.path().join("work")).unwrap().count(), 1);
-    storage.delete(&[key("work/a")]).await.unwrap();
-    create(&storage, "work/b", vec![2; 700_000]).await;
-    assert_eq!(read(&storage, "work/b").await, vec![2; 700_000]);
 }
