@@ -172,7 +172,7 @@ fn of_store(error: &StoreError) -> Option<Exit> {
         StoreError::Damaged { .. } => Some(Exit::Damaged),
         StoreError::Storage(error) => of_storage(error),
         StoreError::Refused(_) | StoreError::Fenced { .. } => Some(Exit::Refused),
-        _ => None,
+        StoreError::Lost { .. } => None,
     }
 }
 

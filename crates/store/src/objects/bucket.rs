@@ -268,7 +268,7 @@ impl Storage for BucketStorage {
     }
 
     fn waits_for(&self) -> Option<String> {
-        self.patience.waits_for()
+        self.patience.outages.current()
     }
 
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {

@@ -4,8 +4,8 @@
 //! (which fails if the name is taken), sync the folder, remove the first name. So a name never stands
 //! for a file in part. What a crash can leave is dealt with as follows:
 //!
-//! * A process that was killed may have made a folder and not synced it. A folder is used only after its entry was
-//!   synced: when it is made, or by [`LocalStorage::open`] when it is found.
+//! * A process that was killed may have made a folder and not synced it. A process writes in a folder only after it has
+//!   synced the folder's entry itself, whether it has made the folder or found it.
 //! * After a failed sync the system may say that all is well though the disk lacks what was written. So a file that was
 //!   not synced is removed, and another one gets its bytes. After the failed sync of a folder nothing is written any
 //!   more: [`FaultKind::Unsure`].
@@ -403,7 +403,7 @@ impl Storage for LocalStorage {
     }
 
     fn waits_for(&self) -> Option<String> {
-        self.patience.waits_for()
+        self.patience.outages.current()
     }
 
     async fn tidy(&self) -> Result<(), StorageError> {

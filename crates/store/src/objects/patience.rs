@@ -18,7 +18,7 @@ const HANGS: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(super) struct StoragePatience {
     most: Duration,
-    outages: Outages,
+    pub(super) outages: Outages,
     /// The requests that have failed, or hang, and are not given up.
     waiting: Mutex<usize>,
 }
@@ -42,11 +42,6 @@ impl StoragePatience {
         }
     }
 
-    /// A text for people if requests have waited for the storage for a while.
-    pub(super) fn waits_for(&self) -> Option<String> {
-        self.outages.current()
-    }
-
     /// Makes attempts until one ends otherwise than with [`FaultKind::Passing`], or patience ends.
     pub(super) async fn keep_trying<T, F>(
         &self,
@@ -55,6 +50,10 @@ impl StoragePatience {
     where
         F: Future<Output = Result<T, StorageError>>,
     {
+        // Without a clock nothing is waited for.
+        if Handle::try_current().is_err() {
+            return attempt().await;
+        }
         let mut request = PatientRequest {
             patience: self,
             begin: Instant::now(),
@@ -71,8 +70,7 @@ impl StoragePatience {
                 }
             };
             let pause = backoff.pause();
-            let has_clock = Handle::try_current().is_ok();
-            if !has_clock || request.begin.elapsed() + pause > self.most {
+            if request.begin.elapsed() + pause > self.most {
                 return Err(error);
             }
             request.wait(&describe(&error));
@@ -85,9 +83,6 @@ impl PatientRequest<'_> {
     /// The outcome of an attempt. One that takes long is reported.
     async fn watch<T>(&mut self, attempt: impl Future<Output = T>) -> T {
         let mut attempt = pin!(attempt);
-        if Handle::try_current().is_err() {
-            return attempt.await;
-        }
         loop {
             match tokio::time::timeout(HANGS, attempt.as_mut()).await {
                 Ok(done) => return done,
@@ -143,7 +138,7 @@ mod tests {
             let last_pause = most.min(Duration::from_secs(8));
             assert!(start.elapsed() <= most && start.elapsed() + last_pause >= most);
             assert_eq!(attempts > 1, most.as_millis() >= 100, "{most:?}");
-            assert_eq!(patience.waits_for(), None);
+            assert_eq!(patience.outages.current(), None);
         }
     }
 
@@ -163,14 +158,14 @@ mod tests {
                 Ok(())
             });
             let watched = async {
-                assert_eq!(patience.waits_for(), None);
+                assert_eq!(patience.outages.current(), None);
                 tokio::time::sleep(Duration::from_secs(5)).await;
                 let reason = if hangs {
                     "it does not answer"
                 } else {
                     "no answer"
                 };
-                let text = patience.waits_for().unwrap();
+                let text = patience.outages.current().unwrap();
                 assert!(
                     text.starts_with("waiting for a store") && text.contains(reason),
                     "{text}"
@@ -178,7 +173,7 @@ mod tests {
             };
             let (tried, ()) = tokio::join!(tried, watched);
             tried.unwrap();
-            assert_eq!(patience.waits_for(), None);
+            assert_eq!(patience.outages.current(), None);
         }
     }
 }
