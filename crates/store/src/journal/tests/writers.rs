@@ -64,3 +64,30 @@ fn who_was_away_for_long() {
     }
     assert_eq!(Plain::found(&looked(&storage)), Plain::pruned());
 }
+
+#[test]
+fn of_two_that_start_at_once_one_has_it() {
+    // Both have found an empty journal, and the second is the first to write.
+    let storage = Arc::new(SimulatedStorage::new(1));
+    let [first, second] = [1, 2].map(|_| Journal {
+        storage: storage.clone(),
+        parts: RwLock::default(),
+        epoch: 0,
+        bits: BITS,
+        checkpoint: RwLock::default(),
+        ledger: RwLock::new(Ledger::new(TABLE, range_bits())),
+        since: tokio::sync::Mutex::default(),
+    });
+    let opened = |coordinator| {
+        vec![Entry::Opened {
+            coordinator,
+            bits: BITS,
+        }]
+    };
+    ready(second.append(opened(2))).unwrap();
+    let error = ready(first.append(opened(1))).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the table was taken over by another coordinator: it wrote work/journal/0000000000"
+    );
+}
