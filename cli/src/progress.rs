@@ -52,7 +52,7 @@ struct View {
     stage: String,
     /// The part of the stage that is done, from 0 to 1.
     done: f64,
-    /// What is said after the part.
+    /// The text after the part.
     pace: String,
     /// The event that the stage has begun, if there is one.
     begun: Option<Event>,
@@ -249,7 +249,7 @@ impl Display {
                 self.bar.set_draw_target(ProgressDrawTarget::stderr());
                 self.bar.set_length(BAR_STEPS);
             }
-            // What is known first is shown at once, as short work ends before the bar moves. If nothing is told any more,
+            // The first progress is shown at once, as short work ends before the bar moves. If nothing is told any more,
             // the work ends.
             let _ = progress.wait_for(|now| view(now).is_some()).await;
             let mut lines = regularly(LINE_EVERY / self.haste.leases);

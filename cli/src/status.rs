@@ -198,7 +198,7 @@ fn describe(worker: &WorkerStatus) -> String {
     )
 }
 
-/// What is known of a place without a coordinator: for programs, and as lines for people.
+/// The status of a place without a coordinator: for programs, and as lines for people.
 #[derive(Default)]
 struct Found {
     json: Map<String, Value>,

@@ -56,7 +56,7 @@ pub(super) struct Positions<R, P> {
     number: u64,
     /// Rows of a drawing whose end is not known yet.
     drawn: Vec<String>,
-    /// What was read and is not taken yet: a drawing, and what follows it.
+    /// The lines that are read and not taken yet: a drawing, and those after it.
     ready: VecDeque<anyhow::Result<P>>,
     has_ended: bool,
 }

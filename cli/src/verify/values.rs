@@ -94,7 +94,7 @@ impl Checks {
 }
 
 fn describe_sample(report: &SampleReport, tiles: u32) -> String {
-    // Those of fewer tiles are all decided.
+    // Positions of fewer tiles are all decided.
     let least = if tiles > TILES_CHECKED {
         TILES_CHECKED + 1
     } else {

@@ -279,7 +279,7 @@ impl Server {
         shown(&self.url(name), self.proxy.as_deref())
     }
 
-    /// What an answer with this status means, where another was expected.
+    /// The meaning of an answer with this status, where another was expected.
     fn unexpected(&self, name: &str, status: StatusCode) -> DownloadError {
         let url = self.shown(name);
         if status == StatusCode::NOT_FOUND {

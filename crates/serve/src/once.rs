@@ -17,7 +17,7 @@ type Found<T> = watch::Receiver<Option<Result<T, Refusal>>>;
 pub(crate) struct Once<T>(Mutex<Option<Found<T>>>);
 
 impl<T: Clone + Send + Sync + 'static> Once<T> {
-    /// What was found; none if it takes longer than the `patience`. The first who asks has the `work` begun, on a
+    /// The result; none if it takes longer than the `patience`. The first who asks has the `work` begun, on a
     /// thread that may wait for the disk, and so has the first after somebody heard that it failed.
     pub(crate) async fn ask(
         &self,

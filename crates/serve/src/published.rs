@@ -53,7 +53,7 @@ pub(crate) struct Shard {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) sha256: Digest,
-    /// What the file was when it was found to have this digest.
+    /// The state of the file when it was found to have this digest.
     checked: Mutex<Option<Stamp>>,
 }
 

@@ -50,12 +50,12 @@ pub enum StatusSource {
     },
 }
 
-/// Who may read the answers of a route in a browser.
+/// The origins whose pages may read the answers of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Readers {
     /// The pages of this server alone.
     Own,
-    /// Those of others too.
+    /// The pages of other origins too.
     All,
 }
 

@@ -86,7 +86,7 @@ fn openings_of_a_box_beside_a_table_are_told_with_its_own() {
         fs::write(&file, content).unwrap();
         ask(&[]).refuses(3, &["box-3x14.json", text]);
     }
-    // Who asks the table alone is not concerned.
+    // A question to the table alone is not concerned.
     ask(&["2x5"]).done();
 }
 

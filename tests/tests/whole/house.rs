@@ -174,7 +174,7 @@ fn links_lead_somewhere() {
     assert!(links > 50 && places > 10, "{links} links, {places} places");
 }
 
-/// What `docs/SECURITY.md` promises is attacked by tests that are there.
+/// Each promise of `docs/SECURITY.md` is attacked by tests that are there.
 #[test]
 fn tests_that_attack_are_there() {
     let text = fs::read_to_string(root().join("docs/SECURITY.md")).unwrap();

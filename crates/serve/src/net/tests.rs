@@ -82,7 +82,7 @@ impl Piped {
         self.0.write_all(bytes).await.unwrap();
     }
 
-    /// What comes until there is a whole answer with a short body, or the connection ends.
+    /// The bytes until there is a whole answer with a short body, or the connection ends.
     async fn answer(&mut self) -> String {
         let mut answer = Vec::new();
         let mut buffer = [0; 4096];

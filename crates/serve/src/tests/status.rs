@@ -1,4 +1,4 @@
-//! Those who listen to a job: what they hear, and how many there may be.
+//! Listeners to a job: what they hear, and how many there may be.
 
 use std::time::Duration;
 

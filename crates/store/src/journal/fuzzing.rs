@@ -1,4 +1,4 @@
-//! What the package that feeds decoders any bytes needs.
+//! Entries for the package that feeds decoders any bytes.
 
 use super::format::{CHECKPOINT, SEGMENT, decode, encode_checkpoint};
 

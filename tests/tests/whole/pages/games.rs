@@ -36,7 +36,7 @@ fn the_computer_wins_whatever_can_be_won() {
     browser.is_content();
 }
 
-/// Who takes what is hinted at wins.
+/// A player who takes each hinted cell wins.
 #[test]
 fn a_game_can_be_won_with_keys_alone() {
     let Some(browser) = calm() else { return };

@@ -80,7 +80,7 @@ impl HttpService for Bounded {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let is_object = request.method().as_str() == "GET" && request.uri().query().is_none();
         let answer = HttpService::call(&self.0, request).await?;
-        // Whoever reads an object takes no more of it than was asked for.
+        // A reader takes no more of an object than was asked for.
         let most = if is_object && answer.status().is_success() {
             usize::MAX
         } else {
