@@ -117,7 +117,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         size,
         replicas: args.replicas,
         keep_parts: table.keep_parts,
-        draw_one_in: display.haste().draw_one_in,
+        checks_per_1000: display.haste().checks_per_1000,
         store_hint: Some(directory.location.clone().absolute()?.to_string()),
         secrets: Arc::new(secrets),
         participants: Participants::read(&list_file)?,

@@ -98,7 +98,7 @@ pub struct Haste {
     /// Divides the limits of connections, and the patience with servers.
     pub limits: u32,
     /// A coordinator draws one range in so many for a check; 0: none. Without it, as the plan chooses.
-    pub draw_one_in: Option<u32>,
+    pub checks_per_1000: Option<u32>,
     /// Positions are evaluated with no wider instruction set than this; without it, with the CPU's widest.
     pub isa: Option<Isa>,
 }
@@ -108,7 +108,7 @@ impl Haste {
     pub const NONE: Haste = Haste {
         leases: 1,
         limits: 1,
-        draw_one_in: None,
+        checks_per_1000: None,
         isa: None,
     };
 

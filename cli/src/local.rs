@@ -71,8 +71,7 @@ pub(crate) async fn start(
         size,
         replicas: 1,
         keep_parts,
-        // Nobody else is there to check results.
-        draw_one_in: Some(0),
+        checks_per_1000: None,
         store_hint: None,
         secrets: Arc::new(Secrets::in_memory()),
         participants,

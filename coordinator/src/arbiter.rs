@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use chomp_kernel::{Evaluator, Isa, MissingSource, Source};
-use chomp_plan::{SubmissionId, Unit};
+use chomp_plan::{Computed, Unit};
 use chomp_store::merge::{Cut, MergeError, Merger};
 use chomp_store::part::{PartBuilder, read_records};
 use chomp_store::{Difference, Merged, PartName, RecordPlace, StoreError, published};
@@ -19,8 +19,7 @@ use chomp_table::range::{self, RangeSummary};
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, RangeBits};
 
-use crate::tools::Tools;
-use crate::tools::WorkerResult;
+use crate::tools::{Place, Tools};
 
 /// The arbiter names its parts for leases of its epoch from this number on. The plan gives out no lease with so high a
 /// number.
@@ -75,45 +74,38 @@ impl ArbiterError {
     }
 }
 
-/// A unit as the arbiter has computed it.
-#[derive(Debug)]
-pub(crate) struct Arbitrated {
-    /// The lease that the part of a range is named for.
-    pub(crate) lease: u64,
-    pub(crate) result: WorkerResult,
-    /// Whether the file of a shard that somebody spoke of has other words.
-    pub(crate) is_forged: bool,
-}
-
 impl Tools {
-    /// Evaluates or merges `unit`, and puts it into the store. No two calls have the same
-    /// `submission`. Of a shard something may have been `said`.
-    pub(crate) async fn decide(
+    /// Evaluates or merges `unit`, and puts it into the store. No two calls have the same `number`. If it is a shard that
+    /// is done, it is described in `done`.
+    pub(crate) async fn compute(
         &self,
-        submission: SubmissionId,
+        number: u64,
         unit: Unit,
-        said: Option<&Merged>,
-    ) -> Result<Arbitrated, ArbiterError> {
-        match unit {
-            Unit::Range(head) => {
-                let (summary, record) = self.evaluate(head).await?;
-                let mut builder = PartBuilder::default();
-                builder.push(summary, &record);
-                let (bytes, placed) = builder.finish();
-                let part = PartName {
-                    layer: head.layer(),
-                    lease: self.journal.epoch() << 32 | LEASES | submission.0,
-                };
-                let created = self.storage.create(&part.key(), bytes).await;
-                created.map_err(StoreError::from)?;
-                Ok(Arbitrated {
-                    lease: part.lease,
-                    result: WorkerResult::Ranges(placed),
-                    is_forged: false,
-                })
-            }
-            Unit::Shard(shard) => self.merge(shard, said).await,
-        }
+        done: Option<&Merged>,
+    ) -> Result<Computed<Place>, ArbiterError> {
+        let head = match unit {
+            Unit::Range(head) => head,
+            Unit::Shard(shard) => return self.merge(shard, done).await,
+        };
+        let (summary, record) = self.evaluate(head).await?;
+        let mut builder = PartBuilder::default();
+        builder.push(summary, &record);
+        let (bytes, placed) = builder.finish();
+        let part = PartName {
+            layer: head.layer(),
+            lease: self.journal.epoch() << 32 | LEASES | number,
+        };
+        let created = self.storage.create(&part.key(), bytes).await;
+        created.map_err(StoreError::from)?;
+        Ok(Computed {
+            range: Some(summary),
+            digest: summary.digest,
+            is_forged: false,
+            place: Place::Record {
+                lease: part.lease,
+                placed: placed[0],
+            },
+        })
     }
 
     /// Evaluates a range from those that are done.
@@ -133,12 +125,12 @@ impl Tools {
         Ok(range::encode(&range, range_bits))
     }
 
-    /// Merges a shard and puts it where it belongs, after a look at the file there of which something was `said`.
+    /// Merges a shard and puts it where it belongs, after a look at the file there if it is `done`.
     pub(crate) async fn merge(
         &self,
         shard: u32,
-        said: Option<&Merged>,
-    ) -> Result<Arbitrated, ArbiterError> {
+        done: Option<&Merged>,
+    ) -> Result<Computed<Place>, ArbiterError> {
         let range_bits = self.range_bits();
         let cut = self.cut(shard)?;
         let mut filling = Merger::new(self.bits, range_bits, self.size, cut);
@@ -148,8 +140,8 @@ impl Tools {
             filling.push(range.head, &range.losing, stored)?;
         }
         let (merged, bytes) = filling.finish()?;
-        let is_forged = match said {
-            Some(said) => self.is_forged(said, &merged).await?,
+        let is_forged = match done {
+            Some(done) => self.is_forged(done, &merged).await?,
             None => false,
         };
         if let (Some(file), Some(bytes)) = (merged.file(), bytes) {
@@ -158,20 +150,21 @@ impl Tools {
             let key = key.expect("the name of a shard can be part of a key");
             published::put(&*self.storage, &folder, &key, bytes.into()).await?;
         }
-        Ok(Arbitrated {
-            lease: 0,
-            result: WorkerResult::Merged(Box::new(merged)),
+        Ok(Computed {
+            range: None,
+            digest: merged.words_digest(),
             is_forged,
+            place: Place::Shard(Box::new(merged)),
         })
     }
 
-    /// Whether the file of a shard is the one of which something was said, and has other words.
-    async fn is_forged(&self, said: &Merged, right: &Merged) -> Result<bool, ArbiterError> {
-        let file = match said.file() {
+    /// Whether the file of a shard is the one that is described, and has other words.
+    async fn is_forged(&self, described: &Merged, right: &Merged) -> Result<bool, ArbiterError> {
+        let file = match described.file() {
             Some(file) => published::read(&*self.storage, self.bits, &file).await?,
             None => Some(Bytes::new()),
         };
-        let compare = |file: Bytes| right.compare(said.shard.as_ref(), &file);
+        let compare = |file: Bytes| right.compare(described.shard.as_ref(), &file);
         Ok(file.map(compare) == Some(Err(Difference::Forged)))
     }
 

@@ -35,18 +35,15 @@ pub enum AccessRule {
 
 use AccessRule::{Open, Status, Token};
 
-/// The rules of the gRPC calls, by path.
-pub const CALLS: [(&str, AccessRule); 9] = [
-    ("/chomp.v1.Coordinator/Join", Token),
-    ("/chomp.v1.Coordinator/Lease", Token),
-    ("/chomp.v1.Coordinator/Renew", Token),
-    ("/chomp.v1.Coordinator/Return", Token),
-    ("/chomp.v1.Coordinator/Complete", Token),
-    ("/chomp.v1.Coordinator/Report", Token),
-    ("/chomp.v1.Coordinator/Leave", Token),
-    ("/grpc.health.v1.Health/Check", Open),
-    // It never ends, and what does not end is not for everybody.
-    ("/grpc.health.v1.Health/Watch", Token),
+/// The gRPC calls, by path: all of them are for callers with a token.
+pub const CALLS: [&str; 7] = [
+    "/chomp.v1.Coordinator/Join",
+    "/chomp.v1.Coordinator/Lease",
+    "/chomp.v1.Coordinator/Renew",
+    "/chomp.v1.Coordinator/Return",
+    "/chomp.v1.Coordinator/Complete",
+    "/chomp.v1.Coordinator/Report",
+    "/chomp.v1.Coordinator/Leave",
 ];
 
 /// The route of the objects of the store, which the proxy answers.
@@ -83,15 +80,6 @@ pub const ROUTES: [(&str, AccessRule); 27] = [
     ("/assets/{name}", Open),
 ];
 
-/// Why a call is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum CallRefusal {
-    #[error(transparent)]
-    Denied(#[from] Denied),
-    #[error("there is nothing here that anybody may call")]
-    NoRule,
-}
-
 /// Lets a call in if its rule allows it.
 #[derive(Clone, Debug)]
 pub struct Gate {
@@ -118,19 +106,19 @@ impl Gate {
     /// A router with these routes behind their rules, and nothing else.
     pub(crate) fn router(&self, routes: Vec<(&'static str, MethodRouter)>) -> Router {
         let refused = || any(refuse).with_state(self.clone());
-        let behind = |rule, route: MethodRouter| match rule {
-            Some(Open) => route,
-            Some(Status) if self.open_status => route,
-            Some(Token | Status) => route.layer(from_fn_with_state(self.clone(), with_token)),
-            None => refused(),
-        };
         let mut all = Router::new();
         for (path, route) in routes {
-            let route = if let Some(rule) = rule_of(path, &ROUTES) {
-                // The pattern of the files would have to answer for calls without a rule.
-                behind(Some(rule), route).fallback_service(refused())
+            let route = match rule_of(path) {
+                Some(Open) => route,
+                Some(Status) if self.open_status => route,
+                Some(Token | Status) => route.layer(from_fn_with_state(self.clone(), with_token)),
+                None => refused(),
+            };
+            let route = if CALLS.contains(&path) {
+                route
             } else {
-                behind(rule_of(path, &CALLS), route)
+                // The pattern of the files would have to answer for other methods.
+                route.fallback_service(refused())
             };
             all = all.route(path, route);
         }
@@ -138,17 +126,14 @@ impl Gate {
     }
 
     /// The participant that makes a call, and the digest of its token.
-    async fn check(
-        &self,
-        headers: &HeaderMap,
-    ) -> Result<(ParticipantId, TokenDigest), CallRefusal> {
+    async fn check(&self, headers: &HeaderMap) -> Result<(ParticipantId, TokenDigest), Denied> {
         let token = TokenDigest::of(bearer(headers)?.ok_or(Denied::Missing)?);
         Ok((self.participants.admit(&token).await?, token))
     }
 
-    fn refused(&self, refusal: CallRefusal, is_grpc: bool) -> Response {
+    fn refused(&self, why: &impl ToString, is_grpc: bool) -> Response {
         self.refusals.fetch_add(1, Ordering::Relaxed);
-        let text = refusal.to_string();
+        let text = why.to_string();
         if is_grpc {
             return tonic::Status::unauthenticated(text).into_http();
         }
@@ -159,9 +144,10 @@ impl Gate {
     }
 }
 
-fn rule_of(path: &str, rules: &[(&str, AccessRule)]) -> Option<AccessRule> {
-    let mut rules = rules.iter();
-    rules.find_map(|(known, rule)| (*known == path).then_some(*rule))
+fn rule_of(path: &str) -> Option<AccessRule> {
+    let call = CALLS.contains(&path).then_some(Token);
+    let route = || ROUTES.iter().find(|(known, _)| *known == path);
+    call.or_else(|| route().map(|(_, rule)| *rule))
 }
 
 /// The token that a call shows, if it shows anything.
@@ -190,14 +176,14 @@ async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) 
     let is_grpc = is_grpc(request.headers());
     let (participant, token) = match gate.check(request.headers()).await {
         Ok(caller) => caller,
-        Err(refusal) => return gate.refused(refusal, is_grpc),
+        Err(denied) => return gate.refused(&denied, is_grpc),
     };
     request.extensions_mut().insert(Bearer(participant));
     let call = next.run(request);
     let mut revocation: Revocation = Box::pin(gate.participants.revocation(token));
     tokio::select! {
         biased;
-        () = &mut revocation => gate.refused(Denied::Revoked.into(), is_grpc),
+        () = &mut revocation => gate.refused(&Denied::Revoked, is_grpc),
         response = call => response.map(|body| Body::new(Revocable { body, revocation })),
     }
 }
@@ -239,7 +225,8 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 }
 
 async fn refuse(State(gate): State<Gate>, request: Request<Body>) -> Response {
-    gate.refused(CallRefusal::NoRule, is_grpc(request.headers()))
+    let why = "there is nothing here that anybody may call";
+    gate.refused(&why, is_grpc(request.headers()))
 }
 
 #[cfg(test)]

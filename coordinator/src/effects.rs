@@ -1,42 +1,37 @@
-//! Effects: what the [plan](chomp_plan) wants to be done and takes time, done on the store, and
-//! told as the events that the plan expects for it.
+//! Effects: the slow actions of the [plan](chomp_plan), done on the store. Each ends with a call to the job.
 
 use std::collections::HashSet;
 use std::error::Error;
 use std::ops::Range;
 
-use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
+use chomp_plan::{Publication, Unit, WriteId};
 use chomp_store::{Entry, Key, Merged, RecordPlace, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::reader::ShardFileInfo;
 use chomp_table::{Digest, Head};
 
-use crate::arbiter::Arbitrated;
 use crate::contradiction::wrong_range;
 use crate::error::JobError;
+use crate::job::JobCall;
 use crate::publish::{PublishError, publish};
-use crate::tools::Tools;
-use crate::tools::WorkerResult;
+use crate::tools::{Event, Tools};
 
 /// Work that takes time.
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// Writes the next segment of the journal.
     Append(SegmentContent),
-    /// Decides what is in a unit that workers disagree about.
-    Arbitrate {
-        submission: SubmissionId,
+    /// Evaluates a range, or merges a shard.
+    Compute {
+        /// Another one for each.
+        number: u64,
         unit: Unit,
-        /// The description of the file, if it is a shard.
-        said: Option<Box<Merged>>,
+        /// The description of the file, if it is a shard that is done.
+        done: Option<Box<Merged>>,
     },
-    /// Finds out whether the record of a range is lost, as a worker says.
-    Audit {
-        worker: WorkerId,
-        head: Head,
-        place: RecordPlace,
-    },
+    /// Finds out whether these records are lost, as workers report.
+    Audit { records: Vec<(Head, RecordPlace)> },
     /// Publishes the table, after a look at the files of its shards.
     Publish,
     /// Removes parts that nobody has use for.
@@ -49,79 +44,55 @@ pub(crate) enum Effect {
 #[derive(Debug, Default)]
 pub(crate) struct SegmentContent {
     pub(crate) entries: Vec<Entry>,
-    /// The submissions that the entries are of.
-    pub(crate) submissions: Vec<SubmissionId>,
+    /// The writes of the plan that wait for it.
+    pub(crate) writes: Vec<WriteId>,
 }
 
-/// The outcome of an effect.
+/// How a publication ended.
 #[derive(Debug)]
-pub(crate) enum EffectResult {
-    /// A segment of the journal, with the content of these submissions, was to be written.
-    Appended {
-        submissions: Vec<SubmissionId>,
-        written: Result<(), StoreError>,
-    },
-    /// The arbiter has decided, and the plan hears the event.
-    Arbitrated {
-        submission: SubmissionId,
-        arbitrated: Arbitrated,
-        event: Event,
-    },
-    /// The coordinator has tried to read a record that a worker could not read.
-    Audited {
-        worker: WorkerId,
-        head: Head,
-        /// The digest of the record, if it is lost.
-        lost: Option<Digest>,
-    },
-    /// The table is published.
-    Published(Manifest),
-    /// The plan hears these events.
-    Other {
-        events: Vec<Event>,
-        /// Why the effect failed, if the job may have to end for it.
-        fault: Option<JobError>,
-    },
+pub(crate) enum PublishOutcome {
+    Published(Box<Manifest>),
+    /// The publication comes again when this is done.
+    Again(Publication),
+    /// The job may have to end for this.
+    Failed(Publication, JobError),
 }
 
-impl EffectResult {
-    /// Nothing but these events.
-    fn of(events: Vec<Event>) -> EffectResult {
-        let fault = None;
-        EffectResult::Other { events, fault }
-    }
-
-    fn failed(event: Event, fault: JobError) -> EffectResult {
-        EffectResult::Other {
-            events: vec![event],
-            fault: Some(fault),
-        }
-    }
-}
+use PublishOutcome::{Again, Failed, Published};
 
 impl Effect {
-    /// Does the work. The events say success only when all of it is durable.
-    pub(crate) async fn perform(self, tools: &Tools) -> EffectResult {
+    /// Does the work. The job then takes in what came of it: success only when all of it is durable.
+    pub(crate) async fn perform(self, tools: &Tools) -> JobCall {
         match self {
-            Effect::Append(batch) => append(tools, batch).await,
-            Effect::Arbitrate {
-                submission,
-                unit,
-                said,
-            } => arbitrate(tools, submission, unit, said.as_deref()).await,
-            Effect::Audit {
-                worker,
-                head,
-                place,
-            } => audit(tools, worker, head, &place).await,
-            Effect::Publish => publish_table(tools).await,
-            Effect::Remove { orphans } => removed(tools.storage.delete(&orphans).await),
-            Effect::RemoveMerged { ranges } => removed(remove_merged(tools, ranges).await),
+            Effect::Append(SegmentContent { entries, writes }) => {
+                let outcome = tools.journal.append(entries).await;
+                Box::new(|job| job.on_appended(writes, outcome))
+            }
+            Effect::Compute { number, unit, done } => {
+                let (events, fault) = compute(tools, number, unit, done.as_deref()).await;
+                Box::new(|job| job.on_computed(events, fault))
+            }
+            Effect::Audit { records } => {
+                let lost = audit(tools, &records).await;
+                Box::new(|job| job.on_audited(lost))
+            }
+            Effect::Publish => {
+                let published = publish_table(tools).await;
+                Box::new(|job| job.on_published(published))
+            }
+            Effect::Remove { orphans } => {
+                warn_if_left(tools.storage.delete(&orphans).await);
+                Box::new(|_| ())
+            }
+            Effect::RemoveMerged { ranges } => {
+                warn_if_left(remove_merged(tools, ranges).await);
+                Box::new(|_| ())
+            }
         }
     }
 }
 
-async fn publish_table(tools: &Tools) -> EffectResult {
+pub(crate) async fn publish_table(tools: &Tools) -> PublishOutcome {
     // A file that was compared may have changed since.
     let mut compared = tools.compared.lock().await;
     compared.clear();
@@ -131,11 +102,11 @@ async fn publish_table(tools: &Tools) -> EffectResult {
         // Nothing is known of the shards, and the job ends.
         Err(error) => {
             let reason = describe(&error);
-            return EffectResult::failed(Event::PublishFailed { reason }, JobError::Store(error));
+            return Failed(Publication::Failed { reason }, JobError::Store(error));
         }
     }
     let error = match publish(&*tools.storage, &tools.journal, tools.bits).await {
-        Ok(published) => return EffectResult::Published(published),
+        Ok(manifest) => return Published(Box::new(manifest)),
         Err(error) => error,
     };
     let reason = describe(&error);
@@ -147,14 +118,14 @@ async fn publish_table(tools: &Tools) -> EffectResult {
     } else {
         Ok(None)
     };
-    let event = match wrong {
-        Ok(Some(head)) => Event::Unpublished { head, reason },
+    let publication = match wrong {
+        Ok(Some(head)) => Publication::Wrong { head, reason },
         Ok(None) => {
             let shards = found_by_one(tools);
             if error.is_contradiction() && !shards.is_empty() {
                 return merge_again(shards, &reason);
             }
-            Event::PublishFailed { reason }
+            Publication::Failed { reason }
         }
         Err(fault) => {
             let found = describe(&fault);
@@ -162,28 +133,28 @@ async fn publish_table(tools: &Tools) -> EffectResult {
             if let Some(lost) = fault.lost() {
                 return evaluate_again(tools, lost).await;
             }
-            Event::PublishFailed {
+            Publication::Failed {
                 reason: format!("{reason} (and {found})"),
             }
         }
     };
-    EffectResult::failed(event, error.into())
+    Failed(publication, error.into())
 }
 
 /// The range whose record is lost is to be evaluated again, and with it those whose parts are gone.
-async fn evaluate_again(tools: &Tools, lost: (Head, Digest)) -> EffectResult {
+async fn evaluate_again(tools: &Tools, lost: (Head, Digest)) -> PublishOutcome {
     // If they cannot be listed, the next search finds one more.
     let gone = tools.journal.without_part(tools.bits).await;
     let mut records = gone.unwrap_or_default();
     records.push(lost);
     tracing::warn!("{} lost ranges are evaluated again", records.len());
-    EffectResult::of(vec![Event::RecordsLost { records }])
+    Again(Publication::RecordsLost { records })
 }
 
 /// The coordinator is to merge these shards.
-fn merge_again(shards: Vec<u32>, reason: &str) -> EffectResult {
+fn merge_again(shards: Vec<u32>, reason: &str) -> PublishOutcome {
     tracing::warn!("{} shards are merged again: {reason}", shards.len());
-    EffectResult::of(vec![Event::ShardsLost { shards }])
+    Again(Publication::ShardsLost { shards })
 }
 
 /// The shards that one participant alone has found: also the owner, whose machine may be faulty.
@@ -194,60 +165,28 @@ fn found_by_one(tools: &Tools) -> Vec<u32> {
     of_one.map(|(merged, _)| merged.number).collect()
 }
 
-async fn append(tools: &Tools, batch: SegmentContent) -> EffectResult {
-    let written = tools.journal.append(batch.entries).await;
-    let submissions = batch.submissions;
-    EffectResult::Appended {
-        submissions,
-        written,
-    }
-}
-
-async fn arbitrate(
+async fn compute(
     tools: &Tools,
-    submission: SubmissionId,
+    number: u64,
     unit: Unit,
-    said: Option<&Merged>,
-) -> EffectResult {
-    match tools.decide(submission, unit, said).await {
-        Ok(arbitrated) => {
-            let (range, digest) = match &arbitrated.result {
-                WorkerResult::Ranges(ranges) => {
-                    let range = ranges[0].summary;
-                    (Some(range), range.digest)
-                }
-                WorkerResult::Merged(merged) => (None, merged.words_digest()),
-            };
-            let event = Event::Arbitrated {
-                submission,
-                unit,
-                range,
-                digest,
-                is_forged: arbitrated.is_forged,
-            };
-            EffectResult::Arbitrated {
-                submission,
-                arbitrated,
-                event,
-            }
+    done: Option<&Merged>,
+) -> (Vec<Event>, Option<JobError>) {
+    let error = match tools.compute(number, unit, done).await {
+        Ok(computed) => {
+            let outcome = Ok(computed);
+            return (vec![Event::Computed { unit, outcome }], None);
         }
-        Err(error) => {
-            let mut events = Vec::new();
-            let reason = describe(&error);
-            // A lost range is computed again, and then the plan asks once more.
-            let lost = error.lost();
-            if let Some((head, digest)) = lost {
-                tracing::warn!("{reason}");
-                events.push(Event::Lost {
-                    worker: WorkerId::only(0),
-                    head,
-                    digest,
-                });
-            }
-            events.push(Event::ArbitrationFailed { unit, reason });
-            let fault = lost.is_none().then(|| error.into());
-            EffectResult::Other { events, fault }
+        Err(error) => error,
+    };
+    let outcome = Err(describe(&error));
+    let failed = Event::Computed { unit, outcome };
+    // A lost range is computed again, and then the plan asks once more.
+    match error.lost() {
+        Some((head, digest)) => {
+            tracing::warn!("{}", describe(&error));
+            (vec![Event::Lost { head, digest }, failed], None)
         }
+        None => (vec![failed], Some(error.into())),
     }
 }
 
@@ -289,30 +228,33 @@ async fn remove_merged(tools: &Tools, ranges: Range<Head>) -> Result<(), StoreEr
     Ok(())
 }
 
-fn removed<E: Error + 'static>(removed: Result<(), E>) -> EffectResult {
+fn warn_if_left<E: Error + 'static>(removed: Result<(), E>) {
     // Publication removes what is still there.
     if let Err(error) = removed {
         tracing::warn!("parts of no use are not removed yet: {}", describe(&error));
     }
-    EffectResult::of(Vec::new())
 }
 
-async fn audit(tools: &Tools, worker: WorkerId, head: Head, place: &RecordPlace) -> EffectResult {
-    let read = part::read_record(&*tools.storage, head, place).await;
-    let mut lost = None;
-    match &read {
-        Err(error @ StoreError::Lost { .. }) => {
-            tracing::warn!("{error}: the range is computed again");
-            lost = Some(place.digest);
+/// The records that are lost, of those that workers report.
+async fn audit(tools: &Tools, records: &[(Head, RecordPlace)]) -> Vec<(Head, Digest)> {
+    let mut lost = Vec::new();
+    for &(head, place) in records {
+        match part::read_record(&*tools.storage, head, &place).await {
+            Err(error @ StoreError::Lost { .. }) => {
+                tracing::warn!("{error}: the range is computed again");
+                lost.push((head, place.digest));
+            }
+            Ok(_) => {
+                tracing::warn!(
+                    "a worker cannot read the record of range {head}, which is in order"
+                );
+            }
+            // A worker that needs the record reports it again.
+            Err(error) => tracing::warn!(
+                "cannot see whether the record of range {head} is lost: {}",
+                describe(&error)
+            ),
         }
-        Ok(_) => {
-            tracing::warn!("a worker cannot read the record of range {head}, which is in order");
-        }
-        // A worker that needs the record reports it again.
-        Err(error) => tracing::warn!(
-            "cannot see whether the record of range {head} is lost: {}",
-            describe(error)
-        ),
     }
-    EffectResult::Audited { worker, head, lost }
+    lost
 }

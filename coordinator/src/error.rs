@@ -1,6 +1,6 @@
 //! Why a job does not go on, and why a call of a worker is refused.
 
-use chomp_plan::{QuarantineReason, StopReason};
+use chomp_plan::{OutReason, StopReason};
 use chomp_store::{FaultKind, StorageError, StoreError};
 
 use crate::arbiter::ArbiterError;
@@ -67,5 +67,5 @@ pub(crate) enum Refusal {
     TooManyWorkers,
     /// It gets no more tasks.
     #[error("{0}")]
-    Quarantined(QuarantineReason),
+    Out(OutReason),
 }

@@ -1,25 +1,31 @@
 //! The job under way: it tells the [plan](chomp_plan) what happens, and does what the plan asks for.
 //!
-//! One task owns the plan, at its [`desk`]. Calls of workers reach it as commands through a
-//! [`Handle`]; effects run beside it and come back as events.
+//! One task owns the job. Calls of workers reach it through a [`Handle`], and effects run beside it: both are functions
+//! of the job that the task runs, one after another. An event costs as much as what it brings, whatever the number of
+//! workers and ranges.
 //!
 //! The journal is written one segment at a time: what is agreed while one is under way, and for a short time after
 //! it, goes into the next. So thousands of workers cost no more syncs than a few.
 
-mod desk;
 mod handle;
 mod pace;
+mod parts;
 pub mod status;
 #[cfg(test)]
 pub(crate) mod tests;
+mod writes;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use chomp_access::Participants;
 use chomp_plan::{
-    Action, Event, JobProgress, LeaseId, Millis, Phase, Plan, StopReason, Verdict, WorkerId,
+    JobProgress, LeaseAnswer, LeaseId, Millis, Party, Phase, Publication, RequestId, StopReason,
+    TaskResult, Unit, Verdict, Work, WorkerId, Write, WriteId,
 };
+use chomp_store::{Merged, StoreError};
+use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::{Digest, Head};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -28,21 +34,26 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use desk::{Desk, DeskJob, PutRefused, PutTarget, Reply, Transfer};
-pub(crate) use handle::{CacheStats, Handle};
+pub(crate) use handle::{CacheStats, Handle, JobCall};
+pub(crate) use parts::{PutRefused, PutTarget, Transfer};
+pub(crate) use status::StatusFeed;
 
-use handle::JobCall;
-use pace::JobPace;
-use status::Waits;
+use parts::Parts;
+use status::{STATUS_INTERVAL, StatusMaker};
+use writes::Writes;
 
 use crate::background;
-use crate::effects::{Effect, EffectResult};
+use crate::effects::{Effect, PublishOutcome};
 pub use crate::error::JobError;
 use crate::error::{Refusal, WORKERS_MAX};
-use crate::tools::{Tools, WorkerResult};
+use crate::tools::{Action, Event, Place, Plan, Reply, Tools};
 
 /// How long workers have to hear that the job has failed.
 const HEARING_TIME: Duration = Duration::from_secs(1);
+/// The reports of lost records that wait for an audit. More are dropped: a worker that needs a record reports it again.
+const REPORTS_WAITING_MAX: usize = 1 << 12;
+/// The records that one audit reads, one after another.
+const AUDIT_RECORDS: usize = 64;
 
 /// How a job ended.
 #[derive(Debug)]
@@ -58,92 +69,113 @@ pub enum JobOutcome {
 /// The job: owned by one task.
 #[derive(Debug)]
 pub(crate) struct Job {
-    desk: Desk,
+    pub(crate) plan: Plan,
     tools: Arc<Tools>,
-    commands: UnboundedReceiver<JobCall>,
-    effects: JoinSet<EffectResult>,
+    /// The number of participants that have to compute each range alike.
+    replicas: u32,
+    participants: watch::Receiver<Participants>,
+    published: Option<Manifest>,
+    fault: Option<JobError>,
+    calls: UnboundedReceiver<JobCall>,
+    /// The effects to begin.
+    effects: Vec<Effect>,
+    running: JoinSet<JobCall>,
     progress: watch::Sender<JobProgress>,
-    start: Instant,
-    pace: JobPace,
-    waits: Waits,
+    status: StatusMaker,
     stats: HashMap<WorkerId, CacheStats>,
-    /// The workers that have delivered nothing yet. The plan hears of their threads when they deliver: it makes tasks
-    /// smaller for more threads, and anybody may claim to have many.
-    newcomers: HashMap<WorkerId, Newcomer>,
-}
-
-/// A worker that has delivered nothing yet.
-#[derive(Debug)]
-struct Newcomer {
-    name: String,
-    threads: u32,
+    start: Instant,
+    /// The time of the latest event.
+    now: Millis,
+    /// The number of units that the coordinator began to compute.
+    computed: u64,
+    writes: Writes,
+    parts: Parts,
+    /// The ranges whose records are reported as lost.
+    reported: BTreeSet<Head>,
+    is_auditing: bool,
+    /// The first of the ranges at the end of the table whose parts are removed.
+    removed_from: Head,
 }
 
 impl Job {
-    /// A job, the handle by which calls reach it, and its progress. The progress is renewed when the phase changes, and
-    /// whenever somebody asks for its [status](Handle::status). `published` is the manifest of the table, if the table
-    /// is published already.
+    /// A job, the handle by which calls reach it, and its progress, which is renewed when the phase changes and with
+    /// each status. It goes on from a plan and the actions that this begins with.
+    /// `published` is the manifest of the table, if the table is published already.
     pub(crate) fn new(
-        plan: Plan,
+        (plan, first): (Plan, Vec<Action>),
         tools: Arc<Tools>,
-        subject: DeskJob,
+        replicas: u32,
+        participants: watch::Receiver<Participants>,
         published: Option<Manifest>,
     ) -> (Job, Handle, watch::Receiver<JobProgress>) {
-        let (handle, commands) = Handle::new();
+        let (handle, calls) = Handle::new();
         let (progress, watcher) = watch::channel(plan.progress());
-        let mut desk = Desk::new(plan, Arc::clone(&tools.journal), subject);
-        desk.published = published;
-        let job = Job {
-            desk,
+        let removed_from = Head(tools.range_bits().heads(tools.bits));
+        let mut job = Job {
+            plan,
             tools,
-            commands,
-            effects: JoinSet::new(),
+            replicas,
+            participants,
+            published,
+            fault: None,
+            calls,
+            effects: Vec::new(),
+            running: JoinSet::new(),
             progress,
-            start: Instant::now(),
-            pace: JobPace::default(),
-            waits: Waits::default(),
+            status: StatusMaker::default(),
             stats: HashMap::new(),
-            newcomers: HashMap::new(),
+            start: Instant::now(),
+            now: Millis::default(),
+            computed: 0,
+            writes: Writes::default(),
+            parts: Parts::default(),
+            reported: BTreeSet::new(),
+            is_auditing: false,
+            removed_from,
         };
+        job.perform(first);
         (job, handle, watcher)
     }
 
     /// Runs until `stop` is cancelled and nothing is under way any more, or workers have had
-    /// `finish_time` to hand in their tasks. `first` are the actions that the plan began with.
+    /// `finish_time` to hand in their tasks.
     pub(crate) async fn run(
         mut self,
-        first: Vec<Action>,
         stop: CancellationToken,
         finish_time: Duration,
     ) -> JobOutcome {
-        let now = self.now();
-        self.desk.perform(now, first);
         self.after();
         let mut stops_at = None;
+        let mut next_status = Instant::now();
         while !stops_at.is_some_and(|at| self.may_go(at)) {
-            let deadline = self.desk.next_deadline();
+            let deadline = self.next_deadline();
             let deadline = deadline.map(|at| self.start + Duration::from_millis(at.0));
-            tokio::select! {
+            let follows = self.status.has_readers().then_some(next_status);
+            let call: JobCall = tokio::select! {
                 biased;
                 () = stop.cancelled(), if stops_at.is_none() => {
                     // Results for a job that has failed are of no use: workers only hear of the failure.
-                    let time = if self.desk.has_failed() {
+                    let time = if self.has_failed() {
                         finish_time.min(HEARING_TIME)
                     } else {
                         finish_time
                     };
                     stops_at = Some(Instant::now() + time);
-                    self.handle(Event::Shutdown);
+                    Box::new(|job| job.handle(Event::Shutdown))
                 }
-                () = sleep_until(stops_at.filter(|&at| at > Instant::now())) => {}
-                () = sleep_until(deadline) => self.handle(Event::Tick),
-                Some(done) = self.effects.join_next() => {
-                    let done = done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-                    let now = self.now();
-                    self.desk.end_effect(now, done);
+                () = sleep_until(stops_at.filter(|&at| at > Instant::now())) => Box::new(|_| ()),
+                () = sleep_until(deadline) => Box::new(|job| job.handle(Event::Tick)),
+                () = sleep_until(follows) => {
+                    next_status = Instant::now() + STATUS_INTERVAL;
+                    Box::new(Job::send_status)
                 }
-                Some(JobCall(call)) = self.commands.recv() => call(&mut self),
-            }
+                Some(done) = self.running.join_next() => {
+                    done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+                }
+                Some(call) = self.calls.recv() => call,
+            };
+            self.now = self.time();
+            call(&mut self);
             self.after();
         }
         self.outcome()
@@ -151,140 +183,368 @@ impl Job {
 
     /// Whether a job that is to stop may end now. A segment that is being written is always waited for.
     fn may_go(&self, stops_at: Instant) -> bool {
-        let quiet = self.desk.plan.is_quiet() && !self.desk.is_writing();
-        quiet || self.effects.is_empty() && Instant::now() >= stops_at
+        let quiet = self.plan.is_quiet() && !self.writes.is_under_way();
+        quiet || self.running.is_empty() && Instant::now() >= stops_at
     }
 
     fn outcome(self) -> JobOutcome {
-        let Desk {
-            plan,
-            published,
-            fault,
-            ..
-        } = self.desk;
-        match (fault, plan.phase()) {
+        match (self.fault, self.plan.phase()) {
             (Some(error), _) => JobOutcome::Failed(error),
             (None, Phase::Stopped(StopReason::Shutdown) | Phase::Running) => {
                 JobOutcome::Interrupted
             }
             (None, Phase::Stopped(reason)) => JobOutcome::Failed(JobError::Stopped(reason.clone())),
-            (None, Phase::Finished) => match published {
+            (None, Phase::Finished) => match self.published {
                 Some(published) => JobOutcome::Finished(Box::new(published)),
                 None => unreachable!("the plan finishes when it is told of the publication"),
             },
         }
     }
 
-    fn handle(&mut self, event: Event) {
-        let now = self.now();
-        self.desk.handle(now, event);
-    }
-
-    /// Begins the effects that came up, and tells of a phase that has ended.
+    /// Begins the effects that came up, and reports a phase that has ended.
     fn after(&mut self) {
-        for effect in std::mem::take(&mut self.desk.effects) {
-            self.begin(effect);
+        for effect in std::mem::take(&mut self.effects) {
+            let tools = Arc::clone(&self.tools);
+            // Work for a CPU is kept off the threads that serve calls.
+            let computes = matches!(effect, Effect::Compute { .. } | Effect::Publish);
+            let work = async move { effect.perform(&tools).await };
+            match background::threads().filter(|_| computes) {
+                Some(runtime) => self.running.spawn_blocking(move || runtime.block_on(work)),
+                None => self.running.spawn(work),
+            };
         }
-        let plan = &self.desk.plan;
-        self.progress.send_if_modified(|told| {
-            let changed = told.phase != *plan.phase();
-            if changed {
-                *told = plan.progress();
-            }
-            changed
-        });
+        if self.progress.borrow().phase != *self.plan.phase() {
+            self.send_status();
+        }
     }
 
-    /// Begins an effect. Work for a CPU is kept off the threads that serve calls.
-    fn begin(&mut self, effect: Effect) {
-        let tools = Arc::clone(&self.tools);
-        let computes = matches!(effect, Effect::Arbitrate { .. } | Effect::Publish);
-        let work = async move { effect.perform(&tools).await };
-        match background::threads().filter(|_| computes) {
-            Some(runtime) => self.effects.spawn_blocking(move || runtime.block_on(work)),
-            None => self.effects.spawn(work),
-        };
-    }
-
-    fn now(&self) -> Millis {
+    fn time(&self) -> Millis {
         Millis(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Makes the caller a worker of the job, or one again. Returns whether it was one.
-    fn join(&mut self, worker: WorkerId, name: String, threads: u32) -> Result<bool, Refusal> {
-        let plan = &self.desk.plan;
-        if let Some(quarantine) = plan.quarantine_reason(worker) {
-            return Err(Refusal::Quarantined(quarantine.clone()));
+    /// Tells the plan what happened, and does what follows from that.
+    pub(crate) fn handle(&mut self, event: Event) {
+        let actions = self.plan.handle(self.now, event);
+        self.perform(actions);
+    }
+
+    /// Does what the plan asks for, and what follows from that.
+    fn perform(&mut self, mut actions: Vec<Action>) {
+        let mut events = VecDeque::new();
+        loop {
+            let follow = actions.into_iter().filter_map(|action| self.act(action));
+            events.extend(follow);
+            let Some(event) = events.pop_front() else {
+                break;
+            };
+            actions = self.plan.handle(self.now, event);
         }
-        let was_there = plan.is_there(worker);
+        self.write();
+        self.remove_orphans();
+    }
+
+    /// Does one thing that the plan asks for. It returns the event that follows at once, if one does.
+    fn act(&mut self, action: Action) -> Option<Event> {
+        match action {
+            Action::Answer {
+                worker,
+                reply,
+                answer,
+            } => return self.answer(worker, reply, answer),
+            Action::Settle { reply, verdict } => {
+                // A worker that is gone learns it when it hands in again.
+                let _ = reply.send(verdict);
+            }
+            Action::Write(write) => {
+                self.log(&write);
+                self.writes.push(write);
+            }
+            Action::Compute { unit } => {
+                self.computed += 1;
+                self.effects.push(Effect::Compute {
+                    number: self.computed,
+                    unit,
+                    done: self.described(unit),
+                });
+            }
+            Action::Publish => self.effects.push(Effect::Publish),
+            Action::Stop { reason } => tracing::warn!("the job stops: {reason}"),
+        }
+        None
+    }
+
+    fn answer(
+        &self,
+        worker: WorkerId,
+        reply: oneshot::Sender<Reply>,
+        answer: LeaseAnswer,
+    ) -> Option<Event> {
+        let written = match &answer {
+            LeaseAnswer::Task(task) => match task.work {
+                Work::Merge {
+                    shard,
+                    is_check: true,
+                    ..
+                } => self.described(Unit::Shard(shard)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let journal = self.tools.journal.ledger().next;
+        let sent = reply.send(Reply {
+            answer,
+            journal,
+            written,
+        });
+        match sent {
+            // The call was dropped. Its `WaitingLease` saw no task, so it goes back from here.
+            Err(Reply {
+                answer: LeaseAnswer::Task(task),
+                ..
+            }) => Some(Event::Returned {
+                worker,
+                lease: task.lease,
+                failure: None,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The description of the file, if the unit is a shard that is done.
+    fn described(&self, unit: Unit) -> Option<Box<Merged>> {
+        let Unit::Shard(shard) = unit else {
+            return None;
+        };
+        let ledger = self.tools.journal.ledger();
+        ledger.shard(self.tools.bits, shard).cloned().map(Box::new)
+    }
+
+    fn log<P>(&self, write: &Write<P>) {
+        match write {
+            Write::Out {
+                party,
+                name,
+                reason,
+            } => {
+                let participant = match party {
+                    Party::Participant(participant) => *participant,
+                    Party::Worker(worker) => worker.participant,
+                };
+                let participants = self.participants.borrow();
+                let of = participants.get(participant.0);
+                let of = of.map_or_else(String::new, |of| format!(" (participant {})", of.name));
+                tracing::warn!("worker {name}{of} gets no more tasks: {reason}");
+            }
+            Write::Withdraw { heads } => {
+                tracing::warn!("{} ranges were wrong and are computed again", heads.len());
+            }
+            _ => {}
+        }
+    }
+
+    /// Makes the caller a worker of the job, or one again. Returns whether it was one.
+    pub(crate) fn join(
+        &mut self,
+        worker: WorkerId,
+        name: String,
+        threads: u32,
+    ) -> Result<bool, Refusal> {
+        if let Some(reason) = self.plan.out_reason(worker) {
+            return Err(Refusal::Out(reason.clone()));
+        }
+        let was_there = self.plan.is_present(worker);
         if !was_there {
-            if plan.workers().count() >= WORKERS_MAX {
+            if self.plan.workers().count() >= WORKERS_MAX {
                 return Err(Refusal::TooManyWorkers);
             }
             tracing::info!("worker {name} has joined with {threads} threads");
         }
-        let mut believed = threads;
-        if !plan.has_delivered(worker) {
-            believed = 0;
-            let name = name.clone();
-            self.newcomers.insert(worker, Newcomer { name, threads });
-        }
         self.handle(Event::Joined {
             worker,
             name,
-            threads: believed,
+            threads,
         });
         Ok(was_there)
     }
 
+    /// Takes a request for a task in; it is answered now or later.
+    fn lease(&mut self, request: RequestId, worker: WorkerId, reply: oneshot::Sender<Reply>) {
+        self.handle(Event::Requested {
+            request,
+            worker,
+            reply,
+        });
+    }
+
     /// Takes a heartbeat in; returns the leases that do not stand any more.
-    fn renew(
+    pub(crate) fn renew(
         &mut self,
         worker: WorkerId,
-        leases: Vec<LeaseId>,
+        leases: &[LeaseId],
         stats: CacheStats,
     ) -> Result<Vec<LeaseId>, Refusal> {
-        let lost = self.desk.renew(self.now(), worker, leases);
-        self.part(worker)?;
+        let lost = self.plan.renew(self.now, worker, leases);
+        self.check_present(worker)?;
         self.stats.insert(worker, stats);
         Ok(lost)
     }
 
-    /// Takes a result in; the verdict comes now or later.
+    /// Takes a result in, whose part or shard is durable; the verdict comes now or later.
     fn complete(
         &mut self,
         worker: WorkerId,
         lease: LeaseId,
-        result: WorkerResult,
+        result: TaskResult<Place>,
         reply: oneshot::Sender<Verdict>,
     ) {
-        let now = self.now();
-        self.desk.complete(now, worker, lease, result, reply);
-        if self.desk.plan.has_delivered(worker)
-            && let Some(Newcomer { name, threads }) = self.newcomers.remove(&worker)
-        {
-            self.handle(Event::Joined {
+        if let Err(reason) = self.parts.check(worker, lease, &result) {
+            let failure = Some(reason.to_string());
+            self.handle(Event::Returned {
                 worker,
-                name,
-                threads,
+                lease,
+                failure,
             });
+            // A worker that is gone has no use for it.
+            let _ = reply.send(Verdict::Rejected { reason });
+            return;
+        }
+        self.handle(Event::Completed {
+            worker,
+            lease,
+            result,
+            reply,
+        });
+        if self.plan.would_idle(worker) {
+            self.writes.is_urgent = true;
+            self.write();
         }
     }
 
-    /// Takes in that a worker says that records are lost.
-    fn report(&mut self, worker: WorkerId, records: &[(Head, Digest)]) -> Result<(), Refusal> {
-        self.part(worker)?;
-        self.desk.report(worker, records);
+    /// Takes in that a worker reports records as lost. A report is out of date if the journal has another digest, or
+    /// nobody needs the record any more.
+    pub(crate) fn report(
+        &mut self,
+        worker: WorkerId,
+        records: &[(Head, Digest)],
+    ) -> Result<(), Refusal> {
+        self.check_present(worker)?;
+        for &(head, digest) in records {
+            let known = self.tools.journal.ledger().place(head).copied();
+            if known.is_some_and(|place| place.digest == digest)
+                && head < self.plan.merged_from()
+                && self.reported.len() < REPORTS_WAITING_MAX
+            {
+                self.reported.insert(head);
+            }
+        }
+        self.audit();
         Ok(())
     }
 
     /// Refuses a worker that has no part in the job.
-    fn part(&self, worker: WorkerId) -> Result<(), Refusal> {
-        match self.desk.plan.quarantine_reason(worker) {
-            Some(quarantine) => Err(Refusal::Quarantined(quarantine.clone())),
-            None if !self.desk.plan.is_there(worker) => Err(Refusal::NotJoined),
+    fn check_present(&self, worker: WorkerId) -> Result<(), Refusal> {
+        match self.plan.out_reason(worker) {
+            Some(reason) => Err(Refusal::Out(reason.clone())),
+            None if !self.plan.is_present(worker) => Err(Refusal::NotJoined),
             None => Ok(()),
         }
+    }
+
+    /// Begins to audit records that are reported, unless an audit is under way.
+    fn audit(&mut self) {
+        let mut records = Vec::new();
+        while !self.is_auditing
+            && records.len() < AUDIT_RECORDS
+            && let Some(head) = self.reported.pop_first()
+        {
+            let place = self.tools.journal.ledger().place(head).copied();
+            records.extend(place.map(|place| (head, place)));
+        }
+        if !records.is_empty() {
+            self.is_auditing = true;
+            self.effects.push(Effect::Audit { records });
+        }
+    }
+
+    /// Takes in which records an audit found to be lost.
+    pub(crate) fn on_audited(&mut self, lost: Vec<(Head, Digest)>) {
+        self.is_auditing = false;
+        for (head, digest) in lost {
+            // Otherwise it was merged, and its part removed, while it was looked for.
+            if head < self.plan.merged_from() {
+                self.handle(Event::Lost { head, digest });
+            }
+        }
+        self.audit();
+    }
+
+    /// Takes in the end of a segment of the journal, with the content of these writes.
+    pub(crate) fn on_appended(&mut self, writes: Vec<WriteId>, outcome: Result<(), StoreError>) {
+        self.writes.end(self.now);
+        let fault = outcome.err();
+        let reason = fault.as_ref().map(|error| describe(error));
+        if reason.is_some() {
+            self.writes.failed.clone_from(&reason);
+            if writes.is_empty() {
+                // Nobody waits for what was withdrawn, and the job ends all the same.
+                self.handle(Event::Shutdown);
+            }
+        }
+        for write in writes {
+            let outcome = reason.clone().map_or(Ok(()), Err);
+            self.handle(Event::Written { write, outcome });
+        }
+        self.remove_merged();
+        match fault.map(JobError::Store) {
+            Some(fault) if fault.is_of_store() => self.fail(fault),
+            fault => self.fault = self.fault.take().or(fault),
+        }
+        self.write();
+    }
+
+    /// Takes in the end of a publication.
+    pub(crate) fn on_published(&mut self, outcome: PublishOutcome) {
+        let (publication, fault) = match outcome {
+            PublishOutcome::Published(manifest) => {
+                self.published = Some(*manifest);
+                (Publication::Done, None)
+            }
+            PublishOutcome::Again(publication) => (publication, None),
+            PublishOutcome::Failed(publication, fault) => (publication, Some(fault)),
+        };
+        self.on_computed(vec![Event::Published(publication)], fault);
+    }
+
+    /// Takes in the events that follow from an effect, and why it failed if the job may have to end for that.
+    pub(crate) fn on_computed(&mut self, events: Vec<Event>, fault: Option<JobError>) {
+        for event in events {
+            self.handle(event);
+        }
+        match fault {
+            Some(fault) if fault.is_of_store() => self.fail(fault),
+            // A fault that comes too late to matter does not end the job.
+            fault if self.is_faulty() => self.fault = self.fault.take().or(fault),
+            _ => {}
+        }
+    }
+
+    /// Ends the job.
+    pub(crate) fn fail(&mut self, fault: JobError) {
+        if self.fault.is_none() {
+            tracing::error!("the job stops: {}", describe(&fault));
+            self.fault = Some(fault);
+        }
+        self.handle(Event::Shutdown);
+    }
+
+    /// Whether the job ends with an error.
+    fn has_failed(&self) -> bool {
+        self.fault.is_some() || self.is_faulty()
+    }
+
+    /// Whether the job has stopped for another reason than that it was asked to.
+    fn is_faulty(&self) -> bool {
+        matches!(self.plan.phase(), Phase::Stopped(reason) if *reason != StopReason::Shutdown)
     }
 }
 

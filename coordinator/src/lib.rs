@@ -8,7 +8,7 @@
 //! | [`job`] | tells the plan what happens, does what the plan asks for, and writes the journal |
 //! | `error` | why a job does not go on, and why a call of a worker is refused |
 //! | `effects` | work that the plan asks for and that takes time |
-//! | `tools` | what that work needs, and the result of a task |
+//! | `tools` | what that work needs, and the handles that the plan keeps |
 //! | [`arbiter`] | evaluates the ranges and merges the shards that workers disagree about |
 //! | `contradiction` | finds the wrong range of a table that contradicts itself |
 //! | [`publish`] | makes a table of the shards that workers have written |
@@ -19,8 +19,7 @@
 //! | `participants` | the participants of the job, as their file has them now |
 //! | `messages` | the messages of calls on their way, bounded in memory and time |
 //! | `pages` | the pages of the job: health, status and metrics |
-//! | [`status`] | the status of a job, as JSON |
-//! | `status_feed` | has the status made when somebody asks for it, and sends it to those that follow the job |
+//! | [`status`] | the status of a job, as JSON: made every half second for those that follow the job |
 //! | [`server`] | starts and stops all of this |
 //!
 //! # What always holds
@@ -51,13 +50,10 @@ mod service;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use service::is_result;
-mod status_feed;
 mod tools;
 
 #[cfg(test)]
 mod testing;
-#[cfg(test)]
-mod world;
 
 /// The outcome of a future that is complete when first polled, as those of a simulation are.
 #[cfg(test)]

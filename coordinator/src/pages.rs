@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,19 +15,15 @@ use chomp_serve::answer::{JSON, TEXT, problem, text};
 use chomp_serve::net::Permits;
 use chomp_store::Storage;
 use http::StatusCode;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::{Registry, Unit};
 
 use crate::auth::Gate;
-use crate::status::{JobPhase, Status};
-use crate::status_feed::StatusFeed;
+use crate::job::StatusFeed;
+use crate::status::JobPhase;
 
 /// The state behind the pages of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct JobPages {
-    pub(crate) feed: Arc<StatusFeed>,
+    pub(crate) feed: StatusFeed,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) permits: Permits,
     pub(crate) traffic: Arc<Traffic>,
@@ -41,7 +37,7 @@ impl JobPages {
             ("/healthz", get(alive)),
             ("/readyz", get(ready).with_state(self.clone())),
             ("/status", get(status).with_state(self.clone())),
-            ("/metrics", get(numbers).with_state(self)),
+            ("/metrics", get(metrics).with_state(self)),
         ]
     }
 }
@@ -51,7 +47,7 @@ async fn alive() -> Response {
 }
 
 async fn ready(State(job): State<JobPages>) -> Response {
-    let status = job.feed.look().await;
+    let status = job.feed.status.borrow().clone();
     if status.phase == JobPhase::Stopped {
         let reason = status.waiting_for.as_deref();
         let reason = reason.unwrap_or("the job has stopped");
@@ -64,20 +60,11 @@ async fn ready(State(job): State<JobPages>) -> Response {
 }
 
 async fn status(State(job): State<JobPages>) -> Response {
-    let told = job.feed.look_at_text().await;
-    text(StatusCode::OK, JSON, told.json())
-}
-
-async fn numbers(State(job): State<JobPages>) -> Response {
-    let status = job.feed.look().await;
-    match metrics(&status, &job.permits, job.gate.refusals(), &job.traffic) {
-        Ok(page) => text(StatusCode::OK, CONTENT_TYPE, page),
-        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
-    }
+    text(StatusCode::OK, JSON, job.feed.text.borrow().json())
 }
 
 /// The content type of `/metrics`.
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The bytes of objects that went through the proxy since the start.
 #[derive(Debug, Default)]
@@ -89,110 +76,85 @@ pub(crate) struct Traffic {
 }
 
 /// All numbers of a job at one moment.
-fn metrics(
-    status: &Status,
-    permits: &Permits,
-    refusals: u64,
-    traffic: &Traffic,
-) -> Result<String, fmt::Error> {
+async fn metrics(State(job): State<JobPages>) -> Response {
+    let status = job.feed.status.borrow().clone();
     let threads = status
         .workers
         .iter()
-        .map(|worker| u64::from(worker.threads));
-    let mut page = MetricsPage(Registry::with_prefix("chomp"));
-    page.gauge(
-        "layer",
-        "The lowest layer that is not complete",
-        status.layer,
-    );
-    page.gauge("layers", "The layers of the job", status.layers);
-    page.gauge("ranges", "The ranges of the job", status.ranges);
-    page.gauge("ranges_done", "The ranges on disk", status.ranges_done);
-    page.gauge(
-        "shards",
-        "The shards of the table, once no range is missing",
-        status.shards,
-    );
-    page.gauge("shards_done", "The shards on disk", status.shards_done);
-    page.gauge("positions", "The positions of the table", status.positions);
-    page.gauge(
-        "positions_done",
-        "The positions of the ranges on disk",
-        status.positions_done,
-    );
-    page.gauge(
-        "losing_positions",
-        "The losing positions of the ranges on disk",
-        status.losing,
-    );
-    page.gauge("leases", "The leases that stand", status.leases);
-    page.gauge(
-        "submissions",
-        "The results that wait for votes of others, or are being written",
-        status.submissions,
-    );
-    page.gauge(
-        "workers",
-        "The workers that are there",
-        status.workers.len() as u64,
-    );
-    page.gauge(
-        "threads",
-        "The threads of the workers",
-        threads.sum::<u64>(),
-    );
-    page.gauge(
-        "connections_open",
-        "The connections that are open",
-        permits.open(),
-    );
-    page.counter(
-        "connections_refused",
-        "The connections refused as too many",
-        permits.refused(),
-    );
-    page.counter(
-        "calls_refused",
-        "The calls refused for want of a good token",
-        refusals,
-    );
-    page.bytes(
-        "fetched",
-        "The bytes of objects sent to workers that do not reach the store",
-        &traffic.fetched,
-    );
-    page.bytes(
-        "submitted",
-        "The bytes of objects received from workers that do not reach the store",
-        &traffic.submitted,
-    );
-    let mut text = String::new();
-    encode(&mut text, &page.0)?;
-    Ok(text)
-}
-
-/// The numbers so far.
-struct MetricsPage(Registry);
-
-impl MetricsPage {
-    fn gauge(&mut self, name: &str, help: &str, value: impl Into<u64>) {
-        let gauge = Gauge::<u64, AtomicU64>::default();
-        gauge.set(value.into());
-        self.0.register(name, help, gauge);
+        .map(|worker| worker.threads)
+        .sum::<u32>();
+    let workers = status.workers.len() as u64;
+    let gauges = [
+        (
+            "layer",
+            "The lowest layer that is not complete",
+            status.layer.into(),
+        ),
+        ("layers", "The layers of the job", status.layers.into()),
+        ("ranges", "The ranges of the job", status.ranges),
+        ("ranges_done", "The ranges on disk", status.ranges_done),
+        (
+            "shards",
+            "The shards of the table, once no range is missing",
+            status.shards,
+        ),
+        ("shards_done", "The shards on disk", status.shards_done),
+        ("positions", "The positions of the table", status.positions),
+        (
+            "positions_done",
+            "The positions of the ranges on disk",
+            status.positions_done,
+        ),
+        (
+            "losing_positions",
+            "The losing positions of the ranges on disk",
+            status.losing,
+        ),
+        ("leases", "The leases that stand", status.leases),
+        (
+            "submissions",
+            "The results that wait for others, or are being written",
+            status.submissions,
+        ),
+        ("workers", "The workers that are there", workers),
+        ("threads", "The threads of the workers", threads.into()),
+        (
+            "connections_open",
+            "The connections that are open",
+            job.permits.open(),
+        ),
+    ];
+    let bytes = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let (fetched, submitted) = (bytes(&job.traffic.fetched), bytes(&job.traffic.submitted));
+    let counters = [
+        (
+            "connections_refused",
+            "The connections refused as too many",
+            job.permits.refused(),
+        ),
+        (
+            "calls_refused",
+            "The calls refused for want of a good token",
+            job.gate.refusals(),
+        ),
+        (
+            "fetched_bytes",
+            "Objects sent to workers that do not reach the store",
+            fetched,
+        ),
+        (
+            "submitted_bytes",
+            "Objects received from workers that do not reach the store",
+            submitted,
+        ),
+    ];
+    let gauges = gauges.map(|(name, help, value)| (name, help, value, "gauge", ""));
+    let counters = counters.map(|(name, help, value)| (name, help, value, "counter", "_total"));
+    let mut page = String::new();
+    for (name, help, value, kind, suffix) in gauges.into_iter().chain(counters) {
+        let head = format!("# HELP chomp_{name} {help}.\n# TYPE chomp_{name} {kind}");
+        writeln!(page, "{head}\nchomp_{name}{suffix} {value}").expect("a text has room");
     }
-
-    fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.0.register(name, help, counter(value));
-    }
-
-    fn bytes(&mut self, name: &str, help: &str, value: &AtomicU64) {
-        let counter = counter(value.load(Ordering::Relaxed));
-        self.0.register_with_unit(name, help, Unit::Bytes, counter);
-    }
-}
-
-fn counter(value: u64) -> Counter {
-    let counter = Counter::default();
-    counter.inc_by(value);
-    counter
+    page += "# EOF\n";
+    text(StatusCode::OK, OPEN_METRICS, page)
 }

@@ -49,8 +49,8 @@ use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
 use crate::auth::OBJECTS;
-use crate::error::ends_job;
-use crate::job::{Handle, PutRefused, PutTarget, Transfer};
+use crate::error::{JobError, ends_job};
+use crate::job::{Handle, Job, PutRefused, PutTarget, Transfer};
 use crate::pages::Traffic;
 use crate::participants::Bearer;
 
@@ -118,7 +118,7 @@ impl Proxy {
 
     /// Its route and what answers there.
     pub(crate) fn route(&self) -> (&'static str, MethodRouter) {
-        let methods = get(give).put(take).with_state(self.clone());
+        let methods = get(get_object).put(put_object).with_state(self.clone());
         (OBJECTS, methods)
     }
 
@@ -136,7 +136,9 @@ impl Proxy {
     fn failed(&self, error: StorageError) -> Response {
         let answer = failed(&error);
         if ends_job(&error) {
-            self.handle.fail(error);
+            let fault = JobError::Store(error.into());
+            // A job that is over has ended already.
+            self.handle.send(|job| job.fail(fault)).unwrap_or(());
         }
         answer
     }
@@ -154,15 +156,19 @@ impl Proxy {
         target: PutTarget,
         length: u64,
     ) -> Result<Transfer, Response> {
-        let begun = self.handle.begin_put(worker, target, length).await;
-        begun.map_err(|refused| {
-            let status = match refused {
-                PutRefused::NoLease => StatusCode::FORBIDDEN,
-                PutRefused::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-                PutRefused::Refused(_) => StatusCode::SERVICE_UNAVAILABLE,
-            };
-            problem(status, &refused.to_string())
-        })
+        let put = move |job: &mut Job| job.begin_put(worker, target, length);
+        let begun = self.handle.ask(put).await;
+        begun
+            .map_err(PutRefused::from)
+            .flatten()
+            .map_err(|refused| {
+                let status = match refused {
+                    PutRefused::NoLease => StatusCode::FORBIDDEN,
+                    PutRefused::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+                    PutRefused::Refused(_) => StatusCode::SERVICE_UNAVAILABLE,
+                };
+                problem(status, &refused.to_string())
+            })
     }
 
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, Response> {
@@ -183,7 +189,10 @@ fn key_of(request: &Request<Body>) -> Option<Key> {
     Key::new(request.uri().path().strip_prefix(OBJECTS_PATH)?).ok()
 }
 
-async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Result<Response, Response> {
+async fn get_object(
+    State(proxy): State<Proxy>,
+    request: Request<Body>,
+) -> Result<Response, Response> {
     let key = key_of(&request).filter(|key| proxy.may_read(key));
     let key =
         key.ok_or_else(|| problem(StatusCode::FORBIDDEN, "workers have no use for this object"))?;
@@ -194,35 +203,30 @@ async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Result<Resp
     }
     let header = request.headers().get(RANGE);
     let range = asked(header).ok_or_else(|| {
-        let what = "one range, as bytes=FIRST-LAST or bytes=FIRST-";
+        let what = "one range, as bytes=FIRST-LAST";
         problem(StatusCode::BAD_REQUEST, what)
     })?;
     let turn = proxy.turn().await?;
-    let first = chunk(&range);
-    let start = proxy.read_at(&key, first.clone()).await?;
-    if header.is_some() && start.is_empty() {
+    let asked = chunk(&range);
+    let first = proxy.read_at(&key, asked.clone()).await?;
+    if header.is_some() && first.is_empty() {
         let what = "the object ends before that";
         return Err(problem(StatusCode::RANGE_NOT_SATISFIABLE, what));
     }
-    let count = start.len() as u64;
-    let ends = count < first.end - first.start || first.end == range.end;
-    let exact = if ends {
-        Some(count)
-    } else {
-        // Whether the last byte is there tells whether all are.
-        let last = proxy.read_at(&key, range.end - 1..range.end).await?;
-        (!last.is_empty()).then(|| range.end - range.start)
-    };
-    let rest = if ends {
-        0..0
-    } else {
-        range.start + count..range.end
-    };
-    let body = outgoing(&proxy, key, start, rest, exact, turn);
-    // An object that ends before the range does is whole from its first byte on.
-    let is_whole = header.is_none() || range.start == 0 && exact.is_none();
-    let part = (!is_whole).then_some(&range);
-    Ok(bytes_answer(body, part, exact))
+    let read = asked.start + first.len() as u64;
+    // Where an object ends that ends later is not known yet: then the answer names the end that was asked for.
+    let ends = read < asked.end || asked.end == range.end;
+    let exact = ends.then_some(first.len() as u64);
+    let rest = if ends { read..read } else { read..range.end };
+    let named = header.map(|_| format!("bytes {}-{}/*", range.start, rest.end - 1));
+    let body = ChunkBody::new(exact, {
+        let proxy = proxy.clone();
+        async move |chunks| {
+            proxy.send(&key, first, rest, &chunks).await;
+            drop(turn);
+        }
+    });
+    Ok(bytes_answer(body, named, exact))
 }
 
 /// The first bytes of a range that are read at a time.
@@ -235,42 +239,21 @@ fn asked(range: Option<&HeaderValue>) -> Option<Range<u64>> {
     let Some(range) = range else {
         return Some(0..u64::MAX);
     };
-    let (first, last) = range
-        .to_str()
-        .ok()?
-        .strip_prefix("bytes=")?
-        .split_once('-')?;
-    let number = |text: &str| {
-        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-        digits.then(|| text.parse::<u64>().ok()).flatten()
-    };
-    let first = number(first)?;
-    let end = match last {
-        "" => u64::MAX,
-        last => number(last)?.checked_add(1)?,
-    };
-    (first < end || last.is_empty()).then_some(first..end)
+    let range = range.to_str().ok()?.strip_prefix("bytes=")?;
+    let (first, last) = range.split_once('-')?;
+    let first = digits(first)?;
+    let end = digits(last)?.checked_add(1)?;
+    (first < end).then_some(first..end)
 }
 
-/// A body of the bytes `first` of an object and then those in `rest`, as far as they are there; `exact` of them if that
-/// is known. `turn` is kept for as long as they are under way. What cannot be read ends the body with an error, as does
-/// an object that is shorter than it was a moment ago.
-fn outgoing(
-    proxy: &Proxy,
-    key: Key,
-    first: Bytes,
-    rest: Range<u64>,
-    exact: Option<u64>,
-    turn: OwnedSemaphorePermit,
-) -> ChunkBody {
-    let proxy = proxy.clone();
-    ChunkBody::new(exact, async move |chunks| {
-        proxy.send(&key, first, rest, &chunks).await;
-        drop(turn);
-    })
+fn digits(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok())?
 }
 
 impl Proxy {
+    /// Sends the bytes `first` of an object and then those in `rest`, as far as they are there. What cannot be read ends
+    /// the body with an error.
     async fn send(
         &self,
         key: &Key,
@@ -309,9 +292,8 @@ impl Proxy {
     }
 }
 
-/// An object, or a part of it. Where the object ends before the part does and that is not known yet, the answer names
-/// the end that was asked for.
-fn bytes_answer(body: ChunkBody, part: Option<&Range<u64>>, exact: Option<u64>) -> Response {
+/// An object, or the part of it that is `named`.
+fn bytes_answer(body: ChunkBody, named: Option<String>, exact: Option<u64>) -> Response {
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();
     let kind = HeaderValue::from_static("application/octet-stream");
@@ -319,17 +301,15 @@ fn bytes_answer(body: ChunkBody, part: Option<&Range<u64>>, exact: Option<u64>) 
     if let Some(exact) = exact {
         headers.insert(CONTENT_LENGTH, exact.into());
     }
-    if let Some(&Range { start, end }) = part {
-        let end = exact.map_or(end, |exact| start + exact);
-        let value = format!("bytes {start}-{}/*", end.saturating_sub(1));
-        let value = value.try_into().expect("digits and signs");
-        headers.insert(CONTENT_RANGE, value);
+    if let Some(named) = named {
+        let named = named.try_into().expect("digits and signs");
+        headers.insert(CONTENT_RANGE, named);
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     }
     response
 }
 
-async fn take(
+async fn put_object(
     State(proxy): State<Proxy>,
     Extension(bearer): Extension<Bearer>,
     request: Request<Body>,
@@ -405,8 +385,8 @@ fn judge(
 fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
-    let digits = value.bytes().all(|byte| byte.is_ascii_digit());
-    (values.next().is_none() && digits).then(|| value.parse().ok())?
+    let is_only = values.next().is_none();
+    digits(value).filter(|_| is_only)
 }
 
 /// The part or shard that `key` names, if it names one; the job's table will be in `folder`.

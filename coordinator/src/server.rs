@@ -11,17 +11,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use axum::middleware::map_request;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, any_service};
 use chomp_access::{Participants, Secrets};
 use chomp_plan::{
-    Action, Found, JobProgress, ParticipantId, Past, Phase, Plan, PlanError, Settings, StopReason,
-    Unit,
+    Found, JobProgress, ParticipantId, Party, Past, Phase, PlanError, Settings, StopReason,
+    WorkerId,
 };
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Permits, Server};
 use chomp_serve::{Site, StatusSource};
-use chomp_store::{Finders, Journal, QUARANTINED, Storage, StoreError};
+use chomp_store::{Finder, FinderParty, Finders, Journal, RecordPlace, Storage, StoreError};
 use chomp_table::RangeBits;
 use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::shard::ShardSize;
@@ -33,23 +33,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::auth::{CALLS, Gate};
-use crate::job::{DeskJob, Handle, Job, JobOutcome};
-use crate::messages::{MESSAGE_BYTES_MAX, Messages};
+use crate::job::{Handle, Job, JobOutcome, StatusFeed};
+use crate::messages::{MESSAGE_BYTES_MAX, Messages, with_message};
 use crate::pages::JobPages;
 use crate::participants::ParticipantList;
 use crate::proxy::Proxy;
 use crate::service::{Hello, Service};
-use crate::status::{JobPhase, Status};
-use crate::status_feed::StatusFeed;
-use crate::tools::Tools;
+use crate::status::Status;
+use crate::tools::{Action, Event, Plan, Tools};
 
 #[cfg(feature = "simulation")]
 pub use simulated::SimulatedCoordinator;
-
-/// How the paths of the calls of workers begin.
-const CALLS_PATH: &str = "/chomp.v1.Coordinator/";
-/// The largest health check, which anybody may send.
-const HEALTH_BYTES_MAX: usize = 1 << 10;
 
 /// Why a coordinator does not start.
 #[derive(Debug, thiserror::Error)]
@@ -79,8 +73,8 @@ pub struct CoordinatorOptions {
     pub replicas: u32,
     /// Whether parts stay when their ranges are merged.
     pub keep_parts: bool,
-    /// One range in `draw_one_in` is drawn, so it needs one more vote; 0: none. Without it, as [`Settings`] has it.
-    pub draw_one_in: Option<u32>,
+    /// Of 1,000 ranges, how many are checked. Without it, as [`Settings`] has it.
+    pub checks_per_1000: Option<u32>,
     /// Where workers find the store, as they write it, if they may reach it.
     pub store_hint: Option<String>,
     /// The secrets of the table.
@@ -116,9 +110,8 @@ pub struct Coordinator {
     address: SocketAddr,
     journal: Arc<Journal>,
     progress: watch::Receiver<JobProgress>,
-    feed: Arc<StatusFeed>,
+    status: watch::Receiver<Arc<Status>>,
     job: AbortOnDropHandle<JobOutcome>,
-    _status: AbortOnDropHandle<()>,
     _participants: Option<AbortOnDropHandle<()>>,
     server: Server,
     stop_job: CancellationToken,
@@ -140,12 +133,14 @@ impl Coordinator {
     ) -> Result<Coordinator, StartError> {
         let mut settings = Settings::new(options.size, options.range_bits).hastened(options.haste);
         (settings.replicas, settings.keep_parts) = (options.replicas, options.keep_parts);
-        if let Some(one_in) = options.draw_one_in {
-            (settings.draw_one_in, settings.draw_own_one_in) = (one_in, one_in);
+        if let Some(checks) = options.checks_per_1000 {
+            (settings.checks_per_1000, settings.own_checks_per_1000) = (checks, checks);
+            settings.newcomer_ranges = 0;
         }
         let random = generate::<[u8; 8]>(&SystemRandom::new());
         let random = random.map_err(|_| StartError::Random)?.expose();
-        let participants = ParticipantList::new(options.participants.clone());
+        let file = options.participants_file.clone();
+        let participants = ParticipantList::new(options.participants.clone(), file.is_some());
         let wishes = Wishes {
             settings,
             participants: participants.subscribe(),
@@ -157,8 +152,7 @@ impl Coordinator {
         let secrets = Arc::clone(&options.secrets);
         let opened = Opened::new(storage, wishes, move |epoch| secrets.seed(epoch)).await?;
         let Opened {
-            job,
-            first,
+            mut job,
             handle,
             journal,
             progress,
@@ -166,34 +160,25 @@ impl Coordinator {
             proxy,
         } = opened;
 
-        let file = options.participants_file.clone();
-        let participants = participants.following(file.map(|path| (path, handle.clone())));
-        for revoked in participants.revoked() {
+        for participant in participants.revoked() {
             // The job has not begun, so it is there to hear it.
-            let _ = handle.tell(revoked);
+            let _ = handle.send(move |job| job.handle(Event::Revoked { participant }));
         }
-        let follow_list = participants.has_file();
-        let follow_list = follow_list.then(|| tokio::spawn(participants.clone().follow()));
+        let follow = |path| tokio::spawn(participants.clone().follow(path, handle));
+        let follow_list = file.map(follow).map(AbortOnDropHandle::new);
         let address = listeners.calls.local_addr()?;
-        let feed = Arc::new(StatusFeed::new(handle));
-        let (text, told) = watch::channel(chomp_serve::StatusText::default());
+        let feed = job.follow();
+        let status = feed.status.clone();
         let finish_time = options.limits.finish_time;
-        let telling = (Arc::clone(&feed), told);
-        let server = serve(options, participants, service, proxy, telling, listeners).await;
-        let follow = Arc::clone(&feed).follow(progress.clone(), text);
+        let server = serve(options, participants, service, proxy, feed, listeners).await;
         let stop_job = CancellationToken::new();
         Ok(Coordinator {
             address,
             journal,
             progress,
-            feed,
-            job: AbortOnDropHandle::new(tokio::spawn(job.run(
-                first,
-                stop_job.clone(),
-                finish_time,
-            ))),
-            _status: AbortOnDropHandle::new(tokio::spawn(follow)),
-            _participants: follow_list.map(AbortOnDropHandle::new),
+            status,
+            job: AbortOnDropHandle::new(tokio::spawn(job.run(stop_job.clone(), finish_time))),
+            _participants: follow_list,
             server,
             stop_job,
         })
@@ -209,7 +194,7 @@ impl Coordinator {
         Arc::clone(&self.journal)
     }
 
-    /// How far the job has come. It changes with the phase of the job, and when somebody looks.
+    /// How far the job has come. It changes with the phase of the job, and with each status.
     pub fn progress(&self) -> watch::Receiver<JobProgress> {
         self.progress.clone()
     }
@@ -225,27 +210,14 @@ impl Coordinator {
         }
     }
 
-    /// The status of the job, made anew every half second for as long as anybody has this receiver.
+    /// The status of the job, made anew every half second.
     pub fn status(&self) -> watch::Receiver<Arc<Status>> {
-        self.feed.subscribe()
-    }
-
-    /// Waits until a status says that an ended job has ended, for those that follow the job.
-    async fn tell_the_end(&self) {
-        if self.progress.borrow().phase == Phase::Running {
-            return;
-        }
-        let has_ended = |phase| matches!(phase, JobPhase::Finished | JobPhase::Stopped);
-        let mut status = self.status();
-        let told = status.wait_for(|status| has_ended(status.phase));
-        // The job itself may be gone, and then there is nobody to tell of it.
-        let _ = tokio::time::timeout(crate::status_feed::EVERY, told).await;
+        self.status.clone()
     }
 
     /// Ends the job and the server. Results that workers are submitting are still committed, and workers
     /// have some seconds to finish their tasks.
     pub async fn stop(self) -> JobOutcome {
-        self.tell_the_end().await;
         self.stop_job.cancel();
         let ended = self.job.await;
         self.server.stop().await;
@@ -270,8 +242,6 @@ pub(crate) struct Wishes {
 /// A job that nobody works on yet, and what answers calls to it.
 pub(crate) struct Opened {
     pub(crate) job: Job,
-    /// The actions that the plan began with.
-    pub(crate) first: Vec<Action>,
     pub(crate) handle: Handle,
     pub(crate) journal: Arc<Journal>,
     pub(crate) progress: watch::Receiver<JobProgress>,
@@ -293,11 +263,7 @@ impl Opened {
         let opening = Journal::open(Arc::clone(&storage), range_bits, size, coordinator, table);
         let journal = Arc::new(opening.await?);
         settings.key = seed(journal.epoch());
-        let subject = DeskJob {
-            bits: size,
-            replicas: settings.replicas,
-            participants: wishes.participants,
-        };
+        let (replicas, participants) = (settings.replicas, wishes.participants);
         let hello = Hello {
             bits: size,
             lease_ms: settings.lease_ms,
@@ -308,21 +274,21 @@ impl Opened {
             ..ShardSize::PUBLISHED
         };
         let finished = wishes.published.filter(|published| published.bits >= size);
-        let (plan, first) = if let Some(published) = &finished {
-            let plan = Plan::finished(settings, published.losing_by_bits[size as usize])?;
-            (plan, Vec::new())
-        } else {
-            begin(settings, &journal)?
+        let begun = match &finished {
+            Some(published) => {
+                let losing = published.losing_by_bits[size as usize];
+                (Plan::finished(settings, losing)?, Vec::new())
+            }
+            None => begin(settings, &journal)?,
         };
         let tools = Tools::new(Arc::clone(&storage), &journal, size, shard);
-        let (job, handle, progress) = Job::new(plan, tools, subject, finished);
+        let (job, handle, progress) = Job::new(begun, tools, replicas, participants, finished);
         let service = Service::new(handle.clone(), Arc::clone(&journal), hello);
         let service = CoordinatorServer::new(service)
-            .max_decoding_message_size(MESSAGE_BYTES_MAX as usize)
-            .max_encoding_message_size(MESSAGE_BYTES_MAX as usize);
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
         Ok(Opened {
             job,
-            first,
             proxy: {
                 let journal = Arc::clone(&journal);
                 let names = move |key: &_| journal.names(key);
@@ -343,37 +309,33 @@ pub(crate) fn begin(
 ) -> Result<(Plan, Vec<Action>), PlanError> {
     settings.epoch = journal.epoch();
     let ledger = journal.ledger();
-    if ledger.withdrawn {
-        settings.oldest_lease = settings.epoch << 32;
-    }
     let heads = settings.range_bits.heads(settings.size);
-    let mut past = Past::default();
-    let trace = |past: &mut Past, unit: Unit, finders: &Finders, needed: u32| {
-        if finders.is_empty() {
-            return;
-        }
-        let finders = finders.iter().filter(|&number| number != QUARANTINED);
-        let finders = finders.map(ParticipantId).collect();
-        past.found.insert(unit, Found { finders, needed });
+    let worker = |finder: Finder| WorkerId::new(finder.participant, finder.worker);
+    let found = |finders: &Finders| Found {
+        finders: finders.iter().map(worker).collect(),
+        wanted: finders.wanted(),
     };
-    for (head, place, finders) in ledger.found(heads) {
-        past.ranges.push(place.summary(head));
-        trace(&mut past, Unit::Range(head), finders, place.replicas.max(1));
-    }
-    for (head, place, finders) in ledger.lost(heads) {
-        past.lost.push(place.summary(head));
-        trace(&mut past, Unit::Range(head), finders, place.replicas.max(1));
-    }
-    for (merged, finders) in ledger.found_shards(settings.size) {
-        past.shards.push((merged.number, merged.words_digest()));
-        trace(&mut past, Unit::Shard(merged.number), finders, 1);
-    }
-    past.quarantined = ledger
-        .quarantined()
-        .map(|(number, reason)| (ParticipantId(number), reason.to_owned()))
-        .collect();
+    let range = |(head, place, finders): (chomp_table::Head, &RecordPlace, &Finders)| {
+        (place.summary(head), found(finders))
+    };
+    let party = |party: FinderParty| match party.worker {
+        None => Party::Participant(ParticipantId(party.participant)),
+        Some(worker) => Party::Worker(WorkerId::new(party.participant, worker)),
+    };
+    let shards = ledger.found_shards(settings.size);
+    let past = Past {
+        ranges: ledger.found(heads).map(range).collect(),
+        lost: ledger.lost(heads).map(range).collect(),
+        shards: shards
+            .map(|(merged, finders)| (merged.number, merged.words_digest(), found(finders)))
+            .collect(),
+        out: ledger
+            .out()
+            .map(|(out, reason)| (party(out), reason.to_owned()))
+            .collect(),
+    };
     drop(ledger);
-    Plan::new(settings, &past)
+    Plan::new(settings, past)
 }
 
 /// Serves calls and pages, each behind its rule.
@@ -382,11 +344,12 @@ async fn serve(
     participants: ParticipantList,
     service: CoordinatorServer<Service>,
     proxy: Proxy,
-    (feed, told): (Arc<StatusFeed>, watch::Receiver<chomp_serve::StatusText>),
+    feed: StatusFeed,
     listeners: Listeners,
 ) -> Server {
     let gate = Gate::new(participants, options.open_status);
     let permits = Permits::new(&options.limits, Vec::new());
+    let told = feed.text.clone();
     let job = JobPages {
         feed,
         storage: proxy.storage(),
@@ -403,7 +366,7 @@ async fn serve(
                 .routes(StatusSource::Job { told, open }),
         );
     }
-    let mut calls = calls(&service).await;
+    let mut calls = calls(&service);
     calls.push(proxy.route());
     calls.extend(pages.iter().cloned());
 
@@ -418,19 +381,9 @@ async fn serve(
     Server::start(endpoints, options.tls.as_ref(), options.limits, &permits)
 }
 
-/// The gRPC calls that have a rule, by their paths.
-async fn calls(service: &CoordinatorServer<Service>) -> Vec<(&'static str, MethodRouter)> {
-    let (reporter, health) = tonic_health::server::health_reporter();
-    reporter.set_serving::<CoordinatorServer<Service>>().await;
-    let health = health.max_decoding_message_size(HEALTH_BYTES_MAX);
-    let messages = Messages::new();
-    let guard = map_request(move |call| std::future::ready(messages.guard(call)));
-    let route = |path: &'static str| {
-        let call = match path.strip_prefix(CALLS_PATH) {
-            Some(_) => any_service(service.clone()),
-            None => any_service(health.clone()),
-        };
-        (path, call.layer(guard.clone()))
-    };
-    CALLS.iter().map(|(path, _)| route(path)).collect()
+/// The gRPC calls, by their paths.
+fn calls(service: &CoordinatorServer<Service>) -> Vec<(&'static str, MethodRouter)> {
+    let with_message = from_fn_with_state(Messages::new(), with_message);
+    let answer = any_service(service.clone()).layer(with_message);
+    CALLS.map(|path| (path, answer.clone())).into()
 }

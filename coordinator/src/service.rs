@@ -9,7 +9,7 @@ mod tests;
 use std::sync::Arc;
 
 use chomp_kernel::Isa;
-use chomp_plan::{Event, LeaseAnswer, LeaseId, Rejection, Task, Verdict, Work, WorkerId};
+use chomp_plan::{LeaseAnswer, LeaseId, Rejection, Task, Verdict, Work, WorkerId};
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, lease_reply, task};
@@ -21,8 +21,9 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::background;
 use crate::error::Refusal;
-use crate::job::{CacheStats, Handle, Reply};
+use crate::job::{CacheStats, Handle, Job};
 use crate::participants::Bearer;
+use crate::tools::{Event, Reply};
 
 /// The most threads of a worker that are believed.
 const THREADS_MAX: u32 = 1 << 12;
@@ -105,6 +106,10 @@ impl Service {
         Ok(())
     }
 
+    async fn tell(&self, event: Event) -> Result<(), Refusal> {
+        self.handle.ask(|job| job.handle(event)).await
+    }
+
     /// Waits for a task for `worker`, for some time.
     async fn next(&self, worker: WorkerId) -> Result<v1::LeaseReply, Status> {
         let answer = match self.handle.lease(worker).await? {
@@ -122,8 +127,8 @@ impl Service {
                     reason: reason.to_string(),
                 }),
                 LeaseAnswer::NotJoined => return Err(Refusal::NotJoined.into()),
-                LeaseAnswer::Quarantined { reason } => {
-                    return Err(Refusal::Quarantined(reason).into());
+                LeaseAnswer::Out { reason } => {
+                    return Err(Refusal::Out(reason).into());
                 }
             },
         };
@@ -139,7 +144,7 @@ impl From<Refusal> for Status {
             Refusal::ShuttingDown => Code::Unavailable,
             Refusal::NotJoined => Code::NotFound,
             Refusal::TooManyCalls | Refusal::TooManyWorkers => Code::ResourceExhausted,
-            Refusal::Quarantined(_) => Code::PermissionDenied,
+            Refusal::Out(_) => Code::PermissionDenied,
         };
         Status::new(code, refusal.to_string())
     }
@@ -163,8 +168,9 @@ impl Coordinator for Service {
             );
             return Err(status);
         }
-        let joined = self.handle.join(worker, request.name, request.threads);
-        if joined.await? {
+        let v1::JoinRequest { name, threads, .. } = request;
+        let join = move |job: &mut Job| job.join(worker, name, threads);
+        if self.handle.ask(join).await?? {
             // It may have found a segment of the journal missing or damaged.
             let renewed = self.journal.renew_checkpoint().await;
             renewed.map_err(|error| Status::unavailable(describe(&error)))?;
@@ -200,14 +206,15 @@ impl Coordinator for Service {
         let worker = sender(&request, request.get_ref().worker)?;
         let v1::RenewRequest { leases, stats, .. } = request.into_inner();
         check_count(leases.len(), LEASES_MAX, "leases")?;
-        let leases = leases.into_iter().map(LeaseId).collect();
+        let leases: Vec<_> = leases.into_iter().map(LeaseId).collect();
         let stats = stats.unwrap_or_default();
         let stats = CacheStats {
             bytes: stats.cache_bytes,
             hits: stats.cache_hits,
             misses: stats.cache_misses,
         };
-        let lost = self.handle.renew(worker, leases, stats).await?;
+        let renew = move |job: &mut Job| job.renew(worker, &leases, stats);
+        let lost = self.handle.ask(renew).await??;
         Ok(Response::new(v1::RenewReply {
             lost: lost.into_iter().map(|lease| lease.0).collect(),
         }))
@@ -219,18 +226,13 @@ impl Coordinator for Service {
     ) -> Result<Response<v1::ReturnReply>, Status> {
         let worker = sender(&request, request.get_ref().worker)?;
         let v1::ReturnRequest { lease, failure, .. } = request.into_inner();
-        let lease = LeaseId(lease);
-        let event = if failure.is_empty() {
-            Event::Returned { worker, lease }
-        } else {
-            let reason = excerpt(&failure, TEXT_CHARS_MAX);
-            Event::Failed {
-                worker,
-                lease,
-                reason,
-            }
-        };
-        self.handle.tell_of_worker(event)?;
+        let failure = excerpt(&failure, TEXT_CHARS_MAX);
+        self.tell(Event::Returned {
+            worker,
+            lease: LeaseId(lease),
+            failure: (!failure.is_empty()).then_some(failure),
+        })
+        .await?;
         Ok(Response::new(v1::ReturnReply {}))
     }
 
@@ -247,16 +249,16 @@ impl Coordinator for Service {
         } = request.into_inner();
         let lease = LeaseId(lease);
         let range_bits = self.journal.ledger().range_bits;
-        let result = match incoming::result(result, range_bits, self.hello.bits) {
+        let result = match incoming::result(result, lease, range_bits, self.hello.bits) {
             Ok(result) => result,
             Err(wrong) => {
                 let reason = wrong.to_string();
-                let failed = Event::Failed {
+                let failed = Event::Returned {
                     worker,
                     lease,
-                    reason: reason.clone(),
+                    failure: Some(reason.clone()),
                 };
-                self.handle.tell_of_worker(failed)?;
+                self.tell(failed).await?;
                 return Err(Status::invalid_argument(reason));
             }
         };
@@ -266,8 +268,8 @@ impl Coordinator for Service {
             Verdict::Noted => complete_reply::Verdict::Noted(v1::Noted {}),
             Verdict::Rejected { reason } => match reason {
                 Rejection::NotJoined => return Err(Refusal::NotJoined.into()),
-                Rejection::Quarantined { reason } => {
-                    return Err(Refusal::Quarantined(reason).into());
+                Rejection::Out { reason } => {
+                    return Err(Refusal::Out(reason).into());
                 }
                 reason => complete_reply::Verdict::Rejected(v1::Rejected {
                     reason: reason.to_string(),
@@ -304,7 +306,8 @@ impl Coordinator for Service {
             );
             lost.push((Head(record.head), digest));
         }
-        self.handle.report(worker, lost).await?;
+        let report = move |job: &mut Job| job.report(worker, &lost);
+        self.handle.ask(report).await??;
         Ok(Response::new(v1::ReportReply {}))
     }
 
@@ -313,7 +316,7 @@ impl Coordinator for Service {
         request: Request<v1::LeaveRequest>,
     ) -> Result<Response<v1::LeaveReply>, Status> {
         let worker = sender(&request, request.get_ref().worker)?;
-        self.handle.tell_of_worker(Event::Left { worker })?;
+        self.tell(Event::Left { worker }).await?;
         Ok(Response::new(v1::LeaveReply {}))
     }
 }
@@ -346,20 +349,25 @@ fn excerpt(text: &str, chars: usize) -> String {
 /// A task as it is sent.
 fn wire(task: Task, journal: u64, said: Option<&Merged>) -> v1::Task {
     let work = match task.work {
-        Work::Evaluate { layer, heads } => task::Work::Evaluate(v1::Evaluate {
+        Work::Evaluate {
+            layer,
+            heads,
+            is_check,
+        } => task::Work::Evaluate(v1::Evaluate {
             layer,
             heads: heads.into_iter().map(|head| head.0).collect(),
+            is_check,
         }),
         Work::Merge {
             shard,
             head,
             skip,
-            written,
+            is_check: _,
         } => task::Work::Merge(v1::Merge {
             shard,
             head: head.0,
             skip,
-            written: written.and(said).map(|said| v1::Written {
+            written: said.map(|said| v1::Written {
                 json: said.to_json(),
             }),
         }),

@@ -1,12 +1,13 @@
-//! What evaluates units, and what comes of it: shared by effects, the arbiter and the job.
+//! What effects, the arbiter and the job share.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use chomp_plan::{Caller, LeaseAnswer, LeaseId, TaskResult, Verdict};
 use chomp_store::{Journal, Merged, Placed, Storage};
 use chomp_table::Digest;
 use chomp_table::shard::ShardSize;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, oneshot};
 
 /// The state that effects share.
 #[derive(Debug)]
@@ -40,11 +41,48 @@ impl Tools {
     }
 }
 
-/// A result of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum WorkerResult {
-    /// The ranges in the part of the lease, heads ascending.
-    Ranges(Vec<Placed>),
-    /// A shard.
-    Merged(Box<Merged>),
+/// What the plan keeps for the job: where answers go, and where the content of a unit is stored.
+#[derive(Debug)]
+pub(crate) struct JobCaller;
+
+impl Caller for JobCaller {
+    type Request = oneshot::Sender<Reply>;
+    type Reply = oneshot::Sender<Verdict>;
+    type Place = Place;
 }
+
+/// Where the content of a unit is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the part of this lease.
+    Record { lease: u64, placed: Placed },
+    /// In the file that this describes.
+    Shard(Box<Merged>),
+}
+
+impl Place {
+    /// The result that has these ranges, in the part of the lease.
+    pub(crate) fn in_part(LeaseId(lease): LeaseId, ranges: Vec<Placed>) -> TaskResult<Place> {
+        let place = |placed: Placed| (placed.summary, Place::Record { lease, placed });
+        TaskResult::Ranges(ranges.into_iter().map(place).collect())
+    }
+
+    /// The result that is a shard.
+    pub(crate) fn in_file(merged: Box<Merged>) -> TaskResult<Place> {
+        TaskResult::Shard(merged.number, merged.words_digest(), Place::Shard(merged))
+    }
+}
+
+/// The answer to a request for a task, with what the worker needs for the task.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) answer: LeaseAnswer,
+    /// The segments of the journal below this number say where the sources of the task are.
+    pub(crate) journal: u64,
+    /// The description of the shard that is to be checked, if one is.
+    pub(crate) written: Option<Box<Merged>>,
+}
+
+pub(crate) type Plan = chomp_plan::Plan<JobCaller>;
+pub(crate) type Event = chomp_plan::Event<JobCaller>;
+pub(crate) type Action = chomp_plan::Action<JobCaller>;

@@ -102,7 +102,7 @@ pub mod task {
         Merge(super::Merge),
     }
 }
-/// Evaluate ranges, and put their records into the part that is named for the lease.
+/// Evaluate ranges, and put their records into the part that is named for the lease. If it is a check, the ranges are done: put nothing.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Evaluate {
     #[prost(uint32, tag = "1")]
@@ -110,6 +110,8 @@ pub struct Evaluate {
     /// Ascending.
     #[prost(uint64, repeated, tag = "2")]
     pub heads: ::prost::alloc::vec::Vec<u64>,
+    #[prost(bool, tag = "3")]
+    pub is_check: bool,
 }
 /// Write a shard of the table: the stored words number shard * 2^22 to (shard + 1) * 2^22. Or read one that was written.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

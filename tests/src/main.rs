@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `CHOMP_TEST_HASTE` | divides leases and pauses |
 //! | `CHOMP_TEST_HASTE_LIMITS` | divides the limits of connections and the patience with servers |
-//! | `CHOMP_TEST_DRAW_ONE_IN` | has a coordinator draw one range in so many for a check, or none if it is 0 |
+//! | `CHOMP_TEST_CHECKS_PER_1000` | has a coordinator draw so many of 1,000 ranges for a check |
 //! | `CHOMP_TEST_ISA` | evaluates with no wider instruction set: portable, avx2 or avx512 |
 
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     chomp_cli::main_in_haste(Haste {
         leases: variable("CHOMP_TEST_HASTE").unwrap_or(1),
         limits: variable("CHOMP_TEST_HASTE_LIMITS").unwrap_or(1),
-        draw_one_in: variable("CHOMP_TEST_DRAW_ONE_IN"),
+        checks_per_1000: variable("CHOMP_TEST_CHECKS_PER_1000"),
         isa: variable("CHOMP_TEST_ISA"),
     })
 }

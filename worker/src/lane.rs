@@ -143,10 +143,16 @@ impl Lane {
         let store = self.unless_stopped(self.stores.at(task.journal)).await?;
         let lease = task.lease;
         let result = match task.work {
-            TaskWork::Evaluate { layer, heads } => {
+            TaskWork::Evaluate {
+                layer,
+                heads,
+                is_check,
+            } => {
                 let (part, placed) = self.evaluate(&store, heads).await?;
-                let key = PartName { layer, lease }.key();
-                store.storage.create(&key, part).await?;
+                if !is_check {
+                    let key = PartName { layer, lease }.key();
+                    store.storage.create(&key, part).await?;
+                }
                 evaluated(&placed)
             }
             TaskWork::Merge { start, written } => {

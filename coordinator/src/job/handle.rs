@@ -1,33 +1,22 @@
-//! How calls reach the job: each call puts one command into the queue of the job, and most calls wait for an answer.
+//! How calls reach the job: each call queues one function of the job, and most calls wait for its answer.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use chomp_plan::{Event, LeaseAnswer, LeaseId, RequestId, Verdict, WorkerId};
-use chomp_store::StorageError;
-use chomp_table::{Digest, Head};
+use chomp_plan::{LeaseAnswer, LeaseId, RequestId, TaskResult, Verdict, WorkerId};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::Job;
-use super::desk::{PutRefused, PutTarget, Reply, Transfer};
-use super::status::Status;
-use crate::error::{CALLS_MAX, JobError, Refusal};
-use crate::tools::WorkerResult;
+use crate::error::{CALLS_MAX, Refusal};
+use crate::tools::{Event, Place, Reply};
 
 /// How long a request for a task waits before the worker is told to ask again.
 const LEASE_WAIT: Duration = Duration::from_secs(10);
 
 /// A function of the job that is run by the task that owns the job.
-pub(super) struct JobCall(pub(super) Box<dyn FnOnce(&mut Job) + Send>);
-
-impl fmt::Debug for JobCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Command(..)")
-    }
-}
+pub(crate) type JobCall = Box<dyn FnOnce(&mut Job) + Send>;
 
 /// A worker's report on its cache, for people to look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,51 +32,62 @@ pub(crate) struct CacheStats {
 /// How the calls of workers reach the job. Clones reach the same job.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
-    commands: UnboundedSender<JobCall>,
-    calls: Arc<Semaphore>,
+    queue: UnboundedSender<JobCall>,
+    places: Arc<Semaphore>,
     requests: Arc<AtomicU64>,
 }
 
 impl Handle {
-    /// A handle, and the queue from which the job takes its commands.
+    /// A handle, and the queue from which the job takes calls.
     #[expect(
         clippy::disallowed_methods,
-        reason = "`calls` bounds it: besides, each call takes back at most one task or request"
+        reason = "`places` bounds it: besides, each call takes back at most one task or request"
     )]
     pub(super) fn new() -> (Handle, UnboundedReceiver<JobCall>) {
-        let (commands, receiver) = mpsc::unbounded_channel();
+        let (queue, receiver) = mpsc::unbounded_channel();
         let handle = Handle {
-            commands,
-            calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            queue,
+            places: Arc::new(Semaphore::new(CALLS_MAX)),
             requests: Arc::default(),
         };
         (handle, receiver)
     }
 
     /// A place for a call of a worker, which the call keeps until it is answered.
-    fn call(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let place = Arc::clone(&self.calls).try_acquire_owned();
+    fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let place = Arc::clone(&self.places).try_acquire_owned();
         place.map_err(|_| Refusal::TooManyCalls)
     }
 
-    /// Makes the caller a worker of the job, or one again.
-    pub(crate) async fn join(
+    /// Queues a function of the job that is no call of a worker.
+    pub(crate) fn send(&self, call: impl FnOnce(&mut Job) + Send + 'static) -> Result<(), Refusal> {
+        let sent = self.queue.send(Box::new(call));
+        sent.map_err(|_| Refusal::ShuttingDown)
+    }
+
+    /// The answer of the job to a call of a worker.
+    pub(crate) async fn ask<T: Send + 'static>(
         &self,
-        worker: WorkerId,
-        name: String,
-        threads: u32,
-    ) -> Result<bool, Refusal> {
-        let join = move |job: &mut Job| job.join(worker, name, threads);
-        self.ask_as_call(join).await?
+        call: impl FnOnce(&mut Job) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let place = self.place()?;
+        let (reply, answer) = oneshot::channel();
+        // The queue has the place: the call takes memory until it is done, even if its caller is gone.
+        self.send(|job| {
+            let answer = call(job);
+            drop(place);
+            // A caller that is gone needs no answer.
+            let _ = reply.send(answer);
+        })?;
+        answer.await.map_err(|_| Refusal::ShuttingDown)
     }
 
     /// A task for `worker`, or nothing if none was free for [`LEASE_WAIT`].
     pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<Reply>, Refusal> {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
-        let lease = move |job: &mut Job| job.desk.lease(job.now(), request, worker, reply);
-        let _call = self.call()?;
-        self.send(lease)?;
+        let _place = self.place()?;
+        self.send(move |job| job.lease(request, worker, reply))?;
         let mut waiting = WaitingLease {
             handle: self,
             request,
@@ -101,113 +101,19 @@ impl Handle {
         }
     }
 
-    /// Keeps a worker known and its leases alive; returns those that no longer stand.
-    pub(crate) async fn renew(
-        &self,
-        worker: WorkerId,
-        leases: Vec<LeaseId>,
-        stats: CacheStats,
-    ) -> Result<Vec<LeaseId>, Refusal> {
-        let renew = move |job: &mut Job| job.renew(worker, leases, stats);
-        self.ask_as_call(renew).await?
-    }
-
     /// Hands a result in. Its part or shard is durable already.
     pub(crate) async fn complete(
         &self,
         worker: WorkerId,
         lease: LeaseId,
-        result: WorkerResult,
+        result: TaskResult<Place>,
     ) -> Result<Verdict, Refusal> {
         let (reply, verdict) = oneshot::channel();
-        let complete = move |job: &mut Job| job.complete(worker, lease, result, reply);
-        let _call = self.call()?;
-        self.send(complete)?;
+        let _place = self.place()?;
+        self.send(move |job| job.complete(worker, lease, result, reply))?;
         verdict.await.map_err(|_| Refusal::ShuttingDown)
     }
-
-    /// Reports records as lost.
-    pub(crate) async fn report(
-        &self,
-        worker: WorkerId,
-        records: Vec<(Head, Digest)>,
-    ) -> Result<(), Refusal> {
-        let report = move |job: &mut Job| job.report(worker, &records);
-        self.ask_as_call(report).await?
-    }
-
-    /// Begins to put an object of `bytes` bytes for `worker`, if it may.
-    pub(crate) async fn begin_put(
-        &self,
-        worker: WorkerId,
-        target: PutTarget,
-        bytes: u64,
-    ) -> Result<Transfer, PutRefused> {
-        let begin_put = move |job: &mut Job| job.desk.begin_put(worker, target, bytes);
-        self.ask_as_call(begin_put).await?
-    }
-
-    /// Tells the job an event of a worker, without waiting for an answer.
-    pub(crate) fn tell_of_worker(&self, event: Event) -> Result<(), Refusal> {
-        let call = self.call()?;
-        self.send(|job| {
-            job.handle(event);
-            drop(call);
-        })
-    }
-
-    /// Tells the job an event that is of no worker, without waiting for an answer.
-    pub(crate) fn tell(&self, event: Event) -> Result<(), Refusal> {
-        self.send(|job| job.handle(event))
-    }
-
-    /// Ends the job, since its store does not work. A job that is over has ended already.
-    pub(crate) fn fail(&self, error: StorageError) {
-        let fault = JobError::Store(error.into());
-        let fail = |job: &mut Job| job.desk.fail(job.now(), fault);
-        self.send(fail).unwrap_or(());
-    }
-
-    /// The job as it is now.
-    pub(crate) async fn status(&self) -> Result<Status, Refusal> {
-        self.ask(Job::status).await
-    }
-
-    /// Has the job do something, without waiting for an answer.
-    fn send(&self, command: impl FnOnce(&mut Job) + Send + 'static) -> Result<(), Refusal> {
-        let sent = self.commands.send(JobCall(Box::new(command)));
-        sent.map_err(|_| Refusal::ShuttingDown)
-    }
-
-    /// Has the job do something, and waits for the answer.
-    async fn ask<T: Send + 'static>(
-        &self,
-        command: impl FnOnce(&mut Job) -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let (reply, answer) = oneshot::channel();
-        self.send(|job| {
-            // A caller that is gone needs no answer.
-            let _ = reply.send(command(job));
-        })?;
-        answer.await.map_err(|_| Refusal::ShuttingDown)
-    }
-
-    /// Does the same for a call of a worker.
-    async fn ask_as_call<T: Send + 'static>(
-        &self,
-        command: impl FnOnce(&mut Job) -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let call = self.call()?;
-        // The command has the place: it takes memory until it is done, even if its caller is gone.
-        self.ask(|job| {
-            let answer = command(job);
-            drop(call);
-            answer
-        })
-        .await
-    }
 }
-
 /// A request for a task. If the call that waits for it is dropped, so is the request, and a task
 /// that was just given to it goes back.
 struct WaitingLease<'a> {
@@ -227,6 +133,7 @@ impl Drop for WaitingLease<'_> {
             }) => Event::Returned {
                 worker: self.worker,
                 lease: task.lease,
+                failure: None,
             },
             Ok(_) => return,
             Err(_) => Event::Withdrawn {
@@ -234,34 +141,42 @@ impl Drop for WaitingLease<'_> {
             },
         };
         // It comes after the request, and needs no place of its own. A job that is over has no use for it.
-        self.handle.tell(event).unwrap_or(());
+        self.handle.send(|job| job.handle(event)).unwrap_or(());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
     use chomp_plan::ParticipantId;
 
     use super::*;
 
     #[test]
     fn calls_under_way_are_bounded() {
-        let (handle, mut commands) = Handle::new();
+        let (handle, mut queue) = Handle::new();
         let worker = WorkerId {
             participant: ParticipantId(1),
             number: 7,
         };
-        let left = || handle.tell_of_worker(Event::Left { worker });
+        let mut context = Context::from_waker(Waker::noop());
+        let mut left = || {
+            let left = handle.ask(move |job| job.handle(Event::Left { worker }));
+            pin!(left).poll(&mut context)
+        };
+        let refused = Poll::Ready(Err(Refusal::TooManyCalls));
         for _ in 0..CALLS_MAX {
-            left().unwrap();
+            assert!(left().is_pending());
         }
-        assert_eq!(left(), Err(Refusal::TooManyCalls));
-        // The coordinator's own commands find room, and a call leaves its place when it is done.
-        handle.tell(Event::Tick).unwrap();
-        drop(commands.try_recv().unwrap());
-        left().unwrap();
-        assert_eq!(left(), Err(Refusal::TooManyCalls));
-        drop(commands);
-        assert_eq!(handle.tell(Event::Tick), Err(Refusal::ShuttingDown));
+        assert_eq!(left(), refused);
+        // The coordinator's own functions find room, and a call leaves its place when it is done.
+        handle.send(|_| ()).unwrap();
+        drop(queue.try_recv().unwrap());
+        assert!(left().is_pending());
+        assert_eq!(left(), refused);
+        drop(queue);
+        assert_eq!(handle.send(|_| ()), Err(Refusal::ShuttingDown));
     }
 }

@@ -1,23 +1,51 @@
 //! The status of a coordinator's job: the JSON of `/status`, and the source of its metrics.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_plan::{JobProgress, ParticipantId, Phase, WorkerProgress};
+use chomp_serve::StatusText;
 pub use chomp_serve::job::{JobPhase, LayerStatus, Status, WorkerStatus};
-use chomp_table::RangeBits;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Job;
+use super::pace::{JobPace, share_done};
+
+/// The time from one status to the next, for as long as anybody follows the job.
+pub(super) const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The time after which a job that waits is worth a line in the log.
 const WAITS: Duration = Duration::from_secs(3);
 /// The least time between two such lines.
 const TELL_EVERY: Duration = Duration::from_mins(1);
 
+/// The newest status of the job: one for all that follow it.
+#[derive(Clone, Debug)]
+pub(crate) struct StatusFeed {
+    pub(crate) status: watch::Receiver<Arc<Status>>,
+    pub(crate) text: watch::Receiver<StatusText>,
+}
+
+/// Where statuses go, and what they are made of beside the plan.
+#[derive(Debug, Default)]
+pub(super) struct StatusMaker {
+    status: watch::Sender<Arc<Status>>,
+    text: watch::Sender<StatusText>,
+    pace: JobPace,
+    waits: Waits,
+}
+
+impl StatusMaker {
+    pub(super) fn has_readers(&self) -> bool {
+        self.status.receiver_count() + self.text.receiver_count() > 0
+    }
+}
+
 /// The wait of the job, and its line in the log.
 #[derive(Debug, Default)]
-pub(super) struct Waits {
+struct Waits {
     since: Option<Instant>,
     told: Option<(Instant, String)>,
 }
@@ -43,54 +71,110 @@ impl Waits {
 }
 
 impl Job {
-    /// The job as it is now. The log hears what it waits for.
-    pub(super) fn status(&mut self) -> Status {
-        let now = Instant::now();
-        let plan = &self.desk.plan;
-        self.pace.note(now, plan);
-        self.stats.retain(|&worker, _| plan.is_there(worker));
-        self.newcomers.retain(|&worker, _| plan.is_there(worker));
-        let progress = plan.progress();
-        self.progress.send_replace(progress.clone());
+    /// The status now, and each later one.
+    pub(crate) fn follow(&mut self) -> StatusFeed {
+        self.send_status();
+        StatusFeed {
+            status: self.status.status.subscribe(),
+            text: self.status.text.subscribe(),
+        }
+    }
 
+    /// Sends a new status to those that follow the job.
+    pub(super) fn send_status(&mut self) {
+        let status = self.status();
+        let StatusMaker {
+            status: to, text, ..
+        } = &self.status;
+        text.send_replace(StatusText::new(&status));
+        to.send_replace(Arc::new(status));
+        // Whoever sees that the job has ended finds a status that says so.
+        self.progress.send_replace(self.plan.progress());
+    }
+
+    /// The job as it is now. The log hears what it waits for.
+    pub(crate) fn status(&mut self) -> Status {
+        let now = Instant::now();
+        let plan = &self.plan;
+        self.status.pace.note(now, plan);
+        self.stats.retain(|&worker, _| plan.is_present(worker));
+        let progress = plan.progress();
         let (of_store, of_plan) = (self.tools.storage.waits_for(), plan.waits_for());
         // The store says itself in the log that it is waited for.
         let is_plain = of_store.is_none() && progress.phase == Phase::Running;
         let waits = of_plan.as_deref().filter(|_| is_plain);
-        if self.waits.note(now, waits) {
+        if self.status.waits.note(now, waits) {
             tracing::warn!("the job waits: {}", waits.unwrap_or_default());
         }
-        let subject = &self.desk.subject;
-        let range_bits = self.tools.journal.ledger().range_bits;
-        let layers = plan.layer_progress();
         Status {
             waiting_for: of_store.or(of_plan),
-            positions_per_second: self.pace.of_all() * positions_of_range(subject.bits, range_bits),
-            seconds_left: self.pace.time_left().map(|left| left.as_secs_f64()),
-            replicas: subject.replicas,
-            epoch: self.tools.journal.epoch(),
-            layer_progress: layers
-                .map(|(ranges, done)| LayerStatus { ranges, done })
-                .collect(),
-            workers: self.workers(range_bits),
-            ..status_of(subject.bits, range_bits, &progress)
+            ..self.status_of(&progress)
         }
     }
 
+    /// The status at this progress.
+    fn status_of(&self, progress: &JobProgress) -> Status {
+        let (bits, range_bits) = (self.tools.bits, self.tools.range_bits());
+        let positions = 1 << bits.saturating_sub(1);
+        let pace = &self.status.pace;
+        Status {
+            bits,
+            range_bits: range_bits.get(),
+            phase: match progress.phase {
+                Phase::Running if progress.layer == progress.layers => JobPhase::Publishing,
+                Phase::Running => JobPhase::Running,
+                Phase::Finished => JobPhase::Finished,
+                Phase::Stopped(_) => JobPhase::Stopped,
+            },
+            waiting_for: None,
+            layer: progress.layer,
+            layers: progress.layers,
+            ranges: progress.ranges,
+            ranges_done: progress.ranges_done,
+            ranges_resumed: progress.ranges_resumed,
+            shards: progress.shards,
+            shards_done: progress.shards_done,
+            done: share_done(progress),
+            positions,
+            positions_done: (progress.ranges_done * range_bits.positions()).min(positions),
+            losing: progress.losing,
+            positions_per_second: pace.of_all() * self.positions_of_range(),
+            seconds_left: pace.time_left().map(|left| left.as_secs_f64()),
+            leases: progress.leases,
+            submissions: progress.results_waiting,
+            arbitrations: progress.own_waiting,
+            replicas: self.replicas,
+            epoch: self.tools.journal.epoch(),
+            software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
+            layer_progress: self
+                .plan
+                .layer_progress()
+                .map(|(ranges, done)| LayerStatus { ranges, done })
+                .collect(),
+            workers: self.workers(),
+        }
+    }
+
+    /// The positions of a range: no more than those of the table.
+    #[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
+    fn positions_of_range(&self) -> f64 {
+        let positions = 1 << self.tools.bits.saturating_sub(1);
+        self.tools.range_bits().positions().min(positions) as f64
+    }
+
     /// Of workers with one name, as two containers may give it, each has a part of the number that it chose behind it.
-    fn workers(&self, range_bits: RangeBits) -> Vec<WorkerStatus> {
-        let workers: Vec<WorkerProgress> = self.desk.plan.workers().collect();
+    fn workers(&self) -> Vec<WorkerStatus> {
+        let workers: Vec<WorkerProgress> = self.plan.workers().collect();
         let mut named = HashMap::<&str, u32>::new();
         for worker in &workers {
             *named.entry(&worker.name).or_default() += 1;
         }
-        let (now, subject) = (self.now(), &self.desk.subject);
-        let participants = subject.participants.borrow();
+        let now = self.time();
+        let participants = self.participants.borrow();
         let one = |worker: &WorkerProgress| {
             let id = worker.id;
             let ParticipantId(number) = id.participant;
             let participant = participants.get(number);
-            let newcomer = self.newcomers.get(&id);
             let stats = self.stats.get(&id).copied().unwrap_or_default();
             WorkerStatus {
                 name: match named[&*worker.name] {
@@ -99,67 +183,20 @@ impl Job {
                 },
                 participant: participant
                     .map_or_else(|| format!("number {number}"), |one| one.name.clone()),
-                threads: newcomer.map_or(worker.threads, |newcomer| newcomer.threads),
+                threads: worker.threads,
                 leases: worker.leases,
-                ranges: worker.ranges,
-                positions_per_second: self.pace.of_worker(id)
-                    * positions_of_range(subject.bits, range_bits),
+                ranges: worker.found,
+                positions_per_second: self.status.pace.of_worker(id) * self.positions_of_range(),
                 failures: worker.failures,
                 cache_bytes: stats.bytes,
                 cache_hits: stats.hits,
                 cache_misses: stats.misses,
                 last_contact_ms: now.0.saturating_sub(worker.heard.0),
-                quarantined: worker.quarantine.as_ref().map(ToString::to_string),
+                quarantined: worker.out.as_ref().map(ToString::to_string),
             }
         };
         workers.iter().map(one).collect()
     }
-}
-
-/// The fields of the status that follow from the progress of a job of `bits` bits.
-fn status_of(bits: u32, range_bits: RangeBits, progress: &JobProgress) -> Status {
-    let positions = 1 << bits.saturating_sub(1);
-    let finished = progress.phase == Phase::Finished;
-    Status {
-        bits,
-        range_bits: range_bits.get(),
-        phase: match progress.phase {
-            Phase::Running if progress.layer == progress.layers => JobPhase::Publishing,
-            Phase::Running => JobPhase::Running,
-            Phase::Finished => JobPhase::Finished,
-            Phase::Stopped(_) => JobPhase::Stopped,
-        },
-        layer: progress.layer,
-        layers: progress.layers,
-        ranges: progress.ranges,
-        ranges_done: progress.ranges_done,
-        ranges_resumed: progress.ranges_resumed,
-        shards: progress.shards,
-        shards_done: progress.shards_done,
-        done: if finished { 1.0 } else { done(progress) },
-        positions,
-        positions_done: (progress.ranges_done * range_bits.positions()).min(positions),
-        losing: progress.losing,
-        leases: progress.leases,
-        submissions: progress.submissions,
-        arbitrations: progress.arbitrations,
-        software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
-        ..Status::default()
-    }
-}
-/// The positions of a range: no more than those of the table of `bits` bits.
-#[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
-fn positions_of_range(bits: u32, range_bits: RangeBits) -> f64 {
-    range_bits.positions().min(1 << bits.saturating_sub(1)) as f64
-}
-
-/// The part of the work that is done.
-#[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
-fn done(progress: &JobProgress) -> f64 {
-    let publication = progress.publication_work as f64;
-    let merged = progress.shards_done as f64 / progress.shards.max(1) as f64;
-    let done = progress.work_done as f64 + publication * merged;
-    done / (progress.work as f64 + publication)
 }
 
 #[cfg(test)]
@@ -168,7 +205,6 @@ mod tests {
 
     use super::*;
     use crate::job::tests::job;
-    use crate::testing::range_bits;
 
     #[test]
     fn a_status_is_that_of_the_job() {
@@ -191,18 +227,17 @@ mod tests {
             work: 100,
             work_done: 40,
             publication_work: 20,
-            ..job.desk.plan.progress()
+            ..job.plan.progress()
         };
-        let of = |progress: &_| status_of(16, range_bits(), progress);
+        let of = |progress: &_| job.status_of(progress);
         let status = of(&progress);
         assert_eq!(status.phase, JobPhase::Running);
         let positions = (status.positions, status.positions_done);
-        assert_eq!(positions, (1 << 15, 3 << 11));
+        assert_eq!(positions, (1 << 19, 3 << 11));
         let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
         // A quarter of the publication, too.
         near(status.done, 45.0 / 120.0);
-        near(positions_of_range(16, range_bits()), 2048.0);
-        near(positions_of_range(8, range_bits()), 128.0);
+        near(job.positions_of_range(), 2048.0);
         progress.layer = progress.layers;
         assert_eq!(of(&progress).phase, JobPhase::Publishing);
         progress.phase = Phase::Finished;

@@ -6,9 +6,9 @@ mod restarts;
 
 use std::task::{Context, Poll, Waker};
 
-use chomp_plan::{LeaseAnswer, ParticipantId, RequestId, Settings, Task, Work};
+use chomp_plan::{LeaseAnswer, ParticipantId, RequestId, Settings, Task, Unit, Work};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
-use chomp_store::{Entry, Journal, PartName, Placed};
+use chomp_store::{Journal, PartName, Placed};
 use chomp_table::RangeSummary;
 use chomp_table::shard::ShardSize;
 
@@ -19,40 +19,34 @@ use crate::testing::{nobody, range_bits};
 
 const BITS: u32 = 20;
 
-/// A desk, and the storage below it.
+/// A job, and the storage below it.
 struct Tested {
-    desk: Desk,
+    job: Job,
     tools: Arc<Tools>,
     storage: Arc<SimulatedStorage>,
-    now: Millis,
 }
 
 fn tested(change: impl FnOnce(&mut Settings)) -> Tested {
     started(&Arc::new(SimulatedStorage::new(0)), change)
 }
 
-/// The desk of a coordinator that starts on this storage.
+/// The job of a coordinator that starts on this storage.
 fn started(storage: &Arc<SimulatedStorage>, change: impl FnOnce(&mut Settings)) -> Tested {
     let storage = Arc::clone(storage);
     let opening = Journal::open(storage.clone(), range_bits(), BITS, 1, 2);
     let journal = Arc::new(ready(opening).unwrap());
     let mut settings = Settings::new(BITS, range_bits());
-    (settings.draw_one_in, settings.draw_own_one_in) = (0, 0);
+    (settings.checks_per_1000, settings.own_checks_per_1000) = (0, 0);
+    settings.newcomer_ranges = 0;
     change(&mut settings);
     let tools = Tools::new(storage.clone(), &journal, BITS, ShardSize::PUBLISHED);
-    let subject = DeskJob {
-        participants: nobody(),
-        bits: BITS,
-        replicas: settings.replicas,
-    };
-    let (plan, first) = begin(settings, &journal).unwrap();
-    let mut desk = Desk::new(plan, journal, subject);
-    desk.perform(Millis(0), first);
+    let replicas = settings.replicas;
+    let begun = begin(settings, &journal).unwrap();
+    let (job, ..) = Job::new(begun, Arc::clone(&tools), replicas, nobody(), None);
     Tested {
-        desk,
+        job,
         tools,
         storage,
-        now: Millis(0),
     }
 }
 
@@ -63,19 +57,19 @@ impl Tested {
             name: worker.to_string(),
             threads: 1,
         };
-        self.desk.handle(self.now, joined);
+        self.job.handle(joined);
     }
 
     /// Lets enough time pass for any segment to begin.
     fn rest(&mut self) {
-        self.now = self.now.plus(1000);
-        self.desk.handle(self.now, Event::Tick);
+        self.job.now = self.job.now.plus(1000);
+        self.job.handle(Event::Tick);
     }
 
     /// Writes all that is settled.
     fn write_all(&mut self) {
         self.rest();
-        while !self.desk.effects.is_empty() {
+        while !self.job.effects.is_empty() {
             self.do_effect();
             self.rest();
         }
@@ -83,16 +77,15 @@ impl Tested {
 
     /// Does the effect that was begun first.
     fn do_effect(&mut self) {
-        let effect = self.desk.effects.remove(0);
-        let done = ready(effect.perform(&self.tools));
-        self.desk.end_effect(self.now, done);
+        let effect = self.job.effects.remove(0);
+        ready(effect.perform(&self.tools))(&mut self.job);
     }
 
     /// The task that a worker gets at once, if it gets one.
     fn next_task(&mut self, worker: u32) -> Option<Task> {
         let (reply, mut answer) = oneshot::channel();
         let (request, worker) = (RequestId(next()), WorkerId::only(worker));
-        self.desk.lease(self.now, request, worker, reply);
+        self.job.lease(request, worker, reply);
         match answer.try_recv().ok()?.answer {
             LeaseAnswer::Task(task) => Some(task),
             other => panic!("{other:?}"),
@@ -104,40 +97,33 @@ impl Tested {
         &mut self,
         worker: u32,
         lease: LeaseId,
-        result: WorkerResult,
+        result: TaskResult<Place>,
     ) -> oneshot::Receiver<Verdict> {
         let (reply, verdict) = oneshot::channel();
         let worker = WorkerId::only(worker);
-        self.desk.complete(self.now, worker, lease, result, reply);
+        self.job.complete(worker, lease, result, reply);
         verdict
     }
 
-    /// Hands ranges in as if they were leased.
-    fn hand_in_ranges(
-        &mut self,
-        worker: u32,
-        lease: u64,
-        ranges: Vec<Placed>,
-    ) -> oneshot::Receiver<Verdict> {
-        let lease = LeaseId(lease);
-        let heads = ranges.iter().map(|placed| placed.summary.head).collect();
-        let work = Work::Evaluate { layer: 0, heads };
-        let plan = &mut self.desk.plan;
-        plan.pretend_leased(WorkerId::only(worker), lease, work);
-        self.hand_in(worker, lease, WorkerResult::Ranges(ranges))
+    /// Hands ranges in, whatever they are, under a lease that is made for it.
+    fn hand_in_ranges(&mut self, worker: u32, ranges: Vec<Placed>) -> oneshot::Receiver<Verdict> {
+        let units = ranges.iter().map(|placed| Unit::Range(placed.summary.head));
+        let units: Vec<Unit> = units.collect();
+        let plan = &mut self.job.plan;
+        let lease = plan.pretend_leased(WorkerId::only(worker), &units);
+        self.hand_in(worker, lease, Place::in_part(lease, ranges))
     }
 
-    /// Hands some ranges in, whatever they are.
-    fn complete(&mut self, worker: u32, lease: u64, heads: &[u64]) -> oneshot::Receiver<Verdict> {
+    fn complete(&mut self, worker: u32, heads: &[u64]) -> oneshot::Receiver<Verdict> {
         let ranges = heads.iter().map(|&head| placed(head)).collect();
-        self.hand_in_ranges(worker, lease, ranges)
+        self.hand_in_ranges(worker, ranges)
     }
 
     /// Takes the credential of a participant back.
     fn revoke(&mut self, participant: u32) {
         let participant = ParticipantId(participant);
         let revoked = Event::Revoked { participant };
-        self.desk.handle(self.now, revoked);
+        self.job.handle(revoked);
     }
 
     /// The next call of the storage fails.
@@ -181,7 +167,7 @@ fn some_taken(tested: &mut Tested) -> Vec<u64> {
         }
         assert!(!ready.is_empty());
         for &head in &ready {
-            tested.complete(7, 4, &[head]);
+            tested.complete(7, &[head]);
         }
         tested.write_all();
     }
@@ -194,13 +180,13 @@ fn next() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A desk whose tasks are ranges: the first is done, and worker 7 has taken some of the next.
+/// A job whose tasks are ranges: the first is done, and worker 7 has taken some of the next.
 fn with_taken() -> (Tested, Vec<u64>) {
     let mut tested = tested(|settings| {
         (settings.task_positions_min, settings.task_positions_max) = (0, 1);
     });
     tested.join(7);
-    tested.complete(7, 1, &[0]);
+    tested.complete(7, &[0]);
     tested.do_effect();
     let taken = some_taken(&mut tested);
     (tested, taken)
@@ -212,22 +198,22 @@ fn a_journal_that_fails_is_not_written_any_more() {
     for moment in [Moment::Before, Moment::After] {
         let (mut tested, taken) = with_taken();
         tested.rest();
-        let mut verdicts = Vec::from([2, 3].map(|at| tested.complete(7, 2, &taken[at..=at])));
-        assert_eq!(tested.desk.effects.len(), 1, "the other one waits");
-        assert!(tested.desk.is_writing());
+        let mut verdicts = Vec::from([2, 3].map(|at| tested.complete(7, &taken[at..=at])));
+        assert_eq!(tested.job.effects.len(), 1, "the other one waits");
+        assert!(tested.job.writes.is_under_way());
         tested.fail_next(moment);
         tested.do_effect();
-        verdicts.push(tested.complete(7, 3, &taken[..1]));
+        verdicts.push(tested.complete(7, &taken[..1]));
         for mut verdict in verdicts {
             assert!(matches!(verdict.try_recv(), Ok(Verdict::Rejected { .. })));
         }
-        assert!(matches!(tested.desk.fault, Some(JobError::Store(_))));
-        assert!(matches!(tested.desk.plan.phase(), Phase::Stopped(_)));
-        assert!(!tested.desk.is_writing() && tested.desk.effects.is_empty());
-        assert_eq!(tested.desk.plan.progress().submissions, 0);
+        assert!(matches!(tested.job.fault, Some(JobError::Store(_))));
+        assert!(matches!(tested.job.plan.phase(), Phase::Stopped(_)));
+        assert!(!tested.job.writes.is_under_way() && tested.job.effects.is_empty());
+        assert_eq!(tested.job.plan.progress().results_waiting, 0);
         let worker = WorkerId::only(7);
-        tested.desk.handle(tested.now, Event::Left { worker });
-        assert!(tested.desk.plan.is_quiet());
+        tested.job.handle(Event::Left { worker });
+        assert!(tested.job.plan.is_quiet());
     }
 }
 
@@ -237,15 +223,19 @@ fn the_journal_pauses_after_a_segment_that_took_long() {
     for (took, pause) in [(0, 0), (7, 14), (1000, 100)] {
         let mut tested = tested(|_| ());
         tested.join(7);
-        tested.complete(7, 1, &[0]);
-        tested.now = tested.now.plus(took);
+        tested.complete(7, &[0]);
+        tested.job.now = tested.job.now.plus(took);
         tested.do_effect();
-        let mut second = tested.complete(7, 2, &[1]);
+        let mut second = tested.complete(7, &[1]);
         for _ in 0..pause {
-            assert!(tested.desk.effects.is_empty(), "{took}, {:?}", tested.now);
-            assert!(tested.desk.next_deadline().unwrap() > tested.now);
-            tested.now = tested.now.plus(1);
-            tested.desk.handle(tested.now, Event::Tick);
+            assert!(
+                tested.job.effects.is_empty(),
+                "{took}, {:?}",
+                tested.job.now
+            );
+            assert!(tested.job.next_deadline().unwrap() > tested.job.now);
+            tested.job.now = tested.job.now.plus(1);
+            tested.job.handle(Event::Tick);
         }
         tested.do_effect();
         assert_eq!(second.try_recv().unwrap(), Verdict::Accepted);
@@ -254,7 +244,7 @@ fn the_journal_pauses_after_a_segment_that_took_long() {
 
 /// Takes in all that was sent so far.
 fn take_all(job: &mut Job) {
-    while let Ok(JobCall(call)) = job.commands.try_recv() {
+    while let Ok(call) = job.calls.try_recv() {
         call(job);
     }
 }
@@ -268,13 +258,8 @@ fn poll<F: Future>(call: &mut std::pin::Pin<Box<F>>) -> Poll<F::Output> {
 pub(crate) fn job() -> (Job, Handle, watch::Receiver<JobProgress>) {
     let Tested { tools, .. } = tested(|_| ());
     let settings = Settings::new(BITS, range_bits());
-    let (plan, _) = begin(settings, &tools.journal).unwrap();
-    let subject = DeskJob {
-        participants: nobody(),
-        bits: BITS,
-        replicas: 1,
-    };
-    Job::new(plan, tools, subject, None)
+    let begun = begin(settings, &tools.journal).unwrap();
+    Job::new(begun, tools, 1, nobody(), None)
 }
 
 /// How calls reach a job that takes them for as long as the set of tasks is kept, and the part that `worker` may write
@@ -283,14 +268,14 @@ pub(crate) fn job_with_lease(worker: WorkerId) -> (Handle, JoinSet<()>, PartName
     let (mut job, handle, _) = job();
     job.join(worker, String::new(), 1).unwrap();
     let (reply, mut answer) = oneshot::channel();
-    job.desk.lease(Millis(0), RequestId(0), worker, reply);
+    job.lease(RequestId(0), worker, reply);
     let LeaseAnswer::Task(task) = answer.try_recv().unwrap().answer else {
         panic!("the first worker gets a task");
     };
-    job.desk.plan.pretend_writing(worker, task.lease, 1);
+    job.plan.pretend_writing(worker, task.lease, 1);
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
-        while let Some(JobCall(call)) = job.commands.recv().await {
+        while let Some(call) = job.calls.recv().await {
             call(&mut job);
         }
     });
@@ -315,81 +300,39 @@ async fn calls_that_are_dropped_leave_nothing_behind() {
         let mut waiting = Box::pin(handle.lease(WorkerId::only(7)));
         assert!(poll(&mut waiting).is_pending());
         take_all(&mut job);
-        assert_eq!(job.desk.waiting(), 1);
+        assert_eq!(job.plan.waiting(), 1);
         drop(waiting);
         take_all(&mut job);
-        assert_eq!(job.desk.waiting(), 0);
+        assert_eq!(job.plan.waiting(), 0);
     }
 
     // A task that was given to a call that is dropped goes back at once.
-    assert_eq!(job.desk.plan.progress().leases, 1);
+    assert_eq!(job.plan.progress().leases, 1);
     drop(holder);
     take_all(&mut job);
-    assert_eq!(job.desk.plan.progress().leases, 0);
+    assert_eq!(job.plan.progress().leases, 0);
 
     // So does one for a call that was dropped before the job heard of it.
     let mut early = Box::pin(handle.lease(WorkerId::only(7)));
     assert!(poll(&mut early).is_pending());
     drop(early);
     take_all(&mut job);
-    assert_eq!(
-        (job.desk.plan.progress().leases, job.desk.waiting()),
-        (0, 0)
-    );
-}
-
-/// Who says that it has thousands of threads, and computes nothing, makes nobody's tasks smaller.
-#[tokio::test]
-async fn threads_are_believed_of_those_who_have_delivered() {
-    let (mut job, handle, _) = job();
-    let threads = |job: &mut Job| {
-        let shown: u32 = job
-            .status()
-            .workers
-            .iter()
-            .map(|worker| worker.threads)
-            .sum();
-        (shown, job.desk.plan.progress().threads)
-    };
-    for number in 0..100 {
-        let worker = WorkerId::only(number);
-        let mut joining = Box::pin(handle.join(worker, "many".to_owned(), 4096));
-        assert!(poll(&mut joining).is_pending());
-        take_all(&mut job);
-        assert!(joining.await.is_ok());
-    }
-    assert_eq!(threads(&mut job), (409_600, 0));
-    let worker = WorkerId::only(7);
-    let (lease, heads) = (LeaseId(5), vec![Head(0)]);
-    let work = Work::Evaluate { layer: 0, heads };
-    job.desk.plan.pretend_leased(worker, lease, work);
-    let result = WorkerResult::Ranges(vec![placed(0)]);
-    let mut handing = Box::pin(handle.complete(worker, lease, result));
-    assert!(poll(&mut handing).is_pending());
-    take_all(&mut job);
-    assert_eq!(threads(&mut job), (409_600, 4096));
-    // It may change its mind.
-    let mut joining = Box::pin(handle.join(worker, "many".to_owned(), 2));
-    assert!(poll(&mut joining).is_pending());
-    take_all(&mut job);
-    assert_eq!(threads(&mut job), (405_506, 2));
-    handle.tell_of_worker(Event::Left { worker }).unwrap();
-    take_all(&mut job);
-    assert_eq!(threads(&mut job), (405_504, 0));
+    assert_eq!((job.plan.progress().leases, job.plan.waiting()), (0, 0));
 }
 
 #[test]
 fn a_segment_ends_with_the_ranges_that_fill_it() {
     let (mut tested, taken) = with_taken();
     tested.rest();
-    tested.complete(7, 2, &taken[..1]);
-    tested.complete(7, 3, &taken[1..4]);
+    tested.complete(7, &taken[..1]);
+    tested.complete(7, &taken[1..4]);
     for _ in 0..14 {
-        tested.desk.note(Entry::Pruned);
+        let lose = chomp_plan::Write::Lose { head: Head(0) };
+        tested.job.perform(vec![Action::Write(lose)]);
     }
     let entries = |tested: &mut Tested| {
         tested.rest();
-        match &tested.desk.effects[0] {
+        match &tested.job.effects[0] {
             Effect::Append(batch) => batch.entries.len(),
             other => panic!("{other:?}"),
         }
@@ -406,19 +349,19 @@ fn a_segment_ends_with_the_ranges_that_fill_it() {
 #[test]
 fn a_segment_waits_for_more_unless_somebody_is_idle() {
     let (mut tested, taken) = with_taken();
-    tested.complete(7, 1, &taken[2..3]);
+    tested.complete(7, &taken[2..3]);
     tested.do_effect();
-    let mut second = tested.complete(7, 2, &taken[..1]);
-    assert!(tested.desk.effects.is_empty());
-    let at = tested.desk.next_deadline().unwrap();
-    assert!(tested.now < at);
-    tested.now = at;
-    tested.desk.handle(at, Event::Tick);
+    let mut second = tested.complete(7, &taken[..1]);
+    assert!(tested.job.effects.is_empty());
+    let at = tested.job.next_deadline().unwrap();
+    assert!(tested.job.now < at);
+    tested.job.now = at;
+    tested.job.handle(Event::Tick);
     tested.do_effect();
     assert_eq!(second.try_recv().unwrap(), Verdict::Accepted);
 
-    let mut third = tested.complete(7, 3, &taken[1..2]);
-    assert!(tested.desk.effects.is_empty());
+    let mut third = tested.complete(7, &taken[1..2]);
+    assert!(tested.job.effects.is_empty());
     tested.join(8);
     assert!(tested.next_task(8).is_none());
     tested.do_effect();

@@ -13,7 +13,8 @@ use super::*;
 use crate::auth::Gate;
 use crate::participants::ParticipantList;
 use crate::status::{JobPhase, Status, WorkerStatus};
-use crate::status_feed::StatusFeed;
+use chomp_serve::StatusText;
+use tokio::sync::watch;
 
 struct Answer {
     status: u16,
@@ -37,7 +38,7 @@ async fn get(router: &axum::Router, path: &str, authorization: &str) -> Answer {
 async fn the_pages_of_a_job_tell_its_status() {
     let mut participants = Participants::default();
     let token = participants.owner(None).unwrap();
-    let gate = Gate::new(ParticipantList::new(participants), false);
+    let gate = Gate::new(ParticipantList::new(participants, false), false);
     let worker = WorkerStatus {
         name: "a".into(),
         threads: 6,
@@ -52,9 +53,13 @@ async fn the_pages_of_a_job_tell_its_status() {
         workers: vec![worker.clone(), worker],
         ..Status::default()
     };
-    let feed = Arc::new(StatusFeed::fixed(status.clone()));
+    let (newest, followed) = watch::channel(Arc::new(status.clone()));
+    let feed = StatusFeed {
+        status: followed,
+        text: watch::channel(StatusText::new(&status)).1,
+    };
     let job = JobPages {
-        feed: Arc::clone(&feed),
+        feed,
         storage: Arc::new(SimulatedStorage::new(0)),
         permits: Permits::new(&Limits::default(), Vec::new()),
         traffic: Arc::<Traffic>::default(),
@@ -94,7 +99,7 @@ async fn the_pages_of_a_job_tell_its_status() {
     ] {
         status.phase = phase;
         status.waiting_for = Some("the disk is full".into());
-        feed.set(status.clone());
+        newest.send_replace(Arc::new(status.clone()));
         let answer = get(&router, "/readyz", "").await;
         assert_eq!(answer.status, code, "{phase:?}");
         let text = String::from_utf8(answer.body).unwrap();

@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
-use chomp_plan::{Event, SubmissionId, Unit};
+use chomp_plan::{Publication, Unit};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
-use chomp_store::{Entry, Finders, RecordPlace};
+use chomp_store::{Entry, Finder, Finders, RecordPlace};
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Head, Word, definition};
 
 use super::*;
-use crate::effects::{Effect, EffectResult};
+use crate::effects::{PublishOutcome, publish_table};
 use crate::ready;
 use crate::testing::{journal_of_ranges, range_bits};
-use crate::tools::Tools;
-use crate::tools::WorkerResult;
+use crate::tools::{Place, Tools};
 
 const BITS: u32 = 16;
 /// So small that the table here has several shards.
@@ -43,8 +42,8 @@ fn merged(storage: &Arc<SimulatedStorage>, bits: u32, change: impl Fn(&mut Merge
     let tools = Tools::new(storage.clone(), &journal, bits, SIZE);
     let mut shards = Vec::new();
     for number in 0..u32::try_from(count).unwrap() {
-        let arbitrated = ready(tools.merge(number, None)).unwrap();
-        let WorkerResult::Merged(mut merged) = arbitrated.result else {
+        let computed = ready(tools.merge(number, None)).unwrap();
+        let Place::Shard(mut merged) = computed.place else {
             panic!("a shard is merged");
         };
         change(&mut merged);
@@ -274,13 +273,11 @@ fn a_table_that_is_known_to_be_another_is_not_published() {
     );
 }
 
-/// The events of an effect that the plan hears.
-fn events(done: EffectResult) -> Vec<Event> {
-    match done {
-        EffectResult::Arbitrated { event, .. } => vec![event],
-        EffectResult::Published(_) => vec![Event::Published],
-        EffectResult::Other { events, .. } => events,
-        done => panic!("{done:?}"),
+/// How a publication ended.
+fn publication(tools: &Tools) -> Publication {
+    match ready(publish_table(tools)) {
+        PublishOutcome::Published(_) => Publication::Done,
+        PublishOutcome::Again(publication) | PublishOutcome::Failed(publication, _) => publication,
     }
 }
 
@@ -290,9 +287,9 @@ fn a_shard_that_changed_is_not_published() {
     let tested = merged(&new(), BITS, |_| ());
     let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
     let lost = || -> Vec<u32> {
-        match &events(ready(Effect::Publish.perform(&tools)))[..] {
-            [Event::ShardsLost { shards }] => shards.clone(),
-            [Event::Published] => Vec::new(),
+        match publication(&tools) {
+            Publication::ShardsLost { shards } => shards,
+            Publication::Done => Vec::new(),
             other => panic!("{other:?}"),
         }
     };
@@ -322,15 +319,21 @@ fn what_one_has_found_may_be_why_a_table_is_not_published() {
         let mut merged = tested.shards[1].clone();
         change(&mut merged);
         let entry = Entry::Shard {
-            finders: Finders::new(finders.iter().copied()),
+            finders: Finders::new(
+                1,
+                finders.iter().map(|&participant| Finder {
+                    participant,
+                    worker: 7,
+                }),
+            ),
             bits: BITS,
             merged,
         };
         ready(tested.journal.append(vec![entry])).unwrap();
         let tools = Tools::new(storage.clone(), &tested.journal, BITS, SIZE);
-        match &events(ready(Effect::Publish.perform(&tools)))[..] {
-            [Event::ShardsLost { shards }] => shards.clone(),
-            [Event::PublishFailed { .. }] => Vec::new(),
+        match publication(&tools) {
+            Publication::ShardsLost { shards } => shards,
+            Publication::Failed { .. } => Vec::new(),
             other => panic!("{other:?}"),
         }
     };
@@ -369,8 +372,8 @@ fn a_contradiction_needs_records_that_are_gone() {
     // The search finds the first of them itself.
     gone.push(gone[0]);
     let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
-    let told = events(ready(Effect::Publish.perform(&tools)));
-    assert_eq!(told, [Event::RecordsLost { records: gone }]);
+    let told = publication(&tools);
+    assert_eq!(told, Publication::RecordsLost { records: gone });
 }
 
 /// A file is forged if it is the one of which something was said, and has other words.
@@ -379,15 +382,8 @@ fn a_forged_file_is_told_from_one_that_is_lost() {
     let tested = merged(&new(), BITS, |_| ());
     let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
     let is_forged = |said: Option<&Merged>| {
-        let effect = Effect::Arbitrate {
-            submission: SubmissionId(1),
-            unit: Unit::Shard(1),
-            said: said.cloned().map(Box::new),
-        };
-        match events(ready(effect.perform(&tools)))[..] {
-            [Event::Arbitrated { is_forged, .. }] => is_forged,
-            ref other => panic!("{other:?}"),
-        }
+        let computed = ready(tools.compute(1, Unit::Shard(1), said));
+        computed.unwrap().is_forged
     };
     let mut said = tested.shards[1].clone();
     assert!(!is_forged(None) && !is_forged(Some(&said)));

@@ -21,7 +21,7 @@ use tonic::service::Routes;
 
 use super::{Opened, StartError, Wishes};
 use crate::auth::CALLS;
-use crate::job::{Handle, JobOutcome};
+use crate::job::{Handle, Job, JobOutcome};
 use crate::participants::Bearer;
 use crate::status::Status;
 
@@ -65,14 +65,12 @@ impl SimulatedCoordinator {
         };
         let opened = Opened::new(storage, wishes, |epoch| seed ^ epoch).await?;
         let mut router = Router::new();
-        for (path, _) in CALLS {
-            if path.starts_with(super::CALLS_PATH) {
-                router = router.route(path, any_service(opened.service.clone()));
-            }
+        for path in CALLS {
+            router = router.route(path, any_service(opened.service.clone()));
         }
         let (path, objects) = opened.proxy.route();
         let stop = CancellationToken::new();
-        let job = opened.job.run(opened.first, stop.clone(), Duration::ZERO);
+        let job = opened.job.run(stop.clone(), Duration::ZERO);
         Ok(SimulatedCoordinator {
             journal: opened.journal,
             handle: opened.handle,
@@ -106,14 +104,14 @@ impl SimulatedCoordinator {
         Arc::clone(&self.journal)
     }
 
-    /// How far the job has come. It changes with the phase of the job, and when somebody looks.
+    /// How far the job has come. It changes with the phase of the job.
     pub fn progress(&self) -> watch::Receiver<JobProgress> {
         self.progress.clone()
     }
 
     /// The job as it is now; none if it is over.
     pub async fn look(&self) -> Option<Status> {
-        self.handle.status().await.ok()
+        self.handle.ask(Job::status).await.ok()
     }
 
     /// Ends the job. What is being written is still committed.

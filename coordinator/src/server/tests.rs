@@ -19,6 +19,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::messages::MESSAGE_TIME;
+use crate::status::JobPhase;
 use crate::testing::{nobody, range_bits};
 use chomp_store::objects::SimulatedStorage;
 
@@ -29,7 +30,7 @@ pub(crate) fn options(participants: Participants) -> CoordinatorOptions {
         size: 14,
         replicas: 1,
         keep_parts: false,
-        draw_one_in: None,
+        checks_per_1000: None,
         store_hint: None,
         secrets: Arc::new(Secrets::in_memory()),
         participants,
@@ -140,57 +141,6 @@ async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_is_made_anew_when_it_is_old() {
-    let storage = Arc::new(SimulatedStorage::new(0));
-    let (coordinator, _) = start(storage, Limits::default()).await;
-    let feed = Arc::clone(&coordinator.feed);
-    let first = feed.look().await;
-    assert_eq!(first.bits, 14);
-    for (time, is_same) in [(0, true), (499, true), (1, false), (499, true)] {
-        tokio::time::advance(Duration::from_millis(time)).await;
-        let before = coordinator.status().borrow().clone();
-        let after = feed.look().await;
-        assert_eq!(Arc::ptr_eq(&before, &after), is_same, "{time}");
-    }
-    coordinator.stop().await;
-    assert!(!feed.make(Duration::ZERO).await, "the job is gone");
-}
-
-/// Half a minute of a job: one text in half a second while somebody listens, to texts or to statuses, and one in five
-/// seconds while nobody does.
-#[tokio::test(start_paused = true)]
-async fn texts_are_made_for_who_listens() {
-    let storage = Arc::new(SimulatedStorage::new(0));
-    let (coordinator, _) = start(storage, Limits::default()).await;
-    for (of_texts, of_statuses, expected) in [
-        (false, false, 6..=8),
-        (true, false, 59..=62),
-        (false, true, 59..=62),
-    ] {
-        let feed = Arc::clone(&coordinator.feed);
-        let _follower = of_statuses.then(|| feed.subscribe());
-        let (text, mut told) = watch::channel(chomp_serve::StatusText::default());
-        let following = feed.follow(coordinator.progress.clone(), text);
-        let counting = async {
-            let _listener = of_texts.then(|| told.clone());
-            let mut texts = 0;
-            for _ in 0..60 {
-                tokio::time::sleep(Duration::from_millis(500)).await;
-                texts += u32::from(told.has_changed().unwrap());
-                told.mark_unchanged();
-            }
-            texts
-        };
-        let texts = tokio::select! {
-            biased;
-            () = following => panic!("the job goes on"),
-            texts = counting => texts,
-        };
-        assert!(expected.contains(&texts), "{texts} texts");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn who_follows_a_job_hears_of_its_end() {
     let losing = definition::losing(14);
     let words = (0..).step_by(2).map(Word::new).zip(losing);
@@ -226,7 +176,7 @@ async fn every_call_bounds_its_message() {
         published: None,
     };
     let opened = Opened::new(storage, wishes, |epoch| epoch).await.unwrap();
-    let guarded = calls(&opened.service).await;
+    let guarded = calls(&opened.service);
     assert_eq!(guarded.len(), CALLS.len());
     for (path, route) in guarded {
         let endless = tokio_stream::pending::<Result<axum::body::Bytes, std::io::Error>>();

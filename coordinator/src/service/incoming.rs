@@ -1,13 +1,14 @@
 //! Results as they come from workers. Everything about them is checked that can be checked without
 //! reading a part.
 
+use chomp_plan::{LeaseId, TaskResult};
 use chomp_proto::v1::{self, complete_request};
 use chomp_store::Merged;
 use chomp_store::part::{self, Placed};
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use super::{TEXT_CHARS_MAX, excerpt};
-use crate::tools::WorkerResult;
+use crate::tools::Place;
 
 /// The longest description of a shard. That of a table of 64 bits has about 10 KiB.
 const MERGED_BYTES_MAX: usize = 1 << 20;
@@ -17,18 +18,21 @@ const MERGED_BYTES_MAX: usize = 1 << 20;
 #[error("{0}")]
 pub(super) struct BadResult(String);
 
-/// Parses a result of a worker, in a job of `bits` bits.
+/// Parses the result of a worker under this lease, in a job of `bits` bits.
 pub(super) fn result(
     result: Option<complete_request::Result>,
+    lease: LeaseId,
     range_bits: RangeBits,
     bits: u32,
-) -> Result<WorkerResult, BadResult> {
+) -> Result<TaskResult<Place>, BadResult> {
     match result {
         Some(complete_request::Result::Evaluated(evaluated)) => {
-            evaluated_ranges(evaluated.ranges, range_bits).map(WorkerResult::Ranges)
+            let ranges = evaluated_ranges(evaluated.ranges, range_bits)?;
+            Ok(Place::in_part(lease, ranges))
         }
         Some(complete_request::Result::Merged(merged)) => {
-            merged_shard(&merged.json, bits).map(|merged| WorkerResult::Merged(Box::new(merged)))
+            let merged = merged_shard(&merged.json, bits)?;
+            Ok(Place::in_file(Box::new(merged)))
         }
         None => Err(BadResult("a result without content".to_owned())),
     }
@@ -42,16 +46,13 @@ pub(super) fn result(
 #[cfg(feature = "fuzzing")]
 pub fn is_result(sent: v1::CompleteRequest, range_bits: RangeBits, bits: u32) -> bool {
     let said = sent.result.clone();
-    let Ok(result) = result(sent.result, range_bits, bits) else {
-        return false;
-    };
-    if let (Some(complete_request::Result::Evaluated(said)), WorkerResult::Ranges(placed)) =
-        (said, &result)
+    if let Some(complete_request::Result::Evaluated(said)) = said
+        && let Ok(placed) = evaluated_ranges(said.ranges.clone(), range_bits)
     {
         let again: Vec<v1::Summary> = placed.iter().map(summary).collect();
         assert_eq!(again, said.ranges, "ranges come back");
     }
-    true
+    result(sent.result, LeaseId(0), range_bits, bits).is_ok()
 }
 
 /// A digest of the right length.
@@ -111,12 +112,13 @@ fn evaluated_ranges(
         };
         let checked = range.check(range_bits);
         checked.map_err(|damage| BadResult(damage.to_string()))?;
-        let (start, length) = (u64::from(range.offset), u64::from(range.length));
-        if free != start {
-            let at = format!("cannot be at {start} with {length} bytes");
-            return Err(BadResult(format!("the record of range {head} {at}")));
+        if free != u64::from(range.offset) {
+            let at = format!("{} with {} bytes", range.offset, range.length);
+            return Err(BadResult(format!(
+                "the record of range {head} cannot be at {at}"
+            )));
         }
-        free = start + length;
+        free = range.end();
         placed.push(range);
     }
     Ok(placed)

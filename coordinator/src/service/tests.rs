@@ -50,7 +50,8 @@ struct Served {
 async fn serve() -> Served {
     let storage = Arc::new(SimulatedStorage::new(0));
     let mut settings = Settings::new(BITS, range_bits());
-    (settings.draw_one_in, settings.draw_own_one_in) = (0, 0);
+    (settings.checks_per_1000, settings.own_checks_per_1000) = (0, 0);
+    settings.newcomer_ranges = 0;
     let wishes = Wishes {
         participants: nobody(),
         settings,
@@ -64,9 +65,7 @@ async fn serve() -> Served {
         .unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
-        let run = opened
-            .job
-            .run(opened.first, CancellationToken::new(), Duration::ZERO);
+        let run = opened.job.run(CancellationToken::new(), Duration::ZERO);
         run.await;
     });
     Served {
@@ -195,7 +194,11 @@ async fn a_true_result_is_taken_and_told_of_in_the_journal() {
     let again = || evaluated(std::slice::from_ref(&summary));
     let told = served.complete(task.lease, again()).await;
     assert!(matches!(told, Ok(Told::Duplicate(_))), "{told:?}");
-    let told = served.complete(99, again()).await;
+    let other = v1::Summary {
+        count: summary.count + 1,
+        ..summary.clone()
+    };
+    let told = served.complete(99, evaluated(&[other])).await;
     assert!(matches!(told, Ok(Told::Rejected(_))), "{told:?}");
     assert_eq!(served.lease().await.journal, 2);
 
@@ -394,7 +397,7 @@ fn shards_that_are_none_are_refused() {
         let result = Sent::Merged(v1::Merged {
             json: serde_json::to_vec(json).unwrap(),
         });
-        incoming::result(Some(result), range_bits(), BITS)
+        incoming::result(Some(result), LeaseId(1), range_bits(), BITS)
     };
     assert!(check(&good).is_ok(), "{:?}", check(&good));
     let empty = serde_json::json!({

@@ -5,34 +5,28 @@ use std::ops::RangeInclusive;
 
 use chomp_table::Head;
 
-/// Defines ids of which each is a number.
-macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(pub u64);
+/// A lease on one task. Given by the plan, ascending; [`Settings::epoch`](crate::Settings::epoch) keeps those of
+/// different plans apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseId(pub u64);
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
-            }
-        }
-    )*};
-}
+/// A request for a task. Given by the caller, never used twice; requests that have to wait are served in the order of
+/// their ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
 
-ids! {
-    /// A lease on one task. Given by the plan, ascending; [`Settings::epoch`](crate::Settings::epoch)
-    /// keeps those of different plans apart.
-    LeaseId
-    /// A request for a task. Given by the caller, never used twice; requests that have to wait
-    /// are served in the order of their ids.
-    RequestId
-    /// A result handed in. Given by the caller, never used twice.
-    SubmissionId
+/// A commit that is being written. Given by the plan, never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WriteId(pub u64);
+
+impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 /// A participant: the owner of one credential, with all workers that it starts. Given by the caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ParticipantId(pub u32);
 
 impl ParticipantId {
@@ -42,7 +36,7 @@ impl ParticipantId {
 
 /// A worker, for as long as its process lives. Given by the caller; a worker that lost contact
 /// comes back with the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId {
     /// Whose it is, by its credential.
     pub participant: ParticipantId,
@@ -65,9 +59,28 @@ impl WorkerId {
     }
 
     /// The lowest and the highest id that a worker of this participant may have.
-    pub(super) const fn all_of(participant: ParticipantId) -> RangeInclusive<WorkerId> {
+    pub(crate) const fn all_of(participant: ParticipantId) -> RangeInclusive<WorkerId> {
         let ParticipantId(participant) = participant;
         WorkerId::new(participant, 0)..=WorkerId::new(participant, u64::MAX)
+    }
+}
+
+/// A participant with all its workers, or one worker alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Party {
+    /// All workers of a participant.
+    Participant(ParticipantId),
+    /// One worker.
+    Worker(WorkerId),
+}
+
+impl Party {
+    /// Whether a worker belongs to it.
+    pub fn includes(self, worker: WorkerId) -> bool {
+        match self {
+            Party::Participant(participant) => participant == worker.participant,
+            Party::Worker(one) => one == worker,
+        }
     }
 }
 

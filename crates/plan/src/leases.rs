@@ -1,30 +1,25 @@
 //! Leases: which worker has which task, until when, and what happens when it ends.
 
-use std::collections::BTreeMap;
-
-use chomp_table::Head;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use super::Plan;
-use super::arbitration::ArbitrationReason;
-use super::attempts::{Attempts, Wish};
-use super::ids::{LeaseId, Millis, ParticipantId, SubmissionId, Unit, WorkerId};
-use super::messages::{Action, Loss, Task, Work};
-use super::slots::UnitState;
+use super::checks::Cause;
+use super::ids::{LeaseId, Millis, Unit, WorkerId};
+use super::messages::{Caller, Task, Work};
+use super::reasons::Failure;
 use super::units::priority;
-
-/// The most units of ended leases that are remembered: those of some minutes of a large job, and 10 MB at most.
-const ENDED_UNITS_MAX: usize = 1 << 17;
 
 /// A task in the hands of a worker.
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) worker: WorkerId,
     pub(super) work: Work,
-    /// How many of its units are not done, at least one.
-    pub(super) open_units: usize,
+    /// How many of its units it still has to compute, at least one.
+    open_units: usize,
     given: Millis,
-    pub(super) deadline: Millis,
-    /// When another worker that has nothing to do may get a speculative lease on the same work.
+    deadline: Millis,
+    /// When a worker that has nothing to do may get a speculative lease on the same work.
     pub(super) speculate_at: Millis,
     /// The slow lease of which this is the speculative one.
     pub(super) speculates: Option<LeaseId>,
@@ -33,7 +28,7 @@ pub(super) struct Lease {
 /// An estimate of the time within which nine of ten tasks of ranges get from lease to result, in units of 1/64 ms. Each
 /// task that takes longer raises it by an eighth, and each other task lowers it by a 64th.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct TypicalTaskTime(Option<u64>);
+struct TypicalTaskTime(Option<u64>);
 
 impl TypicalTaskTime {
     /// The age at which a lease is slow, in typical times.
@@ -41,7 +36,7 @@ impl TypicalTaskTime {
     /// The least such age, in milliseconds, unless the settings say less.
     const SLOW_LEAST_MS: u64 = 250;
 
-    pub(super) fn note(&mut self, ms: u64) {
+    fn note(&mut self, ms: u64) {
         let took = ms.saturating_mul(64);
         self.0 = Some(match self.0 {
             Some(typical) if took > typical => took.min(typical + typical / 8 + 8),
@@ -51,103 +46,83 @@ impl TypicalTaskTime {
     }
 
     /// After how many milliseconds a lease is slow: at most `most`, and `most` as long as nothing is known.
-    pub(super) fn slow_after(self, most: u64) -> u64 {
+    fn slow_after(self, most: u64) -> u64 {
         let typical = self.0.map_or(most, |typical| typical / 64);
         most.min(Self::SLOW_LEAST_MS.max(Self::SLOW_FACTOR.saturating_mul(typical)))
     }
 }
 
-/// The work of the latest leases that have ended: their results may still come, late or twice.
+/// The leases that stand.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
-    leases: BTreeMap<LeaseId, (WorkerId, Work)>,
-    units: usize,
+pub(super) struct Leases {
+    pub(super) all: BTreeMap<LeaseId, Lease>,
+    deadlines: BTreeSet<(Millis, LeaseId)>,
+    /// The leases without a speculative second one, by the time when they may get one.
+    pub(super) unspeculated: BTreeSet<(Millis, LeaseId)>,
+    pub(super) next: u64,
+    task_time: TypicalTaskTime,
 }
 
-impl Ended {
-    pub(super) fn note(&mut self, id: LeaseId, worker: WorkerId, work: Work) {
-        let units = work.units().count();
-        if units == 0 {
-            return;
-        }
-        self.units += units;
-        self.leases.insert(id, (worker, work));
-        while self.units > ENDED_UNITS_MAX
-            && let Some((&oldest, _)) = self.leases.first_key_value()
-        {
-            self.forget(oldest);
+impl Leases {
+    /// None yet. The first lease has this number.
+    pub(super) fn new(first: u64) -> Leases {
+        Leases {
+            next: first,
+            ..Leases::default()
         }
     }
 
-    fn forget(&mut self, lease: LeaseId) {
-        if let Some((_, work)) = self.leases.remove(&lease) {
-            self.units -= work.units().count();
-        }
+    /// When the next lease expires.
+    pub(super) fn next_deadline(&self) -> Option<Millis> {
+        self.deadlines.first().map(|&(deadline, _)| deadline)
     }
 
-    /// The work of the lease, if this worker held it.
-    pub(super) fn work_of(&self, worker: WorkerId, lease: LeaseId) -> Option<&Work> {
-        let (holder, work) = self.leases.get(&lease)?;
-        (*holder == worker).then_some(work)
-    }
-}
-
-impl Work {
-    /// The units that this work computes.
-    pub fn units(&self) -> impl Iterator<Item = Unit> + '_ {
-        let (heads, shard): (&[Head], _) = match self {
-            Work::Evaluate { heads, .. } => (heads, None),
-            Work::Merge { shard, .. } => (&[], Some(*shard)),
-        };
-        let ranges = heads.iter().map(|&head| Unit::Range(head));
-        ranges.chain(shard.map(Unit::Shard))
+    /// The slow leases that have no speculative second one, the slowest first.
+    pub(super) fn slow(&self, now: Millis) -> impl Iterator<Item = LeaseId> {
+        let leases = self.unspeculated.iter();
+        let slow = leases.take_while(move |&&(speculate_at, _)| speculate_at <= now);
+        slow.map(|&(_, lease)| lease)
     }
 
-    /// The result whose shard this work reads, if it reads one.
-    pub fn reads(&self) -> Option<SubmissionId> {
-        match self {
-            Work::Merge { written, .. } => *written,
-            Work::Evaluate { .. } => None,
-        }
-    }
-
-    pub(super) fn contains(&self, unit: Unit) -> bool {
-        match (self, unit) {
-            (Work::Evaluate { heads, .. }, Unit::Range(head)) => heads.binary_search(&head).is_ok(),
-            (Work::Merge { shard, .. }, Unit::Shard(number)) => *shard == number,
-            _ => false,
-        }
+    /// When the next lease becomes slow after a time.
+    pub(super) fn next_slow(&self, after: Millis) -> Option<Millis> {
+        let later = Bound::Excluded((after, LeaseId(u64::MAX)));
+        let next = self.unspeculated.range((later, Bound::Unbounded)).next();
+        next.map(|&(speculate_at, _)| speculate_at)
     }
 }
 
-impl Plan {
-    /// Leases units to a worker, ranges of one layer or one shard, until all of them are done.
+impl<C: Caller> Plan<C> {
+    /// Leases units to a worker: ranges of one layer, or one shard.
     pub(super) fn lease(&mut self, worker: WorkerId, units: &[Unit]) -> Task {
-        let attempt = self.units.failed_attempts(units[0]).saturating_add(1);
+        let attempt = self.queue.failed_attempts(units[0]).saturating_add(1);
         let work = self.work(units);
-        let id = LeaseId(self.next_lease);
-        self.next_lease += 1;
+        let id = LeaseId(self.leases.next);
+        self.leases.next += 1;
         let deadline = self.now.plus(self.settings.lease_ms);
         let straggler_ms = self.settings.straggler_ms;
         let slow_after = match work {
-            Work::Evaluate { .. } => self.task_time.slow_after(straggler_ms),
+            Work::Evaluate { .. } => self.leases.task_time.slow_after(straggler_ms),
             Work::Merge { .. } => straggler_ms,
         };
+        let speculate_at = self.now.plus(slow_after);
         let lease = Lease {
             worker,
             work: work.clone(),
             open_units: units.len(),
             given: self.now,
             deadline,
-            speculate_at: self.now.plus(slow_after),
+            speculate_at,
             speculates: None,
         };
-        self.leases.insert(id, lease);
-        self.deadlines.insert((deadline, id));
-        self.worker(worker).leases.insert(id);
+        self.leases.all.insert(id, lease);
+        self.leases.deadlines.insert((deadline, id));
+        self.leases.unspeculated.insert((speculate_at, id));
+        self.workers.get_mut(worker).leases.insert(id);
         self.requeue(worker);
         for &unit in units {
-            self.update_attempts(unit, |attempts| attempts.leases.push((id, worker)));
+            self.queue.open(unit).leases.push((id, worker));
+            self.file(unit);
         }
         Task {
             lease: id,
@@ -156,248 +131,191 @@ impl Plan {
         }
     }
 
-    /// Pretends that this worker held this lease, which has ended unless it stands. For tests.
+    /// Leases units to a worker, whoever else may have them. For tests.
     #[cfg(any(test, feature = "testing"))]
-    pub fn pretend_leased(&mut self, worker: WorkerId, lease: LeaseId, work: Work) {
-        self.ended.note(lease, worker, work);
+    pub fn pretend_leased(&mut self, worker: WorkerId, units: &[Unit]) -> LeaseId {
+        self.lease(worker, units).lease
     }
 
-    /// Pretends that this worker was asked to write this shard. For tests.
+    /// Has this lease count for writing this shard, too. For tests.
     #[cfg(any(test, feature = "testing"))]
     pub fn pretend_writing(&mut self, worker: WorkerId, lease: LeaseId, shard: u32) {
-        let write = |attempts: &mut Attempts| attempts.leases.push((lease, worker));
-        self.ready.update(Unit::Shard(shard), None, write);
+        let open = self.queue.open(Unit::Shard(shard));
+        open.leases.push((lease, worker));
     }
 
-    /// Takes no results any more under a lease that has ended.
-    pub fn forget_ended(&mut self, lease: LeaseId) {
-        self.ended.forget(lease);
-    }
-
-    /// Whether a worker may write the file of a shard: it has a lease for that, and nobody has handed one in.
-    pub fn may_write(&self, worker: WorkerId, shard: u32) -> bool {
-        let unit = Unit::Shard(shard);
-        let holds = |lease: LeaseId| self.holds(worker, lease);
-        self.jury.votes(unit).is_empty() && self.leases_on(unit).into_iter().any(holds)
-    }
-
-    /// Renews the leases of a heartbeat, and tells the worker which of them do not stand any more.
-    pub(super) fn renewed(&mut self, worker: WorkerId, leases: Vec<LeaseId>) {
+    /// Renews the leases of a heartbeat. Returns those that the worker does not hold any more: work on them is of no use.
+    pub fn renew(&mut self, now: Millis, worker: WorkerId, leases: &[LeaseId]) -> Vec<LeaseId> {
+        self.now = self.now.max(now);
+        self.workers.hear(self.now, worker);
         let deadline = self.now.plus(self.settings.lease_ms);
-        let mut lost = Vec::new();
-        // After a fault nothing is taken any more.
         let is_over = self.is_faulty();
-        for id in leases {
-            let lease = self.leases.get_mut(&id);
+        let mut lost = Vec::new();
+        for &id in leases {
+            let lease = self.leases.all.get_mut(&id);
             match lease.filter(|lease| lease.worker == worker && !is_over) {
                 Some(lease) => {
-                    self.deadlines.remove(&(lease.deadline, id));
-                    self.deadlines.insert((deadline, id));
+                    self.leases.deadlines.remove(&(lease.deadline, id));
+                    self.leases.deadlines.insert((deadline, id));
                     lease.deadline = deadline;
                 }
                 None => lost.push(id),
             }
         }
-        self.out.push(Action::Renewal { worker, lost });
+        lost
     }
 
-    pub(super) fn returned(&mut self, worker: WorkerId, lease: LeaseId) {
+    /// Speculative execution: leases to `worker`, which would have nothing to do, the work of another one that is slow.
+    pub(super) fn speculate(&mut self, worker: WorkerId) -> Option<Task> {
+        let below = self.below();
+        let (slow, units) = self.leases.slow(self.now).find_map(|slow| {
+            let lease = &self.leases.all[&slow];
+            let may =
+                |unit: &Unit| priority(*unit).0 < below && self.may_repeat(worker, slow, *unit);
+            let units: Vec<Unit> = lease.work.units().filter(may).collect();
+            (!units.is_empty()).then_some((slow, units))
+        })?;
+        let task = self.lease(worker, &units);
+        // While that stands neither of the two leases gets another speculative one.
+        for lease in [slow, task.lease] {
+            let speculate_at = self.leases.all[&lease].speculate_at;
+            self.leases.unspeculated.remove(&(speculate_at, lease));
+        }
+        let speculative = self.leases.all.get_mut(&task.lease);
+        speculative.expect("it was just given").speculates = Some(slow);
+        Some(task)
+    }
+
+    /// Whether a worker may compute a unit beside the holder of a lease on it: a result of it would count.
+    fn may_repeat(&self, worker: WorkerId, slow: LeaseId, unit: Unit) -> bool {
+        let mut leases = self.queue.leases(unit).iter();
+        let is_own = leases.any(|&(_, holder)| holder == worker);
+        let excluded = self.offer(unit, false).map(|(.., excluded)| excluded);
+        let may = excluded.is_some_and(|parties| !parties.iter().any(|it| it.includes(worker)));
+        self.queue.is_leased(unit, slow) && !is_own && may
+    }
+
+    pub(super) fn on_returned(
+        &mut self,
+        worker: WorkerId,
+        lease: LeaseId,
+        failure: Option<String>,
+    ) {
+        self.workers.hear(self.now, worker);
         if self.holds(worker, lease) {
-            self.note_idled(worker);
-            self.end_lease(lease, None);
+            let worker = self.workers.name(worker);
+            let failure = failure.map(|reason| Failure::Reported { worker, reason });
+            self.end_lease(lease, failure.as_ref());
         }
     }
 
-    pub(super) fn failed(&mut self, worker: WorkerId, lease: LeaseId, reason: String) {
-        if self.holds(worker, lease) {
-            self.note_idled(worker);
-            let worker = self.name(worker);
-            self.end_lease(lease, Some(&Loss::Failed { worker, reason }));
-        }
-    }
-
-    /// Ends the leases whose time is over.
+    /// Ends the leases that were not renewed in time.
     pub(super) fn expire(&mut self) {
-        while let Some(&(deadline, lease)) = self.deadlines.first()
+        while let Some(&(deadline, lease)) = self.leases.deadlines.first()
             && deadline <= self.now
         {
-            let silent = self.leases[&lease].worker;
-            // A worker that does not say that it works is not waited for.
-            self.ready.fresh.release(silent);
-            let worker = self.name(silent);
-            self.end_lease(lease, Some(&Loss::Expired { worker }));
-            self.requests_dirty = true;
+            let silent = self.leases.all[&lease].worker;
+            // Nobody waits for a worker that does not renew.
+            self.queue.fresh.release(silent);
+            self.review.is_due = true;
+            let worker = self.workers.name(silent);
+            self.end_lease(lease, Some(&Failure::Expired { worker }));
         }
     }
 
-    /// Has the coordinator compute the units that a participant failed at, and that no other took for as long as a
-    /// lease lasts.
-    pub(super) fn arbitrate_left_over(&mut self) {
-        while let Some(due) = self.next_left_over()
-            && due <= self.now
-            && let Some((_, unit)) = self.left_over.pop_first()
-        {
-            let is_open = self.units.contains(unit) && self.is_open(unit);
-            if self.is_running() && is_open && self.ready.is_left_over(unit) {
-                self.arbitrate(unit, ArbitrationReason::Unsettled);
-            }
-        }
-    }
-
-    /// When the next unit that was left over is arbitrated.
-    pub(super) fn next_left_over(&self) -> Option<Millis> {
-        let &(since, _) = self.left_over.first()?;
-        Some(since.plus(self.settings.lease_ms))
-    }
-
-    /// Whether the lease stands and is this worker's.
+    /// Whether this worker holds the lease.
     pub fn holds(&self, worker: WorkerId, lease: LeaseId) -> bool {
         self.work_of(worker, lease).is_some()
     }
 
-    /// The work of the lease, if it stands and is this worker's.
+    /// The work of the lease, if this worker holds it.
     pub fn work_of(&self, worker: WorkerId, lease: LeaseId) -> Option<&Work> {
-        let lease = self.leases.get(&lease);
+        let lease = self.leases.all.get(&lease);
         let lease = lease.filter(|lease| lease.worker == worker);
         lease.map(|lease| &lease.work)
     }
 
-    /// The leases on a unit.
-    pub(super) fn leases_on(&self, unit: Unit) -> Vec<LeaseId> {
-        let leases = self.ready.of(unit).map(|attempts| &attempts.leases);
-        leases.into_iter().flatten().map(|&(id, _)| id).collect()
+    /// Whether a worker may write the file of a shard: it holds a lease for that.
+    pub fn may_write(&self, worker: WorkerId, shard: u32) -> bool {
+        let leases = self.queue.leases(Unit::Shard(shard)).iter();
+        let mut works = leases.filter_map(|&(lease, _)| self.work_of(worker, lease));
+        works.any(|work| !matches!(work, Work::Merge { is_check: true, .. }))
     }
 
-    /// Ends a lease that stands. Its units that are not finished are wanted again. With a `loss`, each of them counts
-    /// one more failed attempt.
-    pub(super) fn end_lease(&mut self, id: LeaseId, loss: Option<&Loss>) {
-        let lease = self.forget_lease(id);
-        let has_failed = matches!(loss, Some(Loss::Failed { .. } | Loss::Rejected { .. }));
+    /// Ends a lease that stands. Its units that are not done are offered again, and count one more failed attempt if it
+    /// failed: after too many the coordinator computes them.
+    pub(super) fn end_lease(&mut self, id: LeaseId, failure: Option<&Failure>) {
+        let lease = self.remove_lease(id);
+        if let Some(worker) = self.workers.all.get_mut(&lease.worker) {
+            worker.progress.failures += u64::from(failure.is_some());
+        }
         for unit in lease.work.units() {
-            if !self.ready.is_at(id, unit) {
+            if !self.queue.is_leased(unit, id) {
                 continue;
             }
-            self.update_attempts(unit, |attempts| {
-                attempts.leases.retain(|&(lease, _)| lease != id);
-                if has_failed {
-                    attempts.failed.insert(lease.worker.participant);
-                }
-            });
-            if self.ready.is_left_over(unit) {
-                self.left_over.insert((self.now, unit));
+            let open = self.queue.open(unit);
+            open.leases.retain(|&(lease, _)| lease != id);
+            match failure {
+                None => {}
+                Some(Failure::Expired { .. }) => open.expiries += 1,
+                Some(_) => open.failures += 1,
             }
-            if let Some(loss) = loss {
-                self.note_failed_attempt(unit, loss);
+            let failed_often = open.expiries >= self.settings.expiries_max
+                || open.failures >= self.settings.failures_max;
+            if let Some(failure) = failure.filter(|_| failed_often && !self.is_faulty()) {
+                let attempts = self.queue.failed_attempts(unit);
+                self.compute(unit, Cause::Failed(attempts, failure.clone()));
             }
-        }
-        if loss.is_some()
-            && let Some(worker) = self.workers.get_mut(&lease.worker)
-        {
-            worker.failures += 1;
+            self.file(unit);
         }
     }
 
-    /// Notes how long it took from this lease to its result.
-    pub(super) fn note_time(&mut self, id: LeaseId) {
-        if let Some(lease) = self.leases.get(&id)
+    /// Ends all leases on a unit, each as a whole.
+    pub(super) fn end_leases_on(&mut self, unit: Unit) {
+        for (lease, _) in self.queue.leases(unit).to_vec() {
+            self.end_lease(lease, None);
+        }
+    }
+
+    /// Ends the work on a unit that is found, or that is checked as often as it has to be. The caller has to file it next.
+    pub(super) fn close(&mut self, unit: Unit) {
+        self.results.findings.remove(&unit);
+        let open = self.queue.open(unit);
+        (open.expiries, open.failures) = (0, 0);
+        for (id, _) in std::mem::take(&mut open.leases) {
+            let lease = self.leases.all.get_mut(&id).expect("the unit is leased");
+            lease.open_units -= 1;
+            if lease.open_units == 0 {
+                self.remove_lease(id);
+            }
+        }
+    }
+
+    /// A result came under this lease.
+    pub(super) fn note_task_time(&mut self, id: LeaseId) {
+        if let Some(lease) = self.leases.all.get(&id)
             && let Work::Evaluate { .. } = lease.work
         {
-            self.task_time
-                .note(self.now.0.saturating_sub(lease.given.0));
+            let took = self.now.0.saturating_sub(lease.given.0);
+            self.leases.task_time.note(took);
         }
     }
 
-    /// Counts a failed attempt at a unit. After too many of them the coordinator computes it itself.
-    fn note_failed_attempt(&mut self, unit: Unit, last: &Loss) {
-        let attempts = self.units.count_failed_attempt(unit, last);
-        let most = match last {
-            Loss::Expired { .. } => self.settings.expiries_max,
-            Loss::Failed { .. } | Loss::Rejected { .. } => self.settings.failures_max,
-        };
-        if attempts >= most && !self.is_faulty() {
-            self.arbitrate(unit, ArbitrationReason::Failed(attempts, last.clone()));
-        }
-    }
-
-    fn forget_lease(&mut self, id: LeaseId) -> Lease {
-        let lease = self.leases.remove(&id).expect("the lease stands");
-        self.ended.note(id, lease.worker, lease.work.clone());
-        self.deadlines.remove(&(lease.deadline, id));
-        self.unspeculated.remove(&(lease.speculate_at, id));
-        // Its units that are still open, as they need one more vote, are for another.
+    fn remove_lease(&mut self, id: LeaseId) -> Lease {
+        let lease = self.leases.all.remove(&id).expect("the lease stands");
+        self.leases.deadlines.remove(&(lease.deadline, id));
+        self.leases.unspeculated.remove(&(lease.speculate_at, id));
+        // What is still open of the slow lease may be tried by another worker.
         if let Some(slow) = lease.speculates
-            && let Some(speculate_at) = self.leases.get(&slow).map(|slow| slow.speculate_at)
+            && let Some(speculate_at) = self.leases.all.get(&slow).map(|slow| slow.speculate_at)
         {
-            self.unspeculated.insert((speculate_at, slow));
-            self.requests_dirty = true;
+            self.leases.unspeculated.insert((speculate_at, slow));
+            self.review.is_due = true;
         }
-        // A worker that goes is gone before its leases.
-        if let Some(worker) = self.workers.get_mut(&lease.worker) {
+        if let Some(worker) = self.workers.all.get_mut(&lease.worker) {
             worker.leases.remove(&id);
             self.requeue(lease.worker);
-            self.note_ended(lease.worker.participant);
         }
         lease
-    }
-
-    /// Ends all work on a unit whose content is settled, which these participants have found.
-    pub(super) fn finish_unit(&mut self, unit: Unit, finders: &[ParticipantId]) {
-        let attempts = self.ready.close(unit);
-        for &(id, holder) in &attempts.leases {
-            let lease = self.leases.get_mut(&id).expect("the unit is leased");
-            lease.open_units -= 1;
-            if lease.open_units > 0 {
-                continue;
-            }
-            if lease.speculate_at <= self.now && !finders.contains(&holder.participant) {
-                self.note_idled(holder);
-            }
-            self.forget_lease(id);
-        }
-    }
-
-    /// Changes the attempts of a unit, and has requests looked at again if a worker may have it now that could not
-    /// before.
-    pub(super) fn update_attempts(&mut self, unit: Unit, change: impl FnOnce(&mut Attempts)) {
-        let wish = self.is_open(unit).then(|| self.wish(unit));
-        if self.ready.update(unit, wish, change) {
-            self.requests_dirty = true;
-            let priority = priority(unit);
-            self.recheck_workers
-                .extend(self.ready.fresh.owner(priority));
-        }
-    }
-
-    /// Files a unit anew, whose state has changed and whose attempts have not.
-    pub(super) fn reconsider(&mut self, unit: Unit) {
-        self.update_attempts(unit, |_| {});
-    }
-
-    /// The votes that a unit has and needs. A shard is written before others read it.
-    pub(super) fn wish(&self, unit: Unit) -> Wish {
-        let voters = self.jury.doers(unit);
-        let need = self.jury.need(unit);
-        Wish {
-            need: match unit {
-                Unit::Range(_) => need,
-                Unit::Shard(_) => need.min(voters.len() + 1),
-            },
-            voters,
-            is_by_worker: self.jury.is_by_worker(),
-        }
-    }
-
-    /// Whether this unit may be leased for computing it.
-    pub(super) fn is_open(&self, unit: Unit) -> bool {
-        let is_wanted = match self.units.state(unit) {
-            UnitState::Ready => true,
-            UnitState::Committed => {
-                matches!(unit, Unit::Range(_))
-                    && self.jury.is_reopened(unit)
-                    && self.units.is_ready(unit)
-            }
-            UnitState::Blocked | UnitState::Committing(_) => false,
-        };
-        is_wanted && !self.arbitrations.contains(unit)
     }
 }

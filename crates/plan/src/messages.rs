@@ -1,215 +1,195 @@
 //! The messages between the plan and its caller: events, and the actions that follow from them.
 
+use std::fmt::Debug;
+
 use chomp_table::{Digest, Head, RangeSummary};
 
-pub use super::ids::{LeaseId, Millis, ParticipantId, RequestId, SubmissionId, Unit, WorkerId};
-pub use super::reasons::{Loss, PlanError, QuarantineReason, Rejection, StopReason};
-pub use super::settings::Settings;
-
 use super::Phase;
+use super::ids::{LeaseId, Millis, ParticipantId, Party, RequestId, Unit, WorkerId, WriteId};
+use super::reasons::{OutReason, Rejection, StopReason};
+use super::units::Found;
+
+/// Handles that the plan keeps for its caller and returns unread.
+pub trait Caller: Debug {
+    /// Where the answer to a request for a task goes.
+    type Request: Debug;
+    /// Where the verdict on a result goes.
+    type Reply: Debug;
+    /// Where the content of a unit is stored: the caller needs it to write the journal.
+    type Place: Clone + Debug;
+}
 
 /// Something that happened.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A worker is there. Told again, it changes the name and the threads; leases and votes stay.
+#[derive(Debug)]
+pub enum Event<C: Caller> {
+    /// A worker is present. Repeated, it changes the name and the threads.
     Joined {
         worker: WorkerId,
         name: String,
         threads: u32,
     },
-    /// A worker goes in good order: its leases go back at once, its requests are forgotten. A
-    /// worker that just fell silent must be left to lose its leases first, or a range that kills
-    /// every worker would be offered for ever.
+    /// A worker leaves in good order: its leases are offered again at once. A worker that fell silent must be left to
+    /// lose its leases first, or a range that kills every worker would be offered for ever.
     Left { worker: WorkerId },
-    /// A participant is not trusted any more: its workers get no more tasks, and what has too few finders
-    /// without it is computed again.
-    Revoked { participant: ParticipantId },
-    /// A worker asks for one task. Answered by exactly one [`Action::Answer`], now or later.
-    Wanted {
+    /// A worker asks for a task. Answered by exactly one [`Action::Answer`], now or later, unless it is withdrawn or the
+    /// worker leaves.
+    Requested {
         request: RequestId,
         worker: WorkerId,
+        reply: C::Request,
     },
-    /// The worker does not wait for the answer to this request any more. If it was answered with a task
-    /// already, [`Event::Returned`] gives that back.
+    /// The worker does not wait for the answer any more.
     Withdrawn { request: RequestId },
-    /// A heartbeat: a worker is there, and still works on these leases, if any. Answered at once by
-    /// one [`Action::Renewal`].
-    Renewed {
-        worker: WorkerId,
-        leases: Vec<LeaseId>,
-    },
-    /// A worker hands a lease back undone. This is no failed attempt.
-    Returned { worker: WorkerId, lease: LeaseId },
-    /// A worker could not do its task. This is a failed attempt.
-    Failed {
+    /// A worker returns the result of a task, whose records or file are durable. Ends the lease. Answered by exactly one
+    /// [`Action::Settle`], now or later.
+    Completed {
         worker: WorkerId,
         lease: LeaseId,
-        reason: String,
+        result: TaskResult<C::Place>,
+        reply: C::Reply,
     },
-    /// A result of [`Work::Evaluate`], whose records are durable. Ends the lease. Answered by exactly one
-    /// [`Action::Settle`], now or later. Keep the result until then, or if it is [noted](Verdict::Noted), until
-    /// [`Action::Forget`].
-    Evaluated {
-        submission: SubmissionId,
+    /// A worker gives a lease back without a result. With a failure, this is a failed attempt.
+    Returned {
         worker: WorkerId,
         lease: LeaseId,
-        ranges: Vec<RangeSummary>,
+        failure: Option<String>,
     },
-    /// A result of [`Work::Merge`], whose file is durable. `digest` is that of what is said about the words of the
-    /// shard. Ends the lease. Answered by exactly one [`Action::Settle`], now or later.
-    Merged {
-        submission: SubmissionId,
-        worker: WorkerId,
-        lease: LeaseId,
-        shard: u32,
-        digest: Digest,
-    },
-    /// The record of a committed range, with this digest, is lost or damaged. Of no effect if
-    /// the range is not committed, or with another digest.
-    Lost {
-        worker: WorkerId,
-        head: Head,
-        digest: Digest,
-    },
-    /// [`Action::Arbitrate`] is done: the coordinator has computed the unit itself. `range` is there if the
-    /// unit is one; `digest` is that of the record, or of what is said about the words of the shard. `is_forged` says
-    /// that the file which the votes speak of is what they said, and has other words. Keep the result as that of a
-    /// submission, until [`Action::Settle`] or [`Action::Forget`] comes.
-    Arbitrated {
-        submission: SubmissionId,
+    /// The record of a committed range, with this digest, cannot be read. Of no effect if the range is not committed, or
+    /// with another digest.
+    Lost { head: Head, digest: Digest },
+    /// The owner takes a participant out: what it alone found is checked.
+    Revoked { participant: ParticipantId },
+    /// [`Action::Compute`] is done. If a record was missing, [`Event::Lost`] has to come before the failure.
+    Computed {
         unit: Unit,
-        range: Option<RangeSummary>,
-        digest: Digest,
-        is_forged: bool,
+        outcome: Result<Computed<C::Place>, String>,
     },
-    /// [`Action::Arbitrate`] failed. If a record was missing, [`Event::Lost`] has to come before.
-    ArbitrationFailed { unit: Unit, reason: String },
-    /// [`Action::Commit`] is done, and durable.
-    Committed { submission: SubmissionId },
-    /// [`Action::Commit`] failed.
-    CommitFailed {
-        submission: SubmissionId,
-        reason: String,
+    /// [`Write::Commit`] is durable, or failed. Commits become durable in their order.
+    Written {
+        write: WriteId,
+        outcome: Result<(), String>,
     },
-    /// [`Action::Publish`] is done, and durable.
-    Published,
-    /// [`Action::Publish`] failed.
-    PublishFailed { reason: String },
-    /// [`Action::Publish`] failed, but the job can go on: this range is not what its sources make of it.
-    Unpublished { head: Head, reason: String },
-    /// [`Action::Publish`] failed, but the job can go on: these records, of which it has the digests, cannot be read.
-    RecordsLost { records: Vec<(Head, Digest)> },
-    /// [`Action::Publish`] failed, but the job can go on: the files of these shards are not what was said of them. Or
-    /// the shards contradict each other, and one participant alone has found these.
-    ShardsLost { shards: Vec<u32> },
-    /// Time passed: leases that were not renewed end.
+    /// [`Action::Publish`] is done, or failed.
+    Published(Publication),
+    /// Time passed: leases that were not renewed expire.
     Tick,
-    /// The coordinator is asked to go: nothing more is offered or published, but results on their
-    /// way are still taken.
+    /// The coordinator is asked to stop: nothing more is offered or published, but results are still taken.
     Shutdown,
 }
 
-impl Event {
-    /// The worker that shows by this that it is there.
-    pub(super) fn sender(&self) -> Option<WorkerId> {
-        match self {
-            Event::Wanted { worker, .. }
-            | Event::Renewed { worker, .. }
-            | Event::Returned { worker, .. }
-            | Event::Failed { worker, .. }
-            | Event::Evaluated { worker, .. }
-            | Event::Merged { worker, .. }
-            | Event::Lost { worker, .. } => Some(*worker),
-            _ => None,
-        }
-    }
+/// The result of a task.
+#[derive(Clone, Debug)]
+pub enum TaskResult<P> {
+    /// Of [`Work::Evaluate`].
+    Ranges(Vec<(RangeSummary, P)>),
+    /// Of [`Work::Merge`]: the shard, and the digest of the description of its words.
+    Shard(u32, Digest, P),
+}
+
+/// A unit as the coordinator computed it.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug)]
+pub struct Computed<P> {
+    /// The range, if it is one.
+    pub range: Option<RangeSummary>,
+    /// The digest of the record, or of the description of the words of a shard.
+    pub digest: Digest,
+    /// The shard's file in the store is the one that its finders described, and has other words.
+    pub is_forged: bool,
+    pub place: P,
+}
+
+/// How the publication of a table ended.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Publication {
+    /// The manifest is durable.
+    Done,
+    /// The job cannot go on.
+    Failed { reason: String },
+    /// This range is not what its sources make of it.
+    Wrong { head: Head, reason: String },
+    /// These records, which are needed to find a wrong range, cannot be read.
+    RecordsLost { records: Vec<(Head, Digest)> },
+    /// The files of these shards are not what was described, or the shards contradict each other and one participant
+    /// alone has found these.
+    ShardsLost { shards: Vec<u32> },
 }
 
 /// Something that the caller has to do.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+#[derive(Debug)]
+pub enum Action<C: Caller> {
     /// Answer a request.
     Answer {
-        request: RequestId,
+        worker: WorkerId,
+        reply: C::Request,
         answer: LeaseAnswer,
     },
-    /// Answer a heartbeat: of its leases these do not stand any more, and work on them is of no more use.
-    Renewal {
-        worker: WorkerId,
-        lost: Vec<LeaseId>,
-    },
-    /// Answer a result: tell its worker what became of it.
-    Settle {
-        submission: SubmissionId,
-        verdict: Verdict,
-    },
-    /// Make these units of a submission durable, and no others of it. Answered by
-    /// [`Event::Committed`] or [`Event::CommitFailed`]. Comes again for other units of the
-    /// submission, when others have found them too, but only after that answer.
-    Commit {
-        submission: SubmissionId,
-        units: Vec<AgreedUnit>,
-    },
-    /// This range, which is durable, was computed again and is the same. These are its finders now; there are none if
-    /// the coordinator computed it itself. There is no answer. If the action is lost, the range is computed once more.
-    Confirmed {
-        head: Head,
-        finders: Vec<ParticipantId>,
-    },
-    /// These ranges are wrong, or may be: they are not done any more, and nothing is known of them. The journal has to
-    /// have commits, withdrawals and losses in the order in which they were asked for. There is no answer: if this
-    /// fails, so does every later commit.
-    Withdraw { heads: Vec<Head> },
-    /// This range is not done any more, as its record is lost. What is in it [stays known](super::Past::lost). There is
-    /// no answer, as for withdrawals.
-    Lose { head: Head },
+    /// Answer a result.
+    Settle { reply: C::Reply, verdict: Verdict },
+    /// Write this into the journal, in the order of these actions.
+    Write(Write<C::Place>),
     /// Evaluate this range, or merge this shard, in the coordinator itself. All its sources are committed. A few at a
-    /// time. The votes on a shard speak of the file that `vote` does, or the journal. Answered by [`Event::Arbitrated`]
-    /// or [`Event::ArbitrationFailed`].
-    Arbitrate {
-        unit: Unit,
-        vote: Option<SubmissionId>,
-    },
-    /// The result of an arbitration, or one that was [noted](Verdict::Noted), is not needed any more.
-    Forget { submission: SubmissionId },
-    /// The participant of this worker gets no more tasks, and its results are not taken any more. That has to outlive
-    /// the coordinator, as commits and withdrawals do: it counts as a finder of nothing any more.
-    Quarantine {
-        worker: WorkerId,
-        name: String,
-        reason: QuarantineReason,
-    },
-    /// Publish the table, after a look at the file of each shard: all of them are committed.
+    /// time. Answered by [`Event::Computed`].
+    Compute { unit: Unit },
+    /// Publish the table: all shards are committed. Answered by [`Event::Published`].
     Publish,
     /// The job cannot go on. Comes once at most.
     Stop { reason: StopReason },
 }
 
-/// A unit whose content is agreed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgreedUnit {
-    /// The range or shard.
+/// Something to be written into the journal.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug)]
+pub enum Write<P> {
+    /// These units are done. Answered by [`Event::Written`]; the others are not answered: if one of them fails, so does
+    /// every later commit.
+    Commit {
+        write: WriteId,
+        units: Vec<FoundUnit<P>>,
+    },
+    /// These committed units were computed again and came out the same: their finders now.
+    Confirm { units: Vec<Unit>, found: Found },
+    /// These ranges are wrong, or may be: nothing is known of them any more, nor of any shard.
+    Withdraw { heads: Vec<Head> },
+    /// The record of this range is lost. What is in it stays known.
+    Lose { head: Head },
+    /// This party gets no more tasks, and is a finder of nothing any more.
+    Out {
+        party: Party,
+        name: String,
+        reason: OutReason,
+    },
+}
+
+/// A unit whose content was found, and where it is.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug)]
+pub struct FoundUnit<P> {
     pub unit: Unit,
-    /// The participants that found this content, ascending. There are none if the coordinator computed it itself.
-    pub finders: Vec<ParticipantId>,
+    pub found: Found,
+    pub place: P,
 }
 
 /// The answer to a request for a task.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseAnswer {
-    /// Do this.
     Task(Task),
     /// The table is published: there is nothing left to do.
     Finished,
     /// The job has stopped.
-    Stopped { reason: StopReason },
+    Stopped {
+        reason: StopReason,
+    },
     /// The worker has not joined, or was forgotten: join first.
     NotJoined,
     /// The worker gets no more tasks.
-    Quarantined { reason: QuarantineReason },
+    Out {
+        reason: OutReason,
+    },
 }
 
 /// Some work for one worker.
@@ -219,7 +199,7 @@ pub struct Task {
     pub lease: LeaseId,
     /// 1 + the number of failed attempts before.
     pub attempt: u32,
-    /// The work that is to be done.
+    /// The work to do.
     pub work: Work,
 }
 
@@ -227,30 +207,52 @@ pub struct Task {
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Evaluate these ranges of one layer, heads ascending.
-    Evaluate { layer: u32, heads: Vec<Head> },
-    /// Write a shard. It begins in the range `head`, after `skip` stored words of that.
+    /// Evaluate these ranges of one layer, heads ascending. If it is a check, they are committed, and their records are
+    /// not needed: only what is in them.
+    Evaluate {
+        layer: u32,
+        heads: Vec<Head>,
+        is_check: bool,
+    },
+    /// Write a shard. It begins in the range `head`, after `skip` stored words of that. If it is a check, the file is
+    /// there: merge the ranges, and compare.
     Merge {
         shard: u32,
         head: Head,
         skip: u64,
-        /// If another participant has written the file, the result that tells of it: read the file instead, and see
-        /// whether it is what was said of it and has the words of the ranges.
-        written: Option<SubmissionId>,
+        is_check: bool,
     },
 }
 
-/// The answer to a result.
+impl Work {
+    /// The units that this work computes.
+    pub fn units(&self) -> impl Iterator<Item = Unit> + '_ {
+        let (heads, shard): (&[Head], _) = match self {
+            Work::Evaluate { heads, .. } => (heads, None),
+            Work::Merge { shard, .. } => (&[], Some(*shard)),
+        };
+        let ranges = heads.iter().map(|&head| Unit::Range(head));
+        ranges.chain(shard.map(Unit::Shard))
+    }
+
+    pub(super) fn contains(&self, unit: Unit) -> bool {
+        match (self, unit) {
+            (Work::Evaluate { heads, .. }, Unit::Range(head)) => heads.binary_search(&head).is_ok(),
+            (Work::Merge { shard, .. }, Unit::Shard(number)) => *shard == number,
+            _ => false,
+        }
+    }
+}
+
+/// The verdict on a result.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All of it is durable, or confirmed, at least something thanks to this result.
+    /// All of it is durable, at least something thanks to this result.
     Accepted,
     /// All of it is durable, with these very digests, thanks to others.
     Duplicate,
-    /// Some of it waits for others to find the same; all else is durable. The worker need not wait for that, or two
-    /// could wait for each other. But the result has to be kept: [`Action::Commit`] may still come for it, until
-    /// [`Action::Forget`] does.
+    /// Some of it waits for others to find the same; all else is durable.
     Noted,
     /// It was not used.
     Rejected { reason: Rejection },
@@ -285,18 +287,20 @@ pub struct JobProgress {
     pub publication_work: u64,
     /// The leases that stand.
     pub leases: u64,
-    /// The results that are not answered, or of which something waits for the votes of others.
-    pub submissions: u64,
-    /// The ranges and shards that have to be computed again, as votes differ or their finders are not trusted.
-    pub arbitrations: u64,
-    /// The workers that are there.
+    /// The results that are not answered.
+    pub results_waiting: u64,
+    /// The committed units that wait for a check.
+    pub checks_waiting: u64,
+    /// The units that the coordinator has to compute itself.
+    pub own_waiting: u64,
+    /// The workers that are present.
     pub workers: u64,
     /// Their threads.
     pub threads: u64,
 }
 
 /// One worker, as people are told of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerProgress {
     /// Its id.
     pub id: WorkerId,
@@ -306,12 +310,12 @@ pub struct WorkerProgress {
     pub threads: u32,
     /// The leases that it holds.
     pub leases: u64,
-    /// The ranges and shards whose agreed content it found.
-    pub ranges: u64,
-    /// Its tasks that failed, were rejected, or were not renewed in time.
+    /// The ranges and shards that it found.
+    pub found: u64,
+    /// Its failed attempts.
     pub failures: u64,
     /// When it was last heard of.
     pub heard: Millis,
     /// Why it gets no more tasks, if it does not.
-    pub quarantine: Option<QuarantineReason>,
+    pub out: Option<OutReason>,
 }

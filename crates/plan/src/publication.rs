@@ -1,90 +1,71 @@
-//! The end of a job: the table is cut into shards, and published when these are merged.
+//! The end of a job: the table is cut into shards, and published when these are merged and checked.
 //!
-//! One worker writes a shard, and another one reads the file, which is its vote. What only one participant has found,
-//! the coordinator merges too, unless that is the owner of the table. Before it publishes the table, the coordinator
-//! compares each file with what was said of it.
+//! Before it publishes the table, the coordinator compares each file with what was said of it, the words with their
+//! mirror images, and the counts with those that are known.
 
-use chomp_table::Head;
+use std::collections::BTreeSet;
 
-use super::arbitration::ArbitrationReason;
-use super::ids::{ParticipantId, Unit};
-use super::messages::{Action, StopReason};
-use super::slots::{UnitContent, UnitState};
-use super::units::Units;
+use chomp_table::{Digest, Head};
+
+use super::checks::Cause;
+use super::ids::Unit;
+use super::messages::{Action, Caller, Publication};
+use super::reasons::StopReason;
+use super::units::{Content, Found};
 use super::{Phase, Plan};
 
-impl Plan {
+/// What is known of the end of the job.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    pub(super) is_under_way: bool,
+    /// Whether parts go when their ranges are merged: only the owner had found ranges when the table was cut.
+    may_trim: bool,
+    /// The shards that are durable before the table is cut.
+    pub(super) shards_before: Vec<(u32, Digest, Found)>,
+    /// The ranges that the coordinator computed because the table could not be published.
+    suspects: BTreeSet<Head>,
+}
+
+impl<C: Caller> Plan<C> {
     /// Cuts the table into shards, or begins the publication, when it is time for it.
     pub(super) fn advance_publication(&mut self) {
-        if !self.is_calm() || !self.units.ranges.is_complete() {
-            return;
-        }
-        if !self.units.shards.is_cut() {
+        let may_cut = self.is_running() && !self.ending.is_under_way;
+        if may_cut && self.units.ranges.is_complete() && !self.units.is_cut() {
             self.cut_shards();
-            // Nobody who is trusted may have found one of them.
-            self.advance_arbitrations();
         }
-        if self.units.shards.is_complete() {
-            // Those that one participant alone has found, who is not the owner of the table.
-            let finders = |number: u32| self.jury.finders(Unit::Shard(number));
-            let is_of_one =
-                |number: &u32| matches!(finders(*number), [one] if *one != ParticipantId::OWNER);
-            let of_strangers: Vec<u32> = self.units.shards.numbers().filter(is_of_one).collect();
-            for &number in &of_strangers {
-                self.rewrite(number);
-            }
-            if !of_strangers.is_empty() {
-                return self.advance_arbitrations();
-            }
-            self.publishing = true;
-            self.out.push(Action::Publish);
+        if self.is_calm() && self.units.ranges.is_complete() && self.units.is_complete() {
+            self.ending.is_under_way = true;
+            self.actions.push(Action::Publish);
         }
-    }
-
-    /// Whether the job goes on, and nothing is in doubt or being published.
-    pub fn is_calm(&self) -> bool {
-        // An arbitration that is of no more use may still write a shard.
-        let is_settled = !self.is_in_doubt() && !self.arbitrations.is_busy();
-        self.is_running() && !self.publishing && is_settled
     }
 
     /// Cuts the table. Shards that are durable already are committed.
-    pub(super) fn cut_shards(&mut self) {
-        let Units { ranges, shards } = &mut self.units;
-        let jury = &self.jury;
-        let stored = |head| {
-            let known = jury.known(Unit::Range(head));
-            known.map_or(0, |known| known.stored)
-        };
-        shards.cut(ranges, stored, self.settings.shard_words);
-        for number in self.units.shards.numbers() {
-            self.reconsider(Unit::Shard(number));
-        }
-        let mut heads = (0..self.units.ranges.count()).map(Head);
-        let is_of_owner = heads.all(|head| self.jury.is_of_owner(Unit::Range(head)));
-        self.may_trim = is_of_owner && !self.settings.keep_parts;
-        let missing = self.missing_before;
-        for (number, (digest, mut found)) in std::mem::take(&mut self.shards_before) {
+    fn cut_shards(&mut self) {
+        self.units.cut(self.settings.shard_words);
+        let is_of_owner = self.units.all().all(|unit| self.units.is_of_owner(unit));
+        self.ending.may_trim = is_of_owner && !self.settings.keep_parts;
+        for (number, digest, found) in std::mem::take(&mut self.ending.shards_before) {
             let unit = Unit::Shard(number);
-            let shards = &self.units.shards;
-            // A shard may have words of the range in which the next one begins.
-            let last = if shards.contains(number + 1) {
-                shards.start(number + 1).0
-            } else {
-                Head(self.units.ranges.count() - 1)
-            };
-            if self.units.contains(unit) && last < missing {
-                self.ready.close(unit);
-                found
-                    .finders
-                    .retain(|finder| !self.quarantined.contains_key(finder));
-                let content = UnitContent::of_shard(digest);
-                self.jury.know(unit, content, found.finders, found.needed);
-                self.units.shards.commit(number);
-                if self.jury.is_reopened(unit) {
-                    self.reopened(unit);
-                }
+            if self.units.contains(unit) {
+                let content = Content::of_shard(digest);
+                self.units.set_known(unit, content, found);
+                self.units.commit(unit);
             }
+        }
+        for unit in self.units.shards() {
+            self.file(unit);
+        }
+    }
+
+    /// Forgets the shards: some range is not what it was when they were merged.
+    pub(super) fn drop_shards(&mut self) {
+        self.ending.shards_before.clear();
+        let shards = self.units.shards();
+        self.units.drop_shards();
+        for unit in shards {
+            self.end_leases_on(unit);
+            self.close(unit);
+            self.file(unit);
         }
     }
 
@@ -92,58 +73,53 @@ impl Plan {
     /// shards, and no range before them draws on them. Only a contradiction of the whole table would ask for them. That
     /// costs a job which nobody but the owner works for much time, and no more, so there it is worth the space.
     pub fn merged_from(&self) -> Head {
-        let Units { ranges, shards } = &self.units;
-        let is_done = |&number: &u32| {
-            let unit = Unit::Shard(number);
-            self.units.state(unit) == UnitState::Committed && self.jury.is_of_owner(unit)
-        };
-        let done = shards.numbers().rev().take_while(is_done);
-        match done.last().filter(|_| self.may_trim) {
+        let is_done = |unit: &Unit| self.units.is_committed(*unit) && self.units.is_of_owner(*unit);
+        let done = self.units.shards().rev().take_while(is_done);
+        let is_complete = self.units.ranges.is_complete() && self.is_calm();
+        match done.last() {
             // The shard before has words of the range in which this one begins.
-            Some(number) => Head(shards.start(number).0.0 + 1),
-            None => Head(ranges.count()),
-        }
-    }
-
-    pub(super) fn published(&mut self) {
-        self.publishing_ended();
-        if !self.is_faulty() {
-            self.phase = Phase::Finished;
-        }
-    }
-
-    pub(super) fn publishing_ended(&mut self) {
-        assert!(self.publishing, "the table was not to be published");
-        self.publishing = false;
-    }
-
-    /// Has the coordinator merge these shards. If it did so too often, the job stops.
-    pub(super) fn shards_lost(&mut self, shards: &[u32]) {
-        for &number in shards {
-            let losses = self.units.shards.count_loss(number);
-            if losses > self.settings.failures_max {
-                let unit = Unit::Shard(number);
-                let reason = format!("the file of {unit} was damaged {losses} times");
-                self.stop(StopReason::PublishFailed { reason });
+            Some(Unit::Shard(first)) if self.ending.may_trim && is_complete => {
+                Head(self.units.start(first).0.0 + 1)
             }
-            self.rewrite(number);
+            _ => Head(self.units.ranges.count()),
         }
     }
 
-    /// Has the coordinator write a shard.
-    pub(super) fn rewrite(&mut self, number: u32) {
-        let unit = Unit::Shard(number);
-        self.units.shards.reopen(number);
-        self.arbitrate(unit, ArbitrationReason::Unsettled);
+    pub(super) fn on_published(&mut self, outcome: Publication) {
+        let was_under_way = std::mem::take(&mut self.ending.is_under_way);
+        assert!(was_under_way, "the table was not to be published");
+        match outcome {
+            Publication::Done if self.is_faulty() => {}
+            Publication::Done => self.phase = Phase::Finished,
+            Publication::Failed { reason } => self.stop(StopReason::PublishFailed { reason }),
+            Publication::Wrong { head, reason } => {
+                if self.ending.suspects.insert(head) {
+                    self.compute(Unit::Range(head), Cause::Unchecked);
+                } else {
+                    self.stop(StopReason::PublishFailed { reason });
+                }
+            }
+            Publication::RecordsLost { records } => {
+                for (head, digest) in records {
+                    self.on_lost(head, digest);
+                }
+            }
+            Publication::ShardsLost { shards } => {
+                for unit in shards.into_iter().map(Unit::Shard) {
+                    self.on_shard_lost(unit);
+                }
+            }
+        }
     }
 
-    /// Notes that the table is not published because of this range. The coordinator computes it again. If it did so
-    /// before, the job stops.
-    pub(super) fn unpublished(&mut self, head: Head, reason: String) {
-        if self.suspects.insert(head) {
-            self.arbitrate(Unit::Range(head), ArbitrationReason::Unsettled);
-        } else {
+    /// Has the coordinator merge a shard. If its file was damaged too often, the job stops.
+    fn on_shard_lost(&mut self, unit: Unit) {
+        let losses = self.units.count_losses(unit, 1);
+        if losses > self.settings.failures_max {
+            let reason = format!("the file of {unit} was damaged {losses} times");
             self.stop(StopReason::PublishFailed { reason });
         }
+        self.units.reopen(unit);
+        self.compute(unit, Cause::Unchecked);
     }
 }

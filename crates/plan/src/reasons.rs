@@ -12,21 +12,18 @@ pub enum Rejection {
     /// It has no ranges.
     #[error("the result has no ranges")]
     Empty,
-    /// A range is beyond the bits of this table, or a shard beyond its words.
-    #[error("{unit} is not of this table")]
-    Unknown { unit: Unit },
-    /// A range occurs twice.
-    #[error("range {head} occurs twice in the result")]
-    Twice { head: Head },
-    /// The ranges are of several layers.
-    #[error("range {head} is not of layer {layer} as the first range of the result is")]
-    Mixed { head: Head, layer: u32 },
+    /// Its ranges do not ascend, or one occurs twice.
+    #[error("the ranges of the result are not in ascending order")]
+    Unordered,
     /// It is about something that the lease was not given for.
     #[error("{unit} is not part of lease {lease}")]
     NotLeased { unit: Unit, lease: LeaseId },
-    /// The lease was not given to this worker, or it ended too long ago to be remembered.
-    #[error("lease {lease} was not given to this worker by this coordinator, or ended long ago")]
+    /// The worker does not hold the lease, and the result is not one that is done already.
+    #[error("this worker does not hold lease {lease}: it was never given to it, or has ended")]
     NoLease { lease: LeaseId },
+    /// While the result was written, ranges were withdrawn that it may draw on.
+    #[error("the result may draw on ranges that were found wrong")]
+    Withdrawn,
     /// The part of the lease has bytes that are of no record, or records that it has no bytes for.
     #[error("the part of lease {lease} has {bytes} bytes, and its records fill {filled}")]
     Unfilled {
@@ -34,19 +31,12 @@ pub enum Rejection {
         bytes: u64,
         filled: u64,
     },
-    /// No worker can have computed this yet.
-    #[error("{unit} was not to be computed yet: not all ranges that it draws on are committed")]
-    NotReady { unit: Unit },
-    /// Since the lease was given, ranges were withdrawn that the result may draw on. Or a shard was read that nobody
-    /// asks for any more.
-    #[error("the lease has ended, and its result is of no more use")]
-    Stale,
     /// The worker has not joined, or was forgotten: join first.
     #[error("the worker has not joined the job")]
     NotJoined,
     /// The worker's results are not taken any more.
     #[error("{reason}")]
-    Quarantined { reason: QuarantineReason },
+    Out { reason: OutReason },
     /// The job has stopped, and nothing is taken any more.
     #[error("the job has stopped")]
     Stopped,
@@ -67,7 +57,7 @@ pub enum StopReason {
     GaveUp {
         unit: Unit,
         attempts: u32,
-        last: Loss,
+        last: Failure,
         own: String,
     },
     /// The store does not keep what it is given.
@@ -78,7 +68,7 @@ pub enum StopReason {
     Lost { head: Head, times: u32 },
     /// The coordinator could not evaluate a range or merge a shard itself.
     #[error("the coordinator could not compute {unit} itself: {reason}")]
-    ArbitrationFailed { unit: Unit, reason: String },
+    OwnFailed { unit: Unit, reason: String },
     /// The journal could not be written.
     #[error("results could not be committed: {reason}")]
     CommitFailed { reason: String },
@@ -87,30 +77,27 @@ pub enum StopReason {
     PublishFailed { reason: String },
 }
 
-/// How an attempt at a task failed. Workers are called by their names.
+/// How an attempt at a task failed. Workers are named for people.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Loss {
+pub enum Failure {
     /// The worker fell silent.
     #[error("worker {worker} did not renew its lease")]
     Expired { worker: String },
     /// The worker said that it could not.
     #[error("worker {worker} failed: {reason}")]
-    Failed { worker: String, reason: String },
-    /// The worker sent something else.
-    #[error("the result of worker {worker} was rejected: {reason}")]
-    Rejected { worker: String, reason: Rejection },
+    Reported { worker: String, reason: String },
 }
 
 /// Why a worker gets no more tasks.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum QuarantineReason {
+pub enum OutReason {
     /// Its result is not what the coordinator computed itself.
     #[error(
         "this worker sent a wrong content of {unit}: its machine cannot be trusted with this work"
     )]
-    Lied { unit: Unit },
+    Wrong { unit: Unit },
     /// An earlier coordinator found it out.
     #[error("{reason} (an earlier coordinator noted this)")]
     Recorded { reason: String },

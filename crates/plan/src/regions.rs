@@ -12,19 +12,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ids::WorkerId;
-use super::units::{Priority, SHARDS};
+use super::units::Priority;
 
 /// The leading bits of a head that say which region it is in. With more, a worker reads more sources for each range;
 /// with fewer, there are not enough regions for many workers.
 const REGION_BITS: u32 = 9;
 
-/// The units without attempts: any worker may have them.
+/// The ranges about which nothing was done: any worker may have them.
 #[derive(Debug)]
 pub(super) struct Fresh {
     /// The bits of a head that do not say which region it is in.
     shift: u32,
     pub(super) all: BTreeSet<Priority>,
-    /// The units of `all` by the owners of their regions.
+    /// The ranges of `all` by the owners of their regions.
     piles: BTreeMap<Option<WorkerId>, BTreeSet<Priority>>,
     owners: BTreeMap<u64, WorkerId>,
 }
@@ -40,10 +40,9 @@ impl Fresh {
         }
     }
 
-    /// The owner of the region that a unit is in. Shards are in none.
-    pub(super) fn owner(&self, (layer, number): Priority) -> Option<WorkerId> {
-        let region = (layer != SHARDS).then_some(number >> self.shift)?;
-        self.owners.get(&region).copied()
+    /// The owner of the region that a range is in.
+    pub(super) fn owner(&self, (_, number): Priority) -> Option<WorkerId> {
+        self.owners.get(&(number >> self.shift)).copied()
     }
 
     pub(super) fn insert(&mut self, priority: Priority) {
@@ -52,7 +51,7 @@ impl Fresh {
         self.piles.entry(owner).or_default().insert(priority);
     }
 
-    /// Takes a unit out. Returns whether it was there.
+    /// Takes a range out. Returns whether it was there.
     pub(super) fn remove(&mut self, priority: Priority) -> bool {
         let owner = self.owner(priority);
         if let Some(pile) = self.piles.get_mut(&owner) {
@@ -64,16 +63,16 @@ impl Fresh {
         self.all.remove(&priority)
     }
 
-    /// Gives the region of a unit to `worker`, if it has no owner.
+    /// Gives the region of a unit to `worker`, if that is a fresh range and the region has no owner.
     pub(super) fn claim(&mut self, worker: WorkerId, priority: Priority) {
-        let (layer, number) = priority;
-        if layer == SHARDS || self.owner(priority).is_some() {
+        let region = priority.1 >> self.shift;
+        if self.owners.contains_key(&region) || !self.all.contains(&priority) {
             return;
         }
-        let region = number >> self.shift;
         let nobodys = self.piles.get(&None).into_iter().flatten().copied();
-        let is_in = |&(layer, number): &Priority| layer != SHARDS && number >> self.shift == region;
-        let theirs: Vec<Priority> = nobodys.filter(is_in).collect();
+        let theirs: Vec<Priority> = nobodys
+            .filter(|&(_, number)| number >> self.shift == region)
+            .collect();
         for &priority in &theirs {
             self.remove(priority);
         }
@@ -91,30 +90,18 @@ impl Fresh {
         }
     }
 
-    /// The units among which `worker` finds its next one, of layers below `below`: those of its regions, or of regions
-    /// without an owner, or if it would `idle`, all.
-    pub(super) fn pile(
-        &self,
-        worker: WorkerId,
-        idle: bool,
-        below: u32,
-    ) -> Option<&BTreeSet<Priority>> {
+    /// The ranges among which `worker` finds its next one: those of its regions, or of regions without an owner, or if it
+    /// would `idle`, all.
+    pub(super) fn pile(&self, worker: WorkerId, idle: bool) -> Option<&BTreeSet<Priority>> {
         let own = self.piles.get(&Some(worker));
         let nobodys = self.piles.get(&None);
         let others = idle.then_some(&self.all);
-        let mut piles = [own, nobodys, others].into_iter().flatten();
-        piles.find(|pile| pile.first().is_some_and(|priority| priority.0 < below))
+        own.or(nobodys).or(others)
     }
 
-    /// Whether there is something below this layer, for workers that would `idle` or for all.
-    pub(super) fn is_wanted(&self, idle: bool, below: u32) -> bool {
-        let pile = if idle {
-            Some(&self.all)
-        } else {
-            self.piles.get(&None)
-        };
-        let first = pile.and_then(BTreeSet::first);
-        first.is_some_and(|priority| priority.0 < below)
+    /// Whether there is something for workers that would `idle`, or for all.
+    pub(super) fn is_wanted(&self, idle: bool) -> bool {
+        self.piles.contains_key(&None) || idle && !self.all.is_empty()
     }
 
     #[cfg(any(test, feature = "testing"))]
@@ -139,7 +126,7 @@ mod tests {
     const B: WorkerId = WorkerId::only(2);
 
     fn first(fresh: &Fresh, worker: WorkerId, idle: bool) -> Option<Priority> {
-        fresh.pile(worker, idle, SHARDS)?.first().copied()
+        fresh.pile(worker, idle)?.first().copied()
     }
 
     /// Heads of 11 bits, four to a region.
@@ -160,26 +147,14 @@ mod tests {
         fresh.insert((4, 6));
         assert_eq!(first(&fresh, B, false), Some((4, 6)));
         for priority in [(6, 9), (7, 8)] {
-            assert!(fresh.is_wanted(false, SHARDS));
+            assert!(fresh.is_wanted(false));
             assert!(fresh.remove(priority) && !fresh.remove(priority));
         }
-        assert!(fresh.is_wanted(true, SHARDS) && !fresh.is_wanted(false, SHARDS));
+        assert!(fresh.is_wanted(true) && !fresh.is_wanted(false));
         assert_eq!(first(&fresh, A, false), None);
         assert_eq!(first(&fresh, A, true), Some((4, 6)));
         fresh.release(B);
         fresh.check(|_| false);
         assert_eq!(first(&fresh, A, false), Some((4, 6)));
-    }
-
-    #[test]
-    fn shards_are_nobodys() {
-        let mut fresh = Fresh::new(11);
-        fresh.insert((SHARDS, 0));
-        fresh.claim(A, (SHARDS, 0));
-        fresh.claim(A, (1, 1));
-        assert_eq!(fresh.owner((SHARDS, 0)), None);
-        assert!(fresh.pile(B, false, SHARDS).is_none());
-        assert!(!fresh.is_wanted(true, SHARDS) && fresh.is_wanted(true, SHARDS + 1));
-        assert!(fresh.pile(B, false, SHARDS + 1).is_some());
     }
 }

@@ -4,7 +4,7 @@ use chomp_table::RangeBits;
 pub use chomp_table::head::HEAD_BITS_MAX;
 use chomp_table::shard::ShardSize;
 
-use super::messages::PlanError;
+use super::reasons::PlanError;
 
 /// The most ranges of a task: a part of the store holds no more.
 const TASK_RANGES_MAX: u64 = 1 << 12;
@@ -19,10 +19,7 @@ pub struct Settings {
     /// The number of the journal's segment with which this coordinator took the table over. Lease numbers
     /// start at 2^32 times it.
     pub epoch: u64,
-    /// Results of leases below this number are not taken, unless the lease stands: their sources may have been
-    /// wrong. 0 at first. If the journal tells of a withdrawal, 2^32 times the epoch.
-    pub oldest_lease: u64,
-    /// The votes that a range or shard needs; one more if it is drawn.
+    /// How many participants have to find the same before a range is done.
     pub replicas: u32,
     /// Whether parts stay when all their ranges are merged.
     pub keep_parts: bool,
@@ -49,13 +46,15 @@ pub struct Settings {
     pub tasks_per_thread: u32,
     /// The stored words of every shard but the last.
     pub shard_words: u64,
-    /// A range is drawn with a chance of 1 in this number. 0: none is, not even of a worker's first results.
-    pub draw_one_in: u32,
-    /// As `draw_one_in`, while only one participant is there, whose workers vote then.
-    pub draw_own_one_in: u32,
-    /// A worker's first results, up to this number, have at least one drawn range each.
-    pub newcomer_results: u32,
-    /// Which ranges are drawn depends on it: a random number that no worker can know, of this start alone.
+    /// Of 1,000 ranges, how many are checked by another participant, if one is present.
+    pub checks_per_1000: u32,
+    /// Of 1,000 ranges, how many are checked by another worker while only one participant is present.
+    pub own_checks_per_1000: u32,
+    /// How many of its first ranges make a participant new: all of them are checked by another one, if one is present.
+    pub newcomer_ranges: u32,
+    /// For each thread, how many checks may wait while other ranges are ready.
+    pub checks_waiting_per_thread: u32,
+    /// Which ranges are checked depends on it: a random number that no worker can know.
     pub key: u64,
 }
 
@@ -68,7 +67,6 @@ impl Settings {
             range_bits,
             size,
             epoch: 0,
-            oldest_lease: 0,
             replicas: 1,
             keep_parts: false,
             lease_ms: 30_000,
@@ -81,9 +79,10 @@ impl Settings {
             task_positions_min: task_positions_max >> 4,
             tasks_per_thread: 2,
             shard_words: ShardSize::PUBLISHED.shard_words as u64,
-            draw_one_in: 4,
-            draw_own_one_in: 16,
-            newcomer_results: 16,
+            checks_per_1000: 400,
+            own_checks_per_1000: 31,
+            newcomer_ranges: 16,
+            checks_waiting_per_thread: 4,
             key: 0,
         }
     }

@@ -1,12 +1,17 @@
-//! All units of a job, be it ranges or shards, and where they stand in the order of work.
+//! The units of a job, be it ranges or shards: the state of each, what is in it, and who found that.
+//!
+//! A content is known from the moment when enough participants found it, before it is durable, until it is withdrawn. A
+//! unit whose record is lost keeps its content: what is computed anew has to be that.
 
-use chomp_table::Head;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::ids::Unit;
-use super::messages::Loss;
-use super::ranges::RangeStates;
-use super::shards::ShardStates;
-use super::slots::{Slot, UnitState};
+use chomp_table::{Digest, Head, RangeSummary};
+
+use super::ids::{ParticipantId, Party, Unit, WorkerId, WriteId};
+use super::ranges::Ranges;
+use super::reasons::PlanError;
+use super::settings::Settings;
 
 /// The layer of shards: above all layers of ranges.
 pub(super) const SHARDS: u32 = u32::MAX - 1;
@@ -30,65 +35,343 @@ pub(super) fn unit_at((layer, number): Priority) -> Unit {
     }
 }
 
-/// All units of a job.
-#[derive(Debug)]
-pub(super) struct Units {
-    pub(super) ranges: RangeStates,
-    pub(super) shards: ShardStates,
+/// The index of a head: heads of a table are the numbers from 0.
+pub(super) fn index(head: Head) -> usize {
+    usize::try_from(head.0).expect("a head of the table, of at most HEAD_BITS_MAX bits")
 }
 
-impl Units {
-    fn slot(&self, unit: Unit) -> &Slot {
-        match unit {
-            Unit::Range(head) => self.ranges.slot(head),
-            Unit::Shard(number) => self.shards.slot(number),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Some of its sources are not committed.
+    Blocked,
+    /// It may be computed.
+    Ready,
+    /// Its content is being written.
+    Writing(WriteId),
+    /// It is durable. Others may draw on it.
+    Committed,
+}
+
+/// The content of a unit. A worker reports the counts of a range as it reports the digest, so all three have to agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Content {
+    pub(super) count: u64,
+    pub(super) stored: u64,
+    pub(super) digest: Digest,
+}
+
+impl Content {
+    pub(super) fn of_range(summary: RangeSummary) -> Content {
+        Content {
+            count: summary.count,
+            stored: summary.stored,
+            digest: summary.digest,
         }
     }
 
-    fn slot_mut(&mut self, unit: Unit) -> &mut Slot {
-        match unit {
-            Unit::Range(head) => self.ranges.slot_mut(head),
-            Unit::Shard(number) => self.shards.slot_mut(number),
+    pub(super) fn of_shard(digest: Digest) -> Content {
+        Content {
+            count: 0,
+            stored: 0,
+            digest,
         }
+    }
+}
+
+/// Who found a content, and how many finders it should have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// The workers that found it and are trusted, ascending.
+    pub finders: Vec<WorkerId>,
+    /// How many finders it should have. 0 if the coordinator computed it itself.
+    pub wanted: u32,
+}
+
+impl Found {
+    /// The number of participants that the finders belong to.
+    pub(super) fn participants(&self) -> usize {
+        participants(self.finders.iter().copied()).len()
+    }
+}
+
+/// The participants that these workers belong to.
+pub(super) fn participants(workers: impl IntoIterator<Item = WorkerId>) -> BTreeSet<ParticipantId> {
+    let participants = workers.into_iter().map(|worker| worker.participant);
+    participants.collect()
+}
+
+/// What is known of units of which nothing is known.
+static NOBODY: Found = Found {
+    finders: Vec::new(),
+    wanted: 0,
+};
+
+#[derive(Clone, Debug)]
+struct Entry {
+    state: State,
+    known: Option<(Content, Arc<Found>)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Units {
+    /// The ranges by head, then the shards by number.
+    table: Vec<Entry>,
+    pub(super) ranges: Ranges,
+    /// Each value of `Found` once: many ranges have the same finders.
+    found: BTreeSet<Arc<Found>>,
+    /// The range in which each shard begins, and the stored words of it that come before. None before the table is cut.
+    starts: Vec<(Head, u64)>,
+    /// The shards that are committed.
+    pub(super) shards_done: u64,
+    /// How often the record or the file of a unit was lost.
+    losses: BTreeMap<Unit, u32>,
+}
+
+impl Units {
+    /// All ranges, blocked until [`begin`](Self::begin).
+    pub(super) fn new(settings: &Settings) -> Result<Units, PlanError> {
+        settings.check()?;
+        let ranges = Ranges::new(settings);
+        let blocked = Entry {
+            state: State::Blocked,
+            known: None,
+        };
+        Ok(Units {
+            table: vec![blocked; index(Head(ranges.count()))],
+            ranges,
+            found: BTreeSet::new(),
+            starts: Vec::new(),
+            shards_done: 0,
+            losses: BTreeMap::new(),
+        })
+    }
+
+    /// Finds out which ranges are ready, once those that are committed before are known.
+    pub(super) fn begin(&mut self) {
+        self.ranges.begin();
+        for head in (0..self.ranges.count()).map(Head) {
+            if self.state(Unit::Range(head)) == State::Blocked {
+                self.watch(head);
+            }
+        }
+    }
+
+    fn index(&self, unit: Unit) -> usize {
+        match unit {
+            Unit::Range(head) => index(head),
+            Unit::Shard(number) => index(Head(self.ranges.count())) + number as usize,
+        }
+    }
+
+    /// All ranges.
+    pub(super) fn all(&self) -> impl Iterator<Item = Unit> + use<> {
+        (0..self.ranges.count()).map(|head| Unit::Range(Head(head)))
+    }
+
+    /// All shards, once the table is cut.
+    pub(super) fn shards(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = Unit> + ExactSizeIterator + use<> {
+        let count = u32::try_from(self.starts.len());
+        let count = count.expect("a shard has 4,194,304 words, a table at most 2^51");
+        (0..count).map(Unit::Shard)
     }
 
     pub(super) fn contains(&self, unit: Unit) -> bool {
         match unit {
-            Unit::Range(head) => self.ranges.contains(head),
-            Unit::Shard(number) => self.shards.contains(number),
+            Unit::Range(head) => head.0 < self.ranges.count(),
+            Unit::Shard(number) => (number as usize) < self.starts.len(),
         }
     }
 
-    pub(super) fn state(&self, unit: Unit) -> UnitState {
-        self.slot(unit).state
+    pub(super) fn state(&self, unit: Unit) -> State {
+        self.table[self.index(unit)].state
     }
 
-    pub(super) fn set_state(&mut self, unit: Unit, state: UnitState) {
-        self.slot_mut(unit).state = state;
+    pub(super) fn set_state(&mut self, unit: Unit, state: State) {
+        let index = self.index(unit);
+        self.table[index].state = state;
     }
 
-    /// The number of attempts at this unit that failed.
-    pub(super) fn failed_attempts(&self, unit: Unit) -> u32 {
-        let slot = self.slot(unit);
-        slot.expiries.saturating_add(slot.failures)
-    }
-
-    /// Counts one more failed attempt, and returns the number of those that failed in the same way.
-    pub(super) fn count_failed_attempt(&mut self, unit: Unit, how: &Loss) -> u32 {
-        let slot = self.slot_mut(unit);
-        let count = match how {
-            Loss::Expired { .. } => &mut slot.expiries,
-            Loss::Failed { .. } | Loss::Rejected { .. } => &mut slot.failures,
-        };
-        *count = count.saturating_add(1);
-        *count
+    pub(super) fn is_committed(&self, unit: Unit) -> bool {
+        self.contains(unit) && self.state(unit) == State::Committed
     }
 
     /// Whether everything that the unit draws on is committed.
-    pub(super) fn is_ready(&self, unit: Unit) -> bool {
+    pub(super) fn has_sources(&self, unit: Unit) -> bool {
         match unit {
             Unit::Range(head) => self.ranges.is_ready(head),
             Unit::Shard(_) => self.ranges.is_complete(),
         }
+    }
+
+    fn known(&self, unit: Unit) -> Option<&(Content, Arc<Found>)> {
+        let entry = self.contains(unit).then(|| &self.table[self.index(unit)])?;
+        entry.known.as_ref()
+    }
+
+    pub(super) fn content(&self, unit: Unit) -> Option<Content> {
+        self.known(unit).map(|&(content, _)| content)
+    }
+
+    /// Whether another content of this unit is known.
+    pub(super) fn differs(&self, unit: Unit, content: Content) -> bool {
+        self.content(unit).is_some_and(|known| known != content)
+    }
+
+    /// Who found what is known of a unit.
+    pub(super) fn found(&self, unit: Unit) -> &Found {
+        self.known(unit).map_or(&NOBODY, |(_, found)| found)
+    }
+
+    pub(super) fn finders(&self, unit: Unit) -> &[WorkerId] {
+        &self.found(unit).finders
+    }
+
+    /// Whether only the owner of the table has found what is known.
+    pub(super) fn is_of_owner(&self, unit: Unit) -> bool {
+        let is_owner = |finder: &WorkerId| finder.participant == ParticipantId::OWNER;
+        self.finders(unit).iter().all(is_owner)
+    }
+
+    pub(super) fn set_known(&mut self, unit: Unit, content: Content, mut found: Found) {
+        found.finders.sort_unstable();
+        found.finders.dedup();
+        let kept = self.found.get(&found).cloned();
+        let found = kept.unwrap_or_else(|| Arc::new(found));
+        self.found.insert(Arc::clone(&found));
+        let index = self.index(unit);
+        self.table[index].known = Some((content, found));
+    }
+
+    /// Adds a finder of what is known.
+    pub(super) fn add_finder(&mut self, unit: Unit, worker: WorkerId) {
+        self.change_finders(unit, |finders| finders.push(worker));
+    }
+
+    fn change_finders(&mut self, unit: Unit, change: impl FnOnce(&mut Vec<WorkerId>)) {
+        if let Some((content, found)) = self.known(unit) {
+            let (content, mut found) = (*content, Found::clone(found));
+            change(&mut found.finders);
+            self.set_known(unit, content, found);
+        }
+    }
+
+    /// Removes a party from the finders of all units. Returns the units that it had found.
+    pub(super) fn remove_finder(&mut self, party: Party) -> Vec<Unit> {
+        let is_theirs = |unit: &Unit| {
+            let mut finders = self.finders(*unit).iter();
+            finders.any(|&finder| party.includes(finder))
+        };
+        let units = self.all().chain(self.shards());
+        let units: Vec<Unit> = units.filter(is_theirs).collect();
+        for &unit in &units {
+            self.change_finders(unit, |finders| finders.retain(|&it| !party.includes(it)));
+        }
+        units
+    }
+
+    /// Forgets what is known.
+    pub(super) fn forget(&mut self, unit: Unit) {
+        let index = self.index(unit);
+        self.table[index].known = None;
+    }
+
+    /// Notes that a unit whose content is known is durable. Returns the ranges that became ready by this.
+    pub(super) fn commit(&mut self, unit: Unit) -> Vec<Unit> {
+        self.set_state(unit, State::Committed);
+        let Unit::Range(head) = unit else {
+            self.shards_done += 1;
+            return Vec::new();
+        };
+        let losing = self.content(unit).map_or(0, |content| content.count);
+        let watchers = self.ranges.commit(head, losing).into_iter();
+        let ready = watchers.filter(|&head| self.watch(head));
+        ready.map(Unit::Range).collect()
+    }
+
+    /// A unit is to be computed, or a range is not ready any more: its content or its record is not there, or those of a
+    /// source.
+    pub(super) fn reopen(&mut self, unit: Unit) {
+        let state = self.state(unit);
+        match unit {
+            Unit::Shard(_) => {
+                self.shards_done -= u64::from(state == State::Committed);
+                self.set_state(unit, State::Ready);
+            }
+            // It watches a source.
+            Unit::Range(_) if state == State::Blocked => {}
+            Unit::Range(head) => {
+                if state == State::Committed {
+                    let losing = self.content(unit).map_or(0, |content| content.count);
+                    self.ranges.uncommit(head, losing);
+                }
+                self.watch(head);
+            }
+        }
+    }
+
+    /// Makes a range ready, or has it watch a source. Returns whether it is ready.
+    fn watch(&mut self, head: Head) -> bool {
+        let is_ready = self.ranges.watch(head);
+        let blocked = (!is_ready).then_some(State::Blocked);
+        self.table[index(head)].state = blocked.unwrap_or(State::Ready);
+        is_ready
+    }
+
+    /// Counts that the record or the file of a unit was lost so many times more. Returns how often it was.
+    pub(super) fn count_losses(&mut self, unit: Unit, more: u32) -> u32 {
+        let losses = self.losses.entry(unit).or_default();
+        *losses += more;
+        *losses
+    }
+
+    pub(super) fn was_lost(&self, unit: Unit) -> bool {
+        self.losses.contains_key(&unit)
+    }
+
+    /// Cuts the table, of which all ranges are committed. Each shard has `words` stored words, in the order of ranges,
+    /// and the last shard has the rest; there is at least one.
+    pub(super) fn cut(&mut self, words: u64) {
+        let words = words.max(1);
+        self.starts = vec![(Head(0), 0)];
+        let (mut before, mut next) = (0u64, words);
+        for head in (0..self.ranges.count()).map(Head) {
+            let content = self.content(Unit::Range(head));
+            let after = before.saturating_add(content.map_or(0, |content| content.stored));
+            while next < after {
+                self.starts.push((head, next - before));
+                next = next.saturating_add(words);
+            }
+            before = after;
+        }
+        let ready = Entry {
+            state: State::Ready,
+            known: None,
+        };
+        self.table
+            .resize(self.table.len() + self.starts.len(), ready);
+    }
+
+    /// Forgets all shards.
+    pub(super) fn drop_shards(&mut self) {
+        self.starts.clear();
+        self.shards_done = 0;
+        self.table.truncate(index(Head(self.ranges.count())));
+        self.losses.retain(|unit, _| matches!(unit, Unit::Range(_)));
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        !self.starts.is_empty()
+    }
+
+    /// Whether all shards are there and committed.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_cut() && self.shards_done == self.starts.len() as u64
+    }
+
+    /// Where a shard begins: the range, and the stored words of it that come before.
+    pub(super) fn start(&self, shard: u32) -> (Head, u64) {
+        self.starts[shard as usize]
     }
 }

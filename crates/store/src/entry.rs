@@ -2,7 +2,7 @@
 
 use chomp_table::Head;
 
-use crate::finders::Finders;
+use crate::finders::{FinderParty, Finders};
 use crate::keys::PartName;
 use crate::merged::Merged;
 use crate::part::Placed;
@@ -25,9 +25,9 @@ pub enum Entry {
     Done {
         /// The part.
         part: PartName,
-        /// The number of participants that had to compute each of them alike.
+        /// The number of participants that the job asked to compute each of them alike.
         replicas: u32,
-        /// These participants.
+        /// Who did.
         finders: Finders,
         /// The ranges.
         ranges: Vec<Placed>,
@@ -47,22 +47,24 @@ pub enum Entry {
     Shard {
         /// The bits of the table.
         bits: u32,
-        /// The participants that merged it.
+        /// Who wrote or checked it.
         finders: Finders,
         /// The shard.
         merged: Merged,
     },
-    /// Done ranges were computed again, with the same result. The finders here take the place of those before.
+    /// Done ranges and shards were computed again, and came out the same.
     Confirmed {
-        /// The participants that computed them again.
+        /// The finders now.
         finders: Finders,
         /// The ranges.
         heads: Vec<Head>,
+        /// The bits of the table of the shards, and their numbers.
+        shards: (u32, Vec<u32>),
     },
-    /// A participant is not trusted any more: what has too few finders without it is to be computed again.
-    Quarantined {
-        /// Its number.
-        participant: u32,
+    /// A party is not trusted any more, and is a finder of nothing.
+    Out {
+        /// The party.
+        party: FinderParty,
         /// Why, for people.
         reason: String,
     },

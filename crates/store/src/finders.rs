@@ -1,50 +1,71 @@
-//! Which participants found a result, so that it can be doubted when one of them is quarantined.
+//! Who found a result, so that it can be checked when one of the finders is not trusted any more.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Stands for a participant that lost its trust after the result was settled. No participant has this number.
-pub const QUARANTINED: u32 = u32::MAX;
+/// A worker: the number of its participant, and its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+pub struct Finder {
+    pub participant: u32,
+    pub worker: u64,
+}
 
-/// The participants that found the content of a range or shard, by number, ascending. None if the coordinator computed
-/// it itself.
+/// A participant with all its workers, or one worker alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+pub struct FinderParty {
+    pub participant: u32,
+    pub worker: Option<u64>,
+}
+
+impl FinderParty {
+    fn includes(self, finder: Finder) -> bool {
+        let is_worker = self.worker.is_none_or(|worker| worker == finder.worker);
+        finder.participant == self.participant && is_worker
+    }
+}
+
+/// The trusted workers that found the content of a range or shard, ascending, and how many should have. The default is
+/// none of none: the coordinator computed it itself.
 ///
 /// A ledger has finders for each of up to a million ranges. The ranges of a part mostly share theirs.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Finders(Option<Arc<Vec<u32>>>);
+pub struct Finders(Option<Arc<(u32, Vec<Finder>)>>);
 
 impl Finders {
-    /// These participants.
-    pub fn new(participants: impl IntoIterator<Item = u32>) -> Finders {
-        let mut all: Vec<u32> = participants.into_iter().collect();
+    /// These workers, where `wanted` should have found it.
+    pub fn new(wanted: u32, finders: impl IntoIterator<Item = Finder>) -> Finders {
+        let mut all: Vec<Finder> = finders.into_iter().collect();
         all.sort_unstable();
         all.dedup();
-        Finders((!all.is_empty()).then(|| Arc::new(all)))
+        let is_own = wanted == 0 && all.is_empty();
+        Finders((!is_own).then(|| Arc::new((wanted, all))))
     }
 
-    /// Their numbers, ascending.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+    /// How many workers should have found it.
+    pub fn wanted(&self) -> u32 {
+        self.0.as_ref().map_or(0, |found| found.0)
+    }
+
+    /// The workers, ascending.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Finder> + '_ {
         self.as_slice().iter().copied()
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.as_slice().is_empty()
+    /// The finders when a party is not trusted any more; none if it is not among them.
+    pub(crate) fn without(&self, party: FinderParty) -> Option<Finders> {
+        let others = || self.iter().filter(|&finder| !party.includes(finder));
+        (others().count() < self.iter().len()).then(|| Finders::new(self.wanted(), others()))
     }
 
-    /// The finders after `participant` has lost its trust; none if it is not among them.
-    pub(crate) fn without(&self, participant: u32) -> Option<Finders> {
-        let others = || self.iter().filter(|&one| one != participant);
-        (others().count() < self.iter().len()).then(|| Finders::new(others().chain([QUARANTINED])))
-    }
-
-    fn as_slice(&self) -> &[u32] {
-        self.0.as_deref().map_or(&[], Vec::as_slice)
+    fn as_slice(&self) -> &[Finder] {
+        self.0.as_ref().map_or(&[], |found| &found.1)
     }
 }
 
 impl fmt::Debug for Finders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_slice().fmt(f)
+        write!(f, "{:?} of {}", self.as_slice(), self.wanted())
     }
 }

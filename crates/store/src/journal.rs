@@ -26,16 +26,15 @@
 //! | 3 | ranges were wrong: they are not done any more | number of ranges (4), heads (8 each) |
 //! | 7 | a shard is done | bits of the table (4), finders, length (4), [`Merged`](crate::Merged) as JSON |
 //! | 5 | everything before is forgotten: the table is published | |
-//! | 9 | a participant was quarantined | its number (4), 0 (4), length (4), the reason as UTF-8 |
-//! | 10 | ranges that are done were found to be the same: these are their finders now | finders, number of ranges (4), heads (8 each) |
+//! | 9 | a party is not trusted any more | the number of the participant (4), 1 if it is one worker alone (4), the number of that worker or 0 (8), length (4), the reason as UTF-8 |
+//! | 10 | ranges and shards that are done were computed again and came out the same: these are their finders now | finders, number of ranges (4), heads (8 each), bits of the table of the shards (4), number of shards (4), their numbers (4 each) |
 //! | 11 | the records of ranges are lost: they are not done any more, but have to come out the same | number of ranges (4), heads (8 each) |
 //! | 12 | the time that coordinators have worked on the job, all runs together | bits of the job (4), seconds (8) |
 //!
-//! Finders are their number (4) and the participants (4 each), ascending; an empty list stands for the coordinator
-//! itself.
+//! Finders are how many there should be (4), how many there are (4), and for each the numbers of the participant (4) and
+//! of the worker (8), ascending. 0 and none stand for the coordinator itself.
 //!
-//! A checkpoint begins with an entry of kind 3 without ranges, if ranges were ever wrong; then one of kind 12 and those
-//! of kind 9; lost ranges, by entries of kind 6 and one of kind 11; and what is done, by entries of kind 6, with ranges
+//! A checkpoint begins with an entry of kind 12 and those of kind 9; lost ranges, by entries of kind 6 and one of kind 11; and what is done, by entries of kind 6, with ranges
 //! of any layers, and 7.
 //!
 //! # What is removed
@@ -44,7 +43,7 @@
 //! Segments stay for ever, also when their table is published. They take some 80 bytes a range; and if one were gone, a
 //! coordinator that had been away for all that time could create it again, and believe that it had the table.
 //!
-//! The version is 5. A journal of another version is refused: a job is finished by the version that began it.
+//! The version is 6. A journal of another version is refused: a job is finished by the version that began it.
 
 mod format;
 #[cfg(feature = "fuzzing")]

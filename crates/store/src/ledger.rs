@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::entry::Entry;
-use crate::finders::Finders;
+use crate::finders::{FinderParty, Finders};
 use crate::merged::Merged;
 use crate::part::{Placed, RecordPlace};
 
@@ -26,16 +26,14 @@ pub struct Ledger {
     pub range_bits: RangeBits,
     /// The bits of the last job, and the seconds that coordinators have worked on it together.
     pub worked: Option<(u32, u64)>,
-    /// Whether ranges were ever found wrong: what was computed before may have drawn on these.
-    pub withdrawn: bool,
     /// The done ranges.
     pub(crate) ranges: DoneRanges,
     /// Those that were done until their record was lost.
     pub(crate) lost: DoneRanges,
     /// The shards of tables that are being published, by bits and number.
     pub(crate) shards: BTreeMap<(u32, u32), (Merged, Finders)>,
-    /// The participants that were quarantined, by number, and why.
-    pub(crate) quarantined: BTreeMap<u32, String>,
+    /// The parties that are not trusted any more, and why.
+    pub(crate) out: BTreeMap<FinderParty, String>,
 }
 
 impl Ledger {
@@ -47,11 +45,10 @@ impl Ledger {
             table,
             range_bits,
             worked: None,
-            withdrawn: false,
             ranges: DoneRanges::default(),
             lost: DoneRanges::default(),
             shards: BTreeMap::new(),
-            quarantined: BTreeMap::new(),
+            out: BTreeMap::new(),
         }
     }
 
@@ -120,10 +117,10 @@ impl Ledger {
         self.shards.get(&(bits, number)).map(|(merged, _)| merged)
     }
 
-    /// The participants that were quarantined, by number, and why.
-    pub fn quarantined(&self) -> impl Iterator<Item = (u32, &str)> {
-        let all = self.quarantined.iter();
-        all.map(|(&number, reason)| (number, reason.as_str()))
+    /// The parties that are not trusted any more, and why.
+    pub fn out(&self) -> impl Iterator<Item = (FinderParty, &str)> {
+        let all = self.out.iter();
+        all.map(|(&party, reason)| (party, reason.as_str()))
     }
 
     /// Takes in one entry of a segment.
@@ -145,7 +142,6 @@ impl Ledger {
                     self.ranges.remove(*head);
                     self.lost.remove(*head);
                 }
-                self.withdrawn = true;
                 // The shards may have been merged from these ranges.
                 self.shards.clear();
             }
@@ -164,19 +160,25 @@ impl Ledger {
                     }
                 }
             }
-            Entry::Confirmed { finders, heads } => {
+            Entry::Confirmed {
+                finders,
+                heads,
+                shards: (bits, shards),
+            } => {
                 for head in heads {
                     if let Some(before) = self.ranges.finders_mut(*head) {
                         before.clone_from(finders);
                     }
                 }
+                for number in shards {
+                    if let Some((_, before)) = self.shards.get_mut(&(*bits, *number)) {
+                        before.clone_from(finders);
+                    }
+                }
             }
-            Entry::Quarantined {
-                participant,
-                reason,
-            } => {
-                self.quarantine(*participant);
-                self.quarantined.insert(*participant, reason.clone());
+            Entry::Out { party, reason } => {
+                self.remove_finder(*party);
+                self.out.insert(*party, reason.clone());
             }
             Entry::Worked { bits, seconds } => self.worked = Some((*bits, *seconds)),
             Entry::Pruned => {
@@ -187,8 +189,8 @@ impl Ledger {
         }
     }
 
-    /// Notes in the finders of each range and shard that a participant is not trusted any more.
-    fn quarantine(&mut self, participant: u32) {
+    /// Removes a party from the finders of all ranges and shards.
+    fn remove_finder(&mut self, party: FinderParty) {
         let shards = self.shards.values_mut().map(|(_, finders)| finders);
         let lost = self.lost.all_finders_mut();
         let ranges = self.ranges.all_finders_mut().chain(lost);
@@ -196,7 +198,7 @@ impl Ledger {
         for finders in ranges.chain(shards) {
             let known = latest.take().filter(|(before, _)| before == finders);
             let (before, after) =
-                known.unwrap_or_else(|| (finders.clone(), finders.without(participant)));
+                known.unwrap_or_else(|| (finders.clone(), finders.without(party)));
             if let Some(after) = &after {
                 *finders = after.clone();
             }

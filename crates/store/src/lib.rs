@@ -30,7 +30,7 @@
 //! | object | says | a crash before it is durable | a crash after |
 //! |---|---|---|---|
 //! | `lock` | a process owns the directory | the next process makes it | the system has given the lock back, and the next process takes it |
-//! | `work/journal/<n>` | segment n: these ranges are in this part, found by these; these are withdrawn or confirmed; this shard is done; who was quarantined; a coordinator took over | nothing was acknowledged; the worker completes again | it is so |
+//! | `work/journal/<n>` | segment n: these ranges are in this part, found by these; these are withdrawn or confirmed; this shard is done; who is out; a coordinator took over | nothing was acknowledged; the worker completes again | it is so |
 //! | `work/checkpoints/<n>` | what all segments below n add up to | the next coordinator reads the segments instead | it reads fewer segments |
 //! | `work/parts/<layer>/<lease>` | records of ranges of one layer, the result of one lease | the worker has not completed the task: another one computes it | the worker completes the task. If it dies first, no segment names the part, and publication removes it. A coordinator through which it came does so sooner |
 //! | `table-<bits>/shard-<n>.zst` | the next losing positions | a worker merges the shard again | the worker completes the task. If it dies first, another one merges the shard again: equal bytes stay, others are replaced before the manifest |
@@ -71,7 +71,7 @@ use chomp_table::{Head, RangeBits};
 
 pub use chomp_durable_files::FaultKind;
 pub use entry::Entry;
-pub use finders::{Finders, QUARANTINED};
+pub use finders::{Finder, FinderParty, Finders};
 pub use journal::{Follower, Journal};
 pub use keys::PartName;
 pub use ledger::Ledger;

@@ -50,6 +50,11 @@ pub struct Placed {
 }
 
 impl Placed {
+    /// The first byte after the record.
+    pub fn end(&self) -> u64 {
+        u64::from(self.offset) + u64::from(self.length)
+    }
+
     /// Fails unless a table with `range_bits` can have such a range, with its record in such a place.
     ///
     /// # Errors
@@ -73,7 +78,7 @@ impl Placed {
             )));
         }
         let (start, length) = (u64::from(self.offset), u64::from(self.length));
-        let fits = HEADER_BYTES <= start && start + length <= BYTES_MAX;
+        let fits = HEADER_BYTES <= start && self.end() <= BYTES_MAX;
         if !fits || !(1..=max_record_len(range_bits)).contains(&length) {
             return Err(Damage::new(format!(
                 "the record of range {head} cannot be at {start} with {length} bytes"

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use chomp_proto::v1::{self, complete_request, lease_reply, task};
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::{self, PartBuilder};
-use chomp_store::{Entry, Finders, Journal, Key, LengthSums, Merged, PartName, RecordPlace};
+use chomp_store::{
+    Entry, Finder, FinderParty, Finders, Journal, Key, LengthSums, Merged, PartName, RecordPlace,
+};
 use chomp_table::definition::losing;
 use chomp_table::fingerprint::{FingerprintBuilder, Leaf};
 use chomp_table::manifest::Manifest;
@@ -247,6 +249,15 @@ fn merged() -> Merged {
     }
 }
 
+/// A worker of each of these participants.
+fn finders(participants: &[u32]) -> Finders {
+    let finder = |&participant: &u32| Finder {
+        participant,
+        worker: 9,
+    };
+    Finders::new(2, participants.iter().map(finder))
+}
+
 fn entries() -> Vec<Entry> {
     let (_, placed) = part_of(&ranges());
     let part = PartName {
@@ -257,7 +268,7 @@ fn entries() -> Vec<Entry> {
         Entry::Done {
             part,
             replicas: 2,
-            finders: Finders::new([1]),
+            finders: finders(&[1]),
             ranges: placed[1..2].to_vec(),
         },
         Entry::Withdrawn {
@@ -266,22 +277,26 @@ fn entries() -> Vec<Entry> {
         Entry::Done {
             part,
             replicas: 1,
-            finders: Finders::new([1]),
+            finders: finders(&[1]),
             ranges: placed[2..3].to_vec(),
         },
         Entry::Confirmed {
-            finders: Finders::new([2]),
+            finders: finders(&[2]),
             heads: vec![Head(1)],
+            shards: (BITS, vec![3]),
         },
         Entry::Lost {
             heads: vec![Head(1)],
         },
-        Entry::Quarantined {
-            participant: 1,
-            reason: "it lied".to_owned(),
+        Entry::Out {
+            party: FinderParty {
+                participant: 1,
+                worker: None,
+            },
+            reason: "it was wrong".to_owned(),
         },
         Entry::Shard {
-            finders: Finders::new([1, 3]),
+            finders: finders(&[1, 3]),
             bits: BITS,
             merged: merged(),
         },
@@ -405,6 +420,7 @@ pub(crate) fn answers() -> Vec<Vec<u8>> {
         task::Work::Evaluate(v1::Evaluate {
             layer: 3,
             heads: vec![3, 4],
+            is_check: false,
         }),
         merge(None),
         merge(Some(written)),

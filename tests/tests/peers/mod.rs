@@ -56,10 +56,10 @@ impl Job {
         })
     }
 
-    /// A job that draws one range in `one_in` for a check, or none if it is 0.
-    pub(crate) fn start_with_checks(one_in: u32, bits: u32, range_bits: u32) -> Job {
+    /// A job that has so many of 1,000 ranges checked.
+    pub(crate) fn start_with_checks(per_1000: u32, bits: u32, range_bits: u32) -> Job {
         Job::start_with(bits, range_bits, &[], |command| {
-            command.env("CHOMP_TEST_DRAW_ONE_IN", one_in.to_string())
+            command.env("CHOMP_TEST_CHECKS_PER_1000", per_1000.to_string())
         })
     }
 

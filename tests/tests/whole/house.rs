@@ -50,7 +50,7 @@ const ABSENT: [(&str, &str, &str); 3] = [
     ),
     (
         "crates/plan/src",
-        "std::fs std::io std::net std::sync std::thread std::time tokio HashMap HashSet",
+        "std::fs std::io std::net Mutex atomic mpsc std::thread std::time tokio HashMap HashSet",
         "the plan has no clock, no I/O and no chance",
     ),
 ];

@@ -6,6 +6,7 @@ mod common;
 mod peers;
 
 mod boxes;
+mod checks;
 mod coordinator;
 mod damage;
 mod deploy;
@@ -40,7 +41,6 @@ mod slurm;
 mod store;
 mod values;
 mod verify;
-mod votes;
 mod waiting;
 mod working_files;
 mod wrong_places;

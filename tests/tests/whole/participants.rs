@@ -164,7 +164,7 @@ fn nobody_inherits_what_another_one_did() {
     eve.pause();
     before.change_access("revoke", "eve", None);
     wait_for("a note of it", || {
-        ledger(store.path()).is_some_and(|ledger| ledger.quarantined().count() > 0)
+        ledger(store.path()).is_some_and(|ledger| ledger.out().count() > 0)
     });
     first.kill();
     drop(eve);

@@ -20,8 +20,12 @@ pub(crate) struct LeasedTask {
 /// The work of a task.
 #[derive(Clone, Debug)]
 pub(crate) enum TaskWork {
-    /// Ranges of one layer are to be evaluated, heads ascending.
-    Evaluate { layer: u32, heads: Vec<Head> },
+    /// Ranges of one layer are to be evaluated, heads ascending. If it is a check, nothing is put.
+    Evaluate {
+        layer: u32,
+        heads: Vec<Head>,
+        is_check: bool,
+    },
     /// A shard is to be written. Or it is to be read, if another participant has written it, with this result.
     Merge {
         /// Its number, its first range, and the number of stored words of that range that it skips.
@@ -35,7 +39,11 @@ impl LeasedTask {
     pub(super) fn read(message: v1::Task, job: &JobDescription) -> Result<LeasedTask, CallFailure> {
         let is_of_job = |head: Head| head.0 < job.range_bits.heads(job.bits);
         let work = match message.work {
-            Some(task::Work::Evaluate(v1::Evaluate { layer, heads })) => {
+            Some(task::Work::Evaluate(v1::Evaluate {
+                layer,
+                heads,
+                is_check,
+            })) => {
                 let heads: Vec<Head> = heads.into_iter().map(Head).collect();
                 let fits = |&head: &Head| head.layer() == layer && is_of_job(head);
                 let sound = (1..=part::RANGES_MAX).contains(&heads.len())
@@ -44,7 +52,11 @@ impl LeasedTask {
                 if !sound {
                     return Err(wrong("ranges to evaluate that are not those of a layer"));
                 }
-                TaskWork::Evaluate { layer, heads }
+                TaskWork::Evaluate {
+                    layer,
+                    heads,
+                    is_check,
+                }
             }
             Some(task::Work::Merge(merge)) => {
                 let start = (merge.shard, Head(merge.head), merge.skip);
@@ -101,7 +113,11 @@ mod tests {
         let is_read = |layer, heads: &[u64]| {
             let heads = heads.to_vec();
             let message = v1::Task {
-                work: Some(task::Work::Evaluate(v1::Evaluate { layer, heads })),
+                work: Some(task::Work::Evaluate(v1::Evaluate {
+                    layer,
+                    heads,
+                    is_check: false,
+                })),
                 ..v1::Task::default()
             };
             LeasedTask::read(message, &job).is_ok()

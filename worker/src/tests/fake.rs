@@ -120,7 +120,7 @@ pub(super) fn done(part: PartName, ranges: Vec<Placed>) -> Entry {
     Entry::Done {
         part,
         replicas: 1,
-        finders: Finders::new([1]),
+        finders: Finders::default(),
         ranges,
     }
 }
@@ -224,6 +224,7 @@ impl State {
         let evaluate = v1::Evaluate {
             layer,
             heads: heads.iter().map(|head| head.0).collect(),
+            is_check: false,
         };
         Some((Leased::Ranges(heads), task::Work::Evaluate(evaluate)))
     }

@@ -41,7 +41,11 @@ async fn told(lie: Lie) -> (String, Vec<String>) {
 
 /// Leases the evaluation of these ranges.
 fn evaluate(task: &mut v1::Task, layer: u32, heads: Vec<u64>) {
-    task.work = Some(Work::Evaluate(v1::Evaluate { layer, heads }));
+    task.work = Some(Work::Evaluate(v1::Evaluate {
+        layer,
+        heads,
+        is_check: false,
+    }));
 }
 
 /// Leases the shard number 0 that begins with this range, and was written if the result of the writer is given.

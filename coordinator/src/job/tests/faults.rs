@@ -1,12 +1,11 @@
 //! The faults that end a job, and who may write what.
 
-use chomp_plan::{SubmissionId, Unit};
 use chomp_store::{Entry, Finders};
 
 use super::*;
-use crate::effects::SegmentContent;
+use crate::effects::{SegmentContent, publish_table};
 
-/// A desk in whose journal all ranges are done.
+/// A job in whose journal all ranges are done.
 pub(super) fn complete() -> Tested {
     let first = tested(|_| ());
     let done = |head| Entry::Done {
@@ -31,15 +30,11 @@ fn what_a_coordinator_decides_is_named_by_its_epoch() {
     let epoch = second.tools.journal.epoch();
     assert!(epoch > 0);
     let unit = Unit::Range(Head(0));
-    let decided = ready(second.tools.decide(SubmissionId(5), unit, None)).unwrap();
-    assert_eq!(decided.lease, epoch * (1 << 32) + (1 << 31) + 5);
-}
-
-fn fault(done: EffectResult) -> Option<JobError> {
-    match done {
-        EffectResult::Other { fault, .. } => fault,
-        done => panic!("{done:?}"),
-    }
+    let computed = ready(second.tools.compute(5, unit, None)).unwrap();
+    let Place::Record { lease, .. } = computed.place else {
+        panic!("{computed:?}");
+    };
+    assert_eq!(lease, epoch * (1 << 32) + (1 << 31) + 5);
 }
 
 #[test]
@@ -48,18 +43,9 @@ fn why_an_effect_failed_is_told() {
     for (_, place) in tested.tools.journal.ledger().done(u64::MAX) {
         tested.storage.overwrite(&place.part().key(), "part");
     }
-    let fault = fault(ready(Effect::Publish.perform(&tested.tools)));
-    assert!(matches!(fault, Some(JobError::Publish(_))), "{fault:?}");
-    let none = self::tested(|_| ());
-    let (submission, unit) = (SubmissionId(1), Unit::Range(Head(5)));
-    let said = None;
-    let effect = Effect::Arbitrate {
-        submission,
-        unit,
-        said,
-    };
-    let fault = self::fault(ready(effect.perform(&none.tools)));
-    assert!(matches!(fault, Some(JobError::Arbiter(_))), "{fault:?}");
+    let outcome = ready(publish_table(&tested.tools));
+    let is_told = matches!(outcome, PublishOutcome::Failed(_, JobError::Publish(_)));
+    assert!(is_told, "{outcome:?}");
 }
 
 /// The coordinator cannot decide what two say of a range: that is why the job ends. What fails
@@ -68,23 +54,47 @@ fn why_an_effect_failed_is_told() {
 fn a_job_ends_for_what_it_needs() {
     let mut tested = tested(|_| ());
     let fault = || Some(JobError::Stopped(StopReason::Shutdown));
-    let done = EffectResult::Other {
-        events: vec![],
-        fault: fault(),
-    };
-    tested.desk.end_effect(tested.now, done);
-    assert!(tested.desk.fault.is_none());
+    tested.job.on_computed(vec![], fault());
+    assert!(tested.job.fault.is_none());
     let (unit, reason) = (Unit::Range(Head(0)), "no memory".to_owned());
     tested.join(7);
-    tested.complete(7, 1, &[0]);
+    tested.complete(7, &[0]);
     tested.do_effect();
     tested.revoke(7);
-    let done = EffectResult::Other {
-        events: vec![Event::ArbitrationFailed { unit, reason }],
-        fault: fault(),
+    tested.job.now = tested.job.now.plus(60_000);
+    tested.job.handle(Event::Tick);
+    let outcome = Err(reason);
+    let computed = Event::Computed { unit, outcome };
+    tested.job.on_computed(vec![computed], fault());
+    assert!(tested.job.fault.is_some());
+}
+
+/// Of many reports few are audited at a time, and no record twice.
+#[test]
+fn audits_are_bounded() {
+    let mut tested = complete();
+    tested.join(7);
+    let worker = WorkerId::only(7);
+    let ranges = range_bits().heads(BITS);
+    let record = |head| (Head(head), placed(head).summary.digest);
+    let mut records: Vec<_> = (0..ranges).chain(0..ranges).map(record).collect();
+    // The journal has another digest of this one.
+    records.push((Head(ranges - 1), Digest::of(b"another")));
+    tested.job.report(worker, &records).unwrap();
+    let audited = |tested: &mut Tested| match tested.job.effects.pop() {
+        Some(Effect::Audit { records }) => records.len(),
+        other => panic!("{other:?}"),
     };
-    tested.desk.end_effect(tested.now, done);
-    assert!(tested.desk.fault.is_some());
+    for left in (1..=ranges / AUDIT_RECORDS as u64).rev() {
+        assert_eq!(audited(&mut tested), AUDIT_RECORDS);
+        tested.job.report(worker, &[]).unwrap();
+        assert!(tested.job.effects.is_empty(), "one at a time");
+        tested.job.on_audited(Vec::new());
+        assert_eq!(tested.job.effects.is_empty(), left == 1);
+    }
+    assert_eq!(ranges % AUDIT_RECORDS as u64, 0);
+    let stranger = tested.job.report(WorkerId::only(8), &[]);
+    assert_eq!(stranger, Err(Refusal::NotJoined));
 }
 
 /// The journal names the finders of each range of a result apart.
@@ -96,27 +106,26 @@ fn each_range_has_its_own_finders() {
         taken.iter().find(alike).map(|&next| [one, next])
     };
     let heads = taken.iter().find_map(pair).unwrap();
-    tested.complete(7, 11, &heads[..1]);
+    tested.complete(7, &heads[..1]);
     tested.write_all();
     let lost = placed(heads[0]).summary;
     let lost = Event::Lost {
-        worker: WorkerId::only(7),
         head: lost.head,
         digest: lost.digest,
     };
-    tested.desk.handle(tested.now, lost);
+    tested.job.handle(lost);
     tested.write_all();
     tested.join(8);
-    tested.complete(8, 12, &heads);
+    tested.complete(8, &heads);
     tested.rest();
-    let Some(Effect::Append(SegmentContent { entries, .. })) = tested.desk.effects.pop() else {
-        panic!("both are settled");
+    let Some(Effect::Append(SegmentContent { entries, .. })) = tested.job.effects.pop() else {
+        panic!("both are found");
     };
     let finders = |entry: &Entry| match entry {
-        Entry::Done { finders, .. } => finders.iter().collect::<Vec<_>>(),
+        Entry::Done { finders, .. } => finders.iter().map(|finder| finder.participant).collect(),
         other => panic!("{other:?}"),
     };
-    let finders: Vec<_> = entries.iter().map(finders).collect();
+    let finders: Vec<Vec<u32>> = entries.iter().map(finders).collect();
     assert_eq!(finders, [vec![7, 8], vec![8]]);
 }
 
@@ -125,11 +134,11 @@ async fn the_end_is_told_and_time_goes_on() {
     let (mut job, handle, progress) = job();
     job.after();
     assert!(!progress.has_changed().unwrap());
-    handle.tell(Event::Shutdown).unwrap();
+    handle.send(|job| job.handle(Event::Shutdown)).unwrap();
     take_all(&mut job);
     job.after();
     let told = progress.borrow().phase.clone();
     assert_eq!(told, Phase::Stopped(StopReason::Shutdown));
     tokio::time::advance(Duration::from_secs(5)).await;
-    assert_eq!(job.now(), Millis(5000));
+    assert_eq!(job.time(), Millis(5000));
 }

@@ -1,10 +1,9 @@
 //! Parts that come through the coordinator: their records fill them, and those that nobody has use for go.
 
 use chomp_plan::Rejection;
-use chomp_store::{Finders, Merged};
+use chomp_store::{Entry, Finders, Merged};
 use chomp_table::fingerprint::Leaf;
 
-use super::super::desk::Transfer;
 use super::*;
 
 /// The bytes of a part with the first range.
@@ -25,7 +24,7 @@ impl Tested {
 
     fn announce(&mut self, worker: u32, name: PartName, bytes: u64) -> Transfer {
         let (worker, target) = (WorkerId::only(worker), PutTarget::Part(name));
-        self.desk.begin_put(worker, target, bytes).unwrap()
+        self.job.begin_put(worker, target, bytes).unwrap()
     }
 
     fn put(&mut self, worker: u32, name: PartName) {
@@ -39,7 +38,7 @@ impl Tested {
 
     /// Lets enough time pass for a search for orphans, and does its effects.
     fn search(&mut self) {
-        self.now = self.now.plus(9_000);
+        self.job.now = self.job.now.plus(9_000);
         self.write_all();
     }
 }
@@ -59,19 +58,18 @@ fn the_records_of_a_part_fill_it() {
         for &bytes in announced {
             tested.announce(7, name, bytes);
         }
-        let result = WorkerResult::Ranges(vec![placed(0)]);
-        let mut verdict = tested.hand_in(7, lease, result);
+        let mut verdict = tested.hand_in(7, lease, Place::in_part(lease, vec![placed(0)]));
         tested.write_all();
         let taken = tested.tools.journal.ledger().place(Head(0)).is_some();
         assert_eq!(taken, is_taken, "{announced:?}");
-        let verdict = verdict.try_recv().unwrap();
-        let unfilled = |reason: &_| matches!(reason, Rejection::Unfilled { .. });
-        match verdict {
+        match verdict.try_recv().unwrap() {
             Verdict::Accepted => assert!(is_taken),
-            Verdict::Rejected { reason } if unfilled(&reason) => assert!(!is_taken),
+            Verdict::Rejected {
+                reason: Rejection::Unfilled { .. },
+            } => assert!(!is_taken),
             other => panic!("{other:?}"),
         }
-        assert!(!tested.desk.plan.holds(WorkerId::only(7), lease));
+        assert!(!tested.job.plan.holds(WorkerId::only(7), lease));
     }
 }
 
@@ -84,83 +82,76 @@ fn parts_that_nobody_has_use_for_are_removed() {
         tested.put(7, name);
         tested.search();
         assert!(tested.is_there(name), "its lease stands");
-        let reason = String::new();
         let event = match how {
-            0 => Event::Returned { worker, lease },
-            1 => Event::Failed {
+            0 | 1 => Event::Returned {
                 worker,
                 lease,
-                reason,
+                failure: (how == 1).then(String::new),
             },
             2 => Event::Left { worker },
             _ => Event::Revoked {
                 participant: worker.participant,
             },
         };
-        tested.desk.handle(tested.now, event);
-        tested.search();
-        assert!(tested.is_there(name), "its result may be on the way");
+        tested.job.handle(event);
         tested.search();
         assert!(!tested.is_there(name), "{how}");
         // A result in it is rejected now.
         tested.join(7);
-        let result = WorkerResult::Ranges(vec![placed(0)]);
+        let result = Place::in_part(lease, vec![placed(0)]);
         let verdict = tested.hand_in(7, lease, result).try_recv();
         let Ok(Verdict::Rejected { reason }) = verdict else {
             panic!("{verdict:?}");
         };
         assert!(how == 3 || reason == Rejection::NoLease { lease });
-        assert!(tested.desk.next_deadline().is_none_or(|at| at > tested.now));
+        assert!(
+            tested
+                .job
+                .next_deadline()
+                .is_none_or(|at| at > tested.job.now)
+        );
     }
 }
 
 #[test]
 fn parts_that_are_or_may_be_named_stay() {
     let worker = WorkerId::only(7);
-    let result = || WorkerResult::Ranges(vec![placed(0)]);
+    let result = |lease| Place::in_part(lease, vec![placed(0)]);
     let search_often = |tested: &mut Tested| (0..3).for_each(|_| tested.search());
 
     let mut done = tested(|_| ());
     let (lease, name) = done.begin();
     done.put(7, name);
-    let mut verdict = done.hand_in(7, lease, result());
+    let mut verdict = done.hand_in(7, lease, result(lease));
     search_often(&mut done);
     assert_eq!(verdict.try_recv().unwrap(), Verdict::Accepted);
     assert!(done.is_there(name));
 
-    // A result that waits for another vote. The part of that vote is not needed.
-    let mut noted = tested(|settings| settings.draw_one_in = 1);
+    // A result that waits for another one. The part of that is not needed.
+    let mut noted = tested(|settings| settings.replicas = 2);
     let (lease, name) = noted.begin();
     let (second, other) = noted.begin_as(8);
     noted.put(7, name);
     noted.put(8, other);
-    let mut verdict = noted.hand_in(7, lease, result());
+    let mut verdict = noted.hand_in(7, lease, result(lease));
     assert_eq!(verdict.try_recv().unwrap(), Verdict::Noted);
     noted.search();
     noted.search();
     assert!(noted.is_there(name) && noted.is_there(other));
-    noted.hand_in(8, second, result());
+    noted.hand_in(8, second, result(second));
     search_often(&mut noted);
     assert!(noted.is_there(name) && !noted.is_there(other));
-
-    // One that comes after its lease has ended.
-    let mut late = tested(|_| ());
-    let (lease, name) = late.begin();
-    late.put(7, name);
-    late.desk
-        .handle(late.now, Event::Returned { worker, lease });
-    late.now = late.now.plus(9_000);
-    let mut verdict = late.hand_in(7, lease, result());
-    search_often(&mut late);
-    assert_eq!(verdict.try_recv().unwrap(), Verdict::Accepted);
-    assert!(late.is_there(name));
 
     // One that may still be written when its lease has ended goes when it cannot any more.
     let mut slow = tested(|_| ());
     let (lease, name) = slow.begin();
     let transfer = slow.announce(7, name, BYTES);
-    slow.desk
-        .handle(slow.now, Event::Returned { worker, lease });
+    let returned = Event::Returned {
+        worker,
+        lease,
+        failure: None,
+    };
+    slow.job.handle(returned);
     search_often(&mut slow);
     slow.storage.overwrite(&name.key(), "a part");
     drop(transfer);
@@ -171,11 +162,16 @@ fn parts_that_are_or_may_be_named_stay() {
     let mut failed = tested(|_| ());
     let (lease, name) = failed.begin();
     failed.put(7, name);
-    let _verdict = failed.hand_in(7, lease, result());
+    let _verdict = failed.hand_in(7, lease, result(lease));
     failed.fail_next(Moment::After);
     search_often(&mut failed);
-    assert!(failed.desk.fault.is_some() && failed.is_there(name));
-    assert!(failed.desk.next_deadline().is_none_or(|at| at > failed.now));
+    assert!(failed.job.fault.is_some() && failed.is_there(name));
+    assert!(
+        failed
+            .job
+            .next_deadline()
+            .is_none_or(|at| at > failed.job.now)
+    );
 }
 
 /// The parts of ranges that are merged go while others are merged, a 32nd of them at a time, unless they are to stay.
@@ -205,12 +201,12 @@ fn parts_of_merged_ranges_go() {
         let mut tested = started(&first.storage, change);
         tested.join(0);
         let task = tested.next_task(0).unwrap();
-        let result = WorkerResult::Merged(Box::new(merged(from - 1)));
+        let result = Place::in_file(Box::new(merged(from - 1)));
         let mut verdict = tested.hand_in(0, task.lease, result);
         tested.rest();
         tested.do_effect();
         assert_eq!(verdict.try_recv(), Ok(Verdict::Accepted));
-        let removed = tested.desk.effects.iter().find_map(|effect| match effect {
+        let removed = tested.job.effects.iter().find_map(|effect| match effect {
             Effect::RemoveMerged { ranges } => Some(ranges.clone()),
             _ => None,
         });

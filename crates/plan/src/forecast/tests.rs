@@ -37,16 +37,14 @@ fn the_law_is_as_good_as_it_says() {
 fn the_ranges_share_what_the_law_says() {
     for (bits, b) in [(12, 12), (20, 12), (30, 20), (40, 26)] {
         let forecast = Forecast::new(bits, range_bits(b));
-        let sum: f64 = (0..forecast.ranges())
-            .map(|head| forecast.losing(Head(head)))
-            .sum();
+        let sum: f64 = forecast.0.iter().sum();
         assert!((sum / losing_total(bits) - 1.0).abs() < 1e-9, "{bits} {b}");
         // Where words can be losing, there are more of them the smaller they are.
         let density = |head: Head| {
             let share = open_share(head);
             (share > 0.0).then(|| forecast.losing(head) * mean_area(head, range_bits(b)) / share)
         };
-        let densities = (0..forecast.ranges()).filter_map(|head| density(Head(head)));
+        let densities = (0..range_bits(b).heads(bits)).filter_map(|head| density(Head(head)));
         let first = density(Head(0)).unwrap();
         for density in densities {
             assert!((density / first - 1.0).abs() < 1e-9, "{bits} {b}");
@@ -205,4 +203,31 @@ fn a_job_that_extends_a_table_evaluates_the_rest() {
     let others = as_f64(work.publication) + 17.0 * losing_total(19);
     near(extended.cpu, (as_f64(new) + others) * 1e-6 + 128.0 * 1e-3);
     assert!(extended.cpu < anew.cpu);
+}
+
+/// Ranges of high layers draw on more sources, so they are more work than those of low ones.
+#[test]
+fn work_grows_with_the_layer_and_is_never_nothing() {
+    let range_bits = RangeBits::new(20).unwrap();
+    let work = JobWork::new(32, range_bits);
+    assert_eq!(work.ranges.len(), head::layer_count(32, range_bits));
+    assert!(work.ranges.iter().all(|&work| work > 0));
+    assert!(work.ranges[40] > work.ranges[1], "{work:?}");
+    let total = work.total(&head::layers(32, range_bits));
+    assert!(
+        (total / 50..total / 2).contains(&work.publication),
+        "{total} and {}",
+        work.publication
+    );
+    assert_eq!(JobWork::new(2, range_bits).ranges.len(), 1);
+    // With its publication there is always some left.
+    let layers = head::layers(32, range_bits);
+    let all: Vec<Head> = layers.iter().flatten().copied().collect();
+    let part = |done: &[Head]| work.part(&layers, done);
+    assert!(part(&[]) == 0.0 && (0.5..1.0).contains(&part(&all)));
+    assert!(part(&layers[40][..1]) > part(&layers[1][..1]));
+    // A range without sources.
+    let positions = as_f64(range_bits.positions());
+    let expected = positions / 16.0 + 20.0 * losing_total(20);
+    assert_eq!(JobWork::new(20, range_bits).ranges, [round(expected)]);
 }

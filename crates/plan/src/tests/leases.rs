@@ -1,169 +1,193 @@
-//! How long a lease lasts, and what its loss costs.
+//! Who gets which task, and for how long.
 
 use super::*;
 
 #[test]
+fn low_layers_go_first_and_nothing_is_offered_before_its_sources_are_done() {
+    let mut bench = Bench::new(settings(), &[A, B]);
+    let (lease, heads) = bench.heads(A).unwrap();
+    assert_eq!(heads, [0]);
+    assert_eq!(bench.take(B), None);
+    assert_eq!(bench.returns(A, lease, range(0, 0)), Verdict::Accepted);
+    assert_eq!(bench.heads(B).unwrap().1, [1]);
+}
+
+#[test]
 fn a_lease_lasts_as_long_as_it_is_renewed() {
-    let mut bench = Bench::new(settings(13), &[]);
-    bench.join_all(&[A, B]);
-    let lease = bench.task(A).lease;
-    assert_eq!(bench.plan.next_deadline(), Some(Millis(100)));
-    bench.now = 99;
-    assert_eq!(bench.tell(Event::Tick), []);
-    assert_eq!(bench.renew(B, lease), renewal(B, &[lease]));
-    assert_eq!(bench.plan.next_deadline(), Some(Millis(100)));
-    assert_eq!(bench.renew(A, lease), renewal(A, &[]));
-    assert_eq!(bench.plan.next_deadline(), Some(Millis(199)));
-    bench.now = 198;
-    assert_eq!(bench.tell(Event::Tick), []);
-    assert_eq!(bench.want(B), []);
-    bench.now = 199;
-    let actions = bench.tell(Event::Tick);
-    let again = only_task(&actions);
-    assert_eq!((again.attempt, heads(again)), (2, to_heads(&[0])));
-    assert_eq!(bench.renew(A, lease), renewal(A, &[lease]));
-    assert_eq!(bench.plan.next_deadline(), Some(Millis(299)));
-}
-
-#[test]
-fn lost_attempts_lead_to_the_range_that_cannot_be_computed() {
-    let mut bench = Bench::at_layer(settings(24), 39);
-    bench.join(A, 1);
-    let first = bench.task(A);
-    assert_eq!((first.attempt, heads(&first).len()), (1, 62));
-    // Only the worker that holds the lease can fail it.
-    assert_eq!(bench.fail(B, first.lease), []);
-    assert_eq!(bench.fail(A, first.lease), []);
-    let second = bench.task(A);
-    assert_eq!((second.attempt, heads(&second)), (2, heads(&first)));
-    assert_eq!(bench.fail(A, second.lease), []);
-    let poison = heads(&first)[0];
-    for attempt in 3..=5 {
-        let task = bench.task(A);
-        assert_eq!((task.attempt, heads(&task)), (attempt, vec![poison]));
-        let own = Vec::from_iter((attempt == 5).then(|| arbitrate(poison.0)));
-        assert_eq!(bench.fail(A, task.lease), own);
+    let mut bench = Bench::new(settings(), &[A, B]);
+    let (lease, _) = bench.heads(A).unwrap();
+    for _ in 0..5 {
+        bench.wait(99);
+        assert!(bench.plan.renew(Millis(bench.now), A, &[lease]).is_empty());
+        assert_eq!(bench.take(B), None);
     }
-    let last = Loss::Failed {
-        worker: "w1".to_owned(),
-        reason: "no memory".to_owned(),
-    };
-    let reason = StopReason::GaveUp {
-        unit: Unit::Range(poison),
-        attempts: 5,
-        last,
-        own: "not here either".to_owned(),
-    };
-    let failed = bench.fail_arbitration(Unit::Range(poison), "not here either");
-    assert_eq!(failed, [Action::Stop { reason }]);
+    bench.wait(100);
+    assert_eq!(bench.plan.renew(Millis(bench.now), A, &[lease]), [lease]);
+    assert_eq!(bench.heads(B).unwrap().1, [0]);
+    let late = bench.returns(A, lease, range(0, 0));
+    let reason = Rejection::NoLease { lease };
+    assert_eq!(late, Verdict::Rejected { reason });
+}
+
+/// A worker that did not hear the answer returns its result again.
+#[test]
+fn a_result_that_is_repeated_is_a_duplicate() {
+    let mut bench = Bench::new(settings(), &[A]);
+    let (lease, _) = bench.heads(A).unwrap();
+    assert_eq!(bench.returns(A, lease, range(0, 0)), Verdict::Accepted);
+    assert_eq!(bench.returns(A, lease, range(0, 0)), Verdict::Duplicate);
+    let other = bench.returns(A, lease, range(0, 1));
+    assert!(matches!(other, Verdict::Rejected { .. }));
+    assert!(
+        bench.out.is_empty(),
+        "it holds no lease, so it says nothing"
+    );
 }
 
 #[test]
-fn a_task_has_ranges_with_the_same_number_of_lost_attempts() {
+fn a_result_counts_only_under_a_lease_of_its_worker() {
+    let mut bench = Bench::new(settings(), &[A, B]);
+    let (lease, _) = bench.heads(A).unwrap();
+    for (worker, range) in [
+        (B, range(0, 0)),
+        (A, range(1, 0)),
+        (A, range(16, 0)),
+        (C, range(0, 0)),
+    ] {
+        let verdict = bench.returns(worker, lease, range);
+        assert!(matches!(verdict, Verdict::Rejected { .. }), "{verdict:?}");
+        assert!(!bench.is_done(0));
+    }
+}
+
+#[test]
+fn what_one_worker_is_slow_with_is_given_to_another_too() {
     let settings = Settings {
-        tasks_per_thread: 1,
-        ..settings(24)
+        straggler_ms: 50,
+        lease_ms: 1000,
+        ..settings()
     };
-    for is_silent in [false, true] {
-        let mut bench = Bench::at_layer(settings.clone(), 39);
-        bench.join(A, 2);
-        let (low, high) = (bench.task(A), bench.task(A));
-        bench.give_back(A, low.lease);
-        if is_silent {
-            bench.now = 100;
-            bench.tell(Event::Tick);
+    let mut bench = Bench::new(settings, &[A, B, C]);
+    let (slow, _) = bench.heads(A).unwrap();
+    bench.requests += 1;
+    let request = RequestId(bench.requests);
+    bench.handle(Event::Requested {
+        request,
+        worker: B,
+        reply: (),
+    });
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(50)));
+    bench.wait(50);
+    let (worker, task) = bench.tasks.pop().unwrap();
+    assert_eq!(worker, B);
+    assert_eq!(bench.take(C), None, "two are enough");
+    assert_eq!(bench.returns(B, task.lease, range(0, 0)), Verdict::Accepted);
+    // The slow one is not held up by it, and what it returns is known.
+    assert_eq!(bench.returns(A, slow, range(0, 0)), Verdict::Duplicate);
+}
+
+#[test]
+fn a_worker_that_leaves_or_gives_back_loses_nothing_for_others() {
+    let mut bench = Bench::new(settings(), &[A, B]);
+    let task = bench.take(A).unwrap();
+    assert_eq!(task.attempt, 1);
+    bench.handle(Event::Returned {
+        worker: A,
+        lease: task.lease,
+        failure: None,
+    });
+    let task = bench.take(A).unwrap();
+    assert_eq!(task.attempt, 1, "that was no failed attempt");
+    bench.handle(Event::Left { worker: A });
+    assert_eq!(bench.take(B).unwrap().attempt, 1);
+}
+
+/// Attempts fail, and then the coordinator does it; if it cannot, the job stops.
+#[test]
+fn no_range_is_tried_for_ever() {
+    for own in [true, false] {
+        let mut bench = Bench::new(settings(), &[A, B]);
+        for attempt in 1..=5 {
+            let worker = if attempt % 2 == 0 { A } else { B };
+            let task = bench.take(worker).unwrap();
+            assert_eq!(task.attempt, attempt);
+            bench.handle(Event::Returned {
+                worker,
+                lease: task.lease,
+                failure: Some("no memory".to_owned()),
+            });
+        }
+        let unit = Unit::Range(Head(0));
+        assert_eq!((bench.take(A), &bench.computing[..]), (None, &[unit][..]));
+        if own {
+            bench.computes(0, 0);
+            assert!(bench.is_done(0) && bench.out.is_empty());
         } else {
-            bench.fail(A, high.lease);
-        }
-        bench.join(A, 1);
-        let mut expected = [(low, 1), (high, 2)];
-        if !is_silent {
-            // What a participant has failed at comes first.
-            expected.reverse();
-        }
-        for (task, attempt) in expected {
-            let again = bench.task(A);
-            assert_eq!((again.attempt, heads(&again)), (attempt, heads(&task)));
+            let outcome = Err("no memory here either".to_owned());
+            bench.handle(Event::Computed { unit, outcome });
+            let Phase::Stopped(StopReason::GaveUp { attempts, .. }) = bench.plan.phase() else {
+                panic!("{:?}", bench.plan.phase());
+            };
+            assert_eq!(*attempts, 5);
         }
     }
 }
 
+/// Of ranges that failed together, the one that fails is found.
 #[test]
-fn silence_is_a_lost_attempt_and_an_orderly_return_is_none() {
-    let mut bench = Bench::new(settings(13), &[]);
-    bench.join(A, 1);
-    for _ in 0..20 {
-        let task = bench.task(A);
-        assert_eq!(task.attempt, 1);
-        bench.give_back(A, task.lease);
-        bench.task(A);
-        bench.leave(A);
-        bench.join(A, 1);
-    }
-    for attempt in 1..=5 {
-        assert_eq!(bench.task(A).attempt, attempt);
-        bench.now += 100;
-        let own = Vec::from_iter((attempt == 5).then(|| arbitrate(0)));
-        assert_eq!(bench.tell(Event::Tick), own);
-    }
-}
-
-#[test]
-fn what_belonged_to_a_silent_worker_is_nobodys() {
-    let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join_all(&[A, B]);
-    let tasks = [bench.task(A), bench.task(A)];
-    assert_eq!(bench.want(B), []);
-    bench.now = 100;
-    let actions = bench.tell(Event::Tick);
-    assert!(
-        matches!(actions[..], [Action::Answer { .. }]),
-        "{actions:?}"
-    );
-    // It has a task for its thread already.
-    assert_eq!(bench.task(B).work, tasks[1].work);
-}
-
-/// Else a job of two workers would wait for a third one.
-#[test]
-fn what_a_worker_failed_is_tried_again_when_the_others_have_done_it() {
-    let mut bench = Bench::new(two_replicas(13), &[]);
-    bench.join_all(&[A, B]);
-    let lease = bench.task(A).lease;
-    bench.fail(A, lease);
-    assert_eq!(bench.want(A), []);
-    // As soon as B is at it.
-    let actions = bench.want(B);
-    let leases: Vec<LeaseId> = actions.iter().map(|action| given(action).lease).collect();
-    let [lease, again] = leases[..] else {
-        panic!("{actions:?}");
+fn a_range_that_failed_twice_goes_alone() {
+    let settings = Settings {
+        task_positions_max: 1 << 20,
+        task_positions_min: 1 << 20,
+        ..settings()
     };
-    let (submission, _) = bench.submit(B, lease, summaries([0]));
-    let (_, actions) = bench.submit(A, again, summaries([0]));
-    assert!(
-        actions
-            .iter()
-            .any(|action| matches!(action, Action::Commit { .. })),
-        "{submission}: {actions:?}"
-    );
+    let mut bench = Bench::new(settings, &[A]);
+    for head in 0..3 {
+        bench.finds(A, head, 0);
+    }
+    for _ in 0..2 {
+        let (lease, heads) = bench.heads(A).unwrap();
+        assert_eq!(heads, [3, 4]);
+        bench.handle(Event::Returned {
+            worker: A,
+            lease,
+            failure: Some("no memory".to_owned()),
+        });
+    }
+    assert_eq!(bench.heads(A).unwrap().1, [3]);
 }
 
+/// A participant that takes each task and gives it back holds nobody up for longer than a slow lease stands.
 #[test]
-fn a_heartbeat_tells_of_all_leases_at_once() {
-    let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join(A, 2);
-    let (three, four) = (bench.task(A).lease, bench.task(A).lease);
-    bench.now = 60;
-    let leases = vec![four, LeaseId(77), three];
-    let worker = A;
-    let actions = bench.tell(Event::Renewed { worker, leases });
-    assert_eq!(actions, renewal(A, &[LeaseId(77)]));
-    assert_eq!(bench.plan.next_deadline(), Some(Millis(160)));
-    // Also one without leases, and one of a stranger, is answered.
-    let leases = Vec::new();
-    assert_eq!(
-        bench.tell(Event::Renewed { worker, leases }),
-        renewal(A, &[])
-    );
-    assert_eq!(bench.renew(B, three), renewal(B, &[three]));
+fn one_that_gives_all_back_holds_up_nobody() {
+    let settings = Settings {
+        straggler_ms: 50,
+        lease_ms: 30_000,
+        ..settings()
+    };
+    let mut bench = Bench::new(settings, &[A, B]);
+    let mut done = 0;
+    while bench.plan.progress().layer < bench.plan.progress().layers {
+        // It takes what it can get, and gives it back after 28 s.
+        let held = bench.take(A);
+        let started = bench.now;
+        while let Some((lease, heads)) = bench.heads(B) {
+            bench.returns(B, lease, range(heads[0], 0));
+            done += 1;
+        }
+        if let Some(held) = held {
+            bench.wait(50);
+            if let Some((lease, heads)) = bench.heads(B) {
+                bench.returns(B, lease, range(heads[0], 0));
+                done += 1;
+            }
+            bench.handle(Event::Returned {
+                worker: A,
+                lease: held.lease,
+                failure: None,
+            });
+        }
+        assert!(bench.now - started <= 50);
+    }
+    assert_eq!(done, 16);
 }

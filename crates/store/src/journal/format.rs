@@ -6,7 +6,7 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::entry::Entry;
 use crate::envelope::{BadObject, ObjectKind, Writer, open};
-use crate::finders::Finders;
+use crate::finders::{Finder, FinderParty, Finders};
 use crate::keys::PartName;
 use crate::ledger::{DoneRanges, Ledger};
 use crate::merged::Merged;
@@ -14,20 +14,20 @@ use crate::part::Placed;
 
 pub(super) const SEGMENT: ObjectKind = ObjectKind {
     magic: b"chompseg",
-    version: 5,
+    version: 6,
 };
 pub(super) const CHECKPOINT: ObjectKind = ObjectKind {
     magic: b"chompchk",
-    version: 5,
+    version: 6,
 };
 
 /// The bytes of a range in an entry.
 const RANGE: usize = 8 + 8 + 8 + 32 + 4 + 4;
 /// The bytes of an entry with one range, and the finders of two.
-pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 2 * 4) + 4 + RANGE;
-/// In the place of a number that programs before have written.
-const UNUSED: u32 = 0;
-/// The longest reason why somebody was quarantined, in bytes; what is longer is cut.
+pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 4 + 2 * FINDER) + 4 + RANGE;
+/// The bytes of a finder.
+const FINDER: usize = 4 + 8;
+/// The longest reason why a party is out, in bytes; what is longer is cut.
 const REASON_BYTES_MAX: usize = 1 << 10;
 
 /// Takes the next segment in.
@@ -89,26 +89,16 @@ pub(super) fn encode(
 
 /// The bytes of the checkpoint of `ledger`.
 ///
-/// Its entries are read as those of a segment, one after the other, so their order has a meaning: a quarantine marks
-/// the finders of all ranges before it, and stands before them all; ranges that are lost are done first, as an entry of
+/// Its entries are read as those of a segment, one after the other: ranges that are lost are done first, as an entry of
 /// lost ranges is about ranges that are done.
 pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
     let (bytes, _) = encode(CHECKPOINT, ledger, |writer| {
-        if ledger.withdrawn {
-            let heads = Vec::new();
-            write(writer, &Entry::Withdrawn { heads });
-        }
         if let Some((bits, seconds)) = ledger.worked {
             write(writer, &Entry::Worked { bits, seconds });
         }
-        // Earlier findings of these participants are marked as quarantined.
-        for (&participant, reason) in &ledger.quarantined {
+        for (&party, reason) in &ledger.out {
             let reason = reason.clone();
-            let entry = Entry::Quarantined {
-                participant,
-                reason,
-            };
-            write(writer, &entry);
+            write(writer, &Entry::Out { party, reason });
         }
         if !ledger.lost.is_empty() {
             write_ranges(writer, &ledger.lost);
@@ -193,14 +183,24 @@ pub(super) fn write<'w>(writer: &'w mut Writer, entry: &Entry) -> &'w mut Writer
             finders,
             merged,
         } => write_shard(writer, *bits, finders, merged),
-        Entry::Confirmed { finders, heads } => writer.u32(10).finders(finders).heads(heads),
-        Entry::Lost { heads } => writer.u32(11).heads(heads),
-        Entry::Quarantined {
-            participant,
-            reason,
+        Entry::Confirmed {
+            finders,
+            heads,
+            shards: (bits, shards),
         } => {
+            writer.u32(10).finders(finders).heads(heads);
+            let start = writer.u32(*bits).u32(count(shards.len()));
+            shards
+                .iter()
+                .fold(start, |writer, &number| writer.u32(number))
+        }
+        Entry::Lost { heads } => writer.u32(11).heads(heads),
+        Entry::Out { party, reason } => {
             let reason = &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)];
-            writer.u32(9).u32(*participant).u32(UNUSED);
+            writer.u32(9).u32(party.participant);
+            writer
+                .u32(party.worker.is_some().into())
+                .u64(party.worker.unwrap_or(0));
             writer.text(reason.as_bytes())
         }
         Entry::Worked { bits, seconds } => writer.u32(12).u32(*bits).u64(*seconds),
@@ -225,8 +225,11 @@ impl Writer {
     }
 
     fn finders(&mut self, finders: &Finders) -> &mut Writer {
-        let start = self.u32(count(finders.iter().len()));
-        finders.iter().fold(start, Writer::u32)
+        let start = self.u32(finders.wanted()).u32(count(finders.iter().len()));
+        let finders = finders.iter();
+        finders.fold(start, |writer, finder| {
+            writer.u32(finder.participant).u64(finder.worker)
+        })
     }
 
     /// The length of a text, and the text.
@@ -282,6 +285,7 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
         10 => Entry::Confirmed {
             finders: read_finders(fields)?,
             heads: read_heads(fields)?,
+            shards: (fields.u32()?, read_numbers(fields)?),
         },
         11 => Entry::Lost {
             heads: read_heads(fields)?,
@@ -291,17 +295,24 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
             seconds: fields.u64()?,
         },
         9 => {
-            let (participant, _, length) = (fields.u32()?, fields.u32()?, fields.u32()?);
+            let (participant, is_worker) = (fields.u32()?, fields.u32()?);
+            let (worker, length) = (fields.u64()?, fields.u32()?);
+            let worker = match (is_worker, worker) {
+                (0, 0) => None,
+                (1, worker) => Some(worker),
+                _ => return Err(Damage::new("a party of no kind")),
+            };
+            let party = FinderParty {
+                participant,
+                worker,
+            };
             ensure(
                 length as usize <= REASON_BYTES_MAX,
                 || "a reason that is too long",
             )?;
             let reason = String::from_utf8(fields.bytes(length)?.to_owned());
             let reason = reason.map_err(|_| Damage::new("a reason in no UTF-8"))?;
-            Entry::Quarantined {
-                participant,
-                reason,
-            }
+            Entry::Out { party, reason }
         }
         kind => {
             return Err(Damage::new(format!(
@@ -322,14 +333,27 @@ fn read_heads(fields: &mut Fields) -> Result<Vec<Head>, Damage> {
     Ok(heads.map(|&head| Head(u64::from_le_bytes(head))).collect())
 }
 
+fn read_numbers(fields: &mut Fields) -> Result<Vec<u32>, Damage> {
+    let numbers = read_list(fields)?.iter();
+    Ok(numbers.map(|&number| u32::from_le_bytes(number)).collect())
+}
+
 fn read_finders(fields: &mut Fields) -> Result<Finders, Damage> {
-    let finders = read_list(fields)?.iter();
-    let finders: Vec<u32> = finders.map(|&number| u32::from_le_bytes(number)).collect();
+    let wanted = fields.u32()?;
+    let finder = |bytes: &[u8; FINDER]| {
+        let mut fields = Fields::new("it", bytes);
+        Ok(Finder {
+            participant: fields.u32()?,
+            worker: fields.u64()?,
+        })
+    };
+    let finders = read_list::<FINDER>(fields)?.iter().map(finder);
+    let finders = finders.collect::<Result<Vec<Finder>, Damage>>()?;
     ensure(
         finders.is_sorted_by(|one, next| one < next),
         || "finders out of order",
     )?;
-    Ok(Finders::new(finders))
+    Ok(Finders::new(wanted, finders))
 }
 
 fn read_placed(bytes: &[u8; RANGE], range_bits: RangeBits) -> Result<Placed, Damage> {

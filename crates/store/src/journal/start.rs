@@ -87,7 +87,7 @@ pub(super) async fn read_all(
 }
 
 /// Removes the last segment of a journal, which is damaged. What it says is done is computed again, and comes out the
-/// same; a participant that it says was quarantined is so again, or not.
+/// same; a party that it says is out is found out again, or not.
 ///
 /// # Errors
 ///

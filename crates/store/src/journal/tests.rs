@@ -16,7 +16,7 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary, head};
 use super::*;
 use crate::objects::SimulatedStorage;
 use crate::ready;
-use crate::{Finders, LengthSums, Merged, PartName, Placed, QUARANTINED, RecordPlace};
+use crate::{Finder, FinderParty, Finders, LengthSums, Merged, PartName, Placed, RecordPlace};
 
 /// The bits of the table: it has 128 ranges.
 const BITS: u32 = 19;
@@ -99,7 +99,7 @@ fn script() -> Vec<Vec<Entry>> {
             let heads = heads[..1].to_vec();
             lease += 1;
             let ranges = vec![placed(heads[0], 1000)];
-            let again = done(layer, lease, 3, Finders::new([3, 4]), ranges);
+            let again = done(layer, lease, 3, found_by([3, 4]), ranges);
             let gone = if layer % 2 == 0 {
                 Entry::Withdrawn { heads }
             } else {
@@ -110,7 +110,11 @@ fn script() -> Vec<Vec<Entry>> {
         if layer % 4 == 2 {
             let heads = heads[heads.len() / 2..].to_vec();
             let finders = finders(lease + 1);
-            script.push(vec![Entry::Confirmed { finders, heads }]);
+            script.push(vec![Entry::Confirmed {
+                finders,
+                heads,
+                shards: (BITS, Vec::new()),
+            }]);
         }
         if layer % 6 == 5 {
             let heads = heads[..1].to_vec();
@@ -126,14 +130,19 @@ fn script() -> Vec<Vec<Entry>> {
             script.push(vec![Entry::Worked { bits, seconds }]);
         }
         if layer % 4 == 3 {
-            script.push(vec![quarantined(layer % 3)]);
+            script.push(vec![out(layer % 3)]);
         }
     }
     for number in 0..3 {
         let finders = finders(number.into());
         script.push(vec![shard(BITS - number % 2, finders, merged(number))]);
     }
-    script.push(vec![quarantined(1)]);
+    script.push(vec![Entry::Confirmed {
+        finders: found_by([5]),
+        heads: Vec::new(),
+        shards: (BITS, vec![0, 2]),
+    }]);
+    script.push(vec![out(1)]);
     // Nothing that was merged counts any more, and is merged again.
     let heads = vec![Head(0)];
     script.push(vec![Entry::Withdrawn { heads }]);
@@ -164,12 +173,31 @@ fn shard(bits: u32, finders: Finders, merged: Merged) -> Entry {
 /// Nobody, one, or two.
 fn finders(lease: u64) -> Finders {
     let all = [0, 1 + u32::try_from(lease % 2).unwrap()];
-    Finders::new(all[..usize::try_from(lease % 3).unwrap()].iter().copied())
+    found_by(all[..usize::try_from(lease % 3).unwrap()].iter().copied())
 }
 
-fn quarantined(participant: u32) -> Entry {
-    Entry::Quarantined {
+fn finder(participant: u32) -> Finder {
+    Finder {
         participant,
+        worker: 7 * u64::from(participant),
+    }
+}
+
+/// A worker of each of these participants, of one more that should have.
+fn found_by(participants: impl IntoIterator<Item = u32>) -> Finders {
+    let finders: Vec<Finder> = participants.into_iter().map(finder).collect();
+    let wanted = u32::try_from(finders.len()).unwrap();
+    Finders::new(wanted + u32::from(wanted > 0), finders)
+}
+
+/// A participant is out, or its worker alone.
+fn out(participant: u32) -> Entry {
+    let worker = (participant == 2).then_some(finder(2).worker);
+    Entry::Out {
+        party: FinderParty {
+            participant,
+            worker,
+        },
         reason: "it computed range 1011 wrongly".to_owned(),
     }
 }
@@ -177,10 +205,10 @@ fn quarantined(participant: u32) -> Entry {
 /// A simple model of the ledger, to compare it with.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Plain {
-    ranges: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
-    lost: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
-    shards: Vec<(u32, Vec<u32>, Merged)>,
-    quarantined: BTreeMap<u32, String>,
+    ranges: BTreeMap<Head, (u64, u32, Vec<Finder>, Placed)>,
+    lost: BTreeMap<Head, (u64, u32, Vec<Finder>, Placed)>,
+    shards: Vec<(u32, Vec<Finder>, Merged)>,
+    out: BTreeMap<FinderParty, String>,
     /// The bits of the job, and how many thousands of seconds it took: the test takes some itself.
     worked: Option<(u32, u64)>,
 }
@@ -222,27 +250,30 @@ impl Plain {
                     let finders = finders.iter().collect();
                     plain.shards.push((*bits, finders, merged.clone()));
                 }
-                Entry::Confirmed { finders, heads } => {
+                Entry::Confirmed {
+                    finders,
+                    heads,
+                    shards,
+                } => {
                     for head in heads {
                         if let Some((_, _, before, _)) = plain.ranges.get_mut(head) {
                             *before = finders.iter().collect();
                         }
                     }
+                    for (bits, before, merged) in &mut plain.shards {
+                        if *bits == shards.0 && shards.1.contains(&merged.number) {
+                            *before = finders.iter().collect();
+                        }
+                    }
                 }
-                Entry::Quarantined {
-                    participant,
-                    reason,
-                } => {
+                Entry::Out { party, reason } => {
                     let ranges = plain.ranges.values_mut().chain(plain.lost.values_mut());
                     let of_ranges = ranges.map(|(_, _, finders, _)| finders);
                     let of_shards = plain.shards.iter_mut().map(|(_, finders, _)| finders);
                     for finders in of_ranges.chain(of_shards) {
-                        if finders.contains(participant) {
-                            finders.retain(|one| one != participant && *one != QUARANTINED);
-                            finders.push(QUARANTINED);
-                        }
+                        finders.retain(|one| one.participant != party.participant);
                     }
-                    plain.quarantined.insert(*participant, reason.clone());
+                    plain.out.insert(*party, reason.clone());
                 }
                 Entry::Worked { bits, seconds } => {
                     plain.worked = Some((*bits, seconds / 1000));
@@ -263,13 +294,9 @@ impl Plain {
 
     /// The model after the table of the script is published.
     fn pruned() -> Plain {
-        let Plain {
-            quarantined,
-            worked,
-            ..
-        } = Plain::of(&script());
+        let Plain { out, worked, .. } = Plain::of(&script());
         Plain {
-            quarantined,
+            out,
             worked,
             ..Plain::default()
         }
@@ -279,9 +306,7 @@ impl Plain {
         let of_range = |(head, place, finders): (Head, &RecordPlace, &Finders)| {
             let placed = place.placed(head);
             assert_eq!(place.part().lease, place.lease);
-            let is_empty = finders.is_empty();
-            let finders: Vec<u32> = finders.iter().collect();
-            assert_eq!(is_empty, finders.is_empty());
+            let finders: Vec<Finder> = finders.iter().collect();
             (head, (place.lease, place.replicas, finders, placed))
         };
         let of_bits = |bits| {
@@ -306,9 +331,9 @@ impl Plain {
             lost: ledger.lost(u64::MAX).map(of_range).collect(),
             shards: (0..=64).flat_map(of_bits).collect(),
             worked: ledger.worked.map(|(bits, seconds)| (bits, seconds / 1000)),
-            quarantined: ledger
-                .quarantined()
-                .map(|(number, reason)| (number, reason.to_owned()))
+            out: ledger
+                .out()
+                .map(|(party, reason)| (party, reason.to_owned()))
                 .collect(),
         }
     }
@@ -485,7 +510,7 @@ fn pruning() {
     // A larger table goes on from here.
     ready(journal.append(script()[3].clone())).unwrap();
     let mut expected = Plain::of(&script()[3..4]);
-    (expected.quarantined, expected.worked) = (Plain::pruned().quarantined, Plain::pruned().worked);
+    (expected.out, expected.worked) = (Plain::pruned().out, Plain::pruned().worked);
     assert_eq!(Plain::found(&looked(&storage)), expected);
 }
 
@@ -540,7 +565,7 @@ async fn the_time_of_all_runs_is_noted() {
         let journal = journal.unwrap();
         for part in [1, 2] {
             tokio::time::advance(Duration::from_millis(seconds * 500)).await;
-            journal.append(vec![quarantined(part)]).await.unwrap();
+            journal.append(vec![out(part)]).await.unwrap();
         }
         let noted = looked(&storage).worked;
         assert_eq!(noted, Some((bits, expected)), "after {seconds} s more");

@@ -124,7 +124,7 @@ mod tests {
                 ranges.remove(head);
                 plain.remove(&head);
             } else {
-                let finders = Finders::new([u32::try_from(random >> 62).unwrap()]);
+                let finders = Finders::new(u32::try_from(random >> 62).unwrap(), []);
                 ranges.insert(head, place(step), finders.clone());
                 plain.insert(head, (place(step), finders));
             }

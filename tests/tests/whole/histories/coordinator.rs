@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use crate::histories::chain::Fact;
 use crate::histories::node::Node;
 use crate::histories::store::{Store, View};
-use crate::histories::watch::{Asked, Votes, Watch, answer, send};
+use crate::histories::watch::{Asked, Findings, Watch, answer, send};
 use crate::histories::wire::{Packet, Payload, StreamId, Wire, request_body};
 
 /// Names the table to workers.
@@ -33,7 +33,7 @@ pub(crate) struct Coordinator {
     /// Packets that came while it was paused.
     inbox: Vec<Packet>,
     calls: BTreeMap<StreamId, Call>,
-    votes: Arc<Mutex<Votes>>,
+    findings: Arc<Mutex<Findings>>,
 }
 
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Coordinator {
         settings: Settings,
         wire: Wire,
     ) -> Coordinator {
-        let votes = Votes::new(settings.replicas);
+        let findings = Findings::new(settings.replicas);
         let start = SimulatedCoordinator::start(Arc::new(view), settings, TABLE, number);
         Coordinator {
             number,
@@ -82,7 +82,7 @@ impl Coordinator {
             wire,
             inbox: Vec::new(),
             calls: BTreeMap::new(),
-            votes: Arc::new(Mutex::new(votes)),
+            findings: Arc::new(Mutex::new(findings)),
         }
     }
 
@@ -115,7 +115,7 @@ impl Coordinator {
 
     /// Tells what is in the journal when it starts.
     pub(crate) fn found(&self, facts: impl Iterator<Item = Fact>) {
-        self.votes.lock().unwrap().found = facts.collect();
+        self.findings.lock().unwrap().found = facts.collect();
     }
 
     /// Lets it go on to `now`.
@@ -183,7 +183,7 @@ impl Coordinator {
                         let mut completion = completion.lock().unwrap();
                         match &payload {
                             Payload::Data(data) => completion.extend_from_slice(data),
-                            Payload::End => self.votes.lock().unwrap().count(&completion),
+                            Payload::End => self.findings.lock().unwrap().count(&completion),
                             _ => {}
                         }
                     }
@@ -213,7 +213,7 @@ impl Coordinator {
                 None if path.ends_with("/Lease") => Asked::Lease,
                 None => Asked::Other,
             },
-            votes: Arc::clone(&self.votes),
+            findings: Arc::clone(&self.findings),
             reply: Mutex::default(),
         };
         let answer = answer(running.calls(), request, watch);

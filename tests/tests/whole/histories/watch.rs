@@ -19,7 +19,7 @@ use crate::histories::wire::{Packet, Payload, Sent, StreamId, Way, Wire, respond
 
 /// Who said what to a coordinator.
 #[derive(Debug)]
-pub(crate) struct Votes {
+pub(crate) struct Findings {
     /// The facts that were durable when it started.
     pub(crate) found: BTreeSet<Fact>,
     workers: BTreeMap<Fact, BTreeSet<u64>>,
@@ -42,7 +42,7 @@ pub(crate) struct Watch {
     pub(crate) store: Store,
     pub(crate) stream: StreamId,
     pub(crate) asked: Asked,
-    pub(crate) votes: Arc<Mutex<Votes>>,
+    pub(crate) findings: Arc<Mutex<Findings>>,
     pub(crate) reply: Mutex<Vec<u8>>,
 }
 
@@ -147,8 +147,8 @@ impl Watch {
         };
         if replies.iter().any(is_safe) && !self.store.took_coordinators() {
             let (_, facts) = completion(&request.lock().unwrap());
-            let votes = self.votes.lock().unwrap();
-            if let Some(fact) = facts.iter().find(|fact| !votes.suffice(fact)) {
+            let findings = self.findings.lock().unwrap();
+            if let Some(fact) = facts.iter().find(|fact| !findings.suffice(fact)) {
                 let what = format!("{fact:?} is safe, which too few workers say");
                 self.wire.send(Sent::Wrong(what));
             }
@@ -157,9 +157,9 @@ impl Watch {
     }
 }
 
-impl Votes {
-    pub(crate) fn new(replicas: u32) -> Votes {
-        Votes {
+impl Findings {
+    pub(crate) fn new(replicas: u32) -> Findings {
+        Findings {
             found: BTreeSet::new(),
             workers: BTreeMap::new(),
             replicas: replicas as usize,
@@ -175,8 +175,13 @@ impl Votes {
     }
 
     fn suffice(&self, fact: &Fact) -> bool {
-        let votes = self.workers.get(fact).map_or(0, BTreeSet::len);
-        votes >= self.replicas || self.found.contains(fact)
+        // A shard counts at once, and is checked before the table is published.
+        let needed = match fact {
+            Fact::Range(..) => self.replicas,
+            Fact::Shard(..) => 1,
+        };
+        let found = self.workers.get(fact).map_or(0, BTreeSet::len);
+        found >= needed || self.found.contains(fact)
     }
 }
 

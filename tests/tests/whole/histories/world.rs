@@ -368,9 +368,9 @@ impl World {
         settings.task_positions_max = rng.u64(0..5) * range_bits().positions();
         settings.task_positions_min = rng.u64(0..4) * range_bits().positions();
         settings.tasks_per_thread = rng.u32(0..2);
-        settings.draw_one_in = [0, 1, 4][rng.usize(0..3)];
-        settings.draw_own_one_in = settings.draw_one_in;
-        settings.newcomer_results = rng.u32(0..3);
+        settings.checks_per_1000 = [0, 400, 1000][rng.usize(0..3)];
+        settings.own_checks_per_1000 = settings.checks_per_1000;
+        settings.newcomer_ranges = rng.u32(0..3);
         settings.shard_words = SHARD_WORDS;
         self.history
             .log(format_args!("coordinator {number} starts, {rate}"));

@@ -10,7 +10,7 @@ fn a_checkpoint_of_many_ranges() {
         ledger.add(head % 1000, 1, &finders, &placed(Head(head), head % 1000));
     }
     let bytes = encode_checkpoint(&ledger);
-    assert!(bytes.len() < 93 * ledger.len(), "{}", bytes.len());
+    assert!(bytes.len() < 105 * ledger.len(), "{}", bytes.len());
     let read = format::decode(format::CHECKPOINT, &bytes, 0);
     assert!(read.is_ok_and(|read| read == ledger));
 }
@@ -20,7 +20,7 @@ fn a_checkpoint_of_many_ranges() {
 fn a_checkpoint_is_due_when_an_eighth_of_the_last_was_written() {
     let (storage, journal) = begun();
     let ranges = (0..60).map(|head| placed(Head(head), 1)).collect();
-    let mut entry = done(0, 1, 1, Finders::new([1]), ranges);
+    let mut entry = done(0, 1, 1, found_by([1]), ranges);
     let (mut segments, mut bytes, mut last) = (1, storage.objects()[&keys::segment(0)].len(), 0);
     let mut waits = Vec::new();
     for number in 1..100 {

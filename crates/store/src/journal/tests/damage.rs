@@ -141,7 +141,7 @@ fn patched(bytes: &[u8], at: usize, patch: &[u8]) -> Bytes {
 
 /// The bytes before the entries of a segment, and those before the finders of its first entry.
 const HEADING: usize = 16 + 8 + 32 + 8 + 4;
-const FINDERS: usize = HEADING + 4 + 8 + 4 + 4;
+const FINDERS: usize = HEADING + 4 + 8 + 4 + 4 + 4;
 
 #[test]
 fn segments_that_no_journal_has_here() {
@@ -149,7 +149,7 @@ fn segments_that_no_journal_has_here() {
     ready(journal.append(script()[0].clone())).unwrap();
     let mut done = script()[0].clone();
     if let Entry::Done { finders, .. } = &mut done[0] {
-        *finders = Finders::new([1, 2]);
+        *finders = found_by([1, 2]);
     }
     ready(journal.append(done)).unwrap();
     let key = keys::segment(2);
@@ -157,8 +157,8 @@ fn segments_that_no_journal_has_here() {
     for (at, number, expected) in [
         (HEADING - 12, 99, "another table"),
         (HEADING - 4, 13, "another table"),
-        (FINDERS + 4, 0, "finders out of order"),
-        (FINDERS + 4, 1, "finders out of order"),
+        (FINDERS, 3, "finders out of order"),
+        (FINDERS + 12, 0, "finders out of order"),
     ] {
         storage.overwrite(&key, patched(&bytes, at, &u32::to_le_bytes(number)));
         let error = ready(look(&*storage)).unwrap_err().to_string();
@@ -193,7 +193,7 @@ fn claims_beyond_a_table_are_refused() {
     let range = |change: &dyn Fn(&mut Placed)| {
         let mut range = placed(Head(3), 1);
         change(&mut range);
-        done(3, 1, 1, Finders::new([1]), vec![range])
+        done(3, 1, 1, found_by([1]), vec![range])
     };
     let summed_up = |bits, change: &dyn Fn(&mut Merged)| {
         let mut merged = merged(0);
@@ -214,10 +214,7 @@ fn claims_beyond_a_table_are_refused() {
             Some("cannot be at"),
         ),
         (nobody, Some("nobody computed")),
-        (
-            done(0, 1, 1, Finders::new([1]), vec![]),
-            Some("without ranges"),
-        ),
+        (done(0, 1, 1, found_by([1]), vec![]), Some("without ranges")),
         (summed_up(BITS, &|_| ()), None),
         (summed_up(65, &|_| ()), Some("a table of 65 bits")),
         (
@@ -262,13 +259,13 @@ fn claims_beyond_a_table_are_refused() {
 fn other_versions_are_told_from_damage() {
     let objects = small();
     let key = keys::segment(0);
-    for version in [0, 2, 4, 6, u32::MAX] {
+    for version in [0, 2, 5, 7, u32::MAX] {
         let storage = restored(&objects);
         remove_checkpoints(&storage);
         storage.overwrite(&key, patched(&objects[&key], 8, &version.to_le_bytes()));
         let before = storage.objects();
         let expected =
-            format!("{key} has format version {version}, and this program reads 5: finish");
+            format!("{key} has format version {version}, and this program reads 6: finish");
         for error in [
             ready(open(&storage)).unwrap_err(),
             ready(look(&*storage)).unwrap_err(),

@@ -4,7 +4,7 @@ use super::*;
 
 fn entry(lease: u64) -> Vec<Entry> {
     let ranges = vec![placed(Head(0), lease)];
-    vec![done(0, lease, 1, Finders::new([1]), ranges)]
+    vec![done(0, lease, 1, found_by([1]), ranges)]
 }
 
 /// Each bit of `order` says who has the next turn. Each writer opens the journal with its first turn and

@@ -1,24 +1,51 @@
-//! The parts: how long those are that come through the coordinator, and what becomes of those that nobody has use for.
+//! The parts that come through the coordinator: which a worker may put, and what becomes of those that nobody has use
+//! for.
 //!
-//! The records of a part fill it: a result that leaves bytes of its part to no record is refused. A part whose lease
-//! has ended is an orphan if the journal does not name it and no result of it waits. A result may still come late, so
-//! the desk removes an orphan only when it finds it for the second time, and from then on takes no result under its
-//! lease. Parts of merged ranges are removed while other shards are merged.
+//! The records of a part fill it: a result that leaves bytes of its part to no record is refused. A part whose lease has
+//! ended is an orphan if the journal does not name it and no result of it waits. Parts of merged ranges are removed while
+//! other shards are merged.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use chomp_plan::{LeaseId, Millis, Rejection, Work, WorkerId};
-use chomp_store::{PartName, Placed, part};
+use chomp_plan::{LeaseId, Millis, Rejection, TaskResult, Work, WorkerId};
+use chomp_store::{PartName, part};
 
-use super::{Desk, PutRefused, PutTarget, Transfer};
+use super::Job;
 use crate::effects::Effect;
+use crate::error::Refusal;
+use crate::tools::Place;
 
 /// The time from one search for orphans to the next.
 const SEARCH_EVERY_MS: u64 = 10_000;
 
 /// In about how many steps the parts of a table are removed while it is merged. Each looks at all ranges.
 const REMOVALS: u64 = 32;
+
+/// An object that a worker asks to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PutTarget {
+    Part(PartName),
+    Shard(u32),
+}
+
+/// Kept while an object is on its way into the store. Clones are of the same object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Transfer(Arc<()>);
+
+/// Why a worker may not put an object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PutRefused {
+    /// It is of no lease that the worker holds.
+    #[error("this object is not this worker's to write: it has no lease for it")]
+    NoLease,
+    /// The ranges of the lease do not fill it, whatever they are.
+    #[error("the part of this lease has at most {most} bytes")]
+    TooLong { most: u64 },
+    /// The job does not take the call.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
 
 /// The parts that workers have begun to put, until the journal names them or they are removed.
 #[derive(Debug, Default)]
@@ -34,30 +61,33 @@ struct PendingPart {
     /// The most bytes that were announced for it: it has no more.
     bytes: u64,
     transfer: Transfer,
-    /// Whether the last search found it to be an orphan.
-    is_orphan: bool,
 }
 
 impl Parts {
-    /// Fails unless these records fill the part of the lease. Nothing is known of a part that its worker wrote into the
-    /// store itself.
+    /// Fails unless the records of a result fill the part of its lease. Nothing is known of a part that its worker wrote
+    /// into the store itself.
     pub(super) fn check(
         &self,
         worker: WorkerId,
         lease: LeaseId,
-        placed: &[Placed],
+        result: &TaskResult<Place>,
     ) -> Result<(), Rejection> {
-        let end = |last: &Placed| u64::from(last.offset) + u64::from(last.length);
-        let filled = placed.last().map_or(part::HEADER_BYTES, end);
-        let part = self.begun.get(&lease);
-        match part.filter(|part| part.worker == worker && part.bytes != filled) {
-            None => Ok(()),
-            Some(&PendingPart { bytes, .. }) => Err(Rejection::Unfilled {
-                lease,
-                bytes,
-                filled,
-            }),
+        let part = self.begun.get(&lease).filter(|part| part.worker == worker);
+        let (Some(part), TaskResult::Ranges(ranges)) = (part, result) else {
+            return Ok(());
+        };
+        let filled = match ranges.last() {
+            Some((_, Place::Record { placed, .. })) => placed.end(),
+            _ => part::HEADER_BYTES,
+        };
+        if part.bytes == filled {
+            return Ok(());
         }
+        Err(Rejection::Unfilled {
+            lease,
+            bytes: part.bytes,
+            filled,
+        })
     }
 
     /// When orphans are searched for, if there may be any.
@@ -66,7 +96,7 @@ impl Parts {
     }
 }
 
-impl Desk {
+impl Job {
     /// Takes in that `worker` begins to put `bytes` bytes through the coordinator. The transfer is to be kept for
     /// as long as they may get into the store.
     pub(crate) fn begin_put(
@@ -84,10 +114,14 @@ impl Desk {
         };
         let lease = LeaseId(name.lease);
         let ranges = match self.plan.work_of(worker, lease) {
-            Some(Work::Evaluate { layer, heads }) if *layer == name.layer => heads.len(),
+            Some(Work::Evaluate {
+                layer,
+                heads,
+                is_check: false,
+            }) if *layer == name.layer => heads.len(),
             _ => return Err(PutRefused::NoLease),
         };
-        let most = part::bytes_max(ranges, self.journal.ledger().range_bits);
+        let most = part::bytes_max(ranges, self.tools.journal.ledger().range_bits);
         if bytes > most {
             return Err(PutRefused::TooLong { most });
         }
@@ -100,37 +134,34 @@ impl Desk {
                 worker,
                 bytes,
                 transfer: Transfer::default(),
-                is_orphan: false,
             });
         part.bytes = part.bytes.max(bytes);
         Ok(part.transfer.clone())
     }
 
     /// Searches for orphans, if it is time to, and has them removed.
-    pub(super) fn remove_orphans(&mut self, now: Millis) {
+    pub(super) fn remove_orphans(&mut self) {
         if self.writes.failed.is_some() {
             // Nobody knows what the journal names.
             self.parts.begun.clear();
         }
-        if self.parts.next_search().is_none_or(|at| now < at) {
+        if self.parts.next_search().is_none_or(|at| self.now < at) {
             return;
         }
-        self.parts.next_search = now.plus(SEARCH_EVERY_MS);
-        let waiting = self.submissions.values().map(|waiting| waiting.lease);
-        let waiting: HashSet<u64> = waiting.collect();
+        self.parts.next_search = self.now.plus(SEARCH_EVERY_MS);
+        let mut waiting = self.writes.leases();
+        waiting.extend(self.plan.places().filter_map(Place::lease));
         let mut orphans = Vec::new();
         self.parts.begun.retain(|&lease, part| {
-            if self.journal.names(&part.name.key()) {
+            if self.tools.journal.names(&part.name.key()) {
                 return false;
             }
-            let was_orphan = part.is_orphan;
-            part.is_orphan = !self.plan.holds(part.worker, lease)
+            let is_orphan = !self.plan.holds(part.worker, lease)
                 && !waiting.contains(&lease.0)
                 && Arc::strong_count(&part.transfer.0) == 1;
-            if !was_orphan || !part.is_orphan {
+            if !is_orphan {
                 return true;
             }
-            self.plan.forget_ended(lease);
             orphans.push(part.name.key());
             false
         });

@@ -1,0 +1,237 @@
+//! How results come into the journal: one segment at a time, with all that was agreed meanwhile.
+//!
+//! A segment costs the same whatever is in it. So while all workers have tasks, the next segment begins no sooner than
+//! [`WRITE_EVERY_MS`] after the last one. After each segment the journal pauses for [`PAUSE`] times as long as the
+//! write took, even if a worker waits: a busy coordinator then writes fewer and larger segments, and a fast one pauses
+//! for hardly any time.
+
+use std::collections::{HashSet, VecDeque};
+use std::mem::take;
+
+use chomp_plan::{Found, FoundUnit, Millis, Party, Phase, Unit, WorkerId, Write};
+use chomp_store::{Entry, Finder, FinderParty, Finders, PartName, Placed};
+
+use super::Job;
+use crate::effects::{Effect, SegmentContent};
+use crate::tools::{Event, Place};
+
+/// The ranges from which on a segment of the journal takes no more submissions.
+const SEGMENT_RANGES: usize = if cfg!(test) { 16 } else { 1 << 16 };
+/// The time between the beginnings of two segments that nobody waits for.
+const WRITE_EVERY_MS: u64 = 100;
+/// How long the journal pauses after a segment, beside the time that the segment took; but no longer than
+/// [`WRITE_EVERY_MS`]. With 2 it is written to for a third of the time at most.
+const PAUSE: u64 = 2;
+
+/// The queue of writes, and when the next may begin.
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    waiting: VecDeque<Write<Place>>,
+    under_way: Option<UnderWay>,
+    /// Until then a segment begins only if a worker waits for it.
+    rests_until: Millis,
+    /// Until then no segment begins.
+    pauses_until: Millis,
+    /// Whether a worker waits for a verdict and has too little else to do.
+    pub(super) is_urgent: bool,
+    /// Why nothing more can be written.
+    pub(super) failed: Option<String>,
+}
+
+/// A segment that is being written.
+#[derive(Debug)]
+struct UnderWay {
+    since: Millis,
+    /// The leases whose parts it names.
+    leases: HashSet<u64>,
+}
+
+impl Writes {
+    pub(super) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    pub(super) fn push(&mut self, write: Write<Place>) {
+        self.waiting.push_back(write);
+    }
+
+    /// Takes in that the segment under way has ended.
+    pub(super) fn end(&mut self, now: Millis) {
+        if let Some(UnderWay { since, .. }) = self.under_way.take() {
+            let took = now.0.saturating_sub(since.0);
+            self.pauses_until = now.plus((PAUSE * took).min(WRITE_EVERY_MS));
+        }
+    }
+
+    /// The leases whose parts are named by what is to be written.
+    pub(super) fn leases(&self) -> HashSet<u64> {
+        let waiting = self.waiting.iter().flat_map(|write| match write {
+            Write::Commit { units, .. } => &units[..],
+            _ => &[],
+        });
+        let waiting = waiting.filter_map(|found| found.place.lease());
+        let under_way = self.under_way.iter().flat_map(|it| &it.leases).copied();
+        waiting.chain(under_way).collect()
+    }
+}
+
+impl Place {
+    /// The lease of the part, if it is in one.
+    pub(super) fn lease(&self) -> Option<u64> {
+        match self {
+            Place::Record { lease, .. } => Some(*lease),
+            Place::Shard(_) => None,
+        }
+    }
+}
+
+impl Job {
+    /// Begins the next segment, unless one is under way.
+    pub(super) fn write(&mut self) {
+        if self.writes.is_under_way() {
+            return;
+        }
+        if let Some(reason) = self.writes.failed.clone() {
+            self.give_up(&reason);
+            return;
+        }
+        if self.now < self.next_begin() {
+            return;
+        }
+        let mut batch = SegmentContent::default();
+        let mut leases = HashSet::new();
+        let mut size = 0;
+        while size < SEGMENT_RANGES
+            && let Some(write) = self.writes.waiting.pop_front()
+        {
+            if let Write::Commit { write, units } = &write {
+                size += units.len();
+                batch.writes.push(*write);
+                leases.extend(units.iter().filter_map(|found| found.place.lease()));
+            } else {
+                size += 1;
+            }
+            self.add_entries(&mut batch.entries, write);
+        }
+        if !batch.entries.is_empty() {
+            self.writes.under_way = Some(UnderWay {
+                since: self.now,
+                leases,
+            });
+            self.writes.is_urgent = false;
+            self.writes.rests_until = self.now.plus(WRITE_EVERY_MS);
+            self.effects.push(Effect::Append(batch));
+        }
+    }
+
+    /// When the next segment may begin.
+    fn next_begin(&self) -> Millis {
+        let writes = &self.writes;
+        if *self.plan.phase() != Phase::Running {
+            Millis::default()
+        } else if writes.is_urgent || self.plan.is_anybody_idle() {
+            writes.pauses_until
+        } else {
+            writes.pauses_until.max(writes.rests_until)
+        }
+    }
+
+    /// When the job has something to do though no event comes.
+    pub(crate) fn next_deadline(&self) -> Option<Millis> {
+        let rests = !self.writes.is_under_way() && !self.writes.waiting.is_empty();
+        let rest = rests.then(|| self.next_begin());
+        let search = self.parts.next_search();
+        let others = search.into_iter().chain(self.plan.next_deadline());
+        rest.into_iter().chain(others).min()
+    }
+
+    /// Once the journal has failed, what waits for it has failed too.
+    fn give_up(&mut self, reason: &str) {
+        for write in take(&mut self.writes.waiting) {
+            if let Write::Commit { write, .. } = write {
+                let outcome = Err(reason.to_owned());
+                self.handle(Event::Written { write, outcome });
+            }
+        }
+    }
+
+    /// The entries for a write.
+    fn add_entries(&self, entries: &mut Vec<Entry>, write: Write<Place>) {
+        let bits = self.tools.bits;
+        match write {
+            Write::Commit { units, .. } => {
+                let key = |found: &FoundUnit<Place>| (found.place.lease(), found.found.clone());
+                for group in units.chunk_by(|one, next| key(one) == key(next)) {
+                    entries.extend(self.done(group));
+                }
+            }
+            Write::Confirm { units, found } => {
+                let heads = units.iter().filter_map(|unit| match unit {
+                    Unit::Range(head) => Some(*head),
+                    Unit::Shard(_) => None,
+                });
+                let shards = units.iter().filter_map(|unit| match unit {
+                    Unit::Shard(number) => Some(*number),
+                    Unit::Range(_) => None,
+                });
+                entries.push(Entry::Confirmed {
+                    finders: finders(&found),
+                    heads: heads.collect(),
+                    shards: (bits, shards.collect()),
+                });
+            }
+            Write::Withdraw { heads } => entries.push(Entry::Withdrawn { heads }),
+            Write::Lose { head } => entries.push(Entry::Lost { heads: vec![head] }),
+            Write::Out { party, reason, .. } => {
+                let party = match party {
+                    Party::Participant(participant) => FinderParty {
+                        participant: participant.0,
+                        worker: None,
+                    },
+                    Party::Worker(worker) => FinderParty {
+                        participant: worker.participant.0,
+                        worker: Some(worker.number),
+                    },
+                };
+                let reason = reason.to_string();
+                entries.push(Entry::Out { party, reason });
+            }
+        }
+    }
+
+    /// The entry for units of one part with the same finders, or for a shard.
+    fn done(&self, units: &[FoundUnit<Place>]) -> Option<Entry> {
+        let FoundUnit { found, place, .. } = units.first()?;
+        let finders = finders(found);
+        let lease = match place {
+            Place::Record { lease, .. } => *lease,
+            Place::Shard(merged) => {
+                return Some(Entry::Shard {
+                    bits: self.tools.bits,
+                    finders,
+                    merged: (**merged).clone(),
+                });
+            }
+        };
+        let ranges = units.iter().filter_map(|found| match &found.place {
+            Place::Record { placed, .. } => Some(*placed),
+            Place::Shard(_) => None,
+        });
+        let ranges: Vec<Placed> = ranges.collect();
+        let layer = ranges.first()?.summary.head.layer();
+        Some(Entry::Done {
+            part: PartName { layer, lease },
+            replicas: self.replicas,
+            finders,
+            ranges,
+        })
+    }
+}
+
+fn finders(found: &Found) -> Finders {
+    let finder = |worker: &WorkerId| Finder {
+        participant: worker.participant.0,
+        worker: worker.number,
+    };
+    Finders::new(found.wanted, found.finders.iter().map(finder))
+}

@@ -1,0 +1,522 @@
+//! Checks: how a wrong result is found, and what follows.
+//!
+//! # The rule
+//!
+//! * **Drawn.** When a unit is found, a random number decides whether it is checked, and the journal says so: the unit
+//!   *wants* one finder more than [`Settings::replicas`]. The first ranges of each participant are drawn, and shards are
+//!   unless the owner is alone. Nothing is drawn that nobody present could check. A check is a task like others, for a
+//!   participant that has not found the unit; while only one is present, for another of its workers. An equal result
+//!   adds a finder.
+//! * **Results differ**, from each other or from what is known: the coordinator computes the unit itself. Each party that
+//!   found something else is **out**: it gets no more tasks, and is a finder of nothing any more. If its participant is
+//!   the only one present, the party is the worker alone: a node with bad memory does not end the job of its owner.
+//! * **Owed.** A unit with fewer finders than `replicas` that are not out owes a check: by any other party, and if none
+//!   takes it for the time of a lease, by the coordinator. What the coordinator computed is final until a source of it is
+//!   withdrawn.
+//! * **Wrong.** A range whose content is not what the coordinator computed is withdrawn with all ranges that follow from
+//!   it, and with all shards. All that was begun before counts for nothing: leases, findings, writes, and what the
+//!   coordinator computes; and nobody is put out because of it.
+//! * **Lost.** A range whose record is lost is computed again, and its content stays known: what is computed has to be
+//!   that. Ranges that draw on it stay if they are done, and wait otherwise.
+//! * **At the end** the coordinator does the checks that nobody present can do, or does for the time of a lease.
+//!
+//! | event | handlers |
+//! |---|---|
+//! | a unit is found, and drawn or not | `settle` in [results](super::results), `is_drawn`, `note_check` |
+//! | results differ | `add_finding` in [results](super::results), `compute`, `on_computed`, `decide` |
+//! | a party is out | `on_revoked`, `on_out` |
+//! | a range is wrong | `withdraw` |
+//! | a record is lost | `on_lost`, `block_dependants` |
+//! | nobody takes a check | `next_overdue` |
+//!
+//! # Why a wrong result of one participant does not stay
+//!
+//! With two replicas, a range is known only when two participants have returned the same, so the other one returned it
+//! too; a shard is done earlier, and owes a check then. With one replica, each lie of a participant among others stays
+//! unchecked with a chance of 1 − r, where r is the rate of checks. When one is found, the participant is out, and
+//! everything that it alone found is checked by others. Whatever was computed from a wrong range follows from it, and is
+//! withdrawn with it.
+//!
+//! # Why honest participants are not put out
+//!
+//! A party is put out if its content differs from that of the coordinator, and both were computed from the same sources:
+//! the content of a range depends on those of its sources alone, a lease and what the coordinator computes begin when all
+//! sources are committed, and end as nothing when one of them is withdrawn. The coordinator takes units of the lowest
+//! layer first, so the sources of a unit are not in doubt.
+//!
+//! [`Settings::replicas`]: super::Settings::replicas
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chomp_table::rng::mix;
+use chomp_table::sources::draws_on;
+use chomp_table::{Digest, Head};
+
+use super::ids::{Millis, ParticipantId, Party, Unit, WorkerId};
+use super::messages::{Action, Caller, Computed, FoundUnit, Write};
+use super::queue::{Offer, Pool};
+use super::reasons::{Failure, OutReason, Rejection, StopReason};
+use super::units::{Content, Found, Priority, State, participants, priority, unit_at};
+use super::{Phase, Plan};
+
+/// The units that the coordinator computes at a time.
+const OWN_AT_A_TIME: usize = 4;
+
+/// Why a committed unit is to be computed once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Debt {
+    /// It has too few finders.
+    Owed,
+    /// It was drawn.
+    Drawn,
+}
+
+/// The committed units that are to be checked.
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    /// Why, and since when.
+    pub(super) due: BTreeSet<(Debt, Millis, Unit)>,
+    /// When the last range was committed, if all are.
+    pub(super) ranges_done_at: Millis,
+    /// How many units were drawn or not.
+    draws: u64,
+}
+
+impl Checks {
+    /// The checks of one kind since a time between two, the oldest first.
+    fn between(
+        &self,
+        debt: Debt,
+        first: Millis,
+        last: Millis,
+    ) -> impl Iterator<Item = (Millis, Unit)> {
+        let first = (debt, first, Unit::Range(Head(0)));
+        let due = self.due.range(first..=(debt, last, Unit::Shard(u32::MAX)));
+        due.map(|&(_, since, unit)| (since, unit))
+    }
+}
+
+/// Why the coordinator computes a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Results differ.
+    Dispute,
+    /// Nobody checks it, or it cannot be published.
+    Unchecked,
+    /// The failed attempts, and the last one.
+    Failed(u32, Failure),
+}
+
+/// The units that the coordinator computes itself.
+#[derive(Debug, Default)]
+pub(super) struct OwnWork {
+    pub(super) queue: BTreeMap<Priority, Cause>,
+    /// Those under way, and whether the result is of no use any more.
+    pub(super) under_way: BTreeMap<Unit, bool>,
+}
+
+impl OwnWork {
+    pub(super) fn contains(&self, unit: Unit) -> bool {
+        !self.queue.is_empty() && self.queue.contains_key(&priority(unit))
+    }
+
+    fn units(&self) -> impl Iterator<Item = Unit> + '_ {
+        self.queue.keys().map(|&priority| unit_at(priority))
+    }
+}
+
+/// Which units are checked, and when the coordinator does it.
+impl<C: Caller> Plan<C> {
+    /// Whether a unit that these workers found is to be checked.
+    pub(super) fn is_drawn(&mut self, unit: Unit, finders: &[WorkerId]) -> bool {
+        let of = participants(finders.iter().copied());
+        let has_others = self.has_others(&of);
+        let Unit::Range(head) = unit else {
+            // With more replicas others check it anyway.
+            let is_trusted = !has_others && of.contains(&ParticipantId::OWNER);
+            return self.settings.replicas == 1 && !is_trusted;
+        };
+        let mut is_newcomer = false;
+        for participant in of {
+            let found = self.workers.ranges_found.entry(participant).or_default();
+            is_newcomer |= *found < self.settings.newcomer_ranges;
+            *found = found.saturating_add(1);
+        }
+        let mut workers = self.workers.all.keys();
+        let has_more_workers = workers.any(|worker| !finders.contains(worker));
+        let rate = match has_others {
+            true if is_newcomer => 1000,
+            true => self.settings.checks_per_1000,
+            false if self.is_by_worker() && has_more_workers => self.settings.own_checks_per_1000,
+            false => 0,
+        };
+        self.checks.draws += 1;
+        let random = mix(self.settings.key ^ mix(head.0) ^ mix(!self.checks.draws));
+        random % 1000 < rate.into()
+    }
+
+    /// Whether a participant is present that is none of these.
+    fn has_others(&self, participants: &BTreeSet<ParticipantId>) -> bool {
+        let mut present = self.workers.present.keys();
+        present.any(|participant| !participants.contains(participant))
+    }
+
+    /// Whether a committed unit is to be computed once more.
+    pub(super) fn debt(&self, unit: Unit) -> Option<Debt> {
+        let found = self.units.found(unit);
+        if found.participants() < found.wanted.min(self.settings.replicas) as usize {
+            Some(Debt::Owed)
+        } else {
+            (found.finders.len() < found.wanted as usize).then_some(Debt::Drawn)
+        }
+    }
+
+    /// Whether an equal result of this worker would be one finder more that a unit wants.
+    pub(super) fn may_check(&self, worker: WorkerId, unit: Unit) -> bool {
+        let party = self.party_of(worker);
+        let mut finders = self.units.finders(unit).iter();
+        self.debt(unit).is_some() && !finders.any(|&finder| party.includes(finder))
+    }
+
+    /// Keeps the list of checks, after the state or the finders of a unit have changed. The caller has to file it next.
+    pub(super) fn note_check(&mut self, unit: Unit) {
+        let is_committed = self.units.is_committed(unit);
+        let new = if is_committed { self.debt(unit) } else { None };
+        let old = self.queue.get(unit).and_then(|open| open.debt);
+        if old.map(|(debt, _)| debt) == new {
+            return;
+        }
+        if let Some((debt, since)) = old {
+            self.checks.due.remove(&(debt, since, unit));
+        }
+        self.queue.open(unit).debt = new.map(|debt| (debt, self.now));
+        if let Some(debt) = new {
+            self.checks.due.insert((debt, self.now, unit));
+        }
+    }
+
+    /// Offers all checks anew: who may have them has changed.
+    pub(super) fn file_checks(&mut self) {
+        let due = self.checks.due.iter().map(|&(.., unit)| unit);
+        for unit in due.collect::<Vec<_>>() {
+            self.file(unit);
+        }
+    }
+
+    /// Has it written who found units that were checked.
+    pub(super) fn confirm(&mut self, units: &[Unit]) {
+        let found = |unit: &Unit| self.units.found(*unit);
+        for group in units.chunk_by(|one, other| found(one) == found(other)) {
+            let confirm = Write::Confirm {
+                units: group.to_vec(),
+                found: found(&group[0]).clone(),
+            };
+            self.actions.push(Action::Write(confirm));
+        }
+        for &unit in units {
+            if self.debt(unit).is_none() {
+                self.close(unit);
+            }
+            self.file(unit);
+        }
+    }
+
+    /// A check that is due: one that no worker does, or else one that a worker has not done for so long.
+    fn next_overdue(&self) -> Option<Unit> {
+        let due = self.now.0.checked_sub(self.settings.lease_ms).map(Millis);
+        let is_complete = self.units.ranges.is_complete();
+        let is_over = due.is_some_and(|due| is_complete && self.checks.ranges_done_at <= due);
+        let owed = due.map(|due| self.checks.between(Debt::Owed, Millis(0), due));
+        let drawn = is_over.then(|| self.checks.between(Debt::Drawn, Millis(0), self.now));
+        let mut leased = None;
+        for (_, unit) in owed
+            .into_iter()
+            .flatten()
+            .chain(drawn.into_iter().flatten())
+        {
+            if self.own.contains(unit) || !self.units.has_sources(unit) {
+                continue;
+            }
+            if self.queue.leases(unit).is_empty() {
+                return Some(unit);
+            }
+            leased.get_or_insert(unit);
+        }
+        let for_nobody = || {
+            self.queue
+                .groups(Pool::Checks, u32::MAX)
+                .find(|(offer, _)| self.is_for_nobody(offer))
+        };
+        leased.or_else(|| {
+            // All units of a group are for the same workers, so it is asked once for each group.
+            let (&(_, layer, _), units) = is_complete.then(for_nobody)??;
+            units.first().map(|&number| unit_at((layer, number)))
+        })
+    }
+
+    /// Whether no worker that is present may have what is offered so.
+    fn is_for_nobody(&self, (.., excluded): &Offer) -> bool {
+        let is_excluded = |worker| excluded.iter().any(|party| party.includes(worker));
+        if self.is_by_worker() {
+            self.workers.all.keys().all(|&worker| is_excluded(worker))
+        } else {
+            let mut present = self.workers.present.keys();
+            present.all(|participant| is_excluded(WorkerId::new(participant.0, 0)))
+        }
+    }
+
+    /// When the next check is due.
+    pub(super) fn next_check_due(&self) -> Option<Millis> {
+        let first = Millis((self.now.0 + 1).saturating_sub(self.settings.lease_ms));
+        let mut owed = self.checks.between(Debt::Owed, first, Millis(u64::MAX));
+        let mut drawn = self.checks.between(Debt::Drawn, Millis(0), self.now);
+        let done_at = self.checks.ranges_done_at;
+        let waits = self.units.ranges.is_complete() && done_at >= first && drawn.next().is_some();
+        let owed = owed.next().map(|(since, _)| since);
+        let next = owed.into_iter().chain(waits.then_some(done_at)).min();
+        let next = next.filter(|_| self.is_running());
+        next.map(|since| since.plus(self.settings.lease_ms))
+    }
+
+    /// Whether some range may turn out wrong before shards are merged: drawn checks go on beside them.
+    pub(super) fn are_ranges_in_doubt(&self) -> bool {
+        let is_range = |unit: Unit| matches!(unit, Unit::Range(_));
+        let mut owed = self.checks.between(Debt::Owed, Millis(0), self.now);
+        self.own.units().next().is_some_and(is_range) || owed.any(|(_, unit)| is_range(unit))
+    }
+
+    /// Whether the job runs, and nothing is to be computed once more.
+    pub fn is_calm(&self) -> bool {
+        let is_checked = self.checks.due.is_empty();
+        let is_settled = self.own.queue.is_empty() && self.own.under_way.is_empty();
+        self.is_running() && !self.ending.is_under_way && is_checked && is_settled
+    }
+}
+
+/// What follows when results differ.
+impl<C: Caller> Plan<C> {
+    /// Whether the results for a unit differ, from each other or from what is known.
+    pub(super) fn is_disputed(&self, unit: Unit) -> bool {
+        let findings = self.results.findings(unit).iter();
+        let known = self.units.content(unit).into_iter();
+        let mut contents = known.chain(findings.map(|finding| finding.content));
+        let first = contents.next();
+        contents.any(|other| Some(other) != first)
+    }
+
+    /// Has the coordinator compute a unit. No worker gets it until that is done.
+    pub(super) fn compute(&mut self, unit: Unit, cause: Cause) {
+        let is_failure = matches!(cause, Cause::Failed(..));
+        if is_failure || !self.own.contains(unit) {
+            self.own.queue.insert(priority(unit), cause);
+        }
+        self.file(unit);
+    }
+
+    /// Begins to compute as many units as are possible.
+    pub(super) fn advance_own(&mut self) {
+        if !self.is_running() || self.ending.is_under_way {
+            return;
+        }
+        while self.own.under_way.len() < OWN_AT_A_TIME {
+            if let Some(unit) = self.next_own() {
+                self.own.under_way.insert(unit, false);
+                self.actions.push(Action::Compute { unit });
+            } else if let Some(unit) = self.next_overdue() {
+                self.compute(unit, Cause::Unchecked);
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// The next unit to compute: one of the lowest layer, as units of higher ones may draw on it.
+    fn next_own(&self) -> Option<Unit> {
+        let &(lowest, _) = self.own.queue.keys().next()?;
+        let units = self.own.queue.range(..(lowest + 1, 0));
+        let mut units = units.map(|(&priority, _)| unit_at(priority));
+        units.find(|&unit| {
+            let is_free = !self.own.under_way.contains_key(&unit);
+            let is_writing = matches!(self.units.state(unit), State::Writing(_));
+            is_free && !is_writing && self.units.has_sources(unit)
+        })
+    }
+
+    pub(super) fn on_computed(&mut self, unit: Unit, outcome: Result<Computed<C::Place>, String>) {
+        let is_stale = self.own.under_way.remove(&unit);
+        let is_stale = is_stale.unwrap_or_else(|| panic!("{unit} was not to be computed"));
+        if is_stale || !self.own.contains(unit) {
+            return;
+        }
+        match outcome {
+            Ok(computed) => {
+                self.own.queue.remove(&priority(unit));
+                self.decide(unit, computed);
+            }
+            // When the lost source is there again, it is tried again.
+            Err(_) if !self.units.has_sources(unit) => {}
+            Err(own) => {
+                let reason = match self.own.queue.remove(&priority(unit)) {
+                    Some(Cause::Failed(attempts, last)) => StopReason::GaveUp {
+                        unit,
+                        attempts,
+                        last,
+                        own,
+                    },
+                    _ => StopReason::OwnFailed { unit, reason: own },
+                };
+                self.file(unit);
+                self.stop(reason);
+            }
+        }
+    }
+
+    /// Takes what the coordinator computed for right. Each party that found something else is out.
+    fn decide(&mut self, unit: Unit, computed: Computed<C::Place>) {
+        let digest = Content::of_shard(computed.digest);
+        let content = computed.range.map_or(digest, Content::of_range);
+        let findings = self.results.findings.remove(&unit).unwrap_or_default();
+        let wrong = findings.iter().filter(|finding| finding.content != content);
+        let mut wrong: BTreeSet<WorkerId> = wrong.map(|finding| finding.worker).collect();
+        if computed.is_forged || self.units.differs(unit, content) {
+            wrong.extend(self.units.finders(unit));
+            match unit {
+                Unit::Range(head) => self.withdraw(head),
+                Unit::Shard(_) => self.units.reopen(unit),
+            }
+        }
+        let found = Found::default();
+        self.units.set_known(unit, content, found.clone());
+        match self.units.state(unit) {
+            State::Committed => self.confirm(&[unit]),
+            State::Ready => {
+                self.close(unit);
+                let place = computed.place;
+                self.commit(vec![FoundUnit { unit, found, place }]);
+            }
+            // A source was lost meanwhile: when it is there again, the content has to be this.
+            State::Blocked | State::Writing(_) => {}
+        }
+        self.file(unit);
+        for worker in wrong {
+            let party = if self.has_others(&BTreeSet::from([worker.participant])) {
+                Party::Participant(worker.participant)
+            } else {
+                Party::Worker(worker)
+            };
+            self.on_out(party, worker, OutReason::Wrong { unit });
+        }
+    }
+}
+
+/// What follows when a party is out, a range is wrong, or a record is lost.
+impl<C: Caller> Plan<C> {
+    pub(super) fn on_revoked(&mut self, participant: ParticipantId) {
+        let party = Party::Participant(participant);
+        let present = self.workers.of(party).first().copied();
+        let worker = present.unwrap_or_else(|| WorkerId::new(participant.0, 0));
+        self.on_out(party, worker, OutReason::Revoked);
+    }
+
+    /// A party gets no more tasks, because of one worker. What too few others have found is checked.
+    fn on_out(&mut self, party: Party, worker: WorkerId, reason: OutReason) {
+        if self.workers.out.contains_key(&party) {
+            return;
+        }
+        let name = self.workers.name(worker);
+        let why = (name.clone(), reason.clone());
+        self.workers.out.insert(party, why);
+        for worker in self.workers.of(party) {
+            self.on_left(worker);
+        }
+        self.actions.push(Action::Write(Write::Out {
+            party,
+            name,
+            reason,
+        }));
+        let mut units = self.units.remove_finder(party);
+        self.results.findings.retain(|&unit, findings| {
+            let before = findings.len();
+            findings.retain(|finding| !party.includes(finding.worker));
+            units.extend((findings.len() < before).then_some(unit));
+            !findings.is_empty()
+        });
+        for unit in units {
+            self.file(unit);
+        }
+    }
+
+    /// Withdraws a range whose content is wrong, with all ranges that follow from it and all that is under way.
+    fn withdraw(&mut self, head: Head) {
+        let follows = self.units.ranges.with_followers(head).into_iter();
+        let follows: Vec<Unit> = follows.map(Unit::Range).collect();
+        let known = follows
+            .iter()
+            .filter(|&&unit| self.units.content(unit).is_some());
+        let heads = known.map(|&unit| Head(priority(unit).1)).collect();
+        self.actions.push(Action::Write(Write::Withdraw { heads }));
+        while let Some(&lease) = self.leases.all.keys().next() {
+            self.end_lease(lease, None);
+        }
+        let found = std::mem::take(&mut self.results.findings);
+        self.results.reject_all(&Rejection::Withdrawn);
+        let is_one: BTreeSet<Unit> = follows.iter().copied().collect();
+        self.own.queue.retain(|&priority, cause| {
+            let unit = unit_at(priority);
+            let is_shard = matches!(unit, Unit::Shard(_));
+            *cause != Cause::Dispute && !is_shard && !is_one.contains(&unit)
+        });
+        let under_way = self.own.under_way.values_mut();
+        under_way.for_each(|is_stale| *is_stale = true);
+        self.drop_shards();
+        for &unit in &follows {
+            self.units.reopen(unit);
+            self.units.forget(unit);
+        }
+        for unit in found.into_keys().chain(follows) {
+            self.file(unit);
+        }
+    }
+
+    /// The record of a committed range is lost: it is computed again.
+    pub(super) fn on_lost(&mut self, head: Head, digest: Digest) {
+        // When all shards are written, records are not needed any more.
+        let is_over = self.is_faulty() || self.phase == Phase::Finished || self.ending.is_under_way;
+        let unit = Unit::Range(head);
+        let content = self.units.content(unit).map(|content| content.digest);
+        if is_over || !self.units.is_committed(unit) || content != Some(digest) {
+            return;
+        }
+        self.actions.push(Action::Write(Write::Lose { head }));
+        self.end_leases_on(unit);
+        self.units.reopen(unit);
+        self.block_dependants(head);
+        self.file_checks();
+        let times = self.units.count_losses(unit, 1);
+        // Workers may store records that are none; the coordinator's own record stays.
+        if times > self.settings.failures_max {
+            self.compute(unit, Cause::Unchecked);
+        }
+        self.file(unit);
+        if times > self.settings.failures_max + 1 {
+            self.stop(StopReason::Lost { head, times });
+        }
+    }
+
+    /// Ends the work on ranges that draw on one whose record is lost: if they are not done, they wait for it.
+    fn block_dependants(&mut self, head: Head) {
+        let fresh = self.queue.fresh.all.iter().copied().map(unit_at);
+        let ready = fresh.chain(self.queue.opened()).chain(self.own.units());
+        let range_bits = self.settings.range_bits;
+        let draws_on_it =
+            |unit: &Unit| matches!(*unit, Unit::Range(other) if draws_on(other, head, range_bits));
+        let dependants: BTreeSet<Unit> = ready.filter(draws_on_it).collect();
+        for unit in dependants {
+            self.end_leases_on(unit);
+            if self.units.state(unit) == State::Ready {
+                self.units.reopen(unit);
+            }
+            self.file(unit);
+        }
+    }
+}

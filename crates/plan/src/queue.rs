@@ -1,0 +1,159 @@
+//! The queue: which units are offered to which workers, and what was done about each so far.
+//!
+//! Most ranges that are offered are *fresh*: any worker may have them, and [regions](super::regions) say who goes on
+//! with which. The other units are grouped by the parties that may not have them, as they found them or hold them
+//! already. So a worker that may not have one of a thousand units skips its group.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::checks::Debt;
+use super::ids::{LeaseId, Millis, Party, Unit, WorkerId};
+use super::regions::Fresh;
+use super::units::{priority, unit_at};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Pool {
+    /// Units that are to be computed.
+    Work,
+    /// Committed units that are to be computed once more.
+    Checks,
+}
+
+/// The pool and the layer of a unit that is offered, and the parties that may not have it.
+pub(super) type Offer = (Pool, u32, Vec<Party>);
+
+/// What was done about a unit that is not done, or that is checked.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct OpenUnit {
+    pub(super) leases: Vec<(LeaseId, WorkerId)>,
+    /// The failed attempts: leases that expired, and others.
+    pub(super) expiries: u32,
+    pub(super) failures: u32,
+    /// Why it is to be checked, and since when.
+    pub(super) debt: Option<(Debt, Millis)>,
+    offer: Option<Offer>,
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    open: BTreeMap<Unit, OpenUnit>,
+    pub(super) fresh: Fresh,
+    /// The other units that are offered.
+    groups: BTreeMap<Offer, BTreeSet<u64>>,
+    /// The number of checks that are offered.
+    pub(super) checks: u64,
+}
+
+impl Queue {
+    /// For ranges whose numbers have at most `head_bits` bits.
+    pub(super) fn new(head_bits: u32) -> Queue {
+        Queue {
+            open: BTreeMap::new(),
+            fresh: Fresh::new(head_bits),
+            groups: BTreeMap::new(),
+            checks: 0,
+        }
+    }
+
+    pub(super) fn get(&self, unit: Unit) -> Option<&OpenUnit> {
+        self.open.get(&unit)
+    }
+
+    /// What was done about a unit. The caller has to file the unit next.
+    pub(super) fn open(&mut self, unit: Unit) -> &mut OpenUnit {
+        self.open.entry(unit).or_default()
+    }
+
+    /// All units about which something was done.
+    pub(super) fn opened(&self) -> impl Iterator<Item = Unit> + '_ {
+        self.open.keys().copied()
+    }
+
+    pub(super) fn leases(&self, unit: Unit) -> &[(LeaseId, WorkerId)] {
+        self.get(unit).map_or(&[], |open| &open.leases)
+    }
+
+    pub(super) fn is_leased(&self, unit: Unit, lease: LeaseId) -> bool {
+        self.leases(unit).iter().any(|&(id, _)| id == lease)
+    }
+
+    /// The number of failed attempts at a unit.
+    pub(super) fn failed_attempts(&self, unit: Unit) -> u32 {
+        let open = self.get(unit);
+        open.map_or(0, |open| open.expiries + open.failures)
+    }
+
+    /// Offers a unit, or does not. Returns whether it is offered to others than before.
+    pub(super) fn file(&mut self, unit: Unit, offer: Option<Offer>) -> bool {
+        let (layer, number) = priority(unit);
+        let is_range = matches!(unit, Unit::Range(_));
+        let is_fresh = is_range && offer == Some((Pool::Work, layer, Vec::new()));
+        let was_fresh = self.fresh.remove((layer, number));
+        let before = self.open.get_mut(&unit).and_then(|open| open.offer.take());
+        let is_new = offer.is_some() && offer != before && !(is_fresh && was_fresh);
+        if let Some(before) = before {
+            let group = self.groups.get_mut(&before).expect("it is in its group");
+            group.remove(&number);
+            if group.is_empty() {
+                self.groups.remove(&before);
+            }
+            self.checks -= u64::from(before.0 == Pool::Checks);
+        }
+        if is_fresh {
+            self.fresh.insert((layer, number));
+        } else if let Some(offer) = offer {
+            let group = self.groups.entry(offer.clone()).or_default();
+            group.insert(number);
+            self.checks += u64::from(offer.0 == Pool::Checks);
+            self.open(unit).offer = Some(offer);
+        }
+        if self.get(unit) == Some(&OpenUnit::default()) {
+            self.open.remove(&unit);
+        }
+        is_new
+    }
+
+    /// The groups of layers below `below`, ascending by layer.
+    pub(super) fn groups(
+        &self,
+        pool: Pool,
+        below: u32,
+    ) -> impl Iterator<Item = (&Offer, &BTreeSet<u64>)> {
+        self.groups
+            .range((pool, 0, Vec::new())..(pool, below, Vec::new()))
+    }
+
+    /// Whether some unit below this layer is offered to workers that would `idle`, or to all.
+    pub(super) fn has_offers(&self, idle: bool, below: u32) -> bool {
+        let mut groups = self
+            .groups(Pool::Work, below)
+            .chain(self.groups(Pool::Checks, below));
+        self.fresh.is_wanted(idle) || groups.next().is_some()
+    }
+
+    /// Units of the lowest layer below `below` that has any for `worker`, `most` of them, ascending: those that others
+    /// have begun, else the fresh ones of its [pile](Fresh::pile).
+    pub(super) fn units_for(
+        &self,
+        worker: WorkerId,
+        pool: Pool,
+        idle: bool,
+        below: u32,
+        most: impl Fn(u32) -> usize,
+    ) -> Option<Vec<Unit>> {
+        let admits = |offer: &Offer| !offer.2.iter().any(|party| party.includes(worker));
+        let mut groups = self.groups(pool, below);
+        let begun = groups.find(|(offer, _)| admits(offer));
+        let pile = self.fresh.pile(worker, idle).filter(|_| pool == Pool::Work);
+        let fresh = pile.and_then(|pile| Some(pile.first()?.0));
+        if let Some((&(_, layer, _), numbers)) = begun
+            && fresh.is_none_or(|fresh| layer <= fresh)
+        {
+            let numbers = numbers.iter().take(most(layer));
+            return Some(numbers.map(|&number| unit_at((layer, number))).collect());
+        }
+        let layer = fresh?;
+        let units = pile?.iter().take_while(|unit| unit.0 == layer);
+        Some(units.take(most(layer)).copied().map(unit_at).collect())
+    }
+}

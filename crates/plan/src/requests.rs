@@ -1,0 +1,167 @@
+//! Requests: which of those that wait are answered, and when.
+//!
+//! The plan reviewed a waiting request when it came, and had no task for its worker. It reviews the request again when a
+//! unit is offered to others than before, or a lease becomes slow. A range of a [region](super::regions) matters only to
+//! the owner of the region, and to workers that have an idle thread. So an event does not cost more when a thousand
+//! workers wait.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use super::ids::{Millis, RequestId, WorkerId};
+use super::messages::{Action, Caller, LeaseAnswer};
+use super::{Phase, Plan};
+
+/// A worker that waits for a task: those with an idle thread come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Waiter {
+    /// Whether it has a task for each thread.
+    pub(super) is_busy: bool,
+    pub(super) request: RequestId,
+    pub(super) worker: WorkerId,
+}
+
+/// The workers that wait for a task, and which of their requests are to be reviewed.
+#[derive(Debug, Default)]
+pub(super) struct Review {
+    /// Each worker with its first request.
+    pub(super) waiting: BTreeSet<Waiter>,
+    /// The workers whose requests are to be reviewed, whatever `is_due` says.
+    pub(super) workers: BTreeSet<WorkerId>,
+    /// Whether some other request may have a task now that had none at the last review.
+    pub(super) is_due: bool,
+    /// The time of the last review, and whether shards could be merged then.
+    last: Millis,
+    could_merge: bool,
+}
+
+impl<C: Caller> Plan<C> {
+    /// Lets the request wait; the review at the end of the event answers it at once if it can.
+    pub(super) fn on_requested(&mut self, request: RequestId, worker: WorkerId, reply: C::Request) {
+        self.workers.hear(self.now, worker);
+        if let Some(entry) = self.workers.all.get_mut(&worker) {
+            entry.requests.insert(request);
+            self.requests.insert(request, (worker, reply));
+            return self.requeue(worker);
+        }
+        let answer = match self.workers.out_reason(worker).cloned() {
+            Some(reason) => LeaseAnswer::Out { reason },
+            None => LeaseAnswer::NotJoined,
+        };
+        self.send(worker, reply, answer);
+    }
+
+    pub(super) fn send(&mut self, worker: WorkerId, reply: C::Request, answer: LeaseAnswer) {
+        self.actions.push(Action::Answer {
+            worker,
+            reply,
+            answer,
+        });
+    }
+
+    /// Takes a request out, if it waits.
+    pub(super) fn take_request(&mut self, request: RequestId) -> Option<(WorkerId, C::Request)> {
+        let (worker, reply) = self.requests.remove(&request)?;
+        self.workers.get_mut(worker).requests.remove(&request);
+        self.requeue(worker);
+        Some((worker, reply))
+    }
+
+    /// Gives a worker its place among those that wait, after its requests, its leases or its threads have changed.
+    pub(super) fn requeue(&mut self, worker: WorkerId) {
+        let Some(entry) = self.workers.all.get_mut(&worker) else {
+            return;
+        };
+        let new = entry.requests.first().map(|&request| Waiter {
+            is_busy: entry.is_busy(),
+            request,
+            worker,
+        });
+        let old = std::mem::replace(&mut entry.queued, new);
+        if let Some(old) = old {
+            self.review.waiting.remove(&old);
+        }
+        if let Some(new) = new {
+            self.review.waiting.insert(new);
+            if old.is_none_or(|old| old.is_busy && !new.is_busy) {
+                self.review.workers.insert(worker);
+            }
+        }
+    }
+
+    /// The number of requests that wait.
+    pub fn waiting(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether a thread of a worker waits for a task.
+    pub fn is_anybody_idle(&self) -> bool {
+        let first = self.review.waiting.first();
+        first.is_some_and(|first| !first.is_busy)
+    }
+
+    /// When a lease becomes slow that a waiting request may have the work of.
+    pub(super) fn next_slow(&self) -> Option<Millis> {
+        let waits = self.is_running() && !self.review.waiting.is_empty();
+        let slow = self.leases.next_slow(self.review.last);
+        slow.filter(|_| waits)
+    }
+
+    /// Answers the requests that need not wait any longer.
+    pub(super) fn answer_requests(&mut self) {
+        let answer = match &self.phase {
+            Phase::Running => return self.review_requests(),
+            Phase::Finished => LeaseAnswer::Finished,
+            Phase::Stopped(reason) => LeaseAnswer::Stopped {
+                reason: reason.clone(),
+            },
+        };
+        self.review.workers.clear();
+        while let Some(&Waiter { request, .. }) = self.review.waiting.first() {
+            self.answer(request, answer.clone());
+        }
+    }
+
+    fn answer(&mut self, request: RequestId, answer: LeaseAnswer) {
+        if let Some((worker, reply)) = self.take_request(request) {
+            self.send(worker, reply, answer);
+        }
+    }
+
+    fn review_requests(&mut self) {
+        let next_slow = self.leases.next_slow(self.review.last);
+        let is_slow = next_slow.is_some_and(|at| at <= self.now);
+        let may_merge = self.may_merge();
+        self.review.is_due |= is_slow || may_merge && !self.review.could_merge;
+        self.review.last = self.now;
+        self.review.could_merge = may_merge;
+        while let Some(worker) = self.review.workers.pop_first() {
+            while let Some(entry) = self.workers.all.get(&worker)
+                && let Some(&request) = entry.requests.first()
+                && self.serve(request, worker)
+            {}
+        }
+        while std::mem::take(&mut self.review.is_due) {
+            let mut last = Bound::Unbounded;
+            while let Some(&next) = self.review.waiting.range((last, Bound::Unbounded)).next()
+                && self.has_offers(!next.is_busy)
+            {
+                last = Bound::Excluded(next);
+                self.serve(next.request, next.worker);
+            }
+        }
+    }
+
+    /// Answers a request if there is a task for its worker. Returns whether there is.
+    fn serve(&mut self, request: RequestId, worker: WorkerId) -> bool {
+        let task = match self.cut_task(worker) {
+            Some(units) => Some(self.lease(worker, &units)),
+            None => self.speculate(worker),
+        };
+        let is_served = task.is_some();
+        if let Some(task) = task {
+            self.answer(request, LeaseAnswer::Task(task));
+        }
+        is_served
+    }
+}
