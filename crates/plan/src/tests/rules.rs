@@ -90,7 +90,11 @@ fn a_check_is_a_task_for_another_participant() {
 #[test]
 fn workers_of_the_only_participant_check_each_other() {
     let [first, second] = [1, 2].map(|number| WorkerId::new(0, number));
-    let mut bench = Bench::new(all_checked(), &[first]);
+    let settings = Settings {
+        checks_waiting_per_thread: 0,
+        ..all_checked()
+    };
+    let mut bench = Bench::new(settings, &[first]);
     bench.finds(first, 0, 0);
     assert_eq!(
         bench.plan.progress().checks_waiting,
@@ -99,21 +103,49 @@ fn workers_of_the_only_participant_check_each_other() {
     );
     bench.join(second);
     bench.finds(first, 1, 0);
+    let fresh = bench.take(first).unwrap();
     assert_eq!(
-        bench.take(first).map(|task| task.work),
-        Some(Work::Evaluate {
+        fresh.work,
+        Work::Evaluate {
             layer: 2,
             heads: vec![Head(2)],
             is_check: false,
-        })
+        }
     );
     let (lease, heads) = bench.heads(second).unwrap();
     assert_eq!(heads, [1]);
+    bench.returns(second, lease, range(1, 0));
+    assert_eq!(bench.finders(1), [first, second]);
+    assert_eq!(bench.plan.progress().checks_waiting, 0);
     // One of two machines of the owner is broken, and the job goes on with the other.
-    bench.returns(second, lease, range(1, 1));
-    bench.computes(1, 0);
+    bench.returns(first, fresh.lease, range(2, 0));
+    let (lease, heads) = bench.heads(second).unwrap();
+    assert_eq!(heads, [2]);
+    bench.returns(second, lease, range(2, 1));
+    bench.computes(2, 0);
     assert_eq!(bench.out, [Party::Worker(second)]);
     assert!(bench.plan.is_present(first));
+}
+
+/// What a worker of the finder has begun while nobody else was there is no check any more.
+#[test]
+fn a_check_is_for_another_participant_as_soon_as_one_is_there() {
+    let [first, second] = [1, 2].map(|number| WorkerId::new(0, number));
+    let settings = Settings {
+        checks_waiting_per_thread: 0,
+        ..all_checked()
+    };
+    let mut bench = Bench::new(settings, &[first, second]);
+    bench.finds(first, 0, 0);
+    let (lease, heads) = bench.heads(second).unwrap();
+    assert_eq!(heads, [0]);
+    bench.join(A);
+    assert_eq!(
+        bench.returns(second, lease, range(0, 0)),
+        Verdict::Duplicate
+    );
+    assert_eq!(bench.finders(0), [first]);
+    assert_eq!(bench.heads(A).unwrap().1, [0]);
 }
 
 #[test]
@@ -296,4 +328,6 @@ fn no_check_waits_for_one_that_does_nothing() {
         bench.computes(head.0, 0);
     }
     assert_eq!(bench.plan.progress().checks_waiting, 0);
+    let left = held.iter().filter(|&&lease| bench.plan.holds(B, lease));
+    assert_eq!(left.count(), 1, "the lease on the shard");
 }
