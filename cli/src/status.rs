@@ -181,11 +181,8 @@ fn describe(worker: &WorkerStatus) -> String {
             worker.name, worker.participant
         );
     }
-    let hits = u128::from(worker.cache_hits);
-    let found = hits + u128::from(worker.cache_misses);
-    let hits = (hits * 100).checked_div(found).unwrap_or(0);
     format!(
-        "{}, of {}: {} threads, {} leases, {} ranges, {}, {} failures, {} in its cache ({hits} % hits), heard of {:.1} s ago",
+        "{}, of {}: {} threads, {} leases, {} ranges, {}, {} failures, heard of {:.1} s ago",
         worker.name,
         worker.participant,
         worker.threads,
@@ -193,7 +190,6 @@ fn describe(worker: &WorkerStatus) -> String {
         HumanCount(worker.ranges),
         rate(worker.positions_per_second),
         worker.failures,
-        HumanBytes(worker.cache_bytes),
         Duration::from_millis(worker.last_contact_ms).as_secs_f64(),
     )
 }
@@ -390,8 +386,6 @@ mod tests {
             name: name.to_owned(),
             participant: "ann".to_owned(),
             quarantined: quarantined.map(str::to_owned),
-            cache_hits: u64::MAX,
-            cache_misses: u64::MAX,
             ..WorkerStatus::default()
         };
         let status = Status {
@@ -409,7 +403,6 @@ mod tests {
             "\\u009b2J\\u000aphase\n",
             "\\u001b[31mred\\u000a  worker a, of ann: ",
             "b, of ann: gets no more tasks: \\u202elies\n",
-            "(50 % hits)",
         ] {
             assert!(text.contains(shown), "{shown} in {text}");
         }

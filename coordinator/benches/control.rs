@@ -199,7 +199,6 @@ async fn work<S>(
         let renew = v1::RenewRequest {
             worker,
             leases: vec![task.lease],
-            stats: None,
         };
         client.renew(renew).await.expect("it works");
         let ranges = (0..).zip(work.heads).map(|(number, head)| v1::Summary {

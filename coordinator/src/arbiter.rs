@@ -13,7 +13,7 @@ use chomp_plan::{Computed, Unit};
 use chomp_store::merge::{Cut, MergeError, Merger};
 use chomp_store::part::{PartBuilder, read_records};
 use chomp_store::{Difference, Merged, PartName, RecordPlace, StoreError, published};
-use chomp_table::format::FormatError;
+use chomp_table::format::{FormatError, describe};
 use chomp_table::manifest::folder_name;
 use chomp_table::range::{self, RangeSummary};
 use chomp_table::sources::sources;
@@ -34,7 +34,7 @@ pub enum ArbiterError {
         /// The source.
         head: Head,
     },
-    /// A record is lost; its range has to be computed again.
+    /// A record is lost, or no range; its range has to be computed again.
     #[error("a dispute cannot be decided yet")]
     Lost {
         /// The range.
@@ -43,16 +43,6 @@ pub enum ArbiterError {
         digest: Digest,
         /// Why it cannot be read.
         source: StoreError,
-    },
-    /// A record has the digest that it was committed with, but is no range.
-    #[error("the record of range {head} is wrong")]
-    Record {
-        /// The range.
-        head: Head,
-        /// The digest of the record.
-        digest: Digest,
-        /// Why it cannot be decoded.
-        source: FormatError,
     },
     /// A shard cannot be merged.
     #[error(transparent)]
@@ -66,9 +56,7 @@ impl ArbiterError {
     /// The range that has to be computed again, and the digest of its record.
     pub(crate) fn lost(&self) -> Option<(Head, Digest)> {
         match self {
-            ArbiterError::Lost { head, digest, .. } | ArbiterError::Record { head, digest, .. } => {
-                Some((*head, *digest))
-            }
+            ArbiterError::Lost { head, digest, .. } => Some((*head, *digest)),
             ArbiterError::NotReady { .. } | ArbiterError::Merge(_) | ArbiterError::Store(_) => None,
         }
     }
@@ -204,7 +192,7 @@ impl Tools {
     }
 
     /// What `decode` makes of the record of a range.
-    async fn read<T>(
+    pub(crate) async fn read<T>(
         &self,
         head: Head,
         decode: impl Fn(&[u8]) -> Result<T, FormatError>,
@@ -222,19 +210,19 @@ impl Tools {
     ) -> Result<Vec<T>, ArbiterError> {
         let records = read_records(&*self.storage, places).await;
         let decoded = places.iter().zip(records).map(|(&(head, place), record)| {
-            let digest = place.digest;
-            let record = record.map_err(|error| match error {
+            let wrong = |error: FormatError| StoreError::Lost {
+                head,
+                key: place.part().key(),
+                what: describe(&error),
+            };
+            let decoded = record.and_then(|record| decode(&record).map_err(wrong));
+            decoded.map_err(|error| match error {
                 source @ StoreError::Lost { .. } => ArbiterError::Lost {
                     head,
-                    digest,
+                    digest: place.digest,
                     source,
                 },
                 other => other.into(),
-            })?;
-            decode(&record).map_err(|source| ArbiterError::Record {
-                head,
-                digest,
-                source,
             })
         });
         decoded.collect()

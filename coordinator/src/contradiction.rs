@@ -9,17 +9,18 @@
 //!    put is that word.
 //! 2. **Down to the cause.** The words that moves lead to are looked at with their mirror images too. As long as two of
 //!    these differ, the search goes on there: the area falls with each step. In the end all of them agree, so they say
-//!    what the word is, by the definition of W; and a range that says otherwise is not what its sources make of it,
-//!    unless it was misled by the [edges](chomp_table::Range::edges) of a source: then that source is the wrong range.
+//!    what the word is, by the definition of W. A range that says otherwise is not what its sources make of it, or was
+//!    misled by the [edges](chomp_table::Range::edges) of a source, which is not what its own make of it: so the two
+//!    ranges and their sources are evaluated again.
 //!
 //! So the range that is found is wrong in itself, and no participant is blamed for what it computed from wrong sources.
 
 use std::collections::HashMap;
 
-use chomp_store::RecordPlace;
 use chomp_table::range::decode_range;
 use chomp_table::rng::mix;
-use chomp_table::word::{mask, sort_segment};
+use chomp_table::sources::sources;
+use chomp_table::word::mask;
 use chomp_table::{Head, Range, RangeBits, Word};
 
 use crate::arbiter::ArbiterError;
@@ -80,7 +81,7 @@ pub(crate) async fn wrong_range(tools: &Tools) -> Result<Option<Head>, ArbiterEr
         kept: HashMap::new(),
     };
     for word in search.unpaired().await? {
-        if search.agreed(word).await?.is_none()
+        if !search.agree(word).await?
             && let Some(head) = search.descend(word).await?
         {
             return Ok(Some(head));
@@ -100,8 +101,9 @@ impl Search<'_> {
     async fn unpaired(&self) -> Result<Vec<Word>, ArbiterError> {
         let mut sums = Sums::default();
         let places = self.tools.places(self.range_bits.heads(self.tools.bits));
+        let decode = |record: &[u8]| decode_range(record, self.range_bits);
         for places in places.chunks(READ) {
-            for range in self.read(places).await? {
+            for range in self.tools.read_all(places, decode).await? {
                 let words = range.losing.indices();
                 let words = words.map(|index| range.head.word(index.into(), self.range_bits));
                 for word in words.filter(|word| word.bits() <= self.tools.bits) {
@@ -114,61 +116,33 @@ impl Search<'_> {
 
     /// The range that makes `word` and its mirror image differ.
     async fn descend(&mut self, mut word: Word) -> Result<Option<Head>, ArbiterError> {
-        loop {
-            let mut is_losing = word != Word::EMPTY;
-            let mut differing = None;
+        'words: loop {
             for (_, next) in word.moves() {
-                let Some(next_is_losing) = self.agreed(next).await? else {
-                    differing = Some(next);
-                    break;
-                };
-                is_losing &= !next_is_losing;
-            }
-            match differing {
-                Some(next) => word = next,
-                None => return self.culprit(word, is_losing).await,
-            }
-        }
-    }
-
-    /// The range that is wrong about `word` or its mirror image, or the range that misled it. `is_losing` says what the
-    /// two words are.
-    async fn culprit(&mut self, word: Word, is_losing: bool) -> Result<Option<Head>, ArbiterError> {
-        for word in [word, word.mirror()] {
-            if self.says(word).await? != is_losing {
-                let head = Head::of(word, self.range_bits);
-                let misled_by = self.wrong_edges(word).await?;
-                return Ok(Some(misled_by.unwrap_or(head)));
-            }
-        }
-        Ok(None)
-    }
-
-    /// A range whose edges differ from the words that they stand for. Only those edges are compared that the range of
-    /// `word` reads to find out what `word` is.
-    async fn wrong_edges(&mut self, word: Word) -> Result<Option<Head>, ArbiterError> {
-        let b = self.range_bits.get();
-        let own = Head::of(word, self.range_bits);
-        let path = word.get();
-        // Edges are for moves that end at the last bit, which is a 1 then.
-        for start in (1..word.bits()).filter(|start| path >> start & 1 == 1) {
-            let next = sort_segment(path, start, 0);
-            let head = Head(next >> b);
-            if head != own {
-                let zeros = b - (next & mask(b)).count_ones();
-                let edge = self.range(head).await?.edges >> zeros & 1 == 1;
-                if edge != self.says(Word::new(next)).await? {
-                    return Ok(Some(head));
+                if !self.agree(next).await? {
+                    word = next;
+                    continue 'words;
                 }
             }
+            return self.culprit(word).await;
+        }
+    }
+
+    /// The range that is not what its sources make of it: that of `word` or of its mirror image, or one of their sources.
+    async fn culprit(&self, word: Word) -> Result<Option<Head>, ArbiterError> {
+        let heads = [word, word.mirror()].map(|word| Head::of(word, self.range_bits));
+        let drawn_on = heads.map(|head| sources(head, self.range_bits));
+        for head in heads.into_iter().chain(drawn_on.into_iter().flatten()) {
+            let (found, _) = self.tools.evaluate(head).await?;
+            if found.digest != self.tools.place(head)?.digest {
+                return Ok(Some(head));
+            }
         }
         Ok(None)
     }
 
-    /// Whether `word` is losing, if the two ranges agree on `word` and its mirror image.
-    async fn agreed(&mut self, word: Word) -> Result<Option<bool>, ArbiterError> {
-        let losing = self.says(word).await?;
-        Ok((self.says(word.mirror()).await? == losing).then_some(losing))
+    /// Whether the two ranges agree on `word` and its mirror image.
+    async fn agree(&mut self, word: Word) -> Result<bool, ArbiterError> {
+        Ok(self.says(word).await? == self.says(word.mirror()).await?)
     }
 
     /// Whether `word` is losing, as its range says.
@@ -183,16 +157,10 @@ impl Search<'_> {
             if self.kept.len() >= KEPT {
                 self.kept.clear();
             }
-            let place = self.tools.place(head)?;
-            let mut read = self.read(&[(head, place)]).await?;
-            self.kept.extend(read.pop().map(|range| (head, range)));
+            let decode = |record: &[u8]| decode_range(record, self.range_bits);
+            self.kept.insert(head, self.tools.read(head, decode).await?);
         }
         Ok(&self.kept[&head])
-    }
-
-    async fn read(&self, places: &[(Head, RecordPlace)]) -> Result<Vec<Range>, ArbiterError> {
-        let decode = |record: &[u8]| decode_range(record, self.range_bits);
-        self.tools.read_all(places, decode).await
     }
 }
 

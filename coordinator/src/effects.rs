@@ -48,17 +48,8 @@ pub(crate) struct SegmentContent {
     pub(crate) writes: Vec<WriteId>,
 }
 
-/// How a publication ended.
-#[derive(Debug)]
-pub(crate) enum PublishOutcome {
-    Published(Box<Manifest>),
-    /// The publication comes again when this is done.
-    Again(Publication),
-    /// The job may have to end for this.
-    Failed(Publication, JobError),
-}
-
-use PublishOutcome::{Again, Failed, Published};
+/// The table, or what has to be done before the publication comes again; and why the job may have to end.
+pub(crate) type PublishOutcome = (Result<Manifest, Publication>, Option<JobError>);
 
 impl Effect {
     /// Does the work. The job then takes in what came of it: success only when all of it is durable.
@@ -77,8 +68,8 @@ impl Effect {
                 Box::new(|job| job.on_audited(lost))
             }
             Effect::Publish => {
-                let published = publish_table(tools).await;
-                Box::new(|job| job.on_published(published))
+                let (published, fault) = publish_table(tools).await;
+                Box::new(|job| job.on_published(published, fault))
             }
             Effect::Remove { orphans } => {
                 warn_if_left(tools.storage.delete(&orphans).await);
@@ -102,11 +93,11 @@ pub(crate) async fn publish_table(tools: &Tools) -> PublishOutcome {
         // Nothing is known of the shards, and the job ends.
         Err(error) => {
             let reason = describe(&error);
-            return Failed(Publication::Failed { reason }, JobError::Store(error));
+            return (Err(Publication::Failed { reason }), Some(error.into()));
         }
     }
     let error = match publish(&*tools.storage, &tools.journal, tools.bits).await {
-        Ok(manifest) => return Published(Box::new(manifest)),
+        Ok(manifest) => return (Ok(manifest), None),
         Err(error) => error,
     };
     let reason = describe(&error);
@@ -138,7 +129,7 @@ pub(crate) async fn publish_table(tools: &Tools) -> PublishOutcome {
             }
         }
     };
-    Failed(publication, error.into())
+    (Err(publication), Some(error.into()))
 }
 
 /// The range whose record is lost is to be evaluated again, and with it those whose parts are gone.
@@ -148,13 +139,13 @@ async fn evaluate_again(tools: &Tools, lost: (Head, Digest)) -> PublishOutcome {
     let mut records = gone.unwrap_or_default();
     records.push(lost);
     tracing::warn!("{} lost ranges are evaluated again", records.len());
-    Again(Publication::RecordsLost { records })
+    (Err(Publication::RecordsLost { records }), None)
 }
 
 /// The coordinator is to merge these shards.
 fn merge_again(shards: Vec<u32>, reason: &str) -> PublishOutcome {
     tracing::warn!("{} shards are merged again: {reason}", shards.len());
-    Again(Publication::ShardsLost { shards })
+    (Err(Publication::ShardsLost { shards }), None)
 }
 
 /// The shards that one participant alone has found: also the owner, whose machine may be faulty.

@@ -15,14 +15,14 @@ pub mod status;
 pub(crate) mod tests;
 mod writes;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_access::Participants;
 use chomp_plan::{
-    JobProgress, LeaseAnswer, LeaseId, Millis, Party, Phase, Publication, RequestId, StopReason,
-    TaskResult, Unit, Verdict, Work, WorkerId, Write, WriteId,
+    JobProgress, LeaseAnswer, LeaseId, Millis, Party, Phase, Publication, StopReason, TaskResult,
+    Unit, Verdict, Work, WorkerId, Write, WriteId,
 };
 use chomp_store::{Merged, StoreError};
 use chomp_table::format::describe;
@@ -34,7 +34,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use handle::{CacheStats, Handle, JobCall};
+pub(crate) use handle::{Handle, JobCall};
 pub(crate) use parts::{PutRefused, PutTarget, Transfer};
 pub(crate) use status::StatusFeed;
 
@@ -43,17 +43,17 @@ use status::{STATUS_INTERVAL, StatusMaker};
 use writes::Writes;
 
 use crate::background;
-use crate::effects::{Effect, PublishOutcome};
+use crate::effects::Effect;
 pub use crate::error::JobError;
 use crate::error::{Refusal, WORKERS_MAX};
+use crate::participants::revoked;
 use crate::tools::{Action, Event, Place, Plan, Reply, Tools};
 
 /// How long workers have to hear that the job has failed.
 const HEARING_TIME: Duration = Duration::from_secs(1);
-/// The reports of lost records that wait for an audit. More are dropped: a worker that needs a record reports it again.
-const REPORTS_WAITING_MAX: usize = 1 << 12;
-/// The records that one audit reads, one after another.
-const AUDIT_RECORDS: usize = 64;
+/// The reports of lost records that are audited at a time. More are dropped: a worker that needs a record reports it
+/// again.
+const AUDITS_MAX: usize = 16;
 
 /// How a job ended.
 #[derive(Debug)]
@@ -82,7 +82,6 @@ pub(crate) struct Job {
     running: JoinSet<JobCall>,
     progress: watch::Sender<JobProgress>,
     status: StatusMaker,
-    stats: HashMap<WorkerId, CacheStats>,
     start: Instant,
     /// The time of the latest event.
     now: Millis,
@@ -90,9 +89,8 @@ pub(crate) struct Job {
     computed: u64,
     writes: Writes,
     parts: Parts,
-    /// The ranges whose records are reported as lost.
-    reported: BTreeSet<Head>,
-    is_auditing: bool,
+    /// The reports of lost records that are being audited.
+    audits: usize,
     /// The first of the ranges at the end of the table whose parts are removed.
     removed_from: Head,
 }
@@ -105,10 +103,12 @@ impl Job {
         (plan, first): (Plan, Vec<Action>),
         tools: Arc<Tools>,
         replicas: u32,
-        participants: watch::Receiver<Participants>,
+        mut participants: watch::Receiver<Participants>,
         published: Option<Manifest>,
     ) -> (Job, Handle, watch::Receiver<JobProgress>) {
         let (handle, calls) = Handle::new();
+        // Some may be revoked already.
+        participants.mark_changed();
         let (progress, watcher) = watch::channel(plan.progress());
         let removed_from = Head(tools.range_bits().heads(tools.bits));
         let mut job = Job {
@@ -123,14 +123,12 @@ impl Job {
             running: JoinSet::new(),
             progress,
             status: StatusMaker::default(),
-            stats: HashMap::new(),
             start: Instant::now(),
             now: Millis::default(),
             computed: 0,
             writes: Writes::default(),
             parts: Parts::default(),
-            reported: BTreeSet::new(),
-            is_auditing: false,
+            audits: 0,
             removed_from,
         };
         job.perform(first);
@@ -163,6 +161,7 @@ impl Job {
                     stops_at = Some(Instant::now() + time);
                     Box::new(|job| job.handle(Event::Shutdown))
                 }
+                Ok(()) = self.participants.changed() => Box::new(Job::revoke),
                 () = sleep_until(stops_at.filter(|&at| at > Instant::now())) => Box::new(|_| ()),
                 () = sleep_until(deadline) => Box::new(|job| job.handle(Event::Tick)),
                 () = sleep_until(follows) => {
@@ -367,13 +366,12 @@ impl Job {
         Ok(was_there)
     }
 
-    /// Takes a request for a task in; it is answered now or later.
-    fn lease(&mut self, request: RequestId, worker: WorkerId, reply: oneshot::Sender<Reply>) {
-        self.handle(Event::Requested {
-            request,
-            worker,
-            reply,
-        });
+    /// Tells the plan who is revoked.
+    fn revoke(&mut self) {
+        let revoked = revoked(&self.participants.borrow_and_update());
+        for participant in revoked {
+            self.handle(Event::Revoked { participant });
+        }
     }
 
     /// Takes a heartbeat in; returns the leases that do not stand any more.
@@ -381,11 +379,9 @@ impl Job {
         &mut self,
         worker: WorkerId,
         leases: &[LeaseId],
-        stats: CacheStats,
     ) -> Result<Vec<LeaseId>, Refusal> {
         let lost = self.plan.renew(self.now, worker, leases);
         self.check_present(worker)?;
-        self.stats.insert(worker, stats);
         Ok(lost)
     }
 
@@ -428,16 +424,16 @@ impl Job {
         records: &[(Head, Digest)],
     ) -> Result<(), Refusal> {
         self.check_present(worker)?;
-        for &(head, digest) in records {
-            let known = self.tools.journal.ledger().place(head).copied();
-            if known.is_some_and(|place| place.digest == digest)
-                && head < self.plan.merged_from()
-                && self.reported.len() < REPORTS_WAITING_MAX
-            {
-                self.reported.insert(head);
-            }
+        let doubtful = records.iter().filter_map(|&(head, digest)| {
+            let place = self.tools.journal.ledger().place(head).copied()?;
+            let counts = place.digest == digest && head < self.plan.merged_from();
+            counts.then_some((head, place))
+        });
+        let records: Vec<_> = doubtful.collect();
+        if !records.is_empty() && self.audits < AUDITS_MAX {
+            self.audits += 1;
+            self.effects.push(Effect::Audit { records });
         }
-        self.audit();
         Ok(())
     }
 
@@ -450,32 +446,15 @@ impl Job {
         }
     }
 
-    /// Begins to audit records that are reported, unless an audit is under way.
-    fn audit(&mut self) {
-        let mut records = Vec::new();
-        while !self.is_auditing
-            && records.len() < AUDIT_RECORDS
-            && let Some(head) = self.reported.pop_first()
-        {
-            let place = self.tools.journal.ledger().place(head).copied();
-            records.extend(place.map(|place| (head, place)));
-        }
-        if !records.is_empty() {
-            self.is_auditing = true;
-            self.effects.push(Effect::Audit { records });
-        }
-    }
-
     /// Takes in which records an audit found to be lost.
     pub(crate) fn on_audited(&mut self, lost: Vec<(Head, Digest)>) {
-        self.is_auditing = false;
+        self.audits -= 1;
         for (head, digest) in lost {
             // Otherwise it was merged, and its part removed, while it was looked for.
             if head < self.plan.merged_from() {
                 self.handle(Event::Lost { head, digest });
             }
         }
-        self.audit();
     }
 
     /// Takes in the end of a segment of the journal, with the content of these writes.
@@ -502,16 +481,14 @@ impl Job {
         self.write();
     }
 
-    /// Takes in the end of a publication.
-    pub(crate) fn on_published(&mut self, outcome: PublishOutcome) {
-        let (publication, fault) = match outcome {
-            PublishOutcome::Published(manifest) => {
-                self.published = Some(*manifest);
-                (Publication::Done, None)
-            }
-            PublishOutcome::Again(publication) => (publication, None),
-            PublishOutcome::Failed(publication, fault) => (publication, Some(fault)),
-        };
+    /// Takes in the end of a publication, and why it failed if the job may have to end for that.
+    pub(crate) fn on_published(
+        &mut self,
+        outcome: Result<Manifest, Publication>,
+        fault: Option<JobError>,
+    ) {
+        let publication = outcome.map(|published| self.published = Some(published));
+        let publication = publication.map_or_else(|failed| failed, |()| Publication::Done);
         self.on_computed(vec![Event::Published(publication)], fault);
     }
 

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -75,85 +75,36 @@ pub(crate) struct Traffic {
     pub(crate) submitted: AtomicU64,
 }
 
-/// All numbers of a job at one moment.
+/// The numbers of the status, by their names there, and those of this process.
 async fn metrics(State(job): State<JobPages>) -> Response {
     let status = job.feed.status.borrow().clone();
-    let threads = status
-        .workers
-        .iter()
-        .map(|worker| worker.threads)
-        .sum::<u32>();
-    let workers = status.workers.len() as u64;
-    let gauges = [
-        (
-            "layer",
-            "The lowest layer that is not complete",
-            status.layer.into(),
-        ),
-        ("layers", "The layers of the job", status.layers.into()),
-        ("ranges", "The ranges of the job", status.ranges),
-        ("ranges_done", "The ranges on disk", status.ranges_done),
-        (
-            "shards",
-            "The shards of the table, once no range is missing",
-            status.shards,
-        ),
-        ("shards_done", "The shards on disk", status.shards_done),
-        ("positions", "The positions of the table", status.positions),
-        (
-            "positions_done",
-            "The positions of the ranges on disk",
-            status.positions_done,
-        ),
-        (
-            "losing_positions",
-            "The losing positions of the ranges on disk",
-            status.losing,
-        ),
-        ("leases", "The leases that stand", status.leases),
-        (
-            "submissions",
-            "The results that wait for others, or are being written",
-            status.submissions,
-        ),
-        ("workers", "The workers that are there", workers),
-        ("threads", "The threads of the workers", threads.into()),
-        (
-            "connections_open",
-            "The connections that are open",
-            job.permits.open(),
-        ),
-    ];
-    let bytes = |count: &AtomicU64| count.load(Ordering::Relaxed);
-    let (fetched, submitted) = (bytes(&job.traffic.fetched), bytes(&job.traffic.submitted));
-    let counters = [
-        (
-            "connections_refused",
-            "The connections refused as too many",
-            job.permits.refused(),
-        ),
-        (
-            "calls_refused",
-            "The calls refused for want of a good token",
-            job.gate.refusals(),
-        ),
-        (
-            "fetched_bytes",
-            "Objects sent to workers that do not reach the store",
-            fetched,
-        ),
-        (
-            "submitted_bytes",
-            "Objects received from workers that do not reach the store",
-            submitted,
-        ),
-    ];
-    let gauges = gauges.map(|(name, help, value)| (name, help, value, "gauge", ""));
-    let counters = counters.map(|(name, help, value)| (name, help, value, "counter", "_total"));
+    let told = serde_json::to_value(&*status).expect("texts, numbers and lists become JSON");
+    let threads: u32 = status.workers.iter().map(|worker| worker.threads).sum();
     let mut page = String::new();
-    for (name, help, value, kind, suffix) in gauges.into_iter().chain(counters) {
-        let head = format!("# HELP chomp_{name} {help}.\n# TYPE chomp_{name} {kind}");
-        writeln!(page, "{head}\nchomp_{name}{suffix} {value}").expect("a text has room");
+    let mut add = |name: &str, kind, suffix, value: &dyn Display| {
+        let lines = format!("# TYPE chomp_{name} {kind}\nchomp_{name}{suffix} {value}");
+        writeln!(page, "{lines}").expect("a text has room");
+    };
+    for (name, value) in told.as_object().into_iter().flatten() {
+        if let Some(number) = value.as_number() {
+            add(name, "gauge", "", number);
+        }
+    }
+    for (name, value) in [
+        ("workers", status.workers.len() as u64),
+        ("threads", threads.into()),
+        ("connections_open", job.permits.open()),
+    ] {
+        add(name, "gauge", "", &value);
+    }
+    let Traffic { fetched, submitted } = &*job.traffic;
+    for (name, count) in [
+        ("connections_refused", job.permits.refused()),
+        ("calls_refused", job.gate.refusals()),
+        ("fetched_bytes", fetched.load(Ordering::Relaxed)),
+        ("submitted_bytes", submitted.load(Ordering::Relaxed)),
+    ] {
+        add(name, "counter", "_total", &count);
     }
     page += "# EOF\n";
     text(StatusCode::OK, OPEN_METRICS, page)

@@ -74,13 +74,14 @@ pub(crate) const BODY_TIME: Duration = Duration::from_mins(10);
 /// The proxy of one store. Clones share all.
 #[derive(Clone)]
 pub(crate) struct Proxy {
-    storage: Arc<dyn Storage>,
+    pub(crate) storage: Arc<dyn Storage>,
     handle: Handle,
     /// Whether the journal knows this object.
     names: Arc<dyn Fn(&Key) -> bool + Send + Sync>,
     /// The folder of the table.
     folder: Arc<str>,
-    traffic: Arc<Traffic>,
+    /// The bytes that went through it.
+    pub(crate) traffic: Arc<Traffic>,
     waiting: Arc<Semaphore>,
     transfers: Arc<Semaphore>,
     memory: Arc<Semaphore>,
@@ -104,16 +105,6 @@ impl Proxy {
             transfers: Arc::new(Semaphore::new(TRANSFERS)),
             memory: Arc::new(Semaphore::new(BODIES_BYTES as usize)),
         }
-    }
-
-    /// The store.
-    pub(crate) fn storage(&self) -> Arc<dyn Storage> {
-        Arc::clone(&self.storage)
-    }
-
-    /// The bytes that went through it.
-    pub(crate) fn traffic(&self) -> Arc<Traffic> {
-        Arc::clone(&self.traffic)
     }
 
     /// Its route and what answers there.

@@ -33,14 +33,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::auth::{CALLS, Gate};
-use crate::job::{Handle, Job, JobOutcome, StatusFeed};
+#[cfg(feature = "simulation")]
+use crate::job::Handle;
+use crate::job::{Job, JobOutcome, StatusFeed};
 use crate::messages::{MESSAGE_BYTES_MAX, Messages, with_message};
 use crate::pages::JobPages;
 use crate::participants::ParticipantList;
 use crate::proxy::Proxy;
 use crate::service::{Hello, Service};
 use crate::status::Status;
-use crate::tools::{Action, Event, Plan, Tools};
+use crate::tools::{Action, Plan, Tools};
 
 #[cfg(feature = "simulation")]
 pub use simulated::SimulatedCoordinator;
@@ -153,18 +155,14 @@ impl Coordinator {
         let opened = Opened::new(storage, wishes, move |epoch| secrets.seed(epoch)).await?;
         let Opened {
             mut job,
-            handle,
             journal,
             progress,
             service,
             proxy,
+            ..
         } = opened;
 
-        for participant in participants.revoked() {
-            // The job has not begun, so it is there to hear it.
-            let _ = handle.send(move |job| job.handle(Event::Revoked { participant }));
-        }
-        let follow = |path| tokio::spawn(participants.clone().follow(path, handle));
+        let follow = |path| tokio::spawn(participants.clone().follow(path));
         let follow_list = file.map(follow).map(AbortOnDropHandle::new);
         let address = listeners.calls.local_addr()?;
         let feed = job.follow();
@@ -242,6 +240,7 @@ pub(crate) struct Wishes {
 /// A job that nobody works on yet, and what answers calls to it.
 pub(crate) struct Opened {
     pub(crate) job: Job,
+    #[cfg(feature = "simulation")]
     pub(crate) handle: Handle,
     pub(crate) journal: Arc<Journal>,
     pub(crate) progress: watch::Receiver<JobProgress>,
@@ -294,6 +293,7 @@ impl Opened {
                 let names = move |key: &_| journal.names(key);
                 Proxy::new(storage, handle.clone(), names, &folder_name(size))
             },
+            #[cfg(feature = "simulation")]
             handle,
             journal,
             progress,
@@ -352,9 +352,9 @@ async fn serve(
     let told = feed.text.clone();
     let job = JobPages {
         feed,
-        storage: proxy.storage(),
+        storage: Arc::clone(&proxy.storage),
         permits: permits.clone(),
-        traffic: proxy.traffic(),
+        traffic: Arc::clone(&proxy.traffic),
         gate: gate.clone(),
     };
     let mut pages = job.routes();

@@ -21,7 +21,7 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::background;
 use crate::error::Refusal;
-use crate::job::{CacheStats, Handle, Job};
+use crate::job::{Handle, Job};
 use crate::participants::Bearer;
 use crate::tools::{Event, Reply};
 
@@ -204,16 +204,10 @@ impl Coordinator for Service {
         request: Request<v1::RenewRequest>,
     ) -> Result<Response<v1::RenewReply>, Status> {
         let worker = sender(&request, request.get_ref().worker)?;
-        let v1::RenewRequest { leases, stats, .. } = request.into_inner();
+        let leases = request.into_inner().leases;
         check_count(leases.len(), LEASES_MAX, "leases")?;
         let leases: Vec<_> = leases.into_iter().map(LeaseId).collect();
-        let stats = stats.unwrap_or_default();
-        let stats = CacheStats {
-            bytes: stats.cache_bytes,
-            hits: stats.cache_hits,
-            misses: stats.cache_misses,
-        };
-        let renew = move |job: &mut Job| job.renew(worker, &leases, stats);
+        let renew = move |job: &mut Job| job.renew(worker, &leases);
         let lost = self.handle.ask(renew).await??;
         Ok(Response::new(v1::RenewReply {
             lost: lost.into_iter().map(|lease| lease.0).collect(),

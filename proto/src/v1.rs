@@ -151,20 +151,6 @@ pub struct RenewRequest {
     pub worker: u64,
     #[prost(uint64, repeated, tag = "2")]
     pub leases: ::prost::alloc::vec::Vec<u64>,
-    /// For people to look at.
-    #[prost(message, optional, tag = "3")]
-    pub stats: ::core::option::Option<WorkerStats>,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct WorkerStats {
-    /// The bytes of the ranges in the worker's cache.
-    #[prost(uint64, tag = "1")]
-    pub cache_bytes: u64,
-    /// How many sources the worker found there, and how many it had to fetch, since it started.
-    #[prost(uint64, tag = "2")]
-    pub cache_hits: u64,
-    #[prost(uint64, tag = "3")]
-    pub cache_misses: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RenewReply {

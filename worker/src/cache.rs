@@ -8,7 +8,6 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use chomp_kernel::{Source, Sources};
-use chomp_proto::v1::WorkerStats;
 use chomp_store::RecordPlace;
 use chomp_table::{Digest, Head, RangeBits};
 use parking_lot::Mutex;
@@ -21,18 +20,11 @@ const POSITIONS_PER_LOSING: u64 = 150;
 /// A bounded cache of ranges.
 #[derive(Debug)]
 pub(crate) struct RangeCache {
-    held: Mutex<CachedRanges>,
+    held: Mutex<RangeMap>,
 }
 
 /// With hashes that are the same in every run, so that simulations are.
 type RangeMap = unsync::Cache<Head, Cached, Bytes, BuildHasherDefault<DefaultHasher>>;
-
-#[derive(Debug)]
-struct CachedRanges {
-    ranges: RangeMap,
-    /// Without the bytes.
-    stats: WorkerStats,
-}
 
 #[derive(Clone, Debug)]
 struct Cached {
@@ -62,17 +54,19 @@ impl RangeCache {
             .expect("both capacities are given");
         let hashes = BuildHasherDefault::default();
         RangeCache {
-            held: Mutex::new(CachedRanges {
-                ranges: RangeMap::with_options(options, Bytes, hashes, DefaultLifecycle::default()),
-                stats: WorkerStats::default(),
-            }),
+            held: Mutex::new(RangeMap::with_options(
+                options,
+                Bytes,
+                hashes,
+                DefaultLifecycle::default(),
+            )),
         }
     }
 
     /// Adds a range whose record has this digest; forgets others if there is no room.
     pub(crate) fn insert(&self, digest: Digest, range: Arc<Source>) {
         let cached = Cached { digest, range };
-        self.held.lock().ranges.insert(cached.range.head(), cached);
+        self.held.lock().insert(cached.range.head(), cached);
     }
 
     /// Moves into `sources` those of `places` whose ranges are here; returns the others.
@@ -81,39 +75,29 @@ impl RangeCache {
         places: Vec<(Head, RecordPlace)>,
         sources: &mut TaskSources,
     ) -> Vec<(Head, RecordPlace)> {
-        let mut held = self.held.lock();
-        let wanted = places.len();
+        let held = self.held.lock();
         let mut missing = places;
-        missing.retain(|(head, place)| match held.ranges.get(head) {
+        missing.retain(|(head, place)| match held.get(head) {
             Some(cached) if cached.digest == place.digest => {
                 sources.insert(Arc::clone(&cached.range));
                 false
             }
             _ => true,
         });
-        held.stats.cache_hits += (wanted - missing.len()) as u64;
         missing
     }
 
     /// A range, if it is here. This does not count as a use of it.
     pub(crate) fn get(&self, head: Head, place: &RecordPlace) -> Option<Arc<Source>> {
         let all = self.held.lock();
-        let found = all.ranges.peek(&head)?;
+        let found = all.peek(&head)?;
         (found.digest == place.digest).then(|| Arc::clone(&found.range))
     }
 
-    /// Counts ranges that had to be read.
-    pub(crate) fn missed(&self, ranges: usize) {
-        self.held.lock().stats.cache_misses += ranges as u64;
-    }
-
-    /// The state of the cache, for people.
-    pub(crate) fn stats(&self) -> WorkerStats {
-        let held = self.held.lock();
-        WorkerStats {
-            cache_bytes: held.ranges.weight(),
-            ..held.stats
-        }
+    /// The bytes of the ranges that are here.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.held.lock().weight()
     }
 }
 

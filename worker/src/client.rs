@@ -101,15 +101,10 @@ impl Client {
     }
 
     /// Sends a heartbeat that renews these leases; returns those that have ended.
-    pub(crate) async fn renew(
-        &self,
-        leases: Vec<u64>,
-        stats: v1::WorkerStats,
-    ) -> Result<Vec<u64>, ClientError> {
+    pub(crate) async fn renew(&self, leases: Vec<u64>) -> Result<Vec<u64>, ClientError> {
         let request = v1::RenewRequest {
             worker: self.worker(),
             leases,
-            stats: Some(stats),
         };
         let call = async |session: Arc<Session>| {
             let reply = within(CONTROL, session.rpc().renew(request.clone())).await?;

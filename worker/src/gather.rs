@@ -93,7 +93,6 @@ impl Gatherer {
                 }
                 continue;
             }
-            self.cache.missed(claim.places.len());
             self.read(store, &claim.places, &mut sources).await?;
         }
         Ok((sources, memory))

@@ -218,7 +218,7 @@ impl Lane {
             tokio::time::sleep(interval.max(HEARTBEAT_MIN)).await;
             // Read after the sleep, since leases may end during it.
             let leases = self.leases.lock().iter().copied().collect();
-            match self.client.renew(leases, self.cache.stats()).await {
+            match self.client.renew(leases).await {
                 Ok(lost) if lost.is_empty() => {}
                 // A lease whose result is being written has ended too.
                 Ok(lost) => tracing::debug!(

@@ -18,17 +18,6 @@ const LEASE_WAIT: Duration = Duration::from_secs(10);
 /// A function of the job that is run by the task that owns the job.
 pub(crate) type JobCall = Box<dyn FnOnce(&mut Job) + Send>;
 
-/// A worker's report on its cache, for people to look at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CacheStats {
-    /// The bytes of the ranges that it keeps.
-    pub(crate) bytes: u64,
-    /// The sources that it found among them since it started.
-    pub(crate) hits: u64,
-    /// The sources that it had to fetch since it started.
-    pub(crate) misses: u64,
-}
-
 /// How the calls of workers reach the job. Clones reach the same job.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
@@ -87,7 +76,12 @@ impl Handle {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
         let _place = self.place()?;
-        self.send(move |job| job.lease(request, worker, reply))?;
+        let requested = Event::Requested {
+            request,
+            worker,
+            reply,
+        };
+        self.send(move |job| job.handle(requested))?;
         let mut waiting = WaitingLease {
             handle: self,
             request,
@@ -114,6 +108,7 @@ impl Handle {
         verdict.await.map_err(|_| Refusal::ShuttingDown)
     }
 }
+
 /// A request for a task. If the call that waits for it is dropped, so is the request, and a task
 /// that was just given to it goes back.
 struct WaitingLease<'a> {

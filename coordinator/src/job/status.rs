@@ -97,7 +97,6 @@ impl Job {
         let now = Instant::now();
         let plan = &self.plan;
         self.status.pace.note(now, plan);
-        self.stats.retain(|&worker, _| plan.is_present(worker));
         let progress = plan.progress();
         let (of_store, of_plan) = (self.tools.storage.waits_for(), plan.waits_for());
         // The store says itself in the log that it is waited for.
@@ -175,7 +174,6 @@ impl Job {
             let id = worker.id;
             let ParticipantId(number) = id.participant;
             let participant = participants.get(number);
-            let stats = self.stats.get(&id).copied().unwrap_or_default();
             WorkerStatus {
                 name: match named[&*worker.name] {
                     1 => worker.name.clone(),
@@ -188,9 +186,6 @@ impl Job {
                 ranges: worker.found,
                 positions_per_second: self.status.pace.of_worker(id) * self.positions_of_range(),
                 failures: worker.failures,
-                cache_bytes: stats.bytes,
-                cache_hits: stats.hits,
-                cache_misses: stats.misses,
                 last_contact_ms: now.0.saturating_sub(worker.heard.0),
                 quarantined: worker.out.as_ref().map(ToString::to_string),
             }

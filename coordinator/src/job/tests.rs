@@ -85,7 +85,11 @@ impl Tested {
     fn next_task(&mut self, worker: u32) -> Option<Task> {
         let (reply, mut answer) = oneshot::channel();
         let (request, worker) = (RequestId(next()), WorkerId::only(worker));
-        self.job.lease(request, worker, reply);
+        self.job.handle(Event::Requested {
+            request,
+            worker,
+            reply,
+        });
         match answer.try_recv().ok()?.answer {
             LeaseAnswer::Task(task) => Some(task),
             other => panic!("{other:?}"),
@@ -268,7 +272,11 @@ pub(crate) fn job_with_lease(worker: WorkerId) -> (Handle, JoinSet<()>, PartName
     let (mut job, handle, _) = job();
     job.join(worker, String::new(), 1).unwrap();
     let (reply, mut answer) = oneshot::channel();
-    job.lease(RequestId(0), worker, reply);
+    job.handle(Event::Requested {
+        request: RequestId(0),
+        worker,
+        reply,
+    });
     let LeaseAnswer::Task(task) = answer.try_recv().unwrap().answer else {
         panic!("the first worker gets a task");
     };

@@ -166,18 +166,17 @@ impl Job {
                 }
             }
             Write::Confirm { units, found } => {
-                let heads = units.iter().filter_map(|unit| match unit {
-                    Unit::Range(head) => Some(*head),
-                    Unit::Shard(_) => None,
-                });
-                let shards = units.iter().filter_map(|unit| match unit {
-                    Unit::Shard(number) => Some(*number),
-                    Unit::Range(_) => None,
-                });
+                let (mut heads, mut shards) = (Vec::new(), Vec::new());
+                for unit in units {
+                    match unit {
+                        Unit::Range(head) => heads.push(head),
+                        Unit::Shard(number) => shards.push(number),
+                    }
+                }
                 entries.push(Entry::Confirmed {
                     finders: finders(&found),
-                    heads: heads.collect(),
-                    shards: (bits, shards.collect()),
+                    heads,
+                    shards: (bits, shards),
                 });
             }
             Write::Withdraw { heads } => entries.push(Entry::Withdrawn { heads }),

@@ -81,7 +81,8 @@ async fn the_pages_of_a_job_tell_its_status() {
     for line in [
         "chomp_ranges 256\n",
         "chomp_ranges_done 100\n",
-        "chomp_losing_positions 15220362\n",
+        "chomp_losing 15220362\n",
+        "chomp_seconds_left 1.5\n",
         "chomp_workers 2\n",
         "chomp_threads 12\n",
         "chomp_fetched_bytes_total 0\n",

@@ -232,7 +232,7 @@ async fn workers_read_what_tasks_need_and_nothing_else() {
         let (status, ..) = served.get("work/journal/0000000000", Some(range)).await;
         assert_eq!(status, 400, "{range}");
     }
-    let fetched = served.proxy.traffic().fetched.load(Ordering::Relaxed);
+    let fetched = served.proxy.traffic.fetched.load(Ordering::Relaxed);
     assert_eq!(fetched, 5 * 5);
 }
 

@@ -11,7 +11,7 @@ use chomp_table::shard::ShardSize;
 use chomp_table::{Head, Word, definition};
 
 use super::*;
-use crate::effects::{PublishOutcome, publish_table};
+use crate::effects::publish_table;
 use crate::ready;
 use crate::testing::{journal_of_ranges, range_bits};
 use crate::tools::{Place, Tools};
@@ -275,10 +275,8 @@ fn a_table_that_is_known_to_be_another_is_not_published() {
 
 /// How a publication ended.
 fn publication(tools: &Tools) -> Publication {
-    match ready(publish_table(tools)) {
-        PublishOutcome::Published(_) => Publication::Done,
-        PublishOutcome::Again(publication) | PublishOutcome::Failed(publication, _) => publication,
-    }
+    let (published, _) = ready(publish_table(tools));
+    published.map_or_else(|failed| failed, |_| Publication::Done)
 }
 
 /// Each file is compared with what was said of it, byte by byte, before it is published.

@@ -126,7 +126,6 @@ async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
         let renew = v1::RenewRequest {
             worker: 7,
             leases: vec![task.lease],
-            stats: None,
         };
         let begin = tokio::time::Instant::now();
         while let Ok(reply) = client.renew(with(&token, renew.clone())).await {

@@ -104,12 +104,6 @@ pub struct WorkerStatus {
     pub positions_per_second: f64,
     /// The number of its tasks that were lost.
     pub failures: u64,
-    /// The bytes of the ranges in its cache.
-    pub cache_bytes: u64,
-    /// The sources that it found there.
-    pub cache_hits: u64,
-    /// The sources that it had to fetch.
-    pub cache_misses: u64,
     /// The milliseconds since its last call.
     pub last_contact_ms: u64,
     /// The reason if it gets no more tasks; null if it does.

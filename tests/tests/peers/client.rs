@@ -180,11 +180,7 @@ pub(crate) fn pieces(count: usize, bytes: usize, ends: bool) -> Body {
 
 /// A heartbeat.
 pub(crate) fn renewal(worker: u64, leases: Vec<u64>) -> v1::RenewRequest {
-    v1::RenewRequest {
-        worker,
-        leases,
-        stats: None,
-    }
+    v1::RenewRequest { worker, leases }
 }
 
 /// A lease that is handed back, with what went wrong, if anything did.

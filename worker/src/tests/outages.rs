@@ -244,13 +244,6 @@ async fn the_heartbeat_comes_four_times_a_lease_even_without_one() {
         .iter()
         .map(|(_, renewal)| renewal.leases.len());
     assert!(leases.take(5).eq([0, 0, 0, 0, 1]));
-    let told = state
-        .renewals
-        .iter()
-        .map(|(_, renewal)| renewal.stats.unwrap());
-    let told: Vec<_> = told.collect();
-    let (first, last) = (told[0], told[told.len() - 1]);
-    assert!(first.cache_bytes == 0 && last.cache_bytes > 0 && last.cache_hits > 0);
 }
 
 /// A source is fetched once, however many lanes need it, and nobody waits for another's fetch of

@@ -5,11 +5,7 @@ use super::*;
 /// Renewals tell what is lost, and a worker that is not there is told that it is not.
 pub(super) async fn strangers_have_no_part(served: &Served) {
     let renew = async |worker, leases| {
-        let request = v1::RenewRequest {
-            worker,
-            leases,
-            stats: None,
-        };
+        let request = v1::RenewRequest { worker, leases };
         let reply = served.client.clone().renew(request).await?;
         Ok::<_, Status>(reply.into_inner().lost)
     };
