@@ -84,11 +84,10 @@ impl<C: Caller> Plan<C> {
                 let worker = waiter.worker;
                 self.queue.units_for(worker, pool, idle, below, |_| 1)
             };
-            let (work, checks) = (first(Pool::Work), first(Pool::Checks));
-            assert!(
-                work.is_none() && checks.is_none(),
-                "{waiter:?} waits in vain for {work:?} {checks:?}"
-            );
+            for pool in [Pool::Work, Pool::Checks, Pool::Slow] {
+                let units = first(pool);
+                assert!(units.is_none(), "{waiter:?} waits in vain for {units:?}");
+            }
         }
         self.queue.fresh.check(|worker| self.is_present(worker));
         for unit in self.units.all() {

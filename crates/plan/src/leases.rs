@@ -1,14 +1,12 @@
 //! Leases: which worker has which task, until when, and what happens when it ends.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 
 use super::Plan;
 use super::checks::Cause;
 use super::ids::{LeaseId, Millis, Unit, WorkerId};
 use super::messages::{Caller, Task, Work};
 use super::reasons::Failure;
-use super::units::priority;
 
 /// A task in the hands of a worker.
 #[derive(Debug)]
@@ -17,39 +15,10 @@ pub(super) struct Lease {
     pub(super) work: Work,
     /// How many of its units it still has to compute, at least one.
     open_units: usize,
-    given: Millis,
     deadline: Millis,
-    /// When a worker that has nothing to do may get a speculative lease on the same work.
-    pub(super) speculate_at: Millis,
-    /// The slow lease of which this is the speculative one.
-    pub(super) speculates: Option<LeaseId>,
-}
-
-/// An estimate of the time within which nine of ten tasks of ranges get from lease to result, in units of 1/64 ms. Each
-/// task that takes longer raises it by an eighth, and each other task lowers it by a 64th.
-#[derive(Clone, Copy, Debug, Default)]
-struct TypicalTaskTime(Option<u64>);
-
-impl TypicalTaskTime {
-    /// The age at which a lease is slow, in typical times.
-    const SLOW_FACTOR: u64 = 8;
-    /// The least such age, in milliseconds, unless the settings say less.
-    const SLOW_LEAST_MS: u64 = 250;
-
-    fn note(&mut self, ms: u64) {
-        let took = ms.saturating_mul(64);
-        self.0 = Some(match self.0 {
-            Some(typical) if took > typical => took.min(typical + typical / 8 + 8),
-            Some(typical) => typical - typical / 64,
-            None => took,
-        });
-    }
-
-    /// After how many milliseconds a lease is slow: at most `most`, and `most` as long as nothing is known.
-    fn slow_after(self, most: u64) -> u64 {
-        let typical = self.0.map_or(most, |typical| typical / 64);
-        most.min(Self::SLOW_LEAST_MS.max(Self::SLOW_FACTOR.saturating_mul(typical)))
-    }
+    slow_at: Millis,
+    /// Whether a worker that would idle may get a speculative second lease on its units.
+    pub(super) is_slow: bool,
 }
 
 /// The leases that stand.
@@ -57,10 +26,9 @@ impl TypicalTaskTime {
 pub(super) struct Leases {
     pub(super) all: BTreeMap<LeaseId, Lease>,
     deadlines: BTreeSet<(Millis, LeaseId)>,
-    /// The leases without a speculative second one, by the time when they may get one.
-    pub(super) unspeculated: BTreeSet<(Millis, LeaseId)>,
-    pub(super) next: u64,
-    task_time: TypicalTaskTime,
+    /// When each lease becomes slow that is not.
+    slow_at: BTreeSet<(Millis, LeaseId)>,
+    next: u64,
 }
 
 impl Leases {
@@ -72,23 +40,10 @@ impl Leases {
         }
     }
 
-    /// When the next lease expires.
+    /// When the next lease expires or becomes slow.
     pub(super) fn next_deadline(&self) -> Option<Millis> {
-        self.deadlines.first().map(|&(deadline, _)| deadline)
-    }
-
-    /// The slow leases that have no speculative second one, the slowest first.
-    pub(super) fn slow(&self, now: Millis) -> impl Iterator<Item = LeaseId> {
-        let leases = self.unspeculated.iter();
-        let slow = leases.take_while(move |&&(speculate_at, _)| speculate_at <= now);
-        slow.map(|&(_, lease)| lease)
-    }
-
-    /// When the next lease becomes slow after a time.
-    pub(super) fn next_slow(&self, after: Millis) -> Option<Millis> {
-        let later = Bound::Excluded((after, LeaseId(u64::MAX)));
-        let next = self.unspeculated.range((later, Bound::Unbounded)).next();
-        next.map(|&(speculate_at, _)| speculate_at)
+        let next = [self.deadlines.first(), self.slow_at.first()];
+        next.into_iter().flatten().map(|&(at, _)| at).min()
     }
 }
 
@@ -100,24 +55,18 @@ impl<C: Caller> Plan<C> {
         let id = LeaseId(self.leases.next);
         self.leases.next += 1;
         let deadline = self.now.plus(self.settings.lease_ms);
-        let straggler_ms = self.settings.straggler_ms;
-        let slow_after = match work {
-            Work::Evaluate { .. } => self.leases.task_time.slow_after(straggler_ms),
-            Work::Merge { .. } => straggler_ms,
-        };
-        let speculate_at = self.now.plus(slow_after);
+        let slow_at = self.now.plus(self.settings.straggler_ms);
         let lease = Lease {
             worker,
             work: work.clone(),
             open_units: units.len(),
-            given: self.now,
             deadline,
-            speculate_at,
-            speculates: None,
+            slow_at,
+            is_slow: false,
         };
         self.leases.all.insert(id, lease);
         self.leases.deadlines.insert((deadline, id));
-        self.leases.unspeculated.insert((speculate_at, id));
+        self.leases.slow_at.insert((slow_at, id));
         self.workers.get_mut(worker).leases.insert(id);
         self.requeue(worker);
         for &unit in units {
@@ -165,36 +114,6 @@ impl<C: Caller> Plan<C> {
         lost
     }
 
-    /// Speculative execution: leases to `worker`, which would have nothing to do, the work of another one that is slow.
-    pub(super) fn speculate(&mut self, worker: WorkerId) -> Option<Task> {
-        let below = self.below();
-        let (slow, units) = self.leases.slow(self.now).find_map(|slow| {
-            let lease = &self.leases.all[&slow];
-            let may =
-                |unit: &Unit| priority(*unit).0 < below && self.may_repeat(worker, slow, *unit);
-            let units: Vec<Unit> = lease.work.units().filter(may).collect();
-            (!units.is_empty()).then_some((slow, units))
-        })?;
-        let task = self.lease(worker, &units);
-        // While that stands neither of the two leases gets another speculative one.
-        for lease in [slow, task.lease] {
-            let speculate_at = self.leases.all[&lease].speculate_at;
-            self.leases.unspeculated.remove(&(speculate_at, lease));
-        }
-        let speculative = self.leases.all.get_mut(&task.lease);
-        speculative.expect("it was just given").speculates = Some(slow);
-        Some(task)
-    }
-
-    /// Whether a worker may compute a unit beside the holder of a lease on it: a result of it would count.
-    fn may_repeat(&self, worker: WorkerId, slow: LeaseId, unit: Unit) -> bool {
-        let mut leases = self.queue.leases(unit).iter();
-        let is_own = leases.any(|&(_, holder)| holder == worker);
-        let excluded = self.offer(unit, false).map(|(.., excluded)| excluded);
-        let may = excluded.is_some_and(|parties| !parties.iter().any(|it| it.includes(worker)));
-        self.queue.is_leased(unit, slow) && !is_own && may
-    }
-
     pub(super) fn on_returned(
         &mut self,
         worker: WorkerId,
@@ -220,6 +139,20 @@ impl<C: Caller> Plan<C> {
             self.review.is_due = true;
             let worker = self.workers.name(silent);
             self.end_lease(lease, Some(&Failure::Expired { worker }));
+        }
+    }
+
+    /// Offers the units of leases that have become slow to workers that would idle.
+    pub(super) fn speculate(&mut self) {
+        while let Some(&(at, id)) = self.leases.slow_at.first()
+            && at <= self.now
+        {
+            self.leases.slow_at.pop_first();
+            let lease = self.leases.all.get_mut(&id).expect("it stands");
+            lease.is_slow = true;
+            for unit in lease.work.units().collect::<Vec<_>>() {
+                self.file(unit);
+            }
         }
     }
 
@@ -291,27 +224,10 @@ impl<C: Caller> Plan<C> {
         }
     }
 
-    /// A result came under this lease.
-    pub(super) fn note_task_time(&mut self, id: LeaseId) {
-        if let Some(lease) = self.leases.all.get(&id)
-            && let Work::Evaluate { .. } = lease.work
-        {
-            let took = self.now.0.saturating_sub(lease.given.0);
-            self.leases.task_time.note(took);
-        }
-    }
-
     fn remove_lease(&mut self, id: LeaseId) -> Lease {
         let lease = self.leases.all.remove(&id).expect("the lease stands");
         self.leases.deadlines.remove(&(lease.deadline, id));
-        self.leases.unspeculated.remove(&(lease.speculate_at, id));
-        // What is still open of the slow lease may be tried by another worker.
-        if let Some(slow) = lease.speculates
-            && let Some(speculate_at) = self.leases.all.get(&slow).map(|slow| slow.speculate_at)
-        {
-            self.leases.unspeculated.insert((speculate_at, slow));
-            self.review.is_due = true;
-        }
+        self.leases.slow_at.remove(&(lease.slow_at, id));
         if let Some(worker) = self.workers.all.get_mut(&lease.worker) {
             worker.leases.remove(&id);
             self.requeue(lease.worker);

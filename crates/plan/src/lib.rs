@@ -236,6 +236,7 @@ impl<C: Caller> Plan<C> {
             Event::Published(publication) => self.on_published(publication),
             Event::Tick => {
                 self.expire();
+                self.speculate();
                 self.forget_silent();
             }
             Event::Shutdown => {
@@ -260,7 +261,6 @@ impl<C: Caller> Plan<C> {
             self.leases.next_deadline(),
             self.next_silence(),
             self.next_check_due(),
-            self.next_slow(),
         ];
         next.into_iter().flatten().min()
     }

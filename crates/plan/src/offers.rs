@@ -21,7 +21,7 @@ impl<C: Caller> Plan<C> {
     /// Offers a unit to those whose result would count, and to nobody if there are none.
     pub(super) fn file(&mut self, unit: Unit) {
         self.note_check(unit);
-        let offer = self.offer(unit, true);
+        let offer = self.offer(unit);
         if self.queue.file(unit, offer) {
             self.review.is_due = true;
             let owner = self.queue.fresh.owner(priority(unit));
@@ -29,37 +29,50 @@ impl<C: Caller> Plan<C> {
         }
     }
 
-    /// The pool of a unit that is to be computed, and the parties that may not have it: those that found it. If
-    /// `leases` count, those that hold it too; then there is no offer if these are enough.
-    pub(super) fn offer(&self, unit: Unit, leases: bool) -> Option<Offer> {
+    /// The pool of a unit that is to be computed, and the parties that may not have it: those that found it or hold it.
+    /// If they are enough, but slow, one more worker may have it.
+    fn offer(&self, unit: Unit) -> Option<Offer> {
         if !self.units.contains(unit) || self.own.contains(unit) {
             return None;
         }
-        let holders = self.queue.leases(unit).iter().map(|&(_, holder)| holder);
-        let mut holders = holders.filter(|_| leases);
         let party = |worker| self.party_of(worker);
-        let (layer, _) = priority(unit);
-        match self.units.state(unit) {
+        let findings = self.results.findings(unit).iter();
+        let (pool, finders, needed): (_, BTreeSet<Party>, _) = match self.units.state(unit) {
             State::Ready => {
-                let findings = self.results.findings(unit).iter();
-                let workers = findings.map(|finding| finding.worker).chain(holders);
-                let excluded: BTreeSet<Party> = workers.map(party).collect();
-                let is_open = excluded.len() < self.finders_needed(unit);
-                is_open.then(|| (Pool::Work, layer, excluded.into_iter().collect()))
+                let finders = findings.map(|finding| party(finding.worker)).collect();
+                (Pool::Work, finders, self.finders_needed(unit))
             }
             State::Committed if self.debt(unit).is_some() && self.units.has_sources(unit) => {
-                let finders = self.units.finders(unit).iter().copied();
-                let excluded: BTreeSet<Party> = finders.map(party).collect();
-                let is_free = holders.next().is_none();
-                is_free.then(|| (Pool::Checks, layer, excluded.into_iter().collect()))
+                let finders = self.units.finders(unit).iter().copied().map(party);
+                let finders: BTreeSet<Party> = finders.collect();
+                let needed = finders.len() + 1;
+                (Pool::Checks, finders, needed)
             }
-            _ => None,
+            _ => return None,
+        };
+        let leases = self.queue.leases(unit);
+        let holders = leases.iter().map(|&(_, holder)| party(holder));
+        let excluded: BTreeSet<Party> = finders.iter().copied().chain(holders).collect();
+        let (layer, _) = priority(unit);
+        if excluded.len() < needed {
+            return Some((pool, layer, excluded.into_iter().collect()));
         }
+        let mut ids = leases.iter().map(|(id, _)| id);
+        let is_slow = ids.any(|id| self.leases.all[id].is_slow);
+        let holders = leases.iter().map(|&(_, holder)| Party::Worker(holder));
+        let has_room = is_slow && finders.len() + leases.len() <= needed;
+        has_room.then(|| {
+            (
+                Pool::Slow,
+                layer,
+                finders.into_iter().chain(holders).collect(),
+            )
+        })
     }
 
     /// Whether there may be a task for workers that would `idle`, or for all.
     pub(super) fn has_offers(&self, idle: bool) -> bool {
-        self.queue.has_offers(idle, self.below()) || self.leases.slow(self.now).next().is_some()
+        self.queue.has_offers(idle, self.below())
     }
 
     /// Whether shards may be merged: all ranges are done and none is in doubt.
@@ -107,13 +120,16 @@ impl<C: Caller> Plan<C> {
         } else {
             find(Pool::Work).or_else(|| find(Pool::Checks))
         };
-        let mut units = units?;
-        let failed = |unit: &Unit| self.queue.failed_attempts(*unit);
-        let first = failed(&units[0]);
-        if first >= ALONE_AFTER {
+        let mut units = units.or_else(|| find(Pool::Slow))?;
+        let kind = |unit: &Unit| {
+            let is_check = self.units.is_committed(*unit);
+            (self.queue.failed_attempts(*unit), is_check)
+        };
+        let first = kind(&units[0]);
+        if first.0 >= ALONE_AFTER {
             units.truncate(1);
         }
-        units.retain(|unit| failed(unit) == first);
+        units.retain(|unit| kind(unit) == first);
         // Records of a task are in one part, which stays until all of them are merged. So its ranges lie in one quarter
         // of the table: in the one that has most of those that may be had now, as small tasks cost more.
         let bits = QUARTER_BITS_MIN.max(self.settings.head_bits().saturating_sub(2));

@@ -17,6 +17,8 @@ pub(super) enum Pool {
     Work,
     /// Committed units that are to be computed once more.
     Checks,
+    /// Units that another worker is slow with.
+    Slow,
 }
 
 /// The pool and the layer of a unit that is offered, and the parties that may not have it.
@@ -125,10 +127,8 @@ impl Queue {
 
     /// Whether some unit below this layer is offered to workers that would `idle`, or to all.
     pub(super) fn has_offers(&self, idle: bool, below: u32) -> bool {
-        let mut groups = self
-            .groups(Pool::Work, below)
-            .chain(self.groups(Pool::Checks, below));
-        self.fresh.is_wanted(idle) || groups.next().is_some()
+        let mut pools = [Pool::Work, Pool::Checks, Pool::Slow].into_iter();
+        self.fresh.is_wanted(idle) || pools.any(|pool| self.groups(pool, below).next().is_some())
     }
 
     /// Units of the lowest layer below `below` that has any for `worker`, `most` of them, ascending: those that others

@@ -1,14 +1,14 @@
 //! Requests: which of those that wait are answered, and when.
 //!
 //! The plan reviewed a waiting request when it came, and had no task for its worker. It reviews the request again when a
-//! unit is offered to others than before, or a lease becomes slow. A range of a [region](super::regions) matters only to
+//! unit is offered to others than before. A range of a [region](super::regions) matters only to
 //! the owner of the region, and to workers that have an idle thread. So an event does not cost more when a thousand
 //! workers wait.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use super::ids::{Millis, RequestId, WorkerId};
+use super::ids::{RequestId, WorkerId};
 use super::messages::{Action, Caller, LeaseAnswer};
 use super::{Phase, Plan};
 
@@ -30,8 +30,7 @@ pub(super) struct Review {
     pub(super) workers: BTreeSet<WorkerId>,
     /// Whether some other request may have a task now that had none at the last review.
     pub(super) is_due: bool,
-    /// The time of the last review, and whether shards could be merged then.
-    last: Millis,
+    /// Whether shards could be merged at the last review.
     could_merge: bool,
 }
 
@@ -100,13 +99,6 @@ impl<C: Caller> Plan<C> {
         first.is_some_and(|first| !first.is_busy)
     }
 
-    /// When a lease becomes slow that a waiting request may have the work of.
-    pub(super) fn next_slow(&self) -> Option<Millis> {
-        let waits = self.is_running() && !self.review.waiting.is_empty();
-        let slow = self.leases.next_slow(self.review.last);
-        slow.filter(|_| waits)
-    }
-
     /// Answers the requests that need not wait any longer.
     pub(super) fn answer_requests(&mut self) {
         let answer = match &self.phase {
@@ -129,11 +121,8 @@ impl<C: Caller> Plan<C> {
     }
 
     fn review_requests(&mut self) {
-        let next_slow = self.leases.next_slow(self.review.last);
-        let is_slow = next_slow.is_some_and(|at| at <= self.now);
         let may_merge = self.may_merge();
-        self.review.is_due |= is_slow || may_merge && !self.review.could_merge;
-        self.review.last = self.now;
+        self.review.is_due |= may_merge && !self.review.could_merge;
         self.review.could_merge = may_merge;
         while let Some(worker) = self.review.workers.pop_first() {
             while let Some(entry) = self.workers.all.get(&worker)
@@ -154,14 +143,11 @@ impl<C: Caller> Plan<C> {
 
     /// Answers a request if there is a task for its worker. Returns whether there is.
     fn serve(&mut self, request: RequestId, worker: WorkerId) -> bool {
-        let task = match self.cut_task(worker) {
-            Some(units) => Some(self.lease(worker, &units)),
-            None => self.speculate(worker),
+        let Some(units) = self.cut_task(worker) else {
+            return false;
         };
-        let is_served = task.is_some();
-        if let Some(task) = task {
-            self.answer(request, LeaseAnswer::Task(task));
-        }
-        is_served
+        let task = self.lease(worker, &units);
+        self.answer(request, LeaseAnswer::Task(task));
+        true
     }
 }

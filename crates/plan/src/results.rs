@@ -155,7 +155,6 @@ impl<C: Caller> Plan<C> {
         units: Vec<(Unit, Content, C::Place)>,
         reply: C::Reply,
     ) {
-        self.note_task_time(lease);
         let (mut found, mut confirmed) = (Vec::new(), Vec::new());
         let (mut write, mut waits_for_others) = (None, false);
         for (unit, content, place) in units {
@@ -266,6 +265,7 @@ impl<C: Caller> Plan<C> {
         };
         for &unit in &pending.units {
             self.units.set_state(unit, State::Writing(write));
+            self.file(unit);
         }
         self.results.writes.insert(write, pending);
         let commit = Write::Commit { write, units };

@@ -28,8 +28,6 @@ pub struct Settings {
     /// The silence after which the plan forgets a worker, in milliseconds.
     pub silence_ms: u64,
     /// The age in milliseconds at which a lease is slow: an idle worker gets a speculative second one on the same work.
-    /// A lease on ranges is slow earlier: after eight times the time that nine of ten tasks take, but not before
-    /// 250 ms.
     pub straggler_ms: u64,
     /// The failures after which the coordinator computes a range or shard itself. It also computes a range whose record
     /// was lost more often than this. If the coordinator's record is lost too, the job stops.
