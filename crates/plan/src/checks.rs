@@ -54,7 +54,6 @@ use chomp_table::{Digest, Head};
 
 use super::ids::{Millis, ParticipantId, Party, Unit, WorkerId};
 use super::messages::{Action, Caller, Computed, FoundUnit, Write};
-use super::queue::{Offer, Pool};
 use super::reasons::{Failure, OutReason, Rejection, StopReason};
 use super::units::{Content, Found, Priority, State, participants, priority, unit_at};
 use super::{Phase, Plan};
@@ -71,28 +70,26 @@ pub(super) enum Debt {
     Drawn,
 }
 
+const DEBTS: [Debt; 2] = [Debt::Owed, Debt::Drawn];
+
+/// When a check is due that need not be done before all ranges are.
+const NEVER: Millis = Millis(u64::MAX);
+
 /// The committed units that are to be checked.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
-    /// Why, and since when.
+    /// Why, and when the coordinator does it if no worker has.
     pub(super) due: BTreeSet<(Debt, Millis, Unit)>,
-    /// When the last range was committed, if all are.
-    pub(super) ranges_done_at: Millis,
     /// How many units were drawn or not.
     draws: u64,
 }
 
 impl Checks {
-    /// The checks of one kind since a time between two, the oldest first.
-    fn between(
-        &self,
-        debt: Debt,
-        first: Millis,
-        last: Millis,
-    ) -> impl Iterator<Item = (Millis, Unit)> {
-        let first = (debt, first, Unit::Range(Head(0)));
-        let due = self.due.range(first..=(debt, last, Unit::Shard(u32::MAX)));
-        due.map(|&(_, since, unit)| (since, unit))
+    /// The checks of one kind that are due at a time or later, the first ones first.
+    fn from(&self, debt: Debt, first: Millis) -> impl Iterator<Item = (Millis, Unit)> {
+        let due = self.due.range((debt, first, Unit::Range(Head(0)))..);
+        let due = due.take_while(move |it| it.0 == debt);
+        due.map(|&(_, at, unit)| (at, unit))
     }
 }
 
@@ -181,17 +178,40 @@ impl<C: Caller> Plan<C> {
     /// Keeps the list of checks, after the state or the finders of a unit have changed. The caller has to file it next.
     pub(super) fn note_check(&mut self, unit: Unit) {
         let is_committed = self.units.is_committed(unit);
-        let new = if is_committed { self.debt(unit) } else { None };
+        let debt = if is_committed { self.debt(unit) } else { None };
         let old = self.queue.get(unit).and_then(|open| open.debt);
-        if old.map(|(debt, _)| debt) == new {
-            return;
+        let new = debt.map(|debt| (debt, self.due(unit, debt, old)));
+        if new != old {
+            if let Some((debt, at)) = old {
+                self.checks.due.remove(&(debt, at, unit));
+            }
+            self.queue.open(unit).debt = new;
+            self.checks
+                .due
+                .extend(new.map(|(debt, at)| (debt, at, unit)));
         }
-        if let Some((debt, since)) = old {
-            self.checks.due.remove(&(debt, since, unit));
+    }
+
+    /// When the coordinator does a check if no worker has.
+    fn due(&self, unit: Unit, debt: Debt, old: Option<(Debt, Millis)>) -> Millis {
+        let is_drawn = debt == Debt::Drawn;
+        let waits = is_drawn && !self.units.ranges.is_complete();
+        match old {
+            _ if waits => NEVER,
+            _ if is_drawn && !self.may_anybody_check(unit) => self.now,
+            Some((before, at)) if before == debt && at != NEVER => at,
+            _ => self.now.plus(self.settings.lease_ms),
         }
-        self.queue.open(unit).debt = new.map(|debt| (debt, self.now));
-        if let Some(debt) = new {
-            self.checks.due.insert((debt, self.now, unit));
+    }
+
+    /// Whether some worker that is present may check a unit.
+    fn may_anybody_check(&self, unit: Unit) -> bool {
+        let finders = self.units.finders(unit);
+        if self.is_by_worker() {
+            let mut workers = self.workers.all.keys();
+            workers.any(|worker| !finders.contains(worker))
+        } else {
+            self.has_others(&participants(finders.iter().copied()))
         }
     }
 
@@ -221,19 +241,14 @@ impl<C: Caller> Plan<C> {
         }
     }
 
-    /// A check that is due: one that no worker does, or else one that a worker has not done for so long.
+    /// A check that is due: one that no worker does, or else one that a worker does.
     fn next_overdue(&self) -> Option<Unit> {
-        let due = self.now.0.checked_sub(self.settings.lease_ms).map(Millis);
-        let is_complete = self.units.ranges.is_complete();
-        let is_over = due.is_some_and(|due| is_complete && self.checks.ranges_done_at <= due);
-        let owed = due.map(|due| self.checks.between(Debt::Owed, Millis(0), due));
-        let drawn = is_over.then(|| self.checks.between(Debt::Drawn, Millis(0), self.now));
-        let mut leased = None;
-        for (_, unit) in owed
+        let all = DEBTS.map(|debt| self.checks.from(debt, Millis(0)));
+        let due = all
             .into_iter()
-            .flatten()
-            .chain(drawn.into_iter().flatten())
-        {
+            .flat_map(|all| all.take_while(|it| it.0 <= self.now));
+        let mut leased = None;
+        for (_, unit) in due {
             if self.own.contains(unit) || !self.units.has_sources(unit) {
                 continue;
             }
@@ -242,46 +257,20 @@ impl<C: Caller> Plan<C> {
             }
             leased.get_or_insert(unit);
         }
-        let for_nobody = || {
-            self.queue
-                .groups(Pool::Checks, u32::MAX)
-                .find(|(offer, _)| self.is_for_nobody(offer))
-        };
-        leased.or_else(|| {
-            // All units of a group are for the same workers, so it is asked once for each group.
-            let (&(_, layer, _), units) = is_complete.then(for_nobody)??;
-            units.first().map(|&number| unit_at((layer, number)))
-        })
-    }
-
-    /// Whether no worker that is present may have what is offered so.
-    fn is_for_nobody(&self, (.., excluded): &Offer) -> bool {
-        let is_excluded = |worker| excluded.iter().any(|party| party.includes(worker));
-        if self.is_by_worker() {
-            self.workers.all.keys().all(|&worker| is_excluded(worker))
-        } else {
-            let mut present = self.workers.present.keys();
-            present.all(|participant| is_excluded(WorkerId::new(participant.0, 0)))
-        }
+        leased
     }
 
     /// When the next check is due.
     pub(super) fn next_check_due(&self) -> Option<Millis> {
-        let first = Millis((self.now.0 + 1).saturating_sub(self.settings.lease_ms));
-        let mut owed = self.checks.between(Debt::Owed, first, Millis(u64::MAX));
-        let mut drawn = self.checks.between(Debt::Drawn, Millis(0), self.now);
-        let done_at = self.checks.ranges_done_at;
-        let waits = self.units.ranges.is_complete() && done_at >= first && drawn.next().is_some();
-        let owed = owed.next().map(|(since, _)| since);
-        let next = owed.into_iter().chain(waits.then_some(done_at)).min();
-        let next = next.filter(|_| self.is_running());
-        next.map(|since| since.plus(self.settings.lease_ms))
+        let later = DEBTS.map(|debt| self.checks.from(debt, self.now.plus(1)).next());
+        let next = later.into_iter().flatten().map(|(at, _)| at).min();
+        next.filter(|&at| at != NEVER && self.is_running())
     }
 
     /// Whether some range may turn out wrong before shards are merged: drawn checks go on beside them.
     pub(super) fn are_ranges_in_doubt(&self) -> bool {
         let is_range = |unit: Unit| matches!(unit, Unit::Range(_));
-        let mut owed = self.checks.between(Debt::Owed, Millis(0), self.now);
+        let mut owed = self.checks.from(Debt::Owed, Millis(0));
         self.own.units().next().is_some_and(is_range) || owed.any(|(_, unit)| is_range(unit))
     }
 

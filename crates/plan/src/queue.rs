@@ -31,7 +31,7 @@ pub(super) struct OpenUnit {
     /// The failed attempts: leases that expired, and others.
     pub(super) expiries: u32,
     pub(super) failures: u32,
-    /// Why it is to be checked, and since when.
+    /// Why it is to be checked, and when the coordinator does that if nobody else has.
     pub(super) debt: Option<(Debt, Millis)>,
     offer: Option<Offer>,
 }

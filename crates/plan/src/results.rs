@@ -305,10 +305,7 @@ impl<C: Caller> Plan<C> {
             self.file(ready);
         }
         if matches!(unit, Unit::Range(_)) {
-            if self.units.ranges.is_complete() {
-                self.checks.ranges_done_at = self.now;
-            }
-            if self.units.was_lost(unit) {
+            if self.units.ranges.is_complete() || self.units.was_lost(unit) {
                 self.file_checks();
             }
         }

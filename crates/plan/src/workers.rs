@@ -158,7 +158,7 @@ impl<C: Caller> Plan<C> {
     }
 
     fn on_company_changed(&mut self, was_by_worker: bool) {
-        if self.is_by_worker() != was_by_worker {
+        if self.is_by_worker() != was_by_worker || self.units.ranges.is_complete() {
             self.file_checks();
         }
     }
