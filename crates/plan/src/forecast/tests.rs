@@ -1,5 +1,7 @@
 //! The forecast beside what is known of true tables.
 
+use chomp_table::sources;
+
 use super::*;
 
 /// The bits of true tables, and the number of their losing positions.
@@ -34,90 +36,11 @@ fn the_law_is_as_good_as_it_says() {
 }
 
 #[test]
-fn the_ranges_share_what_the_law_says() {
-    for (bits, b) in [(12, 12), (20, 12), (30, 20), (40, 26)] {
-        let forecast = Forecast::new(bits, range_bits(b));
-        let sum: f64 = forecast.0.iter().sum();
-        assert!((sum / losing_total(bits) - 1.0).abs() < 1e-9, "{bits} {b}");
-        // Where words can be losing, there are more of them the smaller they are.
-        let density = |head: Head| {
-            let share = open_share(head);
-            (share > 0.0).then(|| forecast.losing(head) * mean_area(head, range_bits(b)) / share)
-        };
-        let densities = (0..range_bits(b).heads(bits)).filter_map(|head| density(Head(head)));
-        let first = density(Head(0)).unwrap();
-        for density in densities {
-            assert!((density / first - 1.0).abs() < 1e-9, "{bits} {b}");
-        }
-    }
-}
-
-/// The average over all words of a range, counted cell by cell.
-#[test]
-fn the_mean_area_is_that_of_the_words() {
-    let b = range_bits(12);
-    for head in [0, 1, 0b10, 0b101, 0b1101_0011].map(Head) {
-        let mut area = 0;
-        for index in 0..b.positions() {
-            let word = head.word(index, b).get();
-            let mut ones = 0;
-            for bit in (0..u64::BITS).rev() {
-                if word >> bit & 1 == 1 {
-                    ones += 1;
-                } else {
-                    area += ones;
-                }
-            }
-        }
-        let expected = f64::from(area) / as_f64(b.positions());
-        let mean = mean_area(head, b);
-        assert!((mean - expected).abs() < 1e-9, "{head}: {mean} {expected}");
-    }
-}
-
-/// By the definition of W: of the words that begin with 101 those of two rows are losing, no others.
-#[test]
-fn words_that_begin_with_101_are_winning() {
-    let mut oracle = chomp_table::definition::Oracle::default();
-    let mut losing = 0;
-    for path in (0..1u64 << 16).step_by(2) {
-        if oracle.is_losing(chomp_table::Word::new(path)) {
-            losing += 1;
-            let length = u64::BITS - path.leading_zeros();
-            let begins = length >= 3 && path >> (length - 3) == 0b101;
-            assert!(!begins || path.count_ones() == 2, "{path:b}");
-        }
-    }
-    assert_eq!(losing, 872);
-}
-
-#[test]
-fn open_shares_are_those_of_the_words() {
-    let b = range_bits(12);
-    for head in (0..64).map(Head) {
-        let open = (0..b.positions()).filter(|&index| {
-            let word = head.word(index, b).get();
-            let length = u64::BITS - word.leading_zeros();
-            length < 3 || word >> (length - 3) != 0b101
-        });
-        let share = as_f64(open.count() as u64) / as_f64(b.positions());
-        // Words of one or two bits make the little difference of the first range.
-        assert!((share - open_share(head)).abs() < 1e-2, "{head}: {share}");
-    }
-}
-
-#[test]
 fn small_numbers_are_as_expected() {
     let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
-    near(positions(12), 2048.0);
-    // Two of 16: three bits and log2 e for each.
-    near(
-        entropy_bytes(2.0, 16.0),
-        (3.0 + std::f64::consts::LOG2_E) / 4.0,
-    );
-    near(entropy_bytes(0.0, 16.0), 0.0);
     let half = losing_total(20) / 2.0;
-    near(shard_bytes(20), 0.81 * entropy_bytes(half, positions(20)));
+    let bits = (f64::from(1 << 19) / half).log2() + std::f64::consts::LOG2_E;
+    near(shard_bytes(20), 0.81 * half * bits / 8.0);
     near(
         record_bytes(20, range_bits(12)),
         80.0 * 256.0 + 1.18 * 2.0 * half,
@@ -129,26 +52,13 @@ fn small_numbers_are_as_expected() {
     );
 }
 
-/// Position by position: what is put into bitmaps, if the losing ones lie everywhere with equal chance.
+/// Each move that ends inside, and one for all that cross, as these have half, a quarter and so on of a range.
 #[test]
 fn what_is_scattered_are_the_positions_that_moves_lead_from() {
-    let forecast = Forecast::new(20, range_bits(12));
-    for head in (1..1 << 8).map(Head) {
-        let mut expected = 0.0;
-        for start in starts(head) {
-            expected += start.inside().map(|at| forecast.losing(at)).sum::<f64>();
-            let mut share = 1.0;
-            for d in 1..=start.ones {
-                // The last has all that are left.
-                share /= if d < start.ones { 2.0 } else { 1.0 };
-                expected += share * forecast.losing(start.crossing(d));
-            }
-        }
-        let found = forecast.scattered(head);
-        assert!(
-            (found - expected).abs() < 1e-9,
-            "{head}: {found} {expected}"
-        );
+    for head in (0..1 << 10).map(Head) {
+        let of_each = |start: sources::Start| start.inside().count() + 1;
+        let expected: usize = sources::starts(head).map(of_each).sum();
+        assert_eq!(moves(head) as usize, expected, "{head}");
     }
 }
 
