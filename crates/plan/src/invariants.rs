@@ -79,10 +79,9 @@ impl<C: Caller> Plan<C> {
             assert!(self.is_running(), "a request waits for nothing");
             let worker = &self.workers.all[&waiter.worker];
             let idle = !worker.is_busy();
-            let below = self.below();
             let first = |pool| {
                 let worker = waiter.worker;
-                self.queue.units_for(worker, pool, idle, below, |_| 1)
+                self.queue.units_for(worker, pool, idle, |_| 1)
             };
             for pool in [Pool::Work, Pool::Checks, Pool::Slow] {
                 let units = first(pool);

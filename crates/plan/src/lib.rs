@@ -301,7 +301,6 @@ impl<C: Caller> Plan<C> {
             checks_waiting: self.checks.due.len() as u64,
             own_waiting: self.own.queue.len() as u64,
             workers: self.workers.all.len() as u64,
-            threads: self.workers.threads,
         }
     }
 

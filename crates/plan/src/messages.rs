@@ -295,8 +295,6 @@ pub struct JobProgress {
     pub own_waiting: u64,
     /// The workers that are present.
     pub workers: u64,
-    /// Their threads.
-    pub threads: u64,
 }
 
 /// One worker, as people are told of it.

@@ -32,7 +32,8 @@ impl<C: Caller> Plan<C> {
     /// The pool of a unit that is to be computed, and the parties that may not have it: those that found it or hold it.
     /// If they are enough, but slow, one more worker may have it.
     fn offer(&self, unit: Unit) -> Option<Offer> {
-        if !self.units.contains(unit) || self.own.contains(unit) {
+        let is_held_back = matches!(unit, Unit::Shard(_)) && !self.may_merge();
+        if !self.units.contains(unit) || self.own.contains(unit) || is_held_back {
             return None;
         }
         let party = |worker| self.party_of(worker);
@@ -70,19 +71,9 @@ impl<C: Caller> Plan<C> {
         })
     }
 
-    /// Whether there may be a task for workers that would `idle`, or for all.
-    pub(super) fn has_offers(&self, idle: bool) -> bool {
-        self.queue.has_offers(idle, self.below())
-    }
-
     /// Whether shards may be merged: all ranges are done and none is in doubt.
     pub(super) fn may_merge(&self) -> bool {
         self.units.ranges.is_complete() && !self.are_ranges_in_doubt()
-    }
-
-    /// The layer below which units may be leased.
-    pub(super) fn below(&self) -> u32 {
-        if self.may_merge() { u32::MAX } else { SHARDS }
     }
 
     /// The work of a task for units: ranges of one layer, or one shard.
@@ -110,10 +101,7 @@ impl<C: Caller> Plan<C> {
     pub(super) fn cut_task(&mut self, worker: WorkerId) -> Option<Vec<Unit>> {
         let idle = self.would_idle(worker);
         let some = |layer| 4 * self.task_units(layer);
-        let find = |pool| {
-            let below = self.below();
-            self.queue.units_for(worker, pool, idle, below, some)
-        };
+        let find = |pool| self.queue.units_for(worker, pool, idle, some);
         let most = u64::from(self.settings.checks_waiting_per_thread) * self.workers.threads;
         let units = if self.queue.checks > most {
             find(Pool::Checks).or_else(|| find(Pool::Work))

@@ -115,34 +115,28 @@ impl Queue {
         is_new
     }
 
-    /// The groups of layers below `below`, ascending by layer.
-    pub(super) fn groups(
-        &self,
-        pool: Pool,
-        below: u32,
-    ) -> impl Iterator<Item = (&Offer, &BTreeSet<u64>)> {
-        self.groups
-            .range((pool, 0, Vec::new())..(pool, below, Vec::new()))
+    /// The groups of a pool, ascending by layer.
+    fn groups(&self, pool: Pool) -> impl Iterator<Item = (&Offer, &BTreeSet<u64>)> {
+        let groups = self.groups.range((pool, 0, Vec::new())..);
+        groups.take_while(move |(offer, _)| offer.0 == pool)
     }
 
-    /// Whether some unit below this layer is offered to workers that would `idle`, or to all.
-    pub(super) fn has_offers(&self, idle: bool, below: u32) -> bool {
-        let mut pools = [Pool::Work, Pool::Checks, Pool::Slow].into_iter();
-        self.fresh.is_wanted(idle) || pools.any(|pool| self.groups(pool, below).next().is_some())
+    /// Whether some unit is offered to workers that would `idle`, or to all.
+    pub(super) fn has_offers(&self, idle: bool) -> bool {
+        self.fresh.is_wanted(idle) || !self.groups.is_empty()
     }
 
-    /// Units of the lowest layer below `below` that has any for `worker`, `most` of them, ascending: those that others
+    /// Units of the lowest layer that has any for `worker`, `most` of them, ascending: those that others
     /// have begun, else the fresh ones of its [pile](Fresh::pile).
     pub(super) fn units_for(
         &self,
         worker: WorkerId,
         pool: Pool,
         idle: bool,
-        below: u32,
         most: impl Fn(u32) -> usize,
     ) -> Option<Vec<Unit>> {
         let admits = |offer: &Offer| !offer.2.iter().any(|party| party.includes(worker));
-        let mut groups = self.groups(pool, below);
+        let mut groups = self.groups(pool);
         let begun = groups.find(|(offer, _)| admits(offer));
         let pile = self.fresh.pile(worker, idle).filter(|_| pool == Pool::Work);
         let fresh = pile.and_then(|pile| Some(pile.first()?.0));

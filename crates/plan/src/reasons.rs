@@ -9,11 +9,8 @@ use super::ids::{LeaseId, Unit};
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// It has no ranges.
-    #[error("the result has no ranges")]
-    Empty,
-    /// Its ranges do not ascend, or one occurs twice.
-    #[error("the ranges of the result are not in ascending order")]
+    /// It has no ranges, or they do not ascend, or one occurs twice.
+    #[error("the ranges of the result are not in ascending order, or there are none")]
     Unordered,
     /// It is about something that the lease was not given for.
     #[error("{unit} is not part of lease {lease}")]

@@ -122,8 +122,11 @@ impl<C: Caller> Plan<C> {
 
     fn review_requests(&mut self) {
         let may_merge = self.may_merge();
-        self.review.is_due |= may_merge && !self.review.could_merge;
-        self.review.could_merge = may_merge;
+        if std::mem::replace(&mut self.review.could_merge, may_merge) != may_merge {
+            for unit in self.units.shards() {
+                self.file(unit);
+            }
+        }
         while let Some(worker) = self.review.workers.pop_first() {
             while let Some(entry) = self.workers.all.get(&worker)
                 && let Some(&request) = entry.requests.first()
@@ -133,7 +136,7 @@ impl<C: Caller> Plan<C> {
         while std::mem::take(&mut self.review.is_due) {
             let mut last = Bound::Unbounded;
             while let Some(&next) = self.review.waiting.range((last, Bound::Unbounded)).next()
-                && self.has_offers(!next.is_busy)
+                && self.queue.has_offers(!next.is_busy)
             {
                 last = Bound::Excluded(next);
                 self.serve(next.request, next.worker);

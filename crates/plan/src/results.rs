@@ -127,10 +127,7 @@ impl<C: Caller> Plan<C> {
         if !self.is_present(worker) {
             return Err(Rejection::NotJoined);
         }
-        if units.is_empty() {
-            return Err(Rejection::Empty);
-        }
-        if !units.is_sorted_by(|one, next| one.0 < next.0) {
+        if units.is_empty() || !units.is_sorted_by(|one, next| one.0 < next.0) {
             return Err(Rejection::Unordered);
         }
         let work = self.work_of(worker, lease);
@@ -304,10 +301,9 @@ impl<C: Caller> Plan<C> {
         for ready in self.units.commit(unit) {
             self.file(ready);
         }
-        if matches!(unit, Unit::Range(_)) {
-            if self.units.ranges.is_complete() || self.units.was_lost(unit) {
-                self.file_checks();
-            }
+        let may_matter = self.units.ranges.is_complete() || self.units.was_lost(unit);
+        if matches!(unit, Unit::Range(_)) && may_matter {
+            self.file_checks();
         }
     }
 }
