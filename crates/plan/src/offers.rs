@@ -58,17 +58,13 @@ impl<C: Caller> Plan<C> {
         if excluded.len() < needed {
             return Some((pool, layer, excluded.into_iter().collect()));
         }
-        let mut ids = leases.iter().map(|(id, _)| id);
-        let is_slow = ids.any(|id| self.leases.all[id].is_slow);
+        let is_slow = leases.iter().any(|(id, _)| self.leases.all[id].is_slow);
+        if !is_slow || finders.len() + leases.len() > needed {
+            return None;
+        }
         let holders = leases.iter().map(|&(_, holder)| Party::Worker(holder));
-        let has_room = is_slow && finders.len() + leases.len() <= needed;
-        has_room.then(|| {
-            (
-                Pool::Slow,
-                layer,
-                finders.into_iter().chain(holders).collect(),
-            )
-        })
+        let excluded = finders.into_iter().chain(holders).collect();
+        Some((Pool::Slow, layer, excluded))
     }
 
     /// Whether shards may be merged: all ranges are done and none is in doubt.
