@@ -262,7 +262,7 @@ impl<C: Caller> Plan<C> {
         };
         for &unit in &pending.units {
             self.units.set_state(unit, State::Writing(write));
-            self.file(unit);
+            self.queue.file(unit, None);
         }
         self.results.writes.insert(write, pending);
         let commit = Write::Commit { write, units };
