@@ -123,9 +123,18 @@ impl Tools {
         let cut = self.cut(shard)?;
         let mut filling = Merger::new(self.bits, range_bits, self.size, cut);
         while let Some(head) = filling.next() {
-            let decode = |record: &[u8]| range::decode(record, range_bits);
-            let (range, stored) = self.read(head, decode).await?;
-            filling.push(range.head, &range.losing, stored)?;
+            let place = self.place(head)?;
+            let decode = |record: &[u8]| range::decode_range(record, range_bits);
+            let range = self.read(head, decode).await?;
+            let pushed = filling.push(head, &range.losing, place.stored);
+            pushed.map_err(|error| match error {
+                MergeError::Stored { .. } => ArbiterError::Lost {
+                    head,
+                    digest: place.digest,
+                    source: lost(head, &place, error.to_string()),
+                },
+                error => error.into(),
+            })?;
         }
         let (merged, bytes) = filling.finish()?;
         let is_forged = match done {
@@ -144,6 +153,26 @@ impl Tools {
             is_forged,
             place: Place::Shard(Box::new(merged)),
         })
+    }
+
+    /// Fails unless this is the record of a range of which the journal has the true counts.
+    pub(crate) fn check_record(
+        &self,
+        head: Head,
+        place: &RecordPlace,
+        record: &[u8],
+    ) -> Result<(), StoreError> {
+        let range = range::decode_range(record, self.range_bits());
+        let range = range.map_err(|error| lost(head, place, describe(&error)))?;
+        let (summary, _) = range::encode(&range, self.range_bits());
+        if (summary.count, summary.stored) == (place.count, place.stored) {
+            return Ok(());
+        }
+        Err(lost(
+            head,
+            place,
+            "its counts are not those of the journal".to_owned(),
+        ))
     }
 
     /// Whether the file of a shard is the one that is described, and has other words.
@@ -210,11 +239,7 @@ impl Tools {
     ) -> Result<Vec<T>, ArbiterError> {
         let records = read_records(&*self.storage, places).await;
         let decoded = places.iter().zip(records).map(|(&(head, place), record)| {
-            let wrong = |error: FormatError| StoreError::Lost {
-                head,
-                key: place.part().key(),
-                what: describe(&error),
-            };
+            let wrong = |error: FormatError| lost(head, &place, describe(&error));
             let decoded = record.and_then(|record| decode(&record).map_err(wrong));
             decoded.map_err(|error| match error {
                 source @ StoreError::Lost { .. } => ArbiterError::Lost {
@@ -227,4 +252,9 @@ impl Tools {
         });
         decoded.collect()
     }
+}
+
+fn lost(head: Head, place: &RecordPlace, what: String) -> StoreError {
+    let key = place.part().key();
+    StoreError::Lost { head, key, what }
 }

@@ -152,7 +152,7 @@ fn merge_again(shards: Vec<u32>, reason: &str) -> PublishOutcome {
 fn found_by_one(tools: &Tools) -> Vec<u32> {
     let ledger = tools.journal.ledger();
     let found = ledger.found_shards(tools.bits);
-    let of_one = found.filter(|(_, finders)| finders.iter().len() == 1);
+    let of_one = found.filter(|(_, finders)| finders.participants() == 1);
     of_one.map(|(merged, _)| merged.number).collect()
 }
 
@@ -230,12 +230,15 @@ fn warn_if_left<E: Error + 'static>(removed: Result<(), E>) {
 async fn audit(tools: &Tools, records: &[(Head, RecordPlace)]) -> Vec<(Head, Digest)> {
     let mut lost = Vec::new();
     for &(head, place) in records {
-        match part::read_record(&*tools.storage, head, &place).await {
+        let record = part::read_record(&*tools.storage, head, &place).await;
+        match record.and_then(|record| tools.check_record(head, &place, &record)) {
+            // It may have been computed again meanwhile.
+            Err(StoreError::Lost { .. }) if tools.place(head).ok() != Some(place) => {}
             Err(error @ StoreError::Lost { .. }) => {
                 tracing::warn!("{error}: the range is computed again");
                 lost.push((head, place.digest));
             }
-            Ok(_) => {
+            Ok(()) => {
                 tracing::warn!(
                     "a worker cannot read the record of range {head}, which is in order"
                 );

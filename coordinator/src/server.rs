@@ -288,13 +288,13 @@ impl Opened {
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         Ok(Opened {
             job,
+            #[cfg(feature = "simulation")]
+            handle: handle.clone(),
             proxy: {
                 let journal = Arc::clone(&journal);
                 let names = move |key: &_| journal.names(key);
-                Proxy::new(storage, handle.clone(), names, &folder_name(size))
+                Proxy::new(storage, handle, names, &folder_name(size))
             },
-            #[cfg(feature = "simulation")]
-            handle,
             journal,
             progress,
             service,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use chomp_store::RecordPlace;
 use chomp_store::objects::SimulatedStorage;
 use chomp_table::rng::Rng;
 use chomp_table::shard::ShardSize;
@@ -108,6 +109,21 @@ fn a_record_that_is_lost_is_named() {
     let lost_place = tested.tools.place(lost).unwrap();
     assert_eq!(digest, lost_place.digest);
     assert_eq!(lost_place.part(), place.part());
+}
+
+/// A record that is a range has to be the one that the journal describes, and its counts the true ones.
+#[test]
+fn counts_that_are_wrong_are_those_of_a_lost_record() {
+    let tested = tested(|_| {});
+    let head = Head(9);
+    let place = tested.tools.place(head).unwrap();
+    let record = |record: &[u8]| Ok(record.to_vec());
+    let record = ready(tested.tools.read(head, record)).unwrap();
+    let check = |place| tested.tools.check_record(head, &place, &record).is_ok();
+    assert!(check(place));
+    let (count, stored) = (place.count + 1, place.stored - 1);
+    assert!(!check(RecordPlace { count, ..place }));
+    assert!(!check(RecordPlace { stored, ..place }));
 }
 
 /// Twice as many words as there are sums have lost their mirror image: of those that are found alone nearly all are

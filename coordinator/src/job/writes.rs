@@ -179,7 +179,11 @@ impl Job {
                     shards: (bits, shards),
                 });
             }
-            Write::Withdraw { heads } => entries.push(Entry::Withdrawn { heads }),
+            Write::Withdraw { mut heads } => {
+                // Those of a larger table that was begun may follow from them, too.
+                heads.extend(self.tools.journal.ledger().beyond(bits));
+                entries.push(Entry::Withdrawn { heads });
+            }
             Write::Lose { head } => entries.push(Entry::Lost { heads: vec![head] }),
             Write::Out { party, reason, .. } => {
                 let party = match party {

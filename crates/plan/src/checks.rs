@@ -3,10 +3,10 @@
 //! # The rule
 //!
 //! * **Drawn.** When a unit is found, a random number decides whether it is checked, and the journal says so: the unit
-//!   *wants* one finder more than [`Settings::replicas`]. The first ranges of each participant are drawn, and shards are
-//!   unless the owner is alone. Nothing is drawn that nobody present could check. A check is a task like others, for a
-//!   participant that has not found the unit; while only one is present, for another of its workers. An equal result
-//!   adds a finder.
+//!   *wants* one finder more than [`Settings::replicas`]. The first ranges of each participant are drawn, but none that
+//!   nobody present could check; at one replica shards are drawn, unless the owner is alone. A check is a task like
+//!   others, for a participant that has not found the unit; while only one is present, for another of its workers. An
+//!   equal result adds a finder.
 //! * **Results differ**, from each other or from what is known: the coordinator computes the unit itself. Each party that
 //!   found something else is **out**: it gets no more tasks, and is a finder of nothing any more. If its participant is
 //!   the only one present, the party is the worker alone: a node with bad memory does not end the job of its owner.
@@ -14,11 +14,13 @@
 //!   takes it for the time of a lease, by the coordinator. What the coordinator computed is final until a source of it is
 //!   withdrawn.
 //! * **Wrong.** A range whose content is not what the coordinator computed is withdrawn with all ranges that follow from
-//!   it, and with all shards. All that was begun before counts for nothing: leases, findings, writes, and what the
-//!   coordinator computes; and nobody is put out because of it.
+//!   it, and with all shards. All that was begun before counts for nothing: leases, findings, and what the coordinator
+//!   computes; and nobody is put out because of it. A shard is wrong also if its file has other words than its finder
+//!   said.
 //! * **Lost.** A range whose record is lost is computed again, and its content stays known: what is computed has to be
 //!   that. Ranges that draw on it stay if they are done, and wait otherwise.
-//! * **At the end** the coordinator does the checks that nobody present can do, or does for the time of a lease.
+//! * **At the end**, when all ranges are done, the coordinator does the drawn checks that nobody present can do, and after
+//!   the time of a lease the others.
 //!
 //! | event | handlers |
 //! |---|---|
@@ -27,7 +29,7 @@
 //! | a party is out | `on_revoked`, `on_out` |
 //! | a range is wrong | `withdraw` |
 //! | a record is lost | `on_lost`, `block_dependants` |
-//! | nobody takes a check | `next_overdue` |
+//! | nobody does a check | `due`, `next_overdue` |
 //!
 //! # Why a wrong result of one participant does not stay
 //!
@@ -41,8 +43,7 @@
 //!
 //! A party is put out if its content differs from that of the coordinator, and both were computed from the same sources:
 //! the content of a range depends on those of its sources alone, a lease and what the coordinator computes begin when all
-//! sources are committed, and end as nothing when one of them is withdrawn. The coordinator takes units of the lowest
-//! layer first, so the sources of a unit are not in doubt.
+//! sources are committed, and end as nothing when one of them is withdrawn.
 //!
 //! [`Settings::replicas`]: super::Settings::replicas
 
@@ -54,7 +55,7 @@ use chomp_table::{Digest, Head};
 
 use super::ids::{Millis, ParticipantId, Party, Unit, WorkerId};
 use super::messages::{Action, Caller, Computed, FoundUnit, Write};
-use super::reasons::{Failure, OutReason, Rejection, StopReason};
+use super::reasons::{Failure, OutReason, StopReason};
 use super::units::{Content, Found, Priority, State, participants, priority, unit_at};
 use super::{Phase, Plan};
 
@@ -271,7 +272,12 @@ impl<C: Caller> Plan<C> {
     pub(super) fn are_ranges_in_doubt(&self) -> bool {
         let is_range = |unit: Unit| matches!(unit, Unit::Range(_));
         let mut owed = self.checks.from(Debt::Owed, Millis(0));
-        self.own.units().next().is_some_and(is_range) || owed.any(|(_, unit)| is_range(unit))
+        let mut own = self.own.queue.iter();
+        let is_in_doubt = |(&priority, cause): (&Priority, &Cause)| {
+            let is_drawn = self.debt(unit_at(priority)) == Some(Debt::Drawn);
+            is_range(unit_at(priority)) && !(is_drawn && *cause == Cause::Unchecked)
+        };
+        own.any(is_in_doubt) || owed.any(|(_, unit)| is_range(unit))
     }
 
     /// Whether the job runs, and nothing is to be computed once more.
@@ -311,7 +317,9 @@ impl<C: Caller> Plan<C> {
             if let Some(unit) = self.next_own() {
                 self.own.under_way.insert(unit, false);
                 self.actions.push(Action::Compute { unit });
-            } else if let Some(unit) = self.next_overdue() {
+            } else if self.own.queue.len() < OWN_AT_A_TIME
+                && let Some(unit) = self.next_overdue()
+            {
                 self.compute(unit, Cause::Unchecked);
             } else {
                 break;
@@ -334,7 +342,7 @@ impl<C: Caller> Plan<C> {
     pub(super) fn on_computed(&mut self, unit: Unit, outcome: Result<Computed<C::Place>, String>) {
         let is_stale = self.own.under_way.remove(&unit);
         let is_stale = is_stale.unwrap_or_else(|| panic!("{unit} was not to be computed"));
-        if is_stale || !self.own.contains(unit) {
+        if is_stale || self.is_faulty() || !self.own.contains(unit) {
             return;
         }
         match outcome {
@@ -367,12 +375,24 @@ impl<C: Caller> Plan<C> {
         let findings = self.results.findings.remove(&unit).unwrap_or_default();
         let wrong = findings.iter().filter(|finding| finding.content != content);
         let mut wrong: BTreeSet<WorkerId> = wrong.map(|finding| finding.worker).collect();
-        if computed.is_forged || self.units.differs(unit, content) {
+        let is_known_wrong = computed.is_forged || self.units.differs(unit, content);
+        if is_known_wrong {
             wrong.extend(self.units.finders(unit));
-            match unit {
-                Unit::Range(head) => self.withdraw(head),
-                Unit::Shard(_) => self.units.reopen(unit),
-            }
+        }
+        let party = |worker: WorkerId| {
+            let has_others = self.has_others(&BTreeSet::from([worker.participant]));
+            let participant = Party::Participant(worker.participant);
+            let party = has_others.then_some(participant);
+            (party.unwrap_or(Party::Worker(worker)), worker)
+        };
+        let wrong: Vec<(Party, WorkerId)> = wrong.into_iter().map(party).collect();
+        for (party, worker) in wrong {
+            self.on_out(party, worker, OutReason::Wrong { unit });
+        }
+        match unit {
+            Unit::Range(head) if is_known_wrong => self.withdraw(head),
+            Unit::Shard(_) if is_known_wrong => self.units.reopen(unit),
+            _ => {}
         }
         let found = Found::default();
         self.units.set_known(unit, content, found.clone());
@@ -387,14 +407,6 @@ impl<C: Caller> Plan<C> {
             State::Blocked | State::Writing(_) => {}
         }
         self.file(unit);
-        for worker in wrong {
-            let party = if self.has_others(&BTreeSet::from([worker.participant])) {
-                Party::Participant(worker.participant)
-            } else {
-                Party::Worker(worker)
-            };
-            self.on_out(party, worker, OutReason::Wrong { unit });
-        }
     }
 }
 
@@ -415,9 +427,6 @@ impl<C: Caller> Plan<C> {
         let name = self.workers.name(worker);
         let why = (name.clone(), reason.clone());
         self.workers.out.insert(party, why);
-        for worker in self.workers.of(party) {
-            self.on_left(worker);
-        }
         self.actions.push(Action::Write(Write::Out {
             party,
             name,
@@ -430,8 +439,14 @@ impl<C: Caller> Plan<C> {
             units.extend((findings.len() < before).then_some(unit));
             !findings.is_empty()
         });
+        for (.., found) in &mut self.ending.shards_before {
+            found.finders.retain(|&finder| !party.includes(finder));
+        }
         for unit in units {
             self.file(unit);
+        }
+        for worker in self.workers.of(party) {
+            self.on_left(worker);
         }
     }
 
@@ -447,13 +462,11 @@ impl<C: Caller> Plan<C> {
         while let Some(&lease) = self.leases.all.keys().next() {
             self.end_lease(lease, None);
         }
-        let found = std::mem::take(&mut self.results.findings);
-        self.results.reject_all(&Rejection::Withdrawn);
+        let findings = std::mem::take(&mut self.results.findings);
         let is_one: BTreeSet<Unit> = follows.iter().copied().collect();
-        self.own.queue.retain(|&priority, cause| {
+        self.own.queue.retain(|&priority, _| {
             let unit = unit_at(priority);
-            let is_shard = matches!(unit, Unit::Shard(_));
-            *cause != Cause::Dispute && !is_shard && !is_one.contains(&unit)
+            matches!(unit, Unit::Range(_)) && !is_one.contains(&unit)
         });
         let under_way = self.own.under_way.values_mut();
         under_way.for_each(|is_stale| *is_stale = true);
@@ -462,9 +475,10 @@ impl<C: Caller> Plan<C> {
             self.units.reopen(unit);
             self.units.forget(unit);
         }
-        for unit in found.into_keys().chain(follows) {
+        for unit in findings.into_keys().chain(follows) {
             self.file(unit);
         }
+        self.file_checks();
     }
 
     /// The record of a committed range is lost: it is computed again.
@@ -477,7 +491,12 @@ impl<C: Caller> Plan<C> {
             return;
         }
         self.actions.push(Action::Write(Write::Lose { head }));
-        self.end_leases_on(unit);
+        // Also those under which it was done before, with others that are not.
+        let leases = self.leases.all.iter();
+        let leases = leases.filter(|(_, lease)| lease.work.contains(unit));
+        for lease in leases.map(|(&id, _)| id).collect::<Vec<_>>() {
+            self.end_lease(lease, None);
+        }
         self.units.reopen(unit);
         self.block_dependants(head);
         self.file_checks();
@@ -494,12 +513,19 @@ impl<C: Caller> Plan<C> {
 
     /// Ends the work on ranges that draw on one whose record is lost: if they are not done, they wait for it.
     fn block_dependants(&mut self, head: Head) {
+        let range_bits = self.settings.range_bits;
+        let draws_on_it = |unit: &Unit| match *unit {
+            Unit::Range(other) => draws_on(other, head, range_bits),
+            Unit::Shard(_) => true,
+        };
+        // What the coordinator computes may fail for want of the record, and is tried again.
+        for (unit, is_stale) in &mut self.own.under_way {
+            *is_stale |= draws_on_it(unit);
+        }
         let fresh = self.queue.fresh.all.iter().copied().map(unit_at);
         let ready = fresh.chain(self.queue.opened()).chain(self.own.units());
-        let range_bits = self.settings.range_bits;
-        let draws_on_it =
-            |unit: &Unit| matches!(*unit, Unit::Range(other) if draws_on(other, head, range_bits));
-        let dependants: BTreeSet<Unit> = ready.filter(draws_on_it).collect();
+        let ranges = ready.filter(|unit| matches!(unit, Unit::Range(_)));
+        let dependants: BTreeSet<Unit> = ranges.filter(draws_on_it).collect();
         for unit in dependants {
             self.end_leases_on(unit);
             if self.units.state(unit) == State::Ready {

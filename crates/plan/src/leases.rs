@@ -95,9 +95,9 @@ impl<C: Caller> Plan<C> {
 
     /// Renews the leases of a heartbeat. Returns those that the worker does not hold any more: work on them is of no use.
     pub fn renew(&mut self, now: Millis, worker: WorkerId, leases: &[LeaseId]) -> Vec<LeaseId> {
-        self.now = self.now.max(now);
-        self.workers.hear(self.now, worker);
-        let deadline = self.now.plus(self.settings.lease_ms);
+        let now = self.now.max(now);
+        self.workers.hear(now, worker);
+        let deadline = now.plus(self.settings.lease_ms);
         let is_over = self.is_faulty();
         let mut lost = Vec::new();
         for &id in leases {

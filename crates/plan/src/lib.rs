@@ -30,8 +30,8 @@
 //! # What always holds
 //!
 //! * **Order.** A range is offered when all its sources are durable. All sources are of lower layers, so the lowest
-//!   layer that is not complete can always go on. Shards come when all ranges are durable, and the publication when all
-//!   shards are and no check is left.
+//!   layer that is not complete can always go on. Shards come when all ranges are durable and none is in doubt, and the
+//!   publication when all shards are and no check is left.
 //! * **A lease says who works, never what is right.** A result counts if its worker holds a lease on the unit.
 //! * **Once.** A unit is written once, unless it was withdrawn or lost in between. A result is acknowledged
 //!   ([`Verdict::Accepted`], [`Verdict::Duplicate`]) only when all of it is durable.
@@ -324,18 +324,23 @@ impl<C: Caller> Plan<C> {
             Phase::Running if self.ending.is_under_way => {
                 Some("the manifest is being written".to_owned())
             }
-            Phase::Running if !self.own.queue.is_empty() => Some(format!(
+            Phase::Running if !self.leases.all.is_empty() => None,
+            Phase::Running if !self.own.under_way.is_empty() => Some(format!(
                 "the coordinator computes {} ranges or shards itself, since results differ or nobody else does",
                 self.own.queue.len()
             )),
-            Phase::Running if !self.leases.all.is_empty() => None,
+            Phase::Running if self.results.is_writing() => None,
             Phase::Running if self.workers.all.is_empty() => Some("no worker is there".to_owned()),
-            Phase::Running if !self.is_quiet() => None,
-            Phase::Running if self.workers.present.len() < replicas as usize => Some(format!(
-                "each range must be computed by {replicas} participants, and {} are present: `chomp access add NAME` makes \
-                 a credential for another one",
-                self.workers.present.len()
-            )),
+            Phase::Running
+                if self.workers.present.len() < replicas as usize
+                    && !self.units.ranges.is_complete() =>
+            {
+                Some(format!(
+                    "each range must be computed by {replicas} participants, and {} are present: `chomp access add NAME` \
+                     makes a credential for another one",
+                    self.workers.present.len()
+                ))
+            }
             Phase::Running if !self.checks.due.is_empty() => Some(format!(
                 "{} ranges or shards wait for a check",
                 self.checks.due.len()

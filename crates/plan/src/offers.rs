@@ -30,7 +30,7 @@ impl<C: Caller> Plan<C> {
     }
 
     /// The pool of a unit that is to be computed, and the parties that may not have it: those that found it or hold it.
-    /// If they are enough, but slow, one more worker may have it.
+    /// If they are enough, but slow, other workers may have it.
     fn offer(&self, unit: Unit) -> Option<Offer> {
         let is_held_back = matches!(unit, Unit::Shard(_)) && !self.may_merge();
         if !self.units.contains(unit) || self.own.contains(unit) || is_held_back {
@@ -58,8 +58,8 @@ impl<C: Caller> Plan<C> {
         if excluded.len() < needed {
             return Some((pool, layer, excluded.into_iter().collect()));
         }
-        let is_slow = leases.iter().any(|(id, _)| self.leases.all[id].is_slow);
-        if !is_slow || finders.len() + leases.len() > needed {
+        let at_work = leases.iter().filter(|(id, _)| !self.leases.all[id].is_slow);
+        if finders.len() + at_work.count() >= needed {
             return None;
         }
         let holders = leases.iter().map(|&(_, holder)| Party::Worker(holder));

@@ -18,9 +18,6 @@ pub enum Rejection {
     /// The worker does not hold the lease, and the result is not one that is done already.
     #[error("this worker does not hold lease {lease}: it was never given to it, or has ended")]
     NoLease { lease: LeaseId },
-    /// While the result was written, ranges were withdrawn that it may draw on.
-    #[error("the result may draw on ranges that were found wrong")]
-    Withdrawn,
     /// The part of the lease has bytes that are of no record, or records that it has no bytes for.
     #[error("the part of lease {lease} has {bytes} bytes, and its records fill {filled}")]
     Unfilled {

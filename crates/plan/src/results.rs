@@ -60,18 +60,6 @@ impl<C: Caller> Results<C> {
     pub(super) fn pending(&self) -> usize {
         self.writes.values().map(|write| write.results.len()).sum()
     }
-
-    /// Rejects all results that are not answered.
-    pub(super) fn reject_all(&mut self, reason: &Rejection) {
-        for (_, verdict) in self
-            .writes
-            .values_mut()
-            .flat_map(|write| &mut write.results)
-        {
-            let reason = reason.clone();
-            *verdict = Verdict::Rejected { reason };
-        }
-    }
 }
 
 impl<C: Caller> Plan<C> {
@@ -208,17 +196,11 @@ impl<C: Caller> Plan<C> {
         }
     }
 
-    /// How many participants have to find a unit, beside those that had before its record was lost.
+    /// How many participants have to find a unit. When a record is lost, one has to find what is known.
     pub(super) fn finders_needed(&self, unit: Unit) -> usize {
-        let replicas = self.settings.replicas;
         match unit {
-            Unit::Shard(_) => 1,
-            Unit::Range(_) if self.units.content(unit).is_none() => replicas as usize,
-            Unit::Range(_) => {
-                let found = self.units.found(unit);
-                let wanted = found.wanted.min(replicas) as usize;
-                wanted.saturating_sub(found.participants()).max(1)
-            }
+            Unit::Range(_) if self.units.content(unit).is_none() => self.settings.replicas as usize,
+            _ => 1,
         }
     }
 
@@ -234,13 +216,18 @@ impl<C: Caller> Plan<C> {
         for &finder in &finders {
             self.workers.credit(finder);
         }
-        let is_own = self.units.content(unit).is_some() && self.units.found(unit).wanted == 0;
-        if !is_own {
-            finders.extend(self.units.finders(unit));
+        let found = if self.units.content(unit).is_none() {
             let wanted = self.settings.replicas + u32::from(self.is_drawn(unit, &finders));
-            let found = Found { finders, wanted };
-            self.units.set_known(unit, first.content, found);
-        }
+            Found { finders, wanted }
+        } else {
+            // Its record was lost. To find again what one has found is no check.
+            let mut found = self.units.found(unit).clone();
+            let before = participants(found.finders.iter().copied());
+            finders.retain(|it| !before.contains(&it.participant));
+            found.finders.append(&mut finders);
+            found
+        };
+        self.units.set_known(unit, first.content, found);
         self.close(unit);
         Some(FoundUnit {
             unit,

@@ -50,7 +50,7 @@ fn range(head: u64, content: u8) -> RangeSummary {
     }
 }
 
-/// A plan under test, in which commits are durable at once.
+/// A plan under test, in which commits are durable at once unless it is slow.
 struct Bench {
     plan: Plan<Nothing>,
     now: u64,
@@ -63,11 +63,23 @@ struct Bench {
     withdrawn: Vec<Head>,
     confirmed: Vec<(Unit, Found)>,
     committed: Vec<(Unit, Found)>,
+    publications: usize,
+    /// Whether writes take until this is over.
+    is_slow: bool,
+    written: Vec<WriteId>,
 }
 
 impl Bench {
     fn new(settings: Settings, workers: &[WorkerId]) -> Bench {
-        let (plan, actions) = Plan::new(settings, Past::default()).unwrap();
+        let mut bench = Bench::from(settings, Past::default());
+        for &worker in workers {
+            bench.join(worker);
+        }
+        bench
+    }
+
+    fn from(settings: Settings, past: Past) -> Bench {
+        let (plan, actions) = Plan::new(settings, past).unwrap();
         let mut bench = Bench {
             plan,
             now: 0,
@@ -79,11 +91,11 @@ impl Bench {
             withdrawn: Vec::new(),
             confirmed: Vec::new(),
             committed: Vec::new(),
+            publications: 0,
+            is_slow: false,
+            written: Vec::new(),
         };
         bench.perform(actions);
-        for &worker in workers {
-            bench.join(worker);
-        }
         bench
     }
 
@@ -94,7 +106,6 @@ impl Bench {
     }
 
     fn perform(&mut self, actions: Vec<Action<Nothing>>) {
-        let mut written = Vec::new();
         for action in actions {
             match action {
                 Action::Answer {
@@ -107,7 +118,7 @@ impl Bench {
                 Action::Write(Write::Commit { write, units }) => {
                     let units = units.into_iter().map(|unit| (unit.unit, unit.found));
                     self.committed.extend(units);
-                    written.push(write);
+                    self.written.push(write);
                 }
                 Action::Write(Write::Confirm { units, found }) => {
                     let units = units.into_iter().map(|unit| (unit, found.clone()));
@@ -115,10 +126,12 @@ impl Bench {
                 }
                 Action::Write(Write::Withdraw { heads }) => self.withdrawn.extend(heads),
                 Action::Write(Write::Out { party, .. }) => self.out.push(party),
+                Action::Publish => self.publications += 1,
                 _ => {}
             }
         }
-        for write in written {
+        while !self.is_slow && !self.written.is_empty() {
+            let write = self.written.remove(0);
             let outcome = Ok(());
             self.handle(Event::Written { write, outcome });
         }
@@ -164,10 +177,23 @@ impl Bench {
     }
 
     fn returns(&mut self, worker: WorkerId, lease: LeaseId, range: RangeSummary) -> Verdict {
+        self.completes(worker, lease, TaskResult::Ranges(vec![(range, ())]))
+    }
+
+    /// A worker has merged the shard of its task.
+    fn merges(&mut self, worker: WorkerId, task: &Task) -> Verdict {
+        let Work::Merge { shard, .. } = task.work else {
+            panic!("{task:?}");
+        };
+        let result = TaskResult::Shard(shard, Digest([0; 32]), ());
+        self.completes(worker, task.lease, result)
+    }
+
+    fn completes(&mut self, worker: WorkerId, lease: LeaseId, result: TaskResult<()>) -> Verdict {
         self.handle(Event::Completed {
             worker,
             lease,
-            result: TaskResult::Ranges(vec![(range, ())]),
+            result,
             reply: (),
         });
         self.verdicts.pop().expect("nothing has to be waited for")

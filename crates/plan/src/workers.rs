@@ -178,12 +178,14 @@ impl<C: Caller> Plan<C> {
         first.map(|(heard, _)| heard.plus(self.settings.silence_ms))
     }
 
-    /// Whether workers are told apart: only one participant is present, and one finder is enough.
+    /// Whether workers are told apart: nobody but the owner is present, and one finder is enough. Of anybody else one
+    /// worker would confirm what another one says.
     pub(super) fn is_by_worker(&self) -> bool {
-        self.workers.present.len() <= 1 && self.settings.replicas <= 1
+        let mut present = self.workers.present.keys();
+        present.all(|&it| it == ParticipantId::OWNER) && self.settings.replicas <= 1
     }
 
-    /// For whom a worker counts: its participant, or itself while no other participant is present.
+    /// For whom a worker counts: its participant, or itself while only the owner is present.
     pub(super) fn party_of(&self, worker: WorkerId) -> Party {
         if self.is_by_worker() {
             Party::Worker(worker)

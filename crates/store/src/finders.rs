@@ -53,6 +53,12 @@ impl Finders {
         self.as_slice().iter().copied()
     }
 
+    /// The number of participants that they belong to.
+    pub fn participants(&self) -> usize {
+        let alike = |one: &Finder, next: &Finder| one.participant == next.participant;
+        self.as_slice().chunk_by(alike).count()
+    }
+
     /// The finders when a party is not trusted any more; none if it is not among them.
     pub(crate) fn without(&self, party: FinderParty) -> Option<Finders> {
         let others = || self.iter().filter(|&finder| !party.includes(finder));

@@ -95,6 +95,15 @@ impl Ledger {
         worked.map_or(0, |(_, seconds)| seconds)
     }
 
+    /// The ranges of larger tables than that of `bits` bits of which something is known.
+    pub fn beyond(&self, bits: u32) -> impl Iterator<Item = Head> + '_ {
+        let heads = Head(self.range_bits.heads(bits));
+        let known = self.ranges.iter().chain(self.lost.iter());
+        known
+            .map(|(head, ..)| head)
+            .filter(move |&head| head >= heads)
+    }
+
     /// Whether ranges are done that the table of `bits` bits does not have.
     pub(crate) fn is_beyond(&self, bits: u32) -> bool {
         let last = self.ranges.last();

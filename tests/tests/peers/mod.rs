@@ -56,10 +56,11 @@ impl Job {
         })
     }
 
-    /// A job that has so many of 1,000 ranges checked.
-    pub(crate) fn start_with_checks(per_1000: u32, bits: u32, range_bits: u32) -> Job {
+    /// A job that has so many of 1,000 ranges checked, whose leases are divided by `haste`.
+    pub(crate) fn start_with_checks(per_1000: u32, haste: u32, bits: u32, range_bits: u32) -> Job {
         Job::start_with(bits, range_bits, &[], |command| {
-            command.env("CHOMP_TEST_CHECKS_PER_1000", per_1000.to_string())
+            command.env("CHOMP_TEST_CHECKS_PER_1000", per_1000.to_string());
+            hasten(command, haste)
         })
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::FINGERPRINT_20;
 use crate::liars::CONTRADICTION;
 use crate::peers::client::{Client, Offer, heads_of};
-use crate::peers::lies::{Deeds, Speech, changed, flip, say, work};
+use crate::peers::lies::{Deeds, Speech, changed, flip, misshapen, say, work};
 use crate::peers::{Job, assert_content, block_on};
 use chomp_proto::v1;
 use chomp_proto::v1::complete_reply::Verdict;
@@ -18,7 +18,7 @@ use chomp_table::rng::Rng;
 /// One that finds something else in what another has computed is out, though nobody else works.
 #[test]
 fn one_that_lies_in_a_check() {
-    let cluster = Job::start_with_checks(1000, 20, 12);
+    let cluster = Job::start_with_checks(1000, 1, 20, 12);
     let deeds = block_on(async {
         let mut ann = Client::join(&cluster.access_of("ann"), 1, "ann").await;
         let mut liar = Client::join(&cluster.access_of("liar"), 2, "liar").await;
@@ -46,6 +46,36 @@ fn one_that_lies_in_a_check() {
     let is_right =
         |line: &String| line.contains("worker liar") && line.contains("sent a wrong content");
     assert!(!blamed.is_empty() && blamed.iter().all(is_right), "{log}");
+}
+
+/// The record is right, and not what is said of it: no check is drawn, and whoever merges the range finds it.
+#[test]
+fn one_that_counts_wrong() {
+    let cluster = Job::start_with_checks(0, 1, 20, 12);
+    let lies = block_on(async {
+        let mut liar = Client::join(&cluster.access_of("liar"), 1, "liar").await;
+        let mut deeds = Deeds::default();
+        loop {
+            let task = deeds.next_task(&mut liar).await.unwrap();
+            if matches!(task.work, Some(Work::Merge(_))) {
+                break;
+            }
+            let is_it = deeds.tasks == 20;
+            let count = |liar: &Client, _: &v1::Task, truth: &[Range]| {
+                let lie = || misshapen("another number of stored positions", liar, truth, 20);
+                is_it.then(lie).unwrap_or(Speech::Truth)
+            };
+            say(&mut liar, &task, count, &mut deeds).await;
+        }
+        liar.leave().await;
+        deeds.lies
+    });
+    assert_eq!(lies, 1);
+    let (log, blamed) = finish(cluster, FINGERPRINT_20);
+    let [blamed] = &blamed[..] else {
+        panic!("{log}");
+    };
+    assert!(blamed.contains("(participant liar)"), "{log}");
 }
 
 /// Does the next task as it should be done, unless all ranges are done.
@@ -76,7 +106,7 @@ fn finish(mut cluster: Job, known: &str) -> (String, Vec<String>) {
 /// It joins, and says that it is there, and that is all: nobody waits for its checks.
 #[test]
 fn one_that_takes_no_task_holds_up_nothing() {
-    let mut cluster = Job::start_with_checks(1000, 20, 12);
+    let mut cluster = Job::start_with_checks(1000, 10, 20, 12);
     let access = cluster.access_of("idler");
     let (joined, has_joined) = mpsc::channel();
     let (done, is_done) = mpsc::channel::<()>();

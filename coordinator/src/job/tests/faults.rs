@@ -94,6 +94,33 @@ fn audits_are_bounded() {
     assert_eq!(stranger, Err(Refusal::NotJoined));
 }
 
+/// A larger table that was begun may draw on a range that is wrong.
+#[test]
+fn ranges_of_a_larger_table_are_withdrawn_too() {
+    let mut tested = complete();
+    let beyond = Head(range_bits().heads(BITS));
+    let done = Entry::Done {
+        part: PartName {
+            layer: beyond.layer(),
+            lease: 1,
+        },
+        replicas: 1,
+        finders: Finders::default(),
+        ranges: vec![placed(beyond.0)],
+    };
+    ready(tested.tools.journal.append(vec![done])).unwrap();
+    tested.join(7);
+    let mut other = placed(0);
+    other.summary.digest = Digest::of(b"another");
+    let _verdict = tested.hand_in_ranges(7, vec![other]);
+    // The coordinator finds something else than either.
+    tested.write_all();
+    let ledger = tested.tools.journal.ledger();
+    assert_eq!(ledger.place(beyond), None);
+    let digest = ledger.place(Head(0)).unwrap().digest;
+    assert!(digest != placed(0).summary.digest && digest != other.summary.digest);
+}
+
 /// The journal names the finders of each range of a result apart.
 #[test]
 fn each_range_has_its_own_finders() {

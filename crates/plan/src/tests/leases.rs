@@ -81,6 +81,9 @@ fn what_one_worker_is_slow_with_is_given_to_another_too() {
     let (worker, task) = bench.tasks.pop().unwrap();
     assert_eq!(worker, B);
     assert_eq!(bench.take(C), None, "two are enough");
+    // Unless both are slow: one that goes on renewing holds up nobody.
+    bench.wait(50);
+    assert_eq!(bench.heads(C).unwrap().1, [0]);
     assert_eq!(bench.returns(B, task.lease, range(0, 0)), Verdict::Accepted);
     // The slow one is not held up by it, and what it returns is known.
     assert_eq!(bench.returns(A, slow, range(0, 0)), Verdict::Duplicate);

@@ -26,8 +26,10 @@ fn a_result_counts_at_once_at_one_replica() {
         panic!("{:?}", bench.committed);
     };
     assert_eq!((&found.finders[..], found.wanted), (&[A][..], 2));
-    // Others draw on it before it is checked.
+    // Others draw on it before it is checked, and the coordinator leaves that to others until all ranges are done.
     assert_eq!(bench.finds(A, 1, 0), Verdict::Accepted);
+    bench.wait(1_000);
+    assert!(bench.computing.is_empty());
 }
 
 #[test]
@@ -122,9 +124,28 @@ fn workers_of_the_only_participant_check_each_other() {
     let (lease, heads) = bench.heads(second).unwrap();
     assert_eq!(heads, [2]);
     bench.returns(second, lease, range(2, 1));
+    // Also if it is decided when nobody is there any more.
+    for worker in [first, second] {
+        bench.handle(Event::Left { worker });
+    }
     bench.computes(2, 0);
     assert_eq!(bench.out, [Party::Worker(second)]);
-    assert!(bench.plan.is_present(first));
+}
+
+/// Only the owner's word counts as that of two: of another participant one worker would confirm what another one says.
+#[test]
+fn workers_of_others_do_not_check_each_other() {
+    let own = WorkerId::new(A.participant.0, 9);
+    let mut bench = Bench::new(all_checked(), &[A, own, B]);
+    bench.finds(A, 0, 0);
+    bench.handle(Event::Left { worker: B });
+    for head in [1, 2] {
+        bench.finds(A, head, 0);
+    }
+    assert_eq!(bench.plan.progress().checks_waiting, 1);
+    while let Some((_, heads)) = bench.heads(own) {
+        assert_ne!(heads, [0]);
+    }
 }
 
 /// What a worker of the finder has begun while nobody else was there is no check any more.
@@ -257,6 +278,22 @@ fn what_one_that_is_out_alone_found_is_checked() {
 }
 
 #[test]
+fn what_one_that_is_out_has_found_counts_no_more() {
+    let mut bench = Bench::new(two_replicas(), &[A, B, C]);
+    assert_eq!(bench.finds(A, 0, 0), Verdict::Noted);
+    let participant = A.participant;
+    bench.handle(Event::Revoked { participant });
+    assert_eq!(bench.finds(B, 0, 0), Verdict::Noted);
+    assert_eq!(bench.finds(C, 0, 0), Verdict::Accepted);
+    assert_eq!(bench.finders(0), [B, C]);
+    let late = bench.returns(A, LeaseId(0), range(0, 0));
+    let reason = Rejection::Out {
+        reason: OutReason::Revoked,
+    };
+    assert_eq!(late, Verdict::Rejected { reason });
+}
+
+#[test]
 fn a_lost_record_is_computed_again_and_comes_out_the_same() {
     let mut bench = Bench::new(settings(), &[A, B]);
     bench.finds(A, 0, 0);
@@ -274,6 +311,16 @@ fn a_lost_record_is_computed_again_and_comes_out_the_same() {
     assert!(!bench.is_done(0) && bench.is_done(1));
     assert_eq!(bench.finds(B, 0, 0), Verdict::Accepted);
     assert_eq!(bench.finders(0), [A, B]);
+    // To find it again is no check of what one has found.
+    bench.finds(B, 2, 0);
+    bench.handle(Event::Lost {
+        head: Head(2),
+        digest: range(2, 0).digest,
+    });
+    let other = WorkerId::new(B.participant.0, 7);
+    bench.join(other);
+    assert_eq!(bench.finds(other, 2, 0), Verdict::Accepted);
+    assert_eq!(bench.finders(2), [B]);
     // Something else is a dispute with whoever found it first.
     lose(&mut bench, 0);
     assert_eq!(bench.finds(B, 0, 1), Verdict::Noted);
@@ -281,15 +328,94 @@ fn a_lost_record_is_computed_again_and_comes_out_the_same() {
     assert_eq!(bench.out, [Party::Participant(B.participant)]);
 }
 
+/// A lease on several ranges goes on when one of them is done. It is of no use when that one is lost.
+#[test]
+fn what_is_lost_is_begun_anew() {
+    let mut bench = Bench::new(settings(), &[A, B]);
+    for head in [0, 1, 2] {
+        bench.finds(A, head, 0);
+    }
+    let both = [3, 4].map(|head| Unit::Range(Head(head)));
+    let lease = bench.plan.pretend_leased(B, &both);
+    bench.finds(A, 3, 0);
+    assert!(bench.plan.holds(B, lease));
+    bench.handle(Event::Lost {
+        head: Head(3),
+        digest: range(3, 0).digest,
+    });
+    assert!(!bench.plan.holds(B, lease));
+}
+
+/// Whoever is revoked before the table is cut again is a finder of no shard from before.
+#[test]
+fn shards_from_before_have_only_finders_that_are_trusted() {
+    let found = Found {
+        finders: vec![A, B],
+        wanted: 2,
+    };
+    let known = |head| (range(head, 0), found.clone());
+    let past = Past {
+        ranges: (1..16).map(known).collect(),
+        lost: vec![known(0)],
+        shards: vec![(0, Digest([0; 32]), found.clone())],
+        out: Vec::new(),
+    };
+    let mut bench = Bench::from(two_replicas(), past);
+    bench.join(C);
+    let participant = A.participant;
+    bench.handle(Event::Revoked { participant });
+    bench.finds(C, 0, 0);
+    assert_eq!(bench.plan.units.finders(Unit::Shard(0)), [B]);
+}
+
+/// Workers may store records that are none, but the coordinator does not.
+#[test]
+fn what_is_lost_again_and_again_is_computed_by_the_coordinator() {
+    let mut bench = Bench::new(settings(), &[A]);
+    let lose = |bench: &mut Bench| {
+        let digest = range(0, 0).digest;
+        bench.handle(Event::Lost {
+            head: Head(0),
+            digest,
+        });
+    };
+    bench.finds(A, 0, 0);
+    for _ in 0..bench.plan.settings.failures_max {
+        lose(&mut bench);
+        assert!(bench.computing.is_empty());
+        bench.finds(A, 0, 0);
+    }
+    lose(&mut bench);
+    assert_eq!(bench.take(A), None);
+    bench.computes(0, 0);
+    assert!(bench.is_done(0));
+    lose(&mut bench);
+    let phase = bench.plan.phase();
+    assert!(matches!(phase, Phase::Stopped(StopReason::Lost { .. })));
+}
+
+/// What the coordinator cannot compute for want of a record is tried again when that is there.
+#[test]
+fn a_record_that_is_lost_meanwhile_stops_no_job() {
+    let mut bench = Bench::new(settings(), &[A, B]);
+    bench.finds(A, 0, 0);
+    bench.finds(A, 1, 0);
+    bench.finds(B, 1, 1);
+    bench.handle(Event::Lost {
+        head: Head(0),
+        digest: range(0, 0).digest,
+    });
+    bench.finds(A, 0, 0);
+    let (unit, outcome) = (Unit::Range(Head(1)), Err("a record is lost".to_owned()));
+    assert_eq!(std::mem::take(&mut bench.computing), [unit]);
+    bench.handle(Event::Computed { unit, outcome });
+    assert_eq!(bench.computing, [unit]);
+}
+
 /// When all ranges are done the coordinator does the checks that nobody else can do.
 #[test]
 fn no_check_is_left_at_the_end() {
-    let mut bench = Bench::new(all_checked(), &[A, B]);
-    for heads in chomp_table::head::layers(16, RangeBits::new(12).unwrap()) {
-        for head in heads {
-            bench.finds(A, head.0, 0);
-        }
-    }
+    let mut bench = all_found();
     assert_eq!(bench.plan.progress().checks_waiting, 16);
     bench.handle(Event::Left { worker: B });
     assert_eq!(bench.computing.len(), 1, "those of the lowest layer");
@@ -307,15 +433,151 @@ fn no_check_is_left_at_the_end() {
     ));
 }
 
+/// One worker has found all ranges, which are to be checked.
+fn all_found() -> Bench {
+    all_found_by(A, B, all_checked())
+}
+
+fn all_found_by(finder: WorkerId, other: WorkerId, settings: Settings) -> Bench {
+    let mut bench = Bench::new(settings, &[finder, other]);
+    for heads in chomp_table::head::layers(16, RangeBits::new(12).unwrap()) {
+        for head in heads {
+            bench.finds(finder, head.0, 0);
+        }
+    }
+    bench
+}
+
+#[test]
+fn a_table_is_published_when_no_check_is_left() {
+    let mut bench = all_found();
+    let shard = bench.take(A).unwrap();
+    bench.merges(A, &shard);
+    assert!(bench.plan.units.is_complete());
+    while let Some(check) = bench.take(B) {
+        assert_eq!(bench.publications, 0);
+        match check.work {
+            Work::Merge { .. } => _ = bench.merges(B, &check),
+            Work::Evaluate { heads, .. } => {
+                assert_eq!(heads.len(), 1);
+                bench.returns(B, check.lease, range(heads[0].0, 0));
+            }
+        }
+    }
+    assert_eq!(bench.publications, 1);
+}
+
+/// Parts go when their ranges are merged, if nobody but the owner has found anything. Each range has 3 words, so the last
+/// of 5 shards begins within range 13.
+#[test]
+fn parts_go_early_where_the_owner_has_found_all() {
+    let owner = WorkerId::new(ParticipantId::OWNER.0, 1);
+    for (finder, merger, from) in [(owner, owner, 14), (A, owner, 16), (owner, A, 16)] {
+        let settings = Settings {
+            shard_words: 10,
+            ..settings()
+        };
+        let mut bench = all_found_by(finder, merger, settings);
+        assert_eq!(bench.plan.merged_from(), Head(16));
+        let shard = bench.take(merger).unwrap();
+        bench.merges(merger, &shard);
+        assert_eq!(bench.plan.merged_from(), Head(from));
+    }
+}
+
+#[test]
+fn no_shard_is_merged_while_a_range_owes_a_check() {
+    let mut bench = all_found();
+    let shard = bench.take(A).unwrap();
+    assert!(matches!(shard.work, Work::Merge { .. }));
+    bench.handle(Event::Returned {
+        worker: A,
+        lease: shard.lease,
+        failure: None,
+    });
+    let participant = A.participant;
+    bench.handle(Event::Revoked { participant });
+    let held: Vec<(LeaseId, Vec<u64>)> = (0..16).filter_map(|_| bench.heads(B)).collect();
+    assert_eq!(held.len(), 16, "no check waits for another one");
+    assert_eq!(bench.take(B), None);
+    for (lease, heads) in held {
+        bench.returns(B, lease, range(heads[0], 0));
+    }
+    // Nobody else is there for the checks that were drawn.
+    while let Some(&Unit::Range(head)) = bench.computing.first() {
+        bench.computes(head.0, 0);
+    }
+    let shard = bench.take(B).unwrap();
+    assert!(matches!(shard.work, Work::Merge { .. }));
+}
+
+/// The coordinator takes a few checks at a time, and leaves the others to workers.
+#[test]
+fn workers_go_on_with_checks_that_are_due() {
+    let mut bench = all_found();
+    let participant = A.participant;
+    bench.handle(Event::Revoked { participant });
+    bench.wait(100);
+    assert_eq!(bench.computing, [Unit::Range(Head(0))]);
+    assert!(bench.heads(B).is_some());
+}
+
+#[test]
+fn no_shard_is_merged_while_a_range_is_disputed() {
+    let mut bench = all_found();
+    assert_eq!(bench.finds(B, 3, 1), Verdict::Noted);
+    assert_eq!(bench.take(A), None);
+    bench.computes(3, 0);
+    assert!(matches!(bench.take(A).unwrap().work, Work::Merge { .. }));
+}
+
+/// What the coordinator began to compute from a range that was wrong is of no use, also if it is asked for the same
+/// again.
+#[test]
+fn what_follows_from_a_wrong_range_decides_nothing() {
+    let mut bench = Bench::new(all_checked(), &[A, B, C]);
+    bench.finds(A, 0, 1);
+    bench.finds(B, 1, 1);
+    bench.finds(C, 1, 2);
+    assert_eq!(bench.computing, [Unit::Range(Head(1))]);
+    bench.finds(B, 0, 0);
+    bench.computes(0, 0);
+    assert_eq!(bench.withdrawn, [0, 1].map(Head));
+    assert_eq!(bench.finds(B, 1, 0), Verdict::Accepted);
+    assert_eq!(bench.finds(C, 1, 3), Verdict::Noted);
+    bench.computes(1, 3);
+    assert_eq!(bench.out, [Party::Participant(A.participant)]);
+    bench.computes(1, 0);
+    let wrong = [A, C].map(|worker| Party::Participant(worker.participant));
+    assert_eq!(bench.out, wrong);
+}
+
+/// A dispute is decided, though one of those who differ is out, and though another range turns out to be wrong.
+#[test]
+fn no_dispute_is_forgotten() {
+    let mut bench = Bench::new(settings(), &[A, B, C]);
+    for head in [0, 1, 2] {
+        bench.finds(C, head, 0);
+    }
+    // 3 and 4 draw on none of each other.
+    bench.finds(A, 3, 0);
+    assert_eq!(bench.finds(B, 3, 1), Verdict::Noted);
+    bench.finds(A, 4, 1);
+    assert_eq!(bench.finds(C, 4, 0), Verdict::Noted);
+    let participant = B.participant;
+    bench.handle(Event::Revoked { participant });
+    bench.computes(4, 0);
+    assert_eq!(bench.withdrawn, [Head(4)]);
+    assert!(bench.is_done(3));
+    bench.computes(3, 0);
+    bench.computes(3, 0);
+    assert!(bench.finders(3).is_empty(), "the coordinator has decided");
+}
+
 /// Nor does one wait for a participant that only holds it.
 #[test]
 fn no_check_waits_for_one_that_does_nothing() {
-    let mut bench = Bench::new(all_checked(), &[A, B]);
-    for heads in chomp_table::head::layers(16, RangeBits::new(12).unwrap()) {
-        for head in heads {
-            bench.finds(A, head.0, 0);
-        }
-    }
+    let mut bench = all_found();
     let held: Vec<LeaseId> = std::iter::from_fn(|| bench.take(B))
         .map(|task| task.lease)
         .collect();
@@ -330,4 +592,52 @@ fn no_check_waits_for_one_that_does_nothing() {
     assert_eq!(bench.plan.progress().checks_waiting, 0);
     let left = held.iter().filter(|&&lease| bench.plan.holds(B, lease));
     assert_eq!(left.count(), 1, "the lease on the shard");
+}
+
+/// A result that is equal to one that is being written is answered when that is durable.
+#[test]
+fn nothing_is_acknowledged_before_it_is_durable() {
+    let mut bench = Bench::new(settings(), &[A, B]);
+    for head in [0, 1, 2] {
+        bench.finds(A, head, 0);
+    }
+    let both = [3, 4].map(|head| Unit::Range(Head(head)));
+    let [first, second] = [A, B].map(|worker| bench.plan.pretend_leased(worker, &both));
+    bench.is_slow = true;
+    for (worker, lease) in [(A, first), (B, second)] {
+        let result = TaskResult::Ranges(vec![(range(3, 0), ())]);
+        bench.handle(Event::Completed {
+            worker,
+            lease,
+            result,
+            reply: (),
+        });
+        assert_eq!(bench.verdicts, []);
+    }
+    bench.is_slow = false;
+    bench.perform(Vec::new());
+    assert_eq!(bench.verdicts, [Verdict::Accepted, Verdict::Duplicate]);
+}
+
+#[test]
+fn what_cannot_be_written_is_not_acknowledged() {
+    let mut bench = Bench::new(settings(), &[A]);
+    bench.is_slow = true;
+    let lease = bench.plan.pretend_leased(A, &[Unit::Range(Head(0))]);
+    bench.handle(Event::Completed {
+        worker: A,
+        lease,
+        result: TaskResult::Ranges(vec![(range(0, 0), ())]),
+        reply: (),
+    });
+    let write = bench.written.remove(0);
+    let outcome = Err("no space".to_owned());
+    bench.handle(Event::Written { write, outcome });
+    let reason = Rejection::Stopped;
+    assert_eq!(bench.verdicts, [Verdict::Rejected { reason }]);
+    let phase = bench.plan.phase();
+    assert!(matches!(
+        phase,
+        Phase::Stopped(StopReason::CommitFailed { .. })
+    ));
 }
