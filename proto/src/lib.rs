@@ -5,7 +5,7 @@
 //! which turn them into types that cannot be wrong.
 
 /// The version of the protocol. Both sides must have the same.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// Where the coordinator's proxy has the objects of the store: `GET` and `PUT` of this, followed by the
 /// key of an object.

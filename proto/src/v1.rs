@@ -102,7 +102,8 @@ pub mod task {
         Merge(super::Merge),
     }
 }
-/// Evaluate ranges, and put their records into the part that is named for the lease. If it is a check, the ranges are done: put nothing.
+/// Evaluate ranges, and put their records into the part that is named for the lease. If it is a check, the ranges are
+/// done: put nothing.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Evaluate {
     #[prost(uint32, tag = "1")]

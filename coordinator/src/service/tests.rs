@@ -300,7 +300,7 @@ async fn workers_that_would_do_harm_do_not_join() {
         assert!(status.message().len() < 600, "{status:?}");
     };
     let ours = fingerprint(Isa::Portable).to_string();
-    let version = ["protocol 7", "protocol 1", "same version"];
+    let version = ["protocol 8", "protocol 1", "same version"];
     let (failed, invalid) = (Code::FailedPrecondition, Code::InvalidArgument);
     refuse(|hello| hello.protocol = 1, failed, &version).await;
     refuse(|hello| hello.format = 9, failed, &["format 9", "chomp 9.9"]).await;
