@@ -46,7 +46,7 @@ pub struct Settings {
     pub shard_words: u64,
     /// Of 1,000 ranges, how many are checked by another participant, if one is present.
     pub checks_per_1000: u32,
-    /// Of 1,000 ranges, how many are checked by another worker while only one participant is present.
+    /// Of 1,000 ranges that the owner's workers found while nobody else was present, how many another of them checks.
     pub own_checks_per_1000: u32,
     /// How many of its first ranges make a participant new: all of them are checked by another one, if one is present.
     pub newcomer_ranges: u32,
