@@ -105,7 +105,7 @@ impl ParticipantList {
     }
 }
 
-/// Those that are revoked.
+/// The participants that are revoked.
 pub(crate) fn revoked(list: &Participants) -> Vec<ParticipantId> {
     let revoked = list.iter().filter(|one| one.revoked);
     revoked.map(|one| ParticipantId(one.number)).collect()

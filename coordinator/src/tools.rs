@@ -1,4 +1,4 @@
-//! What effects, the arbiter and the job share.
+//! The state that effects, the arbiter and the job share.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Tools {
     }
 }
 
-/// What the plan keeps for the job: where answers go, and where the content of a unit is stored.
+/// The handles that the plan keeps for the job: where answers go, and where the content of a unit is stored.
 #[derive(Debug)]
 pub(crate) struct JobCaller;
 

@@ -19,7 +19,7 @@ const RATE_AFTER: Duration = Duration::from_millis(300);
 struct PaceSample {
     at: Instant,
     progress: JobProgress,
-    /// What each worker found, ascending.
+    /// The findings of each worker, ascending.
     by_worker: Vec<(WorkerId, u64)>,
 }
 

@@ -88,7 +88,7 @@ impl Job {
         } = &self.status;
         text.send_replace(StatusText::new(&status));
         to.send_replace(Arc::new(status));
-        // Whoever sees that the job has ended finds a status that says so.
+        // A reader that sees that the job has ended finds a status that says so.
         self.progress.send_replace(self.plan.progress());
     }
 

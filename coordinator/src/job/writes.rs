@@ -180,7 +180,7 @@ impl Job {
                 });
             }
             Write::Withdraw { mut heads } => {
-                // Those of a larger table that was begun may follow from them, too.
+                // Ranges of a larger table that was begun may follow from them, too.
                 heads.extend(self.tools.journal.ledger().beyond(bits));
                 entries.push(Entry::Withdrawn { heads });
             }

@@ -1,4 +1,5 @@
-//! What one liar can do: whole jobs of the true plan in which one of many participants lies about some of its ranges.
+//! The harm that one liar can do: whole jobs of the true plan, in which one of many participants lies about some of its
+//! ranges.
 //!
 //!     liars JOBS PARTICIPANTS RATE    of 1,000 ranges, RATE are drawn for a check
 //!

@@ -109,7 +109,7 @@ pub(super) enum Cause {
 #[derive(Debug, Default)]
 pub(super) struct OwnWork {
     pub(super) queue: BTreeMap<Priority, Cause>,
-    /// Those under way, and whether the result is of no use any more.
+    /// The units under way, and whether the result is of no use any more.
     pub(super) under_way: BTreeMap<Unit, bool>,
 }
 
@@ -288,7 +288,7 @@ impl<C: Caller> Plan<C> {
     }
 }
 
-/// What follows when results differ.
+/// Results that differ.
 impl<C: Caller> Plan<C> {
     /// Whether the results for a unit differ, from each other or from what is known.
     pub(super) fn is_disputed(&self, unit: Unit) -> bool {
@@ -410,7 +410,7 @@ impl<C: Caller> Plan<C> {
     }
 }
 
-/// What follows when a party is out, a range is wrong, or a record is lost.
+/// A party that is out, a range that is wrong, a record that is lost.
 impl<C: Caller> Plan<C> {
     pub(super) fn on_revoked(&mut self, participant: ParticipantId) {
         let party = Party::Participant(participant);
@@ -518,7 +518,7 @@ impl<C: Caller> Plan<C> {
             Unit::Range(other) => draws_on(other, head, range_bits),
             Unit::Shard(_) => true,
         };
-        // What the coordinator computes may fail for want of the record, and is tried again.
+        // The coordinator's own work may fail for want of the record, and is tried again.
         for (unit, is_stale) in &mut self.own.under_way {
             *is_stale |= draws_on_it(unit);
         }

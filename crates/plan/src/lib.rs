@@ -247,7 +247,7 @@ impl<C: Caller> Plan<C> {
         }
     }
 
-    /// What may go on now: the coordinator's own work, the publication, and requests.
+    /// Begins all that may go on now: the coordinator's own work, the publication, and requests.
     fn advance(&mut self) -> Vec<Action<C>> {
         self.advance_own();
         self.advance_publication();

@@ -14,7 +14,7 @@ use super::reasons::StopReason;
 use super::units::{Content, Found};
 use super::{Phase, Plan};
 
-/// What is known of the end of the job.
+/// The state of the end of the job.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     pub(super) is_under_way: bool,

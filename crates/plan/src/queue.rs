@@ -24,7 +24,7 @@ pub(super) enum Pool {
 /// The pool and the layer of a unit that is offered, and the parties that may not have it.
 pub(super) type Offer = (Pool, u32, Vec<Party>);
 
-/// What was done about a unit that is not done, or that is checked.
+/// The attempts at a unit that is not done, or that is checked.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct OpenUnit {
     pub(super) leases: Vec<(LeaseId, WorkerId)>,
@@ -61,7 +61,7 @@ impl Queue {
         self.open.get(&unit)
     }
 
-    /// What was done about a unit. The caller has to file the unit next.
+    /// The attempts at a unit. The caller has to file the unit next.
     pub(super) fn open(&mut self, unit: Unit) -> &mut OpenUnit {
         self.open.entry(unit).or_default()
     }

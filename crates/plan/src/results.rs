@@ -16,7 +16,7 @@ use super::messages::{Action, Caller, FoundUnit, TaskResult, Verdict, Write};
 use super::reasons::{Failure, Rejection, StopReason};
 use super::units::{Content, Found, State, participants};
 
-/// What a worker found for a unit.
+/// A result of a worker for a unit.
 #[derive(Clone, Debug)]
 pub(super) struct Finding<P> {
     pub(super) worker: WorkerId,

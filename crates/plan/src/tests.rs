@@ -55,7 +55,7 @@ struct Bench {
     plan: Plan<Nothing>,
     now: u64,
     requests: u64,
-    /// What the plan asked for.
+    /// The actions of the plan.
     tasks: Vec<(WorkerId, Task)>,
     verdicts: Vec<Verdict>,
     computing: Vec<Unit>,

@@ -78,7 +78,7 @@ impl Content {
     }
 }
 
-/// Who found a content, and how many finders it should have.
+/// The finders of a content, and how many it should have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
     /// The workers that found it and are trusted, ascending.
@@ -100,7 +100,7 @@ pub(super) fn participants(workers: impl IntoIterator<Item = WorkerId>) -> BTree
     participants.collect()
 }
 
-/// What is known of units of which nothing is known.
+/// The finders of units of which nothing is known.
 static NOBODY: Found = Found {
     finders: Vec::new(),
     wanted: 0,
@@ -219,7 +219,7 @@ impl Units {
         self.content(unit).is_some_and(|known| known != content)
     }
 
-    /// Who found what is known of a unit.
+    /// The finders of the content that is known of a unit.
     pub(super) fn found(&self, unit: Unit) -> &Found {
         self.known(unit).map_or(&NOBODY, |(_, found)| found)
     }

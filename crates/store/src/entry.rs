@@ -27,7 +27,7 @@ pub enum Entry {
         part: PartName,
         /// The number of participants that the job asked to compute each of them alike.
         replicas: u32,
-        /// Who did.
+        /// The finders.
         finders: Finders,
         /// The ranges.
         ranges: Vec<Placed>,
@@ -47,7 +47,7 @@ pub enum Entry {
     Shard {
         /// The bits of the table.
         bits: u32,
-        /// Who wrote or checked it.
+        /// The workers that wrote or checked it.
         finders: Finders,
         /// The shard.
         merged: Merged,

@@ -1,4 +1,4 @@
-//! Who found a result, so that it can be checked when one of the finders is not trusted any more.
+//! The finders of a result, so that it can be checked when one of the finders is not trusted any more.
 
 use std::fmt;
 use std::sync::Arc;

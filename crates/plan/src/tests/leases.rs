@@ -1,4 +1,4 @@
-//! Who gets which task, and for how long.
+//! Leases: which worker gets which task, and for how long.
 
 use super::*;
 

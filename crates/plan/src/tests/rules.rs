@@ -1,4 +1,4 @@
-//! What counts, what is checked, and what follows when results differ.
+//! The rules: which results count, which are checked, and the consequences when results differ.
 
 use super::*;
 
@@ -148,7 +148,7 @@ fn workers_of_others_do_not_check_each_other() {
     }
 }
 
-/// What a worker of the finder has begun while nobody else was there is no check any more.
+/// A check that a worker of the finder has begun while nobody else was there counts no more.
 #[test]
 fn a_check_is_for_another_participant_as_soon_as_one_is_there() {
     let [first, second] = [1, 2].map(|number| WorkerId::new(0, number));
@@ -346,7 +346,7 @@ fn what_is_lost_is_begun_anew() {
     assert!(!bench.plan.holds(B, lease));
 }
 
-/// Whoever is revoked before the table is cut again is a finder of no shard from before.
+/// A participant that is revoked before the table is cut again is a finder of no shard from before.
 #[test]
 fn shards_from_before_have_only_finders_that_are_trusted() {
     let found = Found {
@@ -394,7 +394,7 @@ fn what_is_lost_again_and_again_is_computed_by_the_coordinator() {
     assert!(matches!(phase, Phase::Stopped(StopReason::Lost { .. })));
 }
 
-/// What the coordinator cannot compute for want of a record is tried again when that is there.
+/// A unit that the coordinator cannot compute for want of a record is tried again when that is there.
 #[test]
 fn a_record_that_is_lost_meanwhile_stops_no_job() {
     let mut bench = Bench::new(settings(), &[A, B]);
@@ -531,7 +531,7 @@ fn no_shard_is_merged_while_a_range_is_disputed() {
     assert!(matches!(bench.take(A).unwrap().work, Work::Merge { .. }));
 }
 
-/// What the coordinator began to compute from a range that was wrong is of no use, also if it is asked for the same
+/// A computation that the coordinator began from a range that was wrong is of no use, also if it is asked for the same
 /// again.
 #[test]
 fn what_follows_from_a_wrong_range_decides_nothing() {

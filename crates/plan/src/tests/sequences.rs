@@ -23,7 +23,7 @@ fn steps() -> Vec<Step> {
     (0..3).flat_map(worker).collect()
 }
 
-/// What is known of a range.
+/// The knowledge of a range.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Known {
     content: u8,

@@ -31,7 +31,7 @@ impl Caller for Handles {
 
 type Action = crate::Action<Handles>;
 
-/// What a worker or the coordinator put into the store.
+/// An object that a worker or the coordinator put into the store.
 #[derive(Clone, Debug)]
 struct Stored {
     range: Option<RangeSummary>,
@@ -58,7 +58,7 @@ fn range(head: Head, content: u64) -> RangeSummary {
     }
 }
 
-/// What the durable entries of the journal add up to.
+/// The sum of the durable entries of the journal.
 #[derive(Clone, Debug, Default)]
 struct Ledger {
     ranges: BTreeMap<Head, (RangeSummary, Found)>,
@@ -318,7 +318,7 @@ impl World {
         }
     }
 
-    /// What may be written at all.
+    /// Asserts that this may be written at all.
     fn watch(&mut self, write: &Write<Stored>) {
         match write {
             Write::Commit { units, .. } => {
