@@ -186,17 +186,18 @@ impl Job {
         quiet || self.running.is_empty() && Instant::now() >= stops_at
     }
 
-    fn outcome(self) -> JobOutcome {
-        match (self.fault, self.plan.phase()) {
-            (Some(error), _) => JobOutcome::Failed(error),
-            (None, Phase::Stopped(StopReason::Shutdown) | Phase::Running) => {
-                JobOutcome::Interrupted
-            }
-            (None, Phase::Stopped(reason)) => JobOutcome::Failed(JobError::Stopped(reason.clone())),
-            (None, Phase::Finished) => match self.published {
+    pub(crate) fn outcome(self) -> JobOutcome {
+        match (self.plan.phase(), self.fault) {
+            // Whatever failed beside the publication did not hold it up.
+            (Phase::Finished, _) => match self.published {
                 Some(published) => JobOutcome::Finished(Box::new(published)),
                 None => unreachable!("the plan finishes when it is told of the publication"),
             },
+            (_, Some(error)) => JobOutcome::Failed(error),
+            (Phase::Stopped(StopReason::Shutdown) | Phase::Running, None) => {
+                JobOutcome::Interrupted
+            }
+            (Phase::Stopped(reason), None) => JobOutcome::Failed(JobError::Stopped(reason.clone())),
         }
     }
 
@@ -505,8 +506,11 @@ impl Job {
         }
     }
 
-    /// Ends the job.
+    /// Ends the job, if its table is not published yet.
     pub(crate) fn fail(&mut self, fault: JobError) {
+        if *self.plan.phase() == Phase::Finished {
+            return;
+        }
         if self.fault.is_none() {
             tracing::error!("the job stops: {}", describe(&fault));
             self.fault = Some(fault);

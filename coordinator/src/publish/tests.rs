@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use chomp_plan::{Publication, Unit};
-use chomp_store::objects::{Fault, Moment, SimulatedStorage};
-use chomp_store::{Entry, Finder, Finders, RecordPlace};
+use chomp_plan::{Plan, Publication, Settings, Unit};
+use chomp_store::objects::{Fault, Moment, Operation, SimulatedStorage, StorageError};
+use chomp_store::{Entry, FaultKind, Finder, Finders, Key, RecordPlace};
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
@@ -12,8 +12,9 @@ use chomp_table::{Head, Word, definition};
 
 use super::*;
 use crate::effects::publish_table;
+use crate::job::{Job, JobError, JobOutcome};
 use crate::ready;
-use crate::testing::{journal_of_ranges, range_bits};
+use crate::testing::{journal_of_ranges, nobody, range_bits};
 use crate::tools::{Place, Tools};
 
 const BITS: u32 = 16;
@@ -397,4 +398,26 @@ fn a_forged_file_is_told_from_one_that_is_lost() {
     assert!(!is_forged(Some(&said)));
     tested.storage.overwrite(&key, bytes);
     assert!(is_forged(Some(&said)));
+}
+
+/// A unit that the coordinator still computed when the table was published, or the journal's last segment, may fail then:
+/// the job has done what it was to do.
+#[test]
+fn failures_after_the_publication_change_nothing() {
+    let tested = merged(&new(), BITS, |_| ());
+    let published = tested.publish(BITS).unwrap();
+    let settings = Settings::new(BITS, range_bits());
+    let losing = published.losing_by_bits[BITS as usize];
+    let plan = Plan::finished(settings, losing).unwrap();
+    let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
+    let (mut job, ..) = Job::new((plan, Vec::new()), tools, 1, nobody(), Some(published));
+    let fault = || {
+        let key = Key::new("work/parts/0000/0").unwrap();
+        let kind = FaultKind::Passing;
+        StoreError::Storage(StorageError::new(kind, Operation::Read, &key, "gone"))
+    };
+    job.on_computed(Vec::new(), Some(JobError::Store(fault())));
+    job.on_appended(Vec::new(), Err(fault()));
+    let outcome = job.outcome();
+    assert!(matches!(outcome, JobOutcome::Finished(_)), "{outcome:?}");
 }
