@@ -2,6 +2,7 @@
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::signals::Ending;
 use crate::{
     access, boxes, coordinator, download, export, game, grundy, manual, openings, plan, query, run,
     serve, status, verify, worker,
@@ -100,6 +101,38 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// How many threads compute.
+    pub(crate) fn threads(&self) -> usize {
+        let share = match self {
+            Command::Run(args) => &args.share,
+            Command::Worker(args) => &args.share,
+            Command::Verify(args) => &args.share,
+            Command::Grundy(args) => &args.share,
+            Command::Box(args) => &args.share,
+            _ => return 1,
+        };
+        share.threads().get()
+    }
+
+    /// How signals end the command.
+    pub(crate) fn ending(&self) -> Ending {
+        let only_answers = matches!(
+            self,
+            Command::Access(_)
+                | Command::Plan(_)
+                | Command::Status(_)
+                | Command::Query(_)
+                | Command::Openings(_)
+                | Command::Completions(_)
+                | Command::Man(_)
+                | Command::Game(_)
+        );
+        Ending {
+            in_good_order: !only_answers,
+            drains: matches!(self, Command::Worker(_)),
+        }
+    }
+
     /// Whether the command takes long and programs are to hear how it goes on.
     pub(crate) fn tells_events(&self) -> bool {
         match self {

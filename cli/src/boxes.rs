@@ -14,7 +14,6 @@ use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, flag, path};
 use crate::openings;
 use crate::progress::{Display, Teller};
-use crate::signals::stop_on_signals;
 use crate::summary::{Lines, Meter};
 
 mod few;
@@ -168,10 +167,14 @@ async fn find<T: Serialize + Send + 'static>(
     work: impl FnOnce(&Teller) -> anyhow::Result<Option<T>> + Send + 'static,
     lines: fn(&T) -> Lines,
 ) -> anyhow::Result<()> {
-    let (meter, stop) = (Meter::start(), stop_on_signals()?);
+    let (meter, stop) = (Meter::start(), display.stop());
     let finding = display.during("solving", &stop, move |teller| work(&teller));
+    let interruption = match &args.scratch {
+        Some(_) => Interruption::Resumable,
+        None => Interruption::Lost,
+    };
     let told = Timed {
-        found: finding.await?.ok_or(Interruption::Silent)?,
+        found: finding.await?.ok_or(interruption)?,
         seconds: meter.wall().as_secs_f64(),
         cpu_seconds: meter.cpu().as_secs_f64(),
     };
@@ -192,9 +195,9 @@ fn enough(args: &BoxArgs, bytes: u64, advice: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     let (given, needed) = (HumanBytes(given), needed.div_ceil(1 << 20));
-    Err(usage(format!(
-        "--memory {given} is too small: this needs at least {needed} MiB{advice}"
-    )))
+    Err(args.share.too_small(usage(format!(
+        "{given} of memory are too few: this needs at least --memory {needed}MiB{advice}"
+    ))))
 }
 
 /// Solves all columns. None if the solver was stopped.

@@ -24,7 +24,7 @@ use crate::machine;
 use crate::progress::Display;
 use crate::restore::restore;
 use crate::serve::{self, listen};
-use crate::signals::{stop_on_signals, unless_stopped};
+use crate::signals::unless_stopped;
 use crate::summary::Meter;
 
 #[derive(Debug, clap::Args)]
@@ -82,7 +82,7 @@ const GOODBYE: Duration = Duration::from_secs(15);
 
 pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
-    let stop = stop_on_signals()?;
+    let stop = display.stop();
     let table = &args.table;
     let opening = OwnedDirectory::open(args.wanted, table, (THREADS, MEMORY_BYTES), display);
     let directory = unless_stopped(&stop, opening).await?;

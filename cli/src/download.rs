@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use crate::connect;
 use crate::flags::{SourceArgs, TABLE, TablePlace, flag, path, place};
 use crate::progress::Display;
-use crate::signals::stop_on_signals;
 use crate::summary::{Meter, report};
 
 #[derive(Debug, clap::Args)]
@@ -49,7 +48,7 @@ fn from() -> impl TypedValueParser<Value = String> {
 
 pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
-    let stop = stop_on_signals()?;
+    let stop = display.stop();
     let reach = connect::tables(&args.from, args.access.as_deref(), display.haste())?;
     let done = fetch(reach, args.out, display, stop).await?;
     let size = done.manifest.size();

@@ -55,6 +55,9 @@ pub(crate) enum Interruption {
     /// The user is told that the same command continues.
     #[error("stopped early: what is done so far is kept, run the same command again to go on")]
     Resumable,
+    /// The user is told that nothing is kept.
+    #[error("stopped early: nothing is kept, the same command starts from the beginning")]
+    Lost,
     /// There is nothing to tell, or it was told.
     #[error("stopped early")]
     Silent,

@@ -16,10 +16,9 @@ use chomp_table::reader::{AnyTable, TableName};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
-use crate::exit::usage;
+use crate::exit::{Interruption, usage};
 use crate::flags::{SourceArgs, flag, path, size};
 use crate::progress::{Display, Teller};
-use crate::signals::stop_on_signals;
 use crate::source;
 use crate::summary::{Lines, Meter};
 
@@ -125,8 +124,10 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<(
             "--json prints to stdout, where the positions go: name a file with --out",
         ));
     }
-    let stop = stop_on_signals()?;
-    let table = source::open(&args.source, display.haste()).await?;
+    let stop = display.stop();
+    let opening = source::open(&args.source, display.haste());
+    let opened = stop.run_until_cancelled(opening).await;
+    let table = opened.ok_or(Interruption::Silent)??;
     let (name, fingerprint) = (table.name(), table.manifest().fingerprint());
     let out = Out::open(&args)?;
     let request = ExportRequest {

@@ -106,7 +106,7 @@ pub(crate) struct ShareArgs {
     pub(crate) threads: Option<NonZeroUsize>,
 
     /// Use at most this much memory, as 4GiB; less is slower [default: three quarters of what is free, within the
-    /// limits of the control group and of Slurm]
+    /// limits of the control group, of Slurm and of ulimit -v]
     #[arg(long, value_parser = size, value_name = "SIZE")]
     pub(crate) memory: Option<ByteSize>,
 }
@@ -120,6 +120,16 @@ impl ShareArgs {
         match self.memory {
             Some(memory) => Ok(memory.as_u64()),
             None => machine::memory_bytes(),
+        }
+    }
+
+    /// The error that the memory is too small, with the reason for its default.
+    pub(crate) fn too_small(&self, error: impl Into<anyhow::Error>) -> anyhow::Error {
+        match self.memory.is_none().then(machine::memory_limit) {
+            Some(Ok((_, limit))) => error.into().context(format!(
+                "without --memory, {limit} decides how much is taken"
+            )),
+            _ => error.into(),
         }
     }
 }

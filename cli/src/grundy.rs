@@ -14,7 +14,6 @@ use crate::directory::{finished, tell_left};
 use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, flag, path};
 use crate::progress::{Display, Teller, blocking};
-use crate::signals::stop_on_signals;
 use crate::summary::{Meter, RunCost, report};
 
 #[derive(Debug, clap::Args)]
@@ -49,7 +48,7 @@ const PROGRAM_BYTES: u64 = 32 << 20;
 
 pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
-    let stop = stop_on_signals()?;
+    let stop = display.stop();
     let (tiles, directory) = (args.tiles, args.table);
     let threads = args.share.threads();
     let _lock = TableLock::acquire(&directory)?;
@@ -62,12 +61,12 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
     let given = args.share.memory_bytes()?;
     let needed = memory_bytes(tiles, threads) + PROGRAM_BYTES;
     if needed > given {
-        return Err(usage(format!(
+        return Err(args.share.too_small(usage(format!(
             "{} of memory are too few: the values of all positions of at most {tiles} tiles are in memory, so this needs \
              --memory {}MiB",
             HumanBytes(given),
             needed.div_ceil(1 << 20)
-        )));
+        ))));
     }
     let isa = display.haste().isa();
     let (path, say) = (directory.clone(), display.clone());

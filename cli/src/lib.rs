@@ -10,7 +10,7 @@
 //! | `args`, `flags` | the command line, and the flags that several commands have |
 //! | `directory`, `local` | the store of a table, opened for a job; a coordinator for a worker of this process |
 //! | `trial` | measurements of what a job costs on this machine |
-//! | `progress`, `summary` | the progress of a command and its summary, for people and programs |
+//! | `progress`, `summary`, `stderr` | the progress of a command and its summary, for people and programs |
 //! | `connect`, `source` | how to reach a coordinator or a server; a table to query, wherever it is |
 //! | `machine`, `slurm` | the CPUs and memory of this computer, and the part that Slurm grants this process |
 //! | `signals` | stopping on SIGINT and SIGTERM |
@@ -47,6 +47,7 @@ mod signals;
 mod slurm;
 mod source;
 mod status;
+mod stderr;
 mod summary;
 mod trial;
 mod verify;
@@ -70,6 +71,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use args::{Args, Command};
 use exit::{Exit, Interruption};
 use progress::Display;
+use signals::stop_on_signals;
 
 /// The allocator of musl has one lock for all threads, and returns large pieces to the system at once: a job takes a
 /// seventh more CPU time with it.
@@ -82,6 +84,9 @@ const SOFTWARE: &str = concat!("chomp ", env!("CARGO_PKG_VERSION"));
 
 /// The most threads for calls and the store; evaluation has its own.
 const IO_THREADS: usize = 2;
+
+/// The threads for files and others that come and go.
+const SPARE_THREADS: usize = 4;
 
 /// How long the program waits at its end for work in the background.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -128,19 +133,26 @@ pub fn main_in_haste(haste: Haste) -> ExitCode {
     let display = Display::new(command.tells_events(), haste);
     display.tell("started", json!({ "command": name }));
     start_log(&display, &command);
-    let Err(error) = execute(command, &display) else {
+    let exit = conclude(execute(command, &display), &display);
+    display.finish();
+    exit.into()
+}
+
+/// Tells how the command ended.
+fn conclude(done: anyhow::Result<()>, display: &Display) -> Exit {
+    let Err(error) = done else {
         display.tell("finished", json!({}));
-        return Exit::Done.into();
+        return Exit::Done;
     };
     let Some(interruption) = error.downcast_ref::<Interruption>() else {
         display.error(&error);
-        return failure::exit_of(&error).into();
+        return failure::exit_of(&error);
     };
-    if *interruption == Interruption::Resumable {
+    if *interruption != Interruption::Silent {
         display.say(&interruption.to_string());
     }
     display.tell("interrupted", json!({}));
-    Exit::Stopped.into()
+    Exit::Stopped
 }
 
 fn execute(command: Command, display: &Display) -> anyhow::Result<()> {
@@ -159,12 +171,14 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<()> {
         Command::Run(args) => args.share.threads().get().min(IO_THREADS),
         _ => IO_THREADS,
     };
+    machine::check_threads(threads + command.threads() + SPARE_THREADS)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
     let done = runtime.block_on(async {
+        let display = &display.with(stop_on_signals(command.ending())?);
         match command {
             Command::Run(args) => run::run(args, display).await,
             Command::Grundy(args) => grundy::run(args, display).await,

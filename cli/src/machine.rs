@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -9,7 +10,8 @@ use chomp_kernel::Evaluator;
 use chomp_plan::HEAD_BITS_MAX;
 use chomp_serve::net::Limits;
 use chomp_table::{RangeBits, head};
-use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::sys::resource::{RLIM_INFINITY, Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use parking_lot::Mutex;
 use sysinfo::{
     CGroupLimits, MemoryRefreshKind, Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System,
 };
@@ -37,14 +39,62 @@ pub(crate) fn threads() -> NonZeroUsize {
         .map_or(may_use, |granted| granted.min(may_use))
 }
 
+/// Fails if this process cannot start so many threads. A thread that cannot be started later would end in a panic.
+pub(crate) fn check_threads(wanted: usize) -> anyhow::Result<()> {
+    let gate = Mutex::new(());
+    let closed = gate.lock();
+    thread::scope(|scope| {
+        let _closed = closed;
+        for number in 0..wanted {
+            let thread = thread::Builder::new().spawn_scoped(scope, || drop(gate.lock()));
+            thread.with_context(|| too_few_threads(wanted, number))?;
+        }
+        Ok(())
+    })
+}
+
+fn too_few_threads(wanted: usize, started: usize) -> String {
+    let limit = match getrlimit(Resource::RLIMIT_NPROC) {
+        Ok((limit, _)) if limit != RLIM_INFINITY => limit.to_string(),
+        _ => "not set".to_owned(),
+    };
+    format!(
+        "this command needs {wanted} threads, and only {started} could be started: the user's limit of processes and \
+         threads (ulimit -u) is {limit}, and a container or a batch system may have a limit of its own (pids.max)"
+    )
+}
+
 /// Three quarters of the free memory, within the limits that the process has.
 pub(crate) fn memory_bytes() -> anyhow::Result<u64> {
+    memory_limit().map(|(bytes, _)| bytes)
+}
+
+/// The memory that this process may take, and the limit that decides.
+pub(crate) fn memory_limit() -> anyhow::Result<(u64, &'static str)> {
     let mut system = System::new().context("cannot tell the free memory: say --memory SIZE")?;
     system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());
     let limits = control_group(&mut system);
-    let free = limits.map_or(u64::MAX, |limits| limits.free_memory);
+    let in_group = limits.map_or(u64::MAX, |limits| limits.free_memory);
     let granted = Grant::here().memory_bytes.unwrap_or(u64::MAX);
-    Ok(system.available_memory().min(free).min(granted) / 4 * 3)
+    let limits = [
+        (system.available_memory() / 4 * 3, "the free memory"),
+        (in_group / 4 * 3, "the memory left in the control group"),
+        (granted / 4 * 3, "the memory that Slurm grants"),
+        (addresses_left(&mut system) / 2, "ulimit -v"),
+    ];
+    let smallest = limits.into_iter().min_by_key(|&(bytes, _)| bytes);
+    Ok(smallest.expect("there are four"))
+}
+
+/// The bytes of addresses that this process may still have (`ulimit -v`). Threads and the allocator take some of them
+/// without using the memory.
+fn addresses_left(system: &mut System) -> u64 {
+    let limit = getrlimit(Resource::RLIMIT_AS).map_or(u64::MAX, |limit| limit.0);
+    let here = Pid::from_u32(std::process::id());
+    let only = ProcessesToUpdate::Some(&[here]);
+    system.refresh_processes_specifics(only, false, ProcessRefreshKind::nothing().with_memory());
+    let taken = system.process(here).map_or(0, Process::virtual_memory);
+    limit.saturating_sub(taken)
 }
 
 /// The limits of this process's control group and of those above it. If these cannot be read, the limits of the

@@ -20,6 +20,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::Haste;
+use crate::stderr::Stderr;
 
 /// How often the bar moves.
 const BAR_EVERY: Duration = Duration::from_millis(100);
@@ -33,6 +34,8 @@ const BAR: &str = "{prefix} [{wide_bar}] {percent:>3} % {msg}";
 #[derive(Clone, Debug)]
 pub(crate) struct Display {
     bar: ProgressBar,
+    stderr: Stderr,
+    stop: CancellationToken,
     terminal: bool,
     /// Whether to write events instead of lines.
     json: bool,
@@ -125,13 +128,37 @@ impl Teller {
 
 impl Display {
     pub(crate) fn new(json: bool, haste: Haste) -> Display {
+        let stderr = Stderr::start(move |count| {
+            let text = format!("{count} lines are lost, as nobody has read this output");
+            if json {
+                let fields = json!({ "text": text });
+                let event = "message";
+                return Event { event, fields }.line();
+            }
+            text + "\n"
+        });
         Display {
             bar: ProgressBar::hidden(),
+            stderr,
+            stop: CancellationToken::new(),
             // A terminal that shows no bar, as a dumb one, gets lines.
             terminal: !json && !ProgressDrawTarget::stderr().is_hidden(),
             json,
             haste,
         }
+    }
+
+    /// The display of a command that this token stops.
+    pub(crate) fn with(&self, stop: CancellationToken) -> Display {
+        Display {
+            stop,
+            ..self.clone()
+        }
+    }
+
+    /// The token that is cancelled when the command is to end.
+    pub(crate) fn stop(&self) -> CancellationToken {
+        self.stop.clone()
     }
 
     pub(crate) fn haste(&self) -> Haste {
@@ -166,16 +193,21 @@ impl Display {
     }
 
     fn event(&self, event: &Event) {
-        let line = serde_json::to_string(event).expect("an event has a form in JSON");
-        self.line(&line);
+        self.print(event.line());
     }
 
     /// Prints a line, above the bar if there is one, with control characters escaped.
     fn line(&self, line: &str) {
-        let line = shown(line, crate::LAYOUT);
-        // When stderr is gone there is nobody left to tell.
-        self.bar
-            .suspend(|| writeln!(io::stderr(), "{line}").unwrap_or(()));
+        self.print(format!("{}\n", shown(line, crate::LAYOUT)));
+    }
+
+    fn print(&self, text: String) {
+        self.bar.suspend(|| self.stderr.write(text));
+    }
+
+    /// Waits for what was said so far to be read, but not for long.
+    pub(crate) fn finish(&self) {
+        self.stderr.finish();
     }
 
     /// Works for a job, and shows how the job goes on meanwhile.
@@ -246,7 +278,9 @@ impl Display {
             if self.terminal {
                 let style = ProgressStyle::with_template(BAR).expect("a valid template");
                 self.bar.set_style(style.progress_chars("=> "));
-                self.bar.set_draw_target(ProgressDrawTarget::stderr());
+                let terminal = self.stderr.for_bar();
+                self.bar
+                    .set_draw_target(ProgressDrawTarget::term_like(terminal));
                 self.bar.set_length(BAR_STEPS);
             }
             // The first progress is shown at once, as short work ends before the bar moves. If nothing is told any more,
@@ -308,11 +342,12 @@ impl Write for Display {
         if self.tell("log", json!({ "text": text.trim_end() })) {
             return Ok(bytes.len());
         }
-        self.bar.suspend(|| io::stderr().write(bytes))
+        self.print(text.into_owned());
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        Ok(())
     }
 }
 
@@ -322,6 +357,14 @@ fn regularly(every: Duration) -> Interval {
     let mut interval = tokio::time::interval(every);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval
+}
+
+impl Event {
+    /// Control characters are escaped in JSON.
+    fn line(&self) -> String {
+        let line = serde_json::to_string(self).expect("an event has a form in JSON");
+        format!("{}\n", shown(&line, &[]))
+    }
 }
 
 impl View {

@@ -13,7 +13,7 @@ use crate::local::{self, Resources};
 use crate::progress::Display;
 use crate::restore::restore;
 use crate::serve::{self, listen};
-use crate::signals::{stop_on_signals, unless_stopped};
+use crate::signals::unless_stopped;
 use crate::summary::{Meter, RunCost};
 
 #[derive(Debug, clap::Args)]
@@ -37,7 +37,7 @@ pub(crate) struct RunArgs {
 
 pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
-    let stop = stop_on_signals()?;
+    let stop = display.stop();
     let threads = args.share.threads();
     let memory_bytes = args.share.memory_bytes()?;
     let table = args.table;
@@ -50,7 +50,8 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
     }
 
     Settings::new(size, range_bits).check()?;
-    let memory_bytes = local::worker_memory(memory_bytes, size, range_bits, threads)?;
+    let memory_bytes = local::worker_memory(memory_bytes, size, range_bits, threads)
+        .map_err(|error| args.share.too_small(error))?;
     let share = (threads, memory_bytes);
     restore(&directory, size, share, &table.table, &stop, display).await?;
     let resources = Resources {

@@ -18,7 +18,6 @@ use crate::exit::usage;
 use crate::flags::{SourceArgs, TablePlace, address, flag, size};
 use crate::machine;
 use crate::progress::{Display, blocking};
-use crate::signals::stop_on_signals;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -83,7 +82,7 @@ fn first(directory: &Path) -> Result<Option<(PathBuf, TableName, Value)>, TableE
 }
 
 pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()> {
-    let stop = stop_on_signals()?;
+    let stop = display.stop();
     // A fault of the table is reported now, and not to whoever asks first.
     let mut table = download::directory(&args.source, display, &stop).await?;
     if let TablePlace::Elsewhere(_) = args.source.table {

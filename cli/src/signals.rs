@@ -1,8 +1,14 @@
-//! Signals that end the program in good order: SIGINT and SIGTERM, SIGHUP of a terminal that is lost, and SIGUSR1, by
-//! which Slurm warns before it kills. SIGUSR2 has a worker take no more tasks.
+//! Signals that end the program in good order: SIGINT and SIGTERM, SIGHUP of a terminal that is lost, and those by which
+//! batch systems warn before they kill: SIGUSR1, SIGUSR2 and SIGXCPU. SIGUSR2 has a worker take no more tasks instead.
+//! A file that becomes larger than the process may write is an error of the write, and no signal.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
 
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
+use nix::sys::signal::Signal;
+use tokio::signal::unix::{self, SignalKind};
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::{Exit, Interruption};
@@ -16,34 +22,47 @@ pub(crate) async fn unless_stopped<T>(
     done.unwrap_or_else(|| Err(Interruption::Resumable.into()))
 }
 
-/// A token that is cancelled by such a signal. A second signal ends the process at once, which
-/// loses nothing that is committed.
+/// The time in which further signals are of the same event: some programs send each signal to a process and to its group.
+const SAME_EVENT: Duration = Duration::from_secs(1);
+
+/// How a command ends by signals.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending {
+    /// Whether the command ends by itself after the first signal, and not at once. A further signal, a second later, ends it
+    /// at once, which loses nothing that is committed.
+    pub(crate) in_good_order: bool,
+    /// Whether SIGUSR2 has another meaning.
+    pub(crate) drains: bool,
+}
+
+/// A token that the first signal from now on cancels.
 #[expect(
     clippy::disallowed_methods,
     reason = "the task ends with the process, and a second signal is to end that at once"
 )]
-pub(crate) fn stop_on_signals() -> anyhow::Result<CancellationToken> {
-    let wait_for = |kind| signal(kind).context("cannot wait for signals");
-    let mut interrupt = wait_for(SignalKind::interrupt())?;
-    let mut terminate = wait_for(SignalKind::terminate())?;
-    let mut warned = wait_for(SignalKind::user_defined1())?;
-    let hangup = (!is_hangup_ignored()).then(|| wait_for(SignalKind::hangup()));
-    let mut hangup = hangup.transpose()?;
+pub(crate) fn stop_on_signals(ending: Ending) -> anyhow::Result<CancellationToken> {
+    let mut kinds = vec![Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1];
+    kinds.extend((!ending.drains).then_some(Signal::SIGUSR2));
+    kinds.extend((!is_hangup_ignored()).then_some(Signal::SIGHUP));
+    let mut first = listeners(&kinds)?;
+    // The system repeats this one with each further second of CPU time.
+    first.extend(listeners(&[Signal::SIGXCPU])?);
+    // While this one is listened for, it ends nothing.
+    let too_large = listeners(&[Signal::SIGXFSZ])?;
     let stop = CancellationToken::new();
     let token = stop.clone();
     tokio::spawn(async move {
-        for signals in 1.. {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = warned.recv() => {}
-                Some(()) = async { hangup.as_mut()?.recv().await } => {}
+        any(&mut first).await;
+        token.cancel();
+        if ending.in_good_order {
+            tokio::time::sleep(SAME_EVENT).await;
+            // Only signals from now on.
+            if let Ok(mut second) = listeners(&kinds) {
+                any(&mut second).await;
             }
-            if signals > 1 {
-                std::process::exit(Exit::Stopped as i32);
-            }
-            token.cancel();
         }
+        drop(too_large);
+        std::process::exit(Exit::Stopped as i32);
     });
     Ok(stop)
 }
@@ -54,15 +73,32 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<CancellationToken> {
     reason = "the task ends with the process, and a signal may come at any time until then"
 )]
 pub(crate) fn drain_on_signal() -> anyhow::Result<CancellationToken> {
-    let told = signal(SignalKind::user_defined2());
-    let mut told = told.context("cannot wait for signals")?;
+    let mut signals = listeners(&[Signal::SIGUSR2])?;
     let drain = CancellationToken::new();
     let token = drain.clone();
     tokio::spawn(async move {
-        told.recv().await;
+        any(&mut signals).await;
         token.cancel();
     });
     Ok(drain)
+}
+
+fn listeners(kinds: &[Signal]) -> anyhow::Result<Vec<unix::Signal>> {
+    let listener = |&kind| unix::signal(SignalKind::from_raw(kind as i32));
+    let listeners: Result<_, _> = kinds.iter().map(listener).collect();
+    listeners.context("cannot wait for signals")
+}
+
+/// Waits for any of these signals.
+async fn any(listeners: &mut [unix::Signal]) {
+    poll_fn(|context| {
+        let mut listeners = listeners.iter_mut();
+        if listeners.any(|listener| listener.poll_recv(context).is_ready()) {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Whether SIGHUP is ignored, as `nohup` has it.

@@ -18,7 +18,6 @@ use crate::download;
 use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, SourceArgs, flag, path};
 use crate::progress::{Display, Teller};
-use crate::signals::stop_on_signals;
 use crate::summary::{Lines, Meter};
 
 mod checks;
@@ -137,7 +136,7 @@ impl Resources {
 
 pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
-    let stop = stop_on_signals()?;
+    let stop = display.stop();
     let (threads, memory_bytes) = (args.share.threads(), args.share.memory_bytes()?);
     let table = download::directory(&args.source, display, &stop).await?;
     let folder = locate(&table)?;
@@ -179,8 +178,7 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<(
         if kept {
             return Err(Interruption::Resumable.into());
         }
-        display.say("stopped early, run the same command again to go on");
-        return Err(Interruption::Silent.into());
+        return Err(Interruption::Lost.into());
     }
     if came.is_err() && report.result == CheckVerdict::Passed {
         // A file that cannot be read says nothing about the table.

@@ -11,7 +11,7 @@ use crate::exit::Interruption;
 use crate::flags::{ReachArgs, ShareArgs, flag, location};
 use crate::machine;
 use crate::progress::Display;
-use crate::signals::{drain_on_signal, stop_on_signals};
+use crate::signals::drain_on_signal;
 use crate::summary::Meter;
 
 #[derive(Debug, clap::Args)]
@@ -54,7 +54,7 @@ fn way(text: &str) -> Result<StoreChoice, String> {
 
 pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
-    let stop = stop_on_signals()?;
+    let stop = display.stop();
     let config = Config {
         access: connect::coordinator(&args.reach)?,
         name: args.name.unwrap_or_else(machine::process_name),

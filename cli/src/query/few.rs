@@ -14,7 +14,6 @@ use super::{Numbers, QueryArgs, answer_text, verdict_text};
 use crate::exit::{Interruption, usage};
 use crate::machine;
 use crate::progress::Display;
-use crate::signals::stop_on_signals;
 
 /// The longest row or column.
 const LENGTH_MAX: u32 = 200_000;
@@ -51,7 +50,7 @@ pub(super) async fn run(
     if args.depth {
         return Err(usage("--depth is told of positions in a table"));
     }
-    let (threads, stop) = (machine::threads(), stop_on_signals()?);
+    let (threads, stop) = (machine::threads(), display.stop());
     for position in positions {
         position.check(threads)?;
         let rows = position.rows.clone();
@@ -60,7 +59,7 @@ pub(super) async fn run(
             let answer = position.query.answer(threads, tell)?;
             Some((answer.losing, position.moves(answer.winning_moves)))
         });
-        let (losing, moves) = solving.await.ok_or(Interruption::Silent)?;
+        let (losing, moves) = solving.await.ok_or(Interruption::Lost)?;
         let (winning_moves, left): (Vec<_>, Vec<_>) = moves.into_iter().unzip();
         let name = drawing::name_of_rows(&rows);
         let text = match (args.json, args.no_moves) {

@@ -4,8 +4,10 @@
  * and an error number or 0. Such a call on such a path fails with that error, or with 0 hangs until the file says
  * otherwise; then there is a file with ".hit" after its name. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,4 +112,12 @@ ssize_t write(int fd, const void *bytes, size_t count) {
 int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
     if (fault_at("link", to_folder, to)) return -1;
     return syscall(SYS_linkat, from_folder, from, to_folder, to, flags);
+}
+
+/* A thread has no path: each matches "/". */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
+    int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (getenv("CHOMP_TEST_FAULTS") && fault("thread", "/")) return errno;
+    *(void **)&create = dlsym(RTLD_NEXT, "pthread_create");
+    return create(thread, attributes, start, argument);
 }

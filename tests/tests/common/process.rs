@@ -92,12 +92,22 @@ fn pid(process: u32) -> Pid {
 
 impl Process {
     pub(crate) fn start(command: &mut Command, home: &Path) -> Process {
+        Process::spawn(command, home, None)
+    }
+
+    /// Starts a process whose stderr goes elsewhere.
+    pub(crate) fn start_unread(command: &mut Command, home: &Path, stderr: Stdio) -> Process {
+        Process::spawn(command, home, Some(stderr))
+    }
+
+    fn spawn(command: &mut Command, home: &Path, elsewhere: Option<Stdio>) -> Process {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let [stdout, stderr] =
             ["stdout", "stderr"].map(|name| home.join(format!("{number}.{name}")));
+        let to_file = Stdio::from(File::create(&stderr).unwrap());
         let child = command
             .stdout(File::create(&stdout).unwrap())
-            .stderr(File::create(&stderr).unwrap())
+            .stderr(elsewhere.unwrap_or(to_file))
             .spawn()
             .expect("the program starts");
         Process {
@@ -123,6 +133,16 @@ impl Process {
 
     pub(crate) fn send(&self, signal: Signal) {
         send(self.pid(), signal);
+    }
+
+    /// Whether it has a handler for a signal.
+    pub(crate) fn catches(&self, signal: Signal) -> bool {
+        // A process that has ended may be gone.
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()));
+        let status = status.unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.map(|caught| u64::from_str_radix(caught.trim(), 16).unwrap());
+        caught.is_some_and(|caught| caught >> (signal as i32 - 1) & 1 == 1)
     }
 
     /// The most memory that it ever had.

@@ -33,8 +33,6 @@ const GRACE_MILLIS: u64 = 300;
 const AMPLE_ONE_IN: u32 = 4;
 /// The longest time from an eviction to the next, in milliseconds.
 const STEP_MILLIS: u64 = 150;
-/// TERM, which has the number 15, in a set of signals.
-const TERM_BIT: u64 = 1 << 14;
 
 /// The name under which a coordinator is reached, wherever it is at the time.
 struct Service {
@@ -140,23 +138,13 @@ impl Deployment {
     }
 }
 
-/// Whether a process has a handler for TERM: without one it is killed by it.
-fn catches_term(process: &Process) -> bool {
-    // A process that has ended may be gone.
-    let status = fs::read_to_string(format!("/proc/{}/status", process.pid()));
-    let status = status.unwrap_or_default();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = caught.map(|caught| u64::from_str_radix(caught.trim(), 16).unwrap());
-    caught.is_some_and(|caught| caught & TERM_BIT != 0)
-}
-
 /// TERM, and KILL when the grace is over; without one, whoever has begun to work ends by itself.
 fn evict(mut process: Process, grace: Option<Duration>) -> Ended {
     if grace.is_none() {
         let mut ended = None;
         wait_for("a handler for TERM", || {
             ended = process.ended();
-            ended.is_some() || catches_term(&process)
+            ended.is_some() || process.catches(Signal::SIGTERM)
         });
         if let Some(ended) = ended {
             return ended;

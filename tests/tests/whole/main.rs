@@ -38,6 +38,7 @@ mod restored;
 mod same_table;
 mod serve;
 mod slurm;
+mod standing_still;
 mod store;
 mod values;
 mod verify;

@@ -1,0 +1,189 @@
+//! Standard error, which a thread of its own writes: whoever does not read it, as behind a full pipe or on a terminal that
+//! is stopped with Ctrl-S, stops no work. Lines that find no room are dropped, and the next one says how many.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use console::Term;
+use indicatif::TermLike;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+/// The texts that may wait to be written.
+const WAITING_MAX: usize = 1 << 10;
+/// How long the program waits at its end for texts to be written.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// What is to be written. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Stderr {
+    shared: Arc<Shared>,
+    /// If no thread could be started, callers write themselves.
+    has_thread: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    texts: Mutex<Texts>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Texts {
+    waiting: VecDeque<String>,
+    is_writing: bool,
+    /// The lines that found no room since it was told how many.
+    dropped: u64,
+}
+
+/// A terminal on which a progress bar is drawn.
+#[derive(Debug)]
+struct BarTerminal {
+    stderr: Stderr,
+    /// What was drawn since the last flush.
+    drawn: Mutex<String>,
+}
+
+impl Stderr {
+    /// Starts the thread. `tell_dropped` is the line that says how many lines were dropped.
+    pub(crate) fn start(tell_dropped: impl Fn(u64) -> String + Send + 'static) -> Stderr {
+        let shared: Arc<Shared> = Arc::default();
+        let of_thread = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("stderr".to_owned());
+        let thread = thread.spawn(move || of_thread.write_all(tell_dropped));
+        Stderr {
+            shared,
+            has_thread: thread.is_ok(),
+        }
+    }
+
+    /// Writes a text when it is its turn, or drops it if too many wait.
+    pub(crate) fn write(&self, text: String) {
+        if !self.try_write(text) {
+            self.shared.texts.lock().dropped += 1;
+        }
+    }
+
+    fn try_write(&self, text: String) -> bool {
+        if !self.has_thread {
+            write_now(&text);
+            return true;
+        }
+        let mut texts = self.shared.texts.lock();
+        let has_room = texts.waiting.len() < WAITING_MAX;
+        if has_room {
+            texts.waiting.push_back(text);
+            self.shared.changed.notify_all();
+        }
+        has_room
+    }
+
+    /// Waits for what was written so far to be read, but not for long.
+    pub(crate) fn finish(&self) {
+        let mut texts = self.shared.texts.lock();
+        let is_left = |texts: &mut Texts| texts.is_writing || !texts.waiting.is_empty();
+        let changed = &self.shared.changed;
+        changed.wait_while_for(&mut texts, is_left, LAST_LINES);
+    }
+
+    /// A terminal for a progress bar.
+    pub(crate) fn for_bar(&self) -> Box<dyn TermLike> {
+        Box::new(BarTerminal {
+            stderr: self.clone(),
+            drawn: Mutex::default(),
+        })
+    }
+}
+
+impl Shared {
+    fn write_all(&self, tell_dropped: impl Fn(u64) -> String) {
+        let mut texts = self.texts.lock();
+        loop {
+            let text = match texts.waiting.pop_front() {
+                Some(text) => text,
+                // What was dropped came after all that was waiting then.
+                None if texts.dropped > 0 => tell_dropped(std::mem::take(&mut texts.dropped)),
+                None => {
+                    texts.is_writing = false;
+                    self.changed.notify_all();
+                    self.changed.wait(&mut texts);
+                    continue;
+                }
+            };
+            texts.is_writing = true;
+            MutexGuard::unlocked(&mut texts, || write_now(&text));
+        }
+    }
+}
+
+fn write_now(text: &str) {
+    // When standard error is gone there is nobody left to tell.
+    let mut stderr = io::stderr().lock();
+    let written = stderr.write_all(text.as_bytes());
+    written.and_then(|()| stderr.flush()).unwrap_or(());
+}
+
+impl BarTerminal {
+    fn draw(&self, text: &str) {
+        self.drawn.lock().push_str(text);
+    }
+
+    fn move_cursor(&self, n: usize, direction: char) {
+        if n > 0 {
+            self.draw(&format!("\x1b[{n}{direction}"));
+        }
+    }
+}
+
+impl TermLike for BarTerminal {
+    fn width(&self) -> u16 {
+        Term::stderr().size().1
+    }
+
+    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+        self.move_cursor(n, 'A');
+        Ok(())
+    }
+
+    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+        self.move_cursor(n, 'B');
+        Ok(())
+    }
+
+    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+        self.move_cursor(n, 'C');
+        Ok(())
+    }
+
+    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+        self.move_cursor(n, 'D');
+        Ok(())
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.draw(text);
+        self.draw("\n");
+        Ok(())
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.draw(text);
+        Ok(())
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.draw("\r\x1b[2K");
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        let drawn = std::mem::take(&mut *self.drawn.lock());
+        if !drawn.is_empty() {
+            // A bar that was not drawn is drawn anew soon.
+            self.stderr.try_write(drawn);
+        }
+        Ok(())
+    }
+}
