@@ -1,13 +1,13 @@
 //! The report of a check: what was checked, and the results. `docs/FORMAT.md` describes the fields.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use chomp_table::format::describe;
 use chomp_table::values::Values;
 use chomp_table::{Digest, Table, TableError};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::CheckError;
 use crate::bytes::Content;
@@ -181,6 +181,7 @@ pub struct Report {
     /// CPU time, in seconds, counted in the same way.
     pub cpu_seconds: f64,
     /// The folder of the table.
+    #[serde(serialize_with = "lossy")]
     pub folder: PathBuf,
     /// The table, if its manifest could be read.
     pub table: Option<Facts>,
@@ -319,6 +320,11 @@ impl Report {
         bytes.push(b'\n');
         bytes
     }
+}
+
+/// A path as text: its bytes need not be UTF-8, and JSON is.
+fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 #[cfg(test)]
