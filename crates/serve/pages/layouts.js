@@ -11,7 +11,7 @@ const several = (least, most, make) => Array.from({ length: some(least, most) },
 const numbers = (length) => Array.from({ length }, (_, index) => index + 1);
 const labels = (length) => numbers(length).map(String);
 const withoutRules = (text) => text.split("@")[0];
-const cells = (number) => count(number, "square");
+const cells = (number) => count(number, "cell");
 
 /** The rows of a board of Chomp. */
 function rowsOf(text) {
@@ -62,7 +62,7 @@ const ichomp = {
   words: (text, square) => `takes ${cells(ichomp.count(text, square))}`,
   place: ([quadrant, row, column]) => `quadrant ${quadrant}, row ${row}, column ${column}`,
   took: (text, move) => `took ${ichomp.place(move)}: ${cells(ichomp.count(text, move))}`,
-  ending: (start, winner) => `${winner} took the last square.`,
+  ending: (start, winner) => `${winner} took the last cell.`,
   /** The value of the quadrant that a move leaves. */
   value: (answer, choice) => answer.value ^ answer.parts[choice.move[0] - 1].value ^ choice.value,
 };
@@ -252,8 +252,8 @@ const divisors = order("divisor", {
   value: null,
 });
 
-const crossed = order("square", {
-  form: "A board and the squares that are crossed out: 4x5@2,3@4,5",
+const crossed = order("cell", {
+  form: "A board and the cells that are crossed out: 4x5@2,3@4,5",
   starts: ["4x5@2,3", "4x5@2,3@4,5", "5x5@5,5", "4x6@1,2@2,1", "4x4@2,2@3,3@4,4"],
   random: () => textOf(randomPosition(some(3, 5), some(3, 6))) + several(1, 4, () => `@${some(1, 4)},${some(2, 5)}`).join(""),
   build(start) {

@@ -33,12 +33,12 @@ pub(crate) const GAMES: [GameRules; 9] = [
     GameRules {
         name: "ichomp",
         title: "iChomp",
-        rules: "Four boards of Chomp, the quadrants, meet in the middle of a bar of chocolate. A move takes a square and all beyond it, outwards in both directions, in its quadrant. No square is poisoned. Who takes the last square wins. The value of a quadrant is the smallest number that no move there leads to, and who leaves values whose XOR is 0 can win.",
+        rules: "Four boards of Chomp, the quadrants, meet in the middle of a bar of chocolate. A move takes a cell and all beyond it, outwards in both directions, in its quadrant. No cell is poisoned. Who takes the last cell wins. The value of a quadrant is the smallest number that no move there leads to, and who leaves values whose XOR is 0 can win.",
     },
     GameRules {
         name: "poisons",
         title: "Chomp with poisons",
-        rules: "One or two squares of the board are poisoned, anywhere. A move takes a square and all that is neither above nor left of it. Who takes a poison loses. Nobody may pass. A position is losing if every move either takes a poison or leaves a winning position.",
+        rules: "One or two cells of the board are poisoned, anywhere. A move takes a cell and all that is neither above nor left of it. Who takes a poison loses. Nobody may pass. A position is losing if every move either takes a poison or leaves a winning position.",
     },
     GameRules {
         name: "nim",
@@ -68,12 +68,12 @@ pub(crate) const GAMES: [GameRules; 9] = [
     GameRules {
         name: "crossed",
         title: "Crossed-out Chomp",
-        rules: "Some squares of the board are crossed out, so they are not there. A move takes a square and all that is neither above nor left of it. The square in the upper left corner is poisoned. Who takes it loses. If the last square of a rectangle is there, who begins can win.",
+        rules: "Some cells of the board are crossed out, so they are not there. A move takes a cell and all that is neither above nor left of it. The cell in the upper left corner is poisoned. Who takes it loses. If the last cell of a rectangle is there, who begins can win.",
     },
     GameRules {
         name: "transfinite",
         title: "Transfinite Chomp",
-        rules: "Rows and columns of the board may go on without end. A move takes a square and all that is neither above nor left of it. Who takes the poisoned square in the corner loses. Every game ends, but nobody can say beforehand after how many moves. Of all boards without end three are losing: two rows, two columns, and one row with one column.",
+        rules: "Rows and columns of the board may go on without end. A move takes a cell and all that is neither above nor left of it. Who takes the poisoned cell in the corner loses. Every game ends, but nobody can say beforehand after how many moves. Of all boards without end three are losing: two rows, two columns, and one row with one column.",
     },
 ];
 

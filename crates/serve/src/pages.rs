@@ -63,7 +63,7 @@ pub(crate) const PAGES: [Page; 13] = [
         description: "Play Chomp against a table that knows every losing position.",
         place: "Play",
         script: "play",
-        rules: "Squares of chocolate lie in rows. A move takes a square and everything to the right of it and below. The square in the upper left corner is poisoned. Who takes it loses. A position is losing if no move leads to a losing one.",
+        rules: "Cells of chocolate lie in rows. A move takes a cell and everything to the right of it and below. The cell in the upper left corner is poisoned. Who takes it loses. A position is losing if no move leads to a losing one.",
         ..GAME
     },
     Page {

@@ -9,7 +9,7 @@ use chomp_games::{Choice, Move, answer};
 
 /// Games that who begins can win, and what is said when you have.
 const WON: [(&str, &str, &str); 14] = [
-    ("ichomp", "2x3/3x2/3,1/2", "You took the last square."),
+    ("ichomp", "2x3/3x2/3,1/2", "You took the last cell."),
     ("poisons", "3x5@1,1@2,2", "The computer took a poison."),
     ("poisons", "3,3,2,1@2,1", "The computer took a poison."),
     ("nim", "3,4,5", "You took the last counter."),
