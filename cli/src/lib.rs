@@ -53,6 +53,7 @@ mod trial;
 mod verify;
 mod worker;
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -230,11 +231,15 @@ fn start_log(display: &Display, command: &Command) {
     });
     let fields = fields.delimited(" ");
     let writer = display.clone();
+    let is = |name: &str, wanted: fn(&OsStr) -> bool| {
+        std::env::var_os(name).is_some_and(|value| wanted(&value))
+    };
+    let is_plain = is("NO_COLOR", |value| !value.is_empty()) || is("TERM", |term| term == "dumb");
     let lines = tracing_subscriber::fmt::layer()
         .fmt_fields(fields)
         .with_writer(move || writer.clone())
         .with_target(false)
-        .with_ansi(display.is_terminal());
+        .with_ansi(display.is_terminal() && !is_plain);
     tracing_subscriber::registry()
         .with(lines.with_filter(filter))
         .init();
