@@ -9,7 +9,7 @@ use chomp_access::Access;
 use chomp_coordinator::status::{Status, WorkerStatus};
 use chomp_download::{Reach, ServerPatience};
 use chomp_grundy::areas_done;
-use chomp_plan::{Settings, forecast};
+use chomp_plan::{Settings, counted, forecast};
 use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
 use chomp_store::{Ledger, journal};
@@ -149,10 +149,11 @@ fn text(status: &Status) -> String {
     let layer = status.layer.saturating_add(1).min(status.layers);
     line("layer", &format!("{layer} of {}", status.layers));
     let (done, ranges) = (HumanCount(status.ranges_done), HumanCount(status.ranges));
-    let (leases, results) = (status.leases, status.submissions);
+    let leases = counted(status.leases, "lease");
+    let results = counted(status.submissions, "result");
     line(
         "ranges",
-        &format!("{done} of {ranges} done, {leases} leases, {results} results being written"),
+        &format!("{done} of {ranges} done, {leases}, {results} being written"),
     );
     line("losing", &HumanCount(status.losing).to_string());
     line("rate", &rate(status.positions_per_second));
@@ -182,14 +183,14 @@ fn describe(worker: &WorkerStatus) -> String {
         );
     }
     format!(
-        "{}, of {}: {} threads, {} leases, {} ranges, {}, {} failures, heard of {:.1} s ago",
+        "{}, of {}: {}, {}, {}, {}, {}, heard of {:.1} s ago",
         worker.name,
         worker.participant,
-        worker.threads,
-        worker.leases,
-        HumanCount(worker.ranges),
+        counted(worker.threads, "thread"),
+        counted(worker.leases, "lease"),
+        counted(HumanCount(worker.ranges), "range"),
         rate(worker.positions_per_second),
-        worker.failures,
+        counted(worker.failures, "failure"),
         Duration::from_millis(worker.last_contact_ms).as_secs_f64(),
     )
 }
@@ -273,11 +274,11 @@ fn add_working_files(found: &mut Found, ledger: &Ledger) {
             "record_bytes": bytes,
         }),
         format!(
-            "working files: {} ranges of 2^{} words done, {}; {} losing positions",
-            HumanCount(ranges),
+            "working files: {} of 2^{} words done, {}; {}",
+            counted(HumanCount(ranges), "range"),
             range_bits.get(),
             HumanBytes(bytes),
-            HumanCount(losing),
+            counted(HumanCount(losing), "losing position"),
         ),
     );
     let worked = ledger.worked.filter(|_| ranges > 0);

@@ -6,6 +6,7 @@ use std::fmt::{Display, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use chomp_plan::counted;
 use chomp_table::Digest;
 use chomp_table::manifest::Manifest;
 use chomp_table::reader::AnyManifest;
@@ -169,9 +170,9 @@ impl RunSummary {
         if let Some(all) = all_runs.filter(|&all| all > seconds) {
             lines.line("all runs", format_args!("{all:.0} s"));
         }
-        let noun = if self.shards == 1 { "shard" } else { "shards" };
-        let (table, shards, bytes) = (&self.table, self.shards, HumanBytes(self.bytes));
-        lines.line("table", format_args!("{table} ({shards} {noun}, {bytes})"));
+        let (table, bytes) = (&self.table, HumanBytes(self.bytes));
+        let shards = counted(self.shards, "shard");
+        lines.line("table", format_args!("{table} ({shards}, {bytes})"));
         lines.into_text()
     }
 }

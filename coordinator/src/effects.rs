@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::ops::Range;
 
-use chomp_plan::{Publication, Unit, WriteId};
+use chomp_plan::{Publication, Unit, WriteId, counted};
 use chomp_store::{Entry, Key, Merged, RecordPlace, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
@@ -138,13 +138,13 @@ async fn evaluate_again(tools: &Tools, lost: (Head, Digest)) -> PublishOutcome {
     let gone = tools.journal.without_part(tools.bits).await;
     let mut records = gone.unwrap_or_default();
     records.push(lost);
-    tracing::warn!("{} lost ranges are evaluated again", records.len());
+    tracing::warn!("evaluating {} again", counted(records.len(), "lost range"));
     (Err(Publication::RecordsLost { records }), None)
 }
 
 /// The coordinator is to merge these shards.
 fn merge_again(shards: Vec<u32>, reason: &str) -> PublishOutcome {
-    tracing::warn!("{} shards are merged again: {reason}", shards.len());
+    tracing::warn!("merging {} again: {reason}", counted(shards.len(), "shard"));
     (Err(Publication::ShardsLost { shards }), None)
 }
 
@@ -195,8 +195,8 @@ async fn lost_shards(
             .collect()
     };
     tracing::info!(
-        "comparing the files of {} shards with what was said of them",
-        files.len()
+        "comparing the files of {} with what was said of them",
+        counted(files.len(), "shard")
     );
     let mut lost = Vec::new();
     for (shard, file) in files {

@@ -22,7 +22,7 @@ use std::time::Duration;
 use chomp_access::Participants;
 use chomp_plan::{
     JobProgress, LeaseAnswer, LeaseId, Millis, Party, Phase, Publication, StopReason, TaskResult,
-    Unit, Verdict, Work, WorkerId, Write, WriteId,
+    Unit, Verdict, Work, WorkerId, Write, WriteId, counted,
 };
 use chomp_store::{Merged, StoreError};
 use chomp_table::format::describe;
@@ -336,7 +336,7 @@ impl Job {
                 tracing::warn!("worker {name}{of} gets no more tasks: {reason}");
             }
             Write::Withdraw { heads } => {
-                tracing::warn!("{} ranges were wrong and are computed again", heads.len());
+                tracing::warn!("wrong ranges, which are computed again: {}", heads.len());
             }
             _ => {}
         }
@@ -357,7 +357,10 @@ impl Job {
             if self.plan.workers().count() >= WORKERS_MAX {
                 return Err(Refusal::TooManyWorkers);
             }
-            tracing::info!("worker {name} has joined with {threads} threads");
+            tracing::info!(
+                "worker {name} has joined with {}",
+                counted(threads, "thread")
+            );
         }
         self.handle(Event::Joined {
             worker,

@@ -187,9 +187,10 @@ pub fn cache_bytes(
             0 => format!("{memory_bytes} bytes"),
             mib => format!("{mib} MiB"),
         };
+        let plural = if threads.get() == 1 { "" } else { "s" };
         return Err(WorkerError::Memory(format!(
-            "{given} of memory are too few for {threads} threads with {range_bits}: give at least {}MiB, fewer \
-             threads, or start a table with smaller ranges",
+            "{given} of memory are too few for {threads} thread{plural} with {range_bits} range bits: give at least \
+             --memory {}MiB, fewer threads, or start a table with smaller ranges",
             needed.div_ceil(1 << 20)
         )));
     }
@@ -289,7 +290,7 @@ pub async fn run_with(
     };
     let pool = Pool::start(config.evaluation, threads, range_bits, config.isa);
     let pool = Arc::new(pool.map_err(WorkerError::Threads)?);
-    tracing::debug!(threads, isa = %config.isa, "joined a job of size {bits} with {range_bits}");
+    tracing::debug!(threads, isa = %config.isa, "joined a job of size {bits} with {range_bits} range bits");
 
     let sources_bytes = ranges_bytes / SOURCES_SHARE;
     let cache = Arc::new(RangeCache::new(ranges_bytes - sources_bytes, range_bits));

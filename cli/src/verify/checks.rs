@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use chomp_plan::counted;
 use chomp_table::reader::AnyTable;
 use chomp_table::{Table, TableError};
 use chomp_verify::bytes::{self, Content};
@@ -69,7 +70,7 @@ impl Checks {
         };
         let opened = open().map_err(Into::into);
         let opened = self.report.take(Check::Files, opened, |(table, _)| {
-            let shards = count_shards(table.manifest().shards().len());
+            let shards = counted(table.manifest().shards().len(), "shard");
             format!("manifest.json and SHA256SUMS, which agree about {shards}")
         });
         let (table, lists) = opened?;
@@ -101,7 +102,7 @@ impl Checks {
                 "{} words in {}, {}: digests, order, mirror pairs, counts and fingerprints, \
                  and what is proved",
                 HumanCount(manifest.stored),
-                count_shards(shards),
+                counted(shards, "shard"),
                 HumanBytes(bytes)
             )
         })?;
@@ -144,13 +145,6 @@ impl Checks {
         let decided = self.report.take(Check::Sample, decided, describe)?;
         self.report.sample = Some(decided);
         Ok(())
-    }
-}
-
-pub(super) fn count_shards(shards: usize) -> String {
-    match shards {
-        1 => "1 shard".to_owned(),
-        shards => format!("{shards} shards"),
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use chomp_access::local;
+use chomp_plan::counted;
 use chomp_plan::forecast::as_f64;
 use chomp_table::Table;
 use chomp_table::format::describe;
@@ -93,10 +94,10 @@ impl Checks {
         self.kept = path.is_some();
         let marked = self.report.take(Check::Full, marked, |marked| {
             format!(
-                "{} positions, {} of them losing, agree with marking, in {} windows of 2^{} words",
+                "{} positions, {} of them losing, agree with marking, in {} of 2^{} words",
                 HumanCount(marked.positions),
                 HumanCount(marked.losing),
-                HumanCount(marked.windows),
+                counted(HumanCount(marked.windows), "window"),
                 marked.window_bits
             )
         });

@@ -1,5 +1,6 @@
 //! Makes the checks of a table of Grundy values, and writes their lines of the report.
 
+use chomp_plan::counted;
 use chomp_plan::forecast::as_f64;
 use chomp_table::values::Values;
 use chomp_verify::Watch;
@@ -8,7 +9,7 @@ use chomp_verify::sample::SampleReport;
 use chomp_verify::values::{self, Areas, TILES_CHECKED};
 use indicatif::{HumanBytes, HumanCount};
 
-use super::checks::{Checks, count_shards};
+use super::checks::Checks;
 use super::lanes::in_order;
 
 impl Checks {
@@ -50,7 +51,7 @@ impl Checks {
             format!(
                 "{} values in {}, {}: digests, order, mirror pairs, counts and fingerprints",
                 HumanCount(manifest.shards().map(|shard| shard.stored).sum()),
-                count_shards(shards),
+                counted(shards, "shard"),
                 HumanBytes(manifest.shards().map(|shard| shard.bytes).sum())
             )
         })?;
@@ -60,7 +61,10 @@ impl Checks {
     fn known(&mut self, table: &Values) -> anyhow::Result<()> {
         let known = values::check_known(table);
         self.report.take(Check::Known, known, |areas| {
-            format!("{areas} counts of losing positions by tiles, as others have found them")
+            format!(
+                "{} of losing positions by tiles, as others have found them",
+                counted(areas, "count")
+            )
         })?;
         Ok(())
     }

@@ -91,7 +91,7 @@ pub use messages::{
     TaskResult, Verdict, Work, WorkerProgress, Write,
 };
 pub use past::Past;
-pub use reasons::{Failure, OutReason, PlanError, Rejection, StopReason};
+pub use reasons::{Failure, OutReason, PlanError, Rejection, StopReason, counted};
 pub use settings::{HEAD_BITS_MAX, Settings};
 pub use units::Found;
 
@@ -326,7 +326,7 @@ impl<C: Caller> Plan<C> {
             }
             Phase::Running if !self.leases.all.is_empty() => None,
             Phase::Running if !self.own.under_way.is_empty() => Some(format!(
-                "the coordinator computes {} ranges or shards itself, since results differ or nobody else does",
+                "the coordinator computes ranges or shards itself, since results differ or nobody else does: {} of them",
                 self.own.queue.len()
             )),
             Phase::Running if self.results.is_writing() => None,
@@ -336,13 +336,13 @@ impl<C: Caller> Plan<C> {
                     && !self.units.ranges.is_complete() =>
             {
                 Some(format!(
-                    "each range must be computed by {replicas} participants, and {} are present: `chomp access add NAME` \
+                    "each range must be computed by {replicas} participants, and present are {}: `chomp access add NAME` \
                      makes a credential for another one",
                     self.workers.present.len()
                 ))
             }
             Phase::Running if !self.checks.due.is_empty() => Some(format!(
-                "{} ranges or shards wait for a check",
+                "ranges or shards that wait for a check: {}",
                 self.checks.due.len()
             )),
             Phase::Running => Some("no worker asks for a task".to_owned()),

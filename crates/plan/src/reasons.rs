@@ -1,9 +1,18 @@
 //! Why something was not done.
 
+use std::fmt::Display;
+
 use chomp_table::head::HEAD_BITS_MAX;
 use chomp_table::{Head, RangeBits};
 
 use super::ids::{LeaseId, Unit};
+
+/// A number of things, for people: "1 range", "2 ranges".
+pub fn counted(count: impl Display, noun: &str) -> String {
+    let count = count.to_string();
+    let ending = if count == "1" { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
 
 /// Why a result was not used.
 #[expect(missing_docs, reason = "the fields are named for what they are")]

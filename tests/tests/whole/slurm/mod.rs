@@ -46,7 +46,7 @@ fn one_submission_computes_a_table() {
     assert_eq!(slurm.fingerprint(24), FINGERPRINT_24);
     // Each task took its one CPU, though the machine may have more.
     let said = slurm.said(None);
-    assert_eq!(said.matches(" with 1 threads, for ").count(), 2, "{said}");
+    assert_eq!(said.matches(" with 1 thread, for ").count(), 2, "{said}");
     assert_eq!(slurm.restarts(&job), 0);
     // Those that come too late, with a coordinator or without, have nothing to do, and no reason to complain.
     slurm.patience = SOON;
