@@ -157,7 +157,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
             )),
         }
     };
-    let ended = match display.during_job(coordinator.status(), work).await {
+    let ended = match display.during_job(coordinator.status(), false, work).await {
         Ok(ended) => ended,
         Err(lost) => {
             coordinator.stop().await;

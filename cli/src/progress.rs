@@ -9,6 +9,7 @@ use chomp_coordinator::status::{JobPhase, Status};
 use chomp_download::DownloadProgress;
 use chomp_export::ExportProgress;
 use chomp_plan::forecast::as_f64;
+use chomp_plan::{NO_WORKER, counted};
 use chomp_table::format::shown;
 use indicatif::{
     HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle,
@@ -210,13 +211,16 @@ impl Display {
         self.stderr.finish();
     }
 
-    /// Works for a job, and shows how the job goes on meanwhile.
+    /// Works for a job, and shows how the job goes on meanwhile. With a worker of this process, which is about to join,
+    /// the job waits for none.
     pub(crate) async fn during_job<T>(
         &self,
         status: watch::Receiver<Arc<Status>>,
+        has_worker: bool,
         work: impl Future<Output = T>,
     ) -> T {
-        self.follow(status, work, View::of_job).await
+        let view = |now: &Arc<Status>| View::of_job(now, has_worker);
+        self.follow(status, work, view).await
     }
 
     /// Downloads, and shows how that goes on meanwhile.
@@ -231,8 +235,8 @@ impl Display {
             // What the table has is known first.
             let all = (now.bytes_total > 0).then_some(HumanBytes(now.bytes_total))?;
             if clock.stage.is_empty() {
-                let shards = now.shards_total;
-                self.say(&format!("the table has {all} in {shards} shards"));
+                let shards = counted(now.shards_total, "shard");
+                self.say(&format!("the table has {all} in {shards}"));
             }
             let fields = json!({
                 "shards": now.shards,
@@ -369,7 +373,7 @@ impl Event {
 
 impl View {
     /// How far a job is; none if it has not been asked yet.
-    fn of_job(status: &Arc<Status>) -> Option<View> {
+    fn of_job(status: &Arc<Status>, has_worker: bool) -> Option<View> {
         let (bits, layers_done, layers) = (status.bits, status.layer, status.layers);
         let (stage, pace) = if layers_done < layers {
             let rate = status.positions_per_second;
@@ -382,7 +386,9 @@ impl View {
         };
         let left = status.seconds_left;
         let left = left.map(|left| Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX));
-        let pace = match (&status.waiting_for, pace, left) {
+        let waiting = status.waiting_for.as_ref();
+        let waiting = waiting.filter(|reason| !(has_worker && *reason == NO_WORKER));
+        let pace = match (waiting, pace, left) {
             (Some(reason), ..) => shown(reason, &[]).into_owned(),
             (None, Some(pace), None) => pace,
             (None, pace, left) => pace.map_or(String::new(), |pace| pace + ", ") + &time_text(left),
@@ -516,12 +522,18 @@ mod tests {
         let (layer, left) = ("36 bits, layer 4/56", "40 seconds left");
         let rate = format!("1,500,000,000 positions/s, {left}");
         let shards = format!("700/1,024, {left}");
-        for (status, expected) in [
-            (running, [layer, &rate]),
-            (publishing, ["36 bits, writing shards", &shards]),
-            (starting, [layer, "starting"]),
+        let alone = Status {
+            waiting_for: Some(NO_WORKER.to_owned()),
+            ..starting.clone()
+        };
+        for (status, has_worker, expected) in [
+            (running, true, [layer, &rate]),
+            (publishing, true, ["36 bits, writing shards", &shards]),
+            (starting, true, [layer, "starting"]),
+            (alone.clone(), true, [layer, "starting"]),
+            (alone, false, [layer, NO_WORKER]),
         ] {
-            let view = View::of_job(&Arc::new(status)).unwrap();
+            let view = View::of_job(&Arc::new(status), has_worker).unwrap();
             assert_eq!([view.stage, view.pace], expected);
         }
     }

@@ -83,7 +83,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
             () = stopped_by_itself(&coordinator) => Ok(None),
         }
     });
-    let worker = display.during_job(coordinator.status(), work).await;
+    let worker = display.during_job(coordinator.status(), true, work).await;
     match coordinator.stop().await {
         JobOutcome::Finished(_) => {
             let worker = worker?.expect("a worker that ends with the job tells what it did");

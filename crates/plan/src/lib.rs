@@ -95,6 +95,9 @@ pub use reasons::{Failure, OutReason, PlanError, Rejection, StopReason, counted}
 pub use settings::{HEAD_BITS_MAX, Settings};
 pub use units::Found;
 
+/// What a job without workers waits for.
+pub const NO_WORKER: &str = "no worker is there";
+
 use checks::{Checks, OwnWork};
 use leases::Leases;
 use publication::Ending;
@@ -330,7 +333,7 @@ impl<C: Caller> Plan<C> {
                 self.own.queue.len()
             )),
             Phase::Running if self.results.is_writing() => None,
-            Phase::Running if self.workers.all.is_empty() => Some("no worker is there".to_owned()),
+            Phase::Running if self.workers.all.is_empty() => Some(NO_WORKER.to_owned()),
             Phase::Running
                 if self.workers.present.len() < replicas as usize
                     && !self.units.ranges.is_complete() =>
