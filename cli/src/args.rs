@@ -1,6 +1,10 @@
 //! The command line. An environment variable can set each flag of a command.
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 use crate::signals::Ending;
 use crate::{
@@ -14,14 +18,14 @@ use crate::{
     name = "chomp",
     version,
     after_help = "\
-Exit codes: 0 done; 1 failed; 2 wrong usage; 3 damaged data or a failed check; 4 coordinator
-unreachable; 5 refused (other version or parameters, table in use, not in the table); 75 stopped
+Exit codes: 0 done; 1 failed; 2 wrong usage; 3 damaged data or a failed check; 4 coordinator \
+unreachable; 5 refused (other version or parameters, table in use, not in the table); 75 stopped \
 early, run it again to go on.
 
 Examples:
-  chomp run --bits 32          compute the table of all positions of at most 32 bits
-  chomp query 8x10             which first moves win on a board of 8 rows and 10 columns
-  chomp help query             all about a command"
+  chomp run --bits 32     compute the table of all positions of at most 32 bits
+  chomp query 8x10        which first moves win on 8 rows and 10 columns
+  chomp help query        all about a command"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -34,14 +38,16 @@ const TABLE_VARIABLE: &str = "CHOMP_TABLE";
 impl Args {
     /// The command of this process, and its name. Ends the process if the arguments are wrong, or if they ask for help.
     pub(crate) fn read() -> (Command, String) {
-        let matches = Args::with_variables().get_matches();
+        let given: Vec<OsString> = std::env::args_os().collect();
+        let matches = Args::with_variables().try_get_matches_from(&given);
+        let matches = matches.unwrap_or_else(|error| naming_variables(error, &given).exit());
         let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         let name = matches.subcommand_name().unwrap_or_default();
         (args.command, name.to_owned())
     }
 
     /// The command line, with an environment variable for each flag: `CHOMP_<COMMAND>_<FLAG>`. The variable of one
-    /// command has no effect on another.
+    /// command has no effect on another, and an empty one none at all.
     pub(crate) fn with_variables() -> clap::Command {
         Args::command().mut_subcommands(|command| of_command(command, "CHOMP"))
     }
@@ -50,16 +56,73 @@ impl Args {
 /// A command with a variable for each of its flags, and those of the commands below it.
 fn of_command(command: clap::Command, above: &str) -> clap::Command {
     let start = format!("{above}_{}", command.get_name());
-    let command = command.mut_args(|arg| match arg.get_long() {
-        Some("table") => arg.env(TABLE_VARIABLE),
-        Some(flag) => {
-            let name = format!("{start}_{flag}").to_uppercase();
-            // Names live as long as the program, and there are not many.
-            arg.env(&*name.replace('-', "_").leak())
+    let command = command.mut_args(|arg| {
+        let name = match arg.get_long() {
+            Some("table") => TABLE_VARIABLE.to_owned(),
+            Some(flag) => format!("{start}_{flag}").to_uppercase().replace('-', "_"),
+            None => return arg,
+        };
+        let arg = with_hint(arg);
+        if std::env::var_os(&name).is_some_and(|value| value.is_empty()) {
+            return arg;
         }
-        None => arg,
+        // Names live as long as the program, and there are not many.
+        arg.env(&*name.leak())
     });
     command.mut_subcommands(|below| of_command(below, &start))
+}
+
+/// Tells shells whether to complete the value of a flag as the name of a file or of a folder.
+fn with_hint(arg: Arg) -> Arg {
+    if !arg.get_action().takes_values() || !arg.get_possible_values().is_empty() {
+        return arg;
+    }
+    let names = arg.get_value_names().unwrap_or_default();
+    let names = |name| names.iter().any(|one| one.contains(name));
+    let hint = match (names("FILE"), names("DIR")) {
+        (true, _) => ValueHint::FilePath,
+        (false, true) => ValueHint::DirPath,
+        (false, false) => ValueHint::Other,
+    };
+    arg.value_hint(hint)
+}
+
+/// The error about a command line, with the variables named that it is about.
+fn naming_variables(mut error: clap::Error, given: &[OsString]) -> clap::Error {
+    let mut program = Args::with_variables();
+    program.build();
+    let words = || given.iter().skip(1).filter_map(|word| word.to_str());
+    let mut command = &program;
+    while let Some(below) = words().find_map(|word| command.find_subcommand(word)) {
+        command = below;
+    }
+    let is_given = |arg: &Arg| {
+        let mut flags = words().filter_map(|word| word.strip_prefix("--")?.split('=').next());
+        let own = arg.get_all_aliases().unwrap_or_default();
+        flags.any(|flag| arg.get_long() == Some(flag) || own.contains(&flag))
+    };
+    for arg in command.get_arguments().filter(|arg| !is_given(arg)) {
+        let Some(name) = arg
+            .get_env()
+            .filter(|name| std::env::var_os(name).is_some())
+        else {
+            continue;
+        };
+        let (name, flag) = (name.display(), arg.to_string());
+        for kind in [ContextKind::InvalidArg, ContextKind::PriorArg] {
+            if error.get(kind) == Some(&ContextValue::String(flag.clone())) {
+                let named = format!("{name}, the environment variable of {flag}");
+                error.insert(kind, ContextValue::String(named));
+            }
+        }
+        // These errors name no flag that is set.
+        let kinds = [ErrorKind::InvalidUtf8, ErrorKind::MissingRequiredArgument];
+        if kinds.contains(&error.kind()) {
+            let set = StyledStr::from(format!("the environment sets {name}"));
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![set]));
+        }
+    }
+    error
 }
 
 #[derive(Debug, Subcommand)]

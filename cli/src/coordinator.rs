@@ -19,7 +19,7 @@ use chomp_table::format::describe;
 use crate::access::{self, ACCESS_NAME};
 use crate::directory::{OwnedDirectory, in_table};
 use crate::exit::Interruption;
-use crate::flags::{TableArgs, WantedTable, address, flag, path};
+use crate::flags::{TableArgs, WantedTable, address, flag, number, path};
 use crate::machine;
 use crate::progress::Display;
 use crate::restore::restore;
@@ -31,7 +31,7 @@ use crate::summary::Meter;
 #[command(after_help = "\
 Examples:
   chomp coordinator --bits 36 --listen 0.0.0.0:7171
-  chomp coordinator --bits 40 --replicas 2 --listen 0.0.0.0:7171 --http 0.0.0.0:8080
+  chomp coordinator --bits 40 --replicas 2 --listen 0.0.0.0:7171 --http :8080
   chomp coordinator --bits 44 --store s3://my-bucket/chomp --listen 0.0.0.0:7171")]
 pub(crate) struct CoordinatorArgs {
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(crate) struct CoordinatorArgs {
 
     /// Count a range as done when this many participants have found the same
     #[arg(long, value_name = "N", default_value = "1",
-        value_parser = clap::value_parser!(u32).range(1..=16))]
+        value_parser = number::<u32>(1..=16))]
     pub(crate) replicas: u32,
 
     /// The name or address by which workers reach this machine [default: that of --listen, or the

@@ -17,13 +17,13 @@ use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
 use crate::exit::{Interruption, usage};
-use crate::flags::{SourceArgs, flag, path, size};
+use crate::flags::{SourceArgs, flag, number, path, size};
 use crate::progress::{Display, Teller};
 use crate::source;
 use crate::summary::{Lines, Meter};
 
 /// The most bits of a table.
-const BITS_MAX: i64 = u64::BITS as i64;
+const BITS_MAX: u64 = u64::BITS as u64;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -49,7 +49,7 @@ pub(crate) struct ExportArgs {
     pub(crate) out: PathBuf,
 
     /// Export only positions of at most this many bits (first row + number of rows)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=BITS_MAX))]
+    #[arg(long, value_name = "N", value_parser = number::<u32>(0..=BITS_MAX))]
     pub(crate) bits: Option<u32>,
 
     /// Export only positions of this many cells

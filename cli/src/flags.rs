@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
@@ -22,6 +23,9 @@ pub(crate) const BITS_MIN: u32 = 2;
 /// The most bits of a table: beyond, even the largest ranges are more than a plan can hold.
 pub(crate) const BITS_MAX: u32 = RangeBits::MAX + HEAD_BITS_MAX;
 
+/// The longest side of a board that `chomp box` takes.
+const SIDE_MAX: u32 = 200_000;
+
 /// Parses a flag's environment variable.
 pub(crate) fn flag(text: &str) -> Result<bool, &'static str> {
     match text.to_ascii_lowercase().as_str() {
@@ -31,14 +35,43 @@ pub(crate) fn flag(text: &str) -> Result<bool, &'static str> {
     }
 }
 
+/// Parses a whole number within these limits.
+pub(crate) fn number<T: TryFrom<u64>>(
+    limits: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse().ok().filter(|number| limits.contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| match (limits.start(), limits.end()) {
+            (0, &u64::MAX) => "a whole number is wanted".to_owned(),
+            (least, &u64::MAX) => format!("a whole number of at least {least} is wanted"),
+            (least, most) => format!("a whole number from {least} to {most} is wanted"),
+        })
+    }
+}
+
+/// The number of bits of a table.
+pub(crate) fn bits(text: &str) -> Result<u32, String> {
+    number(BITS_MIN.into()..=BITS_MAX.into())(text)
+}
+
 /// How many there are of what is never none.
-pub(crate) fn count(text: &str) -> Result<NonZeroUsize, &'static str> {
-    text.parse().map_err(|_| "at least 1 is wanted, as 4")
+pub(crate) fn count(text: &str) -> Result<NonZeroUsize, String> {
+    let count = number::<usize>(1..=u64::MAX)(text)?;
+    Ok(NonZeroUsize::new(count).expect("at least 1"))
 }
 
 pub(crate) fn size(text: &str) -> Result<ByteSize, &'static str> {
-    let wrong = "a size is a number with a unit, as 8GiB or 500MB, or one of bytes";
+    let wrong = "a size with a unit is wanted, as 8GiB or 500MB, or a number of bytes";
     text.parse().map_err(|_| wrong)
+}
+
+/// The rows and columns of a rectangle, as 8x10.
+pub(crate) fn sides(text: &str) -> Result<(u32, u32), String> {
+    let side = number(1..=SIDE_MAX.into());
+    let sides = text.split_once(['x', '×']);
+    let sides = sides.and_then(|(rows, columns)| Some((side(rows).ok()?, side(columns).ok()?)));
+    sides.ok_or_else(|| format!("rows x columns are wanted, as 8x10, each from 1 to {SIDE_MAX}"))
 }
 
 /// Where to listen: as an address, with a name, or as a port of this machine alone or, after a colon, of all its
@@ -59,7 +92,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct WantedTable {
     /// Compute all positions of at most this many bits (first row + number of rows)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
+    #[arg(long, value_name = "N", value_parser = bits)]
     pub(crate) bits: u32,
 
     /// Work on ranges of 2^B numbers, half of which are words, from 2^12 to 2^32 [default: the table's, or chosen by
@@ -77,7 +110,7 @@ pub(crate) struct TableArgs {
 
     /// Where parts, journal and shards lie: a directory that workers can reach too, or `s3://BUCKET/PREFIX`,
     /// `gs://…` or `az://…` [default: the directory of the table]
-    #[arg(long, value_name = "URL", value_parser = location)]
+    #[arg(long, value_name = "DIR|URL", value_parser = location())]
     pub(crate) store: Option<Location>,
 
     /// Keep the journal in this directory, for a store that cannot create an object only if it is absent
@@ -85,11 +118,11 @@ pub(crate) struct TableArgs {
     pub(crate) journal: Option<PathBuf>,
 
     /// Remove this segment of the journal, the last one, which is damaged: its ranges are computed again
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<u64>(0..=u64::MAX))]
     pub(crate) without_segment: Option<u64>,
 
-    /// Keep the finished ranges when the table is published. Otherwise extending the table recomputes
-    /// all ranges
+    /// Keep the finished ranges when the table is published: extending it is faster from them than from its shards,
+    /// from which they are restored otherwise
     #[arg(long, value_parser = flag)]
     pub(crate) keep_parts: bool,
 
@@ -167,7 +200,7 @@ impl TablePlace {
             }
             Some(("http" | "https", _)) => Ok(elsewhere()),
             _ if Location::is_of_bucket(&text.to_string_lossy()) => {
-                location(&text.to_string_lossy())?;
+                Location::parse(&text.to_string_lossy()).map_err(|error| error.to_string())?;
                 Ok(elsewhere())
             }
             Some((scheme, _)) => Err(format!(
@@ -217,16 +250,16 @@ pub(crate) fn path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|text| local(&text))
 }
 
-pub(crate) fn location(text: &str) -> Result<Location, String> {
-    Location::parse(text).map_err(|error| error.to_string())
+/// A place for a store.
+pub(crate) fn location() -> impl TypedValueParser<Value = Location> {
+    OsStringValueParser::new().try_map(|text| match text.to_str() {
+        Some(text) => Location::parse(text),
+        // No address, so a path.
+        None => local(&text).map(Location::Directory),
+    })
 }
 
 pub(crate) fn range_bits(text: &str) -> Result<RangeBits, String> {
-    text.parse().ok().and_then(RangeBits::new).ok_or_else(|| {
-        format!(
-            "range bits are from {} to {}",
-            RangeBits::MIN,
-            RangeBits::MAX
-        )
-    })
+    let bits = number(RangeBits::MIN.into()..=RangeBits::MAX.into())(text)?;
+    Ok(RangeBits::new(bits).expect("within the limits"))
 }

@@ -8,26 +8,30 @@ use std::io::{self, BufRead, IsTerminal};
 use anyhow::{Context, bail};
 use chomp_games::{GameAnswer, GameError, GameList, LosingList, Move, Poisons};
 
-use crate::flags::flag;
+use crate::flags::{flag, number};
 use crate::progress::Display;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-NAME         POSITION     means                                                  a move is
-ichomp       4x4/3,1/2    up to four boards, by rows; the last cell wins         quadrant, row, column
-poisons      3x8@1,1@2,2  a board, and the cells (row, column) that lose         row, column
-nim          3,4,5        heaps; 3,4,5@misere if the last counter loses          heap, what is left
-towers       1-8,3-5      each column: the row of your tower, and of the other   column, new row
-horse        4,7          row and column of the piece, (1,1) being upper left    row, column
-space        3x3x4        a box, or heights by rows, 4,4,2/3,1; (1,1,1) loses    row, column, layer
-divisors     360/12,30    all divisors, but no multiples of 12 or 30; 1 loses    divisor
-crossed      4x5@2,3@4,5  a board, and the cells not on it; (1,1) loses          row, column
-transfinite  w,w,5        rows, w for one without end; w,1... goes on downwards  row, column
+Games:
+  NAME         POSITION     means
+  ichomp       4x4/3,1/2    up to four boards, by rows; the last cell wins
+  poisons      3x8@1,1@2,2  a board, and the cells (row, column) that lose
+  nim          3,4,5        heaps; 3,4,5@misere if the last counter loses
+  towers       1-8,3-5      each column: the row of your tower, and the other's
+  horse        4,7          row and column of the piece, (1,1) being upper left
+  space        3x3x4        a box, or heights by rows, 4,4,2/3,1; (1,1,1) loses
+  divisors     360/12,30    all divisors, but no multiples of 12 or 30; 1 loses
+  crossed      4x5@2,3@4,5  a board, and the cells not on it; (1,1) loses
+  transfinite  w,w,5        rows, w for an endless one; w,1... goes on downwards
 
---losing N lists positions of at most 16 cells (ichomp), 1000 columns in three rows (poisons), 40
-counters (nim), 8 columns (towers), 100 rows and columns (horse), 4 rows, columns and layers
-(space), 10 rows and columns (crossed), 30 cells (transfinite, after the three without end); of
-divisors it lists those that come of N.
+A move is (row, column) of a cell; of ichomp (quadrant, row, column), of space (row, column, layer), \
+of nim (heap, what is left), of towers (column, new row), of divisors the divisor.
+
+--losing N lists positions of at most 16 cells (ichomp), 1000 columns in three rows (poisons), 40 \
+counters (nim), 8 columns (towers), 100 rows and columns (horse), 4 rows, columns and layers (space), \
+10 rows and columns (crossed), 30 cells (transfinite, after the three without end); of divisors it \
+lists those that come of N.
 
 Examples:
   chomp game nim 3,4,5
@@ -47,7 +51,7 @@ pub(crate) struct GameArgs {
     pub(crate) positions: Vec<String>,
 
     /// List the losing positions up to this size
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<u32>(0..=u32::MAX.into()))]
     pub(crate) losing: Option<u32>,
 
     /// Of poisons: draw the losing positions in which one row has this length, the others being the axes

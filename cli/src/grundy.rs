@@ -7,20 +7,21 @@ use std::path::PathBuf;
 use chomp_grundy::{BuildError, BuildWatch, Builder, Built, memory_bytes, remove_areas};
 use chomp_store::objects::TableLock;
 use chomp_table::reader::{AnyManifest, TableName};
-use indicatif::HumanBytes;
 
 use crate::SOFTWARE;
 use crate::directory::{finished, tell_left};
-use crate::exit::{Interruption, usage};
-use crate::flags::{ShareArgs, flag, path};
+use crate::exit::Interruption;
+use crate::flags::{ShareArgs, flag, number, path};
+use crate::machine;
 use crate::progress::{Display, Teller, blocking};
 use crate::summary::{Meter, RunCost, report};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The value of a position is the least number that no move leads to; the poison is never taken, so the
-single poisoned cell has the value 0. All values are in memory, a byte each: 0.2 GB for 82 tiles,
-1.7 GB for 100, 17.3 GB for 120. On the disk they take as much until the table is published.
+The value of a position is the least number that no move leads to; the poison is never taken, so the \
+single poisoned cell has the value 0. A tile is a cell. All values are in memory, a byte each: 0.2 GB \
+for 82 tiles, 1.7 GB for 100, 17.3 GB for 120. On the disk they take as much until the table is \
+published.
 
 Examples:
   chomp grundy --tiles 60
@@ -28,7 +29,7 @@ Examples:
   chomp query --table chomp-values 5,4,2,1")]
 pub(crate) struct GrundyArgs {
     /// Compute all positions of at most this many tiles, from 1 to 120
-    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=i64::from(AREA_MAX)))]
+    #[arg(long, alias = "cells", value_name = "T", value_parser = number::<u32>(1..=AREA_MAX.into()))]
     pub(crate) tiles: u32,
 
     /// The directory of the table; made if it is not there
@@ -61,12 +62,9 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
     let given = args.share.memory_bytes()?;
     let needed = memory_bytes(tiles, threads) + PROGRAM_BYTES;
     if needed > given {
-        return Err(args.share.too_small(usage(format!(
-            "{} of memory are too few: the values of all positions of at most {tiles} tiles are in memory, so this needs \
-             --memory {}MiB",
-            HumanBytes(given),
-            needed.div_ceil(1 << 20)
-        ))));
+        let why = ", as the values of all positions are in memory";
+        let error = machine::too_little_memory(given, needed, why);
+        return Err(args.share.too_small(error));
     }
     let isa = display.haste().isa();
     let (path, say) = (directory.clone(), display.clone());

@@ -10,6 +10,7 @@ use chomp_kernel::Evaluator;
 use chomp_plan::HEAD_BITS_MAX;
 use chomp_serve::net::Limits;
 use chomp_table::{RangeBits, head};
+use indicatif::HumanBytes;
 use nix::sys::resource::{RLIM_INFINITY, Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use parking_lot::Mutex;
 use sysinfo::{
@@ -18,6 +19,7 @@ use sysinfo::{
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::exit::usage;
 use crate::slurm::Grant;
 
 /// The bitmap of a range of 2^24 words fits a core's cache. Smaller ranges cost more for each position.
@@ -84,6 +86,14 @@ pub(crate) fn memory_limit() -> anyhow::Result<(u64, &'static str)> {
     ];
     let smallest = limits.into_iter().min_by_key(|&(bytes, _)| bytes);
     Ok(smallest.expect("there are four"))
+}
+
+/// The error that `given` bytes of memory are fewer than the `needed` ones; `more` goes on about other ways.
+pub(crate) fn too_little_memory(given: u64, needed: u64, more: &str) -> anyhow::Error {
+    let (given, needed) = (HumanBytes(given), needed.div_ceil(1 << 20));
+    usage(format!(
+        "{given} of memory are too few: give at least --memory {needed}MiB{more}"
+    ))
 }
 
 /// The bytes of addresses that this process may still have (`ulimit -v`). Threads and the allocator take some of them

@@ -5,14 +5,13 @@ use std::path::Path;
 use chomp_query::{Losing, Opening, drawing, of_board, opening, openings, with_boxes};
 use chomp_table::TableError;
 
-use crate::exit::usage;
-use crate::flags::{SourceArgs, TABLE, TablePlace, flag};
+use crate::flags::{SourceArgs, TABLE, TablePlace, flag, sides};
 use crate::progress::{Display, blocking};
 use crate::source::{self, LosingTable};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Boards are rows x columns, with rows <= columns: the mirror image of a board has the mirror images
+Boards are rows x columns, with rows <= columns: the mirror image of a board has the mirror images \
 of its moves.
 
 Examples:
@@ -24,16 +23,13 @@ pub(crate) struct OpeningsArgs {
     pub(crate) source: SourceArgs,
 
     /// The boards, as 8x10 [default: all that the table covers, or a file box-….json beside it]
-    #[arg(value_name = "BOARD")]
-    pub(crate) boards: Vec<String>,
+    #[arg(value_name = "BOARD", value_parser = sides)]
+    pub(crate) boards: Vec<(u32, u32)>,
 
     /// Print one JSON object for each board, one a line
     #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }
-
-/// The longest side of a board that `chomp box` takes.
-const SIDE_MAX: u32 = 200_000;
 
 pub(crate) async fn run(args: OpeningsArgs, display: &Display) -> anyhow::Result<()> {
     let source = source::losing(&args.source, display.haste()).await?;
@@ -66,8 +62,7 @@ fn find(source: &LosingTable, args: &OpeningsArgs) -> anyhow::Result<Vec<Opening
     if args.boards.is_empty() {
         return Ok(with_boxes(openings(source)?, directory)?);
     }
-    let boards = args.boards.iter().map(|text| sides(text));
-    let boards = boards.collect::<anyhow::Result<Vec<_>>>()?;
+    let boards = &args.boards;
     let table_bits = source.bits();
     let boxes = if boards.iter().all(|(m, n)| m + n <= table_bits) {
         Vec::new()
@@ -83,19 +78,4 @@ fn find(source: &LosingTable, args: &OpeningsArgs) -> anyhow::Result<Vec<Opening
         Ok(of_board(&boxes, rows, columns).ok_or(beyond)?)
     };
     boards.iter().map(one).collect()
-}
-
-/// The rows and columns of a board. Boards of `chomp box` may be larger than those of any table.
-fn sides(text: &str) -> anyhow::Result<(u32, u32)> {
-    let number = |digits: &str| {
-        let side = digits.parse::<u32>().ok();
-        side.filter(|side| (1..=SIDE_MAX).contains(side))
-    };
-    let sides = text.split_once(['x', '×']);
-    let sides = sides.and_then(|(rows, columns)| number(rows).zip(number(columns)));
-    sides.ok_or_else(|| {
-        usage(format!(
-            "\"{text}\" is not a board: write rows x columns, as 8x10"
-        ))
-    })
 }

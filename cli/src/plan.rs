@@ -4,15 +4,15 @@
 //! them comes.
 
 use anyhow::Context;
-use chomp_plan::Settings;
 use chomp_plan::forecast::{
     Costs, Estimate, losing_total, memory_bytes, record_bytes, round, shard_bytes,
 };
+use chomp_plan::{Settings, counted};
 use chomp_table::{RangeBits, head};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
-use crate::flags::{BITS_MAX, BITS_MIN, ShareArgs, WantedTable, flag};
+use crate::flags::{ShareArgs, WantedTable, bits, flag, number};
 use crate::local::COORDINATOR_RANGE_BYTES;
 use crate::restore::is_restored;
 use crate::summary::Lines;
@@ -29,12 +29,12 @@ pub(crate) struct PlanArgs {
     pub(crate) wanted: WantedTable,
 
     /// Plan for a job beside the published table of this many bits, which it extends
-    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
+    #[arg(long, value_name = "M", value_parser = bits)]
     pub(crate) from: Option<u32>,
 
     /// Plan for this many workers, each with the threads and the memory given here, and a coordinator [default: for
     /// `chomp run` on this machine]
-    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "W", value_parser = number::<u32>(1..=65_536))]
     pub(crate) workers: Option<u32>,
 
     #[command(flatten)]
@@ -134,53 +134,58 @@ fn text(plan: &Value) -> String {
     let bytes = |field| HumanBytes(number(field).as_u64().expect("bytes"));
     let seconds = |field| number(field).as_f64().expect("seconds");
     let time = |field| time(seconds(field));
-    let heading = format!(
-        "All Chomp positions of at most {} bits, in ranges of 2^{}",
-        plan["bits"], plan["range_bits"]
-    );
-    let (layers, threads) = (&plan["layers"], &plan["threads"]);
+    let heading = format!("All Chomp positions of at most {} bits", plan["bits"]);
+    let layers = counted(count("/layers"), "layer");
+    let threads = counted(&plan["threads"], "thread");
     let machines = match &plan["workers"] {
-        Value::Null => format!("{threads} threads of this machine"),
-        workers => format!("{workers} workers of {threads} threads like this machine's"),
+        Value::Null => format!("{threads} of this machine"),
+        workers => {
+            let workers = counted(workers, "worker");
+            format!("{workers}, each with {threads} like this machine's")
+        }
     };
     let mut lines = Lines::new(heading);
     let mut line = |name, value: String| lines.line(name, value);
     line("positions", count("/positions").to_string());
     let (losing, stored) = (count("/losing"), count("/stored"));
-    line("losing", format!("about {losing}, {stored} stored"));
-    let (ranges, widest) = (count("/ranges"), &plan["widest_layer"]);
-    line(
-        "ranges",
-        format!("{ranges} in {layers} layers, {widest} in the widest"),
-    );
+    let stored = format!("about {losing}; {stored} are stored, one of each mirror pair");
+    line("losing", stored);
+    let (ranges, range_bits) = (count("/ranges"), &plan["range_bits"]);
+    let widest = counted(count("/widest_layer"), "range");
+    let ranges = format!("{ranges} of 2^{range_bits} numbers");
+    let order = format!("{layers}, one after the other, of at most {widest}");
+    line("ranges", format!("{ranges}, in {order}"));
     line("CPU time", time("/cpu_seconds"));
     let (least, most) = (time("/wall_seconds_least"), time("/wall_seconds"));
     line("wall time", format!("{least} to {most} with {machines}"));
     line(
-        "critical path",
+        "at least",
         format!(
-            "{}, with any number of threads: {layers} layers x ({:.2} ms to evaluate a range + {:.2} ms to commit it)",
+            "{} with any number of threads: {layers}, each {:.2} ms to evaluate a range and {:.2} ms to store it",
             time("/critical_path/seconds"),
             seconds("/critical_path/evaluation") * 1e3,
             seconds("/critical_path/commit") * 1e3
         ),
     );
     let help = count("/threads_that_help");
-    line("threads", format!("up to {help} help"));
+    line(
+        "threads",
+        format!("at most {help} are of use, on all machines together"),
+    );
     line(
         "memory",
         format!(
-            "a worker at least {}, with use up to {}, here {}; the coordinator {}",
+            "{} for a worker (at least {}, at most {} are of use); {} for the coordinator",
+            bytes("/memory/worker"),
             bytes("/memory/worker_least"),
             bytes("/memory/worker_useful"),
-            bytes("/memory/worker"),
             bytes("/memory/coordinator")
         ),
     );
     let [peak, work, shards] = ["/disk/peak", "/disk/work", "/disk/shards"].map(bytes);
     line(
         "disk",
-        format!("up to {peak} at the peak; {work} working files, {shards} shards"),
+        format!("{peak} at the most: {work} of working files, {shards} of shards"),
     );
     if !plan["network"].is_null() {
         let fields = ["/network/fetched", "/network/put", "/network/each_worker"];
@@ -188,7 +193,7 @@ fn text(plan: &Value) -> String {
         line(
             "network",
             format!(
-                "up to {fetched} read from the store, {put} written to it; {each} for each worker"
+                "{fetched} read from the store at the most, {put} written to it; {each} for each worker"
             ),
         );
     }

@@ -11,12 +11,12 @@ use chomp_table::reader::locate;
 use chomp_verify::CheckError;
 use chomp_verify::marking::{self, Sizes};
 use chomp_verify::report::{CheckVerdict, Level, Report};
-use indicatif::HumanBytes;
 
 use crate::SOFTWARE;
 use crate::download;
 use crate::exit::{Interruption, usage};
-use crate::flags::{ShareArgs, SourceArgs, flag, path};
+use crate::flags::{ShareArgs, SourceArgs, flag, number, path};
+use crate::machine;
 use crate::progress::{Display, Teller};
 use crate::summary::{Lines, Meter};
 
@@ -31,11 +31,12 @@ use checks::Checks;
 #[command(after_help = "\
 Levels, each with the checks of those before it:
   quick   every byte: digests, order, counts, fingerprints, published results
-  sample  random positions, decided by the rules of the game from what the table says of their moves
+  sample  random positions, decided by the rules of the game from what the table
+          says of their moves
   full    every position, by a second algorithm; goes on where it was stopped
-Of several tables in one place, the one of the most bits is checked or, if all have Grundy values,
-that of the most tiles. A table on a server or in a bucket is downloaded to chomp-table first.
-Of a table of Grundy values quick decides all positions of at most 40 tiles too, and full cannot resume.
+Of several tables in one place, the one of the most bits is checked or, if all have Grundy values, \
+that of the most tiles. A table on a server or in a bucket is downloaded to chomp-table first. Of a \
+table of Grundy values quick decides all positions of at most 40 tiles too, and full cannot resume.
 
 Examples:
   chomp verify --table chomp-table
@@ -44,8 +45,8 @@ Examples:
   chomp verify --table https://example.org/tables
   chomp verify --level full --memory 8GiB --report ~/verify-40.json
 
-Exit codes: 0 all checks passed; 3 the table is damaged or wrong, and the message says where;
-75 stopped early, run the same command again to go on.")]
+Exit codes: 0 all checks passed; 3 the table is damaged or wrong, and the message says where; 75 \
+stopped early, run the same command again to go on.")]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
@@ -61,12 +62,12 @@ pub(crate) struct VerifyArgs {
 
     /// Check this many random positions at the level sample
     #[arg(long, value_name = "N", default_value = "100000",
-        value_parser = clap::value_parser!(u64).range(1..))]
+        value_parser = number::<u64>(1..=u64::MAX))]
     pub(crate) sample: u64,
 
     /// The seed of the random positions, to check the same ones again [default: random; the report
     /// has it]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = number::<u64>(0..=u64::MAX))]
     pub(crate) seed: Option<u64>,
 
     #[command(flatten)]
@@ -126,11 +127,7 @@ impl Resources {
 
     /// The error that the memory does not hold the `needed` bytes that a check takes at a time.
     fn too_small(&self, needed: u64) -> anyhow::Error {
-        usage(format!(
-            "{} of memory are too few: give at least {}MiB",
-            HumanBytes(self.memory_bytes),
-            needed.div_ceil(1 << 20)
-        ))
+        machine::too_little_memory(self.memory_bytes, needed, "")
     }
 }
 
@@ -302,7 +299,10 @@ mod tests {
             .marking_plan(&sizes, None)
             .unwrap_err()
             .to_string();
-        assert_eq!(error, "0 B of memory are too few: give at least 69MiB");
+        assert_eq!(
+            error,
+            "0 B of memory are too few: give at least --memory 69MiB"
+        );
         assert!(resources(2, 69 * MIB).marking_plan(&sizes, None).is_ok());
     }
 

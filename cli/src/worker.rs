@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use chomp_plan::counted;
+use chomp_store::location::Location;
 use chomp_table::shard::ShardSize;
 use chomp_worker::{Config, End, Evaluation, StoreChoice};
+use clap::builder::TypedValueParser;
 use serde_json::json;
 
 use crate::connect;
 use crate::exit::Interruption;
-use crate::flags::{ReachArgs, ShareArgs, flag, location};
+use crate::flags::{ReachArgs, ShareArgs, flag, location, number};
 use crate::machine;
 use crate::progress::Display;
 use crate::signals::drain_on_signal;
@@ -19,7 +22,7 @@ use crate::summary::Meter;
 Examples:
   chomp worker --access access.json
   chomp worker --coordinator https://localhost:7171 --threads 4 --memory 8GiB
-  kill -USR2 PID      has a worker do the tasks in its hands, take no more, and end")]
+  kill -USR2 PID    has a worker finish its tasks, take no more, and end")]
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) reach: ReachArgs,
@@ -28,7 +31,7 @@ pub(crate) struct WorkerArgs {
 
     /// Where this machine reaches the store, if not where the coordinator says; `coordinator` to go through the
     /// coordinator
-    #[arg(long, value_name = "URL", value_parser = way)]
+    #[arg(long, value_name = "DIR|URL", value_parser = location().map(way))]
     pub(crate) store: Option<StoreChoice>,
 
     /// The name of this worker in the coordinator's status [default: the machine's name]
@@ -37,7 +40,7 @@ pub(crate) struct WorkerArgs {
 
     /// End after this many seconds without contact to the coordinator [default: 10 at the start,
     /// 1800 later]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = number::<u64>(0..=u64::MAX))]
     pub(crate) patience: Option<u64>,
 
     /// Print what was done as one JSON object, and events to stderr, one JSON object a line
@@ -45,11 +48,11 @@ pub(crate) struct WorkerArgs {
     pub(crate) json: bool,
 }
 
-fn way(text: &str) -> Result<StoreChoice, String> {
-    if text == "coordinator" {
-        return Ok(StoreChoice::Coordinator);
+fn way(store: Location) -> StoreChoice {
+    if store == Location::Directory("coordinator".into()) {
+        return StoreChoice::Coordinator;
     }
-    location(text).map(StoreChoice::Location)
+    StoreChoice::Location(store)
 }
 
 pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<()> {
@@ -70,8 +73,9 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<(
     };
     let coordinator = config.access.coordinator.clone();
     display.say(&format!(
-        "worker {} with {} threads, for {coordinator}",
-        config.name, config.threads
+        "worker {} with {}, for {coordinator}",
+        config.name,
+        counted(config.threads, "thread")
     ));
     let report = chomp_worker::run_in_haste(config, display.haste().limits, stop).await?;
     let line = match (report.end, report.settled) {
@@ -97,7 +101,7 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<(
         "evaluation_cpu_seconds": report.evaluation.as_secs_f64(),
     });
     crate::print_as(args.json, &done, |_| {
-        format!("{ranges} ranges in {seconds:.2} s of CPU\n")
+        format!("{} in {seconds:.2} s of CPU\n", counted(ranges, "range"))
     })?;
     match report.end {
         End::Finished | End::Drained => Ok(()),
