@@ -7,16 +7,16 @@ use chomp_access::{Access, Certificate, Hosts, Participants, Secrets, Token};
 use serde_json::{Value, json};
 
 use crate::connect::is_there;
-use crate::exit::usage;
+use crate::exit::{Exit, usage};
 use crate::flags::{TABLE, flag, path};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  chomp access add ann                 write ann.access.json, for Ann's workers
+  chomp access add ann       write ann.access.json, for Ann's workers
   chomp access list
-  chomp access revoke ann              its workers are turned away within a second
-  chomp access add ann                 a new file, in place of one that was lost or stolen")]
+  chomp access revoke ann    its workers are turned away within a second
+  chomp access add ann       a new file, in place of one that was lost or stolen")]
 pub(crate) struct AccessArgs {
     #[command(subcommand)]
     pub(crate) what: AccessCommand,
@@ -63,6 +63,10 @@ pub(crate) struct AddArgs {
     /// [default: NAME.access.json; that of the owner in place of the one it had]
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) out: Option<PathBuf>,
+
+    /// Replace the file even if it is no access file of this coordinator
+    #[arg(long, value_parser = flag)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -153,6 +157,13 @@ fn add(args: &AddArgs) -> anyhow::Result<String> {
         }
     });
     let to_stdout = out == Path::new(STDOUT);
+    let is_own = || Access::read(&out).is_ok_and(|old| old.coordinator == access.coordinator);
+    if !to_stdout && !args.force && is_there(&out)? && !is_own() {
+        return Err(Exit::Refused.error(format!(
+            "{} is there, and is no access file of this coordinator: it is replaced with --force only",
+            out.display()
+        )));
+    }
     Participants::change(&list_file(home), |list| {
         access.token = Some(list.add(&args.name)?);
         if !to_stdout {

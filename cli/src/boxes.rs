@@ -11,7 +11,8 @@ use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
 use crate::exit::{Interruption, usage};
-use crate::flags::{ShareArgs, flag, path};
+use crate::flags::{ShareArgs, flag, number, path, sides};
+use crate::machine;
 use crate::openings;
 use crate::progress::{Display, Teller};
 use crate::summary::{Lines, Meter};
@@ -26,47 +27,57 @@ use scratch::Folder;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-All rectangles of at most M rows and N columns are solved together, columns one after the other. Memory
-follows from M and N: 0.5 GB for 10 rows and 42 columns, 11 GB for 12 and 42. With --scratch the work goes
-on after it was stopped, also for more columns, and if the memory does not hold it, the files there do.
-Of 3 to 5 rows with more than 250 columns the third rows come one after the other; there --scratch goes on
-with the same rows and columns only, and the digest is another one: docs/FORMAT.md. So it is with --positions.
+All rectangles of at most R rows and C columns are solved together, columns one after the other. \
+Memory follows from both: 0.5 GB for 10x42, 11 GB for 12x42. With --scratch the work goes on after it \
+was stopped, also for more columns, and if the memory does not hold it, the files there do. Of 3 to 5 \
+rows with more than 250 columns the third rows come one after the other; there --scratch goes on with \
+the same rows and columns only, and the digest is another one: docs/FORMAT.md. So it is with \
+--positions.
 
 Examples:
-  chomp box --rows 10 --columns 42
-  chomp box --rows 10 --columns 42 --json | jq -c '.openings[] | select(.moves | length > 1)'
-  chomp box --rows 12 --columns 42 --memory 7GiB --scratch /var/tmp/box-12
-  chomp box --rows 4 --columns 1000
-  chomp box --rows 4 --columns 500 --positions losing.csv
-  chomp box --rows 4 --columns 1000 --periods
-  chomp box --opening 3,3 --columns 1000
+  chomp box 10x42
+  chomp box 10x42 --json | jq -c '.openings[] | select(.moves | length > 1)'
+  chomp box 12x42 --memory 7GiB --scratch /var/tmp/box-12
+  chomp box 4x1000
+  chomp box 4x500 --positions losing.csv
+  chomp box 4x1000 --periods
+  chomp box 1000x1000 --opening 3,3
   chomp box --space 4x4x8
 
-Exit codes: 0 done; 2 too little memory, or beyond the limits; 5 the folder is in use, or has boards of other
-rows; 75 stopped early, with --scratch run the same command again to go on.")]
+Exit codes: 0 done; 2 too little memory, or beyond the limits; 5 the folder is in use, or has boards \
+of other rows; 75 stopped early, with --scratch run the same command again to go on.")]
 pub(crate) struct BoxArgs {
-    /// The most rows, from 1 to 32
-    #[arg(long, value_name = "M", required_unless_present_any = ["opening", "space"])]
-    pub(crate) rows: Option<usize>,
+    /// The most rows and columns, as 10x42: up to 32 rows and 250 columns, to 200,000 columns of 3, 4 or 5 rows, and to
+    /// 10000x10000 with --opening
+    #[arg(value_name = "RxC", value_parser = sides, required_unless_present_any = ["columns", "space"])]
+    pub(crate) sides: Option<(u32, u32)>,
 
-    /// The most columns, from 1 to 250; to 200,000 if M is 3, 4 or 5, and to 10,000 with --opening
-    #[arg(long, value_name = "N", required_unless_present = "space")]
-    pub(crate) columns: Option<usize>,
+    /// The most rows alone
+    #[arg(long, hide = true, value_name = "M", value_parser = number::<u32>(1..=32), requires = "columns")]
+    pub(crate) rows: Option<u32>,
 
-    /// List the boards of up to N rows and columns on which this first move wins: ROW,COLUMN, at most 8 together
+    /// The most columns alone
+    #[arg(long, hide = true, value_name = "N", value_parser = number::<u32>(1..=200_000), conflicts_with = "sides")]
+    pub(crate) columns: Option<u32>,
+
+    /// List the boards of at most these rows and columns on which this first move wins: ROW,COLUMN, at most 8 together
     #[arg(long, value_name = "I,J", conflicts_with_all = ["rows", "space", "scratch"])]
     opening: Option<opening::FirstCell>,
 
     /// Solve all boxes of three dimensions inside this one, as 4x4x8
-    #[arg(long, value_name = "AxBxC", conflicts_with_all = ["rows", "columns", "scratch"])]
+    #[arg(long, value_name = "AxBxC", conflicts_with_all = ["sides", "rows", "columns", "scratch"])]
     space: Option<space::Sides>,
 
     /// Of 3 to 5 rows: write all losing positions to this file, sorted, as the end of its name says: .csv, .npy, .parquet
     #[arg(long, value_name = "FILE", value_parser = path(), conflicts_with_all = ["opening", "space", "periods"])]
     positions: Option<PathBuf>,
 
+    /// Replace the file of --positions if it is there
+    #[arg(long, value_parser = flag, requires = "positions")]
+    force: bool,
+
     /// Of 3 to 5 rows: say for each third row, and those after it, the period of first row − second row. Second rows have
-    /// at most N cells
+    /// at most C cells
     #[arg(long, value_parser = flag, conflicts_with_all = ["opening", "space", "scratch"])]
     periods: bool,
 
@@ -108,11 +119,14 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
     if let Some(sides) = args.space {
         return space::run(&args, sides, display).await;
     }
-    let columns = args.columns.expect("the command line has it");
+    // With an opening and the old flags rows are at most as many as columns.
+    let rows = || args.rows.or_else(|| args.opening.and(args.columns));
+    let sides = args.sides.or_else(|| rows().zip(args.columns));
+    let (rows, columns) = sides.ok_or_else(|| usage("how many rows? Give RxC, as 10x42"))?;
+    let (rows, columns) = (rows as usize, columns as usize);
     if let Some(opening) = args.opening {
-        return opening::run(&args, opening, columns, display).await;
+        return opening::run(&args, opening, [rows, columns], display).await;
     }
-    let rows = args.rows.expect("the command line has it");
     let is_few = FEW_ROWS.contains(&rows);
     let needs_few = args.periods || args.positions.is_some();
     if needs_few && !is_few {
@@ -121,7 +135,7 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
     if is_few && (columns > COLUMNS_MAX || needs_few) {
         let most = few::COLUMNS_MAX;
         if !(1..=most).contains(&columns) {
-            return Err(usage(format!("--columns is 1 to {most} for 3 to 5 rows")));
+            return Err(usage(format!("3 to 5 rows have at most {most} columns")));
         }
         if args.periods {
             return periods::run(&args, (rows, columns), display).await;
@@ -137,7 +151,7 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
         let streamed = streamed.saturating_add(PROGRAM_BYTES).div_ceil(1 << 20);
         let files = whole.div_ceil(1 << 19);
         let advice = format!(
-            ", or {streamed} MiB with --scratch DIR, where its files take up to {files} MiB"
+            ", or --memory {streamed}MiB with --scratch DIR, where its files take up to {files} MiB"
         );
         enough(&args, whole, &advice)?;
     }
@@ -194,10 +208,8 @@ fn enough(args: &BoxArgs, bytes: u64, advice: &str) -> anyhow::Result<()> {
     if needed <= given {
         return Ok(());
     }
-    let (given, needed) = (HumanBytes(given), needed.div_ceil(1 << 20));
-    Err(args.share.too_small(usage(format!(
-        "{given} of memory are too few: this needs at least --memory {needed}MiB{advice}"
-    ))))
+    let error = machine::too_little_memory(given, needed, advice);
+    Err(args.share.too_small(error))
 }
 
 /// Solves all columns. None if the solver was stopped.

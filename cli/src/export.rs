@@ -34,8 +34,9 @@ Examples:
   chomp export --format chomp-fast --box 16x16 --out catalogue.bin
   chomp export --table chomp-values --format npy --out values.npy
   chomp export --table s3://bucket/tables --format rows --out positions.csv
-Tables of Grundy values are for rows, npy and parquet.
-docs/EXPORT.md describes the formats, and how other programs read them.")]
+
+Tables of Grundy values are for rows, npy and parquet. docs/EXPORT.md describes the \
+formats, and how other programs read them.")]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
@@ -183,6 +184,12 @@ fn is_stdout(out: &Path) -> bool {
     STDOUT.iter().any(|name| out == Path::new(name))
 }
 
+/// Begins a file. One that is there is replaced with `--force` only.
+pub(crate) fn create(path: &Path, force: bool) -> anyhow::Result<NewFile> {
+    let created = NewFile::create(path, force);
+    created.context("cannot begin the file; one that is there is replaced with --force only")
+}
+
 /// A file that is written, for people.
 fn shown(out: &Path) -> String {
     if is_stdout(out) {
@@ -207,11 +214,7 @@ impl Out {
         if args.out == Path::new(NOWHERE) {
             return Ok(Out::Nowhere);
         }
-        let create = |path: &Path| {
-            let created = NewFile::create(path, args.force);
-            created
-                .context("cannot begin the file; one that is there is replaced with --force only")
-        };
+        let create = |path: &Path| create(path, args.force);
         let file = create(&args.out)?;
         let tells = args.format == Format::Parquet;
         let beside = (!tells).then(|| create(&what_it_is(&args.out)));

@@ -22,6 +22,7 @@ use serde::Serialize;
 use super::scratch::Folder;
 use super::{BoxArgs, SAVE_SHARE, SolvedBox, enough, find};
 use crate::exit::usage;
+use crate::export::create;
 use crate::progress::{Display, Teller};
 
 /// The most columns.
@@ -43,7 +44,11 @@ pub(super) async fn run(
     let needed = few.memory(threads) + (columns * rows) as u64 * TALLY_BYTES;
     enough(args, needed, "")?;
     let free = args.share.memory_bytes()?.saturating_sub(needed);
-    let out = args.positions.as_deref().map(Out::create).transpose()?;
+    let out = args
+        .positions
+        .as_deref()
+        .map(|path| Out::create(path, args.force))
+        .transpose()?;
     let folder = args.scratch.as_deref().map(Folder::open).transpose()?;
     let file = args.scratch.as_ref().map(|folder| folder.join("few"));
     let solve = move |teller: &Teller| {
@@ -101,14 +106,14 @@ struct Out {
 }
 
 impl Out {
-    fn create(path: &Path) -> anyhow::Result<Out> {
+    fn create(path: &Path, force: bool) -> anyhow::Result<Out> {
         let format = format_of(path).ok_or_else(|| {
             usage("--positions takes a file whose name ends in .csv, .npy or .parquet")
         })?;
         Ok(Out {
             path: path.to_owned(),
             format,
-            file: NewFile::create(path, false)?,
+            file: create(path, force)?,
         })
     }
 

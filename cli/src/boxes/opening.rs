@@ -44,12 +44,13 @@ struct SolvedOpening {
 pub(super) async fn run(
     args: &BoxArgs,
     opening: FirstCell,
-    columns: usize,
+    sides: [usize; 2],
     display: &Display,
 ) -> anyhow::Result<()> {
-    if !(1..=COLUMNS_MAX).contains(&columns) {
+    let columns = sides[0].max(sides[1]);
+    if columns > COLUMNS_MAX {
         return Err(usage(format!(
-            "--columns is 1 to {COLUMNS_MAX} with --opening"
+            "with --opening boards have at most {COLUMNS_MAX} rows and columns"
         )));
     }
     let FirstCell(i, j) = opening;
@@ -68,10 +69,11 @@ pub(super) async fn run(
         } else {
             hooks::boards_won_by([i, j], columns, tell)
         };
+        let fits = |&(m, n): &(usize, usize)| m <= sides[0] && n <= sides[1];
         Ok(boards.map(|boards| SolvedOpening {
             opening,
             columns,
-            boards,
+            boards: boards.into_iter().filter(fits).collect(),
         }))
     };
     find(args, display, solve, |told| {

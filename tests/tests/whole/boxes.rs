@@ -127,12 +127,12 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
 fn what_does_not_fit_is_refused_with_the_figure_or_streamed() {
     let directory = folder();
     let little = ["--memory", "41MiB", "--threads", "1"];
-    end(solve(10, 26).args(little)).refuses(2, &["needs at least 43 MiB", "--scratch"]);
+    end(solve(10, 26).args(little)).refuses(2, &["give at least --memory 43MiB", "--scratch"]);
     let streamed = end(with_folder(10, 26, directory.path()).args(little)).summary();
     assert_eq!(number(&streamed, "losing"), 2_572_498);
     let least = ["--memory", "1MiB"];
     let refused = end(with_folder(10, 26, directory.path()).args(least));
-    refused.refuses(2, &["needs at least"]);
+    refused.refuses(2, &["give at least"]);
     end(&mut solve(33, 30)).refuses(2, &["1 to 32 rows"]);
 }
 
@@ -147,7 +147,7 @@ fn positions_and_periods_of_few_rows_are_written() {
             .arg(&file)
             .args(["--memory", memory]))
     };
-    write("32MiB").refuses(2, &["is too small"]);
+    write("32MiB").refuses(2, &["are too few: give at least"]);
     assert!(!file.try_exists().unwrap());
     let summary = write("1GiB").summary();
     let text = fs::read_to_string(&file).unwrap();

@@ -226,9 +226,9 @@ fn the_default_memory_heeds_the_limit_of_addresses() {
         table.display()
     );
     limited(chomp(&verify)).done();
-    limited(chomp("box --threads 2 --rows 8 --columns 12")).done();
+    limited(chomp("box --threads 2 8x12")).done();
     // The default may be too little: then the message says where it comes from.
-    let ended = limited(chomp("box --threads 2 --rows 20 --columns 20"));
+    let ended = limited(chomp("box --threads 2 20x20"));
     ended.refuses(2, &["ulimit -v", "--memory"]);
 }
 
@@ -238,11 +238,11 @@ fn an_interrupted_command_says_what_is_kept() {
     let scratch = home.path().join("scratch");
     let (kept, lost) = ("run the same command again", "nothing is kept");
     for (line, said) in [
-        ("box --rows 9 --columns 60".to_owned(), lost),
+        ("box 9x60".to_owned(), lost),
         ("box --opening 3,3 --columns 4000".to_owned(), lost),
-        ("box --rows 5 --columns 400 --periods".to_owned(), lost),
+        ("box 5x400 --periods".to_owned(), lost),
         (
-            format!("box --rows 9 --columns 60 --scratch {}", scratch.display()),
+            format!("box 9x60 --scratch {}", scratch.display()),
             kept,
         ),
     ] {
