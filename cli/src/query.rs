@@ -40,14 +40,13 @@ pub(crate) enum Numbers {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A position is its rows, longest first, as 5,4,2,1 or 5 4 2 1 or [5, 4, 2, 1]; a rectangle, as 8x10;
-or a word, as 0b110100 or 0x34. On stdin there may also be drawings, one row of ooo a line with an
-empty line after the last, and what chomp export writes in the formats rows and, with --numbers words,
-words.
-A move is the (row, column) of the cell that is taken, counted from the poison at (1,1).
+A position is its rows, longest first, as 5,4,2,1 or 5 4 2 1 or [5, 4, 2, 1]; a rectangle, as 8x10; \
+or a word, as 0b110100 or 0x34. On stdin there may also be drawings, one row of ooo a line with an \
+empty line after the last, and what chomp export writes in the formats rows and, with --numbers \
+words, words. A move is the (row, column) of the cell that is taken, counted from the poison at (1,1). \
 A table of Grundy values tells the value, and the moves to each smaller one.
-Positions on the command line need no table if all have at most 5 rows or columns, of at most 200,000 cells:
-3x20000 takes seconds; 3x100000, 4x2500 and 5x500 take minutes.
+Positions on the command line need no table if all have at most 5 rows of at most 200,000 cells each, \
+or as few columns: 3x20000 takes seconds; 3x100000, 4x2500 and 5x500 take minutes.
 
 Examples:
   chomp query 8x10

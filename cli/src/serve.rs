@@ -22,17 +22,16 @@ use crate::progress::{Display, blocking};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  chomp serve --table chomp-table                           then open http://127.0.0.1:7172/
-  chomp serve --table chomp-table --http 0.0.0.0:7172       for everybody who can reach this machine
-  curl http://127.0.0.1:7172/api/position/5,4,2,1           one position, as JSON
-  curl http://127.0.0.1:7172/api/value/5,4,2,1              its Grundy value, if a table has it
-  chomp download --from http://127.0.0.1:7172 --out copy    the table itself
+  chomp serve                                      open http://127.0.0.1:7172/
+  chomp serve --http 0.0.0.0:7172                  for all who reach this host
+  curl http://127.0.0.1:7172/api/position/5,4,2,1  one position, as JSON
+  curl http://127.0.0.1:7172/api/value/5,4,2,1     its Grundy value
+  chomp download --from http://127.0.0.1:7172 --out copy
 
-The table of the most bits answers questions about losing positions, that of the most tiles those about
-Grundy values. A table on a server or in a bucket is downloaded to chomp-table first.
-All of it is open and in plain HTTP: for TLS and the open internet put a reverse proxy before it, as those in
-deploy/proxy/.
-docs/SERVING.md has the routes and the limits.")]
+The table of the most bits answers questions about losing positions, that of the most tiles those \
+about Grundy values. A table on a server or in a bucket is downloaded to chomp-table first. All of it \
+is open and in plain HTTP: for TLS and the open internet put a reverse proxy before it, as those in \
+deploy/proxy/. docs/SERVING.md has the routes and the limits.")]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
