@@ -43,5 +43,6 @@ mod store;
 mod values;
 mod verify;
 mod waiting;
+mod words;
 mod working_files;
 mod wrong_places;
