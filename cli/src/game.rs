@@ -8,6 +8,7 @@ use std::io::{self, BufRead, IsTerminal};
 use anyhow::{Context, bail};
 use chomp_games::{GameAnswer, GameError, GameList, LosingList, Move, Poisons};
 
+use crate::exit::usage;
 use crate::flags::{flag, number};
 use crate::progress::Display;
 
@@ -92,6 +93,10 @@ pub(crate) fn run(args: &GameArgs, display: &Display) -> anyhow::Result<()> {
                 place.insert(game.with_context(wrong)?)
             }
         };
+        let stray = chomp_games::stray_cell(&args.name, rows, rules).with_context(wrong)?;
+        if let Some(stray) = stray {
+            return Err(usage(format!("{}: {stray}", wrong())));
+        }
         let answer = game.answer(rows).with_context(wrong)?;
         let text = if args.json {
             serde_json::to_string(&answer)? + "\n"
@@ -136,6 +141,15 @@ fn list(args: &GameArgs, size: u32) -> anyhow::Result<String> {
         [text, ..] => bail!(GameError::Syntax(text.clone(), form)),
     };
     let (game, fixed) = (&args.name, &args.fix);
+    let largest = match game.as_str() {
+        "poisons" => format!("3x{size}"),
+        _ => format!("{size}x{size}"),
+    };
+    if let Ok(Some(stray)) = chomp_games::stray_cell(game, &largest, rules) {
+        return Err(usage(format!(
+            "the largest board of --losing {size} is {largest}: {stray}"
+        )));
+    }
     let (losing, lines) = if let Some(fix) = fixed {
         if game != "poisons" {
             bail!(GameError::Syntax(fix.clone(), "--fix with poisons only"));

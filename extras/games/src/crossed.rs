@@ -15,7 +15,7 @@ use crate::text::{cell, list};
 
 /// Chomp without some cells.
 #[derive(Debug)]
-pub(crate) struct Crossed(Vec<(u32, u32)>);
+pub(crate) struct Crossed(pub(crate) Vec<(u32, u32)>);
 
 impl Crossed {
     /// The game of the rules behind the first `@`.

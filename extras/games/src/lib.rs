@@ -98,6 +98,27 @@ pub fn open_within(
     })
 }
 
+/// The first of the cells in the `rules` of a game that is not on a board, as a clause of a message: a poison there was
+/// taken or never was one, and a cell there cannot be crossed out. An empty board has none, and is no mistake.
+///
+/// # Errors
+///
+/// If the board or the rules are not understood.
+pub fn stray_cell(name: &str, board: &str, rules: &str) -> Result<Option<String>, GameError> {
+    let cells = match name {
+        "poisons" if !rules.is_empty() => Poisons::parse(rules)?.cells,
+        "crossed" => crossed::Crossed::parse(rules)?.0,
+        _ => return Ok(None),
+    };
+    let rows = board::parse(board)?;
+    let mut stray = cells.iter().filter(|&&cell| !board::has(&rows, cell));
+    let stray = stray.next().filter(|_| !rows.is_empty());
+    Ok(stray.map(|(row, column)| {
+        let board = board::name(&rows);
+        format!("the cell ({row},{column}) is not on the board {board}")
+    }))
+}
+
 /// All about a position of the game of a name; the rules stand in the text, behind `@`.
 ///
 /// # Errors

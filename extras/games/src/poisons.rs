@@ -28,7 +28,7 @@ const VALUES_COLUMNS_MAX: u32 = 60;
 #[derive(Debug)]
 pub struct Poisons {
     /// The poisoned ones.
-    cells: Vec<(u32, u32)>,
+    pub(crate) cells: Vec<(u32, u32)>,
     /// The most moves that a search for an answer follows.
     moves_max: usize,
     known: RefCell<Known>,

@@ -78,6 +78,13 @@ fn what_is_wrong_or_too_large_is_refused() {
         ("nim 3,4 --losing 10", "nothing but rules"),
         ("nim --losing 10 --fix 1=5", "--fix with poisons only"),
         ("chess 1", "values: ichomp, poisons, nim"),
+        ("poisons 3x8@1,1@9,9", "(9,9) is not on the board 3x8"),
+        ("poisons --losing 5 @4,1", "(4,1) is not on the board 3x5"),
+        ("crossed 4,2@2,3", "(2,3) is not on the board 4,2"),
+        (
+            "crossed --losing 5 @2,2@2,6",
+            "(2,6) is not on the board 5x5",
+        ),
     ] {
         end(&mut chomp(&format!("game {args}"))).refuses(2, &[text]);
     }
