@@ -12,6 +12,7 @@ use chomp_table::{RangeBits, head};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
+use crate::exit::usage;
 use crate::flags::{ShareArgs, WantedTable, bits, flag, number};
 use crate::local::COORDINATOR_RANGE_BYTES;
 use crate::restore::is_restored;
@@ -53,6 +54,11 @@ const RANGE_FILE_BYTES: u64 = 310;
 
 pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<()> {
     let WantedTable { bits, range_bits } = args.wanted;
+    if let Some(from) = args.from.filter(|&from| from >= bits) {
+        return Err(usage(format!(
+            "a table of {from} bits has all of {bits}, and nothing is left to compute: --from takes fewer bits than --bits"
+        )));
+    }
     let (threads, memory) = (args.share.threads(), args.share.memory_bytes()?);
     let range_bits = range_bits.unwrap_or_else(|| match args.workers {
         None => machine::range_bits(bits, threads, memory),

@@ -59,3 +59,11 @@ fn what_no_job_can_do_is_refused() {
     let planned = end(&mut chomp("plan --bits 40 --range-bits 12"));
     planned.refuses(5, &["use at least 20 range bits"]);
 }
+
+#[test]
+fn a_table_that_has_it_all_leaves_nothing_to_plan() {
+    for from in [20, 21, 40] {
+        let ended = end(&mut chomp(&format!("plan --bits 20 --from {from}")));
+        ended.refuses(2, &[&from.to_string(), "fewer bits than --bits"]);
+    }
+}
