@@ -125,7 +125,7 @@ fn of_table(error: &TableError) -> Option<Exit> {
             let cause = source.get_ref()?;
             of_download(cause.downcast_ref()?)
         }
-        TableError::NotFound { .. } => None,
+        TableError::NotFound { .. } | TableError::NotAShard { .. } => None,
     }
 }
 

@@ -222,8 +222,8 @@ impl fmt::Display for TablePlace {
 /// The table to read, wherever it is.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SourceArgs {
-    /// The table: its directory, one of its shards as a file, or the address of a coordinator, of
-    /// `chomp serve`, or of a bucket, as `s3://bucket/tables`
+    /// The table: its directory, or the address of a coordinator, of `chomp serve`, or of a bucket, as
+    /// `s3://bucket/tables`; for `query` and `openings` also one shard, as a file
     #[arg(long, value_name = "DIR|FILE|URL", default_value = TABLE, value_parser = place())]
     pub(crate) table: TablePlace,
 

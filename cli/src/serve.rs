@@ -18,6 +18,7 @@ use crate::exit::usage;
 use crate::flags::{SourceArgs, TablePlace, address, flag, size};
 use crate::machine;
 use crate::progress::{Display, blocking};
+use crate::source;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -63,15 +64,7 @@ fn first(directory: &Path) -> Result<Option<(PathBuf, TableName, Value)>, TableE
         found => found?,
     };
     let table = AnyTable::open(directory)?;
-    let (losing, stored): (u64, u64) = match &table {
-        AnyTable::Losing(table) => (table.manifest().losing, table.manifest().stored),
-        AnyTable::Values(table) => {
-            let manifest = table.manifest();
-            let areas = manifest.areas.iter();
-            let losing = areas.map(|area| area.positions_by_value()[0]).sum();
-            (losing, manifest.shards().map(|shard| shard.stored).sum())
-        }
-    };
+    let (losing, stored) = source::counts(&table);
     let mut told = json!(table.name());
     told["table"] = folder.display().to_string().into();
     told["losing"] = losing.into();
@@ -82,13 +75,16 @@ fn first(directory: &Path) -> Result<Option<(PathBuf, TableName, Value)>, TableE
 
 pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()> {
     let stop = display.stop();
+    // An address in use is told before a download; nobody can connect until the table is there.
+    drop(listen(args.http, "--http").await?);
     // A fault of the table is reported now, and not to whoever asks first.
     let mut table = download::directory(&args.source, display, &stop).await?;
     if let TablePlace::Elsewhere(_) = args.source.table {
         table.pop();
     }
     let directory = table.clone();
-    let first = blocking(move || first(&directory)).await?;
+    let first = blocking(move || first(&directory)).await;
+    let first = first.map_err(source::explained)?;
     if first.as_ref().is_some_and(|(folder, ..)| *folder == table) {
         return Err(usage(format!(
             "{} is the folder of one table: give the directory that it is in, so that others beside it are found",

@@ -1,10 +1,12 @@
 //! A table to query, wherever it is: in a directory, on a server, in a bucket; or one shard of it.
 
+use std::fs;
 use std::path::Path;
 
 use chomp_download::DownloadError;
 use chomp_query::Losing;
 use chomp_store::location::Location;
+use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::reader::AnyTable;
 use chomp_table::values::Values;
 use chomp_table::{ShardFile, TableError, Word};
@@ -23,6 +25,15 @@ pub(crate) enum QueriedTable {
     Losing(LosingTable),
     Values(Box<Values>),
 }
+
+/// There is no published table where one is to be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NoTable(String);
+
+/// The help that needs no table.
+const WITHOUT_TABLE: &str = "`chomp query` answers for positions of at most 5 rows or columns without one, and \
+     `chomp box` for rectangles of few rows";
 
 /// Opens a table of losing positions.
 pub(crate) async fn losing(args: &SourceArgs, haste: Haste) -> anyhow::Result<LosingTable> {
@@ -43,10 +54,14 @@ pub(crate) async fn queried(args: &SourceArgs, haste: Haste) -> anyhow::Result<Q
         let shard = here(path, ShardFile::open).await?;
         return Ok(QueriedTable::Losing(LosingTable(Box::new(shard))));
     }
-    Ok(match open(args, haste).await? {
-        AnyTable::Losing(table) => QueriedTable::Losing(LosingTable(table)),
-        AnyTable::Values(table) => QueriedTable::Values(table),
-    })
+    match open(args, haste).await {
+        Ok(AnyTable::Losing(table)) => Ok(QueriedTable::Losing(LosingTable(table))),
+        Ok(AnyTable::Values(table)) => Ok(QueriedTable::Values(table)),
+        Err(error) if is_missing(&error) => {
+            Err(NoTable(format!("{error}; {WITHOUT_TABLE}")).into())
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Opens a table that is read where it is, in threads that may block.
@@ -77,9 +92,67 @@ pub(crate) async fn published(store: &Location, haste: Haste) -> anyhow::Result<
     }
 }
 
+/// How many losing positions a table has, and how many positions it stores.
+pub(crate) fn counts(table: &AnyTable) -> (u64, u64) {
+    match table {
+        AnyTable::Losing(table) => (table.manifest().losing, table.manifest().stored),
+        AnyTable::Values(table) => {
+            let manifest = table.manifest();
+            let areas = manifest.areas.iter();
+            let losing = areas.map(|area| area.positions_by_value()[0]).sum();
+            (losing, manifest.shards().map(|shard| shard.stored).sum())
+        }
+    }
+}
+
 /// Whether there is no table.
 pub(crate) fn is_missing(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(TableError::NotFound { .. }))
+    error.is::<NoTable>()
+}
+
+/// The error of opening a table on this machine: if there is none, with what is there instead and how to get one.
+pub(crate) fn explained(error: TableError) -> anyhow::Error {
+    match error {
+        TableError::NotFound { path } => NoTable(no_table(&path)).into(),
+        error => error.into(),
+    }
+}
+
+fn no_table(path: &Path) -> String {
+    let name = path.display();
+    let has = |inner: &str| path.join(inner).is_dir();
+    let found = match fs::metadata(path) {
+        Err(_) => "there is no such folder",
+        Ok(metadata) if metadata.is_file() => {
+            let folder = chomp_durable_files::folder(path);
+            let folder = if folder.join(MANIFEST_NAME).is_file() {
+                format!("{}, its folder", folder.display())
+            } else {
+                "the folder of a table".to_owned()
+            };
+            return format!(
+                "{name} has no published table: it is a file; give {folder} (one shard is for `chomp query` and \
+                 `chomp openings` only)"
+            );
+        }
+        Ok(metadata) if !metadata.is_dir() => {
+            return format!("{name} has no published table: it is neither a folder nor a file");
+        }
+        Ok(_) if has("work") || has("values-work") => {
+            return format!(
+                "{name} has no published table yet: `chomp status --table {name}` tells how much is done, and the \
+                 command that began it goes on"
+            );
+        }
+        Ok(_) if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()) => {
+            "the folder is empty"
+        }
+        Ok(_) => "the folder has other files",
+    };
+    format!(
+        "{name} has no published table: {found}; build one with `chomp run --table {name} --bits N`, or fetch one with \
+         `chomp download --from URL --out {name}`"
+    )
 }
 
 async fn here<T: Send + 'static>(
@@ -87,7 +160,7 @@ async fn here<T: Send + 'static>(
     open: fn(&Path) -> Result<T, TableError>,
 ) -> anyhow::Result<T> {
     let path = path.to_owned();
-    Ok(blocking(move || open(&path)).await?)
+    blocking(move || open(&path)).await.map_err(explained)
 }
 
 impl Losing for LosingTable {

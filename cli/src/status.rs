@@ -1,7 +1,7 @@
 //! `chomp status`: shows the progress of a job, or what a directory has of a table.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -14,7 +14,7 @@ use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
 use chomp_store::{Ledger, journal};
 use chomp_table::format::shown;
-use chomp_table::reader::{TableError, TableName};
+use chomp_table::reader::{AnyTable, TableError, TableName, locate};
 use chomp_table::{Head, head};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use reqwest::Url;
@@ -62,7 +62,8 @@ pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<(
     let named = args.reach.access.is_some() || args.reach.coordinator.is_some();
     let status = match &args.table {
         _ if named => Some(ask(&connect::coordinator(&args.reach)?, patience).await?),
-        TablePlace::Here(directory) => ask_owner(directory, patience).await?,
+        TablePlace::Here(directory) if directory.is_dir() => ask_owner(directory, patience).await?,
+        TablePlace::Here(_) => None,
         TablePlace::Elsewhere(bucket) if Location::is_of_bucket(bucket) => None,
         TablePlace::Elsewhere(url) => Some(ask(&connect::local_access(url)?, patience).await?),
     };
@@ -227,61 +228,117 @@ async fn look(place: &TablePlace, haste: Haste) -> anyhow::Result<Found> {
         TablePlace::Elsewhere(bucket) => (Location::parse(bucket)?, None, None),
     };
     let table = source::published(&location, haste).await?;
+    if let TablePlace::Here(directory) = place
+        && !directory.is_dir()
+    {
+        return Err(nothing_at(place));
+    }
     let storage = location.open_view()?;
     let ledger = journal::look(&*storage).await;
     let ledger = ledger.with_context(|| crate::directory::in_table(&location))?;
     let mut found = Found::default();
-    match table.map(|table| table.name()) {
-        Some(TableName::Losing(bits)) => {
-            let line = format!("published: the table of {bits} bits");
-            found.add(json!({ "published_bits": bits }), line);
-        }
-        Some(TableName::Values(tiles)) => {
-            let line = format!("published: the Grundy values of {tiles} tiles");
-            found.add(json!({ "published_tiles": tiles }), line);
-        }
-        None => {}
+    if let Some(table) = &table {
+        add_table(&mut found, table, place);
     }
+    let published = match table.map(|table| table.name()) {
+        Some(TableName::Losing(bits)) => bits,
+        _ => 0,
+    };
     if let Some(areas) = areas {
         let line = format!("working files: the Grundy values of {areas} numbers of tiles");
         found.add(json!({ "areas": areas }), line);
     }
-    if let Some(ledger) = &ledger {
-        add_working_files(&mut found, ledger);
-    }
+    let is_unfinished = ledger.is_some_and(|ledger| {
+        add_working_files(&mut found, &ledger, published);
+        // A finished job leaves all ranges of its table, with --keep-parts, or none.
+        let left = [0, ledger.range_bits.heads(published)];
+        let is_larger = ledger.worked.is_some_and(|(size, _)| size > published);
+        published == 0 || is_larger || !left.contains(&(ledger.len() as u64))
+    });
     if found.lines.is_empty() {
-        let path = PathBuf::from(place.to_string());
-        return Err(TableError::NotFound { path }.into());
+        return Err(nothing_at(place));
     }
-    if let Some(holder) = holder {
-        found.add(json!({ "holder": holder }), format!("in use by {holder}"));
+    match holder {
+        Some(holder) => found.add(json!({ "holder": holder }), format!("in use by {holder}")),
+        None if matches!(place, TablePlace::Here(_)) && (is_unfinished || areas.is_some()) => {
+            let line = "no process works on it: run the command that began it again to go on";
+            found.lines.push(line.to_owned());
+        }
+        None => {}
     }
     Ok(found)
 }
 
-/// Adds what a journal says of finished ranges, and of the job that is not finished.
-fn add_working_files(found: &mut Found, ledger: &Ledger) {
+/// The error that a place has neither a table nor a job.
+fn nothing_at(place: &TablePlace) -> anyhow::Error {
+    match place {
+        TablePlace::Here(path) => source::explained(TableError::NotFound { path: path.clone() }),
+        TablePlace::Elsewhere(bucket) => Exit::Failed.error(format!(
+            "{bucket} has no published table, and no working files of one: `chomp run --store {bucket} --bits N` \
+             builds one there"
+        )),
+    }
+}
+
+/// Adds the table that is published at `place`.
+fn add_table(found: &mut Found, table: &AnyTable, place: &TablePlace) {
+    let (name, manifest) = (table.name(), table.manifest());
+    let inside = || format!("{place}/{}", name.folder());
+    let folder = match place {
+        TablePlace::Here(path) => locate(path).ok(),
+        TablePlace::Elsewhere(_) => None,
+    };
+    let folder = folder.map_or_else(inside, |folder| folder.display().to_string());
+    let (size, what) = match name {
+        TableName::Losing(bits) => ("published_bits", format!("the table of {bits} bits")),
+        TableName::Values(tiles) => (
+            "published_tiles",
+            format!("the Grundy values of {tiles} tiles"),
+        ),
+    };
+    let (losing, _) = source::counts(table);
+    let bytes = manifest.shards().iter().map(|shard| shard.bytes).sum();
+    let line = format!(
+        "finished: {folder}, {what}: {} losing positions, {}",
+        HumanCount(losing),
+        HumanBytes(bytes)
+    );
+    let json =
+        json!({ size: name.size(), "table": folder, "table_losing": losing, "table_bytes": bytes });
+    found.add(json, line);
+}
+
+/// Adds what a journal says of finished ranges, and of the job that is not finished: one of more than `published` bits.
+fn add_working_files(found: &mut Found, ledger: &Ledger, published: u32) {
     let places = || ledger.done(u64::MAX).map(|(_, place)| place);
     let (range_bits, ranges) = (ledger.range_bits, ledger.len() as u64);
     let losing = places().map(|place| place.count).sum();
     let bytes = places().map(|place| u64::from(place.length)).sum();
-    found.add(
-        json!({
-            "range_bits": range_bits.get(),
-            "segments": ledger.next,
-            "ranges_done": ranges,
-            "losing": losing,
-            "record_bytes": bytes,
-        }),
-        format!(
+    let json = json!({
+        "range_bits": range_bits.get(),
+        "segments": ledger.next,
+        "ranges_done": ranges,
+        "losing": losing,
+        "record_bytes": bytes,
+    });
+    let line = match ranges {
+        0 => "working files: of a job that has not finished a range".to_owned(),
+        ranges => format!(
             "working files: {} of 2^{} words done, {}; {}",
-            counted(HumanCount(ranges), "range"),
+            HumanCount(ranges),
             range_bits.get(),
             HumanBytes(bytes),
             counted(HumanCount(losing), "losing position"),
         ),
-    );
-    let worked = ledger.worked.filter(|_| ranges > 0);
+    };
+    found.add(json, line);
+    if ranges == 0 && published > 0 {
+        // The parts go when the table is finished.
+        found.lines.pop();
+    }
+    let worked = ledger
+        .worked
+        .filter(|&(size, _)| ranges > 0 && size > published);
     let worked = worked.filter(|&(size, _)| Settings::new(size, range_bits).check().is_ok());
     let Some((size, seconds)) = worked else {
         return;

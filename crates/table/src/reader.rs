@@ -73,6 +73,16 @@ pub enum TableError {
         /// The damage, as a clause of the message.
         what: String,
     },
+    /// A file does not begin as a shard does, so it never was one.
+    #[error(
+        "{file} is {what}: --table takes the folder of a table, or a shard of losing positions, as shard-0000.zst"
+    )]
+    NotAShard {
+        /// The file.
+        file: PathBuf,
+        /// The content of the file, as a clause of the message.
+        what: &'static str,
+    },
     /// A later version of this program wrote the table.
     #[error("{file} has format {found}, and this program knows format {known}: use a newer chomp")]
     Newer {

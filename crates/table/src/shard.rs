@@ -420,6 +420,12 @@ pub(crate) struct SkippableFrame {
 }
 
 impl SkippableFrame {
+    /// Whether `bytes` have the name of such a frame, up to a damaged byte: a file without it is something else.
+    pub(crate) fn resembles(&self, bytes: &[u8]) -> bool {
+        let name = bytes.get(8..16).unwrap_or_default().iter().zip(&self.name);
+        name.filter(|(found, known)| found == known).count() + 1 >= self.name.len()
+    }
+
     /// What follows the version in `frame`.
     pub(crate) fn read<'a>(&self, frame: &'a [u8]) -> Result<Fields<'a>, FormatError> {
         let mut fields = Fields::new(self.what, frame);

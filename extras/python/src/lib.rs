@@ -41,6 +41,7 @@ fn refused(error: &TableError) -> PyErr {
         TableError::Beyond { .. }
         | TableError::BeyondTiles { .. }
         | TableError::NotInShard { .. }
+        | TableError::NotAShard { .. }
         | TableError::Newer { .. } => PyValueError::new_err(text),
         TableError::Io { .. } => PyOSError::new_err(text),
     }

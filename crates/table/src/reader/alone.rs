@@ -10,6 +10,7 @@ use super::cache::{CACHE_BYTES, Cache, FRAME_BYTES, FrameId};
 use super::files::read;
 use super::{TableError, refused};
 use crate::shard::{self, Index, ShardIndex, TRAILER_LENGTH};
+use crate::values;
 use crate::word::Word;
 
 /// A shard that is open for reading, of which no manifest is there.
@@ -31,7 +32,7 @@ impl ShardFile {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or is not a whole shard.
+    /// If the file cannot be read, or is no shard or not a whole one.
     pub fn open(path: &Path) -> Result<ShardFile, TableError> {
         let failed = TableError::io(path);
         let refused = |error| refused(path.to_owned(), error);
@@ -40,6 +41,17 @@ impl ShardFile {
         let mut read = |range| read(&mut file, range).map_err(&failed);
 
         let header = read(0..length.min(shard::HEADER_LENGTH))?;
+        let foreign = match &header {
+            header if shard::HEADER.resembles(header) => None,
+            header if values::shard::HEADER.resembles(header) => {
+                Some("a shard of Grundy values, which only its whole table explains")
+            }
+            _ => Some("no table and no shard of one"),
+        };
+        if let Some(what) = foreign {
+            let file = path.to_owned();
+            return Err(TableError::NotAShard { file, what });
+        }
         shard::HEADER.read(&header).map_err(refused)?;
         let trailer = read(length.saturating_sub(TRAILER_LENGTH as u64)..length)?;
         let trailer = trailer

@@ -45,7 +45,7 @@ use crate::shard::{
     self as words, HEADER_LENGTH, Index, SkippableFrame, check_digest, part_of, shard_name,
 };
 
-const HEADER: SkippableFrame = SkippableFrame {
+pub(crate) const HEADER: SkippableFrame = SkippableFrame {
     what: "a value shard",
     name: *b"chompvsd",
     version: 1,
