@@ -28,12 +28,12 @@ const BITS_MAX: u64 = u64::BITS as u64;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  chomp export --format rows --out positions.csv
-  chomp export --format parquet --both --out positions.parquet
+  chomp export --out positions.csv
+  chomp export --both --out positions.parquet
   chomp export --format rows --area 20-30 --out - | head
   chomp export --format chomp-fast --box 16x16 --out catalogue.bin
-  chomp export --table chomp-values --format npy --out values.npy
-  chomp export --table s3://bucket/tables --format rows --out positions.csv
+  chomp export --table chomp-values --out values.npy
+  chomp export --table s3://bucket/tables --out positions.csv
 
 Tables of Grundy values are for rows, npy and parquet. docs/EXPORT.md describes the \
 formats, and how other programs read them.")]
@@ -41,16 +41,16 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
 
-    /// The format of the file
+    /// The format of the file [default: rows for a file .csv, and npy, parquet or roaring for one that ends so]
     #[arg(long, value_name = "F", value_parser = format_parser())]
-    pub(crate) format: Format,
+    pub(crate) format: Option<Format>,
 
     /// The file to write; - is stdout. FILE.json beside it tells what is in it; a Parquet file tells that itself
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) out: PathBuf,
 
     /// Export only positions of at most this many bits (first row + number of rows)
-    #[arg(long, value_name = "N", value_parser = number::<u32>(0..=BITS_MAX))]
+    #[arg(long, value_name = "N", value_parser = number::<u32>(2..=BITS_MAX))]
     pub(crate) bits: Option<u32>,
 
     /// Export only positions of this many cells
@@ -114,10 +114,10 @@ enum Out {
 pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
     let to_stdout = is_stdout(&args.out);
-    if to_stdout && !args.format.is_text() && io::stdout().is_terminal() {
+    let format = format_of(&args, display)?;
+    if to_stdout && !format.is_text() && io::stdout().is_terminal() {
         return Err(usage(format!(
-            "{} is not for a terminal: name a file with --out",
-            args.format
+            "{format} is not for a terminal: name a file with --out"
         )));
     }
     if to_stdout && args.json {
@@ -125,14 +125,8 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<(
             "--json prints to stdout, where the positions go: name a file with --out",
         ));
     }
-    let stop = display.stop();
-    let opening = source::open(&args.source, display.haste());
-    let opened = stop.run_until_cancelled(opening).await;
-    let table = opened.ok_or(Interruption::Silent)??;
-    let (name, fingerprint) = (table.name(), table.manifest().fingerprint());
-    let out = Out::open(&args)?;
     let request = ExportRequest {
-        format: args.format,
+        format,
         filter: Filter {
             bits: args.bits,
             areas: args.area,
@@ -141,6 +135,11 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<(
         },
         memory: args.memory.as_u64(),
     };
+    chomp_export::check(&request)?;
+    let out = Out::open(&args, format)?;
+    let stop = display.stop();
+    let table = source::open(&args.source, display.haste()).await?;
+    let (name, fingerprint) = (table.name(), table.manifest().fingerprint());
     let failed = || format!("cannot write {}", shown(&args.out));
     let work = move |teller: Teller| out.write(&table, &request, &teller);
     let done = match display.during("exporting", &stop, work).await {
@@ -154,7 +153,7 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<(
     };
     let exported = Exported {
         out: shown(&args.out),
-        format: args.format.to_string(),
+        format: format.to_string(),
         table: name,
         fingerprint,
         positions: report.positions,
@@ -178,6 +177,28 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<(
         return Ok(());
     }
     crate::print_as(args.json, &exported, Exported::text)
+}
+
+/// The format of the file, from the flag or the end of its name. If both say one, the flag counts.
+fn format_of(args: &ExportArgs, display: &Display) -> anyhow::Result<Format> {
+    let named = Format::of_name(&args.out);
+    if let (Some(format), Some(named)) = (args.format, named)
+        && format != named
+        && !(format.is_text() && named.is_text())
+    {
+        display.say(&format!(
+            "{} gets the format {format}, as --format says; its name is one for {named}",
+            args.out.display()
+        ));
+    }
+    args.format.or(named).ok_or_else(|| {
+        let endings = Format::ENDINGS.map(|(_, ending)| format!(".{ending}"));
+        usage(format!(
+            "{} does not say its format: name it with --format, or end the name with {}",
+            shown(&args.out),
+            endings.join(", ")
+        ))
+    })
 }
 
 fn is_stdout(out: &Path) -> bool {
@@ -207,7 +228,7 @@ fn what_it_is(out: &Path) -> PathBuf {
 }
 
 impl Out {
-    fn open(args: &ExportArgs) -> anyhow::Result<Out> {
+    fn open(args: &ExportArgs, format: Format) -> anyhow::Result<Out> {
         if is_stdout(&args.out) {
             return Ok(Out::Stdout);
         }
@@ -216,7 +237,7 @@ impl Out {
         }
         let create = |path: &Path| create(path, args.force);
         let file = create(&args.out)?;
-        let tells = args.format == Format::Parquet;
+        let tells = format == Format::Parquet;
         let beside = (!tells).then(|| create(&what_it_is(&args.out)));
         Ok(Out::File(file, beside.transpose()?))
     }

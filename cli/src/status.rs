@@ -325,7 +325,7 @@ fn add_working_files(found: &mut Found, ledger: &Ledger, published: u32) {
         0 => "working files: of a job that has not finished a range".to_owned(),
         ranges => format!(
             "working files: {} of 2^{} words done, {}; {}",
-            HumanCount(ranges),
+            counted(HumanCount(ranges), "range"),
             range_bits.get(),
             HumanBytes(bytes),
             counted(HumanCount(losing), "losing position"),

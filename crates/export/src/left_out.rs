@@ -2,8 +2,8 @@
 
 use crate::ExportError;
 
-const PARQUET: ExportError = ExportError::LeftOut("Parquet");
-const ROARING: ExportError = ExportError::LeftOut("Roaring bitmaps");
+pub(crate) const PARQUET: ExportError = ExportError::LeftOut("Parquet");
+pub(crate) const ROARING: ExportError = ExportError::LeftOut("Roaring bitmaps");
 
 pub(crate) mod parquet {
     use std::io::Write;

@@ -23,6 +23,7 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::str::FromStr;
 
 use chomp_table::{Digest, Table, TableError};
@@ -86,6 +87,22 @@ impl Format {
         (Format::ChompFast, "chomp-fast"),
         (Format::ChompFastCheckpoint, "chomp-fast-checkpoint"),
     ];
+
+    /// The endings of file names that say a format.
+    pub const ENDINGS: [(Format, &'static str); 4] = [
+        (Format::Rows, "csv"),
+        (Format::Npy, "npy"),
+        (Format::Parquet, "parquet"),
+        (Format::Roaring, "roaring"),
+    ];
+
+    /// The format that the end of a file's name says.
+    pub fn of_name(path: &Path) -> Option<Format> {
+        let ending = path.extension()?.to_ascii_lowercase();
+        let mut endings = Format::ENDINGS.into_iter();
+        let named = endings.find(|(_, name)| ending == *name);
+        named.map(|(format, _)| format)
+    }
 
     /// Whether the file is text with a line for each position. A part of such a file is of use.
     pub fn is_text(self) -> bool {
@@ -216,12 +233,28 @@ impl From<io::Error> for ExportError {
 
 /// The positions of the request, as the format has them.
 fn selection(request: &ExportRequest, table_bits: u32) -> Result<Selection, ExportError> {
+    check(request)?;
     let mut filter = request.filter;
     if let Format::ChompFast | Format::ChompFastCheckpoint = request.format {
-        chomp_fast::check(request)?;
         filter.both = true;
     }
     Selection::new(filter, table_bits)
+}
+
+/// Refuses a request that is wrong with any table.
+///
+/// # Errors
+///
+/// If the format does not go with the filter, or was left out of this build.
+pub fn check(request: &ExportRequest) -> Result<(), ExportError> {
+    match request.format {
+        Format::ChompFast | Format::ChompFastCheckpoint => chomp_fast::check(request),
+        #[cfg(not(feature = "formats"))]
+        Format::Parquet => Err(left_out::PARQUET),
+        #[cfg(not(feature = "formats"))]
+        Format::Roaring => Err(left_out::ROARING),
+        _ => Ok(()),
+    }
 }
 
 /// Writes the positions of the request to `out`. After each piece of the table, `watch` hears how much

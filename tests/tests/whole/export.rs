@@ -71,6 +71,30 @@ fn the_summary_tells_what_was_written() {
 }
 
 #[test]
+fn the_end_of_a_name_says_the_format() {
+    let directory = tempfile::tempdir().unwrap();
+    let written = |name: &str, flags: &str| {
+        let out = directory.path().join(name);
+        let ended = end(&mut export(&out, &format!("--bits 5 {flags}"))).done();
+        (ended, fs::read(&out).unwrap())
+    };
+    let rows = "word,bits,area,rows\n2,2,1,\"1\"\n10,4,3,\"2,1\"\n20,5,5,\"2,2,1\"\n";
+    assert_eq!(written("a.csv", "").1, rows.as_bytes());
+    assert!(written("b.NPY", "").1.starts_with(b"\x93NUMPY"));
+    let (ended, words) = written("c.csv", "--format words");
+    assert_eq!(words, b"word\n2\n10\n20\n");
+    ended.says_nothing_of("c.csv gets");
+    // The flag counts, and a name that says something else is told.
+    let (ended, rows_again) = written("d.npy", "--format rows");
+    assert_eq!(rows_again, rows.as_bytes());
+    ended.says("d.npy gets the format rows");
+    for name in ["e.json", "f", "-"] {
+        let ended = end(&mut export(Path::new(name), ""));
+        ended.refuses(2, &["does not say its format", "--format", ".csv"]);
+    }
+}
+
+#[test]
 fn stdout_gets_the_positions_alone() {
     let ended = end(&mut export(Path::new("-"), "--format rows --bits 5 --both")).done();
     let expected =
