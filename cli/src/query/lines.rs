@@ -154,7 +154,7 @@ fn is_head(line: &str) -> bool {
                 .bytes()
                 .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
     };
-    line == "word" || line.contains(',') && line.split(',').all(is_name)
+    ["word", "rows"].contains(&line) || line.contains(',') && line.split(',').all(is_name)
 }
 
 /// Of a line of CSV what is quoted, and else the line.

@@ -46,16 +46,11 @@ impl Pieces for GivenPositions<'_> {
 
 /// The format of a file by the end of its name.
 pub fn format_of(path: &Path) -> Option<Format> {
-    match path.extension()?.to_str()? {
-        "csv" => Some(Format::Rows),
-        "npy" => Some(Format::Npy),
-        "parquet" => Some(Format::Parquet),
-        _ => None,
-    }
+    Format::of_name(path).filter(|&format| format != Format::Roaring)
 }
 
-/// Writes positions as CSV without a header, as an array of `NumPy` of unsigned numbers of 32 bits with a line for each
-/// position, or as Parquet with a column for each row.
+/// Writes positions as CSV with the column `rows`, as an array of `NumPy` of unsigned numbers of 32 bits with a line for
+/// each position, or as Parquet with a column for each row.
 ///
 /// # Errors
 ///
@@ -69,14 +64,18 @@ pub fn export_few(
     let rows = of.rows;
     let positions = &mut GivenPositions { of, give };
     written(out, |out| match format {
-        Format::Rows => positions.write_each(out, |bytes, position| {
-            for (place, length) in position[..rows].iter().enumerate() {
-                let before = if place > 0 { "," } else { "" };
-                write!(bytes, "{before}{length}")?;
-            }
-            bytes.push(b'\n');
-            Ok(())
-        }),
+        Format::Rows => {
+            out.write_all(b"rows\n")?;
+            positions.write_each(out, |bytes, position| {
+                let lengths = position[..rows].iter().take_while(|&&length| length > 0);
+                for (place, length) in lengths.enumerate() {
+                    let before = if place > 0 { ',' } else { '"' };
+                    write!(bytes, "{before}{length}")?;
+                }
+                bytes.extend(b"\"\n");
+                Ok(())
+            })
+        }
         Format::Npy => {
             let shape = format!("({}, {rows})", of.count);
             out.write_all(&npy::preamble("'<u4'", &shape))?;

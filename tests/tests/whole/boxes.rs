@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{change, chomp, end, finished, folder, number, start};
+use crate::common::{ask, change, chomp, end, finished, folder, number, start};
 use chomp_table::Digest;
 use serde_json::{Value, json};
 
@@ -153,8 +153,14 @@ fn positions_and_periods_of_few_rows_are_written() {
     let text = fs::read_to_string(&file).unwrap();
     let digest = Digest::of(text.as_bytes()).to_string();
     assert_eq!(summary["file"]["sha256"], digest);
-    assert!(text.starts_with("1,0,0,0\n2,1,0,0\n2,2,1,0\n"));
-    assert_eq!(number(&summary, "losing"), text.lines().count() as u64);
+    assert!(text.starts_with("rows\n\"1\"\n\"2,1\"\n\"2,2,1\"\n"));
+    assert_eq!(number(&summary, "losing"), text.lines().count() as u64 - 1);
+    // `chomp query` reads them.
+    let table = finished(20);
+    let few: Vec<&str> = text.lines().take(21).collect();
+    let mut query = chomp("query --no-moves --table");
+    let asked = ask(query.arg(table.path()), few.join("\n")).done();
+    assert_eq!(asked.stdout.matches("is losing\n").count(), 20);
     assert_eq!(
         end(&mut solve(4, 60)).summary()["losing"],
         summary["losing"]

@@ -173,7 +173,7 @@ fn few_rows_are_written_in_each_format() {
         assert_eq!((report.positions, report.bytes, report.sha256), expected);
         bytes
     };
-    let text = "1,0,0,0\n70000,3,2,1\n70001,70000,9,0\n";
+    let text = "rows\n\"1\"\n\"70000,3,2,1\"\n\"70001,70000,9\"\n";
     assert_eq!(write(Format::Rows), text.as_bytes());
 
     let array = write(Format::Npy);
