@@ -138,7 +138,9 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<(
     chomp_export::check(&request)?;
     let out = Out::open(&args, format)?;
     let stop = display.stop();
-    let table = source::open(&args.source, display.haste()).await?;
+    let opening = source::open(&args.source, display.haste());
+    let opened = stop.run_until_cancelled(opening).await;
+    let table = opened.ok_or(Interruption::Silent)??;
     let (name, fingerprint) = (table.name(), table.manifest().fingerprint());
     let failed = || format!("cannot write {}", shown(&args.out));
     let work = move |teller: Teller| out.write(&table, &request, &teller);

@@ -5,6 +5,7 @@ use std::path::Path;
 use chomp_query::{Losing, Opening, drawing, of_board, opening, openings, with_boxes};
 use chomp_table::TableError;
 
+use crate::exit::usage;
 use crate::flags::{SourceArgs, TABLE, TablePlace, flag, sides};
 use crate::progress::{Display, blocking};
 use crate::source::{self, LosingTable};
@@ -33,6 +34,12 @@ pub(crate) struct OpeningsArgs {
 
 pub(crate) async fn run(args: OpeningsArgs, display: &Display) -> anyhow::Result<()> {
     let source = source::losing(&args.source, display.haste()).await?;
+    if source.bits() == 0 {
+        return Err(usage(format!(
+            "{} has no openings, as it does not begin with the smallest positions: give the whole table or its first shard",
+            args.source.table
+        )));
+    }
     let json = args.json;
     let found = blocking(move || find(&source, &args)).await?;
     let mut text = String::new();

@@ -103,7 +103,7 @@ pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()
     if let Some(positions) = few::beyond(&args, covered) {
         return few::run(positions, &args, display).await;
     }
-    let asked = asked?;
+    let asked = asked.or_else(|error| args.check().and(Err(error)))?;
     if args.positions.is_empty() && io::stdin().is_terminal() {
         display.say("positions are read from here: write one a line, as 5,4,2,1 or 8x10, and end with Ctrl-D");
     }
@@ -115,6 +115,26 @@ pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()
         QueriedTable::Values(table) => all(&*table, &args),
     })
     .await
+}
+
+impl QueryArgs {
+    /// The position of an argument.
+    fn position<P>(&self, text: &str) -> anyhow::Result<P>
+    where
+        P: FromStr<Err = PositionError> + ToString,
+    {
+        let position = self.numbers.parse(text);
+        position.with_context(|| format!("the position \"{text}\""))
+    }
+
+    /// Refuses arguments that are positions of no table.
+    fn check(&self) -> anyhow::Result<()> {
+        let of_losing = |text: &str| self.position::<Position>(text).map(drop);
+        let of_values = |text: &str| self.position::<Partition>(text).map(drop);
+        let check =
+            |text: &String| of_losing(text).or_else(|error| of_values(text).map_err(|_| error));
+        self.positions.iter().try_for_each(check)
+    }
 }
 
 /// A table of some kind that answers queries.
@@ -217,11 +237,7 @@ fn all<T: Tells>(source: &T, args: &QueryArgs) -> anyhow::Result<()> {
         let positions = Positions::new(io::stdin(), args.numbers);
         return from_lines(source, style, positions);
     }
-    let parse = |text: &String| {
-        let position = args.numbers.parse(text);
-        position.with_context(|| format!("the position \"{text}\""))
-    };
-    let positions = args.positions.iter().map(parse);
+    let positions = args.positions.iter().map(|text| args.position(text));
     let positions = positions.collect::<anyhow::Result<Vec<_>>>()?;
     for group in positions.chunks(style.together()) {
         if !tell(source, style, group)? {

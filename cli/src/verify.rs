@@ -18,6 +18,7 @@ use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, SourceArgs, flag, number, path};
 use crate::machine;
 use crate::progress::{Display, Teller};
+use crate::source;
 use crate::summary::{Lines, Meter};
 
 mod checks;
@@ -60,10 +61,9 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) report: Option<PathBuf>,
 
-    /// Check this many random positions at the level sample
-    #[arg(long, value_name = "N", default_value = "100000",
-        value_parser = number::<u64>(1..=u64::MAX))]
-    pub(crate) sample: u64,
+    /// Check this many random positions at the level sample [default: 100000]
+    #[arg(long, value_name = "N", value_parser = number::<u64>(1..=u64::MAX))]
+    pub(crate) sample: Option<u64>,
 
     /// The seed of the random positions, to check the same ones again [default: random; the report
     /// has it]
@@ -78,6 +78,8 @@ pub(crate) struct VerifyArgs {
     pub(crate) json: bool,
 }
 
+/// How many random positions are checked.
+const SAMPLE: u64 = 100_000;
 /// The memory that the program takes besides shards, queries and windows.
 const PROGRAM_BYTES: u64 = 64 << 20;
 
@@ -135,19 +137,28 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<(
     let meter = Meter::start();
     let stop = display.stop();
     let (threads, memory_bytes) = (args.share.threads(), args.share.memory_bytes()?);
+    if args.level != Level::Sample && (args.sample.is_some() || args.seed.is_some()) {
+        let level = args.level;
+        return Err(usage(format!(
+            "the level {level} has no random positions: --sample and --seed go with --level sample"
+        )));
+    }
+    if let Some(path) = args.report.as_deref().filter(|path| is_kept(path)) {
+        // Before a download that would be in vain.
+        drop(claim(path)?);
+    }
     let table = download::directory(&args.source, display, &stop).await?;
-    let folder = locate(&table)?;
+    let folder = locate(&table).map_err(source::explained)?;
     let absolute = std::fs::canonicalize(&folder);
     let absolute = absolute.with_context(|| format!("cannot look at {}", folder.display()))?;
     let usual = default_report(&absolute, args.level);
-    let (json, claim) = match args.report.as_deref() {
-        Some(path) if path == Path::new("-") => (true, None),
-        Some(path) if path == Path::new("/dev/null") => (args.json, None),
-        Some(path) => (args.json, Some(begin(path, &absolute)?)),
+    let json = args.json || args.report.as_deref() == Some(Path::new("-"));
+    let claim = match args.report.as_deref() {
+        Some(path) if is_kept(path) => Some(begin(path, &absolute)?),
+        Some(_) => None,
         None => {
             let claim = begin(&usual, &absolute).map(Some);
-            let claim = claim.or_else(|error| without_report(error, display))?;
-            (args.json, claim)
+            claim.or_else(|error| without_report(error, display))?
         }
     };
     let path = claim.as_ref().map(|claim| claim.path().to_owned());
@@ -230,7 +241,18 @@ fn begin(path: &Path, folder: &Path) -> anyhow::Result<Claim> {
             path.display()
         )));
     }
+    claim(path)
+}
+
+fn claim(path: &Path) -> anyhow::Result<Claim> {
     Claim::begin(path).context("the report needs a place: name one with --report FILE")
+}
+
+/// Whether a report at `path` is a file, and not for stdout or nobody.
+fn is_kept(path: &Path) -> bool {
+    ["-", "/dev/null"]
+        .iter()
+        .all(|name| path != Path::new(name))
 }
 
 /// Goes on without a report if its usual place is one that this user cannot write to.

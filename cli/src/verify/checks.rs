@@ -135,7 +135,7 @@ impl Checks {
         describe: impl FnOnce(&SampleReport) -> String,
     ) -> anyhow::Result<()> {
         let sample = Sample {
-            positions: self.args.sample,
+            positions: self.args.sample.unwrap_or(super::SAMPLE),
             seed: self.args.seed.unwrap_or_else(|| fastrand::u64(..)),
             memory: self.resources.rest_bytes(),
         };

@@ -108,6 +108,15 @@ fn what_cannot_be_done_is_refused() {
     ended.refuses(2, &["are too few: give at least"]);
     let ended = end(&mut verify(&table.join("table-21"), "quick"));
     ended.refuses(1, &["has no published table"]);
+    // A sample that would not be drawn.
+    for (level, flag) in [
+        ("quick", "--sample"),
+        ("full", "--sample"),
+        ("quick", "--seed"),
+    ] {
+        let ended = end(verify(table, level).args([flag, "10"]));
+        ended.refuses(2, &[level, "no random positions", "--level sample"]);
+    }
     assert_eq!(files(&table.join("table-20")).len(), 3);
     // Nobody has to keep a report, nor what is done so far: all is checked all the same.
     assert_eq!(report(Path::new("-")).summary()["result"], "passed");

@@ -12,6 +12,7 @@ use crate::common::cluster::HASTE;
 use crate::common::http::{read_head, serve};
 use crate::common::{Ended, chomp, end, folder, hasten_limits, made_once};
 use chomp_access::{Access, Certificate};
+use chomp_testing::tables::{SMALL, publish};
 use tempfile::TempDir;
 
 static TABLE: OnceLock<TempDir> = OnceLock::new();
@@ -171,4 +172,117 @@ fn a_proxy_is_for_what_is_elsewhere_and_is_named() {
         &["chomp.invalid", "cannot be reached"],
     );
     ended.says_nothing_of("proxy");
+}
+
+/// Runs each command that reads a table on one at `table`.
+fn readers(table: &Path) -> Vec<Command> {
+    let line = |line: &&str| {
+        let mut command = chomp(line);
+        command.arg("--table").arg(table);
+        command
+    };
+    let lines = [
+        "query 8x8",
+        "openings",
+        "export --format rows --out /dev/null",
+        "verify --report /dev/null",
+        "status",
+    ];
+    lines.iter().map(line).collect()
+}
+
+#[test]
+fn a_path_without_a_table_is_called_what_it_is() {
+    let home = folder();
+    let at = |name: &str| home.path().join(name);
+    fs::create_dir(at("empty")).unwrap();
+    fs::create_dir_all(at("other/notes")).unwrap();
+    fs::create_dir_all(at("begun/work")).unwrap();
+    fs::write(at("notes.txt"), "A table of losing positions is a folder.").unwrap();
+    fs::write(at("nothing.zst"), "").unwrap();
+    let shard = made_once(&TABLE, 20).join("table-20/shard-0000.zst");
+    let advice = ["chomp run --table", "chomp download --from"];
+    for (name, what) in [
+        ("none", "there is no such folder"),
+        ("empty", "the folder is empty"),
+        ("other", "the folder has other files"),
+    ] {
+        for mut command in readers(&at(name)) {
+            says(&mut command, 1, &[&[name, what], &advice[..]].concat());
+        }
+    }
+    let [query, openings, others @ ..] = &mut readers(&at("begun"))[..] else {
+        panic!("five commands");
+    };
+    for command in [query, openings] {
+        says(command, 1, &["chomp status --table", "`chomp box`"]);
+    }
+    for command in &mut others[..2] {
+        says(command, 1, &["chomp status --table"]);
+    }
+    for file in [at("notes.txt"), at("nothing.zst"), "/dev/null".into()] {
+        let name = file.to_str().unwrap();
+        for (number, mut command) in readers(&file).into_iter().enumerate() {
+            let is_read = number < 2 && name != "/dev/null";
+            let what = if is_read {
+                "no table and no shard of one"
+            } else {
+                "has no published table: it is"
+            };
+            says(&mut command, 1, &[name, what]);
+        }
+    }
+    for mut command in readers(&shard).split_off(2) {
+        says(&mut command, 1, &["table-20, its folder", "chomp openings"]);
+    }
+    // A shard of which bytes are missing is one still.
+    let bytes = fs::read(&shard).unwrap();
+    fs::write(at("cut.zst"), &bytes[..bytes.len() / 2]).unwrap();
+    for mut command in readers(&at("cut.zst")).into_iter().take(2) {
+        end(&mut command).refuses(3, &["cut.zst is damaged"]);
+    }
+}
+
+/// Its openings would be none at all.
+#[test]
+fn openings_come_from_a_first_shard() {
+    let home = folder();
+    let table = publish(home.path(), 12, SMALL);
+    let openings = |shard: &str| {
+        let mut command = chomp("openings --table");
+        end(command.arg(table.join(shard)))
+    };
+    assert!(
+        openings("shard-0000.zst")
+            .done()
+            .stdout
+            .starts_with("1x1\n")
+    );
+    let refused = openings("shard-0001.zst");
+    refused.refuses(2, &["shard-0001.zst has no openings", "first shard"]);
+}
+
+/// A mistake in the question is told also where there is no table.
+#[test]
+fn a_wrong_question_is_told_before_a_missing_table() {
+    let home = folder();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let serve = format!("serve --http {}", taken.local_addr().unwrap());
+    for (line, code, texts) in [
+        ("query 8xx8", 2, &["8xx8", "rows x columns"][..]),
+        ("query 8x8 4,5", 2, &["4,5", "longest first"]),
+        ("query 60x60", 5, &["60x60"]),
+        ("openings 8y9", 2, &["8y9"]),
+        ("export --out x.doc", 2, &["x.doc", "--format"]),
+        ("export --format chomp-fast --out x", 2, &["--box 16x16"]),
+        ("export --out none/x.csv", 1, &["none", "cannot create"]),
+        ("verify --seed 3", 2, &["--level sample"]),
+        ("verify --report none/x", 1, &["--report FILE"]),
+        (&serve, 1, &["cannot listen on", "--http"]),
+    ] {
+        let ended = end(chomp(line).current_dir(home.path()));
+        ended.refuses(code, texts);
+        ended.says_nothing_of("published table");
+    }
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
 }
