@@ -375,13 +375,10 @@ mod tests {
             ),
             ("download", "--from http://host|--out there"),
             ("verify", "--level all|--sample 0|--threads 0"),
-            (
-                "export",
-                "--out there|--format npy|--format xml --out there",
-            ),
+            ("export", "|--format npy|--format xml --out there"),
             (
                 "export --format npy --out there",
-                "--bits 65|--area 9-8|--box 8|--memory lots",
+                "--bits 65|--bits 1|--area 9-8|--box 8|--memory lots",
             ),
             ("serve", "--http 65536|--trust-proxy here|--cache lots"),
             (

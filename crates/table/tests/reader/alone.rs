@@ -111,7 +111,7 @@ fn other_files_are_refused() {
     let folder = publish(dir.path(), BITS, SMALL);
     for name in ["manifest.json", "SHA256SUMS"] {
         let error = ShardFile::open(&folder.join(name)).unwrap_err();
-        assert!(matches!(error, TableError::Damaged { .. }), "{error}");
+        assert!(matches!(error, TableError::NotAShard { .. }), "{error}");
     }
     // A long index is not read to see that it is none.
     let long = dir.path().join("long.zst");
