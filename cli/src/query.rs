@@ -1,6 +1,7 @@
 //! `chomp query`: looks up positions in a table.
 
 mod few;
+mod line;
 mod lines;
 
 use std::fmt::Write;
@@ -11,19 +12,18 @@ use std::{iter, thread};
 
 use anyhow::Context;
 use chomp_query::{
-    Answer, PositionVerdict, ValueAnswer, Valued, answers, depth, drawing, value_answers, valued,
-    verdicts,
+    Answer, PositionVerdict, ValueAnswer, Valued, answers, drawing, value_answers, valued, verdicts,
 };
 use chomp_table::position::PositionError;
 use chomp_table::values::Values;
 use chomp_table::{Partition, Position, TableError};
-use indicatif::HumanCount;
 use serde::Serialize;
 
 use crate::exit::usage;
 use crate::flags::{SourceArgs, flag};
 use crate::progress::{Display, blocking};
 use crate::source::{self, LosingTable, QueriedTable};
+use line::{Play, PlayArgs};
 use lines::Positions;
 
 /// The meaning of the numbers in a position.
@@ -54,7 +54,7 @@ Examples:
   chomp query --table chomp-values 5,4,2,1
   chomp query --table http://127.0.0.1:7172 8x10
   chomp query --table s3://bucket/tables 8x10
-  chomp query --depth 8x10
+  chomp query --depth --line 8x10
   chomp query 3000,1200,700,12
   chomp query --numbers columns 4,3,2,2,1
   chomp query --numbers words 346
@@ -76,10 +76,8 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_parser = flag)]
     pub(crate) no_moves: bool,
 
-    /// Say after how many moves the game ends if the winner hurries and the loser delays; of positions with at most
-    /// 2^24 positions inside, as 12x12
-    #[arg(long, value_parser = flag)]
-    pub(crate) depth: bool,
+    #[command(flatten)]
+    pub(crate) play: PlayArgs,
 
     /// Print one JSON object for each position, one a line
     #[arg(long, value_parser = flag)]
@@ -90,8 +88,6 @@ pub(crate) struct QueryArgs {
 const TOGETHER: usize = 1 << 18;
 /// How many are looked up together with their moves, which take 5 KB a position.
 const TOGETHER_WITH_MOVES: usize = 1 << 14;
-/// The most positions inside one whose depth is told: they take a second or two.
-const INSIDE_MAX: u64 = 1 << 24;
 
 pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()> {
     let asked = source::queried(&args.source, display.haste()).await;
@@ -109,8 +105,8 @@ pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()
     }
     blocking(move || match asked {
         QueriedTable::Losing(table) => all(&table, &args),
-        QueriedTable::Values(_) if args.depth => Err(usage(
-            "--depth is told of positions in a table of losing positions",
+        QueriedTable::Values(_) if args.play.is_wanted() => Err(usage(
+            "--depth and --line are told of positions in a table of losing positions",
         )),
         QueriedTable::Values(table) => all(&*table, &args),
     })
@@ -154,7 +150,7 @@ impl Tells for LosingTable {
     }
 
     fn texts(&self, style: Style, positions: &[Position]) -> Result<String, TableError> {
-        let deep = |position: &Position| style.depth.then(|| depth(position, INSIDE_MAX));
+        let play = |position: &Position| style.play.find(position.rows());
         Ok(if style.moves {
             let answers = answers(self, positions)?;
             let text = |position: &Position, answer: &Answer| {
@@ -165,13 +161,13 @@ impl Tells for LosingTable {
                     Form::Json | Form::Text => text,
                 }
             };
-            told(style, positions, answers, text, deep)
+            told(style, positions, answers, text, play)
         } else {
             let verdicts = verdicts(self, positions)?;
             let text = |position: &Position, verdict: &PositionVerdict| {
                 verdict_text(&drawing::name(position), verdict.losing)
             };
-            told(style, positions, verdicts, text, deep)
+            told(style, positions, verdicts, text, play)
         })
     }
 }
@@ -184,13 +180,13 @@ impl Tells for Values {
     }
 
     fn texts(&self, style: Style, positions: &[Partition]) -> Result<String, TableError> {
-        let no_depth = |_: &Partition| None;
+        let no_play = |_: &Partition| None;
         Ok(if style.moves {
             let answers = value_answers(self, positions)?;
-            told(style, positions, answers, value_answer_text, no_depth)
+            told(style, positions, answers, value_answer_text, no_play)
         } else {
             let values = valued(self, positions)?;
-            told(style, positions, values, value_text, no_depth)
+            told(style, positions, values, value_text, no_play)
         })
     }
 }
@@ -200,7 +196,7 @@ impl Tells for Values {
 struct Style {
     form: Form,
     moves: bool,
-    depth: bool,
+    play: PlayArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +209,7 @@ enum Form {
 
 impl Style {
     fn together(self) -> usize {
-        if self.depth {
+        if self.play.is_wanted() {
             1
         } else if self.moves {
             TOGETHER_WITH_MOVES
@@ -231,7 +227,7 @@ fn all<T: Tells>(source: &T, args: &QueryArgs) -> anyhow::Result<()> {
             false => Form::Text,
         },
         moves: !args.no_moves,
-        depth: args.depth,
+        play: args.play,
     };
     if args.positions.is_empty() {
         let positions = Positions::new(io::stdin(), args.numbers);
@@ -299,45 +295,29 @@ fn tell<T: Tells>(source: &T, style: Style, positions: &[T::Position]) -> anyhow
     }
 }
 
-/// The answers to all positions: a line of JSON each, or the text that `text` makes of it. With the depth, if `deep`
-/// gives it, or else how many positions are inside.
+/// The answers to all positions: a line of JSON each, or the text that `text` makes of it. With what `play` tells.
 fn told<P, A: Serialize>(
     style: Style,
     positions: &[P],
     answers: Vec<A>,
     text: impl Fn(&P, &A) -> String,
-    deep: impl Fn(&P) -> Option<Result<u32, u64>>,
+    play: impl Fn(&P) -> Option<Play>,
 ) -> String {
     let told = positions.iter().zip(answers).map(|(position, answer)| {
-        let depth = deep(position);
+        let play = play(position);
         if style.form == Form::Json {
-            let line = match depth.map(Result::ok) {
+            let line = match play {
                 None => serde_json::to_string(&answer),
-                Some(depth) => serde_json::to_value(&answer).map(|mut told| {
-                    told["depth"] = depth.into();
+                Some(play) => serde_json::to_value(&answer).map(|mut told| {
+                    play.add_to(&mut told);
                     told.to_string()
                 }),
             };
             return line.expect("numbers and lists become JSON") + "\n";
         }
-        text(position, &answer) + &depth.map_or_else(String::new, depth_text)
+        text(position, &answer) + &play.map_or_else(String::new, |play| play.text())
     });
     told.collect()
-}
-
-fn depth_text(depth: Result<u32, u64>) -> String {
-    match depth {
-        Ok(depth) => {
-            let noun = if depth == 1 { "move" } else { "moves" };
-            format!("  {depth} {noun} to the end, if the winner hurries and the loser delays\n")
-        }
-        Err(inside) => {
-            let (inside, most) = (HumanCount(inside), HumanCount(INSIDE_MAX));
-            format!(
-                "  how many moves to the end is not told: {inside} positions are inside, more than {most}\n"
-            )
-        }
-    }
 }
 
 fn value_text(position: &Partition, valued: &Valued) -> String {
@@ -398,7 +378,8 @@ mod tests {
     fn answers_are_told() {
         let tell = |texts: [&str; 3], moves, form, depth| {
             let positions = texts.map(|text| text.parse().unwrap());
-            let style = Style { form, moves, depth };
+            let play = PlayArgs { depth, line: depth };
+            let style = Style { form, moves, play };
             LosingTable(Box::new(Rows))
                 .texts(style, &positions)
                 .unwrap()

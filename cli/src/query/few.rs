@@ -3,13 +3,12 @@
 use std::num::NonZeroUsize;
 
 use chomp_boxes::FewQuery;
-use chomp_query::{drawing, reply};
+use chomp_query::{drawing, mirrored, reply};
 use chomp_table::position::{PositionError, parse_rows};
 use chomp_table::{Cell, Position, Word};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
 
-use super::lines::mirrored;
 use super::{Numbers, QueryArgs, answer_text, verdict_text};
 use crate::exit::{Interruption, usage};
 use crate::machine;
@@ -47,22 +46,20 @@ pub(super) async fn run(
     args: &QueryArgs,
     display: &Display,
 ) -> anyhow::Result<()> {
-    if args.depth {
-        return Err(usage("--depth is told of positions in a table"));
-    }
     let (threads, stop) = (machine::threads(), display.stop());
     for position in positions {
         position.check(threads)?;
-        let rows = position.rows.clone();
+        let (rows, wanted) = (position.rows.clone(), args.play);
         let solving = display.during("solving", &stop, move |teller| {
             let tell = |done| teller.stage("third rows", done).is_continue();
             let answer = position.query.answer(threads, tell)?;
-            Some((answer.losing, position.moves(answer.winning_moves)))
+            let moves = position.moves(answer.winning_moves);
+            Some((answer.losing, moves, wanted.find(&position.rows)))
         });
-        let (losing, moves) = solving.await.ok_or(Interruption::Lost)?;
+        let (losing, moves, play) = solving.await.ok_or(Interruption::Lost)?;
         let (winning_moves, left): (Vec<_>, Vec<_>) = moves.into_iter().unzip();
         let name = drawing::name_of_rows(&rows);
-        let text = match (args.json, args.no_moves) {
+        let mut text = match (args.json, args.no_moves) {
             (false, true) => verdict_text(&name, losing),
             (false, false) => answer_text(&name, losing, &winning_moves),
             (true, no_moves) => {
@@ -83,9 +80,15 @@ pub(super) async fn run(
                     told["losing_positions"] = json!(left);
                     told["reply"] = json!(reply);
                 }
+                if let Some(play) = &play {
+                    play.add_to(&mut told);
+                }
                 format!("{told}\n")
             }
         };
+        if let Some(play) = play.filter(|_| !args.json) {
+            text += &play.text();
+        }
         if !crate::try_print(&text)? {
             break;
         }
@@ -93,14 +96,23 @@ pub(super) async fn run(
     Ok(())
 }
 
+/// The rows of a position that need not fit into a table.
+pub(super) fn rows_of(text: &str, numbers: Numbers) -> Result<Vec<u32>, PositionError> {
+    if numbers == Numbers::Words {
+        return Ok(numbers.parse::<Position>(text)?.rows().to_vec());
+    }
+    let given = parse_rows(text, LENGTH_MAX)?;
+    let is_word = ["0b", "0x"]
+        .iter()
+        .any(|start| text.trim().starts_with(start));
+    let is_mirrored = numbers == Numbers::Columns && !is_word;
+    Ok(if is_mirrored { mirrored(&given) } else { given })
+}
+
 impl FewPosition {
     fn parse(text: &str, numbers: Numbers) -> Result<FewPosition, PositionError> {
-        let given = parse_rows(text, LENGTH_MAX)?;
-        let other = mirrored(&given);
-        let (rows, columns) = match numbers {
-            Numbers::Columns => (other, given),
-            Numbers::Rows | Numbers::Words => (given, other),
-        };
+        let rows = rows_of(text, numbers)?;
+        let columns = mirrored(&rows);
         let is_mirrored = rows.len() > columns.len();
         let query = FewQuery::new(if is_mirrored { &columns } else { &rows });
         let bits = (rows.len() + columns.len()) as u64;

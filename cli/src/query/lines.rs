@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::str::FromStr;
 
 use anyhow::Context;
+use chomp_query::mirrored;
 use chomp_table::position::PositionError;
 
 use super::Numbers;
@@ -37,15 +38,6 @@ impl Numbers {
         }
         Ok(position)
     }
-}
-
-/// The columns of the position with these rows, or the other way round.
-pub(super) fn mirrored(rows: &[u32]) -> Vec<u32> {
-    let columns = 1..=rows.first().copied().unwrap_or(0);
-    let reach = |column| rows.partition_point(|&row| row >= column);
-    columns
-        .map(|column| u32::try_from(reach(column)).expect("as many rows as a column has"))
-        .collect()
 }
 
 /// The positions in some lines, in order, up to the first that is none.

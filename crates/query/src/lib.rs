@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`answer`](mod@answer) | all answers about one position |
 //! | [`openings`](mod@openings) | the winning first moves of rectangles |
-//! | [`depth`](mod@depth) | how many moves a game takes |
+//! | [`inside`] | how many moves a game takes, perfect play, and Grundy values, without a table |
 //! | [`drawing`] | a board as lines of text |
 //! | [`values`] | answers from a table of Grundy values |
 //!
@@ -14,13 +14,13 @@
 //! * An answer depends only on which positions are losing. The caller gives a source of that, [`Losing`].
 
 pub mod answer;
-pub mod depth;
 pub mod drawing;
+pub mod inside;
 pub mod openings;
 pub mod values;
 
 pub use answer::{Answer, PositionVerdict, answer, answers, reply, verdicts};
-pub use depth::depth;
+pub use inside::{Inside, TooManyInside, mirrored};
 pub use openings::{Opening, of_board, of_box, opening, openings, with_boxes};
 pub use values::{ValueAnswer, Valued, value_answers, valued};
 

@@ -107,7 +107,7 @@ const written = (rows) => (rows.length === 0 ? "0" : rows.join(","));
 /** What the table says of a position. */
 export const askPosition = (rows) => askOnce(`/api/position/${written(rows)}`);
 
-/** After how many moves a game ends. */
+/** After how many moves a game ends, and which. */
 export const askDepth = (rows) => askOnce(`/api/depth/${written(rows)}`);
 
 /** What is known of a position of a small game; or of its losing positions, as `losing/20`. */

@@ -73,8 +73,10 @@ async function show(rows) {
     const answer = await askPosition(rows);
     if (mine === asked) drawOutcomes(answer);
     if (bitsOf(rows) > DEPTH_BITS) return;
-    const { depth } = await askDepth(rows);
-    if (mine === asked) addFact("Moves to the end", `${number(depth)}, if the winner hurries and the loser delays`);
+    const { depth, line } = await askDepth(rows);
+    if (mine !== asked) return;
+    addFact("Moves to the end", `${number(depth)}, if the winner hurries and the loser delays`);
+    addFact("Perfect play", line.map(([row, column]) => `(${row},${column})`).join(" "));
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     if (mine === asked) notice.show(error, () => show(rows));

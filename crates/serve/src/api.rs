@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `/api/table` | what the table is |
 //! | `/api/position/{position}` | one position: whether it is losing, the winning moves, what they leave |
-//! | `/api/depth/{position}` | how many moves it takes to the end, if the winner hurries and the loser delays |
+//! | `/api/depth/{position}` | how many moves it takes to the end, if the winner hurries and the loser delays, and which |
 //! | `/api/value/{position}` | its Grundy value, and the moves to each smaller one |
 //! | `/api/openings`, `/api/openings/{rows}x{columns}` | the winning first moves of rectangles |
 //! | `/api/counts` | the losing positions of each area |
@@ -17,6 +17,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use chomp_query::{Inside, TooManyInside};
 use chomp_table::{Partition, Position, Table, TableError};
 use http::StatusCode;
 use serde::Serialize;
@@ -31,12 +32,15 @@ pub(crate) const INSIDE_MAX: u64 = 1 << 17;
 /// A position, and the length of the game from it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
+#[expect(clippy::struct_field_names, reason = "programs know the name")]
 pub(crate) struct Depth {
     /// The lengths of its rows from the poisoned corner outwards. None for the empty position.
     rows: Vec<u32>,
     /// The number of moves until the poison is taken, if the winner hurries and the loser delays. It is odd if the
     /// position is losing.
     depth: u32,
+    /// These moves, as cells `[row, column]`: of moves as good as each other the first by row, then by column.
+    line: Vec<(u32, u32)>,
 }
 
 pub(crate) async fn table(State(site): State<Site>) -> Result<Response, Refusal> {
@@ -74,13 +78,18 @@ pub(crate) async fn depth(
 ) -> Result<Response, Refusal> {
     let position: Position = position.parse()?;
     let rows = position.rows().to_vec();
-    let question = move || chomp_query::depth(&position, INSIDE_MAX);
-    let depth = site.lookups.run(question).await?.map_err(|inside| {
-        Refusal::Wrong(format!(
-            "it has {inside} positions inside, and the depth is told up to {INSIDE_MAX}"
-        ))
+    let question = move || Inside::depths(position.rows(), INSIDE_MAX).map(|found| found.line());
+    let line = site.lookups.run(question).await?;
+    let line = line.map_err(|TooManyInside { inside, most }| {
+        let told = format!("it has {inside} positions inside, and the depth is told up to {most}");
+        Refusal::Wrong(told)
     })?;
-    Ok(json(&Depth { rows, depth }))
+    let line: Vec<(u32, u32)> = line
+        .into_iter()
+        .map(|cell| (cell.row, cell.column))
+        .collect();
+    let depth = u32::try_from(line.len()).expect("few moves");
+    Ok(json(&Depth { rows, depth, line }))
 }
 
 pub(crate) async fn opening(

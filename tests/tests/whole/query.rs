@@ -161,6 +161,53 @@ fn positions_of_few_rows_need_no_table() {
     end(&mut query(table, &["8x10", "3x100"])).refuses(5, &["3x100", "all that it is asked for"]);
 }
 
+/// Perfect play from a position ends at the poison, and is told alike with a table and without one.
+#[test]
+fn perfect_play_is_told_with_and_without_a_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let ask = |args: &[&str]| {
+        end(query(path(dir.path()), &["--json", "--depth", "--line"]).args(args)).summary()
+    };
+    let few = ["3x100", "5,5,3", "120,7,7,2", "1x20", "40x2", "1"];
+    let without: Vec<Value> = few.iter().map(|name| ask(&[name])).collect();
+    end(&mut run(dir.path(), 14)).summary();
+    for (name, without) in few.iter().zip(without) {
+        let with = ask(&[name]);
+        assert_eq!(
+            [&with["depth"], &with["line"]],
+            [&without["depth"], &without["line"]]
+        );
+        let line: Vec<[u32; 2]> = serde_json::from_value(without["line"].clone()).unwrap();
+        assert_eq!(without["depth"], line.len(), "{name}");
+        assert_eq!(without["losing"], line.len() % 2 == 1, "{name}");
+        let mut rows: Vec<u32> = serde_json::from_value(without["rows"].clone()).unwrap();
+        for (place, &[row, column]) in line.iter().enumerate() {
+            let (row, left) = (row as usize - 1, column - 1);
+            assert!(rows[row] > left, "{name}: move {place}");
+            rows[row..]
+                .iter_mut()
+                .for_each(|length| *length = left.min(*length));
+            assert_eq!(
+                rows[0] == 0,
+                place + 1 == line.len(),
+                "{name}: move {place}"
+            );
+        }
+    }
+    let told = |args: &[&str]| {
+        end(query(path(dir.path()), &["--no-moves"]).args(args))
+            .done()
+            .stdout
+    };
+    assert_eq!(
+        told(&["--line", "3,2"]),
+        "3,2 is losing\n  perfect play: (1,2) (2,1) (1,1)\n"
+            .replace("(1,2) (2,1)", "(1,3) (2,2) (1,2) (2,1)")
+    );
+    let many = "3x400 is winning\n  perfect play is not told: 10,827,401 positions are inside, more than 3,579,139\n";
+    assert_eq!(told(&["--line", "3x400"]), many);
+}
+
 /// Names and fields that would command a terminal, of the table's folder, of a file in it, in its manifest.
 #[test]
 fn escape_sequences_are_shown_and_never_sent() {

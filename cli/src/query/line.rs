@@ -1,0 +1,85 @@
+//! Perfect play: after how many moves a game ends, and which they are.
+
+use chomp_query::{Inside, TooManyInside, drawing};
+use chomp_table::Cell;
+use indicatif::HumanCount;
+use serde_json::Value;
+
+use crate::flags::flag;
+
+/// The most positions inside one of which perfect play is told: they take some seconds.
+pub(crate) const INSIDE_MAX: u64 = 1 << 24;
+
+/// What is told of perfect play.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct PlayArgs {
+    /// Say after how many moves the game ends if the winner hurries and the loser delays; of positions with at most
+    /// 2^24 positions inside, or fewer if they have more than 256 cells, as 12x12 or 3x300
+    #[arg(long, value_parser = flag)]
+    pub(crate) depth: bool,
+
+    /// Say which moves these are, to the poison: of moves as good as each other the first by row, then by column
+    #[arg(long, value_parser = flag)]
+    pub(crate) line: bool,
+}
+
+/// Perfect play from a position on.
+pub(super) struct Play {
+    args: PlayArgs,
+    line: Result<Vec<(u32, u32)>, TooManyInside>,
+}
+
+impl PlayArgs {
+    pub(super) fn is_wanted(self) -> bool {
+        self.depth || self.line
+    }
+
+    /// Perfect play from the position of these rows, if it is wanted.
+    pub(super) fn find(self, rows: &[u32]) -> Option<Play> {
+        let depths = self.is_wanted().then(|| Inside::depths(rows, INSIDE_MAX))?;
+        let pair = |cell: Cell| (cell.row, cell.column);
+        let line = depths.map(|depths| depths.line().into_iter().map(pair).collect());
+        Some(Play { args: self, line })
+    }
+}
+
+impl Play {
+    /// Adds it to an answer, or null if it is not told.
+    pub(super) fn add_to(&self, answer: &mut Value) {
+        let line = self.line.as_ref().ok();
+        if self.args.depth {
+            answer["depth"] = line.map(Vec::len).into();
+        }
+        if self.args.line {
+            answer["line"] = serde_json::json!(line);
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let line = match &self.line {
+            Ok(line) => line,
+            Err(many) => {
+                let what = if self.args.depth {
+                    "how many moves to the end"
+                } else {
+                    "perfect play"
+                };
+                return format!("  {what} is not told: {}\n", too_many(*many));
+            }
+        };
+        let (count, noun) = (line.len(), if line.len() == 1 { "move" } else { "moves" });
+        let depth =
+            format!("  {count} {noun} to the end, if the winner hurries and the loser delays\n");
+        let moves = format!("  perfect play: {}\n", drawing::moves(line));
+        match (self.args.depth, self.args.line) {
+            (true, false) => depth,
+            (true, true) => depth + &moves,
+            (false, _) => moves,
+        }
+    }
+}
+
+pub(crate) fn too_many(TooManyInside { inside, most }: TooManyInside) -> String {
+    let [inside, most] = [inside, most].map(HumanCount);
+    format!("{inside} positions are inside, more than {most}")
+}

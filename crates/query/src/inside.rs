@@ -1,0 +1,343 @@
+//! All positions inside one: how many moves a game takes from each if the winner hurries and the loser delays, or
+//! the Grundy value of each.
+//!
+//! # Depth
+//!
+//! The depth of the empty board is 0. That of any other position is 1 more than that of the position that is left: of
+//! those with an odd depth the least, or else the greatest. So it is odd if and only if the position is losing, and
+//! needs no table.
+//!
+//! # Value
+//!
+//! The Grundy value is the least number that is not the value of a position after one move. The poison is never taken, so
+//! the single poisoned cell has the value 0, and a position is losing if and only if its value is 0.
+//!
+//! # Order
+//!
+//! The positions inside are numbered by their rows, as words in a dictionary. A move shortens the first row that it
+//! changes, so what it leaves has a smaller number, and all are settled in this order. Of a position with more rows than
+//! columns it is the mirror image that is looked at, as it takes fewer numbers to write it down.
+
+use chomp_table::Cell;
+
+/// The most cells that all positions inside one have together, about: each is a move that is looked at.
+const STEPS_MAX: u64 = 1 << 32;
+
+/// A position has too many others inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyInside {
+    /// How many it has, at most `u64::MAX`.
+    pub inside: u64,
+    /// How many are looked at: fewer if the position has many cells.
+    pub most: u64,
+}
+
+/// The positions inside one, and a number for each: its depth or its value. Each takes two bytes.
+#[derive(Debug)]
+pub struct Inside {
+    rows: Vec<u32>,
+    /// Whether the mirror images are looked at.
+    is_mirrored: bool,
+    /// By row, then by length: how many positions have the same rows before this one, and a shorter one here.
+    before: Vec<Vec<u64>>,
+    settled: Vec<u16>,
+}
+
+/// The columns of the position with these rows, or the other way round.
+pub fn mirrored(rows: &[u32]) -> Vec<u32> {
+    let columns = 1..=rows.first().copied().unwrap_or(0);
+    let reach = |column| rows.partition_point(|&row| row >= column);
+    columns
+        .map(|column| u32::try_from(reach(column)).expect("as many rows as a column has"))
+        .collect()
+}
+
+/// The rows that a move leaves.
+pub fn cut(rows: &[u32], cell: Cell) -> Vec<u32> {
+    let mut left = rows.to_vec();
+    for length in &mut left[cell.row as usize - 1..] {
+        *length = (cell.column - 1).min(*length);
+    }
+    left.retain(|&length| length > 0);
+    left
+}
+
+/// The cells of a position, by row, then by column.
+pub fn cells(rows: &[u32]) -> impl Iterator<Item = Cell> {
+    let of_row = |(row, &length): (u32, &u32)| (1..=length).map(move |column| Cell { row, column });
+    (1..).zip(rows).flat_map(of_row)
+}
+
+impl Inside {
+    /// The depths of all positions inside one of these rows.
+    ///
+    /// # Errors
+    ///
+    /// If there are more than `most`, or they have too many cells.
+    pub fn depths(rows: &[u32], most: u64) -> Result<Inside, TooManyInside> {
+        let inside = Inside::new(rows, most)?;
+        Ok(inside.settle(|left| {
+            let odd = left.iter().filter(|&depth| depth % 2 == 1).min();
+            odd.or_else(|| left.iter().max())
+                .map_or(0, |depth| depth + 1)
+        }))
+    }
+
+    /// The Grundy values of all positions inside one of these rows. The empty board has none, and is given as 0.
+    ///
+    /// # Errors
+    ///
+    /// As [`depths`](Inside::depths).
+    pub fn values(rows: &[u32], most: u64) -> Result<Inside, TooManyInside> {
+        let mut seen = Vec::new();
+        let inside = Inside::new(rows, most)?;
+        Ok(inside.settle(|left| {
+            seen.clear();
+            seen.resize(left.len(), false);
+            // The last move takes the poison.
+            for &value in &left[..left.len() - 1] {
+                seen[usize::from(value)] = true;
+            }
+            let least = seen.iter().position(|&is_seen| !is_seen);
+            u16::try_from(least.expect("a value more than moves")).expect("few cells")
+        }))
+    }
+
+    /// The number of a position inside.
+    ///
+    /// # Panics
+    ///
+    /// If it is not inside.
+    pub fn of(&self, rows: &[u32]) -> u32 {
+        let mirror = self.is_mirrored.then(|| mirrored(rows));
+        let rows = mirror.as_deref().unwrap_or(rows);
+        let before = self.before.iter().zip(rows);
+        let number: u64 = before
+            .map(|(before, &length)| before[length as usize])
+            .sum();
+        self.settled[index(number)].into()
+    }
+
+    /// Perfect play from the position on, if the numbers are depths: each move until the poison is taken. Of moves as
+    /// good as each other it is the first by row, then by column.
+    pub fn line(&self) -> Vec<Cell> {
+        let mut rows = self.rows.clone();
+        let mut line = Vec::new();
+        for left in (0..self.of(&rows)).rev() {
+            let best = cells(&rows).find(|&cell| self.of(&cut(&rows, cell)) == left);
+            let best = best.expect("a move leaves one less");
+            rows = cut(&rows, best);
+            line.push(best);
+        }
+        line
+    }
+
+    fn new(rows: &[u32], most: u64) -> Result<Inside, TooManyInside> {
+        let first = rows.first().copied().unwrap_or(0);
+        let is_mirrored = rows.len() > first as usize;
+        let sides = if is_mirrored {
+            mirrored(rows)
+        } else {
+            rows.to_vec()
+        };
+        let mut before = Vec::new();
+        // By length: how many positions go on so after a row of this length.
+        let mut ways = vec![1_u64; sides.first().map_or(1, |&row| row as usize + 1)];
+        for &row in sides.iter().rev() {
+            let mut sum = 0_u64;
+            let mut shorter = vec![0];
+            for ways in &ways[..=row as usize] {
+                sum = sum.saturating_add(*ways);
+                shorter.push(sum);
+            }
+            for (length, ways) in ways.iter_mut().enumerate() {
+                *ways = shorter[length.min(row as usize) + 1];
+            }
+            before.push(shorter);
+        }
+        before.reverse();
+        let inside = before
+            .first()
+            .map_or(1, |lengths| lengths[lengths.len() - 1]);
+        let area: u64 = rows.iter().copied().map(u64::from).sum();
+        let most = most.min(STEPS_MAX / area.max(1));
+        let all = usize::try_from(inside).ok().filter(|_| inside <= most);
+        let settled = vec![0; all.ok_or(TooManyInside { inside, most })?];
+        Ok(Inside {
+            rows: rows.to_vec(),
+            is_mirrored,
+            before,
+            settled,
+        })
+    }
+
+    /// Settles one position after the other, from the numbers of those that its moves leave. The last of these is the
+    /// empty board.
+    fn settle(mut self, mut rule: impl FnMut(&[u16]) -> u16) -> Inside {
+        let own = if self.is_mirrored {
+            mirrored(&self.rows)
+        } else {
+            self.rows.clone()
+        };
+        let mut rows = vec![0; own.len()];
+        let mut left = Vec::new();
+        for number in 1..self.settled.len() {
+            advance(&mut rows, &own);
+            left.clear();
+            let mut height = 0;
+            for column in (0..rows[0]).rev() {
+                while rows.get(height).is_some_and(|&length| length > column) {
+                    height += 1;
+                }
+                // From the last row up: what is left if all rows from here on end before the column.
+                let mut change = 0;
+                for (before, &length) in self.before.iter().zip(&rows[..height]).rev() {
+                    change += before[length as usize] - before[column as usize];
+                    left.push(self.settled[number - index(change)]);
+                }
+            }
+            self.settled[number] = rule(&left);
+        }
+        self
+    }
+}
+
+/// From a position inside `most` to the next one.
+fn advance(rows: &mut [u32], most: &[u32]) {
+    let grows = |row: &usize| {
+        let above = row.checked_sub(1).map_or(u32::MAX, |above| rows[above]);
+        rows[*row] < most[*row].min(above)
+    };
+    let row = (0..rows.len())
+        .rev()
+        .find(grows)
+        .expect("it is not the last one");
+    rows[row] += 1;
+    rows[row + 1..].fill(0);
+}
+
+fn index(number: u64) -> usize {
+    usize::try_from(number).expect("it is one of those in memory")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use chomp_table::{Position, Word};
+
+    use super::*;
+    use crate::tests::ByDefinition;
+
+    /// A number of a position, straight from a rule about those that its moves leave, and whether they have cells.
+    fn by_definition(
+        word: Word,
+        rule: fn(&[(u32, bool)]) -> u32,
+        known: &mut HashMap<Word, u32>,
+    ) -> u32 {
+        if let Some(&number) = known.get(&word) {
+            return number;
+        }
+        let left: Vec<(u32, bool)> = word
+            .moves()
+            .map(|(_, next)| (by_definition(next, rule, known), next != Word::EMPTY))
+            .collect();
+        let number = rule(&left);
+        known.insert(word, number);
+        number
+    }
+
+    fn depth(left: &[(u32, bool)]) -> u32 {
+        let odd = left.iter().filter(|(depth, _)| depth % 2 == 1).min();
+        let best = odd.or_else(|| left.iter().max());
+        best.map_or(0, |(depth, _)| depth + 1)
+    }
+
+    fn value(left: &[(u32, bool)]) -> u32 {
+        let is_free = |value: &u32| !left.contains(&(*value, true));
+        (0..).find(is_free).unwrap()
+    }
+
+    #[test]
+    fn every_small_position_agrees_with_the_definition() {
+        let table = ByDefinition::new(12);
+        let [mut depths, mut values] = [HashMap::new(), HashMap::new()];
+        for index in 0..1u64 << 11 {
+            let word = Word::new(index * 2);
+            let position = Position::from(word);
+            let rows = position.rows();
+            let found = Inside::depths(rows, 1000).unwrap();
+            let expected = by_definition(word, depth, &mut depths);
+            assert_eq!(found.of(rows), expected, "{position}");
+            assert_eq!(expected % 2 == 1, table.is_losing(word), "{position}");
+            let valued = Inside::values(rows, 1000).unwrap();
+            let expected = by_definition(word, value, &mut values);
+            assert_eq!(valued.of(rows), expected, "{position}");
+            // So it is of all that its moves leave, and the line takes the first of the best.
+            let mut best = None;
+            for (cell, left) in word.moves() {
+                let next = Position::from(left);
+                assert_eq!(cut(rows, cell), next.rows());
+                assert_eq!(valued.of(next.rows()), values[&left], "{position}");
+                assert_eq!(found.of(next.rows()), depths[&left], "{position}");
+                if depths[&left] + 1 == depths[&word] {
+                    best = best.min(Some(cell)).or(Some(cell));
+                }
+            }
+            let line = found.line();
+            assert_eq!(line.first().copied(), best, "{position}");
+            let mut left = rows.to_vec();
+            for (cell, depth) in line.iter().zip((0..depths[&word]).rev()) {
+                left = cut(&left, *cell);
+                assert_eq!(found.of(&left), depth, "{position}");
+            }
+            assert!(left.is_empty());
+        }
+    }
+
+    #[test]
+    fn of_a_square_the_depth_is_twice_its_side() {
+        for side in 2..10_u32 {
+            let square = vec![side; side as usize];
+            let found = Inside::depths(&square, 1 << 16).unwrap();
+            assert_eq!(found.of(&square), 2 * side);
+            assert_eq!(found.line().len(), 2 * side as usize);
+        }
+    }
+
+    #[test]
+    fn long_rows_and_columns_have_numbers_too() {
+        for rows in [vec![600, 599], vec![300], vec![1; 300], vec![2; 100]] {
+            let found = Inside::depths(&rows, 1 << 20).unwrap();
+            let mirror = mirrored(&rows);
+            assert_eq!(mirrored(&mirror), rows);
+            let line = found.line();
+            let mirrored = Inside::depths(&mirror, 1 << 20).unwrap().of(&mirror);
+            assert_eq!((line.len(), found.of(&rows)), (mirrored as usize, mirrored));
+            assert!(
+                line.iter()
+                    .all(|cell| cell.column <= rows[cell.row as usize - 1])
+            );
+        }
+        assert_eq!(Inside::values(&[600], 1 << 20).unwrap().of(&[600]), 599);
+    }
+
+    #[test]
+    fn what_is_too_much_is_counted() {
+        for (text, inside) in [("8x10", 43_758), ("1", 2), ("0", 1), ("5,4,2,1", 66)] {
+            let position: Position = text.parse().unwrap();
+            let ask = |most| Inside::depths(position.rows(), most);
+            assert!(ask(inside).is_ok(), "{text}");
+            let most = inside - 1;
+            assert_eq!(
+                ask(most).unwrap_err(),
+                TooManyInside { inside, most },
+                "{text}"
+            );
+        }
+        let inside = 1_832_624_140_942_590_534;
+        let most = (1 << 32) / 1024;
+        let refused = Inside::depths(&[32; 32], u64::MAX).unwrap_err();
+        assert_eq!(refused, TooManyInside { inside, most });
+    }
+}
