@@ -3,6 +3,7 @@
 mod few;
 mod line;
 mod lines;
+mod sum;
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal, Read};
@@ -23,6 +24,7 @@ use crate::exit::usage;
 use crate::flags::{SourceArgs, flag};
 use crate::progress::{Display, blocking};
 use crate::source::{self, LosingTable, QueriedTable};
+pub(crate) use line::{INSIDE_MAX, too_many};
 use line::{Play, PlayArgs};
 use lines::Positions;
 
@@ -45,6 +47,10 @@ or a word, as 0b110100 or 0x34. On stdin there may also be drawings, one row of 
 empty line after the last, and what chomp export writes in the formats rows and, with --numbers \
 words, words. A move is the (row, column) of the cell that is taken, counted from the poison at (1,1). \
 A table of Grundy values tells the value, and the moves to each smaller one.
+Boards side by side are a sum, in quotes, as \"5,4,2,1 + 3,2 + 4x4\": a move takes a cell of one of \
+them, but no poison, and who finds only poisons loses. Its value is the XOR of the Grundy values of the \
+boards, that of the poison alone being 0; it needs no table. A text of nothing but single numbers, 3+2, \
+is no sum but one position; in a sum a single row is [3]. With --numbers words each number is a board.
 Positions on the command line need no table if all have at most 5 rows of at most 200,000 cells each, \
 or as few columns: 3x20000 takes seconds; 3x100000, 4x2500 and 5x500 take minutes.
 
@@ -56,6 +62,7 @@ Examples:
   chomp query --table s3://bucket/tables 8x10
   chomp query --depth --line 8x10
   chomp query 3000,1200,700,12
+  chomp query \"5,4,2,1 + 3,2 + 4x4\"
   chomp query --numbers columns 4,3,2,2,1
   chomp query --numbers words 346
   chomp query --json < positions.txt
@@ -90,6 +97,9 @@ const TOGETHER: usize = 1 << 18;
 const TOGETHER_WITH_MOVES: usize = 1 << 14;
 
 pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()> {
+    if let Some(sums) = sum::sums(&args)? {
+        return sum::run(sums, &args, display).await;
+    }
     let asked = source::queried(&args.source, display.haste()).await;
     let covered = match &asked {
         Ok(QueriedTable::Losing(table)) => table.0.bits(),

@@ -1,7 +1,7 @@
 //! `chomp query` and `chomp openings` answer as the definition does, wherever the table is, and
 //! refuse what they cannot know.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -206,6 +206,105 @@ fn perfect_play_is_told_with_and_without_a_table() {
     );
     let many = "3x400 is winning\n  perfect play is not told: 10,827,401 positions are inside, more than 3,579,139\n";
     assert_eq!(told(&["--line", "3x400"]), many);
+}
+
+/// The moves (board, row, column) from a sum, straight from the rules, and what they leave.
+fn moves_of_sum(boards: &[Vec<u32>]) -> Vec<([usize; 3], Vec<Vec<u32>>)> {
+    let mut moves = Vec::new();
+    for (board, rows) in boards.iter().enumerate() {
+        for (row, &length) in rows.iter().enumerate() {
+            for left in u32::from(row == 0)..length {
+                let mut next = boards.to_vec();
+                next[board][row..]
+                    .iter_mut()
+                    .for_each(|length| *length = left.min(*length));
+                next[board].retain(|&length| length > 0);
+                moves.push(([board + 1, row + 1, left as usize + 1], next));
+            }
+        }
+    }
+    moves
+}
+
+/// Whether the player to move loses, who loses without a move.
+fn sum_is_losing(boards: &[Vec<u32>], known: &mut HashMap<Vec<Vec<u32>>, bool>) -> bool {
+    if let Some(&losing) = known.get(boards) {
+        return losing;
+    }
+    let mut moves = moves_of_sum(boards).into_iter();
+    let losing = !moves.any(|(_, left)| sum_is_losing(&left, known));
+    known.insert(boards.to_vec(), losing);
+    losing
+}
+
+#[test]
+fn sums_are_answered_as_the_rules_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let ask = |args: &[&str]| end(query(path(dir.path()), args).arg("--json"));
+    let mut known = HashMap::new();
+    let mut losing = 0;
+    for sum in [
+        "2x2 + 3,1",
+        "[3] + [3]",
+        "2,1 + 2x3",
+        "[2,1]+[1 1]+3",
+        "0b10 + 2,2,1",
+        "3,1 + 2x2 + 2,1",
+        "2x2 + [3] + (2,2)",
+        "3x3 + 3,2,1",
+    ] {
+        let told = ask(&[sum]).summary();
+        let boards = told["sum"].as_array().unwrap().iter();
+        let boards: Vec<Vec<u32>> = boards
+            .map(|board| serde_json::from_value(board["rows"].clone()).unwrap())
+            .collect();
+        assert_eq!(boards.len(), sum.split('+').count(), "{sum}");
+        assert_eq!(told["losing"], sum_is_losing(&boards, &mut known), "{sum}");
+        assert_eq!(told["losing"], told["value"] == 0, "{sum}");
+        let winning = moves_of_sum(&boards)
+            .into_iter()
+            .filter(|(_, left)| sum_is_losing(left, &mut known));
+        let winning: Vec<[usize; 3]> = winning.map(|(cell, _)| cell).collect();
+        assert_eq!(told["winning_moves"], json!(winning), "{sum}");
+        losing += usize::from(winning.is_empty());
+    }
+    assert!((1..7).contains(&losing), "{losing}");
+    let told = end(&mut query(path(dir.path()), &["[3] + [2]"]))
+        .done()
+        .stdout;
+    let expected = "3 + 2 has the value 3: it is winning\n  3 has the value 2, won with (1,3)\n  2 has the value 1\n";
+    assert_eq!(told, expected);
+
+    // Nothing that may mean a single position is taken for a sum.
+    let words = ask(&["--numbers", "words", "346 + 2"]).summary();
+    assert_eq!(words["sum"][0]["rows"], json!([5, 4, 2, 1]));
+    let columns = ask(&["--numbers", "columns", "3,1 + 0b1110"]).summary();
+    assert_eq!(
+        columns["sum"],
+        json!([{"rows": [2, 1, 1], "value": 3}, {"rows": [3], "value": 2}])
+    );
+    for (args, text) in [
+        (&["3+2 + 4x4"][..], "single numbers side by side"),
+        (&["4x4 + "], "is no sum"),
+        (&["2,1", "+", "2x2"], "is no sum"),
+        (&["4x4 + 0"], "a board without cells"),
+        (&["20x20 + 1"], "positions are inside"),
+        (&["--line", "2,1 + 2x2"], "not of sums"),
+    ] {
+        ask(args).refuses(2, &[text]);
+    }
+    // Words and columns of few rows are these without a table, too.
+    let told = |numbers: &str, text: &str| {
+        end(&mut query(
+            path(dir.path()),
+            &["--no-moves", "--numbers", numbers, text],
+        ))
+        .done()
+        .stdout
+    };
+    assert_eq!(told("words", "346"), "5,4,2,1 is winning\n");
+    assert_eq!(told("columns", "0x15a"), "5,4,2,1 is winning\n");
+    assert_eq!(told("columns", "4,3,2,2,1"), "5,4,2,1 is winning\n");
 }
 
 /// Names and fields that would command a terminal, of the table's folder, of a file in it, in its manifest.
