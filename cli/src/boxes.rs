@@ -33,6 +33,10 @@ was stopped, also for more columns, and if the memory does not hold it, the file
 rows with more than 250 columns the third rows come one after the other; there --scratch goes on with \
 the same rows and columns only, and the digest is another one: docs/FORMAT.md. So it is with \
 --positions.
+--periods prints for each third row, and those after it, the differences first row - second row as \
+well, the second row growing from the third one on: first those before the period, then those of it in \
+parentheses. A ? is more than was looked at. They are left out if there may be more than 2^24: up to \
+3x4000, 4x300 and 5x90 there are not.
 
 Examples:
   chomp box 10x42

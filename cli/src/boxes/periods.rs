@@ -11,6 +11,9 @@ use super::{BoxArgs, enough, find};
 use crate::progress::{Display, Teller};
 use crate::summary::Lines;
 
+/// The differences of rows are told if there are at most so many.
+const DIFFERENCES_MAX: usize = 1 << 24;
+
 /// First rows are looked at up to as many times the longest second row.
 const FIRST_ROWS: usize = 2;
 
@@ -35,6 +38,12 @@ struct TailPeriod {
     tail: Vec<u32>,
     #[serde(flatten)]
     ending: Ending,
+    /// First row − second row for second rows from the third row on, before `from`, and then of one period. Null is more
+    /// than was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<Vec<Option<u32>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeats: Option<Vec<Option<u32>>>,
 }
 
 pub(super) async fn run(
@@ -46,15 +55,37 @@ pub(super) async fn run(
     most[0] *= FIRST_ROWS;
     let few = Few::new(&most);
     let threads = args.share.threads();
+    let differences = few.tails().saturating_mul(columns + 1);
+    let has_differences = differences <= DIFFERENCES_MAX;
     let told = few.tails() * size_of::<(Ending, TailPeriod)>();
+    let told = told
+        + if has_differences {
+            differences * size_of::<Option<u32>>()
+        } else {
+            0
+        };
     enough(args, few.memory(threads) + told as u64, "")?;
     let solve = move |teller: &Teller| {
         let (mut periods, mut tails) = (Periods::new(few.clone()), Vec::new());
         let goes_on = FewSolver::new(few).advance(usize::MAX, threads, |found, done| {
             for tail in found {
+                let ending = periods.add(&tail);
+                let differences = ending.from.filter(|_| has_differences).map(|from| {
+                    let seconds = (tail.rows[0]..).zip(&tail.firsts);
+                    let mut all = seconds.map(|(second, &first)| first.checked_sub(second));
+                    let before = all.by_ref().take((from - tail.rows[0]) as usize).collect();
+                    (
+                        before,
+                        all.take(ending.period.unwrap_or(0) as usize).collect(),
+                    )
+                });
+                let (before, repeats) = differences.unzip();
+                let tail = tail.rows[..rows - 2].to_vec();
                 tails.push(TailPeriod {
-                    ending: periods.add(&tail),
-                    tail: tail.rows[..rows - 2].to_vec(),
+                    tail,
+                    ending,
+                    before,
+                    repeats,
                 });
             }
             teller.stage("third rows", done).is_continue()
@@ -79,18 +110,31 @@ pub(super) async fn run(
 impl FoundPeriods {
     fn lines(&self) -> Lines {
         let mut text = String::new();
-        for TailPeriod { tail, ending } in &self.tails {
-            let rows: Vec<String> = tail.iter().map(u32::to_string).collect();
-            let rows = rows.join(",");
+        for TailPeriod {
+            tail,
+            ending,
+            before,
+            repeats,
+        } in &self.tails
+        {
             let seen = if ending.proved { "" } else { ", seen only" };
-            match (ending.period, ending.from) {
-                (Some(period), Some(from)) => {
-                    writeln!(text, "{rows}: period {period} from {from}{seen}")
-                }
-                (None, Some(from)) => writeln!(text, "{rows}: none from {from}"),
-                _ => writeln!(text, "{rows}: no period seen"),
-            }
-            .expect("a string takes any text");
+            let told = match (ending.period, ending.from) {
+                (Some(period), Some(from)) => format!("period {period} from {from}{seen}"),
+                (None, Some(from)) => format!("no losing position from {from} on"),
+                _ => "no period seen".to_owned(),
+            };
+            let tail: Vec<String> = tail.iter().map(u32::to_string).collect();
+            let list = |all: &Option<Vec<Option<u32>>>| {
+                let all = all.iter().flatten();
+                let all = all.map(|one| one.map_or("?".to_owned(), |one| one.to_string()));
+                all.collect::<Vec<_>>().join(" ")
+            };
+            let differences = match [list(before), list(repeats)] {
+                [before, repeats] if repeats.is_empty() => before,
+                [before, repeats] => format!("{before} ({repeats})"),
+            };
+            let line = format!("{}: {told}: {}", tail.join(","), differences.trim_start());
+            writeln!(text, "{}", line.trim_end_matches(": ")).expect("a string takes any text");
         }
         let mut lines = Lines::after(text);
         for (period, proved, seen) in &self.periods {

@@ -173,11 +173,65 @@ fn positions_and_periods_of_few_rows_are_written() {
         .done()
         .stdout;
     for line in [
-        "0: period 1 from 0",
-        "1: none from 3",
-        "11: period 1 from 19",
+        "0: period 1 from 0: (1)",
+        "1: no losing position from 3 on: 2 0",
+        "11: period 1 from 19: 9 7 9 3 8 8 8 3 (7)",
+        "119: no period seen",
     ] {
         assert!(told.lines().any(|found| found == line), "{line}");
     }
     end(&mut chomp("box --rows 6 --columns 100 --periods")).refuses(2, &["3 to 5 rows"]);
+}
+
+/// The differences that `--periods` tells, against the list of all losing positions.
+#[test]
+fn periods_come_with_the_differences_of_rows() {
+    let directory = folder();
+    let file = directory.path().join("losing.csv");
+    let told = end(&mut chomp("box --rows 3 --columns 60 --periods --json")).summary();
+    end(solve(3, 200).arg("--positions").arg(&file)).done();
+    let text = fs::read_to_string(&file).unwrap();
+    let rows = |line: &str| line.split(',').map(|row| row.parse().unwrap()).collect();
+    let losing: Vec<Vec<usize>> = text.lines().map(rows).collect();
+    let (mut periods, mut dead) = (0, 0);
+    for tail in told["tails"].as_array().unwrap() {
+        let third = usize::try_from(number(&json!({ "tail": tail["tail"][0] }), "tail")).unwrap();
+        let Some(from) = tail["from"].as_u64() else {
+            assert!(tail.get("before").is_none(), "{tail}");
+            continue;
+        };
+        let list =
+            |name: &str| -> Vec<usize> { serde_json::from_value(tail[name].clone()).unwrap() };
+        let [before, repeats] = ["before", "repeats"].map(list);
+        assert_eq!(
+            before.len(),
+            usize::try_from(from).unwrap() - third,
+            "{tail}"
+        );
+        let expected = (third..=60).map(|second| {
+            let found = losing
+                .iter()
+                .find(|rows| rows[1] == second && rows[2] == third);
+            found.map(|rows| rows[0] - second)
+        });
+        if tail["period"].is_null() {
+            let ends = before
+                .iter()
+                .copied()
+                .map(Some)
+                .chain(std::iter::repeat(None));
+            assert!(expected.eq(ends.take(61 - third)), "{tail}");
+            dead += 1;
+        } else {
+            assert_eq!(tail["period"], repeats.len(), "{tail}");
+            let all = before
+                .iter()
+                .chain(repeats.iter().cycle())
+                .copied()
+                .map(Some);
+            assert!(expected.eq(all.take(61 - third)), "{tail}");
+            periods += 1;
+        }
+    }
+    assert!(periods > 7 && dead > 20, "{periods} periods, {dead} dead");
 }
