@@ -8,8 +8,8 @@ use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 use crate::signals::Ending;
 use crate::{
-    access, boxes, coordinator, download, export, game, grundy, manual, openings, plan, query, run,
-    serve, status, verify, worker,
+    access, boxes, coordinator, download, export, game, grundy, manual, oeis, openings, plan,
+    query, run, serve, status, verify, worker,
 };
 
 /// Computes tables of the losing positions of Chomp, answers questions from them and checks them.
@@ -153,6 +153,8 @@ pub(crate) enum Command {
     Openings(openings::OpeningsArgs),
     /// List every winning first move of all rectangles of few rows and many columns, without a table
     Box(boxes::BoxArgs),
+    /// Print the terms of integer sequences about Chomp, as the b-files of the OEIS have them
+    Oeis(oeis::OeisArgs),
     /// Say who wins in iChomp, Chomp with poisons, in space, on divisors, with cells crossed out or without end, Nim, towers on a chessboard or the Trojan horse, and how
     Game(game::GameArgs),
     /// Serve a finished table over HTTP: pages to play and explore, JSON, and its files
@@ -172,6 +174,7 @@ impl Command {
             Command::Verify(args) => &args.share,
             Command::Grundy(args) => &args.share,
             Command::Box(args) => &args.share,
+            Command::Oeis(args) => &args.share,
             _ => return 1,
         };
         share.threads().get()

@@ -150,14 +150,14 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
     let (threads, given) = (args.share.threads(), args.share.memory_bytes()?);
     let Memory { whole, streamed } = Memory::of(&bounds, threads);
     if args.scratch.is_some() {
-        enough(&args, streamed.min(whole), "")?;
+        enough(&args.share, streamed.min(whole), "")?;
     } else {
         let streamed = streamed.saturating_add(PROGRAM_BYTES).div_ceil(1 << 20);
         let files = whole.div_ceil(1 << 19);
         let advice = format!(
             ", or --memory {streamed}MiB with --scratch DIR, where its files take up to {files} MiB"
         );
-        enough(&args, whole, &advice)?;
+        enough(&args.share, whole, &advice)?;
     }
     let scratch = args.scratch.as_deref().map(Folder::open).transpose()?;
     let scratch = scratch.map(|folder| Box::new(folder) as Box<dyn Scratch>);
@@ -204,16 +204,13 @@ async fn find<T: Serialize + Send + 'static>(
 }
 
 /// Refuses work that takes more bytes than are given, besides those of the program.
-fn enough(args: &BoxArgs, bytes: u64, advice: &str) -> anyhow::Result<()> {
-    let (needed, given) = (
-        bytes.saturating_add(PROGRAM_BYTES),
-        args.share.memory_bytes()?,
-    );
+pub(crate) fn enough(share: &ShareArgs, bytes: u64, advice: &str) -> anyhow::Result<()> {
+    let (needed, given) = (bytes.saturating_add(PROGRAM_BYTES), share.memory_bytes()?);
     if needed <= given {
         return Ok(());
     }
     let error = machine::too_little_memory(given, needed, advice);
-    Err(args.share.too_small(error))
+    Err(share.too_small(error))
 }
 
 /// Solves all columns. None if the solver was stopped.
@@ -221,7 +218,7 @@ fn enough(args: &BoxArgs, bytes: u64, advice: &str) -> anyhow::Result<()> {
     clippy::disallowed_methods,
     reason = "how often the state is saved depends on what that takes"
 )]
-fn solve(
+pub(crate) fn solve(
     mut solver: Solver,
     positions: u64,
     teller: &Teller,

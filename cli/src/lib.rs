@@ -36,6 +36,7 @@ mod grundy;
 mod local;
 mod machine;
 mod manual;
+mod oeis;
 mod openings;
 mod plan;
 mod progress;
@@ -196,6 +197,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<()> {
             Command::Completions(args) => manual::completions(&args, Args::with_variables()),
             Command::Man(args) => manual::man(&args, Args::with_variables()),
             Command::Box(args) => boxes::run(args, display).await,
+            Command::Oeis(args) => oeis::run(args, display).await,
             Command::Game(args) => game::run(&args, display),
             Command::Serve(args) => serve::run(args, display).await,
         }

@@ -42,7 +42,7 @@ pub(super) async fn run(
     let few = Few::new(&vec![columns; rows]);
     let threads = args.share.threads();
     let needed = few.memory(threads) + (columns * rows) as u64 * TALLY_BYTES;
-    enough(args, needed, "")?;
+    enough(&args.share, needed, "")?;
     let free = args.share.memory_bytes()?.saturating_sub(needed);
     let out = args
         .positions

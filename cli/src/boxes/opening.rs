@@ -60,7 +60,7 @@ pub(super) async fn run(
     } else {
         hooks::memory_by_moves([i, j], columns)
     };
-    enough(args, memory, "")?;
+    enough(&args.share, memory, "")?;
     let solve = move |teller: &Teller| {
         let tell = |done: f64| teller.stage("positions", done).is_continue();
         let share = |done: usize| as_f64(done as u64) / as_f64(columns as u64);

@@ -64,7 +64,7 @@ pub(super) async fn run(
         } else {
             0
         };
-    enough(args, few.memory(threads) + told as u64, "")?;
+    enough(&args.share, few.memory(threads) + told as u64, "")?;
     let solve = move |teller: &Teller| {
         let (mut periods, mut tails) = (Periods::new(few.clone()), Vec::new());
         let goes_on = FewSolver::new(few).advance(usize::MAX, threads, |found, done| {

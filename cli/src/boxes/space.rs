@@ -52,7 +52,7 @@ pub(super) async fn run(
     display: &Display,
 ) -> anyhow::Result<()> {
     let space = Space::new(sides).map_err(|error: TooLarge| usage(error.to_string()))?;
-    enough(args, space.memory(), "")?;
+    enough(&args.share, space.memory(), "")?;
     let threads = args.share.threads();
     let solve = move |teller: &Teller| {
         let all = space.surroundings();

@@ -25,6 +25,7 @@ mod kills;
 mod known_results;
 mod liars;
 mod netns;
+mod oeis;
 mod outages;
 mod pages;
 mod participants;

@@ -241,10 +241,7 @@ fn an_interrupted_command_says_what_is_kept() {
         ("box 9x60".to_owned(), lost),
         ("box --opening 3,3 --columns 4000".to_owned(), lost),
         ("box 5x400 --periods".to_owned(), lost),
-        (
-            format!("box 9x60 --scratch {}", scratch.display()),
-            kept,
-        ),
+        (format!("box 9x60 --scratch {}", scratch.display()), kept),
     ] {
         let process = start(&mut chomp(&line));
         let is_there = process.hold_when(|| process.catches(Signal::SIGTERM));
