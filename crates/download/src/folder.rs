@@ -12,7 +12,7 @@ use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use chomp_durable_files::{
-    failed, free, make_folders, open_to_append, open_within, put, read_within, sync_folder,
+    failed, free, make_folders, open_to_append, open_within, put, read_within, sync, sync_folder,
 };
 use chomp_store::objects::TableLock;
 use chomp_table::digest::{Digest, DigestBuilder};
@@ -152,7 +152,7 @@ impl TargetFolder {
     )]
     pub(crate) fn finish(&self, partial: Partial, name: &str) -> Result<(), DownloadError> {
         let Partial { path, file, .. } = partial;
-        file.sync_all().map_err(failed("sync", &path))?;
+        sync(&file).map_err(failed("sync", &path))?;
         let named = self.folder.join(name);
         fs::rename(&path, &named).map_err(failed("rename a file to", &named))?;
         Ok(sync_folder(&self.folder).map_err(failed("sync", &self.folder))?)

@@ -218,6 +218,6 @@ impl Below {
     ///
     /// The operating system's error: then it is not known whether they are.
     pub fn sync(&self) -> io::Result<()> {
-        self.folder.sync_all()
+        crate::sync(&self.folder)
     }
 }

@@ -31,6 +31,50 @@ pub enum FaultKind {
     Unsure,
 }
 
+/// A call to the system that some file systems do not have, however long one waits.
+#[derive(Clone, Copy, Debug)]
+pub enum RareCall {
+    /// A lock for a whole file.
+    Lock,
+    /// A second name for a file.
+    Link,
+    /// The sync of a file or folder.
+    Sync,
+}
+
+impl RareCall {
+    /// The error of the call. It says what is missing and what to do, and is [`ErrorKind::Unsupported`], if the file
+    /// system does not have the call.
+    pub fn explain(self, source: io::Error) -> io::Error {
+        let (kind, lacks) = match self {
+            RareCall::Lock => (
+                ErrorKind::Unsupported,
+                "has no locks (flock): mount it with them, Lustre with `-o flock` and NFS with its lock service, or \
+                 use a directory on another one",
+            ),
+            RareCall::Link => (
+                ErrorKind::PermissionDenied,
+                "has no hard links, with which an object gets its name when it is whole: use a directory on another \
+                 one, or a bucket",
+            ),
+            RareCall::Sync => (
+                ErrorKind::InvalidInput,
+                "cannot sync (fsync), without which a power cut loses what was finished: use a directory on another one",
+            ),
+        };
+        let has_none =
+            matches!(self, RareCall::Lock) && source.raw_os_error() == Some(Errno::ENOLCK as i32);
+        if has_none || [ErrorKind::Unsupported, kind].contains(&source.kind()) {
+            io::Error::new(
+                ErrorKind::Unsupported,
+                format!("its file system {lacks} ({source})"),
+            )
+        } else {
+            source
+        }
+    }
+}
+
 impl FaultKind {
     /// The kind of an error of the system. A failed sync has to be told by whoever asked for it.
     pub fn of(error: &io::Error) -> FaultKind {

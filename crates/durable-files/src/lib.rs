@@ -31,12 +31,14 @@ mod open;
 mod tests;
 
 pub use below::Below;
-pub use fault::FaultKind;
+pub use fault::{FaultKind, RareCall};
 pub use lock::{Claim, Lock};
 pub use new::{
-    NewFile, folder, free, make_folder, make_folders, put, put_private, remove, sync_folder,
+    NewFile, folder, free, make_folder, make_folders, put, put_private, remove, sync, sync_folder,
 };
-pub use open::{Unfit, check_only_name, check_own, open, open_to_append, open_within, read_within};
+pub use open::{
+    Unfit, check_only_name, check_own, open, open_or_pipe, open_to_append, open_within, read_within,
+};
 
 /// Why a file is not written.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::new::{check_place, folder, put};
 use crate::open::{Links, check_own, open_as};
-use crate::{FileError, failed};
+use crate::{FileError, RareCall, failed};
 
 /// The rights on a lock file, and those where the group may write in its folder: who may read it can lock it.
 const MODE: u32 = 0o600;
@@ -68,7 +68,9 @@ impl Lock {
                     let path = path.to_owned();
                     return Err(FileError::InUse { path, holder });
                 }
-                Err(TryLockError::Error(source)) => return Err(failed("lock", path)(source)),
+                Err(TryLockError::Error(source)) => {
+                    return Err(failed("lock", path)(RareCall::Lock.explain(source)));
+                }
             }
             // The one that held it before may have removed it since it was opened here.
             match fs::symlink_metadata(path) {

@@ -9,7 +9,7 @@ use nix::sys::statvfs::statvfs;
 use tempfile::NamedTempFile;
 
 use crate::open::Unfit;
-use crate::{FileError, failed};
+use crate::{FileError, RareCall, failed};
 
 /// The rights of a new file, of which the process may take some away.
 const MODE: u32 = 0o666;
@@ -68,7 +68,7 @@ impl NewFile {
             replace,
             file,
         } = self;
-        file.as_file().sync_all().map_err(failed("sync", &path))?;
+        sync(file.as_file()).map_err(failed("sync", &path))?;
         let named = if replace {
             file.persist(&path)
         } else {
@@ -206,7 +206,17 @@ pub fn free(path: &Path) -> io::Result<u64> {
 ///
 /// The operating system's error.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+    sync(&File::open(path)?)
+}
+
+/// Makes the content of a file, or the entries of a folder, durable.
+///
+/// # Errors
+///
+/// The operating system's error.
+pub fn sync(file: &File) -> io::Result<()> {
+    let synced = file.sync_all();
+    synced.map_err(|error| RareCall::Sync.explain(error))
 }
 
 pub(crate) fn synced(folder: &Path) -> Result<(), FileError> {

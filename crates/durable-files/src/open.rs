@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use nix::fcntl::OFlag;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 
 /// Why something is not used as a file. An [`io::Error`] made of it has the same text.
@@ -80,6 +80,27 @@ pub(crate) enum Links {
 /// [`Unfit`] if it is no file, at once; or what the system says.
 pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
     open_as(File::options().read(true), path, Links::Followed)
+}
+
+/// Opens for reading a file, as [`open`] does, or a pipe. One without a writer is at its end.
+///
+/// # Errors
+///
+/// [`Unfit`] if it is neither; or what the system says.
+pub fn open_or_pipe(path: &Path) -> io::Result<(File, Metadata)> {
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let opened = File::options()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path);
+    let file = opened?;
+    let metadata = file.metadata()?;
+    match Unfit::of_mode(metadata.mode()) {
+        None => {}
+        Some(Unfit::Pipe) => drop(fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()))?),
+        Some(unfit) => return Err(unfit.into()),
+    }
+    Ok((file, metadata))
 }
 
 /// Opens for reading a file in a folder that somebody else may have filled: no link is followed.

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -97,6 +98,11 @@ int openat64(int folder, const char *name, int flags, ...) {
 int fsync(int fd) {
     if (fault_of("sync", fd)) return -1;
     return syscall(SYS_fsync, fd);
+}
+
+int flock(int fd, int operation) {
+    if (fault_of("lock", fd)) return -1;
+    return syscall(SYS_flock, fd, operation);
 }
 
 ssize_t read(int fd, void *bytes, size_t count) {

@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use crate::common::cluster::{Cluster, wait_for};
 use crate::common::faults::Faults;
 use crate::common::{
-    Ended, FINGERPRINT_20, FINGERPRINT_26, change, end, files, folder, is_whole, ranges_done,
-    run_in, start,
+    Ended, FINGERPRINT_20, FINGERPRINT_26, change, chomp, end, files, folder, is_whole,
+    ranges_done, run_in, start,
 };
 
 const BITS: u32 = 26;
@@ -231,4 +231,38 @@ fn the_last_segment_can_be_given_up_if_it_is_damaged() {
         run_without(other).refuses(5, &["is not removed"]);
     }
     run_without(number).made(FINGERPRINT_26);
+}
+
+/// It would be missing at each attempt: the message says which it is, and what to do.
+#[test]
+fn a_call_that_a_file_system_lacks_is_named() {
+    let home = folder();
+    let at = |name: &str| home.path().join(name).display().to_string();
+    let commands = [
+        format!("run --bits 14 --table {}", at("table")),
+        format!("grundy --tiles 10 --table {}", at("values")),
+        format!(
+            "box --rows 3 --columns 20 --positions {}",
+            at("positions.csv")
+        ),
+    ];
+    let (locks, syncs) = ("has no locks (flock)", "cannot sync (fsync)");
+    for (call, error, said) in [
+        ("lock", Errno::ENOSYS, locks),
+        ("lock", Errno::ENOLCK, locks),
+        ("lock", Errno::EOPNOTSUPP, locks),
+        ("sync", Errno::EINVAL, syncs),
+        ("sync", Errno::ENOSYS, syncs),
+    ] {
+        // The positions of a box need no lock.
+        let needed = if call == "lock" { 2 } else { 3 };
+        for line in &commands[..needed] {
+            let faults = Faults::new();
+            faults.set(call, &at(""), Some(error));
+            let ended = end(faults.reach(&mut chomp(line))).exits(1);
+            for said in [said, "use a directory on another one"] {
+                ended.says(said);
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 
 use bytes::Bytes;
-use chomp_durable_files::{Below, FaultKind, FileError, Unfit, failed};
+use chomp_durable_files::{Below, FaultKind, FileError, RareCall, Unfit, failed};
 
 use super::super::key::is_segment;
 use super::super::{Key, LISTED_MAX, Operation, StorageError, StorageProblem};
@@ -20,14 +20,6 @@ pub(super) struct FileFailure {
     pub(super) problem: StorageProblem,
     source: io::Error,
 }
-
-/// The file system cannot give a file a second name.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "its file system has no hard links, with which an object gets its name when it is whole: use a directory on another \
-     one, or a bucket"
-)]
-struct NoHardLinks(#[source] io::Error);
 
 impl From<io::Error> for FileFailure {
     fn from(source: io::Error) -> FileFailure {
@@ -58,8 +50,10 @@ impl FileFailure {
 
 /// Makes the entries of a folder durable.
 pub(super) fn sync(folder: &Below) -> Result<(), FileFailure> {
-    let unsure = |source| FileFailure::new(FaultKind::Unsure, source);
-    folder.sync().map_err(unsure)
+    folder.sync().map_err(|source| match source.kind() {
+        ErrorKind::Unsupported => source.into(),
+        _ => FileFailure::new(FaultKind::Unsure, source),
+    })
 }
 
 /// Whether an action failed since there is no such file. A folder is not an object, and a file has none in it.
@@ -107,7 +101,7 @@ fn fill(
 ) -> Result<(), FileFailure> {
     file.write_all(bytes)?;
     // After a failure the bytes go into a new file: of this one nobody knows what the disk has.
-    file.sync_all()?;
+    chomp_durable_files::sync(&file)?;
     match folder.link(first, name) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             // A network file system that repeats a lost request meets the name that it has made itself.
@@ -125,16 +119,7 @@ fn fill(
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Err(FileFailure::new(FaultKind::Passing, error))
         }
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::PermissionDenied | ErrorKind::Unsupported
-            ) =>
-        {
-            let kind = error.kind();
-            Err(io::Error::new(kind, NoHardLinks(error)).into())
-        }
-        linked => Ok(linked?),
+        linked => Ok(linked.map_err(|error| RareCall::Link.explain(error))?),
     }
 }
 
