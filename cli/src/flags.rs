@@ -233,10 +233,13 @@ pub(crate) struct SourceArgs {
 }
 
 pub(crate) fn url(text: &str) -> Result<String, String> {
-    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
-    match scheme {
-        Some("http" | "https") => Ok(text.trim_end_matches('/').to_owned()),
-        _ => Err("an address looks like https://host:7171".to_owned()),
+    match text.split_once("://") {
+        Some(("http" | "https", rest)) if !rest.contains(['@', '?', '#']) => {
+            Ok(text.trim_end_matches('/').to_owned())
+        }
+        _ => Err(
+            "an address looks like https://host:7171, without a user's name, a ? or a #".to_owned(),
+        ),
     }
 }
 

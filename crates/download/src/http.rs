@@ -2,31 +2,38 @@
 //!
 //! A request is repeated when the connection fails or the server answers 5xx or 429, after a pause that grows and has
 //! some chance in it, until nothing has come for as long as the patience lasts. Any other refusal ends the download:
-//! asking again would not change it. So does an answer that leads to another address: the user has named the server,
-//! and the token is for no other.
+//! asking again would not change it.
+//!
+//! Archives keep files on other servers, so an answer may lead elsewhere, as [`may_lead`] says, and the server that the
+//! user has named vouches for the way. A server with a token or a certificate of its own leads nowhere: these are for
+//! no other.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_access::certificate;
-use chomp_table::reader::TableName;
+use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME};
+use chomp_table::reader::{AnyManifest, TableName};
 use reqwest::header::{
-    AUTHORIZATION, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RANGE,
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
+    HeaderMap, HeaderName, HeaderValue, LOCATION, RANGE, TRANSFER_ENCODING,
 };
-use reqwest::redirect::Policy;
+use reqwest::redirect::{Action, Attempt, Policy};
 use reqwest::{Certificate, Client, Response, StatusCode, Url};
 use serde::Deserialize;
 
 use crate::Reach;
 use crate::error::{DownloadError, Outage};
 use crate::patience::Contact;
-use crate::proxy::proxy;
+use crate::proxy::{is_loopback, proxy};
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an answer may pause.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// The most answers to one request that lead elsewhere and are followed.
+const REDIRECTS_MAX: usize = 5;
 /// The most bytes of a list of tables: one of each takes 8 KiB.
 const LIST_BYTES_MAX: u64 = 64 << 10;
 /// The most of a header that is shown.
@@ -50,7 +57,7 @@ pub struct ServerReply {
     pub body: Vec<u8>,
 }
 
-/// Asks a server for what is at `path` below its address, at most `bytes_max` bytes. No answer leads to another server.
+/// Asks a server for what is at `path` below its address, at most `bytes_max` bytes.
 ///
 /// # Errors
 ///
@@ -58,9 +65,9 @@ pub struct ServerReply {
 pub async fn ask(reach: Reach, path: &str, bytes_max: u64) -> Result<ServerReply, DownloadError> {
     let server = &Server::new(&reach)?;
     let ask = async || {
-        let response = server.send(path, None).await?;
+        let mut response = server.send(path, None).await?;
         let status = response.status().as_u16();
-        let body = server.body(path, response, bytes_max).await?;
+        let body = server.body(path, &mut response, bytes_max).await?;
         Ok(ServerReply { status, body })
     };
     server.contact.retry(ask).await
@@ -80,6 +87,8 @@ impl Server {
         // Fails if the process has one already, which then serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
+        // Without it any encoding is acceptable, and a digest is that of the bytes themselves.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if let Some(token) = &reach.token {
             let value = format!("Bearer {}", token.secret());
             let mut value = HeaderValue::from_str(&value)
@@ -91,7 +100,12 @@ impl Server {
         let mut builder = Client::builder()
             .user_agent(concat!("chomp/", env!("CARGO_PKG_VERSION")))
             .default_headers(headers)
-            .redirect(Policy::none())
+            .redirect(match (&reach.ca, &reach.token) {
+                (None, None) => Policy::custom(redirect),
+                _ => Policy::none(),
+            })
+            // A part of the address may be a secret.
+            .referer(false)
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(READ_TIMEOUT);
         if let Some(ca) = &reach.ca {
@@ -99,7 +113,7 @@ impl Server {
             builder = builder.tls_certs_only(certificates);
         }
         let proxy = proxy(&base, reach.ca.is_some());
-        if proxy.is_none() {
+        if reach.ca.is_some() || is_loopback(&base) {
             builder = builder.no_proxy();
         }
         Ok(Server {
@@ -110,7 +124,8 @@ impl Server {
         })
     }
 
-    /// Finds the table whose folder the address is, or else the [first](TableName::first) that the server lists. The
+    /// Finds the table whose folder the address is by its name, or else the [first](TableName::first) that the server
+    /// lists, or else the one whose manifest is there: archives have no list, and give folders names of their own. The
     /// server is that of the table's folder then.
     pub(crate) async fn find_table(reach: &Reach) -> Result<(Server, TableName), DownloadError> {
         let mut server = Server::new(reach)?;
@@ -119,32 +134,55 @@ impl Server {
         if let Some(table) = folder.and_then(TableName::of) {
             return Ok((server, table));
         }
-        let no_table = |server: &Server| DownloadError::NoTable {
-            url: server.shown(""),
+        let found = match server.first_listed().await {
+            Err(error @ (DownloadError::NoTable { .. } | DownloadError::Strange { .. })) => {
+                return match server.small(MANIFEST_NAME, MANIFEST_BYTES_MAX).await {
+                    Err(error @ DownloadError::Unreachable { .. }) => Err(error),
+                    Ok(bytes) => match AnyManifest::parse(&bytes) {
+                        Ok(manifest) => Ok((server, manifest.table())),
+                        Err(_) => Err(error),
+                    },
+                    Err(_) => Err(error),
+                };
+            }
+            found => found?,
+        };
+        server.base = server.url(&format!("{}/", found.folder()));
+        Ok((server, found))
+    }
+
+    /// The [first](TableName::first) table that the server lists.
+    async fn first_listed(&self) -> Result<TableName, DownloadError> {
+        let no_table = || DownloadError::NoTable {
+            url: self.shown(""),
             table: None,
         };
-        let list = match server.small("", LIST_BYTES_MAX).await {
-            Err(DownloadError::NotFound(_)) => return Err(no_table(&server)),
+        let list = match self.small("", LIST_BYTES_MAX).await {
+            Err(DownloadError::NotFound(_)) => return Err(no_table()),
             list => list?,
         };
         let list: Vec<ListedTable> = serde_json::from_slice(&list)
-            .map_err(|error| server.strange("", format!("it is no list of tables: {error}")))?;
+            .map_err(|error| self.strange("", format!("it is no list of tables: {error}")))?;
         let tables = list.iter().filter_map(|listed| {
             let bits = listed.bits.map(TableName::Losing);
             bits.or_else(|| listed.tiles.map(TableName::Values))
         });
-        let found = TableName::first(tables).ok_or_else(|| no_table(&server))?;
-        server.base = server.url(&format!("{}/", found.folder()));
-        Ok((server, found))
+        TableName::first(tables).ok_or_else(no_table)
     }
 
     /// A file that must not have more than `bytes_max` bytes.
     pub(crate) async fn small(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DownloadError> {
         let get = async || {
-            let response = self.send(name, None).await?;
-            match response.status() {
-                StatusCode::OK => self.body(name, response, bytes_max).await,
-                status => Err(self.unexpected(name, status)),
+            let mut response = self.send(name, None).await?;
+            if response.status() != StatusCode::OK {
+                return Err(self.unexpected(name, &response));
+            }
+            match header(&response, CONTENT_ENCODING) {
+                None | Some("identity") => self.body(name, &mut response, bytes_max).await,
+                Some(encoding) => {
+                    let what = format!("it is encoded with {encoding}, which was not asked for");
+                    Err(self.strange(name, what))
+                }
             }
         };
         self.contact.retry(get).await
@@ -157,43 +195,65 @@ impl Server {
         range: Range<u64>,
         length: u64,
     ) -> Result<Vec<u8>, DownloadError> {
-        let expected = range.end - range.start;
-        let get = async || {
-            let response = self.get_range(name, &range, length).await?;
-            if response.status() == StatusCode::OK {
-                return Err(DownloadError::WholeFiles(self.shown(name)));
-            }
-            let bytes = self.body(name, response, expected).await?;
-            let found = bytes.len() as u64;
-            if found < expected {
-                return Err(self.wrong(name, format!("{found} of {expected} bytes came")));
-            }
-            Ok(bytes)
-        };
-        self.contact.retry(get).await
+        let mut bytes = Vec::new();
+        let mut missing = range;
+        while missing.start < missing.end {
+            let get = async || {
+                let (mut response, part) = self.get_range(name, &missing, length).await?;
+                if response.status() == StatusCode::OK {
+                    return Err(DownloadError::WholeFiles(self.shown(name)));
+                }
+                let expected = part.end - part.start;
+                let bytes = self.body(name, &mut response, expected).await?;
+                let found = bytes.len() as u64;
+                if found < expected {
+                    let what = format!("{found} of {expected} bytes came");
+                    return Err(self.too_short(name, &response, what));
+                }
+                Ok(bytes)
+            };
+            let part = self.contact.retry(get).await?;
+            missing.start += part.len() as u64;
+            bytes.extend(part);
+        }
+        Ok(bytes)
     }
 
-    /// The answer to a request for some bytes of a file that is `length` bytes long: these (status 206), or all of it
-    /// from a server that knows no ranges (status 200).
+    /// The answer to a request for some bytes of a file that is `length` bytes long, and its part of the file: these
+    /// bytes or the first ones of them (status 206), or all of it from a server that knows no ranges (status 200).
     pub(crate) async fn get_range(
         &self,
         name: &str,
         range: &Range<u64>,
         length: u64,
-    ) -> Result<Response, DownloadError> {
+    ) -> Result<(Response, Range<u64>), DownloadError> {
         let response = self.send(name, Some(range)).await?;
         match response.status() {
-            StatusCode::OK => return Ok(response),
+            StatusCode::OK => return Ok((response, 0..length)),
             StatusCode::PARTIAL_CONTENT => {}
-            status => return Err(self.unexpected(name, status)),
+            _ => return Err(self.unexpected(name, &response)),
         }
-        let expected = format!("bytes {}-{}/{length}", range.start, range.end - 1);
         let found = header(&response, CONTENT_RANGE).unwrap_or_default();
-        if found == expected {
-            Ok(response)
+        match content_range(found, length) {
+            Some(part) if part.start == range.start && part.end <= range.end => {
+                Ok((response, part))
+            }
+            _ => {
+                let expected = format!("bytes {}-{}/{length}", range.start, range.end - 1);
+                let what = format!("it has the range {found:?} instead of {expected:?}");
+                Err(self.wrong(name, what))
+            }
+        }
+    }
+
+    /// The error of an answer that ends before it should. One that does not tell its length looks the same when the
+    /// connection breaks off.
+    pub(crate) fn too_short(&self, name: &str, answer: &Response, what: String) -> DownloadError {
+        let headers = answer.headers();
+        if headers.contains_key(CONTENT_LENGTH) || headers.contains_key(TRANSFER_ENCODING) {
+            self.wrong(name, what)
         } else {
-            let what = format!("it has the range {found:?} instead of {expected:?}");
-            Err(self.wrong(name, what))
+            self.contact.outage(Outage::Connection(what))
         }
     }
 
@@ -201,11 +261,11 @@ impl Server {
     async fn body(
         &self,
         name: &str,
-        mut response: Response,
+        response: &mut Response,
         bytes_max: u64,
     ) -> Result<Vec<u8>, DownloadError> {
         let mut bytes = Vec::new();
-        while let Some(more) = self.chunk(&mut response).await? {
+        while let Some(more) = self.chunk(response).await? {
             bytes.extend_from_slice(&more);
             if bytes.len() as u64 > bytes_max {
                 return Err(self.strange(name, format!("it has more than {bytes_max} bytes")));
@@ -237,30 +297,30 @@ impl Server {
         let response = match self.contact.heed(request.send()).await? {
             Ok(response) => response,
             Err(error) => {
+                let url = self.shown("");
                 return Err(match certificate::refusal(&error) {
-                    Some(what) => DownloadError::Certificate {
-                        url: self.shown(""),
-                        what,
-                    },
+                    Some(what) => DownloadError::Certificate { url, what },
                     None => self.contact.outage(failed(&error)),
                 });
             }
         };
         let status = response.status();
-        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+        let is_passing = [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT];
+        if status.is_server_error() || is_passing.contains(&status) {
             return Err(self.contact.outage(Outage::Status(status.as_u16())));
         }
         self.contact.received();
         if status.is_redirection() {
-            let target = header(&response, LOCATION).unwrap_or("elsewhere");
+            let target = without_query(header(&response, LOCATION).unwrap_or("elsewhere"));
             let status = status.as_u16();
             let what = format!(
-                "status {status} leads to {target}, which is not followed: ask there if you mean it"
+                "status {status} leads to {target}, which is not followed: with an access file no answer is, and \
+                 otherwise at most {REDIRECTS_MAX} that lead to https://; ask there if you mean it"
             );
             return Err(self.strange(name, what));
         }
         let kind = header(&response, CONTENT_TYPE).unwrap_or_default();
-        if status.is_success() && kind.starts_with("text/html") {
+        if status.is_success() && kind.to_ascii_lowercase().starts_with("text/html") {
             let what = format!(
                 "it is a web page ({kind}), as one to sign in; check the address, and that nothing has to be signed in to"
             );
@@ -271,7 +331,17 @@ impl Server {
 
     /// The URL of a file, whose name is one that a manifest can have; of the folder, if the name is empty.
     pub(crate) fn url(&self, name: &str) -> Url {
-        self.base.join(name).expect("a plain name can be joined")
+        let mut url = self.base.join(name).expect("a plain name can be joined");
+        // It may be a signature that opens the whole folder.
+        url.set_query(self.base.query());
+        url
+    }
+
+    /// The address of the folder, to which messages append the name of a file.
+    pub(crate) fn address(&self) -> String {
+        let mut url = self.base.clone();
+        url.set_query(None);
+        url.into()
     }
 
     /// An address as messages show it, with the proxy if any.
@@ -279,9 +349,21 @@ impl Server {
         shown(&self.url(name), self.proxy.as_deref())
     }
 
+    /// The address of a file as messages show it, with that of the answer if it led elsewhere.
+    fn place(&self, name: &str, answer: &Url) -> String {
+        let asked = self.shown(name);
+        if answer.origin() == self.base.origin() {
+            return asked;
+        }
+        format!(
+            "{asked}, which leads to {},",
+            without_query(answer.as_str())
+        )
+    }
+
     /// The meaning of an answer with this status, where another was expected.
-    fn unexpected(&self, name: &str, status: StatusCode) -> DownloadError {
-        let url = self.shown(name);
+    fn unexpected(&self, name: &str, answer: &Response) -> DownloadError {
+        let (url, status) = (self.place(name, answer.url()), answer.status());
         if status == StatusCode::NOT_FOUND {
             DownloadError::NotFound(url)
         } else if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {
@@ -293,7 +375,7 @@ impl Server {
     }
 
     pub(crate) fn wrong(&self, name: &str, what: String) -> DownloadError {
-        let url = self.url(name).into();
+        let url = self.shown(name);
         DownloadError::Wrong { url, what }
     }
 
@@ -303,11 +385,50 @@ impl Server {
     }
 }
 
+/// Decides whether the answer to a request that leads elsewhere is followed.
+fn redirect(attempt: Attempt<'_>) -> Action {
+    let from = attempt.previous().last();
+    let may_lead = from.is_some_and(|from| may_lead(from, attempt.url()));
+    if may_lead && attempt.previous().len() <= REDIRECTS_MAX {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}
+
+/// Whether an answer from one address may lead to another: always to one that is encrypted, and in the clear only from
+/// one in the clear, on the same server or machine.
+fn may_lead(from: &Url, to: &Url) -> bool {
+    let is_clear = [from, to].iter().all(|url| url.scheme() == "http");
+    let is_near = from.origin() == to.origin() || (is_loopback(from) && is_loopback(to));
+    to.scheme() == "https" || (is_clear && is_near)
+}
+
 fn shown(url: &Url, proxy: Option<&str>) -> String {
+    let url = without_query(url.as_str());
     match proxy {
         Some(proxy) => format!("{url} ({proxy})"),
-        None => url.to_string(),
+        None => url,
     }
+}
+
+/// An address without the part after `?`, which may be a secret.
+fn without_query(url: &str) -> String {
+    match url.split_once('?') {
+        Some((url, _)) => format!("{url}?…"),
+        None => url.to_owned(),
+    }
+}
+
+/// The part of a file of `length` bytes that an answer has by its header, as `bytes 5-9/100`, or `bytes 5-9/*` if it does
+/// not tell the length.
+fn content_range(text: &str, length: u64) -> Option<Range<u64>> {
+    let (unit, range) = text.split_once(' ')?;
+    let (range, total) = range.trim().split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    let is_it = unit.eq_ignore_ascii_case("bytes") && (total == "*" || total.parse() == Ok(length));
+    (is_it && first <= last && last < length).then(|| first..last + 1)
 }
 
 /// The outage that a failed request is: the innermost cause says most, and those around it repeat it.
@@ -328,7 +449,7 @@ fn header(response: &Response, name: HeaderName) -> Option<&str> {
 /// The URL of a folder, on a server that is `certified` or not.
 fn parse(from: &str, certified: bool) -> Result<Url, DownloadError> {
     let refuse = |what: &str| DownloadError::Url {
-        url: from.to_owned(),
+        url: without_query(from),
         what: what.to_owned(),
     };
     if !from.is_ascii() {
@@ -342,7 +463,15 @@ fn parse(from: &str, certified: bool) -> Result<Url, DownloadError> {
         _ => return Err(refuse("it starts with neither http:// nor https://")),
     };
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(refuse("it has a user's name or password"));
+        return Err(DownloadError::Url {
+            url: format!("{}://…@…", url.scheme()),
+            what: "it has a user's name or password, which is not sent: leave them out".to_owned(),
+        });
+    }
+    if url.fragment().is_some() {
+        return Err(refuse(
+            "it has a # with a part after it, which no server sees: leave that out",
+        ));
     }
     if certified && url.scheme() != "https" {
         return Err(refuse(
@@ -352,7 +481,48 @@ fn parse(from: &str, certified: bool) -> Result<Url, DownloadError> {
     if !url.path().ends_with('/') {
         url.set_path(&format!("{}/", url.path()));
     }
-    url.set_query(None);
-    url.set_fragment(None);
     Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_leads_from_what_is_encrypted_to_the_clear() {
+        let may =
+            |from: &str, to: &str| may_lead(&Url::parse(from).unwrap(), &Url::parse(to).unwrap());
+        for (from, to, expected) in [
+            ("https://a.org/x", "https://b.org/", true),
+            ("http://a.org/x", "https://b.org/", true),
+            ("http://a.org/x", "http://a.org/x/", true),
+            ("http://127.0.0.1:1/", "http://localhost:2/", true),
+            ("http://a.org/x", "http://b.org/", false),
+            ("http://a.org/x", "http://a.org:81/x", false),
+            ("http://a.org/x", "http://127.0.0.1/", false),
+            ("http://127.0.0.1/", "http://a.org/", false),
+            ("https://a.org/x", "http://a.org/x", false),
+            ("https://127.0.0.1/", "http://127.0.0.1/", false),
+            ("http://a.org/x", "ftp://a.org/x", false),
+        ] {
+            assert_eq!(may(from, to), expected, "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn parts_are_told_in_several_ways() {
+        for (text, expected) in [
+            ("bytes 0-9/100", Some(0..10)),
+            ("bytes 90-99/*", Some(90..100)),
+            ("Bytes 5-5/100", Some(5..6)),
+            ("bytes 0-9/101", None),
+            ("bytes 0-100/*", None),
+            ("bytes 9-8/100", None),
+            ("bytes */100", None),
+            ("lines 0-9/100", None),
+            ("", None),
+        ] {
+            assert_eq!(content_range(text, 100), expected, "{text:?}");
+        }
+    }
 }

@@ -24,7 +24,8 @@ pub(crate) fn proxy(url: &Url, certified: bool) -> Option<String> {
     Some(format!("through the proxy {address} of {variable}"))
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Whether this machine itself is meant.
+pub(crate) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())

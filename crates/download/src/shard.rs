@@ -111,19 +111,20 @@ impl ShardFetch<'_> {
     async fn receive(&mut self, server: &Server) -> Result<(), DownloadError> {
         let ShardFileInfo { name, bytes, .. } = self.shard;
         let missing = self.partial.length..*bytes;
-        let mut response = server.get_range(name, &missing, *bytes).await?;
+        let (mut response, part) = server.get_range(name, &missing, *bytes).await?;
         if response.status() == StatusCode::OK {
             self.clear()?;
         }
         while let Some(more) = server.chunk(&mut response).await? {
-            if more.len() as u64 > bytes - self.partial.length {
+            if more.len() as u64 > part.end - self.partial.length {
                 return Err(server.wrong(name, format!("it has more than {bytes} bytes")));
             }
             self.write(&more)?;
         }
         let found = self.partial.length;
-        if found < *bytes {
-            return Err(server.wrong(name, format!("it has {found} of {bytes} bytes")));
+        if found < part.end {
+            let what = format!("it has {found} of {bytes} bytes");
+            return Err(server.too_short(name, &response, what));
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ impl TableSource {
             let (server, table) = Server::find_table(reach).await?;
             return Ok(TableSource {
                 table,
-                address: server.url("").into(),
+                address: server.address(),
                 place: SourcePlace::Server(Box::new(server)),
             });
         }

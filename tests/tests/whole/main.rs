@@ -5,6 +5,7 @@ mod common;
 #[path = "../peers/mod.rs"]
 mod peers;
 
+mod archives;
 mod boxes;
 mod checks;
 mod coordinator;

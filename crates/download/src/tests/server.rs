@@ -19,8 +19,8 @@ use tokio_stream::StreamExt;
 
 pub(super) const BITS: u32 = 15;
 pub(super) const TABLE: TableName = TableName::Losing(BITS);
-/// Where a server leads to that leads elsewhere.
-pub(super) const ELSEWHERE: &str = "http://127.0.0.1:1/table-15/";
+/// An address in the clear on another machine, which a server leads to that leads elsewhere.
+pub(super) const ELSEWHERE: &str = "http://192.0.2.1/table-15/";
 const SIZE: ShardSize = ShardSize {
     frame_words: 16,
     shard_words: 50,
@@ -44,6 +44,8 @@ pub(super) enum Peril {
     /// Every answer, or those with shards, say that the file is elsewhere.
     Elsewhere,
     ShardsElsewhere,
+    /// Every answer leads to this port.
+    Moved(u16),
     /// Whoever has no token is refused.
     WantsToken,
     /// Files whose name ends so are bytes without end.
@@ -145,6 +147,11 @@ impl Server {
         world.files = files(peril == Peril::NoTable);
     }
 
+    pub(super) fn port(&self) -> u16 {
+        let (_, port) = self.url.trim_end_matches('/').rsplit_once(':').unwrap();
+        port.parse().unwrap()
+    }
+
     /// The bytes of all shards.
     pub(super) fn total(&self) -> usize {
         let world = self.world();
@@ -184,10 +191,10 @@ fn status(status: u16) -> Response<Body> {
         .unwrap()
 }
 
-/// Leads to an address at which nobody should ask.
-fn elsewhere() -> Response<Body> {
+/// Leads to another address.
+fn to(target: &str) -> Response<Body> {
     let mut response = status(302);
-    let target = HeaderValue::from_static(ELSEWHERE);
+    let target = HeaderValue::from_str(target).unwrap();
     response.headers_mut().insert("location", target);
     response
 }
@@ -218,8 +225,9 @@ async fn answer(
     let authorization = headers.get("authorization");
     match peril {
         Peril::Status(code) => return status(code),
-        Peril::Elsewhere => return elsewhere(),
-        Peril::ShardsElsewhere if uri.path().contains("/shard-") => return elsewhere(),
+        Peril::Elsewhere => return to(ELSEWHERE),
+        Peril::Moved(port) => return to(&format!("http://127.0.0.1:{port}{uri}")),
+        Peril::ShardsElsewhere if uri.path().contains("/shard-") => return to(ELSEWHERE),
         Peril::Busy if world.disturb() => return status(503),
         Peril::Endless(what) if uri.path().ends_with(what) => return endless(),
         Peril::WantsToken if authorization.is_none_or(|it| it != "Bearer secret") => {
