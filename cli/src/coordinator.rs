@@ -11,15 +11,17 @@ use chomp_access::local::{self, LocalAccess};
 use chomp_access::{Access, Hosts, Participants};
 use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::{Coordinator, CoordinatorOptions, Listeners};
+use chomp_download::{Reach, ServerPatience};
 use chomp_plan::Phase;
 use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
 use chomp_table::format::describe;
+use tokio::task::JoinSet;
 
 use crate::access::{self, ACCESS_NAME};
 use crate::directory::{OwnedDirectory, in_table};
 use crate::exit::Interruption;
-use crate::flags::{TableArgs, WantedTable, address, flag, number, path};
+use crate::flags::{Advertised, TableArgs, WantedTable, address, advertised, flag, number, path};
 use crate::machine;
 use crate::progress::Display;
 use crate::restore::restore;
@@ -39,7 +41,8 @@ pub(crate) struct CoordinatorArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
 
-    /// Where to listen for workers, downloads and questions, with TLS
+    /// Where to listen for workers, downloads and questions, with TLS: HOST:PORT, the port alone for this machine only, or
+    /// :PORT for everybody who can reach it
     #[arg(long, value_parser = address, value_name = "ADDR", default_value = "127.0.0.1:7171")]
     pub(crate) listen: SocketAddr,
 
@@ -52,10 +55,10 @@ pub(crate) struct CoordinatorArgs {
         value_parser = number::<u32>(1..=16))]
     pub(crate) replicas: u32,
 
-    /// The name or address by which workers reach this machine [default: that of --listen, or the
-    /// machine's name]
-    #[arg(long, value_name = "HOST")]
-    pub(crate) advertise: Option<String>,
+    /// The name or address by which workers reach this machine, and the port if a router has another one for it
+    /// [default: that of --listen, or the machine's name]
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = advertised)]
+    pub(crate) advertise: Option<Advertised>,
 
     /// Where to write the access file for workers [default: access.json in the table's directory]
     #[arg(long, value_name = "FILE", value_parser = path())]
@@ -77,6 +80,10 @@ pub(crate) const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 pub(crate) const MEMORY_BYTES: u64 = 64 << 30;
 /// How often the coordinator looks whether its directory is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How long this process tries to reach itself as workers will; less than a wait that is reported.
+const SELF_PATIENCE: Duration = Duration::from_secs(3);
+/// The most bytes of the answer to that.
+const SELF_ANSWER_BYTES_MAX: u64 = 1 << 10;
 /// How long workers have to hear that the table is finished, with `--exit-when-done`.
 const GOODBYE: Duration = Duration::from_secs(15);
 
@@ -140,6 +147,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let coordinator = unless_stopped(&stop, starting).await?;
     access.write(&file)?;
     let _local = leave_local(loopback, &access, display);
+    let mut trial = JoinSet::new();
+    trial.spawn(reach_self(access));
     display.say(&format!(
         "listening on {url}; workers join with: chomp worker --access {}",
         file.display()
@@ -223,10 +232,13 @@ async fn say_goodbye(coordinator: &Coordinator) {
 /// The URL of the coordinator, its port if it is on loopback, and the names and addresses for its certificate.
 fn endpoints(args: &CoordinatorArgs, address: SocketAddr) -> (String, Option<u16>, Hosts) {
     let (ip, port) = (address.ip(), address.port());
-    let host = args.advertise.clone().unwrap_or_else(|| match ip {
-        _ if ip.is_unspecified() => machine::host_name(),
-        IpAddr::V6(ip) => format!("[{ip}]"),
-        IpAddr::V4(ip) => ip.to_string(),
+    let (host, told) = args.advertise.clone().unwrap_or_else(|| {
+        let host = match ip {
+            _ if ip.is_unspecified() => machine::host_name(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+            IpAddr::V4(ip) => ip.to_string(),
+        };
+        (host, None)
     });
     let scheme = if args.no_tls { "http" } else { "https" };
     let own = host.trim_matches(['[', ']']).to_owned();
@@ -238,8 +250,30 @@ fn endpoints(args: &CoordinatorArgs, address: SocketAddr) -> (String, Option<u16
         others,
     };
     let is_local = ip.is_loopback() || ip.is_unspecified();
-    let url = format!("{scheme}://{host}:{port}");
+    let url = format!("{scheme}://{host}:{}", told.unwrap_or(port));
     (url, is_local.then_some(port), hosts)
+}
+
+/// Tries the address that workers are told, and warns if it does not work from here. Behind a router it may work for
+/// others all the same.
+async fn reach_self(access: Access) {
+    let url = access.coordinator;
+    let reach = Reach {
+        from: url.clone(),
+        ca: access.ca,
+        token: None,
+        patience: ServerPatience {
+            first: SELF_PATIENCE,
+            later: SELF_PATIENCE,
+        },
+    };
+    if let Err(error) = chomp_download::ask(reach, "healthz", SELF_ANSWER_BYTES_MAX).await {
+        let error = describe(&error);
+        tracing::warn!(
+            "workers are told {url}, which does not work from this machine: {error}; if they cannot join, give \
+             --advertise HOST[:PORT]"
+        );
+    }
 }
 
 /// Leaves the access file that workers of the same user on this machine find by themselves, for as long as the

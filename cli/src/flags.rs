@@ -2,8 +2,8 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
-use std::num::NonZeroUsize;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::num::{NonZeroU16, NonZeroUsize};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -12,6 +12,7 @@ use chomp_plan::HEAD_BITS_MAX;
 use chomp_store::location::{Location, local};
 use chomp_table::RangeBits;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use reqwest::Url;
 
 use crate::machine;
 
@@ -86,6 +87,29 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     let found = text.to_socket_addrs().ok();
     let found = found.and_then(|all| all.min_by_key(SocketAddr::is_ipv6));
     found.ok_or("an address is HOST:PORT, as 0.0.0.0:7171 or localhost:7171, or the port alone")
+}
+
+/// The host by which others reach this machine, with its brackets if it has some, and the port if it is another.
+pub(crate) type Advertised = (String, Option<u16>);
+
+pub(crate) fn advertised(text: &str) -> Result<Advertised, &'static str> {
+    let wrong = "workers take a name in ASCII letters or an address, as big-machine, 192.0.2.7 or [2001:db8::7], and \
+                 after a colon the port if it is another than that of --listen";
+    let (host, port) = match text.rsplit_once(':') {
+        _ if text.parse::<Ipv6Addr>().is_ok() => (format!("[{text}]"), None),
+        Some((host, port)) if !port.ends_with(']') => {
+            let port = port.parse::<NonZeroU16>().map_err(|_| wrong)?;
+            (host.to_owned(), Some(port))
+        }
+        _ => (text.to_owned(), None),
+    };
+    let url = Url::parse(&format!("http://{host}")).map_err(|_| wrong)?;
+    let found = url.host_str().unwrap_or_default();
+    let ip = found.trim_matches(['[', ']']).parse::<IpAddr>();
+    if url.as_str() != format!("http://{found}/") || ip.is_ok_and(|ip| ip.is_unspecified()) {
+        return Err(wrong);
+    }
+    Ok((found.to_owned(), port.map(NonZeroU16::get)))
 }
 
 /// The table to compute.

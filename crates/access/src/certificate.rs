@@ -115,7 +115,21 @@ pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
                             for it";
                 return Some(what.to_owned());
             }
-            Some(rustls::Error::InvalidCertificate(why)) => return Some(why.to_string()),
+            Some(rustls::Error::InvalidCertificate(why)) => {
+                let is_of_time = matches!(
+                    why,
+                    InvalidCertificate::Expired
+                        | InvalidCertificate::ExpiredContext { .. }
+                        | InvalidCertificate::NotValidYet
+                        | InvalidCertificate::NotValidYetContext { .. }
+                );
+                let clock = if is_of_time {
+                    "; or the clock of this machine is wrong"
+                } else {
+                    ""
+                };
+                return Some(format!("{why}{clock}"));
+            }
             _ => {}
         }
         // The source of an error of a stream is not what it wraps, but the source of that.

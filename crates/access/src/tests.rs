@@ -175,6 +175,21 @@ fn secrets_are_never_shown() {
 }
 
 #[test]
+fn a_refusal_for_the_time_names_the_clock() {
+    use rustls::CertificateError;
+
+    let refused = |why| {
+        let error = rustls::Error::InvalidCertificate(why);
+        crate::certificate::refusal(&error).unwrap()
+    };
+    for why in [CertificateError::Expired, CertificateError::NotValidYet] {
+        let text = refused(why);
+        assert!(text.contains("clock"), "{text}");
+    }
+    assert!(!refused(CertificateError::NotValidForName).contains("clock"));
+}
+
+#[test]
 fn a_name_that_no_certificate_has_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("secrets.json");
