@@ -4,12 +4,14 @@ use std::path::Path;
 
 use anyhow::Context;
 use chomp_access::{Access, local};
-use chomp_download::{Reach, ServerPatience};
+use chomp_download::{DownloadError, Reach, ServerPatience};
 use chomp_store::location::Location;
+use reqwest::Url;
 
 use crate::Haste;
-use crate::exit::usage;
+use crate::exit::{Exit, usage};
 use crate::flags::ReachArgs;
+use crate::{progress, status};
 
 /// The access to the coordinator that the arguments name. Without `--access`, the file of a coordinator of this user on
 /// this machine is used if there is one.
@@ -43,6 +45,39 @@ pub(crate) fn tables(from: &str, access: Option<&Path>, haste: Haste) -> anyhow:
         token: None,
         patience: ServerPatience::USUAL.hastened(haste.limits),
     })
+}
+
+/// Why there is no table at an address: the job that computes it may not have published it yet.
+pub(crate) async fn explain(
+    error: DownloadError,
+    reach: &Reach,
+    access: Option<&Path>,
+) -> anyhow::Error {
+    let origin = Url::parse(&reach.from).map(|url| url.origin().ascii_serialization());
+    let (DownloadError::NoTable { .. }, Ok(origin)) = (&error, origin) else {
+        return error.into();
+    };
+    let known = access.map_or_else(|| local_access(&origin), |file| Ok(Access::read(file)?));
+    let Some(token) = known.ok().and_then(|access| access.token) else {
+        return error.into();
+    };
+    let coordinator = Access {
+        coordinator: origin,
+        ca: reach.ca.clone(),
+        token: Some(token),
+    };
+    match status::ask(&coordinator, reach.patience).await {
+        Ok(status) => {
+            let (from, bits) = (&reach.from, status.bits);
+            let done = progress::steps(status.done, 100);
+            Exit::Failed.error(format!(
+                "there is no table at {from} yet: the job of {bits} bits there has done {done} %, {} of {} ranges; \
+                 `chomp status` says when the table will be there",
+                status.ranges_done, status.ranges
+            ))
+        }
+        Err(_) => error.into(),
+    }
 }
 
 /// The access to a coordinator of which only the address is known.

@@ -1,9 +1,9 @@
 //! `chomp download`: fetches a finished table.
 
 use clap::builder::TypedValueParser;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use chomp_download::{DownloadError, DownloadProgress, DownloadReport, Reach};
+use chomp_download::{DownloadProgress, DownloadReport, Reach};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
     let meter = Meter::start();
     let stop = display.stop();
     let reach = connect::tables(&args.from, args.access.as_deref(), display.haste())?;
-    let done = fetch(reach, args.out, display, stop).await?;
+    let done = fetch(reach, args.access.as_deref(), args.out, display, stop).await?;
     let size = done.manifest.size();
     report(args.json, size, done.manifest, &done.folder, meter.cost())
 }
@@ -70,17 +70,22 @@ pub(crate) async fn directory(
     display.say(&format!(
         "the table at {from} is downloaded to {TABLE} first"
     ));
-    let out = PathBuf::from(TABLE);
-    Ok(fetch(reach, out, display, stop.clone()).await?.folder)
+    let (access, out) = (source.access.as_deref(), PathBuf::from(TABLE));
+    let done = fetch(reach, access, out, display, stop.clone()).await?;
+    Ok(done.folder)
 }
 
 async fn fetch(
     reach: Reach,
+    access: Option<&Path>,
     out: PathBuf,
     display: &Display,
     stop: CancellationToken,
-) -> Result<DownloadReport, DownloadError> {
+) -> anyhow::Result<DownloadReport> {
     let (progress, watcher) = watch::channel(DownloadProgress::default());
-    let downloading = chomp_download::download(reach, out, progress, stop);
-    display.during_download(watcher, downloading).await
+    let downloading = chomp_download::download(reach.clone(), out, progress, stop);
+    match display.during_download(watcher, downloading).await {
+        Ok(report) => Ok(report),
+        Err(error) => Err(connect::explain(error, &reach, access).await),
+    }
 }

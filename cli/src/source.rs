@@ -70,7 +70,10 @@ pub(crate) async fn open(args: &SourceArgs, haste: Haste) -> anyhow::Result<AnyT
         TablePlace::Here(path) => here(path, AnyTable::open).await,
         TablePlace::Elsewhere(from) => {
             let reach = connect::tables(from, args.access.as_deref(), haste)?;
-            Ok(chomp_download::open(reach).await?)
+            match chomp_download::open(reach.clone()).await {
+                Ok(table) => Ok(table),
+                Err(error) => Err(connect::explain(error, &reach, args.access.as_deref()).await),
+            }
         }
     }
 }

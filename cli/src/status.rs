@@ -105,7 +105,7 @@ async fn is_refused(url: &str) -> bool {
 }
 
 /// Asks a coordinator. Nobody else gets the token.
-async fn ask(access: &Access, patience: ServerPatience) -> anyhow::Result<Status> {
+pub(crate) async fn ask(access: &Access, patience: ServerPatience) -> anyhow::Result<Status> {
     let url = &access.coordinator;
     let reach = Reach {
         from: url.clone(),

@@ -50,13 +50,14 @@ pub const CALLS: [&str; 7] = [
 pub(crate) const OBJECTS: &str = "/objects/{*key}";
 
 /// The rules of the HTTP routes: of the coordinator itself, then of tables, games and pages.
-pub const ROUTES: [(&str, AccessRule); 27] = [
+pub const ROUTES: [(&str, AccessRule); 28] = [
     ("/healthz", Open),
     ("/readyz", Open),
     ("/status", Status),
     ("/metrics", Token),
     (OBJECTS, Token),
     ("/", Open),
+    ("/{folder}", Open),
     ("/{folder}/", Open),
     ("/{folder}/{name}", Open),
     ("/api/table", Open),

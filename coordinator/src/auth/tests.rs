@@ -50,6 +50,7 @@ fn every_call_has_its_rule_and_every_rule_its_call() {
         "/healthz",
         "/readyz",
         "/",
+        "/{folder}",
         "/{folder}/",
         "/{folder}/{name}",
         "/api/table",
@@ -97,6 +98,7 @@ fn nowhere() -> chomp_serve::SiteOptions {
 /// A path of the route, and how the answer to who may ask begins, where there is no table.
 fn asked(route: &'static str) -> (&'static str, &'static str) {
     match route {
+        "/{folder}" => ("/table-14", "HTTP/1.1 404"),
         "/{folder}/" => ("/table-14/", "HTTP/1.1 404"),
         "/{folder}/{name}" => ("/table-14/manifest.json", "HTTP/1.1 404"),
         "/assets/{name}" => ("/assets/style.css", "HTTP/1.1 200"),

@@ -57,7 +57,7 @@ pub enum DownloadError {
     /// There is no table, or not this one.
     #[error(
         "there is no {} at {url}: give the address of a server that lists its tables, or of a table's folder, \
-         as …/table-32/",
+         as …/table-32/; if a job works there, `chomp status` says how far it is",
         table.map_or_else(|| "table".to_owned(), |table| table.to_string())
     )]
     NoTable {

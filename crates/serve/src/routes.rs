@@ -72,6 +72,7 @@ impl Site {
         let description = get(async || text(StatusCode::OK, JSON, OPENAPI));
         let open = [
             ("/", get(first)),
+            ("/{folder}", get(tables::folder)),
             ("/{folder}/", get(tables::file)),
             ("/{folder}/{name}", get(tables::file)),
             ("/api/table", get(api::table)),

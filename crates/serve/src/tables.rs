@@ -10,8 +10,9 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use chomp_table::reader::TableName;
+use http::header::LOCATION;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::Serialize;
@@ -47,6 +48,16 @@ pub(crate) async fn list(site: &Site) -> Result<Response, Refusal> {
     };
     let list = move |published: &Published| published.finished().map(line).collect::<Vec<_>>();
     Ok(json(&site.read(list).await?))
+}
+
+/// The way to the folder of a table whose address lacks its last slash. It is relative, as a proxy may have the server
+/// below a path of its own.
+pub(crate) async fn folder(State(site): State<Site>, request: Parts) -> Result<Response, Refusal> {
+    let folder = request.uri.path().trim_start_matches('/').to_owned();
+    let location = [(LOCATION, format!("{folder}/"))];
+    site.read(move |published| published.file(&folder, ""))
+        .await??;
+    Ok((StatusCode::PERMANENT_REDIRECT, location).into_response())
 }
 
 /// The file of a table that a request asks for.

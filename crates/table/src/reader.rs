@@ -60,7 +60,10 @@ pub struct ShardFrame<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// There is no published table at this path.
-    #[error("{path} has no published table: build one with `chomp run --table {path} --bits N`")]
+    #[error(
+        "{path} has no published table: build one with `chomp run --table {path} --bits N`; if a job works there, \
+         `chomp status --table {path}` says how far it is"
+    )]
     NotFound {
         /// Where it was looked for.
         path: PathBuf,

@@ -6,10 +6,14 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use crate::common::cluster::{Cluster, Process, wait_for};
+use crate::common::cluster::{Cluster, Process, Server, at_home, wait_for};
+use crate::common::http::{get, get_encrypted};
 use crate::common::proxy::Proxy;
 use crate::common::random::Random;
-use crate::common::{Ended, FINGERPRINT_28, change, end, exists, files, run};
+use crate::common::{
+    Ended, FINGERPRINT_28, change, chomp, end, exists, files, folder as new_folder, run,
+};
+use chomp_access::Access;
 use chomp_testing::trials;
 
 const BITS: u32 = 28;
@@ -161,4 +165,64 @@ fn a_bit_that_flips_on_the_way_is_not_accepted() {
     let manifest = folder(out).join("manifest.json");
     change(&manifest, |bytes| bytes[100] ^= 1);
     end(&mut source.download(out)).refuses(5, &["has another table already"]);
+}
+
+/// A table that is not there yet, and a folder whose address lacks its last slash.
+#[test]
+fn a_table_that_is_asked_for_too_early_is_on_its_way() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(20, 12));
+    let access = cluster.access();
+    let url = cluster.url();
+    let on = |line: &str, home: &Path| at_home(chomp(line), home);
+    let early = [
+        format!("download --from {url} --out out --access"),
+        format!("query 2x2 --table {url} --access"),
+        format!("verify --table {url}/table-20 --access"),
+    ];
+    let stranger = new_folder();
+    for line in &early {
+        let mut command = on(line, stranger.path());
+        command.arg(&access).current_dir(stranger.path());
+        end(&mut command).refuses(1, &["no table at", "yet", "0 %, 0 of 256 ranges"]);
+    }
+    // A stranger hears where to ask.
+    let ca = stranger.path().join("ca.json");
+    let known = Access::read(&access).unwrap();
+    Access {
+        token: None,
+        ..known
+    }
+    .write(&ca)
+    .unwrap();
+    let mut command = on(&early[1], stranger.path());
+    end(command.arg(&ca)).refuses(1, &["if a job works there", "chomp status"]);
+    let mut local = cluster.chomp("query 8x8 --table");
+    end(local.arg(cluster.table())).refuses(1, &["if a job works there", "chomp status"]);
+
+    cluster.join("does all").wait().done();
+    let served = Server::start(1, &cluster.table(), cluster.home(), "");
+    let ca = Access::read(&access).unwrap().ca.unwrap();
+    for path in [
+        "/table-20",
+        "/table-20/",
+        "/table-21",
+        "/table-2",
+        "/tables",
+    ] {
+        for answer in [
+            get(served.port, path, &[]),
+            get_encrypted(cluster.port, &ca, path, &[]),
+        ] {
+            let status = match path {
+                "/table-20/" => 200,
+                "/table-20" => 308,
+                _ => 404,
+            };
+            assert_eq!(answer.status, status, "{path}: {answer:?}");
+        }
+    }
+    let folder = format!("http://127.0.0.1:{}/table-20", served.port);
+    end(&mut chomp(&format!("query 2x2 --table {folder}"))).done();
+    coordinator.stop();
 }

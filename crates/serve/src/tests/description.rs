@@ -29,7 +29,8 @@ type Described = (
 );
 
 /// The routes whose answers are pages, so no program has a use for their description.
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
+    "/{folder}",
     "/{folder}/",
     "/play",
     "/explore",
