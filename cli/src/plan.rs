@@ -3,7 +3,6 @@
 //! A short [trial] measures the costs on this machine, and the [forecast](chomp_plan::forecast) says how often each of
 //! them comes.
 
-use anyhow::Context;
 use chomp_plan::forecast::{
     Costs, Estimate, losing_total, memory_bytes, record_bytes, round, shard_bytes,
 };
@@ -69,9 +68,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<()> {
         None => local::worker_memory(memory, bits, range_bits, threads)?,
         Some(_) => chomp_worker::cache_bytes(memory, 0, threads, range_bits)?,
     };
-    let costs = trial::measure(threads.min(machine::threads()), &std::env::temp_dir())
-        .await
-        .context("cannot measure what a job costs on this machine")?;
+    let costs = trial::measure(threads.min(machine::threads())).await;
     let plan = plan(&args, range_bits, memory, costs);
     crate::print_as(args.json, &plan, text)
 }

@@ -1,8 +1,11 @@
 //! `chomp plan` beside runs of the same tables: what is not a time has to be near what comes out.
 
 use std::fs;
+use std::path::Path;
 
+use crate::common::faults::Faults;
 use crate::common::{chomp, end, files, number, run_in};
+use nix::errno::Errno;
 use serde_json::Value;
 
 fn plan(flags: &str) -> Value {
@@ -66,4 +69,39 @@ fn a_table_that_has_it_all_leaves_nothing_to_plan() {
         let ended = end(&mut chomp(&format!("plan --bits 20 --from {from}")));
         ended.refuses(2, &[&from.to_string(), "fewer bits than --bits"]);
     }
+}
+
+/// Times that cannot be measured are those of another machine, and that is said.
+#[test]
+fn a_plan_needs_no_folder_to_write_in() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("file");
+    fs::write(&file, []).unwrap();
+    let faults = Faults::new();
+    faults.set("lock", "chomp-plan-", Some(Errno::ENOSYS));
+    for temporary in [Path::new("/nowhere"), &file, home.path()] {
+        let begin = |faulty: bool| {
+            let mut command = chomp("plan --json --bits 26 --memory 1GiB");
+            command.env("TMPDIR", temporary);
+            end(if faulty {
+                faults.reach(&mut command)
+            } else {
+                &mut command
+            })
+        };
+        let ended = begin(true);
+        let planned = ended.summary();
+        assert_eq!(planned["critical_path"]["commit"], 0.006, "{planned}");
+        assert!(planned["cpu_seconds"].as_f64() > Some(0.0), "{planned}");
+        for said in [
+            &*temporary.display().to_string(),
+            "/dev/shm",
+            "of another machine",
+        ] {
+            ended.says(said);
+        }
+        // Of two folders one is enough.
+        begin(false).summary();
+    }
+    assert_eq!(files(home.path()), [file], "nothing is left");
 }
