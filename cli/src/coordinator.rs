@@ -41,8 +41,8 @@ pub(crate) struct CoordinatorArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
 
-    /// Where to listen for workers, downloads and questions, with TLS: HOST:PORT, the port alone for this machine only, or
-    /// :PORT for everybody who can reach it
+    /// Where to listen for workers, downloads and questions, with TLS: HOST:PORT, the port alone for this machine only,
+    /// or :PORT for everybody who can reach it
     #[arg(long, value_parser = address, value_name = "ADDR", default_value = "127.0.0.1:7171")]
     pub(crate) listen: SocketAddr,
 

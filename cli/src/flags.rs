@@ -198,8 +198,8 @@ pub(crate) struct ReachArgs {
     #[arg(long, value_name = "URL", value_parser = url)]
     pub(crate) coordinator: Option<String>,
 
-    /// The access file that the coordinator wrote. Not needed for a coordinator of the
-    /// same user on this machine
+    /// The access file that the coordinator wrote; `-` for standard input. Not needed for a coordinator of the same
+    /// user on this machine
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) access: Option<PathBuf>,
 }

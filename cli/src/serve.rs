@@ -37,7 +37,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
 
-    /// Where to listen: HOST:PORT, or the port alone for this machine only
+    /// Where to listen: HOST:PORT, the port alone for this machine only, or :PORT for everybody who can reach it
     #[arg(long, value_parser = address, value_name = "ADDR", default_value = "127.0.0.1:7172")]
     pub(crate) http: SocketAddr,
 

@@ -2,6 +2,7 @@
 //!
 //! A JSON object with the fields of [`Access`], readable by its owner only, or lent by root to a group.
 
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,9 @@ pub(crate) const KIND: PrivateKind = PrivateKind {
     name: "access file",
     own: false,
 };
+
+/// The name of the standard input, in place of a file.
+const STDIN: &str = "-";
 
 /// All that a worker, or a person, needs to speak to a coordinator. Secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,13 +34,18 @@ pub struct Access {
 }
 
 impl Access {
-    /// Reads an access file.
+    /// Reads an access file, also from a pipe of the shell (`<(…)`) or, with the name `-`, from standard input.
     ///
     /// # Errors
     ///
     /// If it is missing, is no access file, or can be read by others.
     pub fn read(path: &Path) -> Result<Access, FileError> {
-        private::read::<Access>(path, KIND)?.checked(path)
+        let read: Access = if path == Path::new(STDIN) {
+            private::read_from(io::stdin().lock(), path, KIND)?
+        } else {
+            private::read(path, KIND)?
+        };
+        read.checked(path)
     }
 
     /// Itself, if what was read at `path` is what an access file holds.

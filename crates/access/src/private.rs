@@ -4,7 +4,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use chomp_durable_files::{check_only_name, check_own, failed, open, open_within, put_private};
+use chomp_durable_files::{
+    check_only_name, check_own, failed, open, open_or_pipe, open_within, put_private,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -12,6 +14,10 @@ use crate::error::FileError;
 
 /// The most bytes of a private file: so many has the longest list of participants.
 const BYTES_MAX: usize = 1 << 20;
+/// The mark at the start of a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+/// The folders of what the parent of a process passes to it, as a shell does the pipes of `<(…)`.
+const PASSED: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
 /// The bits of a mode that let in the group and others.
 pub(crate) const OF_OTHERS: u32 = 0o077;
 /// The bit of a mode that lets the group read.
@@ -49,6 +55,8 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path, kind: PrivateKind) -> Resul
     };
     let opened = if kind.own {
         open_within(path)
+    } else if PASSED.iter().any(|folder| path.starts_with(folder)) {
+        open_or_pipe(path)
     } else {
         open(path)
     };
@@ -65,9 +73,18 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path, kind: PrivateKind) -> Resul
             mode: "600",
         });
     }
+    read_from(file, path, kind)
+}
+
+/// Reads what a program or a shell passes, from its start to its end.
+pub(crate) fn read_from<T: DeserializeOwned>(
+    from: impl Read,
+    path: &Path,
+    kind: PrivateKind,
+) -> Result<T, FileError> {
     let mut bytes = Vec::new();
-    let mut start = file.take(BYTES_MAX as u64 + 1);
-    start.read_to_end(&mut bytes).map_err(failed)?;
+    let read = from.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(failed("read", path))?;
     parse(&bytes, path, kind)
 }
 
@@ -80,6 +97,8 @@ pub(crate) fn parse<T: DeserializeOwned>(
     if bytes.len() > BYTES_MAX {
         return Err(kind.malformed(path, format!("it has more than {BYTES_MAX} bytes")));
     }
+    // Some editors begin a text with it.
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     // The texts of serde may quote what is there.
     serde_json::from_slice(bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());

@@ -420,8 +420,8 @@ fn without_query(url: &str) -> String {
     }
 }
 
-/// The part of a file of `length` bytes that an answer has by its header, as `bytes 5-9/100`, or `bytes 5-9/*` if it does
-/// not tell the length.
+/// The part of a file of `length` bytes that an answer has by its header, as `bytes 5-9/100`, or `bytes 5-9/*` if it
+/// does not tell the length.
 fn content_range(text: &str, length: u64) -> Option<Range<u64>> {
     let (unit, range) = text.split_once(' ')?;
     let (range, total) = range.trim().split_once('/')?;

@@ -59,7 +59,8 @@ impl RareCall {
             ),
             RareCall::Sync => (
                 ErrorKind::InvalidInput,
-                "cannot sync (fsync), without which a power cut loses what was finished: use a directory on another one",
+                "cannot sync (fsync), without which a power cut loses what was finished: use a directory on another \
+                 one",
             ),
         };
         let has_none =

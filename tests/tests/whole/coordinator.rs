@@ -8,8 +8,8 @@ use std::path::Path;
 use crate::common::cluster::{Cluster, HASTE, Process, at_home, free_port, wait_for};
 use crate::common::http::bearer;
 use crate::common::{
-    Ended, FINGERPRINT_28, FINGERPRINT_30, chomp, copy, end, exists, folder, hasten_limits, number,
-    read_json, run,
+    Ended, FINGERPRINT_28, FINGERPRINT_30, ask, chomp, copy, end, exists, folder, hasten_limits,
+    number, read_json, run, wrapped,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -381,4 +381,85 @@ fn secrets_stay_secret() {
             panic!("shown: {}", &said[from..at + secret.len()]);
         }
     }
+}
+
+/// The address is tried as soon as somebody listens, and one that does not work from here is said and no more.
+#[test]
+fn an_address_that_workers_cannot_reach_is_said_at_once() {
+    let begin = |cluster: &Cluster, advertised: &str| {
+        let mut command = cluster.coordinator(SHORT.0, SHORT.1);
+        cluster.start_coordinator(command.args(["--advertise", advertised]))
+    };
+    for wrong in [
+        "https://host",
+        "host:0",
+        "host:port",
+        "a b",
+        "0.0.0.0",
+        "[::]:1",
+        "a@b",
+        "::1:x",
+        "",
+    ] {
+        let cluster = Cluster::new();
+        let mut command = cluster.coordinator(SHORT.0, SHORT.1);
+        let ended = end(command.args(["--advertise", wrong]));
+        ended.refuses(2, &["workers take a name"]);
+    }
+    let told = |cluster: &Cluster| read_json(&cluster.access())["coordinator"].clone();
+    for (advertised, host) in [
+        ("no-such-host.invalid", "no-such-host.invalid"),
+        ("node_1.invalid", "node_1.invalid"),
+        ("127.0.0.1:1", "127.0.0.1"),
+        ("[::1]:1", "[::1]"),
+    ] {
+        let cluster = Cluster::new();
+        let mut coordinator = begin(&cluster, advertised);
+        let port = if advertised.ends_with(":1") {
+            1
+        } else {
+            cluster.port
+        };
+        let url = format!("https://{host}:{port}");
+        coordinator.wait_to_say(&format!("workers are told {url}, which does not work"));
+        assert_eq!(told(&cluster), url.as_str());
+        // It works all the same for a worker that knows a better one.
+        assert_eq!(cluster.get("/healthz", &[]).status, 200);
+    }
+    // The port of the address may be that of --listen, and a job at an address that works says nothing.
+    let cluster = Cluster::new();
+    let coordinator = begin(&cluster, &format!("localhost:{}", cluster.port));
+    assert_eq!(
+        told(&cluster),
+        format!("https://localhost:{}", cluster.port).as_str()
+    );
+    cluster.join("joins").wait().done();
+    coordinator.stop().says_nothing_of("workers are told");
+}
+
+/// Access files that are none: from a pipe, from another program, and with a mark that editors leave.
+#[test]
+fn access_comes_from_a_pipe_and_with_a_mark() {
+    let cluster = Cluster::new();
+    let _coordinator = cluster.start_coordinator(&mut cluster.coordinator(SHORT.0, SHORT.1));
+    let access = fs::read_to_string(cluster.access()).unwrap();
+    let worker = "worker --threads 1 --memory 256MiB --access";
+    ask(&mut cluster.chomp(&format!("{worker} -")), access.clone()).done();
+    let piped = "\"$0\" status --access <(sleep 0.1; cat \"$1\"; sleep 0.1)";
+    let program = cluster.chomp("");
+    let mut shell = wrapped("bash", &["-c", piped], &program);
+    end(shell.arg(cluster.access())).done();
+    let marked = cluster.home().join("marked.json");
+    fs::write(&marked, format!("\u{feff}{access}")).unwrap();
+    fs::set_permissions(&marked, fs::Permissions::from_mode(0o600)).unwrap();
+    for file in ["marked.json", "-"] {
+        let url = cluster.url();
+        let mut command = cluster.chomp(&format!("query 2x2 --table {url} --access {file}"));
+        command.current_dir(cluster.home());
+        ask(&mut command, format!("\u{feff}{access}")).done();
+    }
+    // What is none is not waited for.
+    let mut status = cluster.chomp("status --access -");
+    ask(&mut status, "{}".to_owned()).refuses(1, &["not an intact access file"]);
+    end(&mut cluster.chomp("status --access /dev/null")).refuses(1, &["a device"]);
 }
