@@ -16,7 +16,7 @@ use chomp_table::reader::{AnyTable, TableName};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
-use crate::exit::{Interruption, usage};
+use crate::exit::usage;
 use crate::flags::{SourceArgs, flag, number, path, size};
 use crate::progress::{Display, Teller};
 use crate::source;
@@ -140,7 +140,7 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<(
     let stop = display.stop();
     let opening = source::open(&args.source, display.haste());
     let opened = stop.run_until_cancelled(opening).await;
-    let table = opened.ok_or(Interruption::Silent)??;
+    let table = opened.ok_or(ExportError::Stopped)??;
     let (name, fingerprint) = (table.name(), table.manifest().fingerprint());
     let failed = || format!("cannot write {}", shown(&args.out));
     let work = move |teller: Teller| out.write(&table, &request, &teller);

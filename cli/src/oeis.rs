@@ -24,7 +24,8 @@ use crate::source;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without NAME it lists the sequences, each with the n of its first term. docs/OEIS.md tells more of them.
+Without NAME it lists the sequences, each with the n of its first term, and whether its terms are one for each n,
+the rows of a triangle, or a list. docs/OEIS.md tells more of them.
 A line has n and the term of n, as the b-files of https://oeis.org, where the names A... come from.
 --table is only for those of n bits, which are read from a table of losing positions, and those of n tiles,
 from a table of Grundy values. All others are computed.
@@ -36,7 +37,13 @@ Examples:
   chomp oeis by-value --terms 3240 --table chomp-values")]
 pub(crate) struct OeisArgs {
     /// The sequence [default: list them]
-    #[arg(value_name = "NAME", requires = "terms", ignore_case = true, hide_possible_values = true, value_parser = names())]
+    #[arg(
+        value_name = "NAME",
+        requires = "terms",
+        ignore_case = true,
+        hide_possible_values = true
+    )]
+    #[arg(value_parser = names())]
     name: Option<String>,
 
     /// How many terms, from the first on
@@ -95,15 +102,24 @@ pub(crate) async fn run(args: OeisArgs, display: &Display) -> anyhow::Result<()>
     let Some((wanted, count)) = args.name.zip(args.terms) else {
         return crate::print(SEQUENCES);
     };
-    let mut sequences = SEQUENCES
+    let is_it = |line: &&str| {
+        line.split(' ')
+            .next()
+            .is_some_and(|name| name.eq_ignore_ascii_case(&wanted))
+    };
+    let line = SEQUENCES
         .lines()
-        .map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let named = sequences.find(|words| words[0].eq_ignore_ascii_case(&wanted));
-    let words = named.expect("the command line takes these names");
+        .find(is_it)
+        .expect("the command line takes these names");
+    let words: Vec<&str> = line.split_whitespace().collect();
     let (name, offset, growth) = (words[0], words[1].parse::<u64>()?, words[2]);
-    let table = match source::open(&args.source, display.haste()).await {
-        Err(error) if source::is_missing(&error) => None,
-        opened => Some(opened?),
+    let is_read = line.contains(" bits") || line.contains(" tiles");
+    let table = match is_read.then(|| source::open(&args.source, display.haste())) {
+        None => None,
+        Some(opening) => match opening.await {
+            Err(error) if source::is_missing(&error) => None,
+            opened => Some(opened?),
+        },
     };
     let share = args.share;
     let find = move |teller| {
@@ -139,10 +155,10 @@ impl Work {
     fn first(&self, name: &str, growth: &str, wanted: usize) -> Found {
         let is_enough = |&rows: &usize| rows * (rows + 1) / 2 >= wanted;
         let mut size = match growth {
-            "each" => wanted,
-            "triangle" => (1..).find(is_enough).expect("some number"),
-            // Doubled three times, it is the most tiles that a table has.
-            _ => 15,
+            "triangle" => (1..wanted).find(is_enough).unwrap_or(wanted),
+            // Its terms are many more than the columns.
+            _ if name == "A395126" => 15,
+            _ => wanted,
         };
         loop {
             let mut terms = self.terms(name, size)?;
@@ -208,15 +224,15 @@ impl Work {
             "A395126" => {
                 let mut all = Vec::new();
                 self.few(4, size, |tails| {
-                    all.extend(tails.iter().flat_map(Tail::positions))
+                    all.extend(tails.iter().flat_map(Tail::positions));
                 })?;
                 all.sort_unstable();
                 all.iter().map(|rows| rows[3].into()).collect()
             }
-            "A069001" => self.settled(Inside::values, (3, size), with_rows(3))?,
-            "4xn-values" => self.settled(Inside::values, (4, size), with_rows(4))?,
-            "values" => self.settled(Inside::values, (size, size), triangle())?,
-            "moves" => self.settled(Inside::depths, (size, size), triangle())?,
+            "A069001" => settled(Inside::values, (3, size), with_rows(3))?,
+            "4xn-values" => settled(Inside::values, (4, size), with_rows(4))?,
+            "values" => settled(Inside::values, (size, size), triangle())?,
+            "moves" => settled(Inside::depths, (size, size), triangle())?,
             "squares" => self.square(size, (1..=size).map(|n| (n, n)))?,
             "rectangles" => self.square(size, triangle())?,
             "bits" => {
@@ -226,8 +242,10 @@ impl Work {
             "several" => {
                 let mut counts = vec![0; size + 2];
                 for one in openings(self.losing(size + 1)?)? {
-                    let term = counts.get_mut((one.rows + one.columns) as usize);
-                    term.map(|term| *term += u64::from(one.moves.len() > 1));
+                    let bits = (one.rows + one.columns) as usize;
+                    if bits < counts.len() && one.moves.len() > 1 {
+                        counts[bits] += 1;
+                    }
                 }
                 counts.split_off(2)
             }
@@ -342,29 +360,15 @@ impl Work {
         Ok(openings.map(|((_, n), moves)| (n.into(), moves[0].0.into(), moves[0].1.into())))
     }
 
-    /// The depths or values of some boards inside one.
-    fn settled(
-        &self,
-        settle: fn(&[u32], u64) -> Result<Inside, TooManyInside>,
-        (rows, columns): (usize, usize),
-        boards: impl Iterator<Item = (usize, usize)>,
-    ) -> Found {
-        let board = |(rows, columns)| vec![u32::try_from(columns).expect("a side"); rows];
-        let found = settle(&board((rows, columns)), INSIDE_MAX);
-        let refused = |many| usage(format!("of {rows}x{columns} {}", too_many(many)));
-        let found = found.map_err(refused)?;
-        Ok(boards.map(|sides| found.of(&board(sides)).into()).collect())
-    }
-
     /// The losing positions inside some boards inside a square.
     fn square(&self, side: usize, boards: impl Iterator<Item = (usize, usize)>) -> Found {
         let (bounds, threads) = (Bounds::new(side, side)?, self.share.threads());
         let memory = Memory::of(&bounds, threads).whole;
         boxes::enough(&self.share, memory, "")?;
         let solver = Solver::new(bounds.clone(), threads, memory, None)?;
-        let solved = boxes::solve(solver, bounds.positions(), &self.teller)?;
-        let solved = solved.ok_or(Interruption::Lost)?;
-        Ok(boards.map(|(m, n)| solved.losing(m, n)).collect())
+        let summary = boxes::solve(solver, bounds.positions(), &self.teller)?;
+        let summary = summary.ok_or(Interruption::Lost)?;
+        Ok(boards.map(|(m, n)| summary.losing(m, n)).collect())
     }
 
     /// The losing positions inside n x n x n, or `a` x n x n if the first side is less than the others.
@@ -378,4 +382,17 @@ impl Work {
         let sides = |n| [if a < most { a } else { n }, n, n];
         Ok((1..=most).map(|n| solved.losing(sides(n))).collect())
     }
+}
+
+/// The depths or values of some boards inside one.
+fn settled(
+    settle: fn(&[u32], u64) -> Result<Inside, TooManyInside>,
+    (rows, columns): (usize, usize),
+    boards: impl Iterator<Item = (usize, usize)>,
+) -> Found {
+    let board = |(rows, columns)| vec![u32::try_from(columns).expect("a side"); rows];
+    let found = settle(&board((rows, columns)), INSIDE_MAX);
+    let refused = |many| usage(format!("of {rows}x{columns} {}", too_many(many)));
+    let found = found.map_err(refused)?;
+    Ok(boards.map(|sides| found.of(&board(sides)).into()).collect())
 }

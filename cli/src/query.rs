@@ -388,7 +388,8 @@ mod tests {
     fn answers_are_told() {
         let tell = |texts: [&str; 3], moves, form, depth| {
             let positions = texts.map(|text| text.parse().unwrap());
-            let play = PlayArgs { depth, line: depth };
+            let line = false;
+            let play = PlayArgs { depth, line };
             let style = Style { form, moves, play };
             LosingTable(Box::new(Rows))
                 .texts(style, &positions)

@@ -1,5 +1,7 @@
 //! Sums of positions: boards side by side, of which a move takes a cell of one.
 
+use std::fmt::Write;
+
 use chomp_query::drawing;
 use chomp_query::inside::{Inside, cells, cut};
 use serde_json::json;
@@ -35,9 +37,10 @@ fn is_row(text: &str) -> bool {
 }
 
 fn parse(text: &str, numbers: Numbers) -> anyhow::Result<Sum> {
-    let parts = match is_sum(text, numbers) {
-        true => text.split('+').collect(),
-        false => vec![text],
+    let parts = if is_sum(text, numbers) {
+        text.split('+').collect()
+    } else {
+        vec![text]
     };
     let are_rows = |pair: &[&str]| numbers != Numbers::Words && is_row(pair[0]) && is_row(pair[1]);
     if parts.windows(2).any(are_rows) {
@@ -89,10 +92,8 @@ fn answer(sum: Sum, is_json: bool, no_moves: bool) -> anyhow::Result<String> {
         } else {
             ", won with "
         };
-        lines += &format!(
-            "  {name} has the value {value}{with}{}\n",
-            drawing::moves(&winning)
-        );
+        let moves = drawing::moves(&winning);
+        writeln!(lines, "  {name} has the value {value}{with}{moves}").expect("a string takes it");
         boards.push(json!({ "rows": rows, "value": value }));
         winning_moves.extend(
             winning

@@ -9,14 +9,14 @@
 //!
 //! # Value
 //!
-//! The Grundy value is the least number that is not the value of a position after one move. The poison is never taken, so
-//! the single poisoned cell has the value 0, and a position is losing if and only if its value is 0.
+//! The Grundy value is the least number that is not the value of a position after one move. The poison is never taken,
+//! so the single poisoned cell has the value 0, and a position is losing if and only if its value is 0.
 //!
 //! # Order
 //!
 //! The positions inside are numbered by their rows, as words in a dictionary. A move shortens the first row that it
-//! changes, so what it leaves has a smaller number, and all are settled in this order. Of a position with more rows than
-//! columns it is the mirror image that is looked at, as it takes fewer numbers to write it down.
+//! changes, so what it leaves has a smaller number, and all are settled in this order. Of a position with more rows
+//! than columns it is the mirror image that is looked at, as it takes fewer numbers to write it down.
 
 use chomp_table::Cell;
 
@@ -255,7 +255,7 @@ mod tests {
 
     fn value(left: &[(u32, bool)]) -> u32 {
         let is_free = |value: &u32| !left.contains(&(*value, true));
-        (0..).find(is_free).unwrap()
+        (0..1000).find(is_free).unwrap()
     }
 
     #[test]
@@ -270,15 +270,15 @@ mod tests {
             let expected = by_definition(word, depth, &mut depths);
             assert_eq!(found.of(rows), expected, "{position}");
             assert_eq!(expected % 2 == 1, table.is_losing(word), "{position}");
-            let valued = Inside::values(rows, 1000).unwrap();
+            let found_values = Inside::values(rows, 1000).unwrap();
             let expected = by_definition(word, value, &mut values);
-            assert_eq!(valued.of(rows), expected, "{position}");
+            assert_eq!(found_values.of(rows), expected, "{position}");
             // So it is of all that its moves leave, and the line takes the first of the best.
             let mut best = None;
             for (cell, left) in word.moves() {
                 let next = Position::from(left);
                 assert_eq!(cut(rows, cell), next.rows());
-                assert_eq!(valued.of(next.rows()), values[&left], "{position}");
+                assert_eq!(found_values.of(next.rows()), values[&left], "{position}");
                 assert_eq!(found.of(next.rows()), depths[&left], "{position}");
                 if depths[&left] + 1 == depths[&word] {
                     best = best.min(Some(cell)).or(Some(cell));

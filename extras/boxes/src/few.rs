@@ -108,8 +108,9 @@ impl Few {
         }
         // The tails with one third row have all second rows that are no shorter.
         let of_third = (0..=most[2]).scan(0, |sum, third| {
-            let tails = starts[2][third + 1] - starts[2][third];
-            *sum += (tails * (most[1] + 1 - third)) as u64;
+            let tails: usize = starts[2][third + 1] - starts[2][third];
+            let lower = tails.saturating_mul(most[1] + 1 - third) as u64;
+            *sum = u64::saturating_add(*sum, lower);
             Some(*sum)
         });
         Few {
@@ -162,7 +163,7 @@ impl Few {
 
     /// The bytes that solving takes with so many threads at the most, beside what is done with the positions.
     pub fn memory(&self, threads: NonZeroUsize) -> u64 {
-        let of_depth = |depth: usize| -> usize {
+        let of_depth = |depth: usize| -> u128 {
             let lengths = if depth < self.rows() {
                 self.most[depth]
             } else {
@@ -171,17 +172,19 @@ impl Few {
             let of_length = |length: usize| {
                 let tails = self.starts[depth][length + 1] - self.starts[depth][length];
                 let words = (self.most[0] - length) / 64 + 1;
-                tails * (words * (self.most[1] + 1 - length) * 8 + size_of::<Set>())
+                let bytes = words * (self.most[1] + 1 - length) * 8 + size_of::<Set>();
+                tails as u128 * bytes as u128
             };
             (0..=lengths).map(of_length).sum()
         };
-        let of_row = |row: usize| (row + 1..=self.rows()).map(of_depth).sum::<usize>();
-        let squares: usize = (3..=self.rows()).map(|depth| self.count(depth)).sum();
-        let squares = squares * (self.words() * 8 + 1);
+        let of_row = |row: usize| (row + 1..=self.rows()).map(of_depth).sum::<u128>();
+        let squares = (3..=self.rows()).map(|depth| self.count(depth) as u128);
+        let squares = squares.sum::<u128>() * (self.words() as u128 * 8 + 1);
         // A thread has the positions of one third row, and so has who takes them.
-        let longest = 4 * self.count(3) * (self.most[1] + 1) / 2;
-        let own = (3..self.rows()).map(of_row).sum::<usize>() + 2 * longest;
-        (of_row(2) + squares + own * threads.get()) as u64
+        let longest = 4 * self.count(3) as u128 * (self.most[1] as u128 + 1) / 2;
+        let own = (3..self.rows()).map(of_row).sum::<u128>() + 2 * longest;
+        let all = of_row(2) + squares + own * threads.get() as u128;
+        u64::try_from(all).unwrap_or(u64::MAX)
     }
 
     /// The number of (`p_d`, …).

@@ -300,7 +300,7 @@ fn status_tells_how_the_job_gets_on() {
     assert_eq!(number(olga, "threads"), 1);
     assert!(number(olga, "ranges") > 0, "{status}");
     let text = end(cluster.chomp("status --access").arg(cluster.access()));
-    let olga = "Olga, of owner: 1 threads";
+    let olga = "Olga, of owner: 1 thread,";
     for expected in ["28 bits, running", olga, "of 16,384 done", "left"] {
         assert!(text.stdout.contains(expected), "{expected}: {text:?}");
     }

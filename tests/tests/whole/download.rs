@@ -198,7 +198,7 @@ fn a_table_that_is_asked_for_too_early_is_on_its_way() {
     let mut command = on(&early[1], stranger.path());
     end(command.arg(&ca)).refuses(1, &["if a job works there", "chomp status"]);
     let mut local = cluster.chomp("query 8x8 --table");
-    end(local.arg(cluster.table())).refuses(1, &["if a job works there", "chomp status"]);
+    end(local.arg(cluster.table())).refuses(1, &["no published table yet", "chomp status"]);
 
     cluster.join("does all").wait().done();
     let served = Server::start(1, &cluster.table(), cluster.home(), "");

@@ -145,6 +145,7 @@ fn positions_of_few_rows_need_no_table() {
     let large = "5x100000";
     end(&mut query(table, &[large])).refuses(2, &[large, "sets of rows", "8,589,934,592"]);
     end(&mut query(table, &["8x10", "3x100"])).refuses(5, &["3x100", "at most 64"]);
+    end(&mut query(table, &["5x200000"])).refuses(2, &["sets of rows"]);
 
     // Every position of few rows is told as a table tells it.
     end(&mut run(dir.path(), 16)).summary();
