@@ -11,6 +11,7 @@ use bytesize::ByteSize;
 use chomp_plan::HEAD_BITS_MAX;
 use chomp_store::location::{Location, local};
 use chomp_table::RangeBits;
+use chomp_table::position::TIMES;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use reqwest::Url;
 
@@ -70,7 +71,7 @@ pub(crate) fn size(text: &str) -> Result<ByteSize, &'static str> {
 /// The rows and columns of a rectangle, as 8x10.
 pub(crate) fn sides(text: &str) -> Result<(u32, u32), String> {
     let side = number(1..=SIDE_MAX.into());
-    let sides = text.split_once(['x', '×']);
+    let sides = text.split_once(TIMES);
     let sides = sides.and_then(|(rows, columns)| Some((side(rows).ok()?, side(columns).ok()?)));
     sides.ok_or_else(|| format!("rows x columns are wanted, as 8x10, each from 1 to {SIDE_MAX}"))
 }

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use chomp_boxes::space::{Space, TooLarge};
 use chomp_plan::forecast::as_f64;
+use chomp_table::position::TIMES;
 use indicatif::HumanCount;
 use serde::Serialize;
 
@@ -20,7 +21,7 @@ impl FromStr for Sides {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Sides, &'static str> {
-        let sides: Option<Vec<usize>> = text.split('x').map(|side| side.parse().ok()).collect();
+        let sides: Option<Vec<usize>> = text.split(TIMES).map(|side| side.parse().ok()).collect();
         let sides = sides.and_then(|sides| sides.try_into().ok());
         sides
             .map(Sides)

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use chomp_table::Word;
+use chomp_table::position::TIMES;
 
 use crate::ExportError;
 
@@ -88,7 +89,7 @@ impl FromStr for Rectangle {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Rectangle, String> {
-        let sides = text.split_once('x');
+        let sides = text.split_once(TIMES);
         let sides =
             sides.map(|(rows, columns)| (number(rows, SIDE_MAX), number(columns, SIDE_MAX)));
         match sides {

@@ -1,15 +1,18 @@
 //! Positions as people write them: the lengths of the rows, longest first.
 
-use std::fmt;
 use std::str::FromStr;
+use std::{fmt, iter};
 
 use crate::word::Word;
 
+/// The signs between the sides of a rectangle, as in `8x10`.
+pub const TIMES: [char; 4] = ['x', 'X', '×', '*'];
+
 /// A position: the lengths of its rows from the poisoned corner outwards, longest first.
 ///
-/// The text form is `5,4,2,1`, and may be a list as programs print it, `[5, 4, 2, 1]` or `5 4 2 1`, with empty rows at
-/// its end; a rectangle may be written `rows x columns`, as `8x10`; a position may be written as its word, as
-/// `0b110100` or `0x34`; the empty position is `0`.
+/// The text form is `5,4,2,1`. It may be a list as programs print it, `[5, 4, 2, 1]`, `{5, 4, 2, 1}` or `5 4 2 1`, with
+/// empty rows at its end, or a partition, as `5+4+2+1`; `3^2,1` is `3,3,1`; a rectangle may be written `rows x columns`,
+/// as `8x10` or `8*10`; a position may be written as its word, as `0b110100` or `0x34`; the empty position is `0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     rows: Vec<u32>,
@@ -168,13 +171,14 @@ pub fn parse_rows(text: &str, most: u32) -> Result<Vec<u32>, PositionError> {
     Ok(rows)
 }
 
-/// The rows in a text, in any order. `fits` checks the sides of a rectangle before its rows take memory.
+/// The rows in a text, in any order. `fits` checks the sides of a rectangle, or of the one that repeated rows end, before
+/// its rows take memory.
 pub(crate) fn rows_of(
     text: &str,
-    fits: impl FnOnce(usize, u32) -> Result<(), PositionError>,
+    fits: impl Fn(usize, u32) -> Result<(), PositionError>,
 ) -> Result<Vec<u32>, PositionError> {
     let syntax = || PositionError::Syntax(text.to_owned());
-    let number = |part: &str| {
+    let number = |part: &str| -> Result<u32, PositionError> {
         let digits = part.trim();
         let all_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
         let parsed = digits.parse().ok().filter(|_| all_digits);
@@ -190,7 +194,7 @@ pub(crate) fn rows_of(
             return Ok(Position::from(Word::new(word)).rows);
         }
     }
-    if let Some((rows, columns)) = bare.split_once(['x', 'X', '×']) {
+    if let Some((rows, columns)) = bare.split_once(TIMES) {
         let (rows, columns) = (number(rows)?, number(columns)?);
         if rows == 0 {
             return Err(syntax());
@@ -198,21 +202,41 @@ pub(crate) fn rows_of(
         fits(rows as usize, columns)?;
         return Ok(vec![columns; rows as usize]);
     }
-    let list = [('[', ']'), ('(', ')')]
+    let list = [('[', ']'), ('(', ')'), ('{', '}')]
         .into_iter()
         .find_map(|(open, close)| {
             let inner = bare.strip_prefix(open)?.strip_suffix(close)?;
             Some(inner.trim())
         });
-    let mut rows: Vec<u32> = match list.unwrap_or(bare) {
+    let parts: Vec<&str> = match list.unwrap_or(bare) {
         "" if list.is_some() => Vec::new(),
         "" => return Err(syntax()),
-        rows if rows.contains(',') => rows.split(',').map(number).collect::<Result<_, _>>()?,
-        rows => rows
-            .split_whitespace()
-            .map(number)
-            .collect::<Result<_, _>>()?,
+        parts if parts.contains(',') => {
+            // Python writes (5,).
+            let ended = parts.strip_suffix(',').filter(|_| list.is_some());
+            ended.unwrap_or(parts).split(',').collect()
+        }
+        parts if parts.contains('+') => parts.split('+').collect(),
+        parts => parts.split_whitespace().collect(),
     };
+    let mut rows = Vec::new();
+    for part in parts {
+        let Some((length, times)) = part.split_once('^') else {
+            rows.push(number(part)?);
+            continue;
+        };
+        // TeX writes 3^{12}.
+        let times = times.trim();
+        let braced = times
+            .strip_prefix('{')
+            .and_then(|inner| inner.strip_suffix('}'));
+        let (length, times) = (number(length)?, number(braced.unwrap_or(times))? as usize);
+        if times == 0 {
+            return Err(syntax());
+        }
+        fits(rows.len() + times, length)?;
+        rows.extend(iter::repeat_n(length, times));
+    }
     while rows.last() == Some(&0) {
         rows.pop();
     }
@@ -258,6 +282,19 @@ mod tests {
             ("[]", vec![]),
             ("2X3", vec![3, 3]),
             ("2 × 3", vec![3, 3]),
+            ("2*3", vec![3, 3]),
+            ("3+2", vec![3, 2]),
+            ("5 + 4 + 2 + 1", vec![5, 4, 2, 1]),
+            ("(3+2)", vec![3, 2]),
+            ("3^2,1", vec![3, 3, 1]),
+            ("3^2 1", vec![3, 3, 1]),
+            ("3^2 + 1^3", vec![3, 3, 1, 1, 1]),
+            ("(3^{2}, 1^{12})", [vec![3; 2], vec![1; 12]].concat()),
+            ("5,3^1,0^9", vec![5, 3]),
+            ("{3,2}", vec![3, 2]),
+            ("{}", vec![]),
+            ("(5,)", vec![5]),
+            ("[5, 4, ]", vec![5, 4]),
         ] {
             assert_eq!(text.parse::<Position>().unwrap().rows(), rows, "{text}");
         }
@@ -272,6 +309,29 @@ mod tests {
             "0x+2",
             "3x0",
             "[3,1",
+            "{3,1]",
+            "{{3,1}}",
+            "5,4,",
+            "(,)",
+            "(5,,)",
+            "3+",
+            "3++2",
+            "1+2",
+            "3+2,1",
+            "3+2 1",
+            "3^0",
+            "3^",
+            "^2",
+            "3^2^2",
+            "3^{2",
+            "3^-1",
+            "3^62",
+            "3^4294967295",
+            "3^4294967295,3^4294967295",
+            "2^1,3^1",
+            "2**3",
+            "2x3x4",
+            "2x3+1",
             "3,1]",
             "[[3]]",
             "3;1",

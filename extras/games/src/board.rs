@@ -13,7 +13,7 @@ const FORM: &str = "rows, longest first, as 5,4,2, or rows x columns, as 3x8: at
 
 /// The board that a text means.
 pub(crate) fn parse(text: &str) -> Result<Rows, GameError> {
-    let rows = of_word(text.trim()).or_else(|| match text.split_once(['x', 'X', '×']) {
+    let rows = of_word(text.trim()).or_else(|| match text.split_once(['x', 'X', '×', '*']) {
         Some((rows, columns)) => number(rows.trim(), CELLS_MAX)
             .zip(number(columns.trim(), COLUMNS_MAX))
             .map(|(rows, columns)| vec![columns; rows as usize]),

@@ -26,7 +26,7 @@ impl Elements for Space {
 
     fn parse(&self, text: &str) -> Result<Vec<Move>, GameError> {
         let sides = text
-            .split(['x', 'X', '×'])
+            .split(['x', 'X', '×', '*'])
             .map(|side| number(side.trim(), u32::MAX));
         let sides: Option<Vec<u32>> = sides.map(|side| side.filter(|&side| side > 0)).collect();
         let rows = text.split('/').map(|row| numbers(row, u32::MAX));

@@ -97,7 +97,7 @@ impl Endless {
             "w" => Some(OMEGA),
             digits => number(digits, COLUMNS_MAX),
         };
-        if let Some((rows, columns)) = text.split_once(['x', '×']) {
+        if let Some((rows, columns)) = text.split_once(['x', 'X', '×', '*']) {
             return match (length(rows)?, length(columns)?) {
                 (OMEGA, columns) => Some(Endless::new(Rows::new(), columns)),
                 (rows, columns) => Some(Endless::new(vec![columns; rows as usize], 0)),
