@@ -72,7 +72,10 @@ pub(crate) fn size(text: &str) -> Result<ByteSize, &'static str> {
 pub(crate) fn sides(text: &str) -> Result<(u32, u32), String> {
     let side = number(1..=SIDE_MAX.into());
     let sides = text.split_once(TIMES);
-    let sides = sides.and_then(|(rows, columns)| Some((side(rows).ok()?, side(columns).ok()?)));
+    let sides = sides.and_then(|(rows, columns)| {
+        let [rows, columns] = [rows, columns].map(|text| side(text.trim()));
+        Some((rows.ok()?, columns.ok()?))
+    });
     sides.ok_or_else(|| format!("rows x columns are wanted, as 8x10, each from 1 to {SIDE_MAX}"))
 }
 

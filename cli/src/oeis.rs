@@ -24,11 +24,11 @@ use crate::source;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without NAME it lists the sequences, each with the n of its first term, and whether its terms are one for each n,
-the rows of a triangle, or a list. docs/OEIS.md tells more of them.
-A line has n and the term of n, as the b-files of https://oeis.org, where the names A... come from.
---table is only for those of n bits, which are read from a table of losing positions, and those of n tiles,
-from a table of Grundy values. All others are computed.
+Without NAME it lists the sequences, each with the n of its first term, and whether its terms are one \
+for each n, the rows of a triangle, or a list. docs/OEIS.md tells more of them.
+A line has n and the term of n, as the b-files of https://oeis.org, where the names A... come from. \
+--table is only for those of n bits, which are read from a table of losing positions, and those of n \
+tiles, from a table of Grundy values. All others are computed.
 
 Examples:
   chomp oeis

@@ -1,9 +1,10 @@
-//! `chomp query`: looks up positions in a table.
+//! `chomp query`: says which positions are losing, and what wins.
 
-mod few;
 mod line;
 mod lines;
+mod losing;
 mod sum;
+mod typed;
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal, Read};
@@ -12,21 +13,21 @@ use std::sync::mpsc;
 use std::{iter, thread};
 
 use anyhow::Context;
-use chomp_query::{
-    Answer, PositionVerdict, ValueAnswer, Valued, answers, drawing, value_answers, valued, verdicts,
-};
+use chomp_query::{ValueAnswer, Valued, drawing, value_answers, valued};
+use chomp_table::Partition;
 use chomp_table::position::PositionError;
 use chomp_table::values::Values;
-use chomp_table::{Partition, Position, TableError};
 use serde::Serialize;
 
-use crate::exit::usage;
+use crate::exit::{Exit, usage};
+use crate::failure;
 use crate::flags::{SourceArgs, flag};
 use crate::progress::{Display, blocking};
-use crate::source::{self, LosingTable, QueriedTable};
+use crate::source::{self, NoTable, QueriedTable};
 pub(crate) use line::{INSIDE_MAX, too_many};
 use line::{Play, PlayArgs};
 use lines::Positions;
+use losing::{Board, Solver};
 
 /// The meaning of the numbers in a position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -42,17 +43,24 @@ pub(crate) enum Numbers {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A position is its rows, longest first, as 5,4,2,1 or 5 4 2 1 or [5, 4, 2, 1]; a rectangle, as 8x10; \
-or a word, as 0b110100 or 0x34. On stdin there may also be drawings, one row of ooo a line with an \
-empty line after the last, and what chomp export writes in the formats rows and, with --numbers \
-words, words. A move is the (row, column) of the cell that is taken, counted from the poison at (1,1). \
+A position is its rows, longest first: 5,4,2,1, \"5 4 2 1\", [5, 4, 2, 1], {5,4,2,1}, 5+4+2+1, or 3^2,1 \
+for 3,3,1; a rectangle: 8x10, or 8*10; or a word: 0b110100, or 0x34. In the shell, 5 4 2 1 is one \
+position too. On stdin, # begins a comment. There may also be what chomp export writes in the formats \
+rows and, with --numbers words, words; and drawings, one row a line with an empty line after the last. A \
+drawing has one character for all cells, as ooo, ### or * * *; only the poison may be x, X, p or P; and \
+it may be as chomp query draws. A cell that is taken has no character.
+A move is the (row, column) of the cell that is taken, counted from the poison at (1,1). \
 A table of Grundy values tells the value, and the moves to each smaller one.
 Boards side by side are a sum, in quotes, as \"5,4,2,1 + 3,2 + 4x4\": a move takes a cell of one of \
 them, but no poison, and who finds only poisons loses. Its value is the XOR of the Grundy values of the \
 boards, that of the poison alone being 0; it needs no table. A text of nothing but single numbers, 3+2, \
 is no sum but one position; in a sum a single row is [3]. With --numbers words each number is a board.
-Positions on the command line need no table if all have at most 5 rows of at most 200,000 cells each, \
-or as few columns: 3x20000 takes seconds; 3x100000, 4x2500 and 5x500 take minutes.
+Positions that the table does not have, or all if there is none, are solved on the spot. Of more than 5 \
+rows and columns these are the positions with at most 2^24 others inside, as 10x14, 8x24 or 13x13: a few \
+seconds at most. Of at most 5 rows or columns, 3x20000 takes seconds; 3x100000, 4x2500 and 5x500 take \
+minutes; 200,000 cells in a row are the most.
+With --keep-going the exit code is that of the first position without an answer: 2 if it is no position, \
+5 if it is beyond the table, 1 if there is no table.
 
 Examples:
   chomp query 8x10
@@ -65,7 +73,7 @@ Examples:
   chomp query \"5,4,2,1 + 3,2 + 4x4\"
   chomp query --numbers columns 4,3,2,2,1
   chomp query --numbers words 346
-  chomp query --json < positions.txt
+  chomp query --json --keep-going < positions.txt
   chomp export --format rows --out - | chomp query --no-moves")]
 pub(crate) struct QueryArgs {
     #[command(flatten)]
@@ -86,6 +94,10 @@ pub(crate) struct QueryArgs {
     #[command(flatten)]
     pub(crate) play: PlayArgs,
 
+    /// Answer the other positions too if there is no answer to some: each of those gets a line on stderr
+    #[arg(long, value_parser = flag)]
+    pub(crate) keep_going: bool,
+
     /// Print one JSON object for each position, one a line
     #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
@@ -97,89 +109,48 @@ const TOGETHER: usize = 1 << 18;
 const TOGETHER_WITH_MOVES: usize = 1 << 14;
 
 pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()> {
-    if let Some(sums) = sum::sums(&args)? {
+    let texts = typed::positions(&args, display)?;
+    if let Some(sums) = sum::sums(&texts, &args)? {
         return sum::run(sums, &args, display).await;
     }
     let asked = source::queried(&args.source, display.haste()).await;
-    let covered = match &asked {
-        Ok(QueriedTable::Losing(table)) => table.0.bits(),
-        Err(error) if source::is_missing(error) => 0,
-        _ => u32::MAX,
+    let table = match asked {
+        Ok(table) => Ok(table),
+        Err(error) => Err(error.downcast::<NoTable>()?),
     };
-    if let Some(positions) = few::beyond(&args, covered) {
-        return few::run(positions, &args, display).await;
-    }
-    let asked = asked.or_else(|error| args.check().and(Err(error)))?;
-    if args.positions.is_empty() && io::stdin().is_terminal() {
+    if texts.is_empty() && io::stdin().is_terminal() {
         display.say("positions are read from here: write one a line, as 5,4,2,1 or 8x10, and end with Ctrl-D");
     }
-    blocking(move || match asked {
-        QueriedTable::Losing(table) => all(&table, &args),
-        QueriedTable::Values(_) if args.play.is_wanted() => Err(usage(
-            "--depth and --line are told of positions in a table of losing positions",
-        )),
-        QueriedTable::Values(table) => all(&*table, &args),
+    let display = display.clone();
+    blocking(move || {
+        let table = match table {
+            Ok(QueriedTable::Values(_)) if args.play.is_wanted() => {
+                return Err(usage(
+                    "--depth and --line are told of positions in a table of losing positions",
+                ));
+            }
+            Ok(QueriedTable::Values(table)) => {
+                return Batch::new(&*table, &args, &display).answer(&texts);
+            }
+            Ok(QueriedTable::Losing(table)) => Ok(table),
+            Err(missing) => Err(missing),
+        };
+        let display = &display;
+        Batch::new(&Solver { table, display }, &args, display).answer(&texts)
     })
     .await
 }
 
-impl QueryArgs {
-    /// The position of an argument.
-    fn position<P>(&self, text: &str) -> anyhow::Result<P>
-    where
-        P: FromStr<Err = PositionError> + ToString,
-    {
-        let position = self.numbers.parse(text);
-        position.with_context(|| format!("the position \"{text}\""))
-    }
-
-    /// Refuses arguments that are positions of no table.
-    fn check(&self) -> anyhow::Result<()> {
-        let of_losing = |text: &str| self.position::<Position>(text).map(drop);
-        let of_values = |text: &str| self.position::<Partition>(text).map(drop);
-        let check =
-            |text: &String| of_losing(text).or_else(|error| of_values(text).map_err(|_| error));
-        self.positions.iter().try_for_each(check)
-    }
-}
-
-/// A table of some kind that answers queries.
+/// A source of some kind that answers queries.
 trait Tells {
     type Position: FromStr<Err = PositionError> + ToString + Send + 'static;
 
     fn name(position: &Self::Position) -> String;
 
-    fn texts(&self, style: Style, positions: &[Self::Position]) -> Result<String, TableError>;
-}
+    /// Whether the position is looked up, together with others. Any other is asked for alone.
+    fn has(&self, position: &Self::Position) -> bool;
 
-impl Tells for LosingTable {
-    type Position = Position;
-
-    fn name(position: &Position) -> String {
-        drawing::name(position)
-    }
-
-    fn texts(&self, style: Style, positions: &[Position]) -> Result<String, TableError> {
-        let play = |position: &Position| style.play.find(position.rows());
-        Ok(if style.moves {
-            let answers = answers(self, positions)?;
-            let text = |position: &Position, answer: &Answer| {
-                let moves = &answer.winning_moves;
-                let text = answer_text(&drawing::name(position), answer.verdict.losing, moves);
-                match style.form {
-                    Form::Drawn => text + &drawing::draw(position, moves),
-                    Form::Json | Form::Text => text,
-                }
-            };
-            told(style, positions, answers, text, play)
-        } else {
-            let verdicts = verdicts(self, positions)?;
-            let text = |position: &Position, verdict: &PositionVerdict| {
-                verdict_text(&drawing::name(position), verdict.losing)
-            };
-            told(style, positions, verdicts, text, play)
-        })
-    }
+    fn texts(&self, style: Style, positions: &[Self::Position]) -> anyhow::Result<String>;
 }
 
 impl Tells for Values {
@@ -189,7 +160,11 @@ impl Tells for Values {
         drawing::name_of(position)
     }
 
-    fn texts(&self, style: Style, positions: &[Partition]) -> Result<String, TableError> {
+    fn has(&self, _: &Partition) -> bool {
+        true
+    }
+
+    fn texts(&self, style: Style, positions: &[Partition]) -> anyhow::Result<String> {
         let no_play = |_: &Partition| None;
         Ok(if style.moves {
             let answers = value_answers(self, positions)?;
@@ -229,79 +204,150 @@ impl Style {
     }
 }
 
-fn all<T: Tells>(source: &T, args: &QueryArgs) -> anyhow::Result<()> {
-    let style = Style {
-        form: match args.json {
-            true => Form::Json,
-            false if io::stdout().is_terminal() => Form::Drawn,
-            false => Form::Text,
-        },
-        moves: !args.no_moves,
-        play: args.play,
-    };
-    if args.positions.is_empty() {
-        let positions = Positions::new(io::stdin(), args.numbers);
-        return from_lines(source, style, positions);
-    }
-    let positions = args.positions.iter().map(|text| args.position(text));
-    let positions = positions.collect::<anyhow::Result<Vec<_>>>()?;
-    for group in positions.chunks(style.together()) {
-        if !tell(source, style, group)? {
-            break;
-        }
-    }
-    Ok(())
+/// Positions that are asked for together, and how they are answered.
+struct Batch<'a, T> {
+    source: &'a T,
+    args: &'a QueryArgs,
+    style: Style,
+    display: &'a Display,
+    /// How many have no answer so far, and the code of the first of them.
+    unanswered: u64,
+    code: Exit,
 }
 
-/// Answers one position a line. While a group is looked up, another thread reads the next one. So a slow writer gets
-/// each answer at once, and a fast writer gets large groups.
-fn from_lines<T: Tells>(
-    source: &T,
-    style: Style,
-    positions: Positions<impl Read + Send + 'static, T::Position>,
-) -> anyhow::Result<()> {
-    let (sender, receiver) = mpsc::sync_channel(style.together());
-    let reader = thread::spawn(move || {
-        for line in positions {
-            let is_last = line.is_err();
-            if sender.send(line).is_err() || is_last {
-                break;
+impl<'a, T: Tells> Batch<'a, T> {
+    fn new(source: &'a T, args: &'a QueryArgs, display: &'a Display) -> Batch<'a, T> {
+        let style = Style {
+            form: match args.json {
+                true => Form::Json,
+                false if io::stdout().is_terminal() => Form::Drawn,
+                false => Form::Text,
+            },
+            moves: !args.no_moves,
+            play: args.play,
+        };
+        Batch {
+            source,
+            args,
+            style,
+            display,
+            unanswered: 0,
+            code: Exit::Done,
+        }
+    }
+
+    /// Answers the positions in these texts, or on stdin if there are none.
+    fn answer(mut self, texts: &[String]) -> anyhow::Result<()> {
+        if texts.is_empty() {
+            let positions = Positions::new(io::stdin(), self.args.numbers);
+            self.answer_lines(positions)?;
+        } else {
+            let mut positions = Vec::new();
+            for text in texts {
+                let position = self.args.numbers.parse::<T::Position>(text);
+                match position.with_context(|| format!("the position \"{text}\"")) {
+                    Ok(position) => positions.push((0, position)),
+                    Err(error) => self.fail(error)?,
+                }
+            }
+            self.tell(positions)?;
+        }
+        match self.unanswered {
+            0 => Ok(()),
+            1 => Err(self.code.error("one position has no answer")),
+            many => Err(self.code.error(format!("{many} positions have no answer"))),
+        }
+    }
+
+    /// Answers one position a line. While a group is looked up, another thread reads the next one. So a slow writer
+    /// gets each answer at once, and a fast writer gets large groups.
+    fn answer_lines(
+        &mut self,
+        lines: Positions<impl Read + Send + 'static, T::Position>,
+    ) -> anyhow::Result<()> {
+        let (together, goes_on) = (self.style.together(), self.args.keep_going);
+        let (sender, receiver) = mpsc::sync_channel(together);
+        let reader = thread::spawn(move || {
+            for (line, position) in lines {
+                let is_last = position.is_err() && !goes_on;
+                if sender.send((line, position)).is_err() || is_last {
+                    break;
+                }
+            }
+        });
+        while let Ok(first) = receiver.recv() {
+            let more = receiver.try_iter().take(together - 1);
+            let mut positions = Vec::new();
+            for (line, position) in iter::once(first).chain(more) {
+                match position {
+                    Ok(position) => positions.push((line, position)),
+                    Err(error) => {
+                        if !self.tell(std::mem::take(&mut positions))? {
+                            return Ok(());
+                        }
+                        self.fail(error)?;
+                    }
+                }
+            }
+            if !self.tell(positions)? {
+                return Ok(());
             }
         }
-    });
-    while let Ok(first) = receiver.recv() {
-        let more = receiver.try_iter().take(style.together() - 1);
-        let mut positions = Vec::new();
-        let mut failed = None;
-        for line in iter::once(first).chain(more) {
-            match line {
-                Ok(position) => positions.push(position),
-                Err(error) => failed = Some(error),
+        reader.join().expect("reading lines does not panic");
+        Ok(())
+    }
+
+    /// Prints the answers for positions, each with its line on stdin or 0. False if the reader of stdout went away.
+    fn tell(&mut self, positions: Vec<(u64, T::Position)>) -> anyhow::Result<bool> {
+        let (lines, positions): (Vec<_>, Vec<_>) = positions.into_iter().unzip();
+        let source = self.source;
+        let mut start = 0;
+        for group in positions.chunk_by(|one, next| source.has(one) && source.has(next)) {
+            for group in group.chunks(self.style.together()) {
+                let lines = &lines[start..][..group.len()];
+                start += group.len();
+                if !self.tell_group(lines, group)? {
+                    return Ok(false);
+                }
             }
         }
-        if !tell(source, style, &positions)? {
-            return Ok(());
+        Ok(true)
+    }
+
+    fn tell_group(&mut self, lines: &[u64], positions: &[T::Position]) -> anyhow::Result<bool> {
+        match self.source.texts(self.style, positions) {
+            Ok(text) => crate::try_print(&text),
+            // Answers all positions before the first that fails.
+            Err(_) if positions.len() > 1 => {
+                let half = positions.len() / 2;
+                Ok(self.tell_group(&lines[..half], &positions[..half])?
+                    && self.tell_group(&lines[half..], &positions[half..])?)
+            }
+            Err(error) => {
+                let text = format!("cannot tell about {}", T::name(&positions[0]));
+                self.fail(error.context(match lines[0] {
+                    0 => text,
+                    line => format!("line {line} of stdin: {text}"),
+                }))?;
+                Ok(true)
+            }
         }
-        if let Some(error) = failed {
+    }
+
+    /// Ends with this error; or only notes it, if there may be an answer to other positions.
+    fn fail(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
+        let code = failure::exit_of(&error);
+        let is_of_position =
+            matches!(code, Exit::Usage | Exit::Refused) || source::is_missing(&error);
+        if !self.args.keep_going || !is_of_position {
             return Err(error);
         }
-    }
-    reader.join().expect("reading lines does not panic");
-    Ok(())
-}
-
-/// Prints the answers for `positions`. False if the reader of stdout went away.
-fn tell<T: Tells>(source: &T, style: Style, positions: &[T::Position]) -> anyhow::Result<bool> {
-    match source.texts(style, positions) {
-        Ok(text) => crate::try_print(&text),
-        // Answers all positions before the first that fails.
-        Err(_) if positions.len() > 1 => {
-            let (first, rest) = positions.split_at(positions.len() / 2);
-            Ok(tell(source, style, first)? && tell(source, style, rest)?)
+        self.display.say(&format!("{error:#}"));
+        if self.unanswered == 0 {
+            self.code = code;
         }
-        Err(error) => {
-            Err(error).with_context(|| format!("cannot tell about {}", T::name(&positions[0])))
-        }
+        self.unanswered += 1;
+        Ok(())
     }
 }
 
@@ -362,76 +408,5 @@ fn answer_text(name: &str, losing: bool, winning_moves: &[(u32, u32)]) -> String
     } else {
         let moves = drawing::moves(winning_moves);
         format!("{name} is winning, with {moves}\n")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use chomp_query::Losing;
-
-    use super::*;
-
-    /// Positions of at most 4 cells in a row, by hand.
-    struct Rows;
-
-    impl Losing for Rows {
-        fn are_losing(&self, words: &[chomp_table::Word]) -> Result<Vec<bool>, TableError> {
-            Ok(words.iter().map(|word| word.get() == 2).collect())
-        }
-
-        fn bits(&self) -> u32 {
-            5
-        }
-    }
-
-    #[test]
-    fn answers_are_told() {
-        let tell = |texts: [&str; 3], moves, form, depth| {
-            let positions = texts.map(|text| text.parse().unwrap());
-            let line = false;
-            let play = PlayArgs { depth, line };
-            let style = Style { form, moves, play };
-            LosingTable(Box::new(Rows))
-                .texts(style, &positions)
-                .unwrap()
-        };
-        let told = |moves, form| tell(["4", "1", "0"], moves, form, false);
-        assert_eq!(
-            told(true, Form::Text),
-            "4 is winning, with (1,2)\n1 is losing: no move wins\n\
-             0 is won: the other one took the poison\n"
-        );
-        assert_eq!(
-            told(true, Form::Drawn),
-            "4 is winning, with (1,2)\nx O . .\n1 is losing: no move wins\nx\n\
-             0 is won: the other one took the poison\n"
-        );
-        assert_eq!(
-            told(false, Form::Drawn),
-            "4 is winning\n1 is losing\n0 is winning\n"
-        );
-        let lines = told(true, Form::Json);
-        let first: serde_json::Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
-        let expected = serde_json::json!({
-            "rows": [4], "word": 30, "bits": 5, "area": 4, "losing": false,
-            "winning_moves": [[1, 2]], "losing_positions": [[1]], "reply": [1, 2],
-        });
-        assert_eq!(first, expected);
-        assert_eq!(
-            told(false, Form::Json).lines().nth(1).unwrap(),
-            r#"{"rows":[1],"word":2,"bits":2,"area":1,"losing":true}"#
-        );
-        let deep = |form| tell(["4", "1", "16x16"], false, form, true);
-        assert_eq!(
-            deep(Form::Text),
-            "4 is winning\n  2 moves to the end, if the winner hurries and the loser delays\n\
-             1 is losing\n  1 move to the end, if the winner hurries and the loser delays\n\
-             16x16 is winning\n  how many moves to the end is not told: 601,080,390 positions are inside, more than \
-             16,777,216\n"
-        );
-        for (line, expected) in deep(Form::Json).lines().zip(["2", "1", "null"]) {
-            let depth = format!("\"depth\":{expected},");
-            assert!(line.contains(&depth), "{line}");
-        }
     }
 }

@@ -27,13 +27,13 @@ pub(crate) enum QueriedTable {
 }
 
 /// There is no published table where one is to be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-struct NoTable(String);
+pub(crate) struct NoTable(String);
 
 /// The help that needs no table.
-const WITHOUT_TABLE: &str = "`chomp query` answers for positions of at most 5 rows or columns without one, and \
-     `chomp box` for rectangles of few rows";
+const WITHOUT_TABLE: &str = "without one, `chomp query` answers for small positions, as 10x14, and `chomp box` for \
+     rectangles of few rows";
 
 /// Opens a table of losing positions.
 pub(crate) async fn losing(args: &SourceArgs, haste: Haste) -> anyhow::Result<LosingTable> {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use chomp_query::mirrored;
-use chomp_table::position::PositionError;
+use chomp_table::position::{PositionError, parse_rows};
 
 use super::Numbers;
 use crate::exit::usage;
@@ -15,6 +15,11 @@ use crate::exit::usage;
 const LINE_BYTES_MAX: u64 = 64 << 10;
 /// The bytes of stdin read at a time.
 const BUFFER_BYTES: usize = 64 << 10;
+
+/// Why rows of a drawing are no position.
+const NO_DRAWING: &str = "no position and no drawing: a drawing has one character for each cell and none for cells that are taken, \
+    x, X, p or P for the poison if that is another, and all rows have the same margin and spaces";
+const UNCLEAR: &str = "a drawing or a comment: write an empty line between drawings and comments";
 
 impl Numbers {
     /// The position that a text stands for.
@@ -32,7 +37,7 @@ impl Numbers {
         let is_word = text.starts_with("0b") || text.starts_with("0x");
         if self == Numbers::Columns && !is_word {
             let rows = position.to_string();
-            let rows: Vec<u32> = rows.split(',').filter_map(|row| row.parse().ok()).collect();
+            let rows = parse_rows(&rows, u32::MAX)?;
             // No columns are the empty position.
             return format!("{:?}", mirrored(&rows)).parse();
         }
@@ -40,7 +45,7 @@ impl Numbers {
     }
 }
 
-/// The positions in some lines, in order, up to the first that is none.
+/// The positions in some lines, in order, each with the number of its last line.
 pub(super) struct Positions<R, P> {
     input: BufReader<R>,
     numbers: Numbers,
@@ -48,8 +53,12 @@ pub(super) struct Positions<R, P> {
     number: u64,
     /// Rows of a drawing whose end is not known yet.
     drawn: Vec<String>,
+    /// Whether these may be comments.
+    is_unclear: bool,
+    /// Whether the last line was a comment.
+    after_comment: bool,
     /// The lines that are read and not taken yet: a drawing, and those after it.
-    ready: VecDeque<anyhow::Result<P>>,
+    ready: VecDeque<(u64, anyhow::Result<P>)>,
     has_ended: bool,
 }
 
@@ -60,49 +69,83 @@ impl<R: Read, P: FromStr<Err = PositionError> + ToString> Positions<R, P> {
             numbers,
             number: 0,
             drawn: Vec::new(),
+            is_unclear: false,
+            after_comment: false,
             ready: VecDeque::new(),
             has_ended: false,
         }
     }
 
-    /// The next line; none after the last.
-    fn line(&mut self) -> anyhow::Result<Option<String>> {
-        let mut line = String::new();
-        let read = (&mut self.input)
-            .take(LINE_BYTES_MAX + 1)
-            .read_line(&mut line);
+    /// The next line, which is empty after the last.
+    fn line(&mut self) -> anyhow::Result<String> {
+        let mut line = Vec::new();
+        let mut limited = (&mut self.input).take(LINE_BYTES_MAX + 1);
+        let mut read = limited.read_until(b'\n', &mut line);
+        let is_long = line.len() as u64 > LINE_BYTES_MAX;
+        if is_long && !line.ends_with(b"\n") {
+            read = read.and_then(|_| self.input.skip_until(b'\n'));
+        }
         self.number += 1;
-        let (bytes, number) = (read.context("cannot read stdin")?, self.number);
-        if bytes as u64 > LINE_BYTES_MAX {
+        self.has_ended = read.is_err() || line.is_empty();
+        read.context("cannot read stdin")?;
+        if is_long {
+            let number = self.number;
             return Err(usage(format!(
                 "line {number} of stdin has more than {LINE_BYTES_MAX} bytes"
             )));
         }
-        Ok((bytes > 0).then_some(line))
+        let line = String::from_utf8_lossy(&line);
+        let line = line.trim_start_matches('\u{feff}');
+        Ok(without_comment(line).trim_end().to_owned())
     }
 
     /// Reads one line more.
     fn advance(&mut self) {
         let line = self.line();
-        let text = match &line {
-            Ok(Some(line)) => line.trim_start_matches('\u{feff}').trim(),
-            _ => "",
+        let number = self.number;
+        let shown = line.as_deref().unwrap_or("");
+        let text = shown.trim();
+        let is_comment = text.starts_with('#');
+        let is_row = if is_comment {
+            let only = text.chars().all(|char| char == '#' || char.is_whitespace());
+            only && (text.len() > 1 || !self.drawn.is_empty())
+        } else {
+            is_drawn(text)
         };
-        if let Some(cells) = cells_drawn(text) {
-            self.drawn.push(cells.to_string());
+        if is_row {
+            self.is_unclear |= is_comment && self.after_comment;
+            self.drawn.push(shown.to_owned());
             return;
         }
+        self.after_comment = is_comment;
         let rows = std::mem::take(&mut self.drawn);
         if !rows.is_empty() {
-            let drawn = parse(Numbers::Rows, &rows.join(","), self.number - 1);
-            self.ready.push_back(drawn);
+            // Lines of # before a comment may belong to it.
+            let hashes = rows.iter().any(|row| row.contains('#'));
+            let is_unclear = std::mem::take(&mut self.is_unclear) || is_comment && hashes;
+            let drawn = if is_unclear {
+                Err(UNCLEAR)
+            } else {
+                cells_drawn(&rows).ok_or(NO_DRAWING)
+            };
+            let drawn = match drawn {
+                Ok(cells) => parse(Numbers::Rows, &cells, number - 1),
+                Err(why) => {
+                    let row = rows[0].trim();
+                    Err(usage(format!(
+                        "line {} of stdin: \"{row}\" begins {why}",
+                        number - 1
+                    )))
+                }
+            };
+            self.ready.push_back((number - 1, drawn));
         }
-        if !text.is_empty() && !text.starts_with('#') && !is_head(text) {
-            let position = parse(self.numbers, field(text), self.number);
-            self.ready.push_back(position);
+        if !text.is_empty() && !is_comment && !is_head(text) {
+            let position = parse(self.numbers, field(text), number);
+            self.ready.push_back((number, position));
         }
-        self.has_ended = !matches!(line, Ok(Some(_)));
-        self.ready.extend(line.err().map(Err));
+        self.ready
+            .extend(line.err().map(|error| (number, Err(error))));
     }
 }
 
@@ -116,9 +159,9 @@ where
 }
 
 impl<R: Read, P: FromStr<Err = PositionError> + ToString> Iterator for Positions<R, P> {
-    type Item = anyhow::Result<P>;
+    type Item = (u64, anyhow::Result<P>);
 
-    fn next(&mut self) -> Option<anyhow::Result<P>> {
+    fn next(&mut self) -> Option<(u64, anyhow::Result<P>)> {
         while self.ready.is_empty() && !self.has_ended {
             self.advance();
         }
@@ -126,16 +169,63 @@ impl<R: Read, P: FromStr<Err = PositionError> + ToString> Iterator for Positions
     }
 }
 
-/// How many cells a line of a drawing has: one character again and again, with or without spaces, or the three that
-/// `chomp query` draws with. No digit, which is a row, and no `#`, which begins a comment.
-fn cells_drawn(line: &str) -> Option<usize> {
-    let mut cells = line.chars().filter(|char| !char.is_whitespace());
-    let first = cells.clone().next()?;
-    let is_cell = !first.is_ascii_digit() && !"#,\"[]()".contains(first);
-    let is_ours = |cell: char| "xO.".contains(cell);
-    let (same, ours) = (cells.clone().all(|cell| cell == first), cells.all(is_ours));
-    let count = || line.chars().filter(|char| !char.is_whitespace()).count();
-    (is_cell && (same || ours)).then(count)
+/// A line up to the comment behind a position. Not where only # follow, which may be cells.
+fn without_comment(line: &str) -> &str {
+    let is_comment = |&(place, _): &(usize, &str)| {
+        let (before, comment) = line.split_at(place);
+        let is_text = |char: char| char != '#' && !char.is_whitespace();
+        before.ends_with(char::is_whitespace)
+            && before.contains(is_text)
+            && !before.contains('#')
+            && comment.contains(is_text)
+    };
+    let comment = line.match_indices('#').find(is_comment);
+    comment.map_or(line, |(place, _)| &line[..place])
+}
+
+/// Whether a line is meant as a row of a drawing: one character again and again, another one too, or the three that
+/// `chomp query` draws with. No digit, which is a row, and no sign of a list.
+fn is_drawn(text: &str) -> bool {
+    let mut kinds = Vec::new();
+    for char in text.chars().filter(|char| !char.is_whitespace()) {
+        if char.is_ascii_digit() || ",\"[](){}+^\u{fffd}".contains(char) {
+            return false;
+        }
+        if !kinds.contains(&char) {
+            kinds.push(char);
+        }
+    }
+    match kinds.len() {
+        0 => false,
+        1 | 2 => true,
+        _ => kinds.iter().all(|&kind| "xXO.".contains(kind)),
+    }
+}
+
+/// The lengths of the rows of a drawing; none if it can be understood in several ways, or in none.
+fn cells_drawn(lines: &[String]) -> Option<String> {
+    let margin = &lines[0][..lines[0].len() - lines[0].trim_start().len()];
+    let is_spaced = lines.iter().any(|line| line.trim().contains(' '));
+    let row = |line: &String| {
+        let text = line.strip_prefix(margin)?.chars().enumerate();
+        let (spaces, cells): (Vec<_>, Vec<_>) = text.partition(|(at, _)| is_spaced && at % 2 == 1);
+        let cells: Vec<char> = cells.into_iter().map(|(_, cell)| cell).collect();
+        let is_even = spaces.iter().all(|&(_, space)| space == ' ')
+            && !cells.iter().any(|cell| cell.is_whitespace());
+        is_even.then_some(cells)
+    };
+    let rows = lines.iter().map(row).collect::<Option<Vec<Vec<char>>>>()?;
+    let corner = rows[0][0];
+    let mut others = rows.iter().flatten().skip(1);
+    let other = others.clone().next().unwrap_or(&corner);
+    let is_plain =
+        others.clone().all(|cell| cell == other) && (corner == *other || "xXpP".contains(corner));
+    // No row has two moves that win.
+    let has_one = |row: &Vec<char>| row.iter().filter(|&&cell| cell == 'O').count() <= 1;
+    let is_ours =
+        corner == 'x' && others.all(|cell| "O.".contains(*cell)) && rows.iter().all(has_one);
+    let lengths: Vec<String> = rows.iter().map(|row| row.len().to_string()).collect();
+    (is_plain || is_ours).then(|| lengths.join(","))
 }
 
 /// Whether a line names the columns of a CSV file.
@@ -165,18 +255,25 @@ mod tests {
 
     fn read(numbers: Numbers, lines: &str) -> Vec<String> {
         let positions = Positions::<_, Position>::new(lines.as_bytes(), numbers);
-        let told = positions.map(|position| match position {
+        let told = positions.map(|(line, position)| match position {
             Ok(position) => position.to_string(),
-            Err(error) => format!("{error:#}"),
+            Err(error) => {
+                let error = format!("{error:#}");
+                let named = format!("line {line} of stdin");
+                assert!(error.starts_with(&named), "{error}");
+                error
+            }
         });
         told.collect()
     }
 
     #[test]
     fn lists_and_files_of_exports_are_read() {
-        let lines = "\u{feff}5,4,2,1\r\n\n# a comment\n[5, 4, 2, 1]\n5 4 2 1 0\n8×2\n";
-        let expected = ["5,4,2,1", "5,4,2,1", "5,4,2,1", "2,2,2,2,2,2,2,2"];
-        assert_eq!(read(Numbers::Rows, lines), expected);
+        let lines = "\u{feff}5,4,2,1\r\n\n# a comment\n[5, 4, 2, 1]\n5 4 2 1 0 # with a zero\n8×2\t## \n3+2 #1\n";
+        let expected = ["5,4,2,1", "5,4,2,1", "5,4,2,1", "line 6", "3,2"];
+        let mut told = read(Numbers::Rows, lines);
+        told[3].truncate(6);
+        assert_eq!(told, expected);
         let lines = "word,bits,area,rows\n2,2,1,\"1\"\n346,9,12,\"5,4,2,1\"\n";
         assert_eq!(read(Numbers::Rows, lines), ["1", "5,4,2,1"]);
         let told = read(Numbers::Rows, "3,1\nthree\n");
@@ -192,10 +289,68 @@ mod tests {
         let expected = ["3,2", "3,1", "4,1", "2,3", "line 9"];
         let told = read(Numbers::Rows, lines);
         assert_eq!(told[..3], expected[..3]);
-        // Rows that grow are no position, in a drawing as in a list; it is named by its last line.
-        assert!(told[3].starts_with("line 9 of stdin: row 2"), "{told:?}");
+        // It is named by its last line.
+        assert!(told[3].starts_with("line 9 of stdin: \"■■\""), "{told:?}");
+        // Rows that grow are no position, in a drawing as in a list.
+        assert!(read(Numbers::Rows, "oo\nooo")[0].contains("row 2 has 3"));
         assert_eq!(read(Numbers::Rows, "x O .\n. .\n"), ["3,2"]);
         assert_eq!(read(Numbers::Rows, "...\n3,1"), ["3", "3,1"]);
+    }
+
+    #[test]
+    fn drawings_that_mean_several_things_are_refused() {
+        for (lines, expected) in [
+            ("XOOO\nOO\n", "4,2"),
+            ("x\no\no", "1,1,1"),
+            ("P # # #\n# #", "4,2"),
+            ("xO..\n....\n", "4,4"),
+            ("####\n###\n#\n\n# 2\n\n# #\n", "4,3,1|2"),
+            ("#\n# a list\n#\n3,1", "3,1"),
+            ("ooo # one row", "3"),
+            ("OO**\nOO", "?"),
+            ("■□□", "?"),
+            ("O...\n....", "?"),
+            ("xOO.\nO...", "?"),
+            ("XOO.", "?"),
+            ("ooo\no o", "?"),
+            ("ooo\n  o", "?"),
+            ("o o o\no   o", "?"),
+            ("####\n# a list\n####\n3,1", "?|?|3,1"),
+            ("# a board\n###\n##\n", "?"),
+            ("ooo\n#\n", "?"),
+        ] {
+            let mut told = read(Numbers::Rows, lines);
+            for told in &mut told {
+                if told.contains("begins") {
+                    "?".clone_into(told);
+                }
+            }
+            assert_eq!(told.join("|"), expected, "{lines}");
+        }
+    }
+
+    #[test]
+    fn reading_goes_on_behind_lines_that_are_no_text() {
+        let long = "1,".repeat(40_000);
+        let lines = [
+            b"3,1\n".as_slice(),
+            long.as_bytes(),
+            b"\n# M\xfcller\n\xff\xff\n2,1",
+        ]
+        .concat();
+        let found: Vec<_> =
+            Positions::<_, Position>::new(lines.as_slice(), Numbers::Rows).collect();
+        let right: Vec<u64> = found
+            .iter()
+            .filter(|one| one.1.is_ok())
+            .map(|one| one.0)
+            .collect();
+        let wrong: Vec<u64> = found
+            .iter()
+            .filter(|one| one.1.is_err())
+            .map(|one| one.0)
+            .collect();
+        assert_eq!((right, wrong), (vec![1, 5], vec![2, 4]));
     }
 
     #[test]

@@ -6,8 +6,7 @@ use chomp_query::drawing;
 use chomp_query::inside::{Inside, cells, cut};
 use serde_json::json;
 
-use super::few::rows_of;
-use super::{INSIDE_MAX, Numbers, QueryArgs, too_many};
+use super::{Board, INSIDE_MAX, Numbers, QueryArgs, too_many};
 use crate::exit::usage;
 use crate::progress::Display;
 
@@ -15,14 +14,14 @@ use crate::progress::Display;
 type Sum = Vec<Vec<u32>>;
 
 /// The positions of a command line as sums, if one of them is one.
-pub(super) fn sums(args: &QueryArgs) -> anyhow::Result<Option<Vec<Sum>>> {
-    let has_sum = args.positions.iter().any(|text| is_sum(text, args.numbers));
+pub(super) fn sums(texts: &[String], args: &QueryArgs) -> anyhow::Result<Option<Vec<Sum>>> {
+    let has_sum = texts.iter().any(|text| is_sum(text, args.numbers));
     if has_sum && args.play.is_wanted() {
         return Err(usage(
             "--depth and --line are told of single positions, not of sums",
         ));
     }
-    let sums = args.positions.iter().map(|text| parse(text, args.numbers));
+    let sums = texts.iter().map(|text| parse(text, args.numbers));
     has_sum.then(|| sums.collect()).transpose()
 }
 
@@ -48,7 +47,7 @@ fn parse(text: &str, numbers: Numbers) -> anyhow::Result<Sum> {
             "\"{text}\" has single numbers side by side: write rows of one board as 3,2 and boards of a sum as [3] + [2]"
         )));
     }
-    let board = |part: &str| match rows_of(part, numbers) {
+    let board = |part: &str| match numbers.parse::<Board>(part).map(Board::into_rows) {
         Ok(rows) if !rows.is_empty() => Ok(rows),
         Ok(_) => Err(usage(format!("\"{text}\" has a board without cells"))),
         Err(error) => Err(usage(format!(

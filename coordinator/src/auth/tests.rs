@@ -104,7 +104,7 @@ fn asked(route: &'static str) -> (&'static str, &'static str) {
         "/assets/{name}" => ("/assets/style.css", "HTTP/1.1 200"),
         "/objects/{*key}" => ("/objects/work/journal/0000000000", "HTTP/1.1 200"),
         "/api/table" | "/api/counts" | "/api/openings" => (route, "HTTP/1.1 503"),
-        "/api/position/{position}" => ("/api/position/3,1", "HTTP/1.1 503"),
+        "/api/position/{position}" => ("/api/position/3,1", "HTTP/1.1 200"),
         "/api/depth/{position}" => ("/api/depth/3,1", "HTTP/1.1 200"),
         "/api/value/{position}" => ("/api/value/3,1", "HTTP/1.1 503"),
         "/api/openings/{board}" => ("/api/openings/2x3", "HTTP/1.1 503"),

@@ -11,8 +11,10 @@ use crate::Losing;
 pub struct PositionVerdict {
     /// The lengths of its rows from the poisoned corner outwards. None for the empty position.
     pub rows: Vec<u32>,
-    /// The even number that stands for the position. Not every program reads JSON numbers beyond 2^53 exactly.
-    pub word: u64,
+    /// The even number that stands for the position; none if it has more than 64 bits. Not every program reads JSON
+    /// numbers beyond 2^53 exactly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub word: Option<u64>,
     /// First row + number of rows.
     pub bits: u32,
     /// The number of its cells.
@@ -53,7 +55,7 @@ pub fn verdicts(
     let losing = table.are_losing(&words)?;
     let verdict = |((position, word), losing): ((&Position, Word), bool)| PositionVerdict {
         rows: position.rows().to_vec(),
-        word: word.get(),
+        word: Some(word.get()),
         bits: word.bits(),
         area: word.area(),
         losing,
@@ -84,11 +86,11 @@ pub fn answer(table: &impl Losing, position: &Position) -> Result<Answer, TableE
 pub fn answers(table: &impl Losing, positions: &[Position]) -> Result<Vec<Answer>, TableError> {
     let verdicts = verdicts(table, positions)?;
     // No two losing positions are one move apart.
-    let moved = verdicts.iter().map(|verdict| {
+    let moved = verdicts.iter().zip(positions).map(|(verdict, position)| {
         if verdict.losing {
             Word::EMPTY
         } else {
-            Word::new(verdict.word)
+            Word::from(position)
         }
     });
     let moved: Vec<Word> = moved.collect();
@@ -220,7 +222,7 @@ mod tests {
             let position = Position::from(word);
             let answer = answer(&table, &position).unwrap();
             assert_eq!(answer.verdict.losing, table.is_losing(word));
-            assert_eq!(answer.verdict.word, word.get());
+            assert_eq!(answer.verdict.word, Some(word.get()));
             assert_eq!(
                 (answer.verdict.bits, answer.verdict.area),
                 (word.bits(), position.rows().iter().sum())

@@ -1,5 +1,5 @@
-//! All positions inside one: how many moves a game takes from each if the winner hurries and the loser delays, or
-//! the Grundy value of each.
+//! All positions inside one: which are losing, how many moves a game takes from each if the winner hurries and the
+//! loser delays, or the Grundy value of each.
 //!
 //! # Depth
 //!
@@ -12,6 +12,12 @@
 //! The Grundy value is the least number that is not the value of a position after one move. The poison is never taken,
 //! so the single poisoned cell has the value 0, and a position is losing if and only if its value is 0.
 //!
+//! # Losing
+//!
+//! Let S(i, r) say whether a move in row i leads from r to a losing position, and F(i, r) whether r is losing or
+//! S(i, r) holds. The moves in row i are the one that shortens it by one cell, to q, and those that q has in row i. So
+//! S(i, r) is F(i, q), and each row takes one look, however long it is. The empty board is not losing, and has no moves.
+//!
 //! # Order
 //!
 //! The positions inside are numbered by their rows, as words in a dictionary. A move shortens the first row that it
@@ -23,10 +29,13 @@ use chomp_table::Cell;
 /// The most cells that all positions inside one have together, about: each is a move that is looked at.
 const STEPS_MAX: u64 = 1 << 32;
 
+/// The positions that are solved between two reports of progress.
+const TELL_EVERY: usize = 1 << 16;
+
 /// A position has too many others inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyInside {
-    /// How many it has, at most `u64::MAX`.
+    /// How many it has at the least.
     pub inside: u64,
     /// How many are looked at: fewer if the position has many cells.
     pub most: u64,
@@ -83,6 +92,58 @@ impl Inside {
         }))
     }
 
+    /// Whether each position inside one of these rows is losing: its number is 1 then, and else 0. `tell` hears how
+    /// much is done, from 0 to 1; none if it said that it shall end.
+    ///
+    /// # Errors
+    ///
+    /// As [`depths`](Inside::depths).
+    pub fn losing(
+        rows: &[u32],
+        most: u64,
+        mut tell: impl FnMut(f64) -> bool,
+    ) -> Result<Option<Inside>, TooManyInside> {
+        let shorter = rows
+            .len()
+            .min(rows.first().map_or(0, |&first| first as usize));
+        let words = shorter.div_ceil(32).max(1);
+        let mut inside = Inside::new(rows, most / words as u64)?;
+        let (own, count) = (inside.sides(), inside.settled.len());
+        // By number, then by row: a bit of F.
+        let mut found = vec![0_u32; words * count];
+        let mut rows = vec![0; own.len()];
+        for number in 1..count {
+            advance(&mut rows, &own);
+            let (mut is_losing, mut change) = (true, 0);
+            for (row, &length) in rows
+                .iter()
+                .enumerate()
+                .rev()
+                .filter(|(_, length)| **length > 0)
+            {
+                if rows.get(row + 1) != Some(&length) {
+                    change = 0;
+                }
+                let before = &inside.before[row];
+                change += before[length as usize] - before[length as usize - 1];
+                let (word, bit) = (row / 32, 1 << (row % 32));
+                if found[(number - index(change)) * words + word] & bit > 0 {
+                    found[number * words + word] |= bit;
+                    is_losing = false;
+                }
+            }
+            if is_losing {
+                found[number * words..][..words].fill(u32::MAX);
+            }
+            inside.settled[number] = is_losing.into();
+            #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
+            if number % TELL_EVERY == 0 && !tell(number as f64 / count as f64) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(inside))
+    }
+
     /// The Grundy values of all positions inside one of these rows. The empty board has none, and is given as 0.
     ///
     /// # Errors
@@ -134,6 +195,16 @@ impl Inside {
 
     fn new(rows: &[u32], most: u64) -> Result<Inside, TooManyInside> {
         let first = rows.first().copied().unwrap_or(0);
+        let area: u64 = rows.iter().copied().map(u64::from).sum();
+        let most = most.min(STEPS_MAX / area.max(1));
+        // As many hooks are inside, and to count all positions takes that long.
+        let hooks = rows.len() as u64 * u64::from(first);
+        if hooks > most {
+            return Err(TooManyInside {
+                inside: hooks,
+                most,
+            });
+        }
         let is_mirrored = rows.len() > first as usize;
         let sides = if is_mirrored {
             mirrored(rows)
@@ -159,8 +230,6 @@ impl Inside {
         let inside = before
             .first()
             .map_or(1, |lengths| lengths[lengths.len() - 1]);
-        let area: u64 = rows.iter().copied().map(u64::from).sum();
-        let most = most.min(STEPS_MAX / area.max(1));
         let all = usize::try_from(inside).ok().filter(|_| inside <= most);
         let settled = vec![0; all.ok_or(TooManyInside { inside, most })?];
         Ok(Inside {
@@ -171,14 +240,19 @@ impl Inside {
         })
     }
 
-    /// Settles one position after the other, from the numbers of those that its moves leave. The last of these is the
-    /// empty board.
-    fn settle(mut self, mut rule: impl FnMut(&[u16]) -> u16) -> Inside {
-        let own = if self.is_mirrored {
+    /// The rows, or the columns if these are looked at.
+    fn sides(&self) -> Vec<u32> {
+        if self.is_mirrored {
             mirrored(&self.rows)
         } else {
             self.rows.clone()
-        };
+        }
+    }
+
+    /// Settles one position after the other, from the numbers of those that its moves leave. The last of these is the
+    /// empty board.
+    fn settle(mut self, mut rule: impl FnMut(&[u16]) -> u16) -> Inside {
+        let own = self.sides();
         let mut rows = vec![0; own.len()];
         let mut left = Vec::new();
         for number in 1..self.settled.len() {
@@ -270,6 +344,8 @@ mod tests {
             let expected = by_definition(word, depth, &mut depths);
             assert_eq!(found.of(rows), expected, "{position}");
             assert_eq!(expected % 2 == 1, table.is_losing(word), "{position}");
+            let losing = Inside::losing(rows, 1000, |_| true).unwrap().unwrap();
+            assert_eq!(losing.of(rows) == 1, table.is_losing(word), "{position}");
             let found_values = Inside::values(rows, 1000).unwrap();
             let expected = by_definition(word, value, &mut values);
             assert_eq!(found_values.of(rows), expected, "{position}");

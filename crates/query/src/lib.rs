@@ -6,22 +6,26 @@
 //! | [`answer`](mod@answer) | all answers about one position |
 //! | [`openings`](mod@openings) | the winning first moves of rectangles |
 //! | [`inside`] | how many moves a game takes, perfect play, and Grundy values, without a table |
+//! | [`solve`](mod@solve) | an answer without a table |
 //! | [`drawing`] | a board as lines of text |
 //! | [`values`] | answers from a table of Grundy values |
 //!
 //! # What always holds
 //!
-//! * An answer depends only on which positions are losing. The caller gives a source of that, [`Losing`].
+//! * An answer depends only on which positions are losing. The caller gives a source of that, [`Losing`], or the
+//!   work that finding it out may take.
 
 pub mod answer;
 pub mod drawing;
 pub mod inside;
 pub mod openings;
+pub mod solve;
 pub mod values;
 
 pub use answer::{Answer, PositionVerdict, answer, answers, reply, verdicts};
 pub use inside::{Inside, TooManyInside, mirrored};
 pub use openings::{Opening, of_board, of_box, opening, openings, with_boxes};
+pub use solve::{SolveError, SolveLimits, solve};
 pub use values::{ValueAnswer, Valued, value_answers, valued};
 
 use chomp_table::{ShardFile, Table, TableError, Word};

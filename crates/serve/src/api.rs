@@ -15,10 +15,13 @@
 //!
 //! `openapi.json` describes every field. A test compares its schemas with the types of the answers.
 
+use std::num::NonZeroUsize;
+
 use axum::extract::State;
 use axum::response::Response;
-use chomp_query::{Inside, TooManyInside};
-use chomp_table::{Partition, Position, Table, TableError};
+use chomp_query::{Inside, SolveLimits, TooManyInside, solve};
+use chomp_table::position::parse_rows;
+use chomp_table::{Partition, Position, Table, TableError, Word};
 use http::StatusCode;
 use serde::Serialize;
 
@@ -28,6 +31,16 @@ use crate::site::Site;
 
 /// The most positions inside one whose depth is told: they take some milliseconds.
 pub(crate) const INSIDE_MAX: u64 = 1 << 17;
+
+/// The longest row or column of a position that the table does not have.
+pub(crate) const LENGTH_MAX: u32 = 10_000;
+/// What may be solved without the table: it takes half a second or so.
+pub(crate) const SOLVED: SolveLimits = SolveLimits {
+    inside: 1 << 21,
+    lower_rows: 1 << 21,
+    memory: 64 << 20,
+    threads: NonZeroUsize::MIN,
+};
 
 /// A position, and the length of the game from it.
 #[derive(Debug, Serialize)]
@@ -56,8 +69,30 @@ pub(crate) async fn position(
     State(site): State<Site>,
     Texts([position]): Texts<1>,
 ) -> Result<Response, Refusal> {
-    let position: Position = position.parse()?;
-    ask(&site, move |table| chomp_query::answer(table, &position)).await
+    let rows = parse_rows(&position, LENGTH_MAX)?;
+    let position = Position::new(rows.clone());
+    let open = site.current.losing();
+    let refusal = match (position, open) {
+        (Ok(position), Ok(open)) => {
+            let (bits, table_bits) = (Word::from(&position).bits(), open.table.manifest().bits);
+            if bits <= table_bits {
+                return ask(&site, move |table| chomp_query::answer(table, &position)).await;
+            }
+            let beyond = TableError::Beyond { bits, table_bits };
+            site.published.refusal(&beyond)
+        }
+        (Ok(_), Err(none @ Refusal::NotNow(..))) => none,
+        (Ok(_), Err(other)) => return Err(other),
+        (Err(error), _) => error.into(),
+    };
+    // Games have a thread of their own, and so these questions delay none to the table.
+    let question = move || solve(&rows, SOLVED, |_| true);
+    let answer = site.game_lookups.run(question).await?;
+    let answer = answer.map_err(|error| match refusal {
+        Refusal::Wrong(why) => Refusal::Wrong(format!("{why}; {error}")),
+        other => other,
+    })?;
+    Ok(json(&answer))
 }
 
 pub(crate) async fn value(

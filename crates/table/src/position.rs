@@ -47,7 +47,7 @@ pub enum PositionError {
     /// First row + number of rows is over 64.
     #[error(
         "the position has {bits} bits (first row + number of rows), and tables have at most 64; of at most 5 rows or \
-         columns, of at most 200,000 cells each, `chomp query POSITION` tells without one, if all that it is asked for are such"
+         columns, of at most 200,000 cells each, `chomp query POSITION` tells without one"
     )]
     TooLarge {
         /// First row + number of rows.

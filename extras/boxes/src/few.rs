@@ -151,7 +151,7 @@ impl Few {
         self.count(2)
     }
 
-    /// The number of lower rows, at each of which one looks once.
+    /// The number of lower rows, at each of which one looks once; 2^64 − 1 if there are more.
     pub fn lower_rows(&self) -> u64 {
         *self.lower.last().expect("a third row")
     }

@@ -197,7 +197,7 @@ fn a_table_that_is_asked_for_too_early_is_on_its_way() {
     .unwrap();
     let mut command = on(&early[1], stranger.path());
     end(command.arg(&ca)).refuses(1, &["if a job works there", "chomp status"]);
-    let mut local = cluster.chomp("query 8x8 --table");
+    let mut local = cluster.chomp("query 20x20 --table");
     end(local.arg(cluster.table())).refuses(1, &["no published table yet", "chomp status"]);
 
     cluster.join("does all").wait().done();

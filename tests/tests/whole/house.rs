@@ -22,7 +22,7 @@ coordinator: access kernel plan proto serve store table
 worker: access kernel proto store table
 download: access durable-files store table
 export: pure table
-query: pure table
+query: pure boxes table
 games: pure
 boxes: pure durable-files table
 grundy: durable-files kernel table

@@ -78,10 +78,14 @@ fn answers_are_the_same_from_everywhere() {
 fn what_is_not_known_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let table = path(dir.path());
-    end(&mut query(table, &["8x10"])).refuses(1, &["no published table", "chomp run"]);
+    end(&mut query(table, &["20x20"])).refuses(1, &["no published table", "chomp run"]);
     end(&mut run(dir.path(), 20)).summary();
     for (position, code, texts) in [
-        ("11x10", 5, &["21 bits", "covers 20", "11x10"][..]),
+        (
+            "20x20",
+            5,
+            &["40 bits", "covers 20", "20x20", "137,846,528,820"][..],
+        ),
         ("4,5", 2, &["4,5", "longest first"]),
         ("0b101", 2, &["0b101", "even"]),
         ("cake", 2, &["cake", "5,4,2,1"]),
@@ -110,19 +114,21 @@ fn what_is_not_known_is_refused() {
     assert_eq!(ended.stdout.lines().count(), losing.lines().count() - 1);
     let mut lines = ended.stdout.lines();
     assert!(lines.all(|line| line.ends_with(" is losing")));
-    let ended = ask(&mut query(table, &[]), "2x2\n11x10\n4x4\n".into()).exits(5);
+    let ended = ask(&mut query(table, &[]), "2x2\n20x20\n4x4\n".into()).exits(5);
     assert_eq!(ended.stdout, "2x2 is winning, with (2,2)\n");
 
     let shard = dir.path().join("table-20/shard-0000.zst");
-    end(&mut query(path(&shard), &["6x14"])).refuses(5, &["shard-0000.zst", "ask the whole table"]);
+    end(&mut query(path(&shard), &["20x20"]))
+        .refuses(5, &["shard-0000.zst", "ask the whole table"]);
+    end(&mut query(path(&shard), &["6x14"])).done();
     let nobody = "http://127.0.0.1:9";
     end(hasten_limits(&mut query(nobody, &["2x2"]), 10)).refuses(4, &[nobody]);
     end(&mut query("http://", &["2x2"])).refuses(2, &["not the URL"]);
 }
 
-/// What no table covers, or this one does not.
+/// What no table covers, or this one does not, among what it does.
 #[test]
-fn positions_of_few_rows_need_no_table() {
+fn positions_beyond_the_table_are_solved_on_the_spot() {
     let dir = tempfile::tempdir().unwrap();
     let table = path(dir.path());
     let told = |args: &[&str]| end(&mut query(table, args)).done().stdout;
@@ -144,22 +150,141 @@ fn positions_of_few_rows_need_no_table() {
 
     let large = "5x100000";
     end(&mut query(table, &[large])).refuses(2, &[large, "sets of rows", "8,589,934,592"]);
-    end(&mut query(table, &["8x10", "3x100"])).refuses(5, &["3x100", "at most 64"]);
     end(&mut query(table, &["5x200000"])).refuses(2, &["sets of rows"]);
+    let mixed = ["2x100", "6x13", "2x2", "9x10", "[70,1^69]", "8x10"];
+    let expected = "2x100 is winning, with (2,100)\n6x13 is winning, with (4,12) (5,9)\n\
+                    2x2 is winning, with (2,2)\n9x10 is winning, with (7,8) (9,5)\n\
+                    70,1^69 is losing: no move wins\n8x10 is winning, with (4,9) (5,6)\n";
+    let expected = expected.replace("1^69", &["1"; 69].join(","));
+    let everywhere = || {
+        assert_eq!(told(&mixed), expected);
+        let lines = ask(&mut query(table, &[]), mixed.join("\n"));
+        assert_eq!(lines.done().stdout, expected);
+    };
+    everywhere();
 
-    // Every position of few rows is told as a table tells it.
+    // Every position is told as a table tells it.
     end(&mut run(dir.path(), 16)).summary();
-    let few = tempfile::tempdir().unwrap();
-    let all = (0..1 << 15).map(|index| Position::from(Word::new(2 * index)));
-    let few_rows = all.filter(|one| one.rows().len() <= 5 || one.rows().first() <= Some(&5));
-    let names: Vec<String> = few_rows.step_by(41).map(|one| format!("[{one}]")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let by_table = told(&names);
-    assert_eq!(
-        end(&mut query(path(few.path()), &names)).done().stdout,
-        by_table
-    );
-    end(&mut query(table, &["8x10", "3x100"])).refuses(5, &["3x100", "all that it is asked for"]);
+    let none = tempfile::tempdir().unwrap();
+    let all = (0..1 << 15)
+        .step_by(41)
+        .map(|index| Position::from(Word::new(2 * index)));
+    let names: Vec<String> = all.map(|position| position.to_string()).collect();
+    let lines = names.join("\n");
+    for flag in ["--json", "--no-moves", "--depth"] {
+        let [by_table, solved] = [table, path(none.path())]
+            .map(|table| ask(&mut query(table, &[flag]), lines.clone()).done().stdout);
+        assert_eq!(by_table, solved, "{flag}");
+    }
+    everywhere();
+}
+
+/// A batch goes on, and the code is that of the first position without an answer.
+#[test]
+fn a_position_without_an_answer_stops_no_other_with_keep_going() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = path(dir.path());
+    let goes_on = |lines: &str| ask(&mut query(table, &["--keep-going"]), lines.into());
+    let answered =
+        "2x2 is winning, with (2,2)\n3x3 is winning, with (2,2)\n4x4 is winning, with (2,2)\n";
+    let lines = "2x2\n4,5\n3x3\n20x20\n60x60\nOO**\n\n4x4 # the last one\n";
+    let ended = goes_on(lines).exits(2);
+    assert_eq!(ended.stdout, answered);
+    for line in [
+        "line 2 of",
+        "line 4 of",
+        "line 5 of",
+        "line 6 of",
+        "4 positions have no answer",
+    ] {
+        ended.says(line);
+    }
+    goes_on("60x60\n4,5\n").exits(5).says("2 positions");
+    goes_on("20x20\n4,5\n2x2").exits(1).says("line 2 of stdin");
+    goes_on("2x2\n").done();
+    let ended = ask(&mut query(table, &[]), lines.into()).exits(2);
+    assert_eq!(ended.stdout, "2x2 is winning, with (2,2)\n");
+
+    let arguments = ["--keep-going", "2x2", "3,y", "3x3", "4x4"];
+    let ended = end(&mut query(table, &arguments)).exits(2);
+    assert_eq!(ended.stdout, answered);
+    ended.says("the position \"3,y\"");
+    ended.says("one position has no answer");
+}
+
+/// Cut by a shell or not, on a command line and on stdin.
+#[test]
+fn a_position_may_be_written_in_the_ways_of_the_field() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = path(dir.path());
+    for (text, name) in [
+        ("5+4+2+1", "5,4,2,1"),
+        ("5 4 2 1", "5,4,2,1"),
+        ("[5, 4, 2, 1]", "5,4,2,1"),
+        ("{5, 4, 2, 1}", "5,4,2,1"),
+        ("5, 4, 2, 1", "5,4,2,1"),
+        ("5 + 4 + 2 + 1", "5,4,2,1"),
+        ("3^2,1", "3,3,1"),
+        ("3^2 1", "3,3,1"),
+        ("(3^{2}, 1)", "3,3,1"),
+        ("8*10", "8x10"),
+        ("8 × 10", "8x10"),
+        ("8 x 10", "8x10"),
+    ] {
+        let cut: Vec<&str> = text.split(' ').collect();
+        let mut told = [
+            end(&mut query(table, &[text])).done(),
+            end(&mut query(table, &cut)).done(),
+            ask(&mut query(table, &[]), text.into()).done(),
+        ];
+        for ended in &mut told {
+            let named = ended.stdout.starts_with(&format!("{name} is "));
+            assert!(
+                named && ended.stdout.lines().count() == 1,
+                "{text}: {}",
+                ended.stdout
+            );
+        }
+        if text == "5 4 2 1" {
+            told[1].says("5 4 2 1 is one position here, 5,4,2,1");
+            told[1].says("5,0 4,0 2,0 1,0");
+        }
+    }
+    let both = ["longest first", "4,0 5,0"];
+    end(&mut query(table, &["4", "5"])).refuses(2, &both);
+    let each = end(&mut query(table, &["8x10", "4", "3", "3,1", "7"])).done();
+    assert_eq!(each.stdout.lines().count(), 4);
+    let words = end(&mut query(
+        table,
+        &["--numbers", "words", "--no-moves", "38", "14"],
+    ))
+    .done();
+    assert_eq!(words.stdout, "3,1,1 is losing\n3 is winning\n");
+
+    end(&mut run(dir.path(), 18)).summary();
+    for board in ["8*10", "8X10", "8 × 10"] {
+        let mut openings = chomp("openings --table");
+        let told = end(openings.arg(table).arg(board)).done().stdout;
+        assert_eq!(told, "8x10 (4,9) (5,6)\n");
+    }
+}
+
+/// What could mean several positions is refused.
+#[test]
+fn drawings_are_read_in_the_usual_characters() {
+    let dir = tempfile::tempdir().unwrap();
+    let ask = |drawing: &str| {
+        ask(
+            &mut query(path(dir.path()), &["--no-moves"]),
+            drawing.into(),
+        )
+    };
+    for drawing in ["####\n##\n", "XOOO\nOO", "□ □ □ □\n□ □\n", "x . O .\n. .\n"] {
+        assert_eq!(ask(drawing).done().stdout, "4,2 is winning\n", "{drawing}");
+    }
+    for drawing in ["OO**\nOO", "■□□\n□", "ooo\no o", "# a board\n###\n##"] {
+        ask(drawing).refuses(2, &["of stdin", "begins"]);
+    }
 }
 
 /// Perfect play from a position ends at the poison, and is told alike with a table and without one.
@@ -276,6 +401,9 @@ fn sums_are_answered_as_the_rules_say() {
     let expected = "3 + 2 has the value 3: it is winning\n  3 has the value 2, won with (1,3)\n  2 has the value 1\n";
     assert_eq!(told, expected);
 
+    // Cut by a shell it is the same sum.
+    let cut = ask(&["2,1", "+", "2x2"]).summary();
+    assert_eq!(cut["sum"], ask(&["2,1 + 2x2"]).summary()["sum"]);
     // Nothing that may mean a single position is taken for a sum.
     let words = ask(&["--numbers", "words", "346 + 2"]).summary();
     assert_eq!(words["sum"][0]["rows"], json!([5, 4, 2, 1]));
@@ -287,7 +415,6 @@ fn sums_are_answered_as_the_rules_say() {
     for (args, text) in [
         (&["3+2 + 4x4"][..], "single numbers side by side"),
         (&["4x4 + "], "is no sum"),
-        (&["2,1", "+", "2x2"], "is no sum"),
         (&["4x4 + 0"], "a board without cells"),
         (&["20x20 + 1"], "positions are inside"),
         (&["--line", "2,1 + 2x2"], "not of sums"),
@@ -317,7 +444,12 @@ fn escape_sequences_are_shown_and_never_sent() {
     let table = dir.path().join(COMMAND);
     let check = |table: &Path, code: i32| {
         for json in [false, true] {
-            for name in ["query 8x10", "verify --level quick"] {
+            let query = if code == 1 {
+                "query 20x20"
+            } else {
+                "query 8x10"
+            };
+            for name in [query, "verify --level quick"] {
                 let mut command = chomp(name);
                 command.args(json.then_some("--json"));
                 let ended = end(command.arg("--table").arg(table));

@@ -41,7 +41,7 @@ fn the_least_memory() {
     fresh(|table| {
         let too_little = end(run_in(table, 32, 24).args(["--memory", "1"]));
         too_little.refuses(2, &["memory", "at least "]);
-        let (_, least) = too_little.stderr.split_once("at least ").unwrap();
+        let (_, least) = too_little.stderr.split_once("at least --memory ").unwrap();
         let least = least.split(',').next().unwrap();
         end(run_in(table, 32, 24).args(["--memory", least])).made(FINGERPRINT_32);
     });

@@ -182,7 +182,7 @@ fn readers(table: &Path) -> Vec<Command> {
         command
     };
     let lines = [
-        "query 8x8",
+        "query 20x20",
         "openings",
         "export --format rows --out /dev/null",
         "verify --report /dev/null",

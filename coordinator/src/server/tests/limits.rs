@@ -67,7 +67,7 @@ fn table() -> String {
         ("listeners", LISTENERS.to_string(), full),
         ("waiting questions", QUESTIONS.to_string(), full),
         (
-            "waiting questions about small games",
+            "waiting questions about small games and positions beyond the table",
             GAME_QUESTIONS.to_string(),
             full,
         ),

@@ -15,7 +15,8 @@ pub const LISTENERS: usize = 256;
 /// Questions that wait for a thread. A warm lookup takes a tenth of a millisecond, so the last of them waits a fraction
 /// of a second.
 pub const QUESTIONS: usize = 1024;
-/// Questions about small games that wait for their thread. One takes at most a tenth of a second.
+/// Questions about small games, and positions beyond the table, that wait for their thread. One takes half a second
+/// at most, or so.
 pub const GAME_QUESTIONS: usize = 64;
 
 /// The limits of connections. The defaults are what a coordinator should have; tests use shorter times.

@@ -50,6 +50,34 @@ async fn positions_and_openings_are_those_of_the_table() {
     }
 }
 
+/// With and without a table.
+#[tokio::test]
+async fn positions_beyond_the_table_are_solved() {
+    let (with_table, _directory, _) = with_table().await;
+    let directory = tempfile::tempdir().unwrap();
+    let without = start(site(directory.path()).await.router()).await;
+    for tested in [&with_table, &without] {
+        for (text, moves) in [
+            ("8x10", json!([[4, 9], [5, 6]])),
+            ("10*8", json!([[6, 5], [9, 4]])),
+            ("70x2", json!([[70, 2]])),
+            ("3000,2999", json!([])),
+            ("(40^2)", json!([[2, 40]])),
+            ("3+1", json!([[1, 3]])),
+        ] {
+            let answer = tested.position(text).await;
+            assert_eq!(answer["winning_moves"], moves, "{text}");
+            assert_eq!(answer["losing"], moves == json!([]), "{text}");
+            let is_small = answer["bits"].as_u64() <= Some(64);
+            assert_eq!(answer["word"].is_u64(), is_small, "{text}");
+        }
+        assert_eq!(
+            tested.position("5,4,2,1").await,
+            with_table.position("5,4,2,1").await
+        );
+    }
+}
+
 #[tokio::test]
 async fn counts_are_those_of_the_definition() {
     let (tested, _directory, folder) = with_table().await;
@@ -89,8 +117,11 @@ async fn what_is_no_position_is_refused_with_the_reason() {
         ("position/%ff", 400, "not UTF-8"),
         ("position/5%002", 400, "not a position"),
         ("position/4294967295x4294967295", 400, "at most 64"),
-        ("position/8x7", 400, "the position has 15 bits"),
-        ("position/8x7", 400, "the table covers 14"),
+        ("position/60x60", 400, "at most 64"),
+        ("position/20x15", 400, "the position has 35 bits"),
+        ("position/20x15", 400, "the table covers 14"),
+        ("position/20x15", 400, "positions inside"),
+        ("position/5x10000", 400, "sets of rows"),
         (&long, 414, "256 characters"),
         ("openings/8x7", 400, "the table covers 14"),
         ("openings/4294967295x4294967295", 400, "the table covers 14"),
@@ -126,7 +157,7 @@ async fn the_table_of_the_most_bits_answers_when_it_is_there() {
     let directory = tempfile::tempdir().unwrap();
     let tested = start(site(directory.path()).await.router()).await;
     assert_eq!(tested.get("/healthz").await.status, 200);
-    let paths = "/readyz /api/table /api/counts /api/position/1 /api/openings /api/openings/1x1 /api/status /api/value/2";
+    let paths = "/readyz /api/table /api/counts /api/position/20x15 /api/openings /api/openings/1x1 /api/status /api/value/2";
     for path in paths.split(' ') {
         let answer = tested.get(path).await;
         assert_eq!(answer.status, 503, "{path}");
@@ -153,7 +184,7 @@ async fn the_table_of_the_most_bits_answers_when_it_is_there() {
     // Without its manifest a table is none, and the next one answers.
     fs::remove_file(directory.path().join("table-12/manifest.json")).unwrap();
     until(&tested, "/api/table", "bits", 10).await;
-    assert_eq!(tested.get("/api/position/6x6").await.status, 400);
+    assert_eq!(tested.get("/api/position/20x20").await.status, 400);
     values::publish(directory.path(), values::SMALL, &values::areas(10));
     until(&tested, "/api/value/2", "value", 1).await;
 }

@@ -120,11 +120,12 @@ fn it_may_be_there_before_the_first_table() {
     let process = Process::start(command.arg(&table), home.path());
     wait_to_answer(port);
     assert_eq!(get(port, "/healthz", &[]).status, 200);
-    assert_eq!(get(port, "/readyz", &[]).status, 503);
+    for path in ["/readyz", "/api/table", "/api/position/20x20"] {
+        assert_eq!(get(port, path, &[]).status, 503, "{path}");
+    }
+    assert_eq!(get(port, "/api/position/3x3", &[]).status, 200);
     end(&mut run(&table, 14)).summary();
-    wait_for("the table", || {
-        get(port, "/api/position/3x3", &[]).status == 200
-    });
+    wait_for("the table", || get(port, "/api/table", &[]).status == 200);
     assert_eq!(get(port, "/readyz", &[]).status, 200);
     let ended = process.stop();
     ended.says("which has no table yet");

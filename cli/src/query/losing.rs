@@ -1,0 +1,219 @@
+//! Whether positions are losing, and what wins: from a table, or solved on the spot if it does not have them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chomp_query::{
+    Answer, Losing, PositionVerdict, SolveError, SolveLimits, answers, drawing, solve, verdicts,
+};
+use chomp_table::position::{PositionError, parse_rows};
+use chomp_table::{Position, TableError, Word};
+use tokio::runtime::Handle;
+
+use super::{Form, INSIDE_MAX, Style, Tells, answer_text, told, verdict_text};
+use crate::exit::{Interruption, usage};
+use crate::machine;
+use crate::progress::Display;
+use crate::source::{LosingTable, NoTable};
+
+/// The longest row or column.
+const LENGTH_MAX: u32 = 200_000;
+/// The most sets of rows below the first that are looked at: they take half an hour.
+const LOWER_ROWS_MAX: u64 = 1 << 33;
+
+/// A position of any size, as its rows.
+pub(super) struct Board(Vec<u32>);
+
+impl FromStr for Board {
+    type Err = PositionError;
+
+    fn from_str(text: &str) -> Result<Board, PositionError> {
+        parse_rows(text, LENGTH_MAX).map(Board)
+    }
+}
+
+impl fmt::Display for Board {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows: Vec<String> = self.0.iter().map(u32::to_string).collect();
+        write!(f, "[{}]", rows.join(","))
+    }
+}
+
+impl Board {
+    fn bits(&self) -> u64 {
+        self.0.len() as u64 + u64::from(self.0.first().copied().unwrap_or(0))
+    }
+
+    pub(super) fn into_rows(self) -> Vec<u32> {
+        self.0
+    }
+
+    /// The position that it is, if a table may have it.
+    fn position(&self) -> Option<Position> {
+        Position::new(self.0.clone()).ok()
+    }
+}
+
+/// A table, or why there is none, and where the progress of other answers is shown.
+pub(super) struct Solver<'a> {
+    pub(super) table: Result<LosingTable, NoTable>,
+    pub(super) display: &'a Display,
+}
+
+impl Tells for Solver<'_> {
+    type Position = Board;
+
+    fn name(board: &Board) -> String {
+        drawing::name_of_rows(&board.0)
+    }
+
+    fn has(&self, board: &Board) -> bool {
+        let table = self.table.as_ref();
+        table.is_ok_and(|table| board.bits() <= u64::from(table.bits()))
+    }
+
+    fn texts(&self, style: Style, boards: &[Board]) -> anyhow::Result<String> {
+        let verdict = |board: &Board, verdict: &PositionVerdict| {
+            verdict_text(&Self::name(board), verdict.losing)
+        };
+        let full = |board: &Board, answer: &Answer| {
+            let moves = &answer.winning_moves;
+            let text = answer_text(&Self::name(board), answer.verdict.losing, moves);
+            let drawn = board.position().filter(|_| style.form == Form::Drawn);
+            text + &drawn.map_or_else(String::new, |position| drawing::draw(&position, moves))
+        };
+        let play = |board: &Board| style.play.find(&board.0);
+        if let (Ok(table), true) = (&self.table, boards.iter().all(|board| self.has(board))) {
+            let positions: Vec<Position> = boards.iter().filter_map(Board::position).collect();
+            let found = if style.moves {
+                answers(table, &positions).map(|found| told(style, boards, found, full, play))
+            } else {
+                verdicts(table, &positions).map(|found| told(style, boards, found, verdict, play))
+            };
+            match found {
+                Err(TableError::NotInShard { .. }) if boards.len() == 1 => {}
+                found => return Ok(found?),
+            }
+        }
+        let solved = boards.iter().map(|board| self.solve(board));
+        let solved = solved.collect::<anyhow::Result<Vec<Answer>>>()?;
+        Ok(if style.moves {
+            told(style, boards, solved, full, play)
+        } else {
+            let verdicts = solved.into_iter().map(|answer| answer.verdict).collect();
+            told(style, boards, verdicts, verdict, play)
+        })
+    }
+}
+
+impl Solver<'_> {
+    /// The answer about a position that the table does not have.
+    fn solve(&self, board: &Board) -> anyhow::Result<Answer> {
+        let limits = SolveLimits {
+            inside: INSIDE_MAX,
+            lower_rows: LOWER_ROWS_MAX,
+            memory: machine::memory_bytes()?,
+            threads: machine::threads(),
+        };
+        let rows = board.0.clone();
+        let stop = self.display.stop();
+        let solving = self.display.during("solving", &stop, move |teller| {
+            solve(&rows, limits, |done| {
+                teller.stage("positions inside", done).is_continue()
+            })
+        });
+        let error = match Handle::current().block_on(solving) {
+            Ok(answer) => return Ok(answer),
+            Err(SolveError::Stopped) => return Err(Interruption::Lost.into()),
+            Err(error) => error,
+        };
+        if !matches!(error, SolveError::Inside(_)) {
+            return Err(usage(error.to_string()));
+        }
+        let cause = match (&self.table, board.position()) {
+            (_, None) => PositionError::TooLarge { bits: board.bits() }.into(),
+            (Ok(table), Some(position)) => {
+                let asked = table.are_losing(&[Word::from(&position)]);
+                anyhow::Error::from(asked.expect_err("the table does not have it"))
+            }
+            (Err(missing), Some(_)) => missing.clone().into(),
+        };
+        Err(cause.context(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PlayArgs;
+    use super::*;
+    use crate::Haste;
+
+    /// Positions of at most 4 cells in a row, by hand.
+    struct Rows;
+
+    impl Losing for Rows {
+        fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError> {
+            Ok(words.iter().map(|word| word.get() == 2).collect())
+        }
+
+        fn bits(&self) -> u32 {
+            5
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn answers_are_told() {
+        let display = Display::new(false, Haste::NONE);
+        let check = move || {
+            let solver = Solver {
+                table: Ok(LosingTable(Box::new(Rows))),
+                display: &display,
+            };
+            let tell = |texts: [&str; 3], moves, form, depth| {
+                let boards = texts.map(|text| text.parse().unwrap());
+                let play = PlayArgs { depth, line: false };
+                let style = Style { form, moves, play };
+                solver.texts(style, &boards).unwrap()
+            };
+            let told = |moves, form| tell(["4", "1", "0"], moves, form, false);
+            assert_eq!(
+                told(true, Form::Text),
+                "4 is winning, with (1,2)\n1 is losing: no move wins\n\
+                 0 is won: the other one took the poison\n"
+            );
+            assert_eq!(
+                told(true, Form::Drawn),
+                "4 is winning, with (1,2)\nx O . .\n1 is losing: no move wins\nx\n\
+                 0 is won: the other one took the poison\n"
+            );
+            assert_eq!(
+                told(false, Form::Drawn),
+                "4 is winning\n1 is losing\n0 is winning\n"
+            );
+            let lines = told(true, Form::Json);
+            let first: serde_json::Value =
+                serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+            let expected = serde_json::json!({
+                "rows": [4], "word": 30, "bits": 5, "area": 4, "losing": false,
+                "winning_moves": [[1, 2]], "losing_positions": [[1]], "reply": [1, 2],
+            });
+            assert_eq!(first, expected);
+            assert_eq!(
+                told(false, Form::Json).lines().nth(1).unwrap(),
+                r#"{"rows":[1],"word":2,"bits":2,"area":1,"losing":true}"#
+            );
+            let deep = |form| tell(["4", "1", "4x16"], false, form, true);
+            assert_eq!(
+                deep(Form::Text),
+                "4 is winning\n  2 moves to the end, if the winner hurries and the loser delays\n\
+                 1 is losing\n  1 move to the end, if the winner hurries and the loser delays\n\
+                 4x16 is winning\n  32 moves to the end, if the winner hurries and the loser delays\n"
+            );
+            for (line, expected) in deep(Form::Json).lines().zip(["2", "1", "32"]) {
+                let depth = format!("\"depth\":{expected},");
+                assert!(line.contains(&depth), "{line}");
+            }
+        };
+        tokio::task::spawn_blocking(check).await.unwrap();
+    }
+}
