@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use chomp_access::participants::{OWNER, Participant};
 use chomp_access::{Access, Certificate, Hosts, Participants, Secrets, Token};
 use serde_json::{Value, json};
@@ -148,7 +149,8 @@ fn owned(home: &Path) -> anyhow::Result<&Path> {
 fn add(args: &AddArgs) -> anyhow::Result<String> {
     let home = owned(&args.place.table)?;
     let owners = args.from.clone().unwrap_or_else(|| home.join(ACCESS_NAME));
-    let mut access = Access::read(&owners)?;
+    let read = Access::read(&owners);
+    let mut access = read.context("--from names the access file that the coordinator wrote")?;
     let out = args.out.clone().unwrap_or_else(|| {
         if args.name == OWNER {
             owners

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use chomp_durable_files::NewFile;
+use chomp_durable_files::{FileError, NewFile};
 use chomp_export::{
     AreaRange, ExportError, ExportReport, ExportRequest, Filter, Format, Rectangle, export,
     export_values,
@@ -209,8 +209,12 @@ fn is_stdout(out: &Path) -> bool {
 
 /// Begins a file. One that is there is replaced with `--force` only.
 pub(crate) fn create(path: &Path, force: bool) -> anyhow::Result<NewFile> {
-    let created = NewFile::create(path, force);
-    created.context("cannot begin the file; one that is there is replaced with --force only")
+    match NewFile::create(path, force) {
+        Err(error @ FileError::Exists { .. }) => {
+            Err(error).context("a file that is there is replaced with --force only")
+        }
+        created => Ok(created?),
+    }
 }
 
 /// A file that is written, for people.

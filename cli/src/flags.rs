@@ -33,7 +33,7 @@ pub(crate) fn flag(text: &str) -> Result<bool, &'static str> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "t" | "y" | "1" => Ok(true),
         "false" | "no" | "off" | "f" | "n" | "0" => Ok(false),
-        _ => Err("a flag's variable is true or false, as CHOMP_RUN_JSON=true"),
+        _ => Err("the variable of a flag is true or false"),
     }
 }
 

@@ -139,7 +139,8 @@ pub(crate) async fn run(args: OeisArgs, display: &Display) -> anyhow::Result<()>
 
 fn lacks(what: &str, command: &str) -> anyhow::Error {
     usage(format!(
-        "so many terms need a larger table of {what}: chomp {command} computes it, and --table says where it is"
+        "so many terms need a table of {what}, and a large one: chomp {command}, or more, computes it, and --table says \
+         where it is (chomp grundy writes chomp-values)"
     ))
 }
 

@@ -56,9 +56,10 @@ them, but no poison, and who finds only poisons loses. Its value is the XOR of t
 boards, that of the poison alone being 0; it needs no table. A text of nothing but single numbers, 3+2, \
 is no sum but one position; in a sum a single row is [3]. With --numbers words each number is a board.
 Positions that the table does not have, or all if there is none, are solved on the spot. Of more than 5 \
-rows and columns these are the positions with at most 2^24 others inside, as 10x14, 8x24 or 13x13: a few \
-seconds at most. Of at most 5 rows or columns, 3x20000 takes seconds; 3x100000, 4x2500 and 5x500 take \
-minutes; 200,000 cells in a row are the most.
+rows and columns these are the positions with at most 2^24 others inside, as 10x14, 8x24 or 13x13, and \
+fewer if they have more than 256 cells: a few seconds at most. Of at most 5 rows or columns, 3x20000 \
+takes seconds; 3x100000, 4x2500 and 5x500 take minutes; 200,000 cells in a row are the most. Sums are \
+arguments only.
 With --keep-going the exit code is that of the first position without an answer: 2 if it is no position, \
 5 if it is beyond the table, 1 if there is no table.
 

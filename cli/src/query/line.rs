@@ -81,5 +81,5 @@ impl Play {
 
 pub(crate) fn too_many(TooManyInside { inside, most }: TooManyInside) -> String {
     let [inside, most] = [inside, most].map(HumanCount);
-    format!("{inside} positions are inside, more than {most}")
+    format!("at least {inside} positions are inside, and {most} are the most")
 }

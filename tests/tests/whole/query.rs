@@ -330,7 +330,7 @@ fn perfect_play_is_told_with_and_without_a_table() {
         "3,2 is losing\n  perfect play: (1,2) (2,1) (1,1)\n"
             .replace("(1,2) (2,1)", "(1,3) (2,2) (1,2) (2,1)")
     );
-    let many = "3x400 is winning\n  perfect play is not told: 10,827,401 positions are inside, more than 3,579,139\n";
+    let many = "3x400 is winning\n  perfect play is not told: at least 10,827,401 positions are inside, and 3,579,139 are the most\n";
     assert_eq!(told(&["--line", "3x400"]), many);
 }
 
