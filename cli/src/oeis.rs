@@ -144,7 +144,7 @@ fn lacks(what: &str, command: &str) -> anyhow::Error {
     ))
 }
 
-/// What terms are found with.
+/// The sources of the terms.
 struct Work {
     table: Option<AnyTable>,
     share: ShareArgs,

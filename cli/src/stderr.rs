@@ -16,7 +16,7 @@ const WAITING_MAX: usize = 1 << 10;
 /// How long the program waits at its end for texts to be written.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// What is to be written. Clones share it.
+/// The texts to be written. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Stderr {
     shared: Arc<Shared>,
@@ -42,7 +42,7 @@ struct Texts {
 #[derive(Debug)]
 struct BarTerminal {
     stderr: Stderr,
-    /// What was drawn since the last flush.
+    /// The text drawn since the last flush.
     drawn: Mutex<String>,
 }
 
@@ -103,7 +103,7 @@ impl Shared {
         loop {
             let text = match texts.waiting.pop_front() {
                 Some(text) => text,
-                // What was dropped came after all that was waiting then.
+                // Dropped lines came after all that were waiting then.
                 None if texts.dropped > 0 => tell_dropped(std::mem::take(&mut texts.dropped)),
                 None => {
                     texts.is_writing = false;

@@ -10,7 +10,7 @@ use crate::flags::flag;
 /// The most positions inside one of which perfect play is told: they take some seconds.
 pub(crate) const INSIDE_MAX: u64 = 1 << 24;
 
-/// What is told of perfect play.
+/// The parts of perfect play to tell.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct PlayArgs {
     /// Say after how many moves the game ends if the winner hurries and the loser delays; of positions with at most

@@ -95,7 +95,7 @@ pub use reasons::{Failure, OutReason, PlanError, Rejection, StopReason, counted}
 pub use settings::{HEAD_BITS_MAX, Settings};
 pub use units::Found;
 
-/// What a job without workers waits for.
+/// The reason why a job without workers waits.
 pub const NO_WORKER: &str = "no worker is there";
 
 use checks::{Checks, OwnWork};

@@ -34,7 +34,7 @@ pub(crate) const INSIDE_MAX: u64 = 1 << 17;
 
 /// The longest row or column of a position that the table does not have.
 pub(crate) const LENGTH_MAX: u32 = 10_000;
-/// What may be solved without the table: it takes half a second or so.
+/// The limits of a position that is solved without the table: it takes half a second or so.
 pub(crate) const SOLVED: SolveLimits = SolveLimits {
     inside: 1 << 21,
     lower_rows: 1 << 21,

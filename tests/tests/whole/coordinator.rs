@@ -458,7 +458,7 @@ fn access_comes_from_a_pipe_and_with_a_mark() {
         command.current_dir(cluster.home());
         ask(&mut command, format!("\u{feff}{access}")).done();
     }
-    // What is none is not waited for.
+    // Bad access files end at once, and nothing is waited for.
     let mut status = cluster.chomp("status --access -");
     ask(&mut status, "{}".to_owned()).refuses(1, &["not an intact access file"]);
     end(&mut cluster.chomp("status --access /dev/null")).refuses(1, &["a device"]);

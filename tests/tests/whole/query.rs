@@ -126,7 +126,7 @@ fn what_is_not_known_is_refused() {
     end(&mut query("http://", &["2x2"])).refuses(2, &["not the URL"]);
 }
 
-/// What no table covers, or this one does not, among what it does.
+/// Positions beyond a table, or any table, mixed with those that it has.
 #[test]
 fn positions_beyond_the_table_are_solved_on_the_spot() {
     let dir = tempfile::tempdir().unwrap();
@@ -269,7 +269,7 @@ fn a_position_may_be_written_in_the_ways_of_the_field() {
     }
 }
 
-/// What could mean several positions is refused.
+/// A drawing that could mean several positions is refused.
 #[test]
 fn drawings_are_read_in_the_usual_characters() {
     let dir = tempfile::tempdir().unwrap();

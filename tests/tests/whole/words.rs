@@ -211,7 +211,7 @@ fn each_command_has_a_page_of_the_manual() {
     end(&mut chomp("man chess")).refuses(2, &["chomp chess: no such command"]);
 }
 
-/// What is there is replaced when that is asked for, and by one flag.
+/// A file that is there is replaced when that is asked for, and by one flag.
 #[test]
 fn files_are_replaced_by_force_only() {
     let table = finished(14);
