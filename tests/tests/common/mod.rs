@@ -51,11 +51,23 @@ pub(crate) const FINGERPRINT_31: &str =
 pub(crate) const FINGERPRINT_32: &str =
     "72ef91e9475325085ce990723d7543eaa6dd94ac3964d2cababcff5b712c199f";
 
+/// Variables by which whoever calls a program chooses colours and the width of its help. Where `CI` is set, `clap`
+/// colours what goes to a terminal, be it dumb or not.
+const LOOKS: [&str; 6] = [
+    "CI",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLORTERM",
+    "COLUMNS",
+    "NO_COLOR",
+];
+
 /// The program, with nothing in its environment that it would listen to.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(PROGRAM);
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("CHOMP_") {
+        let text = name.to_string_lossy();
+        if text.starts_with("CHOMP_") || LOOKS.contains(&&*text) {
             command.env_remove(name);
         }
     }
