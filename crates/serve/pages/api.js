@@ -104,6 +104,15 @@ function askOnce(path) {
 
 const written = (rows) => (rows.length === 0 ? "0" : rows.join(","));
 
+/** What the table is. */
+export const askTable = () => ask("/api/table");
+
+/** The winning first moves of every board that the table covers. */
+export const askOpenings = () => ask("/api/openings");
+
+/** How many losing positions there are; the server may still be counting those of so many cells. */
+export const askCounts = () => ask("/api/counts");
+
 /** What the table says of a position. */
 export const askPosition = (rows) => askOnce(`/api/position/${written(rows)}`);
 

@@ -1,6 +1,6 @@
 // Shared by the pages: elements, numbers, messages, and the foot of each page.
 
-import { address, ask, Problem } from "./api.js";
+import { address, askTable, Problem } from "./api.js";
 
 const NUMBER = new Intl.NumberFormat("en");
 
@@ -157,7 +157,7 @@ let facts = null;
 
 /** What the table is; asked once. */
 export function tableFacts() {
-  facts ??= ask("/api/table").catch((error) => {
+  facts ??= askTable().catch((error) => {
     facts = null;
     throw error;
   });

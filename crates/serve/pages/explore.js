@@ -1,6 +1,6 @@
 // The Explore page: the map of all boards, any position with its moves, and how many there are.
 
-import { ask, askDepth, askPosition, Problem } from "./api.js";
+import { askCounts, askDepth, askOpenings, askPosition, Problem } from "./api.js";
 import { Board, CHOMP_BOARD } from "./board.js";
 import { drawChart } from "./chart.js";
 import { byId, cellName, count, element, isCalm, listed, Notice, number, pause, persist, say, tableFacts, tellTable } from "./dom.js";
@@ -156,7 +156,7 @@ function listBoards(place, openings, none) {
 }
 
 async function showMap() {
-  const openings = await persist(tableNotice, () => ask("/api/openings"));
+  const openings = await persist(tableNotice, askOpenings);
   if (openings.length === 0) return say(byId("map-told"), "The table covers no board.");
   const several = openings.filter(({ moves }) => moves.length > 1);
   markOnMap = drawMap(byId("map"), openings, {
@@ -194,13 +194,13 @@ async function chartByArea(table) {
   byId("by-area").replaceChildren(element("h3", {}, title), told, bar);
   const area = byId("by-area");
   area.setAttribute("aria-busy", "true");
-  let counts = await persist(tableNotice, () => ask("/api/counts"));
+  let counts = await persist(tableNotice, askCounts);
   while (counts.losing_by_area === null) {
     bar.max = Math.max(1, counts.stored);
     bar.value = counts.counted;
     say(told, `The server counts: ${number(counts.counted)} of ${number(counts.stored)} stored positions.`);
     await pause(COUNTING_MS);
-    counts = await persist(tableNotice, () => ask("/api/counts"));
+    counts = await persist(tableNotice, askCounts);
   }
   area.removeAttribute("aria-busy");
   const complete = counts.complete_to ?? table.bits - 1;
