@@ -9,6 +9,7 @@
 //! | [`words`] | turns the stored words of a table into the words of an export, ascending |
 //! | [`few`] | positions of few rows and many columns, which are in no table |
 //! | [`values`], `rows` | the export of tables of Grundy values, and the positions of such an export |
+//! | [`lookup`](mod@lookup) | small files in which a browser looks a position up |
 //! | [`text`], [`npy`], [`parquet`], [`roaring`], [`chomp_fast`] | the formats |
 //!
 //! # What always holds
@@ -30,6 +31,7 @@ use chomp_table::{Digest, Table, TableError};
 
 pub mod few;
 pub mod filter;
+pub mod lookup;
 
 mod chomp_fast;
 #[cfg(not(feature = "formats"))]
@@ -46,6 +48,7 @@ pub mod values;
 mod words;
 
 pub use filter::{AreaRange, Filter, Rectangle};
+pub use lookup::lookup;
 pub use values::export_values;
 
 use filter::Selection;
