@@ -9,7 +9,7 @@ use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use crate::signals::Ending;
 use crate::{
     access, boxes, coordinator, download, export, game, grundy, manual, oeis, openings, plan,
-    query, run, serve, status, verify, worker,
+    query, run, serve, site, status, verify, worker,
 };
 
 /// Computes tables of the losing positions of Chomp, answers questions from them and checks them.
@@ -159,6 +159,8 @@ pub(crate) enum Command {
     Game(game::GameArgs),
     /// Serve a finished table over HTTP: pages to play and explore, JSON, and its files
     Serve(serve::ServeArgs),
+    /// Write a finished table as a folder of plain files with pages to play and explore, for any web space
+    Site(site::SiteArgs),
     /// Print the completions of commands and flags for a shell
     Completions(manual::CompletionsArgs),
     /// Print the manual
@@ -209,6 +211,7 @@ impl Command {
             Command::Download(args) => args.json,
             Command::Verify(args) => args.json,
             Command::Export(args) => args.json,
+            Command::Site(args) => args.json,
             Command::Serve(args) => args.json,
             Command::Box(args) => args.json,
             _ => false,

@@ -45,6 +45,7 @@ mod restore;
 mod run;
 mod serve;
 mod signals;
+mod site;
 mod slurm;
 mod source;
 mod status;
@@ -192,6 +193,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<()> {
             Command::Download(args) => download::run(args, display).await,
             Command::Verify(args) => verify::run(args, display).await,
             Command::Export(args) => export::run(args, display).await,
+            Command::Site(args) => site::run(args, display).await,
             Command::Query(args) => query::run(args, display).await,
             Command::Openings(args) => openings::run(args, display).await,
             Command::Completions(args) => manual::completions(&args, Args::with_variables()),

@@ -1,102 +1,31 @@
-// Asks the server, and says in words for people what went wrong.
+// What the pages ask about a table. The answers come from the server, or, where there are only files, from these.
 
-// The pages may live below any path: everything is found from where this file is.
-const ROOT = new URL("../", import.meta.url);
-const PATIENCE_MS = 20_000;
+import { address, ask } from "./net.js";
+
+export { address, ask, Problem, problemOf } from "./net.js";
+
 const ANSWERS_MAX = 4_096;
 
-/**
- * Where something of the server is, such as `/api/table`.
- * @param {string} path
- */
-export const address = (path) => new URL(path.replace(/^\/+/, ""), ROOT);
+/** Reads the files; null if there is a server. */
+const files = document.querySelector('meta[name="chomp-files"]') ? await import("./lookup.js") : null;
 
-/** Why there is no answer. */
-export class Problem extends Error {
-  /**
-   * `kind`: "offline" nobody answers; "missing" there is no table yet; "busy" too many questions;
-   * "denied" a token is needed; "refused" the question is wrong; "failed" anything else.
-   * `wait`: after how many seconds asking again may help; null if it will not.
-   * @param {string} kind
-   * @param {string} message
-   * @param {number | null} wait
-   */
-  constructor(kind, message, wait = null) {
-    super(message);
-    this.kind = kind;
-    this.wait = wait;
-  }
-
-  /**
-   * What an answer that is no success means.
-   * @param {Response} response
-   */
-  static async of(response) {
-    const reason = await reasonIn(response);
-    const seconds = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
-    const later = Number.isNaN(seconds) ? null : Math.min(Math.max(seconds, 1), 60);
-    switch (response.status) {
-      case 401:
-      case 403:
-        return new Problem("denied", "This needs a token of the coordinator.");
-      case 429:
-        return new Problem("busy", "The server was asked too much at once.", later ?? 2);
-      case 503:
-        return reason?.includes("no finished table")
-          ? new Problem("missing", "There is no finished table here yet.", later ?? 10)
-          : new Problem("busy", "The server is busy.", later ?? 2);
-      default:
-        return response.status < 500
-          ? new Problem("refused", reason ?? `The server refused this (${response.status}).`)
-          : new Problem("failed", `The server failed: ${reason ?? response.status}.`);
-    }
-  }
-}
-
-async function reasonIn(response) {
-  try {
-    const { error } = await response.json();
-    return typeof error === "string" ? error : null;
-  } catch {
-    // A body that is not JSON has no reason for people: the status says what is known.
-    return null;
-  }
-}
-
-/** The problem that an error of `fetch` is. */
-export function problemOf(error) {
-  if (error instanceof Problem) return error;
-  if (error.name === "TimeoutError") return new Problem("offline", "The server does not answer.", 5);
-  if (error instanceof TypeError) return new Problem("offline", "The server cannot be reached.", 5);
-  return new Problem("failed", `This failed: ${error.message}.`);
-}
+/** Whether the bytes of the table are compared with their digests on this device; null if a server reads them. */
+export const isChecked = files?.isChecked ?? null;
 
 /**
- * The JSON at a path. Throws a Problem.
- * @param {string} path
- * @returns {Promise<any>}
+ * Where a page is: "play", "explore".
+ * @param {string} name
  */
-export async function ask(path) {
-  try {
-    const response = await fetch(address(path), {
-      headers: { Accept: "application/json" },
-      signal: AbortSignal.timeout(PATIENCE_MS),
-    });
-    if (!response.ok) throw await Problem.of(response);
-    return await response.json();
-  } catch (error) {
-    throw problemOf(error);
-  }
-}
+export const pageAddress = (name) => address(files ? `${name}.html` : name).href;
 
 const answers = new Map();
 
-/** The same, if it may be kept: what is said of a position never changes. */
-function askOnce(path) {
+/** An answer that may be kept: what is said of a position never changes. */
+function askOnce(path, question = () => ask(path)) {
   const known = answers.get(path);
   if (known) return known;
   if (answers.size >= ANSWERS_MAX) answers.clear();
-  const answer = ask(path);
+  const answer = question();
   answers.set(path, answer);
   answer.catch(() => answers.delete(path));
   return answer;
@@ -105,16 +34,16 @@ function askOnce(path) {
 const written = (rows) => (rows.length === 0 ? "0" : rows.join(","));
 
 /** What the table is. */
-export const askTable = () => ask("/api/table");
+export const askTable = () => ask(files ? "data/table.json" : "api/table");
 
 /** The winning first moves of every board that the table covers. */
-export const askOpenings = () => ask("/api/openings");
+export const askOpenings = () => ask(files ? "data/openings.json" : "api/openings");
 
 /** How many losing positions there are; the server may still be counting those of so many cells. */
-export const askCounts = () => ask("/api/counts");
+export const askCounts = () => ask(files ? "data/counts.json" : "api/counts");
 
 /** What the table says of a position. */
-export const askPosition = (rows) => askOnce(`/api/position/${written(rows)}`);
+export const askPosition = (rows) => askOnce(`/api/position/${written(rows)}`, files ? () => files.position(rows) : undefined);
 
 /** After how many moves a game ends, and which. */
 export const askDepth = (rows) => askOnce(`/api/depth/${written(rows)}`);

@@ -1,6 +1,6 @@
 // Shared by the pages: elements, numbers, messages, and the foot of each page.
 
-import { address, askTable, Problem } from "./api.js";
+import { address, askTable, isChecked, Problem } from "./api.js";
 
 const NUMBER = new Intl.NumberFormat("en");
 
@@ -173,5 +173,6 @@ export function tellTable(table) {
     element("code", { title: table.fingerprint }, `${table.fingerprint.slice(0, 8)}…${table.fingerprint.slice(-4)}`),
     " ",
     button,
+    isChecked === null ? "" : isChecked ? ". Every file is checked on your machine." : ". Files are not checked here, as this page did not come over https.",
   );
 }

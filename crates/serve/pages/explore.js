@@ -1,6 +1,6 @@
 // The Explore page: the map of all boards, any position with its moves, and how many there are.
 
-import { askCounts, askDepth, askOpenings, askPosition, Problem } from "./api.js";
+import { askCounts, askDepth, askOpenings, askPosition, pageAddress, Problem } from "./api.js";
 import { Board, CHOMP_BOARD } from "./board.js";
 import { drawChart } from "./chart.js";
 import { byId, cellName, count, element, isCalm, listed, Notice, number, pause, persist, say, tableFacts, tellTable } from "./dom.js";
@@ -67,7 +67,7 @@ async function show(rows) {
   const isRectangle = rows.length > 0 && rows[0] === rows.at(-1);
   markOnMap(isRectangle ? rows.length : 0, rows[0]);
   byId("play-it").hidden = rows.length === 0;
-  byId("play-it").href = rows.length === 0 ? "play" : `play#${new Game(CHOMP, rows, YOU).toFragment()}`;
+  byId("play-it").href = rows.length === 0 ? pageAddress("play") : `${pageAddress("play")}#${new Game(CHOMP, rows, YOU).toFragment()}`;
   if (tableBits === null) return;
   try {
     const answer = await askPosition(rows);

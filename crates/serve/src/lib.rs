@@ -18,6 +18,7 @@
 //! | [`job`] | the status of a job, as JSON has it |
 //! | [`status`] | how a job gets on, once or as events |
 //! | `pages` | the pages for people, and their files |
+//! | `plain_files` | the pages without a server |
 //!
 //! # What always holds
 //!
@@ -45,6 +46,7 @@ pub mod net;
 mod once;
 mod open_table;
 mod pages;
+mod plain_files;
 mod published;
 mod routes;
 pub mod site;
@@ -57,6 +59,7 @@ mod tests;
 #[doc(hidden)]
 pub use files::is_part;
 pub use files::{BodyChunk, ChunkBody};
+pub use plain_files::{PlainFile, plain_files};
 pub use routes::StatusSource;
 pub use site::{Site, SiteOptions};
 pub use status::StatusText;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_query::{Opening, with_boxes};
-use chomp_table::manifest::folder_name;
+use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::{Digest, Table, TableError, Word};
 use serde::Serialize;
 use tokio::time::Instant;
@@ -47,9 +47,9 @@ pub(crate) struct OpenTable {
 }
 
 /// A finished table.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct TableFacts<'a> {
+struct TableFacts {
     /// The table covers the positions of at most so many bits: first row + number of rows.
     bits: u32,
     /// The number of these positions, the empty one included.
@@ -62,7 +62,7 @@ struct TableFacts<'a> {
     #[cfg_attr(test, schemars(with = "String", regex(pattern = "^[0-9a-f]{64}$")))]
     fingerprint: Digest,
     /// The path of its files on this server.
-    path: &'a str,
+    path: String,
 }
 
 /// A finished table, and its losing positions by bits.
@@ -70,7 +70,7 @@ struct TableFacts<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct TableSummary<'a> {
     #[serde(flatten)]
-    facts: TableFacts<'a>,
+    facts: TableFacts,
     /// At index k, the number of losing positions of at most k bits.
     losing_by_bits: &'a [u64],
 }
@@ -80,7 +80,7 @@ pub(crate) struct TableSummary<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct FinishedTable<'a> {
     #[serde(flatten)]
-    facts: TableFacts<'a>,
+    facts: TableFacts,
     /// Always `finished`.
     phase: JobPhase,
     /// Always 1: all of the work is done.
@@ -103,23 +103,49 @@ pub(crate) struct AreaCounts {
     losing_by_area: Option<Vec<u64>>,
 }
 
+impl TableSummary<'_> {
+    /// What a table says of the positions of at most `bits` bits.
+    pub(crate) fn new(manifest: &Manifest, bits: u32) -> TableSummary<'_> {
+        let losing_by_bits = &manifest.losing_by_bits[..=bits as usize];
+        let losing = losing_by_bits[bits as usize];
+        let facts = TableFacts {
+            bits,
+            positions: 1 << bits.saturating_sub(1),
+            losing,
+            // Each even number of bits has one position that is its own mirror image.
+            stored: losing.midpoint(u64::from(bits / 2)),
+            fingerprint: manifest.fingerprints_by_bits[bits as usize],
+            path: format!("/{}/", folder_name(manifest.bits)),
+        };
+        TableSummary {
+            facts,
+            losing_by_bits,
+        }
+    }
+
+    pub(crate) fn stored(&self) -> u64 {
+        self.facts.stored
+    }
+}
+
+impl AreaCounts {
+    /// The counts of a table that is counted.
+    pub(crate) fn complete(stored: u64, bits: u32, losing_by_area: Vec<u64>) -> AreaCounts {
+        AreaCounts {
+            counted: stored,
+            stored,
+            complete_to: bits.saturating_sub(1),
+            losing_by_area: Some(losing_by_area),
+        }
+    }
+}
+
 impl OpenTable {
     pub(crate) fn new(table: Table, published: Arc<Published>) -> OpenTable {
         let manifest = table.manifest();
-        let facts = TableFacts {
-            bits: manifest.bits,
-            positions: manifest.positions,
-            losing: manifest.losing,
-            stored: manifest.stored,
-            fingerprint: manifest.fingerprint,
-            path: &format!("/{}/", folder_name(manifest.bits)),
-        };
-        let summary = TableSummary {
-            facts,
-            losing_by_bits: &manifest.losing_by_bits,
-        };
+        let summary = TableSummary::new(manifest, manifest.bits);
         let status = FinishedTable {
-            facts,
+            facts: summary.facts.clone(),
             phase: JobPhase::Finished,
             done: 1.0,
             software: concat!("chomp ", env!("CARGO_PKG_VERSION")),
@@ -172,25 +198,41 @@ impl OpenTable {
 
 /// Counts until it is done; or until nobody is left who could ask how far it is.
 fn count(table: &Table, counted: &Weak<AtomicU64>) -> Result<Vec<u64>, TableError> {
+    let mut start = Instant::now();
+    count_by_area(table, table.manifest().bits, |so_far| {
+        let goes_on = counted
+            .upgrade()
+            .map(|counted| counted.store(so_far, Ordering::Release));
+        std::thread::park_timeout((start.elapsed() * REST).min(REST_MAX));
+        start = Instant::now();
+        goes_on.is_some()
+    })
+}
+
+/// The losing positions of at most `bits` bits by area. `watch` hears after each piece of the table how many of its words
+/// are counted, and says whether to go on.
+pub(crate) fn count_by_area(
+    table: &Table,
+    bits: u32,
+    mut watch: impl FnMut(u64) -> bool,
+) -> Result<Vec<u64>, TableError> {
     // The largest area is that of the square, or nearly.
-    let bits = table.manifest().bits;
     let mut by_area = vec![0; (1 + bits / 2 * bits.div_ceil(2)) as usize];
     let mut so_far = 0;
-    let mut start = Instant::now();
     for piece in table.words() {
         let piece = piece?;
-        for &word in &piece {
+        let words = piece.iter().map(|&word| Word::new(word));
+        for word in words.take_while(|word| word.bits() <= bits) {
             // A position and its mirror image, or the one that both are.
-            let word = Word::new(word);
             by_area[word.area() as usize] += if word.mirror() == word { 1 } else { 2 };
         }
         so_far += piece.len() as u64;
-        match counted.upgrade() {
-            Some(counted) => counted.store(so_far, Ordering::Release),
-            None => break,
+        let is_last = piece
+            .last()
+            .is_some_and(|&word| Word::new(word).bits() > bits);
+        if is_last || !watch(so_far) {
+            break;
         }
-        std::thread::park_timeout((start.elapsed() * REST).min(REST_MAX));
-        start = Instant::now();
     }
     let largest = by_area.iter().rposition(|&count| count > 0);
     by_area.truncate(largest.map_or(1, |area| area + 1));

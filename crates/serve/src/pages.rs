@@ -23,7 +23,7 @@ pub(crate) const FIRST: &str = "/play";
 
 /// A page: a frame that all have, and what is in it.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct Page<'a> {
     pub(crate) path: &'static str,
     title: &'static str,
     description: &'static str,
@@ -31,23 +31,36 @@ pub(crate) struct Page {
     place: &'static str,
     /// Its first module; none if it does nothing.
     script: &'static str,
-    main: &'static str,
+    /// Who answers what it asks.
+    needs: Needs,
+    main: &'a str,
     rules: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    /// A server, or the files of a table.
+    Table,
+    /// The server: it is about a job or a small game.
+    Server,
+    /// Nobody: it is about the files.
+    Files,
 }
 
 const FRAME: &str = include_str!("../pages/frame.html");
 
-const GAME: Page = Page {
+const GAME: Page<'static> = Page {
     path: "",
     title: "",
     description: "Play a small game against a computer that knows who wins, and see why.",
     place: "Games",
     script: "game",
+    needs: Needs::Server,
     main: include_str!("../pages/play.html"),
     rules: "",
 };
 
-const fn game(path: &'static str, about: &'static GameRules) -> Page {
+const fn game(path: &'static str, about: &'static GameRules) -> Page<'static> {
     Page {
         path,
         title: about.title,
@@ -56,13 +69,14 @@ const fn game(path: &'static str, about: &'static GameRules) -> Page {
     }
 }
 
-pub(crate) const PAGES: [Page; 13] = [
+pub(crate) const PAGES: [Page<'static>; 13] = [
     Page {
         path: "/play",
         title: "Chomp",
         description: "Play Chomp against a table that knows every losing position.",
         place: "Play",
         script: "play",
+        needs: Needs::Table,
         rules: "Cells of chocolate lie in rows. A move takes a cell and everything to the right of it and below. The cell in the upper left corner is poisoned. Who takes it loses. A position is losing if no move leads to a losing one.",
         ..GAME
     },
@@ -72,6 +86,7 @@ pub(crate) const PAGES: [Page; 13] = [
         description: "What the table of losing Chomp positions says: winning first moves, counts, and any position.",
         place: "Explore",
         script: "explore",
+        needs: Needs::Table,
         main: include_str!("../pages/explore.html"),
         ..GAME
     },
@@ -103,23 +118,43 @@ pub(crate) const PAGES: [Page; 13] = [
     },
 ];
 
-impl Page {
-    /// The page in its frame. What is filled in are texts of the program, none of which needs escapes.
-    pub(crate) fn html(&self) -> String {
+impl Page<'_> {
+    /// The page in its frame, where there is a server or where there are only files. What is filled in are texts of the
+    /// program, none of which needs escapes.
+    fn html(&self, only_files: bool) -> String {
         let root = if self.path.matches('/').count() > 1 {
             "../"
         } else {
             ""
         };
+        let (own, other) = if only_files {
+            (" data-only=\"files\"", "data-only=\"server\"")
+        } else {
+            (" data-only=\"server\"", "data-only=\"files\"")
+        };
+        let lines = FRAME.split_inclusive('\n');
+        let frame: String = lines.filter(|line| !line.contains(other)).collect();
         let place = format!(">{}</a>", self.place);
-        FRAME
+        let mut html = frame
+            .replace(own, "")
             .replace(&place, &format!(" aria-current=\"page\"{place}"))
             .replace("{main}", self.main)
             .replace("{modules}", &self.modules(root))
             .replace("{root}", root)
             .replace("{title}", self.title)
             .replace("{description}", self.description)
-            .replace("{rules}", self.rules)
+            .replace("{rules}", self.rules);
+        if only_files {
+            // A host of files knows no other names.
+            for path in PAGES.iter().map(|page| page.path).chain(["/files"]) {
+                let name = path.trim_start_matches('/');
+                html = html.replace(
+                    &format!("href=\"{name}\""),
+                    &format!("href=\"{name}.html\""),
+                );
+            }
+        }
+        html
     }
 
     /// Its first module, and those that this one names, so that a browser asks for all at once.
@@ -155,7 +190,7 @@ macro_rules! file {
 }
 
 /// The files that pages name.
-pub(crate) const FILES: [File; 18] = [
+pub(crate) const FILES: [File; 20] = [
     file!("api.js", SCRIPT),
     file!("board.js", SCRIPT),
     file!("chart.js", SCRIPT),
@@ -165,8 +200,10 @@ pub(crate) const FILES: [File; 18] = [
     file!("grid.js", SCRIPT),
     file!("job.js", SCRIPT),
     file!("layouts.js", SCRIPT),
+    file!("lookup.js", SCRIPT),
     file!("map.js", SCRIPT),
     file!("match.js", SCRIPT),
+    file!("net.js", SCRIPT),
     file!("picture.js", SCRIPT),
     file!("play.js", SCRIPT),
     file!("record.js", SCRIPT),
@@ -176,6 +213,37 @@ pub(crate) const FILES: [File; 18] = [
     file!("icon.svg", PICTURE),
 ];
 
+/// The pages that need no server and what they load, as files with their paths. `about` is the content of the page about
+/// the files, as HTML.
+pub(crate) fn without_server(about: &str) -> Vec<(String, Vec<u8>)> {
+    let about_files = Page {
+        path: "/files",
+        title: "Files",
+        description: "What the table of losing Chomp positions is, its files, and how to check and cite them.",
+        place: "Files",
+        script: "files",
+        needs: Needs::Files,
+        main: about,
+        rules: "",
+    };
+    let pages = PAGES.iter().filter(|page| page.needs != Needs::Server);
+    let pages = pages.chain([&about_files]).map(|page| {
+        (
+            format!("{}.html", &page.path[1..]),
+            page.html(true).into_bytes(),
+        )
+    });
+    let first = PAGES
+        .iter()
+        .find(|page| page.path == FIRST)
+        .expect("a page");
+    let first = ("index.html".to_owned(), first.html(true).into_bytes());
+    let files = FILES
+        .iter()
+        .map(|(path, _, bytes)| (path[1..].to_owned(), bytes.to_vec()));
+    pages.chain(files).chain([first]).collect()
+}
+
 /// All files by their paths.
 #[derive(Debug)]
 pub(crate) struct Pages(HashMap<&'static str, SmallFile>);
@@ -184,7 +252,12 @@ impl Pages {
     pub(crate) fn new() -> Pages {
         let file =
             |(path, kind, bytes): File| (path, SmallFile::new(kind, Bytes::from_static(bytes)));
-        let page = |page: &Page| (page.path, SmallFile::new(HTML, Bytes::from(page.html())));
+        let page = |page: &Page| {
+            (
+                page.path,
+                SmallFile::new(HTML, Bytes::from(page.html(false))),
+            )
+        };
         let files = FILES.into_iter().map(file);
         Pages(files.chain(PAGES.iter().map(page)).collect())
     }

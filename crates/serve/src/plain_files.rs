@@ -1,0 +1,55 @@
+//! The pages and what they ask a table as plain files, for hosts that answer nothing.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use chomp_query::with_boxes;
+use chomp_table::{Table, TableError};
+
+use crate::answer::line;
+use crate::open_table::{AreaCounts, TableSummary, count_by_area};
+use crate::pages;
+
+/// A file: its path, its bytes.
+pub type PlainFile = (String, Vec<u8>);
+
+/// The pages that need no server, and the answers of `table` about all positions of at most `bits` bits together, as
+/// files with their paths; none if `watch`, which hears how many stored words are counted, breaks. `about` is the
+/// content of the page about the files, as HTML. Boxes lie in `directory`.
+///
+/// # Errors
+///
+/// If the table cannot be read or is damaged.
+pub fn plain_files(
+    table: &Table,
+    directory: &Path,
+    bits: u32,
+    about: &str,
+    watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<Option<Vec<PlainFile>>, TableError> {
+    let mut goes_on = true;
+    let by_area = count_by_area(table, bits, |counted| {
+        goes_on = watch(counted).is_continue();
+        goes_on
+    })?;
+    if !goes_on {
+        return Ok(None);
+    }
+    let mut openings = chomp_query::openings(table)?;
+    openings.retain(|board| board.rows + board.columns <= bits);
+    let openings = with_boxes(openings, directory)?;
+    let summary = TableSummary::new(table.manifest(), bits);
+    let counts = AreaCounts::complete(summary.stored(), bits, by_area);
+    let data = [
+        ("table", line(&summary)),
+        ("openings", line(&openings)),
+        ("counts", line(&counts)),
+    ];
+    let data = data.map(|(name, text)| (format!("data/{name}.json"), text.into_bytes()));
+    Ok(Some(
+        pages::without_server(about)
+            .into_iter()
+            .chain(data)
+            .collect(),
+    ))
+}
