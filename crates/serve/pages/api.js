@@ -45,8 +45,5 @@ export const askCounts = () => ask(files ? "data/counts.json" : "api/counts");
 /** What the table says of a position. */
 export const askPosition = (rows) => askOnce(`/api/position/${written(rows)}`, files ? () => files.position(rows) : undefined);
 
-/** After how many moves a game ends, and which. */
-export const askDepth = (rows) => askOnce(`/api/depth/${written(rows)}`);
-
 /** What is known of a position of a small game; or of its losing positions, as `losing/20`. */
 export const askGame = (game, text) => askOnce(`/api/games/${game}/${text}`);

@@ -1,8 +1,9 @@
 // The Explore page: the map of all boards, any position with its moves, and how many there are.
 
-import { askCounts, askDepth, askOpenings, askPosition, pageAddress, Problem } from "./api.js";
+import { askCounts, askOpenings, askPosition, pageAddress, Problem } from "./api.js";
 import { Board, CHOMP_BOARD } from "./board.js";
 import { drawChart } from "./chart.js";
+import { DEPTH_BITS, perfectPlay } from "./depth.js";
 import { byId, cellName, count, element, isCalm, listed, Notice, number, pause, persist, say, tableFacts, tellTable } from "./dom.js";
 import { boardWords, drawMap } from "./map.js";
 import { Game, YOU } from "./record.js";
@@ -10,8 +11,6 @@ import { areaOf, bitsOf, CHOMP, movesOf, parse, same, take, takes, textOf } from
 
 const FIRST_POSITION = "8x10";
 const COUNTING_MS = 1_000;
-/** Of positions of so many bits the server tells the moves to the end. */
-const DEPTH_BITS = 19;
 
 const tableNotice = new Notice(byId("table-notice"));
 const notice = new Notice(byId("notice"));
@@ -71,11 +70,11 @@ async function show(rows) {
   if (tableBits === null) return;
   try {
     const answer = await askPosition(rows);
-    if (mine === asked) drawOutcomes(answer);
-    if (bitsOf(rows) > DEPTH_BITS) return;
-    const { depth, line } = await askDepth(rows);
     if (mine !== asked) return;
-    addFact("Moves to the end", `${number(depth)}, if the winner hurries and the loser delays`);
+    drawOutcomes(answer);
+    if (bitsOf(rows) > DEPTH_BITS) return;
+    const line = perfectPlay(rows);
+    addFact("Moves to the end", `${number(line.length)}, if the winner hurries and the loser delays`);
     addFact("Perfect play", line.map(([row, column]) => `(${row},${column})`).join(" "));
   } catch (error) {
     if (!(error instanceof Problem)) throw error;

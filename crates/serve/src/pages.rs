@@ -190,10 +190,11 @@ macro_rules! file {
 }
 
 /// The files that pages name.
-pub(crate) const FILES: [File; 20] = [
+pub(crate) const FILES: [File; 21] = [
     file!("api.js", SCRIPT),
     file!("board.js", SCRIPT),
     file!("chart.js", SCRIPT),
+    file!("depth.js", SCRIPT),
     file!("dom.js", SCRIPT),
     file!("explore.js", SCRIPT),
     file!("game.js", SCRIPT),

@@ -8,6 +8,7 @@
 mod browser;
 mod driver;
 mod explore;
+mod files;
 mod games;
 mod input;
 mod job;
