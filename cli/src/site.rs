@@ -80,7 +80,7 @@ struct Written {
 pub(crate) async fn run(args: SiteArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
     let (json, stop) = (args.json, display.stop());
-    let written = display.during("laying out", &stop, move |teller| {
+    let written = display.during("exporting", &stop, move |teller| {
         Folder::write(&args, &teller)
     });
     let mut written = written.await?;
