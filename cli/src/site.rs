@@ -128,6 +128,10 @@ impl Folder {
                 "--bits {bits} is too much: positions of at most {LOOKUP_BITS_MAX} bits are laid out"
             )));
         }
+        if bits > manifest.bits {
+            let (needed, table_bits) = (bits, manifest.bits);
+            return Err(ExportError::Beyond { needed, table_bits }.into());
+        }
         let out = &args.out;
         if out.symlink_metadata().is_ok() {
             let why = "is there already: remove it, or give another --out";

@@ -39,6 +39,7 @@ mod refusals;
 mod restored;
 mod same_table;
 mod serve;
+mod site;
 mod slurm;
 mod standing_still;
 mod store;
