@@ -7,7 +7,7 @@ use chomp_boxes::few::{Few, FewSolver, Tail};
 use chomp_boxes::space::Space;
 use chomp_boxes::{Bounds, FewTally, Memory, Solver, hooks};
 use chomp_plan::forecast::as_f64;
-use chomp_query::{Inside, TooManyInside, openings};
+use chomp_query::{INSIDE_MAX, Inside, TooManyInside, openings};
 use chomp_table::Table;
 use chomp_table::partition::{Partition, count};
 use chomp_table::reader::AnyTable;
@@ -19,7 +19,6 @@ use crate::boxes;
 use crate::exit::{Interruption, usage};
 use crate::flags::{ShareArgs, SourceArgs};
 use crate::progress::{Display, Teller};
-use crate::query::{INSIDE_MAX, too_many};
 use crate::source;
 
 #[derive(Debug, clap::Args)]
@@ -393,7 +392,7 @@ fn settled(
 ) -> Found {
     let board = |(rows, columns)| vec![u32::try_from(columns).expect("a side"); rows];
     let found = settle(&board((rows, columns)), INSIDE_MAX);
-    let refused = |many| usage(format!("of {rows}x{columns} {}", too_many(many)));
+    let refused = |many| usage(format!("of {rows}x{columns} {many}"));
     let found = found.map_err(refused)?;
     Ok(boards.map(|sides| found.of(&board(sides)).into()).collect())
 }

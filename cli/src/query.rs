@@ -24,7 +24,6 @@ use crate::failure;
 use crate::flags::{SourceArgs, flag};
 use crate::progress::{Display, blocking};
 use crate::source::{self, NoTable, QueriedTable};
-pub(crate) use line::{INSIDE_MAX, too_many};
 use line::{Play, PlayArgs};
 use lines::Positions;
 use losing::{Board, Solver};

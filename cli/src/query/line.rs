@@ -1,14 +1,10 @@
 //! Perfect play: after how many moves a game ends, and which they are.
 
-use chomp_query::{Inside, TooManyInside, drawing};
+use chomp_query::{INSIDE_MAX, Inside, TooManyInside, drawing};
 use chomp_table::Cell;
-use indicatif::HumanCount;
 use serde_json::Value;
 
 use crate::flags::flag;
-
-/// The most positions inside one of which perfect play is told: they take some seconds.
-pub(crate) const INSIDE_MAX: u64 = 1 << 24;
 
 /// The parts of perfect play to tell.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
@@ -64,7 +60,7 @@ impl Play {
                 } else {
                     "perfect play"
                 };
-                return format!("  {what} is not told: {}\n", too_many(*many));
+                return format!("  {what} is not told: {many}\n");
             }
         };
         let (count, noun) = (line.len(), if line.len() == 1 { "move" } else { "moves" });
@@ -77,9 +73,4 @@ impl Play {
             (false, _) => moves,
         }
     }
-}
-
-pub(crate) fn too_many(TooManyInside { inside, most }: TooManyInside) -> String {
-    let [inside, most] = [inside, most].map(HumanCount);
-    format!("at least {inside} positions are inside, and {most} are the most")
 }

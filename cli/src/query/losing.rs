@@ -4,13 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use chomp_query::{
-    Answer, Losing, PositionVerdict, SolveError, SolveLimits, answers, drawing, solve, verdicts,
+    Answer, INSIDE_MAX, Losing, PositionVerdict, SolveError, SolveLimits, answers, drawing, solve,
+    verdicts,
 };
 use chomp_table::position::{PositionError, parse_rows};
 use chomp_table::{Position, TableError, Word};
 use tokio::runtime::Handle;
 
-use super::{Form, INSIDE_MAX, Style, Tells, answer_text, told, verdict_text};
+use super::{Form, Style, Tells, answer_text, told, verdict_text};
 use crate::exit::{Interruption, usage};
 use crate::machine;
 use crate::progress::Display;

@@ -2,11 +2,10 @@
 
 use std::fmt::Write;
 
-use chomp_query::drawing;
-use chomp_query::inside::{Inside, cells, cut};
-use serde_json::json;
+use chomp_query::{INSIDE_MAX, drawing, sum};
+use serde_json::{Value, json};
 
-use super::{Board, INSIDE_MAX, Numbers, QueryArgs, too_many};
+use super::{Board, Numbers, QueryArgs};
 use crate::exit::usage;
 use crate::progress::Display;
 
@@ -47,21 +46,20 @@ fn parse(text: &str, numbers: Numbers) -> anyhow::Result<Sum> {
             "\"{text}\" has single numbers side by side: write rows of one board as 3,2 and boards of a sum as [3] + [2]"
         )));
     }
-    let board = |part: &str| match numbers.parse::<Board>(part).map(Board::into_rows) {
-        Ok(rows) if !rows.is_empty() => Ok(rows),
-        Ok(_) => Err(usage(format!("\"{text}\" has a board without cells"))),
-        Err(error) => Err(usage(format!(
+    let board = |part| numbers.parse::<Board>(part).map(Board::into_rows);
+    let boards = parts.into_iter().map(board).collect::<Result<_, _>>();
+    boards.map_err(|error| {
+        usage(format!(
             "\"{text}\" is no sum, as \"5,4,2,1 + 3x3\": {error}"
-        ))),
-    };
-    parts.into_iter().map(board).collect()
+        ))
+    })
 }
 
 /// Answers sums, one after the other.
 pub(super) async fn run(sums: Vec<Sum>, args: &QueryArgs, display: &Display) -> anyhow::Result<()> {
     for sum in sums {
         let (stop, json, no_moves) = (display.stop(), args.json, args.no_moves);
-        let answer = display.during("solving", &stop, move |_| answer(sum, json, no_moves));
+        let answer = display.during("solving", &stop, move |_| answer(&sum, json, no_moves));
         if !crate::try_print(&answer.await?)? {
             break;
         }
@@ -69,49 +67,33 @@ pub(super) async fn run(sums: Vec<Sum>, args: &QueryArgs, display: &Display) -> 
     Ok(())
 }
 
-fn answer(sum: Sum, is_json: bool, no_moves: bool) -> anyhow::Result<String> {
-    let mut solved = Vec::new();
-    for rows in sum {
-        let name = drawing::name_of_rows(&rows);
-        let inside = Inside::values(&rows, INSIDE_MAX);
-        let inside =
-            inside.map_err(|many| usage(format!("{name} is too large: {}", too_many(many))))?;
-        solved.push((name, inside.of(&rows), rows, inside));
-    }
-    let total = solved.iter().fold(0, |all, (_, value, ..)| all ^ value);
-    // A move wins if it leaves the value 0: if it gives its board the XOR of the values of the others.
-    let (mut lines, mut boards, mut winning_moves) = (String::new(), Vec::new(), Vec::new());
-    for (number, (name, value, rows, inside)) in (1..).zip(&solved) {
-        // The first cell is the poison.
-        let moves = cells(rows).skip(1).filter(|_| total > 0);
-        let winning = moves.filter(|&cell| inside.of(&cut(rows, cell)) == value ^ total);
-        let winning: Vec<_> = winning.map(|cell| (cell.row, cell.column)).collect();
-        let with = if winning.is_empty() {
-            ""
-        } else {
-            ", won with "
-        };
-        let moves = drawing::moves(&winning);
-        writeln!(lines, "  {name} has the value {value}{with}{moves}").expect("a string takes it");
-        boards.push(json!({ "rows": rows, "value": value }));
-        winning_moves.extend(
-            winning
-                .into_iter()
-                .map(|(row, column)| (number, row, column)),
-        );
-    }
+fn answer(boards: &Sum, is_json: bool, no_moves: bool) -> anyhow::Result<String> {
+    let answer = sum(boards, INSIDE_MAX).map_err(|error| usage(error.to_string()))?;
+    let (total, solved) = (answer.value, boards.iter().zip(&answer.boards));
     if is_json {
+        let boards = solved.map(|(rows, board)| json!({ "rows": rows, "value": board.value }));
+        let boards: Vec<Value> = boards.collect();
         let mut told = json!({ "sum": boards, "value": total, "losing": total == 0 });
         if !no_moves {
-            told["winning_moves"] = json!(winning_moves);
+            told["winning_moves"] = json!(answer.winning_moves().collect::<Vec<_>>());
         }
         return Ok(told.to_string() + "\n");
     }
-    let names: Vec<&str> = solved.iter().map(|(name, ..)| &name[..]).collect();
-    let head = format!("{} has the value {total}", names.join(" + "));
-    Ok(match (no_moves, total) {
-        (true, _) => head + "\n",
-        (false, 0) => format!("{head}: it is losing, no move wins\n{lines}"),
-        (false, _) => format!("{head}: it is winning\n{lines}"),
-    })
+    let names = boards.iter().map(|rows| drawing::name_of_rows(rows));
+    let names = names.collect::<Vec<_>>().join(" + ");
+    let mut text = format!("{names} has the value {total}");
+    if !no_moves {
+        text += match total {
+            0 => ": it is losing, no move wins",
+            _ => ": it is winning",
+        };
+        for (rows, board) in solved {
+            let name = drawing::name_of_rows(rows);
+            write!(text, "\n  {name} has the value {}", board.value).expect("a string takes it");
+            if !board.winning_moves.is_empty() {
+                text = text + ", won with " + &drawing::moves(&board.winning_moves);
+            }
+        }
+    }
+    Ok(text + "\n")
 }

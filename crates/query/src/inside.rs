@@ -26,6 +26,11 @@
 
 use chomp_table::Cell;
 
+use crate::solve::grouped;
+
+/// The most positions inside one that are usually looked at: they take some seconds.
+pub const INSIDE_MAX: u64 = 1 << 24;
+
 /// The most cells that all positions inside one have together, about: each is a move that is looked at.
 const STEPS_MAX: u64 = 1 << 32;
 
@@ -33,7 +38,8 @@ const STEPS_MAX: u64 = 1 << 32;
 const TELL_EVERY: usize = 1 << 16;
 
 /// A position has too many others inside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("at least {} positions are inside, and {} are the most", grouped(*inside), grouped(*most))]
 pub struct TooManyInside {
     /// How many it has at the least.
     pub inside: u64,

@@ -7,6 +7,7 @@
 //! | [`openings`](mod@openings) | the winning first moves of rectangles |
 //! | [`inside`] | how many moves a game takes, perfect play, and Grundy values, without a table |
 //! | [`solve`](mod@solve) | an answer without a table |
+//! | [`sum`](mod@sum) | the value of boards side by side, and the moves that win |
 //! | [`drawing`] | a board as lines of text |
 //! | [`values`] | answers from a table of Grundy values |
 //!
@@ -20,12 +21,14 @@ pub mod drawing;
 pub mod inside;
 pub mod openings;
 pub mod solve;
+pub mod sum;
 pub mod values;
 
 pub use answer::{Answer, PositionVerdict, answer, answers, reply, verdicts};
-pub use inside::{Inside, TooManyInside, mirrored};
+pub use inside::{INSIDE_MAX, Inside, TooManyInside, mirrored};
 pub use openings::{Opening, of_board, of_box, opening, openings, with_boxes};
 pub use solve::{SolveError, SolveLimits, solve};
+pub use sum::{SumAnswer, SumError, sum};
 pub use values::{ValueAnswer, Valued, value_answers, valued};
 
 use chomp_table::{ShardFile, Table, TableError, Word};

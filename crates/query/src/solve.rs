@@ -130,7 +130,7 @@ fn inside(
 }
 
 /// A number with a comma before each three digits.
-fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).rev().collect();
     String::from_utf8_lossy(&groups.join(&b',')).into_owned()
