@@ -1,5 +1,6 @@
 //! `chomp query`: says which positions are losing, and what wins.
 
+mod board;
 mod line;
 mod lines;
 mod losing;
@@ -8,14 +9,14 @@ mod typed;
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal, Read};
-use std::str::FromStr;
 use std::sync::mpsc;
 use std::{iter, thread};
 
 use anyhow::Context;
 use chomp_query::{ValueAnswer, Valued, drawing, value_answers, valued};
 use chomp_table::Partition;
-use chomp_table::position::PositionError;
+use chomp_table::partition::AREA_MAX;
+use chomp_table::position::{PositionError, TooManyTiles};
 use chomp_table::values::Values;
 use serde::Serialize;
 
@@ -24,9 +25,10 @@ use crate::failure;
 use crate::flags::{SourceArgs, flag};
 use crate::progress::{Display, blocking};
 use crate::source::{self, NoTable, QueriedTable};
-use line::{Play, PlayArgs};
+use board::Boards;
+use line::PlayArgs;
 use lines::Positions;
-use losing::{Board, Solver};
+use losing::Solver;
 
 /// The meaning of the numbers in a position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -52,13 +54,13 @@ A move is the (row, column) of the cell that is taken, counted from the poison a
 A table of Grundy values tells the value, and the moves to each smaller one.
 Boards side by side are a sum, in quotes, as \"5,4,2,1 + 3,2 + 4x4\": a move takes a cell of one of \
 them, but no poison, and who finds only poisons loses. Its value is the XOR of the Grundy values of the \
-boards, that of the poison alone being 0; it needs no table. A text of nothing but single numbers, 3+2, \
-is no sum but one position; in a sum a single row is [3]. With --numbers words each number is a board.
+boards, that of the poison alone being 0; it needs no table, and may stand among positions, on stdin \
+too. A text of nothing but single numbers, 3+2, is no sum but one position; in a sum a single row is [3]. \
+With --numbers words each number is a board.
 Positions that the table does not have, or all if there is none, are solved on the spot. Of more than 5 \
 rows and columns these are the positions with at most 2^24 others inside, as 10x14, 8x24 or 13x13, and \
 fewer if they have more than 256 cells: a few seconds at most. Of at most 5 rows or columns, 3x20000 \
-takes seconds; 3x100000, 4x2500 and 5x500 take minutes; 200,000 cells in a row are the most. Sums are \
-arguments only.
+takes seconds; 3x100000, 4x2500 and 5x500 take minutes; 200,000 cells in a row are the most.
 With --keep-going the exit code is that of the first position without an answer: 2 if it is no position, \
 5 if it is beyond the table, 1 if there is no table.
 
@@ -110,9 +112,6 @@ const TOGETHER_WITH_MOVES: usize = 1 << 14;
 
 pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()> {
     let texts = typed::positions(&args, display)?;
-    if let Some(sums) = sum::sums(&texts, &args)? {
-        return sum::run(sums, &args, display).await;
-    }
     let asked = source::queried(&args.source, display.haste()).await;
     let table = match asked {
         Ok(table) => Ok(table),
@@ -143,35 +142,26 @@ pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()
 
 /// A source of some kind that answers queries.
 trait Tells {
-    type Position: FromStr<Err = PositionError> + ToString + Send + 'static;
-
-    fn name(position: &Self::Position) -> String;
-
     /// Whether the position is looked up, together with others. Any other is asked for alone.
-    fn has(&self, position: &Self::Position) -> bool;
+    fn has(&self, board: &Boards) -> bool;
 
-    fn texts(&self, style: Style, positions: &[Self::Position]) -> anyhow::Result<String>;
+    fn texts(&self, style: Style, boards: &[Boards]) -> anyhow::Result<String>;
 }
 
 impl Tells for Values {
-    type Position = Partition;
-
-    fn name(position: &Partition) -> String {
-        drawing::name_of(position)
-    }
-
-    fn has(&self, _: &Partition) -> bool {
+    fn has(&self, _: &Boards) -> bool {
         true
     }
 
-    fn texts(&self, style: Style, positions: &[Partition]) -> anyhow::Result<String> {
-        let no_play = |_: &Partition| None;
+    fn texts(&self, style: Style, boards: &[Boards]) -> anyhow::Result<String> {
+        let partition = |board: &Boards| Partition::new(board.rows().to_vec());
+        let positions = boards.iter().map(partition).collect::<Option<Vec<_>>>();
+        let positions = positions.ok_or_else(|| PositionError::from(TooManyTiles(AREA_MAX)))?;
         Ok(if style.moves {
-            let answers = value_answers(self, positions)?;
-            told(style, positions, answers, value_answer_text, no_play)
+            let answers = value_answers(self, &positions)?;
+            told(style, boards, answers, value_answer_text)
         } else {
-            let values = valued(self, positions)?;
-            told(style, positions, values, value_text, no_play)
+            told(style, boards, valued(self, &positions)?, value_text)
         })
     }
 }
@@ -244,7 +234,7 @@ impl<'a, T: Tells> Batch<'a, T> {
         } else {
             let mut positions = Vec::new();
             for text in texts {
-                let position = self.args.numbers.parse::<T::Position>(text);
+                let position = self.args.numbers.parse(text);
                 match position.with_context(|| format!("the position \"{text}\"")) {
                     Ok(position) => positions.push((0, position)),
                     Err(error) => self.fail(error)?,
@@ -261,10 +251,7 @@ impl<'a, T: Tells> Batch<'a, T> {
 
     /// Answers one position a line. While a group is looked up, another thread reads the next one. So a slow writer
     /// gets each answer at once, and a fast writer gets large groups.
-    fn answer_lines(
-        &mut self,
-        lines: Positions<impl Read + Send + 'static, T::Position>,
-    ) -> anyhow::Result<()> {
+    fn answer_lines(&mut self, lines: Positions<impl Read + Send + 'static>) -> anyhow::Result<()> {
         let (together, goes_on) = (self.style.together(), self.args.keep_going);
         let (sender, receiver) = mpsc::sync_channel(together);
         let reader = thread::spawn(move || {
@@ -298,11 +285,12 @@ impl<'a, T: Tells> Batch<'a, T> {
     }
 
     /// Prints the answers for positions, each with its line on stdin or 0. False if the reader of stdout went away.
-    fn tell(&mut self, positions: Vec<(u64, T::Position)>) -> anyhow::Result<bool> {
+    fn tell(&mut self, positions: Vec<(u64, Boards)>) -> anyhow::Result<bool> {
         let (lines, positions): (Vec<_>, Vec<_>) = positions.into_iter().unzip();
         let source = self.source;
         let mut start = 0;
-        for group in positions.chunk_by(|one, next| source.has(one) && source.has(next)) {
+        let is_found = |board: &Boards| !board.is_sum() && source.has(board);
+        for group in positions.chunk_by(|one, next| is_found(one) && is_found(next)) {
             for group in group.chunks(self.style.together()) {
                 let lines = &lines[start..][..group.len()];
                 start += group.len();
@@ -314,8 +302,12 @@ impl<'a, T: Tells> Batch<'a, T> {
         Ok(true)
     }
 
-    fn tell_group(&mut self, lines: &[u64], positions: &[T::Position]) -> anyhow::Result<bool> {
-        match self.source.texts(self.style, positions) {
+    fn tell_group(&mut self, lines: &[u64], positions: &[Boards]) -> anyhow::Result<bool> {
+        let texts = match positions {
+            [boards] if boards.is_sum() => sum::text(self.style, boards),
+            boards => self.source.texts(self.style, boards),
+        };
+        match texts {
             Ok(text) => crate::try_print(&text),
             // Answers all positions before the first that fails.
             Err(_) if positions.len() > 1 => {
@@ -324,7 +316,7 @@ impl<'a, T: Tells> Batch<'a, T> {
                     && self.tell_group(&lines[half..], &positions[half..])?)
             }
             Err(error) => {
-                let text = format!("cannot tell about {}", T::name(&positions[0]));
+                let text = format!("cannot tell about {}", positions[0].name());
                 self.fail(error.context(match lines[0] {
                     0 => text,
                     line => format!("line {line} of stdin: {text}"),
@@ -351,16 +343,15 @@ impl<'a, T: Tells> Batch<'a, T> {
     }
 }
 
-/// The answers to all positions: a line of JSON each, or the text that `text` makes of it. With what `play` tells.
-fn told<P, A: Serialize>(
+/// The answers to all positions, with perfect play if it is wanted: a line of JSON each, or the text that `text` makes.
+fn told<A: Serialize>(
     style: Style,
-    positions: &[P],
+    boards: &[Boards],
     answers: Vec<A>,
-    text: impl Fn(&P, &A) -> String,
-    play: impl Fn(&P) -> Option<Play>,
+    text: impl Fn(&Boards, &A) -> String,
 ) -> String {
-    let told = positions.iter().zip(answers).map(|(position, answer)| {
-        let play = play(position);
+    let told = boards.iter().zip(answers).map(|(board, answer)| {
+        let play = style.play.find(board.rows());
         if style.form == Form::Json {
             let line = match play {
                 None => serde_json::to_string(&answer),
@@ -371,18 +362,18 @@ fn told<P, A: Serialize>(
             };
             return line.expect("numbers and lists become JSON") + "\n";
         }
-        text(position, &answer) + &play.map_or_else(String::new, |play| play.text())
+        text(board, &answer) + &play.map_or_else(String::new, |play| play.text())
     });
     told.collect()
 }
 
-fn value_text(position: &Partition, valued: &Valued) -> String {
-    let name = drawing::name_of(position);
+fn value_text(board: &Boards, valued: &Valued) -> String {
+    let name = board.name();
     format!("{name} has the value {}\n", valued.value)
 }
 
-fn value_answer_text(position: &Partition, answer: &ValueAnswer) -> String {
-    let (name, value) = (drawing::name_of(position), answer.valued.value);
+fn value_answer_text(board: &Boards, answer: &ValueAnswer) -> String {
+    let (name, value) = (board.name(), answer.valued.value);
     let told = match value {
         0 => "losing, no move wins",
         _ => "winning, with moves to",

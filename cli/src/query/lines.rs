@@ -2,13 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
-use std::str::FromStr;
 
 use anyhow::Context;
-use chomp_query::mirrored;
-use chomp_table::position::{PositionError, parse_rows};
 
 use super::Numbers;
+use super::board::Boards;
 use crate::exit::usage;
 
 /// The longest line of stdin: no position of a table takes a hundredth of it.
@@ -21,32 +19,8 @@ const NO_DRAWING: &str = "no position and no drawing: a drawing has one characte
     x, X, p or P for the poison if that is another, and all rows have the same margin and spaces";
 const UNCLEAR: &str = "a drawing or a comment: write an empty line between drawings and comments";
 
-impl Numbers {
-    /// The position that a text stands for.
-    pub(super) fn parse<P>(self, text: &str) -> Result<P, PositionError>
-    where
-        P: FromStr<Err = PositionError> + ToString,
-    {
-        let text = text.trim_start_matches('\u{feff}').trim();
-        if self == Numbers::Words {
-            // In any base: what is no number is told as it was written.
-            let word = text.parse::<u64>().map(|word| format!("{word:#b}"));
-            return word.as_deref().unwrap_or(text).parse();
-        }
-        let position: P = text.parse()?;
-        let is_word = text.starts_with("0b") || text.starts_with("0x");
-        if self == Numbers::Columns && !is_word {
-            let rows = position.to_string();
-            let rows = parse_rows(&rows, u32::MAX)?;
-            // No columns are the empty position.
-            return format!("{:?}", mirrored(&rows)).parse();
-        }
-        Ok(position)
-    }
-}
-
 /// The positions in some lines, in order, each with the number of its last line.
-pub(super) struct Positions<R, P> {
+pub(super) struct Positions<R> {
     input: BufReader<R>,
     numbers: Numbers,
     /// The lines that were read.
@@ -58,11 +32,11 @@ pub(super) struct Positions<R, P> {
     /// Whether the last line was a comment.
     after_comment: bool,
     /// The lines that are read and not taken yet: a drawing, and those after it.
-    ready: VecDeque<(u64, anyhow::Result<P>)>,
+    ready: VecDeque<(u64, anyhow::Result<Boards>)>,
     has_ended: bool,
 }
 
-impl<R: Read, P: FromStr<Err = PositionError> + ToString> Positions<R, P> {
+impl<R: Read> Positions<R> {
     pub(super) fn new(input: R, numbers: Numbers) -> Self {
         Positions {
             input: BufReader::with_capacity(BUFFER_BYTES, input),
@@ -150,18 +124,15 @@ impl<R: Read, P: FromStr<Err = PositionError> + ToString> Positions<R, P> {
 }
 
 /// The position of a text, of which this line is the last.
-fn parse<P>(numbers: Numbers, text: &str, line: u64) -> anyhow::Result<P>
-where
-    P: FromStr<Err = PositionError> + ToString,
-{
+fn parse(numbers: Numbers, text: &str, line: u64) -> anyhow::Result<Boards> {
     let parsed = numbers.parse(text);
     parsed.with_context(|| format!("line {line} of stdin"))
 }
 
-impl<R: Read, P: FromStr<Err = PositionError> + ToString> Iterator for Positions<R, P> {
-    type Item = (u64, anyhow::Result<P>);
+impl<R: Read> Iterator for Positions<R> {
+    type Item = (u64, anyhow::Result<Boards>);
 
-    fn next(&mut self) -> Option<(u64, anyhow::Result<P>)> {
+    fn next(&mut self) -> Option<(u64, anyhow::Result<Boards>)> {
         while self.ready.is_empty() && !self.has_ended {
             self.advance();
         }
@@ -249,14 +220,21 @@ fn field(line: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use chomp_table::{Partition, Position};
-
     use super::*;
 
     fn read(numbers: Numbers, lines: &str) -> Vec<String> {
-        let positions = Positions::<_, Position>::new(lines.as_bytes(), numbers);
+        let positions = Positions::new(lines.as_bytes(), numbers);
+        let rows = |rows: &Vec<u32>| match rows[..] {
+            [] => "0".to_owned(),
+            _ => format!("{rows:?}").replace([' ', '[', ']'], ""),
+        };
         let told = positions.map(|(line, position)| match position {
-            Ok(position) => position.to_string(),
+            Ok(boards) => boards
+                .all()
+                .iter()
+                .map(rows)
+                .collect::<Vec<_>>()
+                .join(" + "),
             Err(error) => {
                 let error = format!("{error:#}");
                 let named = format!("line {line} of stdin");
@@ -276,6 +254,10 @@ mod tests {
         assert_eq!(told, expected);
         let lines = "word,bits,area,rows\n2,2,1,\"1\"\n346,9,12,\"5,4,2,1\"\n";
         assert_eq!(read(Numbers::Rows, lines), ["1", "5,4,2,1"]);
+        let sums = "2,1 + 2x2 # two\n[3]+[2]\n3 + 2\n\"5 4 + [1]\"\n";
+        let expected = ["2,1 + 2,2", "3 + 2", "3,2", "5,4 + 1"];
+        assert_eq!(read(Numbers::Rows, sums), expected);
+        assert_eq!(read(Numbers::Words, "346 + 0b10\n"), ["5,4,2,1 + 1"]);
         let told = read(Numbers::Rows, "3,1\nthree\n");
         assert!(
             told[1].starts_with("line 2 of stdin: \"three\""),
@@ -338,8 +320,7 @@ mod tests {
             b"\n# M\xfcller\n\xff\xff\n2,1",
         ]
         .concat();
-        let found: Vec<_> =
-            Positions::<_, Position>::new(lines.as_slice(), Numbers::Rows).collect();
+        let found: Vec<_> = Positions::new(lines.as_slice(), Numbers::Rows).collect();
         let right: Vec<u64> = found
             .iter()
             .filter(|one| one.1.is_ok())
@@ -364,7 +345,6 @@ mod tests {
             read(columns, "4,3,2,2,1\n2x3\n0\n"),
             ["5,4,2,1", "2,2,2", "0"]
         );
-        let partition: Partition = columns.parse("100").unwrap();
-        assert_eq!(partition.rows(), [1; 100]);
+        assert_eq!(columns.parse("100").unwrap().rows(), [1; 100]);
     }
 }

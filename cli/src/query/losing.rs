@@ -1,59 +1,22 @@
 //! Whether positions are losing, and what wins: from a table, or solved on the spot if it does not have them.
 
-use std::fmt;
-use std::str::FromStr;
-
 use chomp_query::{
     Answer, INSIDE_MAX, Losing, PositionVerdict, SolveError, SolveLimits, answers, drawing, solve,
     verdicts,
 };
-use chomp_table::position::{PositionError, parse_rows};
+use chomp_table::position::PositionError;
 use chomp_table::{Position, TableError, Word};
 use tokio::runtime::Handle;
 
+use super::board::Boards;
 use super::{Form, Style, Tells, answer_text, told, verdict_text};
 use crate::exit::{Interruption, usage};
 use crate::machine;
 use crate::progress::Display;
 use crate::source::{LosingTable, NoTable};
 
-/// The longest row or column.
-const LENGTH_MAX: u32 = 200_000;
 /// The most sets of rows below the first that are looked at: they take half an hour.
 const LOWER_ROWS_MAX: u64 = 1 << 33;
-
-/// A position of any size, as its rows.
-pub(super) struct Board(Vec<u32>);
-
-impl FromStr for Board {
-    type Err = PositionError;
-
-    fn from_str(text: &str) -> Result<Board, PositionError> {
-        parse_rows(text, LENGTH_MAX).map(Board)
-    }
-}
-
-impl fmt::Display for Board {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<String> = self.0.iter().map(u32::to_string).collect();
-        write!(f, "[{}]", rows.join(","))
-    }
-}
-
-impl Board {
-    fn bits(&self) -> u64 {
-        self.0.len() as u64 + u64::from(self.0.first().copied().unwrap_or(0))
-    }
-
-    pub(super) fn into_rows(self) -> Vec<u32> {
-        self.0
-    }
-
-    /// The position that it is, if a table may have it.
-    fn position(&self) -> Option<Position> {
-        Position::new(self.0.clone()).ok()
-    }
-}
 
 /// A table, or why there is none, and where the progress of other answers is shown.
 pub(super) struct Solver<'a> {
@@ -62,34 +25,26 @@ pub(super) struct Solver<'a> {
 }
 
 impl Tells for Solver<'_> {
-    type Position = Board;
-
-    fn name(board: &Board) -> String {
-        drawing::name_of_rows(&board.0)
-    }
-
-    fn has(&self, board: &Board) -> bool {
+    fn has(&self, board: &Boards) -> bool {
         let table = self.table.as_ref();
         table.is_ok_and(|table| board.bits() <= u64::from(table.bits()))
     }
 
-    fn texts(&self, style: Style, boards: &[Board]) -> anyhow::Result<String> {
-        let verdict = |board: &Board, verdict: &PositionVerdict| {
-            verdict_text(&Self::name(board), verdict.losing)
-        };
-        let full = |board: &Board, answer: &Answer| {
+    fn texts(&self, style: Style, boards: &[Boards]) -> anyhow::Result<String> {
+        let verdict =
+            |board: &Boards, verdict: &PositionVerdict| verdict_text(&board.name(), verdict.losing);
+        let full = |board: &Boards, answer: &Answer| {
             let moves = &answer.winning_moves;
-            let text = answer_text(&Self::name(board), answer.verdict.losing, moves);
+            let text = answer_text(&board.name(), answer.verdict.losing, moves);
             let drawn = board.position().filter(|_| style.form == Form::Drawn);
             text + &drawn.map_or_else(String::new, |position| drawing::draw(&position, moves))
         };
-        let play = |board: &Board| style.play.find(&board.0);
         if let (Ok(table), true) = (&self.table, boards.iter().all(|board| self.has(board))) {
-            let positions: Vec<Position> = boards.iter().filter_map(Board::position).collect();
+            let positions: Vec<Position> = boards.iter().filter_map(Boards::position).collect();
             let found = if style.moves {
-                answers(table, &positions).map(|found| told(style, boards, found, full, play))
+                answers(table, &positions).map(|found| told(style, boards, found, full))
             } else {
-                verdicts(table, &positions).map(|found| told(style, boards, found, verdict, play))
+                verdicts(table, &positions).map(|found| told(style, boards, found, verdict))
             };
             match found {
                 Err(TableError::NotInShard { .. }) if boards.len() == 1 => {}
@@ -99,24 +54,24 @@ impl Tells for Solver<'_> {
         let solved = boards.iter().map(|board| self.solve(board));
         let solved = solved.collect::<anyhow::Result<Vec<Answer>>>()?;
         Ok(if style.moves {
-            told(style, boards, solved, full, play)
+            told(style, boards, solved, full)
         } else {
             let verdicts = solved.into_iter().map(|answer| answer.verdict).collect();
-            told(style, boards, verdicts, verdict, play)
+            told(style, boards, verdicts, verdict)
         })
     }
 }
 
 impl Solver<'_> {
     /// The answer about a position that the table does not have.
-    fn solve(&self, board: &Board) -> anyhow::Result<Answer> {
+    fn solve(&self, board: &Boards) -> anyhow::Result<Answer> {
         let limits = SolveLimits {
             inside: INSIDE_MAX,
             lower_rows: LOWER_ROWS_MAX,
             memory: machine::memory_bytes()?,
             threads: machine::threads(),
         };
-        let rows = board.0.clone();
+        let rows = board.rows().to_vec();
         let stop = self.display.stop();
         let solving = self.display.during("solving", &stop, move |teller| {
             solve(&rows, limits, |done| {
@@ -145,7 +100,7 @@ impl Solver<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::PlayArgs;
+    use super::super::{Numbers, PlayArgs};
     use super::*;
     use crate::Haste;
 
@@ -171,7 +126,7 @@ mod tests {
                 display: &display,
             };
             let tell = |texts: [&str; 3], moves, form, depth| {
-                let boards = texts.map(|text| text.parse().unwrap());
+                let boards = texts.map(|text| Numbers::Rows.parse(text).unwrap());
                 let play = PlayArgs { depth, line: false };
                 let style = Style { form, moves, play };
                 solver.texts(style, &boards).unwrap()

@@ -20,7 +20,7 @@ pub(super) fn positions(args: &QueryArgs, display: &Display) -> anyhow::Result<V
         let listed = text.replace(' ', ",");
         let single: Vec<String> = text.split(' ').map(|part| format!("{part},0")).collect();
         let single = single.join(" ");
-        if args.numbers.parse::<super::Board>(text).is_err() {
+        if args.numbers.parse(text).is_err() {
             return Err(usage(format!(
                 "{text} is no position: write the rows of one position longest first, as 5,4,2,1, or several \
                  positions as {single}"

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use chomp_table::{Partition, Position};
+use chomp_table::Position;
 
 /// The poison, the cells that win, and all others.
 const CELLS: [char; 3] = ['x', 'O', '.'];
@@ -32,11 +32,6 @@ pub fn draw(position: &Position, winning_moves: &[(u32, u32)]) -> String {
 
 /// The name of a position: `8x10` for a rectangle of several rows, else its rows.
 pub fn name(position: &Position) -> String {
-    name_of_rows(position.rows())
-}
-
-/// The name of a position that has its rows as a list.
-pub fn name_of(position: &Partition) -> String {
     name_of_rows(position.rows())
 }
 

@@ -23,6 +23,9 @@ pub struct Position {
 #[error("the position has more than {0} tiles")]
 pub struct TooManyTiles(pub u32);
 
+/// The longest row or column of positions that are told without a table.
+pub const LENGTH_MAX: u32 = 200_000;
+
 /// Why some rows are not a position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PositionError {

@@ -435,6 +435,63 @@ fn sums_are_answered_as_the_rules_say() {
     assert_eq!(told("columns", "4,3,2,2,1"), "5,4,2,1 is winning\n");
 }
 
+/// Sums and positions in one list are answered in order, on a command line and on stdin.
+#[test]
+fn sums_are_answered_among_positions() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = path(dir.path());
+    let two = "2,1 + 2x2 has the value 2: it is winning\n  2,1 has the value 0\n  \
+               2x2 has the value 2, won with (2,2)\n";
+    let expected = [
+        ("2x2", "2x2 is winning, with (2,2)\n"),
+        ("2,1 + 2x2", two),
+        ("3 + 2", "3,2 is losing: no move wins\n"),
+        (
+            "[3] + [3]",
+            "3 + 3 has the value 0: it is losing, no move wins\n  3 has the value 2\n  3 has the value 2\n",
+        ),
+        ("3x3", "3x3 is winning, with (2,2)\n"),
+    ];
+    let everywhere = || {
+        let [asked, told] = [0, 1].map(|side| expected.map(|pair| [pair.0, pair.1][side]));
+        let lines = ask(&mut query(table, &[]), asked.join(" # a comment\n"));
+        assert_eq!(lines.done().stdout, told.concat());
+        let arguments = end(&mut query(table, &asked)).done();
+        assert_eq!(arguments.stdout, told.concat());
+        let json = ask(&mut query(table, &["--json"]), asked.join("\n")).done();
+        let lines = json.stdout.lines();
+        let sums: Vec<bool> = lines.map(|line| line.contains("\"sum\":[{")).collect();
+        assert_eq!(sums, [false, true, false, true, false], "{}", json.stdout);
+    };
+    everywhere();
+    end(&mut run(dir.path(), 12)).summary();
+    everywhere();
+
+    let lines = "2x2\n20x20 + 1\n2,1 + 2x2\n4x4 +\n3+2 + 4x4\n[2] + 0\n";
+    let ended = ask(&mut query(table, &["--keep-going"]), lines.into()).exits(2);
+    let answered = ["2x2 is winning, with (2,2)\n", two].concat();
+    assert_eq!(ended.stdout, answered);
+    for text in [
+        "line 2 of stdin: cannot tell about 20x20 + 1: 20x20 is too large",
+        "line 4 of stdin: \"4x4 +\" is no sum",
+        "line 5 of stdin: \"3+2 + 4x4\" has single numbers",
+        "line 6 of stdin: cannot tell about 2 + 0: a sum has a board without cells",
+        "4 positions have no answer",
+    ] {
+        ended.says(text);
+    }
+    let ended = ask(&mut query(table, &[]), lines.into()).exits(2);
+    assert_eq!(ended.stdout, "2x2 is winning, with (2,2)\n");
+    let deep = ["--keep-going", "--depth", "--no-moves"];
+    let ended = ask(&mut query(table, &deep), "2,1 + 2x2\n1\n".into()).exits(2);
+    ended.says("line 1 of stdin");
+    assert!(
+        ended.stdout.starts_with("1 is losing\n"),
+        "{}",
+        ended.stdout
+    );
+}
+
 /// Names and fields that would command a terminal, of the table's folder, of a file in it, in its manifest.
 #[test]
 fn escape_sequences_are_shown_and_never_sent() {

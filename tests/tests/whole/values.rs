@@ -112,10 +112,15 @@ fn positions_have_the_values_of_the_definition() {
         "2,1 has the value 0: it is losing, no move wins\n\
          2x2 has the value 2: it is winning, with moves to\n  0   (2,2)\n  1   (1,2) (2,1)\n"
     );
+    assert_eq!(
+        said("--no-moves 2,1+2x2 2x2"),
+        "2,1 + 2x2 has the value 2\n2x2 has the value 2\n"
+    );
     let too_large = "the position has 17 tiles, and the table covers those of 1 to 16";
     let other_kind = "is a table of Grundy values, and this takes one of losing positions";
     for (flags, code, text) in [
         ("query 17", 5, too_large),
+        ("query 40x4", 5, "the position has more than 120 tiles"),
         ("query 1,2", 2, "rows are listed longest first"),
         ("openings 2x3", 2, other_kind),
     ] {
