@@ -1,17 +1,18 @@
-"""Asks tables of losing positions of the game Chomp.
+"""Asks tables of losing positions of the game Chomp, and solves sums and perfect play without one.
 
 A position is the list of its rows, longest first, as [5, 4, 2, 1]; a text as `chomp query` takes it, as "8x10"; or its
 word, a number: docs/FORMAT.md says how that follows from the rows. A move is (row, column), counted from 1, the poison at (1, 1).
 """
 
 import os
+from typing import NamedTuple
 
 import numpy as np
 
+from . import _native
 from ._native import Damaged, rows_of, word_of
-from ._native import Table as _Table
 
-__all__ = ["Damaged", "Table", "rows_of", "word_of"]
+__all__ = ["Damaged", "Sum", "Table", "perfect_play", "rows_of", "solve_sum", "word_of"]
 
 
 def _written(rows):
@@ -26,7 +27,7 @@ class Table:
     """
 
     def __init__(self, place):
-        self._table = _Table(os.fspath(place))
+        self._table = _native.Table(os.fspath(place))
 
     @property
     def bits(self):
@@ -76,3 +77,32 @@ class Table:
 
     def __repr__(self):
         return f"<Table of {self.bits} bits, {self.losing:,} losing positions>"
+
+
+class Sum(NamedTuple):
+    """The answer about a sum: boards side by side, where a move takes a cell of one, but no poison."""
+
+    value: int
+    """Its Grundy value: the XOR of those of its boards, and 0 if who is to move loses."""
+    values: list
+    """The Grundy value of each board, that of the poison alone being 0."""
+    winning_moves: list
+    """All moves that leave the value 0, as (board, row, column); boards are counted from 1 too."""
+
+
+def solve_sum(boards):
+    """The Sum of these boards, which needs no table.
+
+    Raises ValueError if one is no position, has no cells, or has more than 2**24 positions inside, or fewer if it has
+    more than 256 cells: 13x13 and 8x24 take a few seconds.
+    """
+    return Sum(*_native.solve_sum(boards if isinstance(boards, str) else [_written(rows) for rows in boards]))
+
+
+def perfect_play(rows):
+    """The moves to the end, the poison last, if the winner hurries and the loser delays, as a list of (row, column).
+
+    Of moves as good as each other it is the first by row, then by column. It needs no table, and raises ValueError
+    where solve_sum does.
+    """
+    return _native.perfect_play(_written(rows))

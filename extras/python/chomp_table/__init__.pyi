@@ -1,5 +1,6 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,5 +20,12 @@ class Table:
     def are_losing(self, positions: NDArray[np.integer] | Sequence[Iterable[int] | str]) -> NDArray[np.bool_]: ...
     def words(self) -> Iterator[NDArray[np.uint64]]: ...
 
+class Sum(NamedTuple):
+    value: int
+    values: list[int]
+    winning_moves: list[tuple[int, int, int]]
+
+def solve_sum(boards: Iterable[Iterable[int] | str]) -> Sum: ...
+def perfect_play(rows: Iterable[int] | str) -> list[tuple[int, int]]: ...
 def word_of(rows: Sequence[int] | str) -> int: ...
 def rows_of(word: int) -> list[int]: ...

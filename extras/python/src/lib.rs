@@ -1,11 +1,12 @@
-//! The Python module `chomp_table._native`: a table, its questions, and its words as bytes. `chomp_table/__init__.py`
-//! makes arrays of these and describes everything to people.
+//! The Python module `chomp_table._native`: a table, its questions, and its words as bytes, and what is solved without
+//! one. `chomp_table/__init__.py` makes arrays of these and describes everything to people.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use chomp_download::{Reach, ServerPatience};
-use chomp_table::position::PositionError;
+use chomp_query::{INSIDE_MAX, Inside};
+use chomp_table::position::{LENGTH_MAX, parse_rows};
 use chomp_table::reader::AnyTable;
 use chomp_table::{Position, TableError, Word};
 use pyo3::create_exception;
@@ -54,19 +55,21 @@ enum PositionText {
     Rows(Vec<u32>),
 }
 
-fn position(written: PositionText) -> PyResult<Position> {
-    let position = match written {
-        PositionText::Text(text) => text.parse(),
-        PositionText::Rows(mut rows) => {
-            let length = rows
-                .iter()
-                .rposition(|&row| row > 0)
-                .map_or(0, |last| last + 1);
-            rows.truncate(length);
-            Position::new(rows)
-        }
+fn wrong(error: &impl ToString) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// The rows of a position of any size.
+fn any_rows(written: PositionText) -> PyResult<Vec<u32>> {
+    let text = match written {
+        PositionText::Text(text) => text,
+        PositionText::Rows(rows) => format!("{rows:?}"),
     };
-    position.map_err(|error: PositionError| PyValueError::new_err(error.to_string()))
+    parse_rows(&text, LENGTH_MAX).map_err(|error| wrong(&error))
+}
+
+fn position(written: PositionText) -> PyResult<Position> {
+    Position::new(any_rows(written)?).map_err(|error| wrong(&error))
 }
 
 /// The words in bytes, 8 little-endian ones each.
@@ -200,8 +203,31 @@ fn rows_of(word: u64) -> PyResult<Vec<u32>> {
     Ok(Position::from(words[0]).rows().to_vec())
 }
 
+/// The moves of perfect play from a position on, without a table.
+#[pyfunction]
+fn perfect_play(py: Python<'_>, rows: PositionText) -> PyResult<Vec<(u32, u32)>> {
+    let rows = any_rows(rows)?;
+    let line = py.detach(|| Inside::depths(&rows, INSIDE_MAX).map(|depths| depths.line()));
+    let line = line.map_err(|many| wrong(&many))?.into_iter();
+    Ok(line.map(|cell| (cell.row, cell.column)).collect())
+}
+
+/// The fields of `Sum` in Python.
+type SumParts = (u32, Vec<u32>, Vec<(u32, u32, u32)>);
+
+/// The value of a sum, that of each of its boards, and the moves that win, without a table.
+#[pyfunction]
+fn solve_sum(py: Python<'_>, boards: Vec<PositionText>) -> PyResult<SumParts> {
+    let boards: PyResult<Vec<_>> = boards.into_iter().map(any_rows).collect();
+    let boards = boards?;
+    let answer = py.detach(|| chomp_query::sum(&boards, INSIDE_MAX));
+    let answer = answer.map_err(|error| wrong(&error))?;
+    let values = answer.boards.iter().map(|board| board.value).collect();
+    Ok((answer.value, values, answer.winning_moves().collect()))
+}
+
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Damaged, Table, rows_of, word_of};
+    use super::{Damaged, Table, perfect_play, rows_of, solve_sum, word_of};
 }
