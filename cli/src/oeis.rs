@@ -38,7 +38,6 @@ pub(crate) struct OeisArgs {
     /// The sequence [default: list them]
     #[arg(
         value_name = "NAME",
-        requires = "terms",
         ignore_case = true,
         hide_possible_values = true
     )]
@@ -46,8 +45,8 @@ pub(crate) struct OeisArgs {
     name: Option<String>,
 
     /// How many terms, from the first on
-    #[arg(long, value_name = "N", requires = "name", value_parser = clap::value_parser!(u32).range(1..=200_000))]
-    terms: Option<u32>,
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200_000))]
+    terms: u32,
 
     #[command(flatten)]
     source: SourceArgs,
@@ -98,7 +97,7 @@ fn names() -> PossibleValuesParser {
 }
 
 pub(crate) async fn run(args: OeisArgs, display: &Display) -> anyhow::Result<()> {
-    let Some((wanted, count)) = args.name.zip(args.terms) else {
+    let Some(wanted) = args.name else {
         return crate::print(SEQUENCES);
     };
     let is_it = |line: &&str| {
@@ -127,7 +126,7 @@ pub(crate) async fn run(args: OeisArgs, display: &Display) -> anyhow::Result<()>
             share,
             teller,
         }
-        .first(name, growth, count as usize)
+        .first(name, growth, args.terms as usize)
     };
     let terms = display.during("solving", &display.stop(), find).await?;
     let lines = (offset..)

@@ -54,6 +54,11 @@ pub(super) async fn run(
         )));
     }
     let FirstCell(i, j) = opening;
+    if i.max(j) > columns {
+        return Err(usage(format!(
+            "no board of at most {columns} rows and columns has the cell ({i},{j})"
+        )));
+    }
     let is_third = (i, j) == (3, 3);
     let memory = if is_third {
         hooks::memory(columns)
