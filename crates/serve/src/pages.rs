@@ -14,12 +14,13 @@ use crate::games::{GAMES, GameRules};
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const PICTURE: &str = "image/svg+xml";
+const PNG: &str = "image/png";
 
 /// A file: its path, its type, its bytes.
 pub(crate) type File = (&'static str, &'static str, &'static [u8]);
 
 /// The page that browsers get at `/`.
-pub(crate) const FIRST: &str = "/play";
+pub(crate) const FIRST: &str = "/bite";
 
 /// A page: a frame that all have, and what is in it.
 #[derive(Debug)]
@@ -69,7 +70,17 @@ const fn game(path: &'static str, about: &'static GameRules) -> Page<'static> {
     }
 }
 
-pub(crate) const PAGES: [Page<'static>; 13] = [
+pub(crate) const PAGES: [Page<'static>; 14] = [
+    Page {
+        path: "/bite",
+        title: "One bite",
+        description: "A bar of chocolate with a poisoned corner. You move first, so you can win, mostly with one bite only: find it. A new bar each day.",
+        place: "One bite",
+        script: "bite",
+        needs: Needs::Table,
+        main: include_str!("../pages/bite.html"),
+        rules: "Two players bite off a bar of chocolate in turn. A bite takes a square with everything to the right of it and below. The square in the upper left corner is poisoned, and whoever takes it loses.",
+    },
     Page {
         path: "/play",
         title: "Chomp",
@@ -190,8 +201,9 @@ macro_rules! file {
 }
 
 /// The files that pages name.
-pub(crate) const FILES: [File; 21] = [
+pub(crate) const FILES: [File; 23] = [
     file!("api.js", SCRIPT),
+    file!("bite.js", SCRIPT),
     file!("board.js", SCRIPT),
     file!("chart.js", SCRIPT),
     file!("depth.js", SCRIPT),
@@ -212,6 +224,7 @@ pub(crate) const FILES: [File; 21] = [
     file!("stream.js", SCRIPT),
     file!("style.css", STYLE),
     file!("icon.svg", PICTURE),
+    file!("preview.png", PNG),
 ];
 
 /// The pages that need no server and what they load, as files with their paths. `about` is the content of the page about

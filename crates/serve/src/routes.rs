@@ -92,6 +92,7 @@ impl Site {
             ("/openapi.json", description),
         ];
         let pages = [
+            "/bite",
             "/play",
             "/explore",
             "/games",

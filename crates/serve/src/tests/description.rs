@@ -29,9 +29,10 @@ type Described = (
 );
 
 /// The routes whose answers are pages, so no program has a use for their description.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "/{folder}",
     "/{folder}/",
+    "/bite",
     "/play",
     "/explore",
     "/games",
