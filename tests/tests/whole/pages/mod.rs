@@ -5,6 +5,7 @@
 //! geckodriver; the server is `chomp serve` ([`site`]). Without a browser there is nothing to test: the tests say so
 //! and pass, unless `CHOMP_REQUIRE_BROWSER=1`, or `CHOMP_REQUIRE_FIREFOX=1`.
 
+mod bite;
 mod browser;
 mod driver;
 mod explore;
@@ -21,7 +22,8 @@ use self::browser::calm;
 use self::site::Site;
 
 /// The pages, and when they are complete.
-const PAGES: [(&str, &str); 5] = [
+const PAGES: [(&str, &str); 6] = [
+    ("bite", "document.querySelector('#map button')"),
     ("games", "document.querySelector('.shelf')"),
     ("games/nim", "document.querySelector('.parts')"),
     ("play", "document.body.dataset.turn === 'you'"),
