@@ -17,6 +17,9 @@ export const cellName = (move) => `(${move.join(", ")})`;
 export const listed = (names) =>
   names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 
+/** A text with a capital at its beginning and a mark at its end. */
+export const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+
 /**
  * The element of the page with this id. Of which kind it is, the page knows.
  * @type {(id: string) => any}

@@ -8,7 +8,8 @@ import { picture } from "./picture.js";
 import { YOU } from "./record.js";
 import { movesOf, same, textOf } from "./rules.js";
 
-const NAME = location.pathname.split("/").at(-1);
+/** @type {any} */
+const NAME = document.body.dataset.page;
 const layout = LAYOUTS[NAME];
 /** The most squares that are drawn. */
 const SQUARES_MAX = 1_200;

@@ -1,7 +1,7 @@
 // The Job page: what a coordinator tells of its job, as it happens; and the finished table.
 
 import { address, ask, Problem } from "./api.js";
-import { byId, count, drawn, element, Notice, number, persist, say, tableFacts, tellTable } from "./dom.js";
+import { byId, count, drawn, element, Notice, number, persist, say, sentence, tableFacts, tellTable } from "./dom.js";
 import { follow } from "./stream.js";
 
 const KEPT_TOKEN = "chomp-token";
@@ -89,7 +89,7 @@ function show(status) {
   say(byId("headline"), status.phase === "finished" ? `The table of ${size}` : `The job of ${size}`);
   const why = status.waiting_for ? ` ${sentence(status.waiting_for)}` : "";
   say(byId("phase"), PHASES[status.phase] + why);
-  document.title = status.phase === "running" ? `${percent(status.done)} – Chomp job` : "Chomp – Job";
+  document.title = status.phase === "running" ? `${percent(status.done)} – Job – Chomp` : "Job – Chomp";
   // A server without a job tells of its table only.
   const hasJob = Array.isArray(status.layer_progress);
   byId("running").hidden = !hasJob;
@@ -105,8 +105,6 @@ function show(status) {
     showTable();
   }
 }
-
-const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 
 // Never 100 % before the end.
 const percent = (share) => `${share >= 1 ? 100 : Math.min(99.9, Math.floor(share * 1_000) / 10)} %`;

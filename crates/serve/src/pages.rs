@@ -138,6 +138,12 @@ impl Page<'_> {
         } else {
             ""
         };
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        let tab = if self.title.contains("Chomp") {
+            self.title.to_owned()
+        } else {
+            format!("{} – Chomp", self.title)
+        };
         let (own, other) = if only_files {
             (" data-only=\"files\"", "data-only=\"server\"")
         } else {
@@ -152,6 +158,8 @@ impl Page<'_> {
             .replace("{main}", self.main)
             .replace("{modules}", &self.modules(root))
             .replace("{root}", root)
+            .replace("{name}", name)
+            .replace("{tab}", &tab)
             .replace("{title}", self.title)
             .replace("{description}", self.description)
             .replace("{rules}", self.rules);
