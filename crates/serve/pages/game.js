@@ -1,7 +1,7 @@
 // The page of a small game: what is known of its positions the server says, with all moves.
 
 import { askGame } from "./api.js";
-import { byId, cellName, element, say } from "./dom.js";
+import { byId, cellName, element, say, sentence } from "./dom.js";
 import { LAYOUTS } from "./layouts.js";
 import { begin } from "./match.js";
 import { picture } from "./picture.js";
@@ -16,7 +16,7 @@ const SQUARES_MAX = 1_200;
 
 /** What the server said, by the texts of positions. */
 const answers = new Map();
-let valuesShown = true;
+let valuesShown = false;
 /** The rows that are drawn of a board that goes on without end. @type {number[]} */
 let shown = [];
 
@@ -99,17 +99,21 @@ function showParts(game) {
   );
 }
 
-const starts = element("select", { id: "starts" }, ...layout.starts.map((start) => element("option", {}, start)));
+const starts = element("select", { id: "starts" }, ...layout.starts.map(([start, name]) => element("option", { value: start }, name)));
+const names = new Map(layout.starts);
+const called = layout.called ?? cellName;
 byId("sides").append(element("label", { for: "starts" }, "Start"), starts);
 say(byId("usual"), "Chosen");
-byId("typed").value = layout.starts[0];
+byId("typed").value = starts.value;
 
 const match = begin({
   layout: { face: () => ({}), ...layout },
   introduction: `${byId("rules").textContent.split(". ")[1]}.`,
   form: layout.form,
   textOf: (text) => text,
-  name: (text) => text,
+  name: (text) => names.get(text) ?? text,
+  goal: layout.goal,
+  called,
   follow(text, move) {
     const choice = choiceOf(text, move);
     if (choice === null) throw new RangeError("is none that can be made");
@@ -133,7 +137,7 @@ const match = begin({
   aimed(text, move) {
     const choice = choiceOf(text, move);
     const value = valuesShown && choice.value !== null ? ` The value is ${choice.value} then.` : "";
-    return `${cellName(move)} leaves ${choice.position}.${value}`;
+    return sentence(`${called(move)} leaves ${choice.position}.${value}`);
   },
   face,
   onShow: showParts,

@@ -3,7 +3,7 @@
 // A position is its text, as the server has it: docs/GAMES.md describes them.
 
 import { CHOMP_BOARD, skull } from "./board.js";
-import { count, drawn } from "./dom.js";
+import { cellName, count, drawn } from "./dom.js";
 import { has, randomPosition, rectangle, same, take, takes, textOf } from "./rules.js";
 
 const some = (least, most) => least + Math.floor(Math.random() * (most - least + 1));
@@ -23,6 +23,7 @@ const quadrantsOf = (text) => text.split("/").map(rowsOf);
 const heapsOf = (text) => withoutRules(text).split(",").map(Number);
 const columnsOf = (text) => text.split(",").map((column) => column.split("-").map(Number));
 const boardOf = (text) => rowsOf(withoutRules(text));
+const isMisere = (text) => text.endsWith("@misere");
 const markedOf = (text) => text.split("@").slice(1);
 
 /** A figure in a square, drawn by a path in 24 units. */
@@ -34,7 +35,13 @@ const ichomp = {
   form: "Up to four boards: 4x4/3,1/2",
   // Quadrants that touch at their corners only have no line in common.
   leaps: true,
-  starts: ["3x4/4x3/2x4/3x3", "5x5/4x4/3x3/2x2", "4x6/4x5", "7,5,3,1/6,4,2/5,3,1/4,2"],
+  goal: () => "Whoever takes the last cell wins.",
+  starts: [
+    ["3x4/4x3/2x4/2x2", "Four small boards"],
+    ["5x5/4x4/3x3/2x2", "Four squares, 5 to 2"],
+    ["4x6/4x5", "Two boards, 4 × 6 and 4 × 5"],
+    ["7,5,3,1/6,4,2/5,3,1/4,2", "Four stairs"],
+  ],
   random: () => numbers(4).map(() => textOf(randomPosition(some(1, 4), some(1, 4)))).join("/"),
   // The quadrants lie as they are read: 1 and 2 above, 3 and 4 below. Rows and columns count from the middle.
   build(start) {
@@ -62,6 +69,7 @@ const ichomp = {
   words: (text, square) => `takes ${cells(ichomp.count(text, square))}`,
   place: ([quadrant, row, column]) => `quadrant ${quadrant}, row ${row}, column ${column}`,
   took: (text, move) => `took ${ichomp.place(move)}: ${cells(ichomp.count(text, move))}`,
+  called: ([quadrant, ...cell]) => `quadrant ${quadrant} ${cellName(cell)}`,
   ending: (start, winner) => `${winner} took the last cell.`,
   /** The value of the quadrant that a move leaves. */
   value: (answer, choice) => answer.value ^ answer.parts[choice.move[0] - 1].value ^ choice.value,
@@ -70,7 +78,15 @@ const ichomp = {
 const poisons = {
   ...CHOMP_BOARD,
   form: "A board and its poisons: 3x8@1,1@2,2",
-  starts: ["3x8@1,1@2,2", "3x8@1,1@2,1", "3x8@1,1@1,2", "3x8@1,2@2,1", "5x6@3,3", "4x7@1,1"],
+  goal: () => "Whoever takes a poison loses.",
+  starts: [
+    ["3x8@1,1@2,2", "3 × 8, two poisons: the corner and the cell across"],
+    ["3x8@1,1@2,1", "3 × 8, two poisons: the corner and the cell below"],
+    ["3x8@1,1@1,2", "3 × 8, two poisons: the corner and the cell to its right"],
+    ["3x8@1,2@2,1", "3 × 8, two poisons: beside the corner and below it"],
+    ["5x6@3,3", "5 × 6, one poison in the middle"],
+    ["4x7@1,1", "4 × 7, one poison in the corner: Chomp"],
+  ],
   random() {
     const rows = randomPosition(some(2, 4), some(4, 8));
     const inside = () => {
@@ -96,7 +112,14 @@ const poisons = {
 const nim = {
   form: "Heaps: 3,4,5, or 3,4,5@misere",
   kind: "counters",
-  starts: ["3,4,5", "1,3,5,7", "3,4,5@misere", "1,3,5,7@misere", "10,12,14"],
+  goal: (start) => `Whoever takes the last counter ${isMisere(start) ? "loses" : "wins"}.`,
+  starts: [
+    ["3,4,5", "Heaps of 3, 4 and 5"],
+    ["1,3,5,8", "Heaps of 1, 3, 5 and 8"],
+    ["10,12,14", "Heaps of 10, 12 and 14"],
+    ["3,4,5@misere", "3, 4 and 5, the last counter loses"],
+    ["1,3,5,8@misere", "1, 3, 5 and 8, the last counter loses"],
+  ],
   random: () => several(3, 5, () => some(1, 8)).join(",") + (Math.random() < 0.25 ? "@misere" : ""),
   // A counter is named by the move that takes it and all to its right: the heap, and what is left of it.
   build(start) {
@@ -112,8 +135,9 @@ const nim = {
   count: (text, [heap, left]) => heapsOf(text)[heap - 1] - left,
   words: (text, move) => `takes ${nim.count(text, move)}, leaves ${move[1]}`,
   place: ([heap, left]) => `heap ${heap}, counter ${left + 1}`,
+  called: ([heap, left]) => (left === 0 ? `all of heap ${heap}` : `heap ${heap} down to ${left}`),
   took: (text, move) => `took ${nim.count(text, move)} from heap ${move[0]} and left ${move[1]}`,
-  ending: (start, winner, loser) => `${start.endsWith("@misere") ? loser : winner} took the last counter.`,
+  ending: (start, winner, loser) => `${isMisere(start) ? loser : winner} took the last counter.`,
 };
 
 /** Boards on which pieces move, and no square goes. */
@@ -122,13 +146,19 @@ const chess = {
   has: () => true,
   takes: (text, move, square) => String(move) === String(square),
   words: () => "",
+  goal: () => "Whoever cannot move loses.",
   ending: (start, winner, loser) => `${loser} cannot move.`,
 };
 
 const towers = {
   form: "Rows of your tower and the other one: 1-8,3-5",
   ...chess,
-  starts: ["1-8,2-6,1-4,3-8", "1-8,2-6,1-4,3-8,1-7,2-5,1-6,4-7", "1-8,3-5", "4-5,2-7,6-1"],
+  starts: [
+    ["1-8,2-6,1-4,3-8", "Four columns"],
+    ["1-8,3-5", "Two columns"],
+    ["4-5,2-7,6-2", "Three columns, two towers change sides"],
+    ["1-8,2-6,1-4,3-8,1-7,2-5,1-6,4-7", "Eight columns: a whole chessboard"],
+  ],
   random: () => several(3, 6, () => {
     const own = some(1, 8);
     return `${own}-${((own + some(1, 7) - 1) % 8) + 1}`;
@@ -143,6 +173,7 @@ const towers = {
     };
   },
   place: ([column, row]) => `column ${column}, row ${row}`,
+  called: ([column, row]) => `column ${column} to row ${row}`,
   took: (text, [column, row]) => `moved the tower of column ${column} to row ${row}`,
   /** What stands on a square. The text of a position begins with the tower of who is to move. */
   stands(text, [column, row], isYourTurn) {
@@ -156,7 +187,7 @@ const towers = {
 const horse = {
   form: "Row and column of the horse: 7,8",
   ...chess,
-  starts: ["6,8", "8,6", "12,10", "15,15"],
+  starts: [["6,8", "Row 6, column 8"], ["8,6", "Row 8, column 6"], ["12,11", "Row 12, column 11"], ["15,15", "Row 15, column 15"]],
   random: () => `${some(4, 12)},${some(4, 12)}`,
   build(start) {
     const [rows, columns] = start.split(",").map(Number);
@@ -179,6 +210,7 @@ function order(noun, own) {
     words: (text, square) => `takes ${count(layout.count(text, square), noun)}`,
     place: CHOMP_BOARD.place,
     took: (text, move) => `took ${layout.place(move)}: ${count(layout.count(text, move), noun)}`,
+    goal: () => "Whoever takes the poison loses.",
     ending: (start, winner, loser) => `${loser} took the poison.`,
     value: (answer, choice) => choice.value,
     ...own,
@@ -194,7 +226,7 @@ function heightsOf(text) {
 
 const space = order("cube", {
   form: "A box, or heights by rows: 3x3x4, or 4,4,2/3,1",
-  starts: ["3x3x3", "2x3x4", "3x3x4", "4,3,2/3,2,1/2,1,1"],
+  starts: [["3x3x3", "A cube, 3 × 3 × 3"], ["2x3x4", "A box, 2 × 3 × 4"], ["3x3x4", "A box, 3 × 3 × 4"], ["4,3,2/3,2,1/2,1,1", "Stairs in three directions"]],
   random() {
     const columns = numbers(some(2, 3));
     /** @type {number[][]} */
@@ -232,7 +264,16 @@ const exponent = (number, prime) => (number % prime === 0 ? 1 + exponent(number 
 const divisors = order("divisor", {
   form: "A number, or without the multiples of some divisors: 360, or 360/12,30",
   kind: "numbered",
-  starts: ["36", "60", "72", "210", "360", "420"],
+  starts: [
+    ["36", "36, a board of 3 × 3"],
+    ["72", "72, a board of 4 × 3"],
+    ["60", "60, a box of 3 × 2 × 2"],
+    ["360", "360, a box of 4 × 3 × 2"],
+    ["210", "210, four primes"],
+    ["420", "420, four primes, one twice"],
+  ],
+  goal: () => "Whoever takes 1 loses.",
+  called: String,
   // The server answers about three primes with these powers, but not about four.
   random: () => String(2 ** some(1, 4) * 3 ** some(0, 2) * [1, 5, 7][some(0, 2)]),
   // For one prime or two these are the lines of a board; for more each has the numbers with as many prime factors.
@@ -254,7 +295,13 @@ const divisors = order("divisor", {
 
 const crossed = order("cell", {
   form: "A board and the cells that are crossed out: 4x5@2,3@4,5",
-  starts: ["4x5@2,3", "4x5@2,3@4,5", "5x5@5,5", "4x6@1,2@2,1", "4x4@2,2@3,3@4,4"],
+  starts: [
+    ["4x5@2,3", "4 × 5 with a hole"],
+    ["4x5@2,3@4,5", "4 × 5 with a hole, without the last cell"],
+    ["5x5@5,5", "5 × 5 without the last cell"],
+    ["4x6@1,2@2,1", "4 × 6 without the cells beside the poison"],
+    ["4x5@2,2@3,3@4,4", "4 × 5 with a diagonal of holes"],
+  ],
   random: () => textOf(randomPosition(some(3, 5), some(3, 6))) + several(1, 4, () => `@${some(1, 4)},${some(2, 5)}`).join(""),
   build(start) {
     const board = CHOMP_BOARD.build(boardOf(start));
@@ -279,7 +326,15 @@ const transfinite = {
   ...CHOMP_BOARD,
   form: "Rows, w for one without end: w,w,5 or 3xw; w,1... if the last goes on downwards",
   kind: "endless",
-  starts: ["w,w,3", "wxw", "3xw", "w,4,2", "w,3,2...", "5,3,1..."],
+  starts: [
+    ["w,w,3", "Two rows without end, one of 3"],
+    ["wxw", "No end in both directions"],
+    ["3xw", "Three rows without end"],
+    ["w,4,2", "A row without end, rows of 4 and 2"],
+    ["w,3,2...", "A row without end, one of 3, then rows of 2 without end"],
+    ["5,3,1...", "Rows of 5 and 3, then a column without end"],
+  ],
+  goal: () => "Whoever takes the poison loses.",
   random() {
     const above = ["", "w,", "w,w,"][some(0, 2)];
     return above + textOf(randomPosition(some(1, 3), some(1, 4))) + (above === "" || Math.random() < 0.3 ? "..." : "");

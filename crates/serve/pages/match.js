@@ -2,7 +2,7 @@
 
 import { Problem } from "./api.js";
 import { Board } from "./board.js";
-import { byId, cellName, copy, count, element, isCalm, listed, Notice, pause, say } from "./dom.js";
+import { byId, copy, count, element, isCalm, listed, Notice, pause, say } from "./dom.js";
 import { COMPUTER, fieldsOf, Game, YOU } from "./record.js";
 import { same } from "./rules.js";
 
@@ -18,7 +18,8 @@ const notice = new Notice(byId("notice"));
 /**
  * What is played, besides what the record of a game has to know:
  *
- * `layout`: of the board; `introduction`, `form`: texts; `name(position)`: what people call a position;
+ * `layout`: of the board; `introduction`, `form`: texts; `name(position)`: what people call a position, and `called(move)` a
+ * move; `goal(start)`: who wins;
  * `parse(text)`: a promise of the position that was typed or linked to, and of all that `follow` needs for `moves`;
  * `full()`, `random()`: starts; `ask(position)`: a promise of what is known; `known(position)`: the same if it is there, or
  * what is enough for a move to be made; `movesOf(position)`: all moves; `ending(winner, loser)`: how it ended;
@@ -104,10 +105,10 @@ function verdict(index, better) {
   }
   const who = lostByYou ? "Your" : "The computer’s";
   const winner = lostByYou ? "let the computer win" : "let you win";
-  const right = better.map(cellName);
+  const right = better.map(play.called);
   const instead = right.length === 1 ? `${right[0]} was the winning move.` : `${listed(right)} were the winning moves.`;
   const look = element("button", { type: "button", class: "link", onclick: () => set(game.look(index)) }, "Look at it");
-  return [`${who} move ${Math.floor(index / 2) + 1}, ${cellName(game.moves[index])}, ${winner}; ${instead} `, look];
+  return [`${who} move ${Math.floor(index / 2) + 1}, ${play.called(game.moves[index])}, ${winner}; ${instead} `, look];
 }
 
 // An error that is no problem of the server is a fault of this page, and is for the console.
@@ -125,6 +126,7 @@ function draw() {
   drawBoard([]);
   document.body.dataset.turn = game.turn ?? "over";
   const [headline, sentence] = told(game.at > 0 ? game.moves[game.at - 1] : null);
+  say(byId("goal"), play.goal(game.start));
   say(byId("turn"), headline);
   say(byId("said"), sentence);
   byId("undo").disabled = game.before === null;
@@ -155,7 +157,7 @@ function told(last) {
   }
   if (game.isReplay) {
     const yours = game.turn === YOU;
-    return [yours ? "Your turn" : "The computer’s turn", yours ? `${step} Make a move to play on from here.` : `${step} It made the move ${cellName(game.moves[game.at])} then.`];
+    return [yours ? "Your turn" : "The computer’s turn", yours ? `${step} Make a move to play on from here.` : `${step} It made the move ${play.called(game.moves[game.at])} then.`];
   }
   if (game.turn === COMPUTER) return ["The computer’s turn", last ? `You ${moveWords(last)}.` : `${play.name(game.start)}: the computer begins.`];
   return ["Your turn", last ? `The computer ${moveWords(last)}.` : play.introduction];
@@ -169,7 +171,7 @@ function drawMoves() {
   const items = game.positions.map((_, step) => {
     const who = step === 0 ? null : game.mover(step - 1) === YOU ? "You" : "Computer";
     const round = step % 2 === 1 ? `${(step + 1) / 2}. ` : "";
-    const label = step === 0 ? `Start: ${play.name(game.start)}` : `${round}${who} ${cellName(game.moves[step - 1])}`;
+    const label = step === 0 ? `Start: ${play.name(game.start)}` : `${round}${who} ${play.called(game.moves[step - 1])}`;
     const button = element("button", {
       type: "button",
       "aria-current": step === game.at ? "step" : false,
@@ -208,7 +210,7 @@ async function hint() {
     if (mine !== turn || !hints) return;
     if (winning.length > 0) drawBoard(winning);
     place.removeAttribute("aria-busy");
-    say(place, hintWords(winning.map(cellName)));
+    say(place, hintWords(winning.map(play.called)));
   } catch (error) {
     if (mine !== turn) return;
     place.removeAttribute("aria-busy");

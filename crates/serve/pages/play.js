@@ -51,7 +51,9 @@ fitSides("rows");
 const match = begin({
   ...CHOMP,
   layout: CHOMP_BOARD,
-  introduction: "Take a cell. It goes with everything to the right of it and below. Whoever takes the poison loses.",
+  introduction: "Take a cell. It goes with everything to the right of it and below.",
+  goal: () => "Whoever takes the poison loses.",
+  called: cellName,
   form: "Rows, longest first; or 8x10; or a word, 0b110100",
   name: nameOf,
   parse: async (text) => startOf(text),
