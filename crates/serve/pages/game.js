@@ -133,6 +133,7 @@ const match = begin({
   drawn,
   movesOf: (text) => (layout.left ? movesOf(shown).filter((move) => layout.has(text, move)) : answers.get(text).moves.map((choice) => choice.move)),
   ending: (winner, loser) => layout.ending(match.start(), winner, loser),
+  replies: layout.replies,
   took: layout.took,
   aimed(text, move) {
     const choice = choiceOf(text, move);

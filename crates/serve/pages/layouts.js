@@ -22,6 +22,7 @@ function rowsOf(text) {
 const quadrantsOf = (text) => text.split("/").map(rowsOf);
 const heapsOf = (text) => withoutRules(text).split(",").map(Number);
 const columnsOf = (text) => text.split(",").map((column) => column.split("-").map(Number));
+const gapsOf = (text) => columnsOf(text).reduce((sum, [own, other]) => sum + Math.abs(own - other), 0);
 const boardOf = (text) => rowsOf(withoutRules(text));
 const isMisere = (text) => text.endsWith("@misere");
 const markedOf = (text) => text.split("@").slice(1);
@@ -173,6 +174,8 @@ const towers = {
     };
   },
   place: ([column, row]) => `column ${column}, row ${row}`,
+  /** Towers that go back win no game. */
+  replies: (answer) => answer.winning_moves.filter((move) => gapsOf(answer.moves.find((choice) => same(choice.move, move)).position) < gapsOf(answer.position)),
   called: ([column, row]) => `column ${column} to row ${row}`,
   took: (text, [column, row]) => `moved the tower of column ${column} to row ${row}`,
   /** What stands on a square. The text of a position begins with the tower of who is to move. */

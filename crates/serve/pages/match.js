@@ -2,12 +2,12 @@
 
 import { Problem } from "./api.js";
 import { Board } from "./board.js";
-import { byId, copy, count, element, isCalm, listed, Notice, pause, say } from "./dom.js";
+import { byId, copy, count, element, listed, Notice, pause, say, sentence } from "./dom.js";
 import { COMPUTER, fieldsOf, Game, YOU } from "./record.js";
 import { same } from "./rules.js";
 
-// The computer takes its time, so that one sees what it does, and a hasty click finds its turn.
-const THINKING_MS = isCalm() ? 60 : 550;
+// The computer takes its time, so that one sees both moves, and a hasty click finds its turn.
+const THINKING_MS = 550;
 /** So many random positions are tried to find one that you can win. */
 const ATTEMPTS = 20;
 /** How often a computer that makes mistakes takes any move. */
@@ -23,6 +23,7 @@ const notice = new Notice(byId("notice"));
  * `parse(text)`: a promise of the position that was typed or linked to, and of all that `follow` needs for `moves`;
  * `full()`, `random()`: starts; `ask(position)`: a promise of what is known; `known(position)`: the same if it is there, or
  * what is enough for a move to be made; `movesOf(position)`: all moves; `ending(winner, loser)`: how it ended;
+ * `replies(answer, position)`: moves as good as the reply that was answered;
  * `took(before, move)`: what a move did; `aimed(position, move)`: what it would do; `face(game, square)`: what else is on a
  * square; `onShow(game)`: shows more of a position; `drawn(positions)`: the start that the board is built of.
  * @type {any}
@@ -83,7 +84,13 @@ async function computerMoves() {
   const [answer] = await Promise.all([play.ask(game.position), pause(THINKING_MS)]);
   if (mine !== turn) return;
   const isWrong = chosen("strength") === "human" && Math.random() < MISTAKES;
-  set(game.play(isWrong ? pick(play.movesOf(game.position)) : answer.reply));
+  set(game.play(pick(isWrong ? play.movesOf(game.position) : replies(answer))));
+}
+
+/** The moves that a perfect player draws from. */
+function replies(answer) {
+  const equal = play.replies?.(answer, game.position) ?? answer.winning_moves;
+  return equal.length > 0 ? equal : [answer.reply];
 }
 
 /** Says where the loser gave the win away. */

@@ -4,7 +4,7 @@ import { askPosition } from "./api.js";
 import { CHOMP_BOARD } from "./board.js";
 import { byId, cellName, count, element, Notice, persist, say, tableFacts, tellTable } from "./dom.js";
 import { begin } from "./match.js";
-import { bitsOf, CHOMP, movesOf, nameOf, parse, randomPosition, rectangle, takes } from "./rules.js";
+import { bitsOf, CHOMP, has, movesOf, nameOf, parse, randomPosition, rectangle, takes } from "./rules.js";
 
 const FIRST_GAME = [4, 6];
 
@@ -64,6 +64,12 @@ const match = begin({
     return askPosition(rows);
   },
   known: () => true,
+  // Of losing moves the server takes a single cell far from the edges: the mirrored one is as far.
+  replies(answer, rows) {
+    if (answer.winning_moves.length > 0) return answer.winning_moves;
+    const [row, column] = answer.reply;
+    return [answer.reply, [column, row]].filter((move) => has(rows, move) && takes(rows, move) === 1);
+  },
   movesOf,
   ending: (winner, loser) => `${loser} took the poison.`,
   took: (rows, [row, column]) => `took row ${row}, column ${column}: ${count(takes(rows, [row, column]), "cell")}`,

@@ -189,7 +189,12 @@ impl Browser {
 
     /// Makes the pauses of the page last a tenth from now on.
     pub(crate) fn hurry(&self) {
-        self.run("const real = setTimeout; window.setTimeout = (then, ms) => real(then, ms / 10);");
+        self.run(
+            "if (window.hurried) return;
+             const real = setTimeout;
+             window.hurried = true;
+             window.setTimeout = (then, ms) => real(then, ms / 10);",
+        );
     }
 
     /// Keeps pauses of the page of at least `ms` milliseconds from ending, from now on.

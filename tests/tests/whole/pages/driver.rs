@@ -93,8 +93,7 @@ impl Driver {
         Some(driver)
     }
 
-    /// The capabilities asked for: headless, silent, files in the folder; a calm browser asks pages for less motion, so
-    /// that the computer does not take its time.
+    /// The capabilities asked for: headless, silent, files in the folder; a calm browser asks pages for less motion.
     fn wanted(&self, browser: &Path) -> Value {
         let hang = u64::try_from(HANG.as_millis()).expect("some minutes");
         let timeouts = json!({"script": hang, "pageLoad": hang});

@@ -69,6 +69,55 @@ fn a_game_can_be_won_with_keys_alone() {
     browser.press(&[Key::Enter]);
     browser.wait("document.getElementById('turn').textContent === 'Your turn'");
     browser.is_content();
+    let again = browser.shown();
+    assert_eq!((&*again.start, again.moves.len()), ("7,6,6,4,2", 0));
+    browser.is_content();
+}
+
+#[test]
+fn the_label_of_a_pressed_button_is_seen_under_the_pointer() {
+    let Some(browser) = calm() else { return };
+    let site = Site::new();
+    browser.open(&site.url("/games/nim"));
+    browser.wait("document.querySelector('#board .playable') !== null");
+    for tool in ["#hints", "#values"] {
+        browser.click(tool);
+        let pressed = format!("{tool}:hover[aria-pressed=true]");
+        assert_eq!(browser.number_of(&pressed), 1);
+        let colours = format!("getComputedStyle(document.querySelector('{tool}'))");
+        let [ink, ground] = ["color", "backgroundColor"]
+            .map(|colour| browser.value(&format!("{colours}.{colour}")));
+        assert_ne!(ink, ground);
+    }
+}
+
+#[test]
+fn the_computer_draws_among_moves_that_are_as_good() {
+    let Some(browser) = calm() else { return };
+    let site = Site::new();
+    browser.play(&site, &[3, 2], "you");
+    for choice in ["[value=typed]", "[name=first][value=computer]"] {
+        browser.click(&format!("label:has({choice})"));
+    }
+    // Two moves win on 8 x 10. In the other position every move loses, and two single cells are left.
+    for (start, first, last) in [("8x10", (4, 9), (5, 6)), ("4,1,1,1", (1, 4), (4, 1))] {
+        for (drawn, expected) in [("0", first), ("0.999", last)] {
+            browser.run(&format!("Math.random = () => {drawn};"));
+            browser.run("history.replaceState(null, '', '#waiting');");
+            browser.write("#typed", start);
+            browser.click("#new-game");
+            browser.wait("location.hash.startsWith('#start=')");
+            assert_eq!(browser.wait_for_turn(1).moves, [expected], "{start}");
+        }
+    }
+    // A pause is no motion.
+    browser.play(&site, &[6, 6, 6], "you");
+    browser.hold(500);
+    browser.click(&cell((2, 5)));
+    browser.wait_for_held();
+    assert_eq!(browser.shown().moves, [(2, 5)]);
+    browser.let_go();
+    browser.wait_for_turn(2);
 }
 
 /// Goes to a cell with the arrow keys. On the way every step is one cell.

@@ -185,13 +185,14 @@ impl Browser {
         ));
     }
 
-    /// Opens a game and waits until it is your turn there.
+    /// Opens a game and waits until it is your turn there. The computer's pauses are short.
     pub(crate) fn play(&self, site: &Site, rows: &[u32], first: &str) -> Shown {
         let start = text(rows);
         self.open(&site.url(&format!("/play#start={start}&first={first}")));
         self.wait(&format!(
             "document.body.dataset.turn !== undefined && location.hash.startsWith('#start={start}&first={first}')"
         ));
+        self.hurry();
         self.wait_for_turn(usize::from(first == "computer"))
     }
 }

@@ -122,6 +122,7 @@ impl Browser {
         let start = start.replace('@', "%40").replace('/', "%2F");
         self.open(&site.url(&format!("/games/{game}#start={start}&first=you")));
         self.wait("document.body.dataset.turn !== undefined");
+        self.hurry();
         self.wait_for_game(game, 0)
     }
 }
