@@ -33,6 +33,11 @@ let play = null;
 let board;
 /** @type {Game} */
 let game;
+/**
+ * The moves of a game that is over, the index of the one that gave the win away, and those that would have won.
+ * @type {{ moves: any[], index: number | null, better: any[] } | null}
+ */
+let judged = null;
 let hints = false;
 /** Whether the focus is on the board, or was until its square was taken. */
 let held = false;
@@ -50,7 +55,6 @@ function set(next, entry = "replace") {
   turn += 1;
   game = next;
   notice.hide();
-  byId("verdict").hidden = true;
   const fragment = `#${game.toFragment()}`;
   if (entry === "push" && location.hash !== "" && location.hash !== fragment) history.pushState(null, "", fragment);
   else if (entry !== null) history.replaceState(null, "", fragment);
@@ -67,9 +71,8 @@ async function goOn() {
       if (mine !== turn) return;
       draw();
     }
-    if (game.isReplay) return;
-    if (game.turn === COMPUTER) await computerMoves();
-    else if (game.winner !== null) await judge();
+    if (game.result !== null) await judge();
+    else if (!game.isReplay && game.turn === COMPUTER) await computerMoves();
   } catch (error) {
     if (mine === turn) notice.show(asProblem(error), goOn);
   }
@@ -95,25 +98,27 @@ function replies(answer) {
 
 /** Says where the loser gave the win away. */
 async function judge() {
+  if (judged?.moves === game.moves) return;
   const mine = turn;
-  const place = byId("verdict");
   const answers = await Promise.all(game.positions.map(play.ask));
   if (mine !== turn) return;
   const index = game.turningPoint(answers);
-  place.replaceChildren(...verdict(index, index === null ? [] : answers[index].winning_moves));
-  place.hidden = false;
+  judged = { moves: game.moves, index, better: index === null ? [] : answers[index].winning_moves };
+  byId("verdict").replaceChildren(...verdict(judged));
+  draw();
 }
 
-function verdict(index, better) {
-  const lostByYou = game.winner === COMPUTER;
+function verdict({ index, better }) {
+  const lostByYou = game.result === COMPUTER;
+  if (index === null && lostByYou) return ["The start was lost for you already: against perfect play nothing could be done."];
   if (index === null) {
-    const who = lostByYou ? "you" : "the computer";
-    return [`The start was lost for ${who} already: against perfect play nothing could be done.`];
+    const yours = game.moves.filter((_, move) => game.mover(move) === YOU).length;
+    return [yours === 1 ? "Perfect! Your move was the winning one." : `Perfect! Each of your ${yours} moves was a winning one.`];
   }
   const who = lostByYou ? "Your" : "The computer’s";
   const winner = lostByYou ? "let the computer win" : "let you win";
   const right = better.map(play.called);
-  const instead = right.length === 1 ? `${right[0]} was the winning move.` : `${listed(right)} were the winning moves.`;
+  const instead = `${listed(right)} ${right.length === 1 ? "was the winning move" : "were the winning moves"}.`;
   const look = element("button", { type: "button", class: "link", onclick: () => set(game.look(index)) }, "Look at it");
   return [`${who} move ${Math.floor(index / 2) + 1}, ${play.called(game.moves[index])}, ${winner}; ${instead} `, look];
 }
@@ -132,26 +137,41 @@ function draw() {
   held = byId("board").contains(focused) || (held && focused === document.body);
   drawBoard([]);
   document.body.dataset.turn = game.turn ?? "over";
-  const [headline, sentence] = told(game.at > 0 ? game.moves[game.at - 1] : null);
+  const [headline, words] = told(game.at > 0 ? game.moves[game.at - 1] : null);
   say(byId("goal"), play.goal(game.start));
+  showEnding();
   say(byId("turn"), headline);
-  say(byId("said"), sentence);
+  say(byId("said"), words);
   byId("undo").disabled = game.before === null;
   byId("redo").disabled = game.after === null;
   byId("go-on").disabled = !(game.isReplay && game.turn === COMPUTER);
   drawMoves();
   hint();
   play.onShow?.(game);
-  if (held && game.turn === null) byId("new-game").focus({ preventScroll: true });
+  if (held && game.turn === null) byId("again").focus({ preventScroll: true });
 }
 
+function showEnding() {
+  const mistake = judged?.moves === game.moves ? judged.index : null;
+  byId("ending").hidden = game.result === null;
+  byId("verdict").hidden = judged?.moves !== game.moves;
+  byId("retry").hidden = mistake === null || game.result === YOU;
+}
+
+/** The mistake that decided the game, if the step that is looked at is the one before it. */
+const mistakeHere = () => (judged?.moves === game.moves && judged.index === game.at ? { move: game.moves[game.at], better: judged.better } : null);
+
 function drawBoard(winning) {
-  const isWinning = (square) => winning.some((move) => same(move, square));
+  const mistake = mistakeHere();
+  const isAmong = (moves, square) => moves.some((move) => same(move, square));
   board.show(play.drawn?.(game.positions) ?? game.start, game.position, {
     moves: game.turn === YOU && play.known(game.position) ? play.movesOf(game.position) : [],
     last: game.at > 0 ? game.moves[game.at - 1] : null,
     before: game.positions[Math.max(0, game.at - 1)],
-    marks: (square) => (isWinning(square) ? ["hint", "a winning move"] : null),
+    marks: (square) => (
+      isAmong(mistake?.better ?? winning, square) ? ["hint", "a winning move"]
+        : mistake && same(mistake.move, square) ? ["mistake", "the move that lost"] : null
+    ),
     face: (square) => play.face?.(game, square),
   });
 }
@@ -164,6 +184,11 @@ function told(last) {
   }
   if (game.isReplay) {
     const yours = game.turn === YOU;
+    const mistake = mistakeHere();
+    if (mistake) {
+      const lost = `${step} ${sentence(`${play.called(mistake.move)} gave the win away; ${listed(mistake.better.map(play.called))} would have won`)}`;
+      return [yours ? "Your turn" : "The computer’s turn", yours ? `${lost} Make a move to play on from here.` : lost];
+    }
     return [yours ? "Your turn" : "The computer’s turn", yours ? `${step} Make a move to play on from here.` : `${step} It made the move ${play.called(game.moves[game.at])} then.`];
   }
   if (game.turn === COMPUTER) return ["The computer’s turn", last ? `You ${moveWords(last)}.` : `${play.name(game.start)}: the computer begins.`];
@@ -325,6 +350,8 @@ export function begin(what) {
   board = new Board(byId("board"), { label: "Board", layout: play.layout, onMove: yourMove, onAim: tellAim });
   byId("undo").addEventListener("click", () => set(game.look(game.before)));
   byId("redo").addEventListener("click", () => set(game.look(game.after)));
+  byId("again").addEventListener("click", () => set(new Game(play, game.start, game.first), "push"));
+  byId("retry").addEventListener("click", () => set(new Game(play, game.start, game.first, game.moves.slice(0, judged?.index ?? 0)), "push"));
   byId("go-on").addEventListener("click", () => set(new Game(play, game.start, game.first, game.moves.slice(0, game.at))));
   byId("step").addEventListener("input", (event) => set(game.look(Number(event.target.value))));
   byId("link").addEventListener("click", (event) => copy(event.currentTarget, location.href));

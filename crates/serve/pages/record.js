@@ -63,6 +63,11 @@ export class Game {
     return this.mover(this.end === "won" ? this.at : this.at - 1);
   }
 
+  /** Who has won in the end, whichever step is looked at; null if the game goes on. */
+  get result() {
+    return this.look(this.moves.length).winner;
+  }
+
   /** The game after a move at the step that is looked at; moves after it are forgotten. */
   play(move) {
     return new Game(this.rules, this.start, this.first, [...this.moves.slice(0, this.at), move]);
@@ -90,7 +95,7 @@ export class Game {
    * none, because the start was lost already. `answers` says of each position what the table says.
    */
   turningPoint(answers) {
-    const loser = other(this.look(this.moves.length).winner);
+    const loser = other(this.result);
     for (let index = this.moves.length - 1; index >= 0; index -= 1) {
       const given = !answers[index].losing && !answers[index + 1].losing;
       if (this.mover(index) === loser && given) return index;

@@ -64,11 +64,11 @@ fn a_game_can_be_won_with_keys_alone() {
     }
     assert_eq!(browser.text("#turn"), "You won");
     assert_eq!(browser.text("#said"), "The computer took the poison.");
+    browser.wait_to_say("#verdict", "Perfect!");
     // The board is gone, and the focus is where another game begins.
-    assert_eq!(browser.value("document.activeElement.id"), "new-game");
+    assert_eq!(browser.value("document.activeElement.id"), "again");
     browser.press(&[Key::Enter]);
     browser.wait("document.getElementById('turn').textContent === 'Your turn'");
-    browser.is_content();
     let again = browser.shown();
     assert_eq!((&*again.start, again.moves.len()), ("7,6,6,4,2", 0));
     browser.is_content();
@@ -118,6 +118,7 @@ fn the_computer_draws_among_moves_that_are_as_good() {
     assert_eq!(browser.shown().moves, [(2, 5)]);
     browser.let_go();
     browser.wait_for_turn(2);
+    browser.is_content();
 }
 
 /// Goes to a cell with the arrow keys. On the way every step is one cell.

@@ -25,7 +25,7 @@ use self::site::Site;
 const PAGES: [(&str, &str); 6] = [
     ("bite", "document.querySelector('#map button')"),
     ("games", "document.querySelector('.shelf')"),
-    ("games/nim", "document.querySelector('.parts')"),
+    ("games/nim", "document.querySelector('#board .playable')"),
     ("play", "document.body.dataset.turn === 'you'"),
     ("explore", "document.querySelector('#by-area svg')"),
     ("job", "document.querySelector('#facts dd')"),

@@ -3,7 +3,7 @@
 use chomp_testing::trials;
 
 use super::browser::{Browser, calm};
-use super::site::{Shown, Site, Twin, any_cell, cell, take};
+use super::site::{Shown, Site, Twin, any_cell, cell, cells, take};
 use crate::common::random::Random;
 
 /// The positions of a game, from its start.
@@ -125,9 +125,40 @@ fn the_verdict_names_the_move_that_lost() {
         for (row, column) in twin.winning_moves(&positions[index]) {
             browser.wait_to_say("#verdict", &format!("({row}, {column})"));
         }
+        let undo = "document.getElementById('undo').offsetTop";
+        let at_the_end = browser.value(undo);
         browser.click("#verdict button");
         let looked = browser.shown();
         assert_eq!((looked.at, &looked.rows), (index, &positions[index]));
+        // The move is marked, and those that would have won.
+        let marked = |class: &str| {
+            let mut marked = cells(&browser.value(&format!(
+                "[...document.querySelectorAll('#board .{class}')].map((cell) => [Number(cell.dataset.row), Number(cell.dataset.column)])"
+            )));
+            marked.sort_unstable();
+            marked
+        };
+        assert_eq!(marked("mistake"), [shown.moves[index]]);
+        assert_eq!(marked("hint"), twin.winning_moves(&positions[index]));
+        browser.wait_to_say("#said", "gave the win away");
+        browser.click("#retry");
+        let tried = browser.shown();
+        assert_eq!((&tried.moves[..], tried.at), (&shown.moves[..index], index));
+        assert_eq!((&*tried.turn, marked("mistake")), ("you", vec![]));
+        assert_eq!(browser.value(undo), at_the_end, "a verdict moves nothing");
+        browser.back();
+        browser.wait_to_say("#verdict", &expected);
+        browser.click("#again");
+        let again = browser.shown();
+        assert_eq!((again.start, again.moves.len()), (shown.start, 0));
     });
+    // On a phone the end of a game is seen with what comes next.
+    browser.resize(390, 844, true);
+    browser.play(&site, &[10; 8], "you");
+    browser.run("scrollTo(0, 0);");
+    browser.click(&cell((1, 1)));
+    browser.wait_to_say("#verdict", "let the computer win");
+    let seen = "document.getElementById('retry').getBoundingClientRect().bottom <= innerHeight && scrollY === 0";
+    assert_eq!(browser.value(seen), true);
     browser.is_content();
 }

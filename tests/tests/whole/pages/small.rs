@@ -171,7 +171,8 @@ fn each_game_is_won_by_clicks_and_keys_and_shows_what_the_definition_says() {
     for (game, start, end) in WON {
         let mut twin = Twin::default();
         let mut shown = browser.open_game(&site, game, start);
-        browser.run("if (document.getElementById('hints').ariaPressed === 'false') document.getElementById('hints').click();");
+        browser.click_at_once("#hints");
+        browser.click_at_once("#values");
         while shown.turn == "you" {
             compare(&browser, &mut twin, game, &shown.position);
             let winning = twin.winning_moves(game, &shown.position);
@@ -191,9 +192,9 @@ fn each_game_is_won_by_clicks_and_keys_and_shows_what_the_definition_says() {
         }
         assert_eq!(browser.text("#turn"), "You won", "{game} {start} {shown:?}");
         assert_eq!(browser.text("#said"), end, "{game} {start}");
-        browser.wait_to_say("#verdict", "The start was lost for the computer already");
+        browser.wait_to_say("#verdict", "Perfect!");
         let focus = browser.value("document.activeElement.id");
-        assert_eq!(focus, "new-game", "{game}");
+        assert_eq!(focus, "again", "{game}");
     }
     browser.is_content();
 }
@@ -229,6 +230,50 @@ fn go_to(browser: &Browser, wanted: &Move) {
         browser.press(&[if is_down { down } else { right }]);
     }
     panic!("{wanted:?} is not reached");
+}
+
+#[test]
+fn each_game_begins_with_its_name_its_aim_and_starts_that_can_be_won() {
+    let Some(browser) = calm() else { return };
+    let site = Site::new();
+    for game in chomp_games::NAMES {
+        browser.open("about:blank");
+        browser.open(&site.url(&format!("/games/{game}")));
+        browser.wait("document.querySelector('#board .playable') !== null");
+        assert!(!browser.is_hidden("h1") && !browser.is_hidden("#goal"));
+        let named = browser.text("h1") + ". " + &browser.text("#goal");
+        assert!(named.contains(". Whoever "), "{game}: {named}");
+        let options = browser.value(
+            "[...document.querySelectorAll('#starts option')].map((option) => [option.value, option.text])",
+        );
+        let options: Vec<[String; 2]> = serde_json::from_value(options).unwrap();
+        for [start, name] in options {
+            let told = answer(game, &start).unwrap();
+            assert!(!told.losing && !told.over, "{game} {start}");
+            let is_text_of_position = name == start || name.contains(['@', '/', '.']);
+            assert!(!is_text_of_position && name.contains(' '), "{name}");
+        }
+        // Values would show which move wins.
+        let shown = browser.number_of("#board .valued, #values[aria-pressed=true]");
+        assert_eq!((shown, browser.is_hidden("#extra")), (0, true), "{game}");
+    }
+    browser.is_content();
+}
+
+/// As on a site of files, where pages have other addresses.
+#[test]
+fn a_page_knows_its_game_at_any_address() {
+    let Some(browser) = calm() else { return };
+    let site = Site::new();
+    browser.open_game(&site, "nim", "3,4,5");
+    browser.run(
+        "document.getElementById('starts').remove();
+         document.getElementById('board').replaceChildren();
+         history.replaceState(null, '', 'nim.html');
+         return import('../assets/game.js?again');",
+    );
+    browser.wait("document.querySelectorAll('#board button').length === 12");
+    browser.is_content();
 }
 
 #[test]
