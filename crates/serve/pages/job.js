@@ -1,12 +1,13 @@
 // The Job page: what a coordinator tells of its job, as it happens; and the finished table.
 
 import { address, ask, Problem } from "./api.js";
-import { byId, count, drawn, element, Notice, number, persist, say, sentence, tableFacts, tellTable } from "./dom.js";
+import { byId, count, drawn, element, Notice, number, pause, persist, say, sentence, tableFacts, tellTable } from "./dom.js";
 import { follow } from "./stream.js";
 
 const KEPT_TOKEN = "chomp-token";
 /** The server breaks silence each 15 s. */
 const OLD_AFTER_S = 20;
+const OPENING_MS = 500;
 const LAYER_HEIGHT = 120;
 
 const notice = new Notice(byId("notice"));
@@ -102,6 +103,7 @@ function show(status) {
   }
   if (status.phase === "finished" && !finished) {
     finished = true;
+    tellAge();
     showTable();
   }
 }
@@ -219,9 +221,21 @@ function fillTable(place, names, rows) {
 
 // --- The finished table ---------------------------------------------------------------------------
 
+/** What the table is. A server opens one a moment after its job has finished it. */
+async function openedFacts() {
+  for (;;) {
+    try {
+      return await tableFacts();
+    } catch (error) {
+      if (!(error instanceof Problem) || error.kind !== "missing") throw error;
+    }
+    await pause(OPENING_MS);
+  }
+}
+
 async function showTable() {
   byId("finished").hidden = false;
-  const table = await persist(notice, tableFacts);
+  const table = await persist(notice, openedFacts);
   tellTable(table);
   const facts = [
     ["Bits", table.bits],
@@ -267,7 +281,7 @@ function tellAge() {
   } else if (old) {
     say(place, `Nothing was heard for ${duration(Number(seconds))}: what is shown may be old.`);
   } else {
-    say(place, seconds === null ? "\u00a0" : "Live.");
+    say(place, seconds === null || finished ? "\u00a0" : "Live.");
   }
 }
 

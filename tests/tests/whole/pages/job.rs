@@ -148,9 +148,23 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
     browser.wait_to_say("#fresh", "Live.");
     worker.send(Signal::SIGCONT);
 
+    // The table is finished a moment before the server has opened it.
+    browser.run(
+        "const real = fetch;
+         window.refused = 0;
+         window.fetch = (url, ...more) => {
+             if (window.opened || !String(url).endsWith('/api/table')) return real(url, ...more);
+             window.refused += 1;
+             return Promise.resolve(new Response('{\"error\": \"there is no finished table yet\"}', {status: 503}));
+         };",
+    );
     browser.wait_to_say("#phase", "The table is finished.");
     browser.wait_to_say("#facts", FINGERPRINT_24);
     assert_eq!(browser.text("#headline"), "The table of 24 bits");
+    browser.wait("window.refused > 1");
+    assert!(browser.is_hidden("#notice"));
+    assert_eq!(browser.text("#fresh"), "", "nothing is live any more");
+    browser.run("window.opened = true;");
     let (done, all) = ranges(&browser);
     assert_eq!(done, all);
     browser.wait("document.querySelector('#table').textContent.includes('24 bits')");
