@@ -140,6 +140,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         limits: machine::limits().hastened(display.haste().limits),
         haste: display.haste().leases,
     };
+    let has_pages = options.site.is_some();
     let in_table = || in_table(&directory.location);
     let (storage, finished) = (directory.storage.clone(), directory.finished.clone());
     let starting = Box::pin(Coordinator::start(storage, options, finished, listeners));
@@ -153,6 +154,10 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         "listening on {url}; workers join with: chomp worker --access {}",
         file.display()
     ));
+    if has_pages {
+        let told = format!("open {url}/job to watch it; the page asks for that file");
+        display.say(&told);
+    }
 
     let work = async {
         tokio::select! {

@@ -75,8 +75,10 @@ fn a_run_is_watched_while_it_goes_on() {
 fn a_job_that_needs_a_token_is_shown_to_those_who_have_it() {
     let Some(browser) = calm() else { return };
     let cluster = Cluster::in_the_clear();
-    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(20, 12));
-    browser.open(&format!("{}/job", cluster.url()));
+    let mut coordinator = cluster.start_coordinator(&mut cluster.coordinator(20, 12));
+    let address = format!("{}/job", cluster.url());
+    coordinator.wait_to_say(&format!("open {address} to watch it"));
+    browser.open(&address);
     browser.wait("!document.getElementById('token-form').hidden");
     assert!(browser.is_hidden("#live"));
     assert_eq!(browser.value("document.activeElement.id"), "token");
@@ -146,8 +148,6 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
     browser.wait_to_say("#fresh", "What is shown is");
     let mut coordinator = cluster.start_coordinator(&mut cluster.coordinator(24, 12));
     browser.wait_to_say("#fresh", "Live.");
-    worker.send(Signal::SIGCONT);
-
     // The table is finished a moment before the server has opened it.
     browser.run(
         "const real = fetch;
@@ -158,13 +158,15 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
              return Promise.resolve(new Response('{\"error\": \"there is no finished table yet\"}', {status: 503}));
          };",
     );
+    worker.send(Signal::SIGCONT);
+
     browser.wait_to_say("#phase", "The table is finished.");
-    browser.wait_to_say("#facts", FINGERPRINT_24);
-    assert_eq!(browser.text("#headline"), "The table of 24 bits");
     browser.wait("window.refused > 1");
     assert!(browser.is_hidden("#notice"));
     assert_eq!(browser.text("#fresh"), "", "nothing is live any more");
     browser.run("window.opened = true;");
+    browser.wait_to_say("#facts", FINGERPRINT_24);
+    assert_eq!(browser.text("#headline"), "The table of 24 bits");
     let (done, all) = ranges(&browser);
     assert_eq!(done, all);
     browser.wait("document.querySelector('#table').textContent.includes('24 bits')");
