@@ -44,8 +44,11 @@ fn a_game_goes_on_when_the_server_does() {
         browser.play(&site, &[8, 8, 7, 7, 7], "you");
         browser.wait_to_say("#table", "Table of");
         broken(&browser, how);
+        let board = "document.querySelector('#board .cells').offsetTop";
+        let before = browser.value(board);
         browser.click(&cell((4, 6)));
         browser.wait_to_say("#notice", told);
+        assert_eq!(browser.value(board), before, "no notice moves the board");
         let shown = browser.shown();
         assert_eq!(
             (&shown.moves[..], &*shown.turn),
