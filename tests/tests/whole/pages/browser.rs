@@ -100,6 +100,15 @@ impl Browser {
         );
     }
 
+    /// Turns the scripts of pages off or on, for pages that are opened from now on; of Firefox it cannot.
+    pub(crate) fn run_scripts(&self, on: bool) -> bool {
+        if !self.driver.is_firefox {
+            let off = json!({"value": !on});
+            self.tool("Emulation.setScriptExecutionDisabled", &off);
+        }
+        !self.driver.is_firefox
+    }
+
     /// The folder that downloads go into.
     pub(crate) fn downloads(&self) -> PathBuf {
         self.driver.folder.join("downloads")

@@ -45,7 +45,31 @@ fn every_page_fits_a_phone_and_the_console_is_told_nothing() {
             browser.wait(&format!("Boolean({ready})"));
             let overflow = "document.documentElement.scrollWidth - innerWidth";
             assert_eq!(browser.value(overflow), 0, "{page}");
+            let named = "document.title.split('Chomp').length - 1";
+            assert_eq!(browser.value(named), 1, "{page}");
             browser.is_content();
         }
     }
+}
+
+#[test]
+fn without_scripts_no_control_is_shown_that_would_do_nothing() {
+    let Some(browser) = calm() else { return };
+    let site = Site::new();
+    if !browser.run_scripts(false) {
+        return;
+    }
+    let shown = ["play", "games/nim", "explore", "job"].map(|page| {
+        browser.open(&site.url(&format!("/{page}")));
+        let of = |css: &str| {
+            let seen = format!("[...document.querySelectorAll('{css}')].filter((found) => found.checkVisibility()).length");
+            browser.value(&seen)
+        };
+        (of("main :is(button, input, select)"), of("noscript p"))
+    });
+    browser.run_scripts(true);
+    assert!(
+        shown.iter().all(|shown| *shown == (0.into(), 1.into())),
+        "{shown:?}"
+    );
 }
