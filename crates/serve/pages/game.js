@@ -62,6 +62,9 @@ async function parse(text, moves = []) {
 function face(game, square) {
   const standing = layout.stands?.(game.position, square, game.mover(game.at) === YOU);
   if (standing || !valuesShown) return standing ?? null;
+  if (NAME === "poisons" && choiceOf(game.position, square)?.value === null) {
+    return layout.isPoison(game.position, square) ? null : { kind: "valued", text: "✕", words: "loses at once" };
+  }
   const value = NAME === "horse" ? valueOnBoard(game, square) : valueAfter(game.position, square);
   return value === null ? null : { kind: "valued", text: String(value), words: `value ${value}` };
 }

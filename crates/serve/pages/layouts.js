@@ -81,12 +81,12 @@ const poisons = {
   form: "A board and its poisons: 3x8@1,1@2,2",
   goal: () => "Whoever takes a poison loses.",
   starts: [
-    ["3x8@1,1@2,2", "3 × 8, two poisons: the corner and the cell across"],
-    ["3x8@1,1@2,1", "3 × 8, two poisons: the corner and the cell below"],
-    ["3x8@1,1@1,2", "3 × 8, two poisons: the corner and the cell to its right"],
-    ["3x8@1,2@2,1", "3 × 8, two poisons: beside the corner and below it"],
-    ["5x6@3,3", "5 × 6, one poison in the middle"],
-    ["4x7@1,1", "4 × 7, one poison in the corner: Chomp"],
+    ["3x8@1,1@2,2", "3 × 8, corner and diagonal"],
+    ["3x8@1,1@2,1", "3 × 8, corner and below"],
+    ["3x8@1,1@1,2", "3 × 8, corner and right"],
+    ["3x8@1,2@2,1", "3 × 8, right and below"],
+    ["5x6@3,3", "5 × 6, in the middle"],
+    ["4x7@1,1", "4 × 7, the corner: Chomp"],
   ],
   random() {
     const rows = randomPosition(some(2, 4), some(4, 8));
@@ -157,8 +157,8 @@ const towers = {
   starts: [
     ["1-8,2-6,1-4,3-8", "Four columns"],
     ["1-8,3-5", "Two columns"],
-    ["4-5,2-7,6-2", "Three columns, two towers change sides"],
-    ["1-8,2-6,1-4,3-8,1-7,2-5,1-6,4-7", "Eight columns: a whole chessboard"],
+    ["4-5,2-7,6-2", "Three columns, sides mixed"],
+    ["1-8,2-6,1-4,3-8,1-7,2-5,1-6,4-7", "Eight columns"],
   ],
   random: () => several(3, 6, () => {
     const own = some(1, 8);
@@ -300,9 +300,9 @@ const crossed = order("cell", {
   form: "A board and the cells that are crossed out: 4x5@2,3@4,5",
   starts: [
     ["4x5@2,3", "4 × 5 with a hole"],
-    ["4x5@2,3@4,5", "4 × 5 with a hole, without the last cell"],
+    ["4x5@2,3@4,5", "4 × 5, a hole and a corner"],
     ["5x5@5,5", "5 × 5 without the last cell"],
-    ["4x6@1,2@2,1", "4 × 6 without the cells beside the poison"],
+    ["4x6@1,2@2,1", "4 × 6, poison alone"],
     ["4x5@2,2@3,3@4,4", "4 × 5 with a diagonal of holes"],
   ],
   random: () => textOf(randomPosition(some(3, 5), some(3, 6))) + several(1, 4, () => `@${some(1, 4)},${some(2, 5)}`).join(""),
@@ -334,8 +334,8 @@ const transfinite = {
     ["wxw", "No end in both directions"],
     ["3xw", "Three rows without end"],
     ["w,4,2", "A row without end, rows of 4 and 2"],
-    ["w,3,2...", "A row without end, one of 3, then rows of 2 without end"],
-    ["5,3,1...", "Rows of 5 and 3, then a column without end"],
+    ["w,3,2...", "One without end, one of 3, then 2"],
+    ["5,3,1...", "5 and 3, then a column"],
   ],
   goal: () => "Whoever takes the poison loses.",
   random() {

@@ -6,7 +6,9 @@ import { count, drawn, element, say } from "./dom.js";
 /** The standard placements of two poisons. */
 const PLACEMENTS = ["1,1@2,2", "1,1@2,1", "1,1@1,2", "1,2@2,1"];
 const UNIT = 4;
-const MARGIN = 26;
+/** In pixels of the page. */
+const MARGIN = 44;
+const HEIGHT_MAX = 480;
 
 /** Adds the picture to a page. */
 export function picture(main) {
@@ -46,7 +48,7 @@ export function picture(main) {
       const { losing } = await askGame("poisons", `picture/${fixed}/${encodeURIComponent(`${columns}@${poisons}`)}`);
       if (mine !== asked) return;
       const others = ["2 and 3", "1 and 3", "1 and 2"][row - 1];
-      drawing.replaceChildren(drawPoints(losing, `The longer of rows ${others}`, "The shorter"));
+      drawing.replaceChildren(drawPoints(drawing.clientWidth, losing, `The longer of rows ${others}`, "The shorter"));
       say(told, `${count(losing.length, "losing position")} with ${length} in row ${row}. Each point is one: the longer of rows ${others} to the right, the shorter one downwards, both from 0.`);
       say(list, losing.map((pair) => `(${pair.join(",")})`).join(" "));
     } catch (error) {
@@ -61,20 +63,23 @@ export function picture(main) {
   show();
 }
 
-function drawPoints(points, along, down) {
+/** Each point is a square of `UNIT`, and the whole as wide as its place; so texts are written in the size of the page. */
+function drawPoints(width, points, along, down) {
   const most = (index) => Math.max(10, ...points.map((point) => point[index]));
   const [right, bottom] = [(most(0) + 1) * UNIT, (most(1) + 1) * UNIT];
+  const pixel = Math.max(right / Math.max(1, width - 2 * MARGIN), bottom / (HEIGHT_MAX - 2 * MARGIN));
+  const margin = MARGIN * pixel;
   const line = (x1, y1, x2, y2) => drawn("line", { x1, y1, x2, y2 });
-  const words = (x, y, text, anchor = "start") => drawn("text", { x, y, "text-anchor": anchor }, text);
+  const words = (x, y, text, anchor = "start") => drawn("text", { x, y, "text-anchor": anchor, "font-size": 12 * pixel }, text);
   const tens = (index) => Array.from({ length: Math.floor(most(index) / 10) + 1 }, (_, n) => n * 10);
   return drawn(
     "svg",
-    { viewBox: `${-MARGIN} ${-MARGIN} ${right + MARGIN + 8} ${bottom + MARGIN + 8}`, role: "img", "aria-label": `${along}, ${down.toLowerCase()}: ${points.length} points` },
+    { viewBox: `${-margin} ${-margin} ${right + 2 * margin} ${bottom + 2 * margin}`, role: "img", "aria-label": `${along}, ${down.toLowerCase()}: ${points.length} points` },
     line(0, 0, right, 0),
     line(0, 0, 0, bottom),
-    ...tens(0).map((n) => words((n + 0.5) * UNIT, -4, String(n), "middle")),
-    ...tens(1).map((n) => words(-4, (n + 1) * UNIT, String(n), "end")),
-    words(right, -15, along, "end"),
+    ...tens(0).map((n) => words((n + 0.5) * UNIT, -6 * pixel, String(n), "middle")),
+    ...tens(1).map((n) => words(-6 * pixel, (n + 1) * UNIT, String(n), "end")),
+    words(right, -24 * pixel, along, "end"),
     ...points.map(([x, y]) => drawn("rect", { x: x * UNIT, y: y * UNIT, width: UNIT, height: UNIT })),
   );
 }

@@ -160,6 +160,11 @@ fn compare(browser: &Browser, twin: &mut Twin, game: &str, position: &str) {
         };
         let found = shown.get(&name.join("-"));
         let expected = expected.map(|value| value.to_string());
+        // A move that takes a poison has no value, and says so beside it.
+        let poison = format!("@{}", name.join(","));
+        let is_poison = position.contains(&poison);
+        let loses = || (game == "poisons" && !is_poison).then(|| "✕".to_owned());
+        let expected = expected.or_else(loses);
         assert_eq!(found, expected.as_ref(), "{game} {position} {name:?}");
     }
 }
@@ -256,6 +261,12 @@ fn each_game_begins_with_its_name_its_aim_and_starts_that_can_be_won() {
         // Values would show which move wins.
         let shown = browser.number_of("#board .valued, #values[aria-pressed=true]");
         assert_eq!((shown, browser.is_hidden("#extra")), (0, true), "{game}");
+        if game == "poisons" {
+            browser.wait("document.querySelector('#drawing text') !== null");
+            let height = "document.querySelector('#drawing text').getBoundingClientRect().height";
+            let is_like_other_type = format!("{height} > 8 && {height} < 20");
+            assert_eq!(browser.value(&is_like_other_type), true);
+        }
     }
     browser.is_content();
 }
