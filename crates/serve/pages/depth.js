@@ -1,62 +1,63 @@
-// After how many moves a game ends if the winner hurries and the loser delays. It needs no table.
+// After how many moves a game of Chomp ends, if the winner hurries and the loser delays: found here, without a server.
+//
+// A position is its word: 1 is a step along a row and 0 the end of one, from the last row to the first.
 
 import { movesOf, take } from "./rules.js";
 
-/** The most bits of a position whose depth is told: at most 48,620 positions are inside. */
-export const DEPTH_BITS = 19;
+/** Positions of more bits have too many positions inside. */
+export const DEPTH_BITS = 20;
 
-/**
- * The depths of all positions inside one of these rows, as a function of the rows.
- *
- * That of the empty position is 0. That of any other is 1 more than that of the position that is left: of those with an
- * odd depth the least, or else the greatest. So it is odd if and only if the position is losing.
- * @param {number[]} board
- */
-export function depthsInside(board) {
-  // The positions are numbered as words in a dictionary, so that moves lead to smaller numbers. By row, then by length:
-  // how many have the same rows before this one, and a shorter one here.
-  /** @type {number[][]} */
-  const before = [];
-  let inside = Array(board.length === 0 ? 1 : board[0] + 1).fill(1);
-  for (let row = board.length - 1; row >= 0; row -= 1) {
-    before[row] = [0];
-    for (let length = 0; length <= board[row]; length += 1) before[row].push(before[row][length] + inside[length]);
-    inside = inside.map((_, most) => before[row][Math.min(most, board[row]) + 1]);
+/** The depths that are known, by words. */
+const known = new Uint8Array(2 ** DEPTH_BITS);
+
+/** @param {number[]} rows */
+function wordOf(rows) {
+  let [word, length] = [0, 0];
+  for (const row of rows.toReversed()) {
+    word = (((word + 1) << (row - length)) - 1) << 1;
+    length = row;
   }
-  const depths = new Uint16Array(inside.at(-1) ?? 1);
-  const rows = board.map(() => 0);
-  for (let number = 1; number < depths.length; number += 1) {
-    // The next position: the last row that can be longer is, and those after it are empty.
-    let row = rows.length - 1;
-    while (rows[row] === Math.min(board[row], rows[row - 1] ?? Infinity)) rows[row--] = 0;
-    rows[row] += 1;
-    let [leastOdd, most] = [Infinity, 0];
-    for (let kept = 0, first = 0; first < rows.length && rows[first] > 0; first += 1) {
-      for (let length = 0; length < rows[first]; length += 1) {
-        let left = kept;
-        for (let below = first; below < rows.length && rows[below] > 0; below += 1) left += before[below][Math.min(length, rows[below])];
-        const depth = depths[left];
-        if (depth % 2 === 1 && depth < leastOdd) leastOdd = depth;
-        if (depth > most) most = depth;
+  return word;
+}
+
+/** 1 + the least odd depth that a move leaves, since odd ones are losing; if there is none, 1 + the greatest. */
+function depthOf(word) {
+  if (word === 0 || known[word] > 0) return known[word];
+  let [leastOdd, greatest] = [Infinity, 0];
+  for (let from = 31 - Math.clz32(word); from > 0; from -= 1) {
+    if (((word >> from) & 1) === 0) continue;
+    const above = (word >> (from + 1)) << (from + 1);
+    let ones = 1;
+    for (let to = from - 1; to >= 0; to -= 1) {
+      if ((word >> to) & 1) {
+        ones += 1;
+        continue;
       }
-      kept += before[first][rows[first]];
+      // The cell lies where this step and this end of a row meet. Without it the ends between them come first.
+      const moved = above | (((1 << ones) - 1) << to) | (word & ((1 << to) - 1));
+      const depth = depthOf(to === 0 ? moved >> ones : moved);
+      if (depth % 2 === 1) leastOdd = Math.min(leastOdd, depth);
+      greatest = Math.max(greatest, depth);
     }
-    depths[number] = 1 + (leastOdd < Infinity ? leastOdd : most);
   }
-  return (/** @type {number[]} */ position) => depths[position.reduce((sum, length, row) => sum + before[row][length], 0)];
+  known[word] = 1 + (leastOdd < Infinity ? leastOdd : greatest);
+  return known[word];
 }
 
 /**
- * Perfect play from a position on: after each move the depth is 1 less. Of moves as good as each other the first is made.
+ * The number of moves until the poison is taken after each move, that move counted, from the best move to the worst.
  * @param {number[]} rows
  */
+export function rankedMoves(rows) {
+  const moves = movesOf(rows).map((move) => ({ move, depth: 1 + depthOf(wordOf(take(rows, move))) }));
+  // A winning move leaves an odd number: the fewer the better. Of losing moves the longest is the best.
+  const worth = ({ depth }) => (depth % 2 === 0 ? 1_000 - depth : depth);
+  return moves.sort((a, b) => worth(b) - worth(a));
+}
+
+/** Perfect play from a position: of moves as good as each other the first by row, then by column. */
 export function perfectPlay(rows) {
-  const depthOf = depthsInside(rows);
   const line = [];
-  for (let at = rows; at.length > 0; at = take(at, line[line.length - 1])) {
-    const wanted = depthOf(at) - 1;
-    const [move] = movesOf(at).filter((cell) => depthOf(take(at, cell)) === wanted);
-    line.push(move);
-  }
+  for (let left = rows; left.length > 0; left = take(left, line.at(-1))) line.push(rankedMoves(left)[0].move);
   return line;
 }

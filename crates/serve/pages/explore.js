@@ -3,9 +3,9 @@
 import { askCounts, askOpenings, askPosition, pageAddress, Problem } from "./api.js";
 import { Board, CHOMP_BOARD } from "./board.js";
 import { drawChart } from "./chart.js";
-import { DEPTH_BITS, perfectPlay } from "./depth.js";
-import { byId, cellName, count, element, isCalm, listed, Notice, number, pause, persist, say, tableFacts, tellTable } from "./dom.js";
-import { boardWords, drawMap } from "./map.js";
+import { DEPTH_BITS, perfectPlay, rankedMoves } from "./depth.js";
+import { byId, cellName, count, element, isCalm, listed, Notice, number, pause, persist, say, sentence, tableFacts, tellTable } from "./dom.js";
+import { boardWords, drawMap, withMirrors } from "./map.js";
 import { Game, YOU } from "./record.js";
 import { areaOf, bitsOf, CHOMP, movesOf, parse, same, take, takes, textOf } from "./rules.js";
 
@@ -72,22 +72,25 @@ async function show(rows) {
     const answer = await askPosition(rows);
     if (mine !== asked) return;
     drawOutcomes(answer);
-    if (bitsOf(rows) > DEPTH_BITS) return;
-    const line = perfectPlay(rows);
-    addFact("Moves to the end", `${number(line.length)}, if the winner hurries and the loser delays`);
-    addFact("Perfect play", line.map(([row, column]) => `(${row},${column})`).join(" "));
+    await showRanks(answer);
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     if (mine === asked) notice.show(error, () => show(rows));
   }
 }
 
-function drawOutcomes(answer) {
+/** @type {(answer: any, face?: (cell: any) => any) => void} */
+function drawBoard(answer, face = () => null) {
   const wins = (cell) => answer.winning_moves.some((move) => same(move, cell));
   board.show(shown, shown, {
     moves: movesOf(shown),
     marks: (cell) => answer && (wins(cell) ? ["wins", "a winning move"] : ["loses", "a losing move"]),
+    face,
   });
+}
+
+function drawOutcomes(answer) {
+  drawBoard(answer);
   say(byId("outcome"), answer ? outcome(answer) : "\u00a0");
   const facts = [
     ["Rows", textOf(shown)],
@@ -101,6 +104,47 @@ function drawOutcomes(answer) {
 
 function addFact(name, value) {
   byId("facts").append(element("dt", {}, name), element("dd", { class: "mono" }, value));
+}
+
+/** Writes on the cells what was chosen to stand there, and lists the moves by it. */
+async function showRanks(answer) {
+  const chosen = byId("numbers").elements.numbers.value;
+  const mine = asked;
+  byId("ranked").replaceChildren();
+  say(byId("ranked-told"), "\u00a0");
+  const hasDepth = bitsOf(shown) <= DEPTH_BITS && shown.length > 0;
+  if (hasDepth) {
+    const line = perfectPlay(shown);
+    addFact("Moves to the end", `${number(line.length)}, if the winner hurries and the loser delays`);
+    addFact("Perfect play", line.map(([row, column]) => `(${row},${column})`).join(" "));
+  }
+  if (chosen === "depth") {
+    if (!hasDepth) return say(byId("ranked-told"), `The moves to the end are told up to ${DEPTH_BITS} bits.`);
+    drawRanks(answer, rankedMoves(shown).map(({ move, depth }) => [move, depth]), "Moves to the end", "The best moves first: the winner hurries, the loser delays.");
+  } else if (chosen === "value") {
+    try {
+      const { value, moves_by_value: byValue } = await ask(`/api/value/${textOf(shown)}`);
+      if (mine !== asked || byId("numbers").elements.numbers.value !== chosen) return;
+      drawRanks(answer, byValue.flatMap((moves, left) => moves.map((move) => [move, left])), "Value left", `The Grundy value is ${value}. ${value === 0 ? "Every move leaves a greater one" : "The other moves leave greater ones"}.`);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (mine === asked) say(byId("ranked-told"), sentence(error.message));
+    }
+  }
+}
+
+/** Writes numbers on cells, and lists their moves. `ranks` are [move, number], the best first. */
+function drawRanks(answer, ranks, name, told) {
+  say(byId("ranked-told"), told);
+  const numberOf = new Map(ranks.map(([move, rank]) => [String(move), rank]));
+  drawBoard(answer, (cell) => {
+    const rank = numberOf.get(String(cell));
+    return rank === undefined ? null : { kind: "valued", text: String(rank), words: `${name.toLowerCase()} ${rank}` };
+  });
+  const groups = Map.groupBy(ranks, ([, rank]) => rank);
+  const rows = [...groups].map(([rank, all]) => element("tr", {}, element("td", {}, String(rank)), element("td", { class: "text long" }, all.map(([move]) => cellName(move)).join(" "))));
+  const head = element("tr", {}, element("th", { scope: "col" }, name), element("th", { scope: "col", class: "text" }, "Moves"));
+  byId("ranked").replaceChildren(element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
 /** The word of a position, in binary digits. */
@@ -227,5 +271,18 @@ const table = await persist(tableNotice, tableFacts);
 tableBits = table.bits;
 tellTable(table);
 fromAddress();
+/** Values can be shown if there is a table of them. */
+async function offerValues() {
+  try {
+    const tables = await ask("/");
+    if (!tables.some(({ tiles }) => tiles)) return;
+  } catch (error) {
+    if (error instanceof Problem) return;
+    throw error;
+  }
+  byId("numbers").elements[0].append(element("label", {}, element("input", { type: "radio", name: "numbers", value: "value" }), element("span", {}, "Values")));
+}
+
 chartByBits(table);
-await Promise.all([showMap(), chartByArea(table)]);
+await Promise.all([showMap(), chartByArea(table), offerValues()]);
+byId("numbers").addEventListener("change", () => show(shown));

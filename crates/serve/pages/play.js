@@ -4,7 +4,7 @@ import { askPosition } from "./api.js";
 import { CHOMP_BOARD } from "./board.js";
 import { byId, cellName, count, element, Notice, persist, say, tableFacts, tellTable } from "./dom.js";
 import { begin } from "./match.js";
-import { bitsOf, CHOMP, has, movesOf, nameOf, parse, randomPosition, rectangle, takes } from "./rules.js";
+import { bitsOf, CHOMP, has, movesOf, nameOf, parse, randomPosition, rectangle, takes, textOf } from "./rules.js";
 
 const FIRST_GAME = [4, 6];
 
@@ -48,6 +48,8 @@ function startOf(text) {
 byId("sides").append(...FIRST_GAME.map((value, index) => slider(["rows", "columns"][index], value)));
 byId("typed").value = "5,4,2,1";
 fitSides("rows");
+const explore = element("a", { id: "explore-it" }, "Explore this position");
+byId("go-on").after(element("p", {}, explore));
 const match = begin({
   ...CHOMP,
   layout: CHOMP_BOARD,
@@ -72,6 +74,10 @@ const match = begin({
   },
   movesOf,
   ending: (winner, loser) => `${loser} took the poison.`,
+  onShow({ position }) {
+    explore.hidden = position.length === 0;
+    explore.href = `explore#position=${textOf(position)}`;
+  },
   took: (rows, [row, column]) => `took row ${row}, column ${column}: ${count(takes(rows, [row, column]), "cell")}`,
   aimed: (rows, move) => `${cellName(move)} takes ${count(takes(rows, move), "cell")} and leaves ${CHOMP_BOARD.leaves(rows, move)}.`,
 });

@@ -1,5 +1,6 @@
 //! The Explore page beside W by its definition: the map, the outcomes of moves, the counts.
 
+use std::collections::HashMap;
 use std::fs;
 
 use serde_json::json;
@@ -126,6 +127,139 @@ fn the_outcome_of_each_move_is_right() {
 #[test]
 fn the_charts_have_the_counts() {
     let (site, twin) = (Site::new(), Twin::new());
+/// The number of moves to the end by its definition: a winner leaves the least odd number, a loser the greatest.
+fn depth(word: Word, known: &mut HashMap<Word, u32>) -> u32 {
+    if word == Word::EMPTY {
+        return 0;
+    }
+    if let Some(&depth) = known.get(&word) {
+        return depth;
+    }
+    let left: Vec<u32> = word.moves().map(|(_, left)| depth(left, known)).collect();
+    let least_odd = left.iter().copied().filter(|depth| depth % 2 == 1).min();
+    let depth = 1 + least_odd.or(left.into_iter().max()).unwrap();
+    known.insert(word, depth);
+    depth
+}
+
+/// The numbers on the cells.
+fn numbers(browser: &Browser) -> HashMap<String, String> {
+    let found = browser.value(
+        "Object.fromEntries([...document.querySelectorAll('#board .valued')].map((cell) => [cell.dataset.move, cell.textContent]))",
+    );
+    serde_json::from_value(found).unwrap()
+}
+
+#[test]
+fn moves_are_ranked_by_the_moves_to_the_end_and_by_values() {
+    let site = Site::with(|table| {
+        end(chomp("grundy --tiles 16 --table").arg(table)).done();
+    });
+    let Some(browser) = opened(&site) else {
+        return;
+    };
+    let mut depths = HashMap::new();
+    let mut values = HashMap::new();
+    for (typed, rows) in [("5 4 2 1", vec![5, 4, 2, 1]), ("4 x 4", vec![4; 4])] {
+        ask(&browser, typed);
+        // The link has rows with commas.
+        let position = text(&rows);
+        browser.wait(&format!("location.hash === '#position={position}'"));
+        let all = depth(word(&rows), &mut depths);
+        browser.wait_to_say("#facts", &format!("Moves to the end{all}, if"));
+        browser.click("label:has([value=depth])");
+        browser.wait("document.querySelector('#board .valued') !== null");
+        let shown = numbers(&browser);
+        for (cell, left) in word(&rows).moves() {
+            let number = 1 + depth(left, &mut depths);
+            let name = format!("{}-{}", cell.row, cell.column);
+            assert_eq!(shown[&name], number.to_string(), "{rows:?} {name}");
+        }
+        // The best moves are those that perfect play begins with.
+        assert_eq!(browser.text("#ranked td"), all.to_string());
+
+        browser.click("label:has([value=value])");
+        let mut value_of = |word: Word| {
+            let rows = super::site::rows(word);
+            value(&Partition::new(rows).unwrap(), &mut values)
+        };
+        let own = value_of(word(&rows));
+        browser.wait_to_say("#ranked-told", &format!("The Grundy value is {own}."));
+        let smaller = word(&rows).moves().filter(|&(_, left)| left != Word::EMPTY);
+        let smaller =
+            smaller.map(|(cell, left)| (format!("{}-{}", cell.row, cell.column), value_of(left)));
+        let smaller = smaller.filter(|&(_, left)| left < own);
+        let smaller: HashMap<String, String> = smaller
+            .map(|(name, left)| (name, left.to_string()))
+            .collect();
+        assert_eq!(numbers(&browser), smaller, "{rows:?}");
+        browser.click("label:has([value=outcome])");
+    }
+    // A number on a winning cell that is pointed at has its place to itself.
+    let apart = browser.run(
+        "const cell = document.querySelector('#board .wins');
+         cell.dispatchEvent(new PointerEvent('pointerover', {bubbles: true}));
+         const dot = getComputedStyle(cell, '::before');
+         return [cell.classList.contains('aim'), parseFloat(dot.left) > cell.clientWidth / 2];",
+    );
+    assert_eq!(apart, json!([true, true]));
+    ask(&browser, "1x17");
+    browser.click("label:has([value=value])");
+    browser.wait_to_say("#ranked-told", "has 17 tiles");
+    // The browser writes down each answer that is a refusal.
+    browser.complaints();
+}
+
+#[test]
+fn long_boards_of_a_box_have_a_strip_and_answers_are_in_sight() {
+    let site = Site::with(|table| {
+        let found = end(&mut chomp("box 3x60 --json")).stdout;
+        fs::write(table.join("box-3x60.json"), found).unwrap();
+    });
+    let Some(browser) = opened(&site) else {
+        return;
+    };
+    for (css, scrolls) in [("#map", false), ("#long", true)] {
+        let wide = format!(
+            "document.querySelector('{css}').scrollWidth > document.querySelector('{css}').clientWidth"
+        );
+        assert_eq!(browser.value(&wide), scrolls, "{css}");
+    }
+    let page = "document.documentElement.scrollHeight";
+    assert!(
+        number(&browser.value(page)) < 2_600,
+        "the page is not longer for it"
+    );
+    let boards = browser.number_of("#map button") + browser.number_of("#long button");
+    assert_eq!(browser.number_of("#long button"), 3 * (60 - 17));
+    assert!(boards > 3 * 60);
+    for (css, place, told) in [
+        (
+            "#long [data-rows='3'][data-columns='40']",
+            "#long-told",
+            "3 × 40: 1 winning first move",
+        ),
+        (
+            "#map [data-rows='2'][data-columns='17']",
+            "#map-told",
+            "2 × 17: 1 winning first move",
+        ),
+        (
+            "#map [data-rows='10'][data-columns='8']",
+            "#outcome",
+            "(6, 5) and (9, 4)",
+        ),
+    ] {
+        browser.click(css);
+        browser.wait_to_say(place, told);
+        let seen = format!(
+            "(({{top, bottom}}) => top >= 0 && bottom <= innerHeight)(document.querySelector('{place}').getBoundingClientRect())"
+        );
+        browser.wait(&seen);
+    }
+    browser.is_content();
+}
+
     let Some(browser) = opened(&site) else {
         return;
     };

@@ -3,7 +3,7 @@
 use chomp_testing::trials;
 
 use super::browser::{Browser, calm};
-use super::site::{Shown, Site, Twin, any_cell, cell, cells, take};
+use super::site::{Shown, Site, Twin, any_cell, cell, cells, take, text};
 use crate::common::random::Random;
 
 /// The positions of a game, from its start.
@@ -70,6 +70,15 @@ fn each_step_can_be_looked_at_and_linked_to() {
     browser.run("navigator.clipboard.writeText = async (text) => { window.copied = text; };");
     browser.click("#link");
     browser.wait("window.copied === location.href");
+
+    // The position that is looked at can be explored.
+    browser.click("#moves li:nth-child(2) button");
+    let looked = text(&browser.shown().rows);
+    browser.click("#explore-it");
+    browser.wait(&format!("location.hash === '#position={looked}' && document.querySelector('#facts dd')?.textContent === '{looked}'"));
+    browser.back();
+    browser.wait("document.body.dataset.turn !== undefined");
+    browser.hurry();
 
     // At the computer's turn nothing goes on by itself, and it can be told to.
     browser.click("#moves li:nth-child(2) button");

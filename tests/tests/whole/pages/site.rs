@@ -1,6 +1,6 @@
 //! A table that is served, the game as its page shows it, and W by its definition beside it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use chomp_table::definition::{index_of, losing};
 use chomp_table::{Position, Word};
@@ -26,12 +26,18 @@ pub(crate) struct Site {
 impl Site {
     /// A table of [`BITS`] bits, served.
     pub(crate) fn new() -> Site {
+        Site::with(|_| ())
+    }
+
+    /// The same, with files that `more` puts beside the table.
+    pub(crate) fn with(more: impl FnOnce(&Path)) -> Site {
         let mut site = Site {
             home: tempfile::tempdir().unwrap(),
             port: free_port(),
             server: None,
         };
         end(&mut run(&site.table(), BITS)).summary();
+        more(&site.table());
         site.start();
         site
     }
