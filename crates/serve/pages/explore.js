@@ -1,6 +1,6 @@
 // The Explore page: the map of all boards, any position with its moves, and how many there are.
 
-import { askCounts, askOpenings, askPosition, pageAddress, Problem } from "./api.js";
+import { ask, askCounts, askOpenings, askPosition, pageAddress, Problem } from "./api.js";
 import { Board, CHOMP_BOARD } from "./board.js";
 import { drawChart } from "./chart.js";
 import { DEPTH_BITS, perfectPlay, rankedMoves } from "./depth.js";
@@ -55,7 +55,7 @@ function read() {
 /** Goes to a position, as a place of its own in the history. */
 function open(text) {
   byId("text").value = text;
-  if (read()) history.pushState(null, "", `#position=${text.replaceAll(/\s/g, "")}`);
+  if (read()) history.pushState(null, "", `#position=${/^\d+x\d+$/.test(text) ? text : textOf(shown)}`);
 }
 
 async function show(rows) {
@@ -176,15 +176,23 @@ function tellAim(move) {
 
 // --- The map --------------------------------------------------------------------------------------
 
+/** Boards of a box that are longer than any of the table have a strip of their own. */
+const isLong = ({ columns }) => tableBits !== null && columns >= tableBits;
+
+const tellBoard = (opening) => say(byId(isLong(opening) ? "long-told" : "map-told"), boardWords(opening));
+
 function choose(opening) {
   const { rows, columns } = opening;
+  const behavior = isCalm() ? "auto" : "smooth";
   // A box has told of this board, and nobody of its other positions.
-  if (tableBits !== null && rows + columns > tableBits) return say(byId("map-told"), boardWords(opening));
-  open(`${rows}x${columns}`);
-  const card = byId("position-card");
-  if (card.getBoundingClientRect().top > innerHeight * 0.7) {
-    card.scrollIntoView({ behavior: isCalm() ? "auto" : "smooth", block: "start" });
+  if (tableBits !== null && rows + columns > tableBits) {
+    tellBoard(opening);
+    byId(isLong(opening) ? "long-told" : "map-told").scrollIntoView({ behavior, block: "nearest" });
+    return;
   }
+  open(`${rows}x${columns}`);
+  const { top } = byId("outcome").getBoundingClientRect();
+  if (top < 0 || top > innerHeight * 0.7) byId("position-card").scrollIntoView({ behavior, block: "start" });
 }
 
 function listBoards(place, openings, none) {
@@ -202,10 +210,15 @@ async function showMap() {
   const openings = await persist(tableNotice, askOpenings);
   if (openings.length === 0) return say(byId("map-told"), "The table covers no board.");
   const several = openings.filter(({ moves }) => moves.length > 1);
-  markOnMap = drawMap(byId("map"), openings, {
-    onLook: (opening) => say(byId("map-told"), boardWords(opening)),
-    onChoose: choose,
-  });
+  const shared = { onLook: tellBoard, onChoose: choose };
+  const mark = drawMap(byId("map"), withMirrors(openings.filter((opening) => !isLong(opening))), { label: "Boards, by rows and columns", ...shared });
+  const long = openings.filter(isLong);
+  byId("long-part").hidden = long.length === 0;
+  const markLong = long.length === 0 ? () => {} : drawMap(byId("long"), long, { label: "Longer boards, by rows and columns", first: table.bits, ...shared });
+  markOnMap = (rows, columns) => {
+    mark(rows, columns);
+    markLong(rows, columns);
+  };
   const isRectangle = shown.length > 0 && shown[0] === shown.at(-1);
   if (isRectangle) markOnMap(shown.length, shown[0]);
   const most = several.length === 0 ? "no board has more than one winning first move" : `${number(several.length)} of them ${several.length === 1 ? "has" : "have"} more than one winning first move`;
@@ -258,19 +271,6 @@ async function chartByArea(table) {
   });
 }
 
-// --- The start ------------------------------------------------------------------------------------
-
-byId("ask").addEventListener("submit", (event) => {
-  event.preventDefault();
-  open(byId("text").value.trim());
-});
-addEventListener("popstate", fromAddress);
-
-fromAddress();
-const table = await persist(tableNotice, tableFacts);
-tableBits = table.bits;
-tellTable(table);
-fromAddress();
 /** Values can be shown if there is a table of them. */
 async function offerValues() {
   try {
@@ -283,6 +283,19 @@ async function offerValues() {
   byId("numbers").elements[0].append(element("label", {}, element("input", { type: "radio", name: "numbers", value: "value" }), element("span", {}, "Values")));
 }
 
+// --- The start ------------------------------------------------------------------------------------
+
+byId("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  open(byId("text").value.trim());
+});
+byId("numbers").addEventListener("change", () => show(shown));
+addEventListener("popstate", fromAddress);
+
+fromAddress();
+const table = await persist(tableNotice, tableFacts);
+tableBits = table.bits;
+tellTable(table);
+fromAddress();
 chartByBits(table);
 await Promise.all([showMap(), chartByArea(table), offerValues()]);
-byId("numbers").addEventListener("change", () => show(shown));

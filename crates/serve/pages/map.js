@@ -23,16 +23,16 @@ export function withMirrors(openings) {
 }
 
 /**
- * Draws the map into `place`. `onLook` is told of the board that is pointed at or focused, `onChoose` of the one that is
- * chosen.
+ * Draws a map into `place`, from a first column on. `onLook` is told of the board that is pointed at or focused,
+ * `onChoose` of the one that is chosen.
  *
  * Gives a function that marks a board as the one that is shown elsewhere.
  */
-export function drawMap(place, openings, { onLook, onChoose }) {
+export function drawMap(place, openings, { label, first = 1, onLook, onChoose }) {
   /** @type {HTMLButtonElement[][]} */
   const buttons = [];
   const openingOf = new Map();
-  for (const opening of withMirrors(openings)) {
+  for (const opening of openings) {
     const { rows, columns, moves } = opening;
     const kind = ["none", "one", "several"][moves.length] ?? "three";
     const button = element(
@@ -44,24 +44,25 @@ export function drawMap(place, openings, { onLook, onChoose }) {
     button.dataset.columns = columns;
     button.dataset.moves = moves.length;
     openingOf.set(button, opening);
-    (buttons[rows - 1] ??= [])[columns - 1] = button;
+    (buttons[rows - 1] ??= [])[columns - first] = button;
   }
   const grid = new Grid(place, {
-    label: "Boards, by rows and columns",
+    label,
     kind: "map-cells",
     onChoose: (button) => onChoose(openingOf.get(button)),
     onPoint: (button) => button && onLook(openingOf.get(button)),
   });
-  const labels = buttons.map((_, index) => (index === 0 || (index + 1) % 5 === 0 ? String(index + 1) : ""));
-  const lines = Array.from(buttons, (line) => Array.from(line, (button) => button ?? null));
-  grid.build(lines, labels, labels);
+  const lines = Array.from(buttons, (line) => Array.from(line ?? [], (button) => button ?? null));
+  const width = Math.max(...lines.map((line) => line.length));
+  const labels = (length, from) => Array.from({ length }, (_, index) => (index === 0 || (from + index) % 5 === 0 ? String(from + index) : ""));
+  grid.build(lines, labels(width, first), labels(lines.length, 1));
 
   /** @type {HTMLButtonElement | null} */
   let marked = null;
   /** @type {(rows: number, columns: number) => void} */
   const mark = (rows, columns) => {
     marked?.removeAttribute("aria-current");
-    marked = buttons[rows - 1]?.[columns - 1] ?? null;
+    marked = buttons[rows - 1]?.[columns - first] ?? null;
     marked?.setAttribute("aria-current", "true");
     if (marked) grid.stopAt(marked);
   };

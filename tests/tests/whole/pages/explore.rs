@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::fs;
 
+use chomp_table::{Partition, Word};
 use serde_json::json;
 
 use super::browser::{Browser, Key, calm};
 use super::site::{BITS, Site, Twin, cell, cells, digits, list, number, text, word};
 use crate::common::cluster::wait_for;
 use crate::common::random::Random;
+use crate::common::{chomp, end};
+use crate::grundy::value;
 use chomp_testing::trials;
 
 fn opened(site: &Site) -> Option<Browser> {
@@ -124,9 +127,6 @@ fn the_outcome_of_each_move_is_right() {
     browser.is_content();
 }
 
-#[test]
-fn the_charts_have_the_counts() {
-    let (site, twin) = (Site::new(), Twin::new());
 /// The number of moves to the end by its definition: a winner leaves the least odd number, a loser the greatest.
 fn depth(word: Word, known: &mut HashMap<Word, u32>) -> u32 {
     if word == Word::EMPTY {
@@ -260,6 +260,9 @@ fn long_boards_of_a_box_have_a_strip_and_answers_are_in_sight() {
     browser.is_content();
 }
 
+#[test]
+fn the_charts_have_the_counts() {
+    let (site, twin) = (Site::new(), Twin::new());
     let Some(browser) = opened(&site) else {
         return;
     };
