@@ -45,5 +45,11 @@ export const askCounts = () => ask(files ? "data/counts.json" : "api/counts");
 /** What the table says of a position. */
 export const askPosition = (rows) => askOnce(`/api/position/${written(rows)}`, files ? () => files.position(rows) : undefined);
 
+/** Whether there is a table of Grundy values to ask. */
+export const hasValues = async () => !files && (await ask("/")).some(({ tiles }) => tiles);
+
+/** The Grundy value of a position, and the moves to each smaller one. */
+export const askValue = (rows) => askOnce(`/api/value/${written(rows)}`);
+
 /** What is known of a position of a small game; or of its losing positions, as `losing/20`. */
 export const askGame = (game, text) => askOnce(`/api/games/${game}/${text}`);

@@ -338,7 +338,7 @@ function showMap() {
   const isDaily = bar.day === daily.day;
   const isOpen = (of) => !of.some(({ wins }) => wins);
   secrets = [...(isOpen(tries) ? [bar] : []), ...(!isDaily && isOpen(stored(daily)) ? [daily] : [])];
-  const mark = drawMap(byId("map"), openings, { onLook: lookAt, onChoose: lookAt });
+  const mark = drawMap(byId("map"), withMirrors(openings), { label: "Bars, by rows and columns", onLook: lookAt, onChoose: lookAt });
   for (const opening of withMirrors(openings)) {
     if (!isSecret(opening)) continue;
     const { rows, columns } = opening;
@@ -391,5 +391,6 @@ const tableNotice = new Notice(byId("table-notice"));
 const table = await persist(tableNotice, tableFacts);
 bitsMax = Math.min(SIDES_MAX, table.bits);
 tellTable(table);
-openings = await persist(tableNotice, askOpenings);
+// Bars of boxes are longer than the map.
+openings = (await persist(tableNotice, askOpenings)).filter(({ rows, columns }) => rows + columns <= table.bits);
 showMap();

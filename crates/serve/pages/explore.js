@@ -1,6 +1,6 @@
 // The Explore page: the map of all boards, any position with its moves, and how many there are.
 
-import { ask, askCounts, askOpenings, askPosition, pageAddress, Problem } from "./api.js";
+import { askCounts, askOpenings, askPosition, askValue, hasValues, pageAddress, Problem } from "./api.js";
 import { Board, CHOMP_BOARD } from "./board.js";
 import { drawChart } from "./chart.js";
 import { DEPTH_BITS, perfectPlay, rankedMoves } from "./depth.js";
@@ -123,7 +123,7 @@ async function showRanks(answer) {
     drawRanks(answer, rankedMoves(shown).map(({ move, depth }) => [move, depth]), "Moves to the end", "The best moves first: the winner hurries, the loser delays.");
   } else if (chosen === "value") {
     try {
-      const { value, moves_by_value: byValue } = await ask(`/api/value/${textOf(shown)}`);
+      const { value, moves_by_value: byValue } = await askValue(shown);
       if (mine !== asked || byId("numbers").elements.numbers.value !== chosen) return;
       drawRanks(answer, byValue.flatMap((moves, left) => moves.map((move) => [move, left])), "Value left", `The Grundy value is ${value}. ${value === 0 ? "Every move leaves a greater one" : "The other moves leave greater ones"}.`);
     } catch (error) {
@@ -274,8 +274,7 @@ async function chartByArea(table) {
 /** Values can be shown if there is a table of them. */
 async function offerValues() {
   try {
-    const tables = await ask("/");
-    if (!tables.some(({ tiles }) => tiles)) return;
+    if (!(await hasValues())) return;
   } catch (error) {
     if (error instanceof Problem) return;
     throw error;

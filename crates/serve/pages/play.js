@@ -1,6 +1,6 @@
 // The Play page: a game of Chomp against the computer, which asks the table for each of its moves.
 
-import { askPosition } from "./api.js";
+import { askPosition, pageAddress } from "./api.js";
 import { CHOMP_BOARD } from "./board.js";
 import { byId, cellName, count, element, Notice, persist, say, tableFacts, tellTable } from "./dom.js";
 import { begin } from "./match.js";
@@ -76,7 +76,7 @@ const match = begin({
   ending: (winner, loser) => `${loser} took the poison.`,
   onShow({ position }) {
     explore.hidden = position.length === 0;
-    explore.href = `explore#position=${textOf(position)}`;
+    explore.href = `${pageAddress("explore")}#position=${textOf(position)}`;
   },
   took: (rows, [row, column]) => `took row ${row}, column ${column}: ${count(takes(rows, [row, column]), "cell")}`,
   aimed: (rows, move) => `${cellName(move)} takes ${count(takes(rows, move), "cell")} and leaves ${CHOMP_BOARD.leaves(rows, move)}.`,
