@@ -289,6 +289,8 @@ byId("ask").addEventListener("submit", (event) => {
   open(byId("text").value.trim());
 });
 byId("numbers").addEventListener("change", () => show(shown));
+// The enter key sends a form.
+byId("numbers").addEventListener("submit", (event) => event.preventDefault());
 addEventListener("popstate", fromAddress);
 
 fromAddress();
