@@ -150,14 +150,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let _local = leave_local(loopback, &access, display);
     let mut trial = JoinSet::new();
     trial.spawn(reach_self(access));
-    display.say(&format!(
-        "listening on {url}; workers join with: chomp worker --access {}",
-        file.display()
-    ));
-    if has_pages {
-        let told = format!("open {url}/job to watch it; the page asks for that file");
-        display.say(&told);
-    }
+    say_addresses(&url, &file, has_pages, display);
 
     let work = async {
         tokio::select! {
@@ -257,6 +250,17 @@ fn endpoints(args: &CoordinatorArgs, address: SocketAddr) -> (String, Option<u16
     let is_local = ip.is_loopback() || ip.is_unspecified();
     let url = format!("{scheme}://{host}:{}", told.unwrap_or(port));
     (url, is_local.then_some(port), hosts)
+}
+
+fn say_addresses(url: &str, access: &Path, has_pages: bool, display: &Display) {
+    let file = access.display();
+    display.say(&format!(
+        "listening on {url}; workers join with: chomp worker --access {file}"
+    ));
+    if has_pages {
+        let told = format!("open {url}/job to watch it; the page asks for that file");
+        display.say(&told);
+    }
 }
 
 /// Tries the address that workers are told, and warns if it does not work from here. Behind a router it may work for

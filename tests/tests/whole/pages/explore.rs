@@ -137,7 +137,7 @@ fn depth(word: Word, known: &mut HashMap<Word, u32>) -> u32 {
     }
     let left: Vec<u32> = word.moves().map(|(_, left)| depth(left, known)).collect();
     let least_odd = left.iter().copied().filter(|depth| depth % 2 == 1).min();
-    let depth = 1 + least_odd.or(left.into_iter().max()).unwrap();
+    let depth = 1 + least_odd.or_else(|| left.into_iter().max()).unwrap();
     known.insert(word, depth);
     depth
 }
@@ -168,6 +168,7 @@ fn moves_are_ranked_by_the_moves_to_the_end_and_by_values() {
         let all = depth(word(&rows), &mut depths);
         browser.wait_to_say("#facts", &format!("Moves to the end{all}, if"));
         browser.click("label:has([value=depth])");
+        browser.press(&[Key::Enter]);
         browser.wait("document.querySelector('#board .valued') !== null");
         let shown = numbers(&browser);
         for (cell, left) in word(&rows).moves() {
@@ -195,6 +196,8 @@ fn moves_are_ranked_by_the_moves_to_the_end_and_by_values() {
         assert_eq!(numbers(&browser), smaller, "{rows:?}");
         browser.click("label:has([value=outcome])");
     }
+    let sent = browser.value("location.search");
+    assert_eq!(sent, "", "the enter key loads no page");
     // A number on a winning cell that is pointed at has its place to itself.
     let apart = browser.run(
         "const cell = document.querySelector('#board .wins');
