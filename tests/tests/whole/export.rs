@@ -81,6 +81,10 @@ fn the_end_of_a_name_says_the_format() {
     let rows = "word,bits,area,rows\n2,2,1,\"1\"\n10,4,3,\"2,1\"\n20,5,5,\"2,2,1\"\n";
     assert_eq!(written("a.csv", "").1, rows.as_bytes());
     assert!(written("b.NPY", "").1.starts_with(b"\x93NUMPY"));
+    assert!(written("b.parquet", "").1.starts_with(b"PAR1"));
+    // One bitmap of 32 bits, for words with high bits of 0, and the mark of one without runs.
+    let bitmap = b"\x01\0\0\0\0\0\0\0\0\0\0\0\x3a\x30";
+    assert!(written("b.roaring", "").1.starts_with(bitmap));
     let (ended, words) = written("c.csv", "--format words");
     assert_eq!(words, b"word\n2\n10\n20\n");
     ended.says_nothing_of("c.csv gets");
