@@ -246,16 +246,26 @@ fn a_call_that_a_file_system_lacks_is_named() {
             at("positions.csv")
         ),
     ];
-    let (locks, syncs) = ("has no locks (flock)", "cannot sync (fsync)");
+    let (locks, links, syncs) = (
+        "has no locks (flock)",
+        "has no hard links",
+        "cannot sync (fsync)",
+    );
     for (call, error, said) in [
         ("lock", Errno::ENOSYS, locks),
         ("lock", Errno::ENOLCK, locks),
         ("lock", Errno::EOPNOTSUPP, locks),
+        ("link", Errno::EPERM, links),
+        ("link", Errno::EOPNOTSUPP, links),
         ("sync", Errno::EINVAL, syncs),
         ("sync", Errno::ENOSYS, syncs),
     ] {
-        // The positions of a box need no lock.
-        let needed = if call == "lock" { 2 } else { 3 };
+        // Only the objects of a store need links, and the positions of a box need no lock.
+        let needed = match call {
+            "link" => 1,
+            "lock" => 2,
+            _ => 3,
+        };
         for line in &commands[..needed] {
             let faults = Faults::new();
             faults.set(call, &at(""), Some(error));
