@@ -395,11 +395,21 @@ fn sums_are_answered_as_the_rules_say() {
         losing += usize::from(winning.is_empty());
     }
     assert!((1..7).contains(&losing), "{losing}");
-    let told = end(&mut query(path(dir.path()), &["[3] + [2]"]))
-        .done()
-        .stdout;
-    let expected = "3 + 2 has the value 3: it is winning\n  3 has the value 2, won with (1,3)\n  2 has the value 1\n";
-    assert_eq!(told, expected);
+    for (sum, with_moves) in [
+        (
+            "[3] + [2]",
+            "3 + 2 has the value 3: it is winning\n  3 has the value 2, won with (1,3)\n  2 has the value 1\n",
+        ),
+        (
+            "[2] + [2]",
+            "2 + 2 has the value 0: it is losing, no move wins\n  2 has the value 1\n  2 has the value 1\n",
+        ),
+    ] {
+        let told = |args: &[&str]| end(&mut query(path(dir.path()), args)).done().stdout;
+        assert_eq!(told(&[sum]), with_moves);
+        let (value, _) = with_moves.split_once(':').unwrap();
+        assert_eq!(told(&["--no-moves", sum]), format!("{value}\n"));
+    }
 
     // Cut by a shell it is the same sum.
     let cut = ask(&["2,1", "+", "2x2"]).summary();
