@@ -160,6 +160,13 @@ fn log_lines_have_colours_on_a_terminal_that_wants_them() {
             "{variables:?}: {said}"
         );
     }
+    let mut elsewhere = chomp("man");
+    elsewhere
+        .env("CHOMP_LOG", "chomp=loud")
+        .env("TERM", "xterm");
+    let ended = end(&mut elsewhere).done();
+    ended.says("CHOMP_LOG");
+    ended.says_nothing_of("\u{1b}");
 }
 
 #[test]
