@@ -198,6 +198,7 @@ fn a_path_without_a_table_is_called_what_it_is() {
     fs::create_dir(at("empty")).unwrap();
     fs::create_dir_all(at("other/notes")).unwrap();
     fs::create_dir_all(at("begun/work")).unwrap();
+    fs::create_dir_all(at("begun-values/values-work")).unwrap();
     fs::write(at("notes.txt"), "A table of losing positions is a folder.").unwrap();
     fs::write(at("nothing.zst"), "").unwrap();
     let shard = made_once(&TABLE, 20).join("table-20/shard-0000.zst");
@@ -211,14 +212,16 @@ fn a_path_without_a_table_is_called_what_it_is() {
             says(&mut command, 1, &[&[name, what], &advice[..]].concat());
         }
     }
-    let [query, openings, others @ ..] = &mut readers(&at("begun"))[..] else {
-        panic!("five commands");
-    };
-    for command in [query, openings] {
-        says(command, 1, &["chomp status --table", "`chomp box`"]);
-    }
-    for command in &mut others[..2] {
-        says(command, 1, &["chomp status --table"]);
+    for begun in ["begun", "begun-values"] {
+        let [query, openings, others @ ..] = &mut readers(&at(begun))[..] else {
+            panic!("five commands");
+        };
+        for command in [query, openings] {
+            says(command, 1, &["chomp status --table", "`chomp box`"]);
+        }
+        for command in &mut others[..2] {
+            says(command, 1, &["chomp status --table"]);
+        }
     }
     for file in [at("notes.txt"), at("nothing.zst"), "/dev/null".into()] {
         let name = file.to_str().unwrap();
