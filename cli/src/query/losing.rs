@@ -5,7 +5,7 @@ use chomp_query::{
     verdicts,
 };
 use chomp_table::position::PositionError;
-use chomp_table::{Position, TableError, Word};
+use chomp_table::{Position, TableError};
 use tokio::runtime::Handle;
 
 use super::board::Boards;
@@ -39,19 +39,30 @@ impl Tells for Solver<'_> {
             let drawn = board.position().filter(|_| style.form == Form::Drawn);
             text + &drawn.map_or_else(String::new, |position| drawing::draw(&position, moves))
         };
-        if let (Ok(table), true) = (&self.table, boards.iter().all(|board| self.has(board))) {
-            let positions: Vec<Position> = boards.iter().filter_map(Boards::position).collect();
+        let mut missing = None;
+        // A shard may have some of the positions with more bits than all of which it has.
+        if let Ok(table) = &self.table
+            && (boards.len() == 1 || boards.iter().all(|board| self.has(board)))
+            && let Some(positions) = boards
+                .iter()
+                .map(Boards::position)
+                .collect::<Option<Vec<_>>>()
+        {
             let found = if style.moves {
                 answers(table, &positions).map(|found| told(style, boards, found, full))
             } else {
                 verdicts(table, &positions).map(|found| told(style, boards, found, verdict))
             };
             match found {
-                Err(TableError::NotInShard { .. }) if boards.len() == 1 => {}
+                Err(error @ (TableError::NotInShard { .. } | TableError::Beyond { .. }))
+                    if boards.len() == 1 =>
+                {
+                    missing = Some(error);
+                }
                 found => return Ok(found?),
             }
         }
-        let solved = boards.iter().map(|board| self.solve(board));
+        let solved = boards.iter().map(|board| self.solve(board, missing.take()));
         let solved = solved.collect::<anyhow::Result<Vec<Answer>>>()?;
         Ok(if style.moves {
             told(style, boards, solved, full)
@@ -63,8 +74,8 @@ impl Tells for Solver<'_> {
 }
 
 impl Solver<'_> {
-    /// The answer about a position that the table does not have.
-    fn solve(&self, board: &Boards) -> anyhow::Result<Answer> {
+    /// The answer about a position that the table does not have: it is `missing` there.
+    fn solve(&self, board: &Boards, missing: Option<TableError>) -> anyhow::Result<Answer> {
         let limits = SolveLimits {
             inside: INSIDE_MAX,
             lower_rows: LOWER_ROWS_MAX,
@@ -86,13 +97,10 @@ impl Solver<'_> {
         if !matches!(error, SolveError::Inside(_)) {
             return Err(usage(error.to_string()));
         }
-        let cause = match (&self.table, board.position()) {
-            (_, None) => PositionError::TooLarge { bits: board.bits() }.into(),
-            (Ok(table), Some(position)) => {
-                let asked = table.are_losing(&[Word::from(&position)]);
-                anyhow::Error::from(asked.expect_err("the table does not have it"))
-            }
-            (Err(missing), Some(_)) => missing.clone().into(),
+        let cause = match (missing, &self.table) {
+            (Some(missing), _) => anyhow::Error::from(missing),
+            (None, Err(missing)) if board.position().is_some() => missing.clone().into(),
+            (None, _) => PositionError::TooLarge { bits: board.bits() }.into(),
         };
         Err(cause.context(error))
     }
@@ -100,6 +108,8 @@ impl Solver<'_> {
 
 #[cfg(test)]
 mod tests {
+    use chomp_table::Word;
+
     use super::super::{Numbers, PlayArgs};
     use super::*;
     use crate::Haste;

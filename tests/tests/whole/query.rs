@@ -12,6 +12,7 @@ use crate::common::{ask, chomp, end, hasten_limits, run};
 use chomp_table::definition::{self, index_of};
 use chomp_table::rng::Rng;
 use chomp_table::{Digest, Position, Word};
+use chomp_testing::tables::{SMALL, publish};
 use serde_json::{Value, json};
 
 fn query(table: &str, args: &[&str]) -> Command {
@@ -177,6 +178,32 @@ fn positions_beyond_the_table_are_solved_on_the_spot() {
         assert_eq!(by_table, solved, "{flag}");
     }
     everywhere();
+}
+
+/// A shard answers for all that it has, also if positions with as many bits are in the next one, and small positions
+/// that it does not have are solved.
+#[test]
+fn one_shard_answers_as_its_table_does() {
+    let dir = tempfile::tempdir().unwrap();
+    end(&mut run(dir.path(), 28)).summary();
+    let small = tempfile::tempdir().unwrap();
+    let small = publish(small.path(), 12, SMALL);
+    for (shard, positions) in [
+        (
+            dir.path().join("table-28/shard-0000.zst"),
+            "14^13,1\n14^7,13^7\n14,12^13\n3,1",
+        ),
+        (small.join("shard-0001.zst"), "1\n2,1\n6x6\n3^2,1\n5,4,2,1"),
+    ] {
+        for flag in ["--json", "--no-moves"] {
+            let [whole, alone] = [shard.parent().unwrap(), &shard].map(|place| {
+                ask(&mut query(path(place), &[flag]), positions.into())
+                    .done()
+                    .stdout
+            });
+            assert_eq!(alone, whole, "{flag} {positions}");
+        }
+    }
 }
 
 /// A batch goes on, and the code is that of the first position without an answer.
