@@ -90,6 +90,7 @@ async fn no_answer_is_wrong() {
         Peril::ShortShards,
         Peril::EmptyAnswer,
         Peril::RangeElsewhere,
+        Peril::RangeBeyond,
         Peril::RangeUnsaid,
         Peril::RangeTooLong,
         Peril::NoSuchRange,
@@ -107,6 +108,13 @@ async fn no_answer_is_wrong() {
         let error = ask(table).await.expect_err(&format!("{peril:?}"));
         let text = chomp_table::format::describe(&error);
         assert!(text.contains(&server.url), "{peril:?}: {text}");
+        let is_of_range = [
+            Peril::RangeElsewhere,
+            Peril::RangeBeyond,
+            Peril::RangeUnsaid,
+        ];
+        let is_told = text.contains("it has the range") || !is_of_range.contains(&peril);
+        assert!(is_told, "{peril:?}: {text}");
         let is_unreachable = text.contains("cannot be reached");
         assert_eq!(is_unreachable, is_outage, "{peril:?}: {text}");
     }

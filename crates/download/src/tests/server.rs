@@ -60,8 +60,9 @@ pub(super) enum Peril {
     NoManifest,
     /// A bit of one byte of this file is wrong, which is no shard.
     FlipIn(&'static str, usize),
-    /// Ranges that are not those asked for, unnamed, or too long.
+    /// Ranges that are not those asked for, that go on behind them, unnamed, or too long.
     RangeElsewhere,
+    RangeBeyond,
     RangeUnsaid,
     RangeTooLong,
     NoSuchRange,
@@ -304,6 +305,7 @@ fn answer_shard(
         }
         world.continued += u32::from(from > 0);
         let mut first = from;
+        let end = end + usize::from(peril == Peril::RangeBeyond);
         bytes = bytes[from..end.min(length)].to_vec();
         let last = from + bytes.len() - 1;
         match peril {
