@@ -36,11 +36,7 @@ Examples:
   chomp oeis by-value --terms 3240 --table chomp-values")]
 pub(crate) struct OeisArgs {
     /// The sequence [default: list them]
-    #[arg(
-        value_name = "NAME",
-        ignore_case = true,
-        hide_possible_values = true
-    )]
+    #[arg(value_name = "NAME", ignore_case = true, hide_possible_values = true)]
     #[arg(value_parser = names())]
     name: Option<String>,
 
