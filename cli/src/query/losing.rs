@@ -4,8 +4,8 @@ use chomp_query::{
     Answer, INSIDE_MAX, Losing, PositionVerdict, SolveError, SolveLimits, answers, drawing, solve,
     verdicts,
 };
+use chomp_table::TableError;
 use chomp_table::position::PositionError;
-use chomp_table::{Position, TableError};
 use tokio::runtime::Handle;
 
 use super::board::Boards;

@@ -5,6 +5,7 @@ import { Board, CHOMP_BOARD, skull } from "./board.js";
 import { byId, cellName, copy, count, drawn, element, listed, Notice, pause, persist, say, tableFacts, tellTable } from "./dom.js";
 import { drawMap, withMirrors } from "./map.js";
 import { has, movesOf, nameOf, rectangle, same, take, takes } from "./rules.js";
+import { SOLVED_BITS, valueOf } from "./solve.js";
 
 /** @typedef {import("./rules.js").Move} Move */
 /** @typedef {{ rows: number, columns: number, day: number | null }} Bar a bar, and the day that has it, if one has */
@@ -34,6 +35,8 @@ let isAnswered = true;
 let openings = [];
 /** The bars whose winning bite the map keeps to itself. @type {Bar[]} */
 let secrets = [];
+/** Whether the map shows values. */
+let isValued = false;
 
 // --- The bars -------------------------------------------------------------------------------------
 
@@ -348,9 +351,22 @@ function showMap() {
     delete button.dataset.moves;
     button.setAttribute("aria-label", wordsOf(opening));
   }
+  if (isValued) showValues();
   mark(bar.rows, bar.columns);
   lookAt(withMirrors(openings).find((opening) => isSame(opening, bar)) ?? openings[0]);
 }
+
+/** Writes its Grundy value on each bar that is not too large to be solved here. */
+function showValues() {
+  const small = withMirrors(openings).filter(({ rows, columns }) => rows + columns <= SOLVED_BITS);
+  for (const { rows, columns } of small) {
+    const button = byId("map").querySelector(`[data-rows="${rows}"][data-columns="${columns}"]`);
+    button.textContent = String(valueOf(startOf({ rows, columns })));
+    button.classList.add("valued");
+  }
+}
+
+const valueWords = (one) => (isValued && one.rows + one.columns <= SOLVED_BITS ? ` Its Grundy value is ${valueOf(startOf(one))}.` : "");
 
 function wordsOf(opening) {
   if (isSecret(opening)) return `${nameOfBar(opening)}: ${isSame(opening, bar) ? "you are here" : "a bar to solve"}, and the bite is yours to find.`;
@@ -360,7 +376,7 @@ function wordsOf(opening) {
 
 function lookAt(opening) {
   byId("map-picture").replaceChildren(pictureOf(startOf(opening), { wins: isSecret(opening) ? [] : opening.moves }));
-  say(byId("map-told"), wordsOf(opening));
+  say(byId("map-told"), wordsOf(opening) + valueWords(opening));
 }
 
 // --- The start ------------------------------------------------------------------------------------
@@ -374,6 +390,11 @@ function open(to) {
 let bitsMax = SIDES_MAX;
 byId("another").addEventListener("click", () => open(`#board=${textOfBar(anotherBar(bitsMax))}`));
 byId("today").addEventListener("click", () => open(location.pathname));
+byId("values").addEventListener("click", () => {
+  isValued = !isValued;
+  byId("values").setAttribute("aria-pressed", String(isValued));
+  showMap();
+});
 byId("copy").addEventListener("click", () => copy(byId("copy"), shareText()));
 byId("send").hidden = !navigator.share;
 // A visitor who thinks better of it has done nothing wrong.

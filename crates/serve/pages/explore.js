@@ -3,11 +3,11 @@
 import { askCounts, askOpenings, askPosition, askValue, hasValues, pageAddress, Problem } from "./api.js";
 import { Board, CHOMP_BOARD } from "./board.js";
 import { drawChart } from "./chart.js";
-import { DEPTH_BITS, perfectPlay, rankedMoves } from "./depth.js";
 import { byId, cellName, count, element, isCalm, listed, Notice, number, pause, persist, say, sentence, tableFacts, tellTable } from "./dom.js";
 import { boardWords, drawMap, withMirrors } from "./map.js";
 import { Game, YOU } from "./record.js";
 import { areaOf, bitsOf, CHOMP, movesOf, parse, same, take, takes, textOf } from "./rules.js";
+import { SOLVED_BITS, perfectPlay, rankedMoves } from "./solve.js";
 
 const FIRST_POSITION = "8x10";
 const COUNTING_MS = 1_000;
@@ -112,14 +112,14 @@ async function showRanks(answer) {
   const mine = asked;
   byId("ranked").replaceChildren();
   say(byId("ranked-told"), "\u00a0");
-  const hasDepth = bitsOf(shown) <= DEPTH_BITS && shown.length > 0;
+  const hasDepth = bitsOf(shown) <= SOLVED_BITS && shown.length > 0;
   if (hasDepth) {
     const line = perfectPlay(shown);
     addFact("Moves to the end", `${number(line.length)}, if the winner hurries and the loser delays`);
     addFact("Perfect play", line.map(([row, column]) => `(${row},${column})`).join(" "));
   }
   if (chosen === "depth") {
-    if (!hasDepth) return say(byId("ranked-told"), `The moves to the end are told up to ${DEPTH_BITS} bits.`);
+    if (!hasDepth) return say(byId("ranked-told"), `The moves to the end are told up to ${SOLVED_BITS} bits.`);
     drawRanks(answer, rankedMoves(shown).map(({ move, depth }) => [move, depth]), "Moves to the end", "The best moves first: the winner hurries, the loser delays.");
   } else if (chosen === "value") {
     try {

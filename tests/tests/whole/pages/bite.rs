@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use chomp_testing::trials;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::browser::{Browser, Key, calm};
 use super::site::{Cell, Site, Twin, any_cell, cell, cells, list, number, take};
@@ -135,11 +135,12 @@ fn wrong_bites_are_refuted_and_the_right_one_is_shared() {
             }
             cracked.push(bite);
             cracked.sort_unstable();
-            browser.click(&cell(bite));
-            // All squares at once, while it is looked at.
-            browser.run(
-                "for (const button of document.querySelectorAll('#board button')) button.click();",
-            );
+            // And all squares at once, before there is an answer.
+            browser.run(&format!(
+                "document.querySelector({:?}).click();
+                 for (const button of document.querySelectorAll('#board button')) button.click();",
+                cell(bite)
+            ));
             let now = wait_for_bites(&browser, u32::try_from(cracked.len()).unwrap());
             assert_eq!((&now.left, &now.cracked), (&bar, &cracked), "{bite:?}");
             // It cannot be bitten again.
@@ -270,12 +271,14 @@ fn a_bite_without_an_answer_is_none() {
     let Some(browser) = calm() else { return };
     let mut site = Site::new();
     let before = opened(&browser, &site, "board=3x4");
+    browser.hold(4_000);
     site.stop();
     browser.click(&cell((3, 1)));
     browser.wait_to_say("#notice", "The server cannot be reached.");
     assert_eq!(shown(&browser), before);
     // The page tries again by itself.
     site.start();
+    browser.let_go();
     assert_eq!(wait_for_bites(&browser, 1).cracked, [(3, 1)]);
     assert!(browser.is_hidden("#notice"));
 }
@@ -301,8 +304,11 @@ fn the_steps_are_shown_one_by_one() {
         assert!(label.as_str().unwrap().contains(words), "{label}");
     }
     // All of them, from the first to the last.
-    browser.click("#why-run");
-    browser.wait("document.querySelector('#why-steps li:first-child [aria-current]') !== null");
+    let first = browser.run(
+        "document.getElementById('why-run').click();
+         return document.querySelector('#why-steps li:first-child [aria-current]') !== null;",
+    );
+    assert_eq!(first, true);
     browser.wait("document.querySelector('#why-steps li:last-child [aria-current]') !== null");
     browser.is_content();
 }
@@ -349,5 +355,11 @@ fn the_map_shows_every_bite_but_the_one_looked_for() {
     wait_for_bites(&browser, 1);
     assert!(is_hit(&browser), "{day}");
     assert_eq!(cells(&at(rows, columns)[0]), wins);
+    // The values of 3 x 1, 3 x 2, …: A069001.
+    browser.click_at_once("#values");
+    let values = browser.value(
+        "[...document.querySelectorAll('#map [data-rows=\"3\"]')].slice(0, 8).map((one) => Number(one.textContent))",
+    );
+    assert_eq!(values, json!([2, 4, 5, 9, 11, 12, 13, 16]));
     browser.is_content();
 }

@@ -1,14 +1,16 @@
-// After how many moves a game of Chomp ends, if the winner hurries and the loser delays: found here, without a server.
+// What is found here without a server: after how many moves a game of Chomp ends if the winner hurries and the loser
+// delays, and Grundy values.
 //
 // A position is its word: 1 is a step along a row and 0 the end of one, from the last row to the first.
 
 import { movesOf, take } from "./rules.js";
 
 /** Positions of more bits have too many positions inside. */
-export const DEPTH_BITS = 20;
+export const SOLVED_BITS = 20;
 
-/** The depths that are known, by words. */
-const known = new Uint8Array(2 ** DEPTH_BITS);
+/** The depths that are known, by words; and the values, each 1 more than it is. */
+const depths = new Uint8Array(2 ** SOLVED_BITS);
+const values = new Uint8Array(2 ** SOLVED_BITS);
 
 /** @param {number[]} rows */
 function wordOf(rows) {
@@ -20,10 +22,8 @@ function wordOf(rows) {
   return word;
 }
 
-/** 1 + the least odd depth that a move leaves, since odd ones are losing; if there is none, 1 + the greatest. */
-function depthOf(word) {
-  if (word === 0 || known[word] > 0) return known[word];
-  let [leastOdd, greatest] = [Infinity, 0];
+/** Calls `visit` with each word that a move leaves. */
+function afterMoves(word, visit) {
   for (let from = 31 - Math.clz32(word); from > 0; from -= 1) {
     if (((word >> from) & 1) === 0) continue;
     const above = (word >> (from + 1)) << (from + 1);
@@ -35,14 +35,41 @@ function depthOf(word) {
       }
       // The cell lies where this step and this end of a row meet. Without it the ends between them come first.
       const moved = above | (((1 << ones) - 1) << to) | (word & ((1 << to) - 1));
-      const depth = depthOf(to === 0 ? moved >> ones : moved);
-      if (depth % 2 === 1) leastOdd = Math.min(leastOdd, depth);
-      greatest = Math.max(greatest, depth);
+      visit(to === 0 ? moved >> ones : moved);
     }
   }
-  known[word] = 1 + (leastOdd < Infinity ? leastOdd : greatest);
-  return known[word];
 }
+
+/** 1 + the least odd depth that a move leaves, since odd ones are losing; if there is none, 1 + the greatest. */
+function depthOf(word) {
+  if (word === 0 || depths[word] > 0) return depths[word];
+  let [leastOdd, greatest] = [Infinity, 0];
+  afterMoves(word, (left) => {
+    const depth = depthOf(left);
+    if (depth % 2 === 1) leastOdd = Math.min(leastOdd, depth);
+    greatest = Math.max(greatest, depth);
+  });
+  depths[word] = 1 + (leastOdd < Infinity ? leastOdd : greatest);
+  return depths[word];
+}
+
+/** The least number that is not the value after a move. The poison is never taken. */
+function wordsValue(word) {
+  if (values[word] === 0) {
+    const seen = new Uint8Array(2 ** 7);
+    afterMoves(word, (left) => {
+      if (left > 0) seen[wordsValue(left)] = 1;
+    });
+    values[word] = 1 + seen.indexOf(0);
+  }
+  return values[word] - 1;
+}
+
+/**
+ * The Grundy value of a position with cells: 0 if it is losing.
+ * @param {number[]} rows
+ */
+export const valueOf = (rows) => wordsValue(wordOf(rows));
 
 /**
  * The number of moves until the poison is taken after each move, that move counted, from the best move to the worst.
