@@ -9,7 +9,7 @@ use chomp_boxes::{Bounds, FewTally, Memory, Solver, hooks};
 use chomp_plan::forecast::as_f64;
 use chomp_query::{INSIDE_MAX, Inside, TooManyInside, openings};
 use chomp_table::Table;
-use chomp_table::partition::{Partition, count};
+use chomp_table::partition::{AREA_MAX, Partition, count};
 use chomp_table::reader::AnyTable;
 use chomp_table::values::Values;
 use chomp_table::values::manifest::AreaInfo;
@@ -286,6 +286,9 @@ impl Work {
     fn values(&self, tiles: usize) -> anyhow::Result<&Values> {
         match &self.table {
             Some(AnyTable::Values(table)) if table.manifest().tiles as usize >= tiles => Ok(table),
+            _ if tiles > AREA_MAX as usize => Err(usage(format!(
+                "there are no more terms: tables have values of at most {AREA_MAX} tiles"
+            ))),
             _ => Err(lacks("Grundy values", &format!("grundy --tiles {tiles}"))),
         }
     }

@@ -8,7 +8,7 @@ mod sum;
 mod typed;
 
 use std::fmt::Write;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::sync::mpsc;
 use std::{iter, thread};
 
@@ -47,7 +47,7 @@ pub(crate) enum Numbers {
 A position is its rows, longest first: 5,4,2,1, \"5 4 2 1\", [5, 4, 2, 1], {5,4,2,1}, 5+4+2+1, or 3^2,1 \
 for 3,3,1; a rectangle: 8x10, or 8*10; or a word: 0b110100, or 0x34. In the shell, 5 4 2 1 is one \
 position too. On stdin, # begins a comment. There may also be what chomp export writes in the formats \
-rows and, with --numbers words, words; and drawings, one row a line with an empty line after the last. A \
+rows and words; and drawings, one row a line with an empty line after the last. A \
 drawing has one character for all cells, as ooo, ### or * * *; only the poison may be x, X, p or P; and \
 it may be as chomp query draws. A cell that is taken has no character.
 A move is the (row, column) of the cell that is taken, counted from the poison at (1,1). \
@@ -229,18 +229,20 @@ impl<'a, T: Tells> Batch<'a, T> {
     /// Answers the positions in these texts, or on stdin if there are none.
     fn answer(mut self, texts: &[String]) -> anyhow::Result<()> {
         if texts.is_empty() {
-            let positions = Positions::new(io::stdin(), self.args.numbers);
-            self.answer_lines(positions)?;
+            self.answer_all(Positions::new(io::stdin(), self.args.numbers))?;
         } else {
-            let mut positions = Vec::new();
-            for text in texts {
+            let parse = |text: &String| {
                 let position = self.args.numbers.parse(text);
-                match position.with_context(|| format!("the position \"{text}\"")) {
-                    Ok(position) => positions.push((0, position)),
-                    Err(error) => self.fail(error)?,
-                }
+                position.with_context(|| format!("the position \"{text}\""))
+            };
+            let mut positions: Vec<_> = texts.iter().map(parse).collect();
+            if let (false, Some(wrong)) = (
+                self.args.keep_going,
+                positions.iter().position(Result::is_err),
+            ) {
+                positions = vec![positions.swap_remove(wrong)];
             }
-            self.tell(positions)?;
+            self.answer_all(positions.into_iter().map(|position| (0, position)))?;
         }
         match self.unanswered {
             0 => Ok(()),
@@ -249,9 +251,12 @@ impl<'a, T: Tells> Batch<'a, T> {
         }
     }
 
-    /// Answers one position a line. While a group is looked up, another thread reads the next one. So a slow writer
+    /// Answers positions, each with its line on stdin or 0. While a group is looked up, another thread reads the next one. So a slow writer
     /// gets each answer at once, and a fast writer gets large groups.
-    fn answer_lines(&mut self, lines: Positions<impl Read + Send + 'static>) -> anyhow::Result<()> {
+    fn answer_all(
+        &mut self,
+        lines: impl Iterator<Item = (u64, anyhow::Result<Boards>)> + Send + 'static,
+    ) -> anyhow::Result<()> {
         let (together, goes_on) = (self.style.together(), self.args.keep_going);
         let (sender, receiver) = mpsc::sync_channel(together);
         let reader = thread::spawn(move || {

@@ -15,11 +15,12 @@ use chomp_serve::plain_files;
 use chomp_table::manifest::{
     MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name,
 };
+use chomp_table::reader::AnyTable;
 use chomp_table::{Digest, Table, TableError};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
-use crate::exit::{Interruption, usage};
+use crate::exit::{Exit, Interruption, usage};
 use crate::flags::{bits, flag, path, size, url};
 use crate::progress::{Display, Teller};
 use crate::source;
@@ -104,7 +105,7 @@ impl Written {
         );
         lines.line(
             "folder",
-            format_args!("{out} (to see it: python3 -m http.server --directory {out})"),
+            format_args!("{out} (to see it: python3 -m http.server in it)"),
         );
         lines.into_text()
     }
@@ -119,7 +120,11 @@ struct Folder {
 
 impl Folder {
     fn write(args: &SiteArgs, teller: &Teller) -> anyhow::Result<Written> {
-        let table = Table::open(&args.table).map_err(source::explained)?;
+        let AnyTable::Losing(table) = AnyTable::open(&args.table).map_err(source::explained)?
+        else {
+            let why = "is a table of Grundy values, and a site is of losing positions";
+            return Err(usage(format!("{} {why}", args.table.display())));
+        };
         let manifest = table.manifest();
         let most = manifest.bits.min(LOOKUP_BITS_MAX);
         let bits = args.bits.unwrap_or(most);
@@ -135,7 +140,7 @@ impl Folder {
         let out = &args.out;
         if out.symlink_metadata().is_ok() {
             let why = "is there already: remove it, or give another --out";
-            return Err(usage(format!("{} {why}", out.display())));
+            return Err(Exit::Refused.error(format!("{} {why}", out.display())));
         }
         let above = chomp_durable_files::folder(out);
         make_folders(above).with_context(|| format!("cannot make {}", above.display()))?;
@@ -152,7 +157,7 @@ impl Folder {
         };
         folder.put_pages(args, &table, bits, teller)?;
         if args.without_files.is_none() {
-            folder.copy_shards(&table, teller)?;
+            folder.copy_table(&table, teller)?;
         }
         let before = folder.bytes;
         folder.put_lookup(args, &table, bits, teller)?;
@@ -192,24 +197,25 @@ impl Folder {
         teller: &Teller,
     ) -> anyhow::Result<()> {
         let manifest = table.manifest();
+        let elsewhere = args.without_files.as_deref();
         let all = as_f64(manifest.stored);
         let mut watch = |counted| teller.stage("positions", as_f64(counted) / all);
-        let about = about(manifest, args.without_files.as_deref());
+        let about = about(manifest, bits, elsewhere);
         let files = plain_files(table, &args.table, bits, &about, &mut watch)?;
         for (name, bytes) in files.ok_or(Interruption::Lost)? {
             self.put(&name, &bytes)?;
         }
-        self.put("README.md", card(manifest).as_bytes())?;
+        self.put("README.md", card(manifest, bits, elsewhere).as_bytes())?;
+        Ok(())
+    }
+
+    /// The files of the table, of which each shard is checked.
+    fn copy_table(&mut self, table: &Table, teller: &Teller) -> anyhow::Result<()> {
+        let manifest = table.manifest();
         for name in [MANIFEST_NAME, SHA256SUMS_NAME] {
             let bytes = read_within(&table.folder().join(name), MANIFEST_BYTES_MAX)?;
             self.put(&format!("{}/{name}", folder_name(manifest.bits)), &bytes)?;
         }
-        Ok(())
-    }
-
-    /// The shards, each of which is checked.
-    fn copy_shards(&mut self, table: &Table, teller: &Teller) -> anyhow::Result<()> {
-        let manifest = table.manifest();
         let all = manifest.shards.len() as u64;
         for (done, shard) in (0..).zip(&manifest.shards) {
             if teller
@@ -258,48 +264,47 @@ impl Folder {
 }
 
 /// The content of the page about the files.
-fn about(manifest: &Manifest, elsewhere: Option<&str>) -> String {
-    let folder = folder_name(manifest.bits);
-    let row = |(name, bytes, sha256): (&str, u64, Digest)| {
-        let base = elsewhere.unwrap_or(&folder);
-        let bytes = HumanCount(bytes);
+fn about(manifest: &Manifest, bits: u32, elsewhere: Option<&str>) -> String {
+    let row = |name: &str, bytes: &str, sha256: &str| {
         format!(
-            "      <tr><td class=\"text\"><a href=\"{base}/{name}\">{name}</a></td><td>{bytes}</td>\
+            "      <tr><td class=\"text\"><a href=\"{{place}}/{name}\">{name}</a></td><td>{bytes}</td>\
              <td class=\"text\"><code>{sha256}</code></td></tr>\n"
         )
     };
-    let shards = manifest
-        .shards
-        .iter()
-        .map(|shard| (&*shard.name, shard.bytes, shard.sha256));
-    let rows: String = shards.map(row).collect();
-    let small = [MANIFEST_NAME, SHA256SUMS_NAME].map(|name| {
-        format!("      <tr><td class=\"text\"><a href=\"{folder}/{name}\">{name}</a></td><td></td><td></td></tr>\n")
+    let small = [MANIFEST_NAME, SHA256SUMS_NAME].map(|name| row(name, "", ""));
+    let shards = manifest.shards.iter().map(|shard| {
+        let bytes = HumanCount(shard.bytes).to_string();
+        row(&shard.name, &bytes, &shard.sha256.to_string())
     });
-    filled(include_str!("site/files.html"), manifest).replace("{rows}", &(small.concat() + &rows))
+    let rows: String = small.into_iter().chain(shards).collect();
+    let text = include_str!("site/files.html").replace("{rows}", &rows);
+    filled(&text, manifest, bits, elsewhere)
 }
 
 /// What the folder is, as hosts of data sets read it.
-fn card(manifest: &Manifest) -> String {
-    let size = match manifest.stored {
-        0..1_000 => "n<1K",
-        1_000..1_000_000 => "1K<n<1M",
-        1_000_000..1_000_000_000 => "1M<n<1B",
-        _ => "n>1B",
+fn card(manifest: &Manifest, bits: u32, elsewhere: Option<&str>) -> String {
+    let limits = ["1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B"];
+    let class = manifest.stored.max(1).ilog10().saturating_sub(2) as usize;
+    let size = match class {
+        0 => "n<1K".to_owned(),
+        class => format!("{}<n<{}", limits[class - 1], limits[class]),
     };
-    filled(include_str!("site/card.md"), manifest).replace("{size}", size)
+    let text = include_str!("site/card.md").replace("{size}", &size);
+    filled(&text, manifest, bits, elsewhere)
 }
 
-/// A text with what the table is.
-fn filled(text: &str, manifest: &Manifest) -> String {
+/// A text with what the table is, about which positions the pages answer, and where the files of the table are.
+fn filled(text: &str, manifest: &Manifest, bits: u32, elsewhere: Option<&str>) -> String {
     let [losing, stored] =
         [manifest.losing, manifest.stored].map(|count| HumanCount(count).to_string());
+    let folder = folder_name(manifest.bits);
     text.replace("{bits}", &manifest.bits.to_string())
+        .replace("{answered}", &bits.to_string())
         .replace("{losing}", &losing)
         .replace("{stored}", &stored)
         .replace("{fingerprint}", &manifest.fingerprint.to_string())
         .replace("{software}", &escaped(&manifest.software))
-        .replace("{folder}", &folder_name(manifest.bits))
+        .replace("{place}", elsewhere.unwrap_or(&folder))
 }
 
 /// A text from elsewhere, for HTML and Markdown alike: what is more than a name and a number is left out.

@@ -324,7 +324,7 @@ fn add_working_files(found: &mut Found, ledger: &Ledger, published: u32) {
     let line = match ranges {
         0 => "working files: of a job that has not finished a range".to_owned(),
         ranges => format!(
-            "working files: {} of 2^{} words done, {}; {}",
+            "working files: {} of 2^{} numbers done, {}; {}",
             counted(HumanCount(ranges), "range"),
             range_bits.get(),
             HumanBytes(bytes),

@@ -114,7 +114,10 @@ impl<R: Read> Positions<R> {
             };
             self.ready.push_back((number - 1, drawn));
         }
-        if !text.is_empty() && !is_comment && !is_head(text) {
+        if text == "word" && self.numbers == Numbers::Rows {
+            // What follows is a file of words.
+            self.numbers = Numbers::Words;
+        } else if !text.is_empty() && !is_comment && !is_head(text) {
             let position = parse(self.numbers, field(text), number);
             self.ready.push_back((number, position));
         }
@@ -336,6 +339,8 @@ mod tests {
 
     #[test]
     fn numbers_are_words_or_columns_if_that_is_said() {
+        // A head says it too.
+        assert_eq!(read(Numbers::Rows, "word\n346\n0x15a\n"), ["5,4,2,1"; 2]);
         let words = Numbers::Words;
         let expected = ["5,4,2,1", "5,4,2,1", "5,4,2,1", "0"];
         assert_eq!(read(words, "word\n346\n0x15a\n0b101011010\n0\n"), expected);

@@ -8,7 +8,9 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 
-use crate::common::{change, chomp, copy, end, exists, files, finished, read_json, start};
+use chomp_testing::values::{SMALL, areas, publish};
+
+use crate::common::{change, chomp, copy, end, exists, files, finished, folder, read_json, start};
 
 fn site(table: &Path, out: &Path, flags: &str) -> Command {
     let mut command = chomp("site --json --table");
@@ -64,7 +66,11 @@ fn the_same_table_gives_the_same_site() {
         page.contains("\"https://example.org/t/shard-0000.zst\""),
         "{page}"
     );
-    assert!(!exists(&linked.join("table-22/shard-0000.zst")));
+    let card = fs::read_to_string(linked.join("README.md")).unwrap();
+    for said in ["`https://example.org/t/`", "at most 20 bits", "1K<n<10K"] {
+        assert!(card.contains(said), "{card}");
+    }
+    assert!(!exists(&linked.join("table-22")));
 }
 
 #[test]
@@ -83,15 +89,18 @@ fn wishes_that_cannot_be_met_leave_nothing() {
     );
     refused(table.path(), "--bits 41", 2, &["at most 40 bits"]);
     refused(&home.path().join("nowhere"), "", 1, &["there is no"]);
+    let values = folder();
+    publish(values.path(), SMALL, &areas(8));
+    refused(values.path(), "", 2, &["Grundy values"]);
     let damaged = tempfile::tempdir().unwrap();
     copy(table.path(), damaged.path());
     change(&damaged.path().join("table-22/shard-0000.zst"), |bytes| {
-        bytes[40] ^= 1
+        bytes[40] ^= 1;
     });
     refused(damaged.path(), "", 3, &["shard-0000.zst"]);
 
     fs::create_dir(&out).unwrap();
-    end(&mut site(table.path(), &out, "")).refuses(2, &["is there already"]);
+    end(&mut site(table.path(), &out, "")).refuses(5, &["is there already"]);
 }
 
 #[test]

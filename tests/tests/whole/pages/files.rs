@@ -20,7 +20,7 @@ use super::site::{cell, rows, text};
 use crate::common::cluster::{Process, free_port, wait_to_answer};
 use crate::common::http::{read_head, serve};
 use crate::common::random::Random;
-use crate::common::{chomp, end, run};
+use crate::common::{chomp, end, read_json, run};
 
 /// The host of a site, and the address of its first page.
 struct Host {
@@ -128,22 +128,15 @@ fn agrees(browser: &Browser, host: &Host, bits: u32, count: usize) {
             assert_eq!(found[field], expected[field], "{field} of {line}");
         }
     }
-    for (name, command) in [("openings", "openings --json --table")] {
-        let mut command = chomp(command);
-        let boards = end(command.arg(host.home.path().join("table")))
-            .done()
-            .stdout;
-        let boards: Vec<Value> = boards
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
-        let site = host
-            .home
-            .path()
-            .join(format!("www/~carl/chomp/data/{name}.json"));
-        let site: Value = serde_json::from_slice(&fs::read(site).unwrap()).unwrap();
-        assert_eq!(site, json!(boards));
-    }
+    let mut openings = chomp("openings --json --table");
+    openings.arg(host.home.path().join("table"));
+    let boards = end(&mut openings).done().stdout;
+    let boards: Vec<Value> = boards
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let site = host.home.path().join("www/~carl/chomp/data/openings.json");
+    assert_eq!(read_json(&site), json!(boards));
 }
 
 /// Plays, explores, and looks at every page.
@@ -193,7 +186,7 @@ fn a_larger_site_on_nginx_answers_as_the_table_does() {
     let random = &mut Random::new();
     let mut asked = Vec::new();
     for _ in 0..15 {
-        let word = Word::new(1 << 31 | random.below(1 << 30) as u64 * 2);
+        let word = Word::new((1 << 31) + random.below(1 << 30) as u64 * 2);
         browser.open("about:blank");
         browser.open(&format!("{}explore.html#position=1", host.url));
         browser.wait_to_say("#outcome", "Losing");
