@@ -103,6 +103,7 @@ fn what_is_missing_for_terms_is_named() {
         ("several", 12, losing.path(), "chomp run --bits 13"),
         ("by-value", 11, empty.path(), "chomp grundy --tiles 5"),
         ("A112472", 7, losing.path(), "chomp grundy --tiles 7"),
+        ("largest", 121, empty.path(), "at most 120 tiles"),
         ("moves", 500, empty.path(), "positions are inside"),
         ("squares", 30, empty.path(), "--memory"),
         ("cubes", 7, empty.path(), "2^32 surroundings"),
@@ -126,5 +127,6 @@ fn what_is_missing_for_terms_is_named() {
         ask("BITS", 12, losing.path()).done().stdout.lines().count(),
         12
     );
-    end(&mut chomp("oeis A112470")).refuses(2, &["--terms"]);
+    let usual = end(&mut chomp("oeis A029899")).done().stdout;
+    assert_eq!(usual.lines().count(), 20);
 }

@@ -67,7 +67,7 @@ fn the_same_table_gives_the_same_site() {
         "{page}"
     );
     let card = fs::read_to_string(linked.join("README.md")).unwrap();
-    for said in ["`https://example.org/t/`", "at most 20 bits", "1K<n<10K"] {
+    for said in ["`https://example.org/t/`", "at most 20 bits", "10K<n<100K"] {
         assert!(card.contains(said), "{card}");
     }
     assert!(!exists(&linked.join("table-22")));
