@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`answer`](mod@answer) | all answers about one position |
+//! | [`certificate`] | proofs that a first move wins |
 //! | [`openings`](mod@openings) | the winning first moves of rectangles |
 //! | [`inside`] | how many moves a game takes, perfect play, and Grundy values, without a table |
 //! | [`solve`](mod@solve) | an answer without a table |
@@ -17,6 +18,7 @@
 //!   work that finding it out may take.
 
 pub mod answer;
+pub mod certificate;
 pub mod drawing;
 pub mod inside;
 pub mod openings;
@@ -25,6 +27,7 @@ pub mod sum;
 pub mod values;
 
 pub use answer::{Answer, PositionVerdict, answer, answers, reply, verdicts};
+pub use certificate::{Certificate, CertificateError};
 pub use inside::{INSIDE_MAX, Inside, TooManyInside, mirrored};
 pub use openings::{Opening, of_board, of_box, opening, openings, with_boxes};
 pub use solve::{SolveError, SolveLimits, solve};

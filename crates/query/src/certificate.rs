@@ -1,0 +1,288 @@
+//! Proofs that a first move wins, which anybody can check without a table.
+//!
+//! A set of positions is **closed** if after every move from one of them, but the one that takes the poison, some reply
+//! leads into the set again. Whoever is to move from one of them loses: the other one always has such a reply, the
+//! number of cells falls, and so it is the first who is left with the poison alone. A closed set with the position that
+//! a first move leaves is a proof that this move wins: its **certificate**. A mirror image stands for its position.
+//!
+//! One is found from the largest position down. For each move from it a reply to a position that is in the set already
+//! is as good as any; if there is none, the losing position with the fewest cells joins, so that the set stays small.
+//! Any closed set has losing positions only, so it is a part of the table.
+//!
+//! The text of a certificate: lines that begin with `#` are comments; `board 8x10` and `move 5,6` say what is claimed;
+//! each other line is a position, as its rows.
+
+use std::collections::{BinaryHeap, HashSet};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::str::FromStr;
+
+use chomp_table::position::TIMES;
+use chomp_table::{Cell, Position, Word};
+
+/// The most positions of a certificate that is read.
+const POSITIONS_MAX: usize = 1 << 28;
+
+/// A board, a first move, and a set of positions that is to be closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// The rows and columns of the board.
+    pub board: (u32, u32),
+    /// The first move.
+    pub opening: Cell,
+    /// The positions: those of a mirror pair are one. The largest come first.
+    pub positions: Vec<Word>,
+}
+
+/// Why a certificate proves nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateError {
+    /// The board does not have this cell, or it is the poison.
+    #[error("({},{}) is no first move of {}x{} without the poison", .1.row, .1.column, .0.0, .0.1)]
+    NoMove((u32, u32), Cell),
+    /// The set does not have the position that the first move leaves.
+    #[error("the position that the first move leaves, {0}, is not among them")]
+    NoStart(Position),
+    /// A move from one of the positions has no reply that leads to one of them.
+    #[error("from {from} the move ({},{}) has no reply that leads to one of them", .cell.row, .cell.column)]
+    Open {
+        /// The position.
+        from: Position,
+        /// The move.
+        cell: Cell,
+    },
+    /// A line is not understood.
+    #[error("line {line}: {what}")]
+    Line {
+        /// From 1 on.
+        line: usize,
+        /// The reason.
+        what: String,
+    },
+    /// `watch` ended it.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// The position that a first move leaves.
+fn start((rows, columns): (u32, u32), opening: Cell) -> Result<Word, CertificateError> {
+    let refused = CertificateError::NoMove((rows, columns), opening);
+    let board = Position::new(vec![columns; rows as usize]).map_err(|_| refused.clone())?;
+    let mut moves = Word::from(&board).moves();
+    let found = moves.find(|&(cell, left)| cell == opening && left != Word::EMPTY);
+    found.map(|(_, left)| left.representative()).ok_or(refused)
+}
+
+impl Certificate {
+    /// Finds the certificate of a first move. `is_losing` tells of each representative inside the board whether it is
+    /// losing. `watch` hears how many positions there are and which part of the cells is done, and says whether to go on.
+    ///
+    /// # Errors
+    ///
+    /// If it is no move, or does not win; or if `watch` ended it.
+    pub fn find(
+        board: (u32, u32),
+        opening: Cell,
+        is_losing: impl Fn(Word) -> bool,
+        mut watch: impl FnMut(usize, f64) -> ControlFlow<()>,
+    ) -> Result<Option<Certificate>, CertificateError> {
+        let first = start(board, opening)?;
+        if !is_losing(first) {
+            return Ok(None);
+        }
+        let mut found = HashSet::from([first]);
+        let mut open = BinaryHeap::from([(first.area(), first)]);
+        let mut positions = Vec::new();
+        while let Some((area, position)) = open.pop() {
+            let done = 1.0 - f64::from(area) / f64::from(first.area());
+            if positions.len() % 64 == 0 && watch(found.len(), done).is_break() {
+                return Err(CertificateError::Stopped);
+            }
+            positions.push(position);
+            for (_, left) in position.moves() {
+                let replies = || left.moves().map(|(_, reply)| reply.representative());
+                if left == Word::EMPTY || replies().any(|reply| found.contains(&reply)) {
+                    continue;
+                }
+                let losing = replies().filter(|&reply| reply != Word::EMPTY && is_losing(reply));
+                let smallest = losing.min_by_key(|reply| (reply.area(), reply.get()));
+                let reply = smallest.expect("after a losing position comes a winning one");
+                found.insert(reply);
+                open.push((reply.area(), reply));
+            }
+        }
+        Ok(Some(Certificate {
+            board,
+            opening,
+            positions,
+        }))
+    }
+
+    /// Checks that it proves what it claims, from the rules of the game alone. `watch` hears which part is done, and says
+    /// whether to go on.
+    ///
+    /// # Errors
+    ///
+    /// If it does not, or if `watch` ended it.
+    pub fn check(
+        &self,
+        mut watch: impl FnMut(f64) -> ControlFlow<()>,
+    ) -> Result<(), CertificateError> {
+        let first = start(self.board, self.opening)?;
+        let all: HashSet<Word> = self
+            .positions
+            .iter()
+            .map(|one| one.representative())
+            .collect();
+        if !all.contains(&first) {
+            return Err(CertificateError::NoStart(first.into()));
+        }
+        for (index, &position) in self.positions.iter().enumerate() {
+            #[expect(clippy::cast_precision_loss, reason = "a part, to be shown")]
+            let done = index as f64 / self.positions.len() as f64;
+            if index % 64 == 0 && watch(done).is_break() {
+                return Err(CertificateError::Stopped);
+            }
+            for (cell, left) in position.moves() {
+                let mut replies = left.moves().map(|(_, reply)| reply.representative());
+                if left != Word::EMPTY && !replies.any(|reply| all.contains(&reply)) {
+                    let from = position.into();
+                    return Err(CertificateError::Open { from, cell });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((rows, columns), Cell { row, column }) = (self.board, self.opening);
+        writeln!(
+            f,
+            "# The first move ({row},{column}) wins on {rows}x{columns}: whoever is to move from one of these positions \
+             loses.\n# After each move from one of them, but the one that takes the poison (1,1), some reply leads to \
+             one of\n# them, or to the mirror image of one. Each line has the rows of one, longest first.\n\
+             board {rows}x{columns}\nmove {row},{column}"
+        )?;
+        self.positions.iter().try_for_each(|&word| {
+            let fits = |position: &Position| {
+                position.rows().len() <= rows as usize
+                    && position.rows().iter().all(|&row| row <= columns)
+            };
+            let images = [word, word.mirror()].map(Position::from);
+            let inside = images.iter().find(|image| fits(image));
+            writeln!(f, "{}", inside.unwrap_or(&images[0]))
+        })
+    }
+}
+
+impl FromStr for Certificate {
+    type Err = CertificateError;
+
+    fn from_str(text: &str) -> Result<Certificate, CertificateError> {
+        let (mut board, mut opening, mut positions) = (None, None, Vec::new());
+        let pair = |text: &str, signs: &[char]| {
+            let (first, second) = text.split_once(signs)?;
+            Some((first.parse().ok()?, second.parse().ok()?))
+        };
+        for (line, text) in (1..).zip(text.lines()) {
+            let refused = |what: String| CertificateError::Line { line, what };
+            let text = text.trim();
+            if let Some(sides) = text.strip_prefix("board ") {
+                board = pair(sides, &TIMES);
+            } else if let Some(cell) = text.strip_prefix("move ") {
+                opening = pair(cell, &[',']).map(|(row, column)| Cell { row, column });
+            } else if !text.is_empty() && !text.starts_with('#') {
+                let position = text.parse::<Position>();
+                let position = position.map_err(|error| refused(error.to_string()))?;
+                if positions.len() == POSITIONS_MAX {
+                    return Err(refused("there are too many positions".to_owned()));
+                }
+                positions.push(Word::from(&position).representative());
+            }
+        }
+        let missing = |what: &str| CertificateError::Line {
+            line: text.lines().count(),
+            what: format!("the file ends without a line \"{what}\", as certificates have it"),
+        };
+        Ok(Certificate {
+            board: board.ok_or_else(|| missing("board 8x10"))?,
+            opening: opening.ok_or_else(|| missing("move 5,6"))?,
+            positions,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::ByDefinition;
+
+    const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
+
+    fn found(table: &ByDefinition, rows: u32, columns: u32, opening: Cell) -> Option<Certificate> {
+        let is_losing = |word| table.is_losing(word);
+        Certificate::find((rows, columns), opening, is_losing, |_, _| GO_ON).unwrap()
+    }
+
+    #[test]
+    fn every_winning_first_move_has_a_certificate() {
+        let table = ByDefinition::new(14);
+        for (rows, columns) in (1..14).flat_map(|rows| (1..=14 - rows).map(move |n| (rows, n))) {
+            let board = Position::new(vec![columns; rows as usize]).unwrap();
+            for (cell, left) in Word::from(&board).moves() {
+                if left == Word::EMPTY {
+                    continue;
+                }
+                let certificate = found(&table, rows, columns, cell);
+                assert_eq!(
+                    certificate.is_some(),
+                    table.is_losing(left),
+                    "{board} {cell:?}"
+                );
+                let Some(certificate) = certificate else {
+                    continue;
+                };
+                assert_eq!(certificate.check(|_| GO_ON), Ok(()));
+                assert!(
+                    certificate
+                        .positions
+                        .iter()
+                        .all(|&word| table.is_losing(word))
+                );
+                assert_eq!(certificate.to_string().parse(), Ok(certificate));
+            }
+        }
+    }
+
+    #[test]
+    fn a_certificate_without_one_of_its_positions_proves_nothing() {
+        let table = ByDefinition::new(12);
+        let cell = Cell { row: 4, column: 3 };
+        let certificate =
+            found(&table, 5, 6, cell).or_else(|| found(&table, 5, 6, Cell { row: 3, column: 4 }));
+        let certificate = certificate.unwrap();
+        for index in 0..certificate.positions.len() {
+            let mut wrong = certificate.clone();
+            let left_out = wrong.positions.remove(index);
+            let refused = wrong.check(|_| GO_ON);
+            assert!(
+                matches!(
+                    refused,
+                    Err(CertificateError::Open { .. } | CertificateError::NoStart(_))
+                ),
+                "{left_out:?}: {refused:?}"
+            );
+        }
+        // One that is winning has a move after which no reply leads back.
+        let mut wrong = certificate;
+        wrong
+            .positions
+            .push(Word::from(&"3,1".parse::<Position>().unwrap()));
+        assert!(matches!(
+            wrong.check(|_| GO_ON),
+            Err(CertificateError::Open { .. })
+        ));
+    }
+}
