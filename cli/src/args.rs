@@ -8,8 +8,8 @@ use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 use crate::signals::Ending;
 use crate::{
-    access, boxes, coordinator, download, export, game, grundy, manual, oeis, openings, plan,
-    query, run, serve, site, status, verify, worker,
+    access, boxes, certify, coordinator, download, export, game, grundy, manual, oeis, openings,
+    plan, query, run, serve, site, status, verify, worker,
 };
 
 /// Computes tables of the losing positions of Chomp, answers questions from them and checks them.
@@ -153,6 +153,8 @@ pub(crate) enum Command {
     Openings(openings::OpeningsArgs),
     /// List every winning first move of all rectangles of few rows and many columns, without a table
     Box(boxes::BoxArgs),
+    /// Write or check a proof that a first move wins, which needs no table to be checked
+    Certify(certify::CertifyArgs),
     /// Print the terms of integer sequences about Chomp, as the b-files of the OEIS have them
     Oeis(oeis::OeisArgs),
     /// Say who wins in iChomp, Chomp with poisons, in space, on divisors, with cells crossed out or without end, Nim, towers on a chessboard or the Trojan horse, and how

@@ -23,6 +23,7 @@
 mod access;
 mod args;
 mod boxes;
+mod certify;
 mod connect;
 mod coordinator;
 mod directory;
@@ -192,6 +193,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<()> {
             Command::Status(args) => status::run(args, display).await,
             Command::Download(args) => download::run(args, display).await,
             Command::Verify(args) => verify::run(args, display).await,
+            Command::Certify(args) => certify::run(args, display).await,
             Command::Export(args) => export::run(args, display).await,
             Command::Site(args) => site::run(args, display).await,
             Command::Query(args) => query::run(args, display).await,

@@ -7,6 +7,7 @@ mod peers;
 
 mod archives;
 mod boxes;
+mod certify;
 mod checks;
 mod coordinator;
 mod damage;

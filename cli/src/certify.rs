@@ -1,0 +1,238 @@
+//! `chomp certify`: proofs that a first move wins, which need no table to be checked.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use chomp_durable_files::open_or_pipe;
+use chomp_query::{Certificate, CertificateError};
+use chomp_table::reader::AnyTable;
+use chomp_table::{Cell, Table, TableError, Word};
+use indicatif::HumanCount;
+use serde::Serialize;
+
+use crate::exit::{Exit, Interruption, usage};
+use crate::export::create;
+use crate::flags::{SourceArgs, flag, path, sides};
+use crate::machine;
+use crate::progress::{Display, Teller};
+use crate::source;
+use crate::summary::Lines;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A certificate is a list of positions, a line each: after every move from one of them some reply leads to one \
+of them again. So whoever is to move from one of them loses, and the first move that leaves the first one \
+wins. To check one takes the rules of the game and no table; examples/check_certificate.py is another \
+program for it. docs/CHECKING.md tells more.
+
+Examples:
+  chomp certify 8x10 --move 5,6 --out 8x10.txt
+  chomp certify --check 8x10.txt
+  python3 examples/check_certificate.py 8x10.txt")]
+pub(crate) struct CertifyArgs {
+    /// The board, as 8x10
+    #[arg(value_name = "BOARD", value_parser = sides, required_unless_present = "check", conflicts_with = "check")]
+    board: Option<(u32, u32)>,
+
+    /// The first move (ROW,COLUMN) that wins
+    #[arg(long = "move", value_name = "I,J", value_parser = cell, required_unless_present = "check", conflicts_with = "check")]
+    opening: Option<Cell>,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    /// The file to write; - is stdout
+    #[arg(long, value_name = "FILE", value_parser = path(), default_value = "-", conflicts_with = "check")]
+    out: PathBuf,
+
+    /// Replace the file if it is there
+    #[arg(long, value_parser = flag)]
+    force: bool,
+
+    /// Check the certificate in this file instead; - is stdin
+    #[arg(long, value_name = "FILE", value_parser = path())]
+    check: Option<PathBuf>,
+
+    /// Print the summary as one JSON object
+    #[arg(long, value_parser = flag)]
+    json: bool,
+}
+
+/// What a certificate proves.
+#[derive(Debug, Serialize)]
+struct Proved {
+    board: (u32, u32),
+    #[serde(rename = "move")]
+    opening: (u32, u32),
+    /// The positions of the certificate, one of each mirror pair.
+    positions: usize,
+}
+
+impl Proved {
+    fn of(certificate: &Certificate) -> Proved {
+        let Cell { row, column } = certificate.opening;
+        Proved {
+            board: certificate.board,
+            opening: (row, column),
+            positions: certificate.positions.len(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Proved {
+            board: (m, n),
+            opening: (i, j),
+            positions,
+        } = self;
+        let mut lines = Lines::new(format_args!("({i},{j}) wins on {m}x{n}"));
+        lines.line("positions", HumanCount(*positions as u64));
+        lines.into_text()
+    }
+}
+
+fn cell(text: &str) -> Result<Cell, &'static str> {
+    let cell = text.split_once(',').and_then(|(row, column)| {
+        let [row, column] = [row, column].map(|text| text.trim().parse::<u32>().ok());
+        Some(Cell {
+            row: row?,
+            column: column?,
+        })
+    });
+    cell.ok_or("a move is ROW,COLUMN, as 5,6")
+}
+
+pub(crate) async fn run(args: CertifyArgs, display: &Display) -> anyhow::Result<()> {
+    let (stop, json) = (display.stop(), args.json);
+    if let Some(file) = args.check {
+        let check = move |teller: Teller| check(&file, &teller);
+        let proved = display.during("checking", &stop, check).await?;
+        return crate::print_as(json, &proved, Proved::text);
+    }
+    let to_stdout = args.out == Path::new("-");
+    if to_stdout && json {
+        return Err(usage(
+            "--json prints to stdout, where the certificate goes: name a file with --out",
+        ));
+    }
+    let (Some(board), Some(opening)) = (args.board, args.opening) else {
+        unreachable!("the command line asks for both");
+    };
+    let file = (!to_stdout)
+        .then(|| create(&args.out, args.force))
+        .transpose()?;
+    let table = match source::open(&args.source, display.haste()).await? {
+        AnyTable::Losing(table) => table,
+        AnyTable::Values(_) => {
+            return Err(usage("a certificate takes a table of losing positions"));
+        }
+    };
+    let find = move |teller: Teller| find(&table, board, opening, &teller);
+    let certificate = display.during("certifying", &stop, find).await?;
+    let proved = Proved::of(&certificate);
+    let Some(mut file) = file else {
+        crate::print(&certificate.to_string())?;
+        display.say(proved.text().trim_end());
+        return Ok(());
+    };
+    let written = file
+        .write_all(certificate.to_string().as_bytes())
+        .map_err(anyhow::Error::new);
+    let written = written.and_then(|()| Ok(file.finish()?));
+    written.with_context(|| format!("cannot write {}", args.out.display()))?;
+    crate::print_as(json, &proved, Proved::text)
+}
+
+fn check(file: &Path, teller: &Teller) -> anyhow::Result<Proved> {
+    let named = || format!("cannot read {}", file.display());
+    let text = if file == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        open_or_pipe(file).and_then(|(file, _)| std::io::read_to_string(file))
+    };
+    let certificate: Certificate = text
+        .with_context(named)?
+        .parse()
+        .map_err(|error| refused(file, error))?;
+    let checked = certificate.check(|done| teller.stage("positions", done));
+    checked.map_err(|error| refused(file, error))?;
+    Ok(Proved::of(&certificate))
+}
+
+/// The error of a certificate that proves nothing.
+fn refused(file: &Path, error: CertificateError) -> anyhow::Error {
+    match error {
+        CertificateError::Stopped => Interruption::Lost.into(),
+        error => Exit::Damaged.error(format!("{} proves nothing: {error}", file.display())),
+    }
+}
+
+fn find(
+    table: &Table,
+    board: (u32, u32),
+    opening: Cell,
+    teller: &Teller,
+) -> anyhow::Result<Certificate> {
+    let (bits, table_bits) = (board.0 + board.1, table.manifest().bits);
+    if bits > table_bits {
+        return Err(TableError::Beyond { bits, table_bits }.into());
+    }
+    let losing = Representatives::read(table, bits, teller)?;
+    let found = Certificate::find(
+        board,
+        opening,
+        |word| losing.has(word),
+        |_, done| teller.stage("cells", done),
+    );
+    let (m, n, i, j) = (board.0, board.1, opening.row, opening.column);
+    match found {
+        Ok(Some(certificate)) => Ok(certificate),
+        Ok(None) => Err(usage(format!(
+            "({i},{j}) does not win on {m}x{n}: `chomp openings {m}x{n}` lists what does"
+        ))),
+        Err(CertificateError::Stopped) => Err(Interruption::Lost.into()),
+        Err(error) => Err(usage(error.to_string())),
+    }
+}
+
+/// The stored words of at most some bits, a bit for each position.
+struct Representatives(Vec<u64>);
+
+impl Representatives {
+    fn read(table: &Table, bits: u32, teller: &Teller) -> anyhow::Result<Representatives> {
+        let (bytes, free) = ((1_u64 << bits) / 16, machine::memory_bytes()?);
+        if bytes > free {
+            return Err(machine::too_little_memory(
+                free,
+                bytes,
+                ", a bit for each position",
+            ));
+        }
+        let mut found = Representatives(vec![0; usize::try_from(bytes / 8 + 1)?]);
+        for piece in table.words() {
+            for word in piece? {
+                if word >> bits > 0 {
+                    return Ok(found);
+                }
+                let (at, bit) = Representatives::place(word);
+                found.0[at] |= bit;
+            }
+            if teller.stage("words", 0.0).is_break() {
+                return Err(Interruption::Lost.into());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Which number has the bit of a word, and the bit.
+    fn place(word: u64) -> (usize, u64) {
+        let index = word / 2;
+        let at = usize::try_from(index / 64).expect("in memory");
+        (at, 1 << (index % 64))
+    }
+
+    fn has(&self, word: Word) -> bool {
+        let (at, bit) = Representatives::place(word.get());
+        self.0[at] & bit != 0
+    }
+}
