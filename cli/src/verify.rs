@@ -65,8 +65,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "N", value_parser = number::<u64>(1..=u64::MAX))]
     pub(crate) sample: Option<u64>,
 
-    /// The seed of the random positions, to check the same ones again [default: random; the report
-    /// has it]
+    /// The seed of the random positions, to check others [default: the first 16 digits of the table's fingerprint]
     #[arg(long, value_name = "S", value_parser = number::<u64>(0..=u64::MAX))]
     pub(crate) seed: Option<u64>,
 

@@ -26,7 +26,9 @@ impl Checks {
         self.known(table)?;
         if self.args.level == Level::Sample {
             let check = |sample, watch: Watch<'_>| values::check_sample(table, sample, watch);
-            self.sample(check, |report| describe_sample(report, all))?;
+            self.sample(table.manifest().fingerprint, check, |report| {
+                describe_sample(report, all)
+            })?;
         }
         Ok(())
     }

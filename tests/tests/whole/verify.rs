@@ -301,3 +301,18 @@ fn planted_progress_is_not_believed() {
     fs::write(kept(table).unwrap(), &bytes).unwrap();
     end(&mut verify(table, "full")).summary();
 }
+
+/// Who made a table does not choose which of its positions are looked at.
+#[test]
+fn the_sample_is_drawn_by_the_fingerprint() {
+    let table = finished(16);
+    let seed = |flags: &str| {
+        let line = format!("verify --json --level sample --sample 500 --report - {flags} --table");
+        let report = end(chomp(&line).arg(table.path())).summary();
+        let fingerprint = report["table"]["fingerprint"].as_str().unwrap().to_owned();
+        (report["sample"]["seed"].as_u64().unwrap(), fingerprint)
+    };
+    let (found, fingerprint) = seed("");
+    assert_eq!(format!("{found:016x}"), fingerprint[..16]);
+    assert_eq!(seed("--seed 7").0, 7);
+}
