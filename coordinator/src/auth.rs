@@ -50,7 +50,7 @@ pub const CALLS: [&str; 7] = [
 pub(crate) const OBJECTS: &str = "/objects/{*key}";
 
 /// The rules of the HTTP routes: of the coordinator itself, then of tables, games and pages.
-pub const ROUTES: [(&str, AccessRule); 28] = [
+pub const ROUTES: [(&str, AccessRule); 29] = [
     ("/healthz", Open),
     ("/readyz", Open),
     ("/status", Status),
@@ -73,6 +73,7 @@ pub const ROUTES: [(&str, AccessRule); 28] = [
     ("/api/games/{game}/picture/{fixed}/{size}", Open),
     ("/api/status", Status),
     ("/openapi.json", Open),
+    ("/bite", Open),
     ("/play", Open),
     ("/explore", Open),
     ("/games", Open),

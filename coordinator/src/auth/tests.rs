@@ -65,6 +65,7 @@ fn every_call_has_its_rule_and_every_rule_its_call() {
         "/api/games/{game}/losing/{size}",
         "/api/games/{game}/picture/{fixed}/{size}",
         "/openapi.json",
+        "/bite",
         "/play",
         "/explore",
         "/games",
