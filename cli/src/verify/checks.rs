@@ -136,10 +136,11 @@ impl Checks {
         check: impl FnOnce(Sample, Watch<'_>) -> Result<SampleReport, CheckError>,
         describe: impl FnOnce(&SampleReport) -> String,
     ) -> anyhow::Result<()> {
-        let (start, _) = fingerprint.0.split_first_chunk().expect("32 bytes");
+        let digits = &fingerprint.to_string()[..16];
+        let usual = || u64::from_str_radix(digits, 16).expect("hexadecimal digits");
         let sample = Sample {
             positions: self.args.sample.unwrap_or(super::SAMPLE),
-            seed: self.args.seed.unwrap_or(u64::from_be_bytes(*start)),
+            seed: self.args.seed.unwrap_or_else(usual),
             memory: self.resources.rest_bytes(),
         };
         let resources = &self.resources;
