@@ -59,7 +59,7 @@ pub(crate) struct CertifyArgs {
     json: bool,
 }
 
-/// What a certificate proves.
+/// The claim that a certificate proves.
 #[derive(Debug, Serialize)]
 struct Proved {
     board: (u32, u32),

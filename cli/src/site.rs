@@ -281,7 +281,7 @@ fn about(manifest: &Manifest, bits: u32, elsewhere: Option<&str>) -> String {
     filled(&text, manifest, bits, elsewhere)
 }
 
-/// What the folder is, as hosts of data sets read it.
+/// The card of the folder, as hosts of data sets read it.
 fn card(manifest: &Manifest, bits: u32, elsewhere: Option<&str>) -> String {
     let limits = ["1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B"];
     let class = manifest.stored.max(1).ilog10().saturating_sub(2) as usize;

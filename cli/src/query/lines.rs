@@ -115,7 +115,7 @@ impl<R: Read> Positions<R> {
             self.ready.push_back((number - 1, drawn));
         }
         if text == "word" && self.numbers == Numbers::Rows {
-            // What follows is a file of words.
+            // The lines after it are words.
             self.numbers = Numbers::Words;
         } else if !text.is_empty() && !is_comment && !is_head(text) {
             let position = parse(self.numbers, field(text), number);

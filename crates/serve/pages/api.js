@@ -1,4 +1,4 @@
-// What the pages ask about a table. The answers come from the server, or, where there are only files, from these.
+// The questions of the pages about a table, answered by the server, or, where there are only files, from these.
 
 import { address, ask } from "./net.js";
 
@@ -33,7 +33,7 @@ function askOnce(path, question = () => ask(path)) {
 
 const written = (rows) => (rows.length === 0 ? "0" : rows.join(","));
 
-/** What the table is. */
+/** The size of the table, its counts and its fingerprint. */
 export const askTable = () => ask(files ? "data/table.json" : "api/table");
 
 /** The winning first moves of every board that the table covers. */

@@ -292,7 +292,7 @@ function paint(svg, start, { bite: bitten = null, reply = null, wins = [] }) {
 const EXAMPLE = rectangle(3, 4);
 /** The far corner of the example, and the reply to it. @type {[Move, Move]} */
 const [CORNER, REPLY] = [[3, 4], [2, 3]];
-/** What is done, why, and how it looks. @type {[string, string, object, string][]} */
+/** The steps: an action, its reason, its picture, and that in words. @type {[string, string, object, string][]} */
 const STEPS = [
   ["Bite off the far corner, nothing else.", "If that wins, you have your winning bite, and that is all.", { bite: CORNER }, "only the far corner is gone."],
   ["If it loses, some reply wins.", "Wherever the reply is, it takes everything to the right of it and below, so it would have taken the far corner too.", { bite: CORNER, reply: REPLY }, "the far corner is gone, and the reply (2, 3) takes three squares more."],

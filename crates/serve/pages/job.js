@@ -221,7 +221,7 @@ function fillTable(place, names, rows) {
 
 // --- The finished table ---------------------------------------------------------------------------
 
-/** What the table is. A server opens one a moment after its job has finished it. */
+/** The facts about the table. A server opens one a moment after its job has finished it. */
 async function openedFacts() {
   for (;;) {
     try {

@@ -179,7 +179,7 @@ function farthest(rows) {
 }
 
 /**
- * What the table says of a position, as the server does.
+ * The answer of the table about a position, as the server gives it.
  * @param {number[]} rows
  */
 export async function position(rows) {

@@ -63,7 +63,7 @@ export class Game {
     return this.mover(this.end === "won" ? this.at : this.at - 1);
   }
 
-  /** Who has won in the end, whichever step is looked at; null if the game goes on. */
+  /** The winner in the end, whichever step is looked at; null if the game goes on. */
   get result() {
     return this.look(this.moves.length).winner;
   }

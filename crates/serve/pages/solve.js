@@ -1,4 +1,4 @@
-// What is found here without a server: after how many moves a game of Chomp ends if the winner hurries and the loser
+// Solved here without a server: after how many moves a game of Chomp ends if the winner hurries and the loser
 // delays, and Grundy values.
 //
 // A position is its word: 1 is a step along a row and 0 the end of one, from the last row to the first.

@@ -104,7 +104,7 @@ pub(crate) struct AreaCounts {
 }
 
 impl TableSummary<'_> {
-    /// What a table says of the positions of at most `bits` bits.
+    /// The summary of the positions of at most `bits` bits.
     pub(crate) fn new(manifest: &Manifest, bits: u32) -> TableSummary<'_> {
         let losing_by_bits = &manifest.losing_by_bits[..=bits as usize];
         let losing = losing_by_bits[bits as usize];

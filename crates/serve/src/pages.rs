@@ -32,7 +32,7 @@ pub(crate) struct Page<'a> {
     place: &'static str,
     /// Its first module; none if it does nothing.
     script: &'static str,
-    /// Who answers what it asks.
+    /// The source of the answers to its questions.
     needs: Needs,
     main: &'a str,
     rules: &'static str,

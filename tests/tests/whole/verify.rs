@@ -302,7 +302,7 @@ fn planted_progress_is_not_believed() {
     end(&mut verify(table, "full")).summary();
 }
 
-/// Who made a table does not choose which of its positions are looked at.
+/// The maker of a table does not choose which of its positions are looked at.
 #[test]
 fn the_sample_is_drawn_by_the_fingerprint() {
     let table = finished(16);

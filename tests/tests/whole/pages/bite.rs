@@ -9,7 +9,7 @@ use super::browser::{Browser, Key, calm};
 use super::site::{Cell, Site, Twin, any_cell, cell, cells, list, number, take};
 use crate::common::random::Random;
 
-/// What the page shows of its bar.
+/// The bar as the page shows it.
 const SHOWN: &str = "
     const lines = [...document.querySelectorAll('#board .line:not(.numbers)')];
     const [rows, columns] = document.getElementById('bar-title').textContent.split(': ')[1].split(' × ').map(Number);

@@ -182,7 +182,7 @@ fn a_larger_site_on_nginx_answers_as_the_table_does() {
     let Some(browser) = calm() else { return };
     let Some(host) = nginx(32) else { return };
     is_usable(&browser, &host, 32);
-    // What a question about a large position takes, at the median of some.
+    // The files that a question about a large position takes, at the median of some.
     let random = &mut Random::new();
     let mut asked = Vec::new();
     for _ in 0..15 {
