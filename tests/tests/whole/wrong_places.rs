@@ -53,7 +53,7 @@ fn answer(mut client: &TcpStream, path: &str, gives: &Gives) -> io::Result<()> {
     let length = body.len();
     write!(
         client,
-        "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n"
+        "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
     )?;
     client.write_all(&body)
 }
