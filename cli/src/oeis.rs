@@ -245,9 +245,9 @@ impl Work {
                 counts.split_off(2)
             }
             "three-three" => {
-                boxes::enough(&self.share, hooks::memory(size), "")?;
-                let tell = |done| self.tell(done as u64, size as u64).is_ok();
-                let boards = hooks::boards_won_by_three_three(size, tell);
+                boxes::enough(&self.share, hooks::memory([3, 3], size), "")?;
+                let tell = |done| self.teller.stage("positions", done).is_continue();
+                let boards = hooks::boards_won_by([3, 3], size, tell);
                 let mut boards = boards.ok_or(Interruption::Lost)?;
                 boards.retain(|(m, n)| m + 1 == *n);
                 boards.iter().map(|&(m, _)| m as u64).collect()

@@ -3,7 +3,6 @@
 use std::str::FromStr;
 
 use chomp_boxes::hooks::{self, SUM_MAX};
-use chomp_plan::forecast::as_f64;
 use indicatif::HumanCount;
 use serde::Serialize;
 
@@ -59,21 +58,10 @@ pub(super) async fn run(
             "no board of at most {columns} rows and columns has the cell ({i},{j})"
         )));
     }
-    let is_third = (i, j) == (3, 3);
-    let memory = if is_third {
-        hooks::memory(columns)
-    } else {
-        hooks::memory_by_moves([i, j], columns)
-    };
-    enough(&args.share, memory, "")?;
+    enough(&args.share, hooks::memory([i, j], columns), "")?;
     let solve = move |teller: &Teller| {
-        let tell = |done: f64| teller.stage("positions", done).is_continue();
-        let share = |done: usize| as_f64(done as u64) / as_f64(columns as u64);
-        let boards = if is_third {
-            hooks::boards_won_by_three_three(columns, |done| tell(share(done)))
-        } else {
-            hooks::boards_won_by([i, j], columns, tell)
-        };
+        let tell = |done| teller.stage("positions", done).is_continue();
+        let boards = hooks::boards_won_by([i, j], columns, tell);
         let fits = |&(m, n): &(usize, usize)| m <= sides[0] && n <= sides[1];
         Ok(boards.map(|boards| SolvedOpening {
             opening,

@@ -25,9 +25,22 @@
 //!   to move there spoils that, and the other restores it, until the poison is left;
 //! * (1, 2) and (2, 1), which leave a column of c ≥ 2 cells or a row of a ≥ 2 cells. Those are winning.
 //!
-//! So the last moves never help, and (2, 2) wins exactly if a = c. It is computed with c in the outermost loop, then d, then b. What moves in c exclude is kept for each (b, d) as a set of numbers a, that
-//! begins, when c = d, as the set of what (b, c', c') excludes for c' < d; what moves in d exclude, for each b; what those
-//! in b exclude is one set. The least a that is in none of the three is losing.
+//! So the last moves never help, and (2, 2) wins exactly if a = c. It is computed with c in the outermost loop, then d, then
+//! b. What moves in c exclude is kept for each (b, d) as a set of numbers a, that begins, when c = d, as the set of what
+//! (b, c', c') excludes for c' < d; what moves in d exclude, for each b; what those in b exclude is one set. The least a
+//! that is in none of the three is losing.
+//!
+//! # The opening (2, 4)
+//!
+//! A position with the cell (1, 3), but without (2, 4), is a row of a ≥ 3 cells and three columns c ≥ d ≥ e ≥ 1. The moves are
+//!
+//! * in the row: a to a'; in a column: c to c' (and d, e to c' at the most), d to d' (and e), e to e';
+//! * (1, 3), which leaves two columns: they are losing exactly if c = d + 1;
+//! * (1, 2), which leaves one column: it is losing exactly if c = 1.
+//!
+//! After the last two there is no row: where one of them wins, no a is losing. The loops are c, d, e. The sets are those of
+//! (3, 3): for each (d, e), for each e, and one. Where lengths are equal they begin as the set of what both cut to the same
+//! length excludes.
 
 #![expect(
     clippy::needless_range_loop,
@@ -37,40 +50,58 @@
 /// The most of i + j.
 pub const SUM_MAX: usize = 8;
 
-/// The boards up to `most` x `most` on which the opening (3, 3) wins, as (rows, columns), ascending; `most` is
-/// at least 3.
+/// The boards up to `most` x `most` on which the opening (i, j) wins, as (rows, columns), ascending.
 ///
-/// Each c is told to `control`, which says whether to go on; none if it did not.
-pub fn boards_won_by_three_three(
+/// `control` hears now and then which part of the positions is done, and says whether to go on; none if it did not.
+///
+/// # Panics
+///
+/// If i or j is 0, or i + j is more than [`SUM_MAX`].
+pub fn boards_won_by(
+    opening: [usize; 2],
     most: usize,
-    mut control: impl FnMut(usize) -> bool,
+    control: impl FnMut(f64) -> bool,
 ) -> Option<Vec<(usize, usize)>> {
     let mut won = Vec::new();
-    let ended = solve(
-        most,
-        |[a, b, c, d]| {
+    let ended = match opening {
+        [3, 3] => three_three(most, control, |[a, b, c, d]| {
             if a == b && c == d {
                 won.push((c, a));
             }
-        },
-        &mut control,
-    );
+        }),
+        [2, 4] | [4, 2] => two_four(most, control, |a, [c, d, e]| {
+            if a > 3 && c > 1 && c == d && d == e {
+                won.push(if opening == [2, 4] { (c, a) } else { (a, c) });
+            }
+        }),
+        _ => return by_moves(opening, most, control),
+    };
     won.sort_unstable();
     ended.then_some(won)
 }
 
-/// The bytes that [`boards_won_by_three_three`] takes.
-pub fn memory(most: usize) -> u64 {
+/// The bytes that [`boards_won_by`] takes.
+pub fn memory(opening: [usize; 2], most: usize) -> u64 {
     let words = (most / 64 + 1) as u64;
-    let most = most as u64;
-    (most + 1) * (most + 3) * words * 8
+    let sides = most as u64;
+    match opening {
+        [3, 3] => (sides + 1) * (sides + 3) * words * 8,
+        [2, 4] | [4, 2] => (sides + 1) * (sides + 6) / 2 * words * 8,
+        _ => memory_by_moves(opening, most),
+    }
 }
 
-/// Tells all losing positions [a, b, c, d] with a, c ≤ most.
-fn solve(
+/// A part of the work: what the lengths to `of` are of those to `most`, where it grows with this power.
+#[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
+fn share(of: usize, most: usize, power: i32) -> f64 {
+    (of as f64 / most as f64).powi(power)
+}
+
+/// Tells all losing positions [a, b, c, d] of the family (3, 3) with a, c ≤ most.
+fn three_three(
     most: usize,
+    mut control: impl FnMut(f64) -> bool,
     mut found: impl FnMut([usize; 4]),
-    control: &mut impl FnMut(usize) -> bool,
 ) -> bool {
     let words = most / 64 + 1;
     let size = (most + 1) * words;
@@ -81,7 +112,7 @@ fn solve(
     let mut by_d = vec![0_u64; size];
     let mut by_b = vec![0_u64; words];
     for c in 2..=most {
-        if !control(c) {
+        if !control(share(c - 1, most, 2)) {
             return false;
         }
         by_c[c].clone_from(&squares);
@@ -111,6 +142,61 @@ fn solve(
                 }
                 if a == b {
                     break;
+                }
+            }
+        }
+    }
+    true
+}
+
+/// Tells all losing positions a, [c, d, e] of the family (2, 4) with a, c ≤ most.
+fn two_four(
+    most: usize,
+    mut control: impl FnMut(f64) -> bool,
+    mut found: impl FnMut(usize, [usize; 3]),
+) -> bool {
+    let words = most / 64 + 1;
+    let empty = vec![0_u64; words];
+    // For each d, what moves in c exclude, by e.
+    let mut by_c: Vec<Vec<u64>> = vec![Vec::new(); most + 1];
+    // For each e: what c = d cut to the same length excludes.
+    let mut squares = vec![0_u64; (most + 1) * words];
+    // Also with e.
+    let mut cubes = empty.clone();
+    for c in 1..=most {
+        if !control(share(c - 1, most, 3)) {
+            return false;
+        }
+        squares[c * words..][..words].copy_from_slice(&cubes);
+        by_c[c] = squares[..(c + 1) * words].to_vec();
+        // For each e, what moves in d exclude; and what d = e cut to the same length does.
+        let mut by_d = vec![0_u64; (c + 1) * words];
+        let mut pairs = empty.clone();
+        for d in 1..=c {
+            by_d[d * words..][..words].copy_from_slice(&pairs);
+            if c == 1 || c == d + 1 {
+                continue;
+            }
+            let mut by_e = empty.clone();
+            for e in 1..=d {
+                let row = e * words;
+                let sets = [&by_c[d][row..][..words], &by_d[row..][..words], &by_e];
+                let Some(a) = least(3, 0, sets).filter(|&a| a <= most) else {
+                    continue;
+                };
+                found(a, [c, d, e]);
+                let (word, bit) = (a / 64, 1 << (a % 64));
+                by_c[d][row + word] |= bit;
+                by_d[row + word] |= bit;
+                by_e[word] |= bit;
+                if d == e {
+                    pairs[word] |= bit;
+                }
+                if c == d {
+                    squares[row + word] |= bit;
+                    if d == e {
+                        cubes[word] |= bit;
+                    }
                 }
             }
         }
@@ -197,8 +283,8 @@ impl Family {
     }
 }
 
-/// The bytes that [`boards_won_by`] takes.
-pub fn memory_by_moves([i, j]: [usize; 2], most: usize) -> u64 {
+/// The bytes that [`by_moves`] takes.
+fn memory_by_moves([i, j]: [usize; 2], most: usize) -> u64 {
     let family = |rows: usize, columns: usize| {
         descending(rows.saturating_sub(1), most) * descending(columns, most)
     };
@@ -207,14 +293,8 @@ pub fn memory_by_moves([i, j]: [usize; 2], most: usize) -> u64 {
     u64::try_from(positions * 2).unwrap_or(u64::MAX)
 }
 
-/// The boards up to `most` x `most` on which the opening (i, j) wins, as (rows, columns), ascending. It looks at each move
-/// of each position. `control` hears now and then how much is done, from 0 to 1, and says whether to go on; none if it did
-/// not.
-///
-/// # Panics
-///
-/// If i or j is 0, or i + j is more than [`SUM_MAX`].
-pub fn boards_won_by(
+/// [`boards_won_by`] with a look at each move of each position.
+fn by_moves(
     [i, j]: [usize; 2],
     most: usize,
     mut control: impl FnMut(f64) -> bool,
@@ -229,12 +309,17 @@ pub fn boards_won_by(
         families.push(Vec::new());
         for columns in 0..j {
             let mut family = Family::new(rows, columns, most);
-            let lengths = u32::try_from(family.ranks.len()).expect("few");
+            let lengths = i32::try_from(family.ranks.len()).expect("few");
             // The last family takes nearly all of the time, as it is the largest.
             let is_last = (rows + 1, columns + 1) == (i, j);
-            #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
-            let share = |length: usize| (length as f64 / most as f64).powf(lengths.into());
-            let tell = &mut |length| control(if is_last { share(length) } else { 0.0 });
+            let part = |length| {
+                if is_last {
+                    share(length, most, lengths)
+                } else {
+                    0.0
+                }
+            };
+            let tell = &mut |length| control(part(length));
             if !fill(&mut family, &families, &mut Vec::new(), tell) {
                 return None;
             }
@@ -338,12 +423,14 @@ mod tests {
     use std::num::NonZeroUsize;
 
     #[test]
-    fn three_three_wins_where_a_look_at_every_move_says_so() {
-        let fast = boards_won_by_three_three(60, |_| true).unwrap();
-        assert!(fast.len() > 30);
-        assert_eq!(Some(fast), boards_won_by([3, 3], 60, |_| true));
-        assert_eq!(boards_won_by([3, 3], 60, |_| false), None);
-        assert_eq!(boards_won_by_three_three(60, |c| c < 7), None);
+    fn fast_methods_agree_with_a_look_at_every_move() {
+        for (opening, most) in [([3, 3], 60), ([2, 4], 100), ([4, 2], 70)] {
+            let fast = boards_won_by(opening, most, |_| true).unwrap();
+            assert!(fast.len() > 20);
+            assert_eq!(Some(fast), by_moves(opening, most, |_| true), "{opening:?}");
+            assert_eq!(boards_won_by(opening, most, |_| false), None);
+            assert_eq!(boards_won_by(opening, most, |done| done < 0.1), None);
+        }
     }
 
     #[test]

@@ -103,16 +103,10 @@ fn answer(
         );
     }
     let Ok(file) = fs::read(table.join(name)) else {
-        return write!(
-            client,
-            "HTTP/1.1 404 Not Found\r\n{EMPTY}"
-        );
+        return write!(client, "HTTP/1.1 404 Not Found\r\n{EMPTY}");
     };
     if query != signature {
-        return write!(
-            client,
-            "HTTP/1.1 403 Forbidden\r\n{EMPTY}"
-        );
+        return write!(client, "HTTP/1.1 403 Forbidden\r\n{EMPTY}");
     }
     let mut lines = vec!["connection: close".to_owned()];
     let mut body = &file[..];
