@@ -9,17 +9,16 @@ to a position of the file again, or to its mirror image. Then whoever moves from
 import sys
 
 
-def moves(rows):
-    """The positions after each move that leaves the poison."""
-    for i, length in enumerate(rows):
-        for j in range(length):
-            if i or j:
-                left = rows[:i] + tuple(min(j, below) for below in rows[i:])
-                yield (i + 1, j + 1), tuple(row for row in left if row)
-
-
 def mirror(rows):
     return tuple(sum(row > j for row in rows) for j in range(rows[0]))
+
+
+def moves(rows):
+    """The positions after each move that leaves the poison."""
+    for j, height in enumerate(mirror(rows)):
+        for i in range(height):
+            if i or j:
+                yield (i + 1, j + 1), rows[:i] + (j,) * (height - i if j else 0) + rows[height:]
 
 
 def main():
@@ -30,12 +29,16 @@ def main():
     start = dict(moves((int(n),) * int(m)))[int(i), int(j)]
     if start not in closed:
         sys.exit(f"the position that ({i},{j}) leaves is not there")
+    answered = set()
     for rows in positions:
         if list(rows) != sorted(rows, reverse=True) or min(rows) < 1:
             sys.exit(f"{rows} is no position")
+        if len(answered) > 1_000_000:
+            answered.clear()  # it only saves time
         for move, left in moves(rows):
-            if not any(reply in closed for _, reply in moves(left)):
+            if left not in answered and not any(reply in closed for _, reply in moves(left)):
                 sys.exit(f"from {rows} the move {move} has no reply")
+            answered.add(left)
     print(f"({i},{j}) wins on {m}x{n}: {len(positions)} positions")
 
 

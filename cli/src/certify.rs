@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use chomp_durable_files::open_or_pipe;
-use chomp_query::{Certificate, CertificateError};
+use chomp_query::{Certificate, CertificateError, Found, Search};
 use chomp_table::reader::AnyTable;
 use chomp_table::{Cell, Table, TableError, Word};
 use indicatif::HumanCount;
@@ -67,6 +67,9 @@ struct Proved {
     opening: (u32, u32),
     /// The positions of the certificate, one of each mirror pair.
     positions: usize,
+    /// Those that every certificate of this move has; known to the search alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    necessary: Option<usize>,
 }
 
 impl Proved {
@@ -76,6 +79,7 @@ impl Proved {
             board: certificate.board,
             opening: (row, column),
             positions: certificate.positions.len(),
+            necessary: None,
         }
     }
 
@@ -84,9 +88,17 @@ impl Proved {
             board: (m, n),
             opening: (i, j),
             positions,
+            necessary,
         } = self;
         let mut lines = Lines::new(format_args!("({i},{j}) wins on {m}x{n}"));
         lines.line("positions", HumanCount(*positions as u64));
+        if let Some(necessary) = necessary {
+            let necessary = HumanCount(*necessary as u64);
+            lines.line(
+                "necessary",
+                format_args!("{necessary}, which every certificate has"),
+            );
+        }
         lines.into_text()
     }
 }
@@ -128,8 +140,12 @@ pub(crate) async fn run(args: CertifyArgs, display: &Display) -> anyhow::Result<
         }
     };
     let find = move |teller: Teller| find(&table, board, opening, &teller);
-    let certificate = display.during("certifying", &stop, find).await?;
-    let proved = Proved::of(&certificate);
+    let found = display.during("certifying", &stop, find).await?;
+    let (certificate, necessary) = (found.certificate, Some(found.necessary));
+    let proved = Proved {
+        necessary,
+        ..Proved::of(&certificate)
+    };
     let Some(mut file) = file else {
         crate::print(&certificate.to_string())?;
         display.say(proved.text().trim_end());
@@ -167,12 +183,7 @@ fn refused(file: &Path, error: CertificateError) -> anyhow::Error {
     }
 }
 
-fn find(
-    table: &Table,
-    board: (u32, u32),
-    opening: Cell,
-    teller: &Teller,
-) -> anyhow::Result<Certificate> {
+fn find(table: &Table, board: (u32, u32), opening: Cell, teller: &Teller) -> anyhow::Result<Found> {
     let (bits, table_bits) = (board.0 + board.1, table.manifest().bits);
     if bits > table_bits {
         return Err(TableError::Beyond { bits, table_bits }.into());
@@ -182,11 +193,17 @@ fn find(
         board,
         opening,
         |word| losing.has(word),
-        |_, done| teller.stage("cells", done),
+        |search, done| {
+            let stage = match search {
+                Search::Necessary => "necessary positions",
+                Search::Chosen => "other positions",
+            };
+            teller.stage(stage, done)
+        },
     );
     let (m, n, i, j) = (board.0, board.1, opening.row, opening.column);
     match found {
-        Ok(Some(certificate)) => Ok(certificate),
+        Ok(Some(found)) => Ok(found),
         Ok(None) => Err(usage(format!(
             "({i},{j}) does not win on {m}x{n}: `chomp openings {m}x{n}` lists what does"
         ))),

@@ -5,13 +5,16 @@
 //! number of cells falls, and so it is the first who is left with the poison alone. A closed set with the position that
 //! a first move leaves is a proof that this move wins: its **certificate**. A mirror image stands for its position.
 //!
-//! One is found from the largest position down. For each move from it a reply to a position that is in the set already
-//! is as good as any; if there is none, the losing position with the fewest cells joins, so that the set stays small.
-//! Any closed set has losing positions only, so it is a part of the table.
+//! Any closed set has losing positions only, so it is a part of the table. After a move that has one losing reply alone, this
+//! reply joins the set. All positions that come to it in this way are **necessary**: every certificate of the first move
+//! has them, so none is smaller than they are many. Only then come the moves with several losing replies, from the
+//! largest position down. Where none of them is in the set by now, the one with the fewest cells joins, with all that
+//! becomes necessary.
 //!
 //! The text of a certificate: lines that begin with `#` are comments; `board 8x10` and `move 5,6` say what is claimed;
 //! each other line is a position, as its rows.
 
+use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::fmt;
 use std::ops::ControlFlow;
@@ -19,6 +22,7 @@ use std::str::FromStr;
 
 use chomp_table::position::TIMES;
 use chomp_table::{Cell, Position, Word};
+use foldhash::fast::FixedState;
 
 /// The most positions of a certificate that is read.
 const POSITIONS_MAX: usize = 1 << 28;
@@ -73,48 +77,132 @@ fn start((rows, columns): (u32, u32), opening: Cell) -> Result<Word, Certificate
     found.map(|(_, left)| left.representative()).ok_or(refused)
 }
 
+/// A certificate that was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The certificate.
+    pub certificate: Certificate,
+    /// How many of its positions are necessary: every certificate of this first move has them.
+    pub necessary: usize,
+}
+
+/// A part of the search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// For the necessary positions, most of all.
+    Necessary,
+    /// For the others.
+    Chosen,
+}
+
+/// A set of positions, and the positions after moves that were looked at.
+#[derive(Default)]
+struct Set {
+    /// Both of each mirror pair.
+    positions: HashSet<Word, FixedState>,
+    seen: HashSet<Word, FixedState>,
+}
+
+impl Set {
+    /// Whether it is new.
+    fn insert(&mut self, position: Word) -> bool {
+        let is_new = self.positions.insert(position);
+        self.positions.insert(position.mirror());
+        is_new
+    }
+
+    /// Whether some reply to a move that left this position leads into the set.
+    fn answers(&self, left: Word) -> bool {
+        let mut replies = left.moves();
+        replies.any(|(_, reply)| self.positions.contains(&reply))
+    }
+
+    /// Whether a move that leaves this position has to be looked at: it leaves something, and was not seen.
+    fn is_new(&mut self, left: Word) -> bool {
+        left != Word::EMPTY && self.seen.insert(left)
+    }
+}
+
 impl Certificate {
-    /// Finds the certificate of a first move. `is_losing` tells of each representative inside the board whether it is
-    /// losing. `watch` hears how many positions there are and which part of the cells is done, and says whether to go on.
+    /// Finds a certificate of a first move; none if the move does not win. `is_losing` tells of each representative
+    /// inside the board whether it is losing. `watch` hears which part of a search is done, and says whether to go on.
     ///
     /// # Errors
     ///
-    /// If it is no move, or does not win; or if `watch` ended it.
+    /// If it is no move, or if `watch` ended it.
     pub fn find(
         board: (u32, u32),
         opening: Cell,
         is_losing: impl Fn(Word) -> bool,
-        mut watch: impl FnMut(usize, f64) -> ControlFlow<()>,
-    ) -> Result<Option<Certificate>, CertificateError> {
+        mut watch: impl FnMut(Search, f64) -> ControlFlow<()>,
+    ) -> Result<Option<Found>, CertificateError> {
         let first = start(board, opening)?;
         if !is_losing(first) {
             return Ok(None);
         }
-        let mut found = HashSet::from([first]);
+        let losing_replies = |left: Word| {
+            let replies = left.moves().map(|(_, reply)| reply.representative());
+            replies.filter(|&reply| reply != Word::EMPTY && is_losing(reply))
+        };
+        let mut set = Set::default();
+        set.insert(first);
+        let (mut positions, mut necessary) = (Vec::new(), None);
+        // Positions of the set whose moves were not looked at, and what is left by moves with several losing replies.
         let mut open = BinaryHeap::from([(first.area(), first)]);
-        let mut positions = Vec::new();
-        while let Some((area, position)) = open.pop() {
-            let done = 1.0 - f64::from(area) / f64::from(first.area());
-            if positions.len() % 64 == 0 && watch(found.len(), done).is_break() {
-                return Err(CertificateError::Stopped);
-            }
-            positions.push(position);
-            for (_, left) in position.moves() {
-                let replies = || left.moves().map(|(_, reply)| reply.representative());
-                if left == Word::EMPTY || replies().any(|reply| found.contains(&reply)) {
-                    continue;
+        let mut undecided = BinaryHeap::new();
+        loop {
+            let mut tell = |area: u32, positions: usize| {
+                let done = 1.0 - f64::from(area) / f64::from(first.area());
+                let search = if necessary.is_none() {
+                    Search::Necessary
+                } else {
+                    Search::Chosen
+                };
+                let is_stopped = positions.is_multiple_of(64) && watch(search, done).is_break();
+                if is_stopped {
+                    Err(CertificateError::Stopped)
+                } else {
+                    Ok(())
                 }
-                let losing = replies().filter(|&reply| reply != Word::EMPTY && is_losing(reply));
-                let smallest = losing.min_by_key(|reply| (reply.area(), reply.get()));
-                let reply = smallest.expect("after a losing position comes a winning one");
-                found.insert(reply);
+            };
+            if let Some((area, position)) = open.pop() {
+                tell(area, positions.len())?;
+                positions.push(position);
+                for (_, left) in position.moves() {
+                    if !set.is_new(left) || set.answers(left) {
+                        continue;
+                    }
+                    let mut replies = losing_replies(left);
+                    let reply = replies
+                        .next()
+                        .expect("a winning move from a winning position");
+                    if replies.any(|other| other != reply) {
+                        undecided.push((left.area(), left));
+                    } else if set.insert(reply) {
+                        open.push((reply.area(), reply));
+                    }
+                }
+                continue;
+            }
+            necessary.get_or_insert(positions.len());
+            let Some((_, left)) = undecided.pop() else {
+                break;
+            };
+            if !set.answers(left) {
+                let smallest = losing_replies(left).min_by_key(|reply| (reply.area(), *reply));
+                let reply = smallest.expect("it has several");
+                set.insert(reply);
                 open.push((reply.area(), reply));
             }
         }
-        Ok(Some(Certificate {
-            board,
-            opening,
-            positions,
+        positions.sort_by_key(|&position| Reverse((position.area(), position)));
+        Ok(Some(Found {
+            necessary: necessary.unwrap_or(positions.len()),
+            certificate: Certificate {
+                board,
+                opening,
+                positions,
+            },
         }))
     }
 
@@ -129,12 +217,11 @@ impl Certificate {
         mut watch: impl FnMut(f64) -> ControlFlow<()>,
     ) -> Result<(), CertificateError> {
         let first = start(self.board, self.opening)?;
-        let all: HashSet<Word> = self
-            .positions
-            .iter()
-            .map(|one| one.representative())
-            .collect();
-        if !all.contains(&first) {
+        let mut set = Set::default();
+        for &position in &self.positions {
+            set.insert(position);
+        }
+        if !set.positions.contains(&first) {
             return Err(CertificateError::NoStart(first.into()));
         }
         for (index, &position) in self.positions.iter().enumerate() {
@@ -144,8 +231,7 @@ impl Certificate {
                 return Err(CertificateError::Stopped);
             }
             for (cell, left) in position.moves() {
-                let mut replies = left.moves().map(|(_, reply)| reply.representative());
-                if left != Word::EMPTY && !replies.any(|reply| all.contains(&reply)) {
+                if set.is_new(left) && !set.answers(left) {
                     let from = position.into();
                     return Err(CertificateError::Open { from, cell });
                 }
@@ -221,9 +307,26 @@ mod tests {
 
     const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 
-    fn found(table: &ByDefinition, rows: u32, columns: u32, opening: Cell) -> Option<Certificate> {
+    fn found(table: &ByDefinition, rows: u32, columns: u32, opening: Cell) -> Option<Found> {
         let is_losing = |word| table.is_losing(word);
         Certificate::find((rows, columns), opening, is_losing, |_, _| GO_ON).unwrap()
+    }
+
+    /// The positions that every certificate has, from the definition of them.
+    fn necessary(table: &ByDefinition, first: Word) -> HashSet<Word> {
+        let (mut all, mut open) = (HashSet::from([first]), vec![first]);
+        while let Some(position) = open.pop() {
+            for (_, left) in position.moves() {
+                let replies = left.moves().map(|(_, reply)| reply.representative());
+                let losing: HashSet<Word> = replies
+                    .filter(|&reply| reply != Word::EMPTY && table.is_losing(reply))
+                    .collect();
+                if losing.len() == 1 {
+                    open.extend(losing.iter().filter(|&&reply| all.insert(reply)));
+                }
+            }
+        }
+        all
     }
 
     #[test]
@@ -241,9 +344,17 @@ mod tests {
                     table.is_losing(left),
                     "{board} {cell:?}"
                 );
-                let Some(certificate) = certificate else {
+                let Some(Found {
+                    certificate,
+                    necessary: count,
+                }) = certificate
+                else {
                     continue;
                 };
+                let necessary = necessary(&table, left.representative());
+                assert_eq!(count, necessary.len(), "{board} {cell:?}");
+                let all: HashSet<Word> = certificate.positions.iter().copied().collect();
+                assert!(necessary.is_subset(&all) && all.len() == certificate.positions.len());
                 assert_eq!(certificate.check(|_| GO_ON), Ok(()));
                 assert!(
                     certificate
@@ -262,7 +373,7 @@ mod tests {
         let cell = Cell { row: 4, column: 3 };
         let certificate =
             found(&table, 5, 6, cell).or_else(|| found(&table, 5, 6, Cell { row: 3, column: 4 }));
-        let certificate = certificate.unwrap();
+        let certificate = certificate.unwrap().certificate;
         for index in 0..certificate.positions.len() {
             let mut wrong = certificate.clone();
             let left_out = wrong.positions.remove(index);
