@@ -171,8 +171,9 @@ impl Few {
             };
             let of_length = |length: usize| {
                 let tails = self.starts[depth][length + 1] - self.starts[depth][length];
-                let words = (self.most[0] - length) / 64 + 1;
-                let bytes = words * (self.most[1] + 1 - length) * 8 + size_of::<Set>();
+                let mut set = Set::new(length..self.most[1] + 1, self.most[0]);
+                set.lay_out(usize::MAX);
+                let bytes = set.len() * 8 + size_of::<Set>();
                 tails as u128 * bytes as u128
             };
             (0..=lengths).map(of_length).sum()
@@ -214,7 +215,10 @@ impl Few {
             std::iter::repeat_n(seconds, tails)
         };
         let lengths = lengths.start..lengths.end.min(self.starts[depth].len() - 1);
-        lengths.flat_map(of_length).map(Set::new).collect()
+        let seconds = lengths.flat_map(of_length);
+        seconds
+            .map(|seconds| Set::new(seconds, self.most[0]))
+            .collect()
     }
 
     /// E(k, j) for one k and all j ≥ `from`: index j − `from`.
@@ -230,25 +234,52 @@ impl Few {
 #[derive(Debug)]
 struct Set {
     seconds: Range<usize>,
+    /// The words from that of the shortest first row to that of the longest one.
+    most: usize,
     /// How many words each second row has. The first of them is that of a first row of the same length.
     width: usize,
+    /// The first second row with fewer words to the longest first row. From it on, second rows have only these.
+    full: usize,
     words: Vec<u64>,
 }
 
 impl Set {
-    fn new(seconds: Range<usize>) -> Set {
-        Set {
+    /// An empty one, for first rows of at most `most` cells.
+    fn new(seconds: Range<usize>, most: usize) -> Set {
+        let mut set = Set {
+            most: most / 64 - seconds.start / 64 + 1,
             seconds,
             width: 0,
+            full: 0,
             words: Vec::new(),
+        };
+        set.lay_out(0);
+        set
+    }
+
+    /// Where the words of a second row are, and how many.
+    #[inline]
+    fn place(&self, second: usize) -> (usize, usize) {
+        let start = self.seconds.start;
+        if second < self.full {
+            return ((second - start) * self.width, self.width);
         }
+        // 64 second rows have the same number of words, and the next 64 one less.
+        let (whole, rest) = ((second - self.full) / 64, (second - self.full) % 64);
+        let narrow = self.width - 1;
+        let before = 64 * (whole * narrow - whole * whole.saturating_sub(1) / 2);
+        let width = narrow - whole;
+        (
+            (self.full - start) * self.width + before + rest * width,
+            width,
+        )
     }
 
     /// The words of a second row.
     #[inline]
     fn of(&self, second: usize) -> &[u64] {
-        let place = (second - self.seconds.start) * self.width;
-        &self.words[place..][..self.width]
+        let (place, width) = self.place(second);
+        &self.words[place..][..width]
     }
 
     #[inline]
@@ -257,22 +288,36 @@ impl Set {
         if word >= self.width {
             self.widen(word + 1 + word / 8);
         }
-        self.words[(second - self.seconds.start) * self.width + word] |= 1 << (first % 64);
+        let (place, _) = self.place(second);
+        self.words[place + word] |= 1 << (first % 64);
+    }
+
+    /// Gives each second row so many words, or as many as there are.
+    fn lay_out(&mut self, width: usize) {
+        self.width = width.min(self.most);
+        self.full = (self.seconds.start / 64 + self.most + 1 - self.width) * 64;
+    }
+
+    /// The words of all second rows.
+    fn len(&self) -> usize {
+        self.place(self.seconds.end).0
     }
 
     /// Gives each second row more words.
     #[cold]
     fn widen(&mut self, width: usize) {
-        let mut words = vec![0; width * self.seconds.len()];
-        if self.width > 0 {
-            for (into, of) in words
-                .chunks_exact_mut(width)
-                .zip(self.words.chunks_exact(self.width))
-            {
-                into[..self.width].copy_from_slice(of);
-            }
+        let mut wide = Set {
+            words: Vec::new(),
+            seconds: self.seconds.clone(),
+            ..*self
+        };
+        wide.lay_out(width);
+        wide.words = vec![0; wide.len()];
+        for second in self.seconds.clone() {
+            let (place, of) = (wide.place(second).0, self.of(second));
+            wide.words[place..][..of.len()].copy_from_slice(of);
         }
-        (self.width, self.words) = (width, words);
+        *self = wide;
     }
 
     fn clear(&mut self) {
@@ -281,11 +326,19 @@ impl Set {
 
     /// Becomes what another set has for the second rows of this one.
     fn copy(&mut self, other: &Set) {
-        let skipped = self.seconds.start - other.seconds.start;
-        self.width = other.width;
         self.words.clear();
-        self.words
-            .extend_from_slice(&other.words[skipped * self.width..]);
+        self.lay_out(other.width);
+        let skipped = other.place(self.seconds.start).0;
+        self.words.extend_from_slice(&other.words[skipped..]);
+    }
+
+    /// Takes the widths that give so many words; false if none do.
+    fn fit(&mut self, words: usize) -> bool {
+        let width = (0..=self.most).find(|&width| {
+            self.lay_out(width);
+            self.len() >= words
+        });
+        width.is_some() && self.len() == words
     }
 }
 
@@ -329,7 +382,7 @@ impl FewSolver {
                 let seconds = start..seconds.min(start + STEP);
                 parts.push(Part {
                     fourths: 0..1,
-                    sets: Mutex::new(vec![Set::new(seconds.clone())]),
+                    sets: Mutex::new(vec![Set::new(seconds.clone(), few.most[0])]),
                     seconds,
                 });
             }
@@ -481,10 +534,11 @@ impl FewSolver {
         let parts = self.parts.iter_mut();
         let parts = parts.map(|part| part.sets.get_mut());
         for set in sets.iter_mut().chain(parts).flatten() {
-            // A set may have some more words than it needs.
-            let most = 2 * self.few.words() * set.seconds.len();
+            let most = self.few.words() * set.seconds.len();
             each(most, &mut set.words)?;
-            set.width = set.words.len() / set.seconds.len();
+            if !set.fit(set.words.len()) {
+                return Err(ErrorKind::InvalidData.into());
+            }
         }
         Ok(())
     }
