@@ -57,13 +57,17 @@ fn main() {
     let most: usize = most.expect("the longest first row");
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let mut rows = [1, 2, 3].map(|_| Lengths::new(most));
+    let mut told = 0;
     FewSolver::new(Few::new(&[most; 4])).advance(usize::MAX, threads, |tails, done| {
         for [a, lower @ .., _] in tails.iter().flat_map(Tail::positions) {
             for (lengths, length) in rows.iter_mut().zip(lower) {
                 lengths.add(a, length);
             }
         }
-        eprint!("\r{:.1} %", 100.0 * done);
+        if 100.0 * done >= f64::from(told) {
+            eprint!("\r{told} %");
+            told += 1;
+        }
         true
     });
     eprintln!();

@@ -849,23 +849,53 @@ impl Run {
         second: usize,
     ) -> Option<usize> {
         let sets = sets.each_ref().map(|set| set.of(second));
+        let excluded = &self.excluded[second / 64..];
         let least = self.low - second / 64 * 64;
         let mut word = least / 64;
         let mut union = (1 << (least % 64)) - 1;
         loop {
-            let at = second / 64 + word;
-            union |= self.excluded.get(at)?;
+            union |= excluded.get(word)?;
             for set in sets {
                 union |= set.get(word).copied().unwrap_or(0);
             }
             if union != u64::MAX {
-                let first = at * 64 + union.trailing_ones() as usize;
+                let first = second / 64 * 64 + word * 64 + union.trailing_ones() as usize;
                 return (first <= few.most[0]).then_some(first);
             }
             union = 0;
             word += 1;
+            word += STRIDE * full_strides(excluded, sets, word);
         }
     }
+}
+
+/// Words that are looked at together.
+const STRIDE: usize = 8;
+
+/// How many strides of words from `from` on are full in the union of the first set and the others.
+#[inline]
+fn full_strides<const N: usize>(first: &[u64], others: [&[u64]; N], from: usize) -> usize {
+    let end = others
+        .iter()
+        .fold(first.len(), |end, set| end.min(set.len()));
+    if from >= end {
+        return 0;
+    }
+    let strides = first[from..end].chunks_exact(STRIDE);
+    let mut others = others.map(|set| set[from..end].chunks_exact(STRIDE));
+    strides
+        .take_while(|stride| {
+            let mut union = <[u64; STRIDE]>::try_from(*stride).expect("a stride");
+            for other in &mut others {
+                let other = other.next().expect("as many");
+                union
+                    .iter_mut()
+                    .zip(other)
+                    .for_each(|(word, &other)| *word |= other);
+            }
+            union.iter().fold(u64::MAX, |all, word| all & word) == u64::MAX
+        })
+        .count()
 }
 
 #[cfg(test)]
