@@ -200,7 +200,9 @@ pub(crate) fn finished(directory: &Path, wanted: TableName) -> anyhow::Result<Op
         if manifest.size() < wanted.size() {
             return Ok(None);
         }
-        manifest.verify_bytes(directory.join(manifest.table().folder()))?;
+        let folder = directory.join(manifest.table().folder());
+        manifest.check_known(&folder)?;
+        manifest.verify_bytes(folder)?;
         Ok(Some(manifest))
     };
     match read() {

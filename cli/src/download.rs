@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::connect;
 use crate::flags::{SourceArgs, TABLE, TablePlace, flag, path, place};
 use crate::progress::Display;
+use crate::source;
 use crate::summary::{Meter, report};
 
 #[derive(Debug, clap::Args)]
@@ -85,7 +86,10 @@ async fn fetch(
     let (progress, watcher) = watch::channel(DownloadProgress::default());
     let downloading = chomp_download::download(reach.clone(), out, progress, stop);
     match display.during_download(watcher, downloading).await {
-        Ok(report) => Ok(report),
+        Ok(report) => {
+            source::warn_of_known(&report.manifest, &report.folder.display().to_string());
+            Ok(report)
+        }
         Err(error) => Err(connect::explain(error, &reach, access).await),
     }
 }

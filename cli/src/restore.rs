@@ -14,7 +14,7 @@ use chomp_store::part::PartBuilder;
 use chomp_store::restore::{Records, RestoreError, Restorer};
 use chomp_store::{Entry, Finders, Journal, PartName, StoreError, journal};
 use chomp_table::format::describe;
-use chomp_table::reader::AnyTable;
+use chomp_table::reader::{AnyManifest, AnyTable};
 use chomp_table::{RangeBits, Table};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -54,6 +54,8 @@ pub(crate) async fn restore(
         return Ok(());
     };
     let bits = table.manifest().bits;
+    let known = AnyManifest::from(table.manifest().clone()).check_known(table.folder());
+    known.context("remove this table, and run again: its ranges are computed then")?;
     let ledger = journal::look(&*directory.storage).await;
     let ledger = ledger.with_context(|| in_table(&directory.location))?;
     let heads = range_bits.heads(bits);

@@ -7,7 +7,7 @@ use chomp_download::DownloadError;
 use chomp_query::Losing;
 use chomp_store::location::Location;
 use chomp_table::manifest::MANIFEST_NAME;
-use chomp_table::reader::AnyTable;
+use chomp_table::reader::{AnyManifest, AnyTable};
 use chomp_table::values::Values;
 use chomp_table::{ShardFile, TableError, Word};
 
@@ -66,6 +66,19 @@ pub(crate) async fn queried(args: &SourceArgs, haste: Haste) -> anyhow::Result<Q
 
 /// Opens a table that is read where it is, in threads that may block.
 pub(crate) async fn open(args: &SourceArgs, haste: Haste) -> anyhow::Result<AnyTable> {
+    let table = opened(args, haste).await?;
+    warn_of_known(&table.manifest(), &table.name().folder());
+    Ok(table)
+}
+
+/// Warns of a table that has another fingerprint than the known one.
+pub(crate) fn warn_of_known(manifest: &AnyManifest, folder: &str) {
+    if let Err(error) = manifest.check_known(Path::new(folder)) {
+        tracing::warn!("{error}");
+    }
+}
+
+async fn opened(args: &SourceArgs, haste: Haste) -> anyhow::Result<AnyTable> {
     match &args.table {
         TablePlace::Here(path) => here(path, AnyTable::open).await,
         TablePlace::Elsewhere(from) => {

@@ -238,6 +238,7 @@ async fn look(place: &TablePlace, haste: Haste) -> anyhow::Result<Found> {
     let ledger = ledger.with_context(|| crate::directory::in_table(&location))?;
     let mut found = Found::default();
     if let Some(table) = &table {
+        source::warn_of_known(&table.manifest(), &table.name().folder());
         add_table(&mut found, table, place);
     }
     let published = match table.map(|table| table.name()) {

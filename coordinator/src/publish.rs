@@ -8,6 +8,8 @@
 //! The files follow from the journal and this program's version, so an interrupted publication is done again. A table
 //! that is there with its manifest stays.
 
+use std::path::Path;
+
 use bytes::Bytes;
 use chomp_store::{Journal, Merged, Storage, StoreError, published};
 use chomp_table::fingerprint::{Fingerprints, Leaf, combine};
@@ -15,6 +17,7 @@ use chomp_table::format::{Damage, FormatError};
 use chomp_table::manifest::{
     MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits, sha256sums,
 };
+use chomp_table::reader::{AnyManifest, TableError};
 use chomp_table::{Digest, known};
 
 #[cfg(test)]
@@ -54,6 +57,9 @@ pub enum PublishError {
         /// The number of bits for which they differ.
         bits: u32,
     },
+    /// A smaller table is published, and is known to be wrong.
+    #[error("a smaller table is wrong: remove it, and run again")]
+    Smaller(#[source] TableError),
     /// The known table of `bits` bits has another fingerprint.
     #[error(
         "the positions of {bits} bits have the fingerprint {found}; that of the published table is {known}. Some worker's \
@@ -81,7 +87,10 @@ pub enum PublishError {
 impl PublishError {
     /// Whether what is said of some shard may be wrong.
     pub(crate) fn is_contradiction(&self) -> bool {
-        !matches!(self, PublishError::Store(_) | PublishError::Manifest { .. })
+        !matches!(
+            self,
+            PublishError::Store(_) | PublishError::Manifest { .. } | PublishError::Smaller(_)
+        )
     }
 }
 
@@ -170,14 +179,11 @@ fn fingerprints_of(bits: u32, shards: &[Merged]) -> Result<Fingerprints, Publish
 
 /// Compares the fingerprints of a table with those that are known.
 fn compare_with_known(by_bits: &[Digest]) -> Result<(), PublishError> {
-    for (bits, known) in known::fingerprints() {
-        if let Some(&found) = by_bits.get(bits as usize)
-            && found != known
-        {
-            return Err(PublishError::DiffersFromKnown { bits, found, known });
-        }
-    }
-    Ok(())
+    known::compare_losing(by_bits).map_err(|other| PublishError::DiffersFromKnown {
+        bits: other.size,
+        found: other.found,
+        known: other.known,
+    })
 }
 
 /// Compares a table with the smaller ones in the same store.
@@ -190,9 +196,16 @@ async fn compare_with_smaller(
         let Some(bytes) = published::manifest(storage, &folder).await? else {
             continue;
         };
-        let other = Manifest::parse(&bytes);
-        let other = other.map_err(|source| PublishError::Manifest { folder, source })?;
-        compare(manifest, &other)?;
+        let other = match Manifest::parse(&bytes) {
+            Ok(other) => AnyManifest::from(other),
+            Err(source) => return Err(PublishError::Manifest { folder, source }),
+        };
+        // The table at hand agrees with what is known.
+        let known = other.check_known(Path::new(&folder));
+        known.map_err(PublishError::Smaller)?;
+        if let AnyManifest::Losing(other) = other {
+            compare(manifest, &other)?;
+        }
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chomp_table::reader::TableKind;
+use chomp_table::reader::{AnyManifest, TableKind};
 use chomp_table::values::Values;
 use chomp_table::{Table, TableError};
 use parking_lot::Mutex;
@@ -61,11 +61,14 @@ impl Current {
             let none = "there is no finished table yet";
             this.renew(&this.losing, TableKind::Losing, none, |of| {
                 let table = Table::open_with_cache(&of.folder, this.cache_bytes)?;
+                warn_of_known(&table.manifest().clone().into(), of);
                 Ok(OpenTable::new(table, Arc::clone(&this.published)))
             });
             let none = "there is no finished table of values yet";
             this.renew(&this.values, TableKind::Values, none, |of| {
-                Values::open(&of.folder)
+                let table = Values::open(&of.folder)?;
+                warn_of_known(&AnyManifest::Values(table.manifest().clone()), of);
+                Ok(table)
             });
             let open = this.losing();
             let status = open.map(|open| open.status.clone()).unwrap_or_default();
@@ -119,5 +122,12 @@ impl Current {
             }
         }
         *place.lock() = folders.and(now);
+    }
+}
+
+/// Tells the owner of a table that has another fingerprint than the known one.
+fn warn_of_known(manifest: &AnyManifest, of: &PublishedTable) {
+    if let Err(error) = manifest.check_known(&of.folder) {
+        tracing::warn!("{error}");
     }
 }

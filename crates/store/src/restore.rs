@@ -17,6 +17,7 @@ use std::ops::{ControlFlow, Range as Span};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use chomp_table::digest::DigestBuilder;
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::range::{self, BUCKET_BITS, Range, losing_max};
 use chomp_table::{Head, RangeBits, RangeSummary, Table, TableError, Word};
@@ -108,7 +109,11 @@ impl Restorer<'_> {
             let mut spill = Spill::new(self.scratch, regions, region_bits, room)?;
             for number in numbers {
                 let span = shards[number].first..shards[number].last + 1;
-                self.table.frames_in(&span, |words, _| {
+                let mut digest = DigestBuilder::default();
+                self.table.frames_in(&span, |mut words, _| {
+                    words.sort_unstable();
+                    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                    digest.push(&bytes);
                     for &word in &words {
                         let mirror = Word::new(word).mirror().get();
                         edges.add(word);
@@ -117,6 +122,12 @@ impl Restorer<'_> {
                     }
                     tell(words.len())
                 })?;
+                // The fingerprint of the table is made of these.
+                if digest.finish() != shards[number].words_sha256 {
+                    let file = self.table.folder().join(&shards[number].name);
+                    let what = "its words are not those of the fingerprint";
+                    return Err(TableError::damaged(file, what).into());
+                }
             }
             spills.lock().push(spill);
             Ok(())

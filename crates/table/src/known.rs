@@ -1,4 +1,5 @@
-//! The fingerprints of tables that `docs/FORMAT.md` and `docs/RESULTS.md` publish: what any correct program gets.
+//! The fingerprints of tables that `docs/FORMAT.md` and `docs/RESULTS.md` publish, and those of the smaller tables of
+//! values: what any correct program gets.
 //!
 //! Up to 31 bits there is one leaf, so the fingerprint is the SHA-256 of the linear one.
 
@@ -9,7 +10,63 @@ pub fn fingerprints() -> impl Iterator<Item = (u32, Digest)> {
     digests_by_bits(include_str!("known.txt"))
 }
 
-/// The lines of `text`, each with a number of bits and a digest.
+/// The fingerprints of tables of values, with their tiles, ascending.
+pub fn values_fingerprints() -> impl Iterator<Item = (u32, Digest)> {
+    digests_by_bits(include_str!("known-values.txt"))
+}
+
+/// A table has another fingerprint than the known one for some number of bits or tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the positions of {size} {unit} have the fingerprint {found}, and that of the published table is {known}"
+)]
+pub struct OtherThanKnown {
+    /// The bits or tiles.
+    pub size: u32,
+    unit: &'static str,
+    /// The fingerprint of the table.
+    pub found: Digest,
+    /// The known fingerprint.
+    pub known: Digest,
+}
+
+/// Compares the fingerprints of a table of losing positions, by bits, with the known ones.
+///
+/// # Errors
+///
+/// At the first that is another one.
+pub fn compare_losing(by_bits: &[Digest]) -> Result<(), OtherThanKnown> {
+    let of = |bits: u32| by_bits.get(bits as usize).copied();
+    compare("bits", fingerprints(), of)
+}
+
+/// Compares the fingerprints of a table of values, `of` a number of tiles, with the known ones.
+///
+/// # Errors
+///
+/// At the first that is another one.
+pub fn compare_values(of: impl Fn(u32) -> Option<Digest>) -> Result<(), OtherThanKnown> {
+    compare("tiles", values_fingerprints(), of)
+}
+
+fn compare(
+    unit: &'static str,
+    mut known: impl Iterator<Item = (u32, Digest)>,
+    of: impl Fn(u32) -> Option<Digest>,
+) -> Result<(), OtherThanKnown> {
+    let other = known.find_map(|(size, known)| {
+        let found = of(size).filter(|found| *found != known)?;
+        Some(OtherThanKnown {
+            size,
+            unit,
+            found,
+            known,
+        })
+    });
+    other.map_or(Ok(()), Err)
+}
+
+/// The lines of `text`, each with a number of bits or tiles and a digest.
 ///
 /// # Panics
 ///

@@ -11,9 +11,11 @@
 
 use std::ops::Range;
 
+use chomp_table::known;
 use chomp_table::partition::count;
 use chomp_table::rng::Rng;
 use chomp_table::values::Values;
+use chomp_table::values::shard::ShardSize;
 use chomp_table::{Partition, TableError};
 
 use crate::known::BY_AREA;
@@ -162,6 +164,11 @@ pub fn check_known(table: &Values) -> Result<u64, CheckError> {
             )
         })?;
         compared += 1;
+    }
+    let manifest = table.manifest();
+    if manifest.size() == ShardSize::PUBLISHED {
+        let known = known::compare_values(|tiles| manifest.fingerprint_of(tiles));
+        known.map_err(|other| CheckError::Wrong(other.to_string()))?;
     }
     Ok(compared)
 }

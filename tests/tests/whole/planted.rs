@@ -7,8 +7,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::cluster::Cluster;
-use crate::common::{chomp, end, files, fingerprint, run_in};
+use crate::common::cluster::{Cluster, Server};
+use crate::common::{chomp, copy, end, files, fingerprint, finished, folder, run, run_in};
+use chomp_table::manifest::Manifest;
+use chomp_table::shard::ShardSize;
+use chomp_table::{Table, Word, known};
+use chomp_testing::tables::{publish_words, write_manifest};
 use tempfile::TempDir;
 
 const BITS: u32 = 14;
@@ -161,6 +165,69 @@ fn nothing_is_written_through_a_link() {
     let man = end(chomp("man --out").arg(&pages));
     man.refuses(1, &["chomp.1", "it is a symbolic link"]);
     home.assert_untouched();
+}
+
+/// A table of 24 bits of which one losing position is missing, with its mirror image. All digests are right.
+fn wrong_table() -> TempDir {
+    let right = finished(24);
+    let table = Table::open(right.path()).unwrap();
+    let mut words: Vec<u64> = table.words().flat_map(Result::unwrap).collect();
+    let is_pair = |word: &u64| Word::new(*word) != Word::new(*word).mirror();
+    words.remove(words.iter().rposition(is_pair).unwrap());
+    let wrong = folder();
+    publish_words(wrong.path(), 24, ShardSize::PUBLISHED, &words);
+    wrong
+}
+
+/// What is known of the words of 24 bits is compared wherever a table is opened.
+#[test]
+fn a_table_with_another_fingerprint_than_the_known_one_is_told() {
+    const KNOWN: &str = "that of the published table is b3bbb2560d37c8de2354c3d1250b3f23";
+    let wrong = wrong_table();
+    let table = wrong.path();
+    let refused = ["table-24/manifest.json", KNOWN];
+    for bits in [20, 24] {
+        end(&mut run(table, bits)).refuses(3, &refused);
+    }
+    end(&mut run(table, 26)).refuses(3, &["table-24/manifest.json", KNOWN, "remove this table"]);
+    for line in ["status", "query 3x4", "openings 3x4"] {
+        let ended = end(chomp(line).arg("--table").arg(table)).done();
+        ended.says(KNOWN);
+    }
+    let served = Server::start(1, table, table, "");
+    let out = folder();
+    let download = format!("download --from {} --out", served.url());
+    end(chomp(&download).arg(out.path())).done().says(KNOWN);
+    served.process.stop().done().says(KNOWN);
+    end(chomp("verify --table").arg(out.path())).refuses(3, &["24 bits"]);
+
+    // Beside a right one of more bits it is named as well.
+    let more = finished(25);
+    copy(&table.join("table-24"), &more.path().join("table-24"));
+    end(&mut run(more.path(), 26)).refuses(3, &refused);
+}
+
+/// The manifest says what is known, and the shard has other words: the ranges are computed, and nobody is blamed.
+#[test]
+fn words_other_than_those_of_the_fingerprint_are_not_restored() {
+    let right = finished(24);
+    let wrong = wrong_table();
+    let folders = [&right, &wrong].map(|table| table.path().join("table-24"));
+    let [mut right, lie] = folders.each_ref().map(|folder| {
+        let bytes = fs::read(folder.join("manifest.json")).unwrap();
+        Manifest::parse(&bytes).unwrap()
+    });
+    let shard = right.shards[0].clone();
+    right.shards = lie.shards;
+    right.shards[0].words_sha256 = shard.words_sha256;
+    // As many words as are known to be there.
+    right.shards[0].entries = shard.entries;
+    write_manifest(&folders[1], &right);
+    let ended = end(&mut run(wrong.path(), 26));
+    ended.says("shard-0000.zst");
+    ended.says("the others are computed");
+    let known = known::fingerprints().find(|(bits, _)| *bits == 26);
+    ended.made(&known.unwrap().1.to_string());
 }
 
 #[test]

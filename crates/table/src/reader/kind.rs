@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use super::name::{TableKind, TableName};
 use super::{CACHE_BYTES, Files, Folder, Table, TableError, find};
 use crate::digest::Digest;
+use crate::fingerprint::LEAF_WORDS;
 use crate::format::FormatError;
-use crate::manifest::{Manifest, sha256sums};
+use crate::known;
+use crate::manifest::{MANIFEST_NAME, Manifest, sha256sums};
 use crate::shard::ShardInfo;
-use crate::values::shard::ValueShardInfo;
+use crate::values::shard::{ShardSize, ValueShardInfo};
 use crate::values::{Values, ValuesManifest};
 
 /// The folder of the table at `path`: that folder itself, or the first in the directory `path`. Tables of losing
@@ -182,6 +184,34 @@ impl AnyManifest {
             AnyManifest::Losing(manifest) => sha256sums(bytes, manifest),
             AnyManifest::Values(manifest) => manifest.sha256sums(bytes),
         }
+    }
+
+    /// Compares the fingerprints with the known ones.
+    ///
+    /// # Errors
+    ///
+    /// If one is another, or if that is not to be told, as the shards have other sizes than those of published tables.
+    pub fn check_known(&self, folder: &Path) -> Result<(), TableError> {
+        let (is_usual, compared) = match self {
+            AnyManifest::Losing(manifest) => {
+                let is_full = |first: &ShardInfo| first.entries == LEAF_WORDS as u64;
+                let is_known = known::fingerprints().any(|(bits, _)| bits <= manifest.bits);
+                let is_usual = manifest.shards.len() < 2 || is_full(&manifest.shards[0]);
+                let compared = known::compare_losing(&manifest.fingerprints_by_bits);
+                (is_usual || !is_known, compared)
+            }
+            AnyManifest::Values(manifest) => (
+                manifest.size() == ShardSize::PUBLISHED,
+                known::compare_values(|tiles| manifest.fingerprint_of(tiles)),
+            ),
+        };
+        let damaged = |what| TableError::damaged(folder.join(MANIFEST_NAME), what);
+        if !is_usual {
+            let what = "its shards have other sizes, so whether its fingerprint is the known one is not to be told";
+            return Err(damaged(what.to_owned()));
+        }
+        let compared = compared.map_err(|other| other.to_string());
+        compared.map_err(damaged)
     }
 
     /// Reads every byte of every shard in `folder`, which need not have the manifest yet, and checks all digests,
