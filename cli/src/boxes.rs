@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
+use chomp_access::local;
 use chomp_boxes::few::FEW_ROWS;
 use chomp_boxes::{Bounds, BoxSummary, COLUMNS_MAX, Memory, Scratch, Solver};
 use chomp_plan::forecast::as_f64;
@@ -159,7 +161,7 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
         );
         enough(&args.share, whole, &advice)?;
     }
-    let scratch = args.scratch.as_deref().map(Folder::open).transpose()?;
+    let scratch = open_scratch(&args, rows)?;
     let scratch = scratch.map(|folder| Box::new(folder) as Box<dyn Scratch>);
     let solver = Solver::new(bounds.clone(), threads, given - PROGRAM_BYTES, scratch)?;
     let solve = move |teller: &Teller| {
@@ -167,6 +169,15 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
         Ok(summary.map(|summary| SolvedBox::new(&bounds, &summary)))
     };
     find(&args, display, solve, SolvedBox::lines).await
+}
+
+/// The folder of `--scratch`, if one was given.
+fn open_scratch(args: &BoxArgs, rows: usize) -> anyhow::Result<Option<Folder>> {
+    let Some(folder) = &args.scratch else {
+        return Ok(None);
+    };
+    let seal = local::seal().context("--scratch marks its files as this user's own")?;
+    Ok(Some(Folder::open(folder, rows, seal)?))
 }
 
 /// What was found, and what that took.

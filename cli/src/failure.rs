@@ -69,7 +69,9 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<Exit> {
             CheckError::Stopped => Some(Exit::Stopped),
         }),
         of(cause, |error| match error {
-            BuildError::OtherCount { .. } | BuildError::OtherTable { .. } => Some(Exit::Damaged),
+            BuildError::OtherCount { .. }
+            | BuildError::OtherFingerprint(_)
+            | BuildError::OtherTable { .. } => Some(Exit::Damaged),
             _ => None,
         }),
         of(cause, |error| match error {

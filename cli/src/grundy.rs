@@ -4,8 +4,10 @@ use chomp_table::partition::AREA_MAX;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use chomp_access::local;
 use chomp_grundy::{BuildError, BuildWatch, Builder, Built, memory_bytes, remove_areas};
 use chomp_store::objects::TableLock;
+use chomp_table::format::describe;
 use chomp_table::reader::{AnyManifest, TableName};
 
 use crate::SOFTWARE;
@@ -67,6 +69,13 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
         return Err(args.share.too_small(error));
     }
     let isa = display.haste().isa();
+    let seal = local::seal().unwrap_or_else(|error| {
+        display.say(&format!(
+            "no later run goes on from this one: {}",
+            describe(&error)
+        ));
+        local::seal_in_memory()
+    });
     let (path, say) = (directory.clone(), display.clone());
     let built = display.during("evaluating", &stop, move |teller| {
         let builder = Builder {
@@ -74,6 +83,7 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
             tiles,
             threads,
             isa,
+            seal: &seal,
             software: SOFTWARE.to_owned(),
         };
         let watch = DisplayWatch { teller, say };

@@ -1,10 +1,10 @@
 //! `chomp box` for three to five rows and more columns than other boards may have.
 //!
 //! With `--scratch` the folder has a file `few`: the length of what follows in eight bytes, the [`FewTally`] as JSON, the
-//! state of the solver, and the SHA-256 of all before it. It is replaced as a whole.
+//! state of the solver, and the mark of this user's seal on the SHA-256 of all before it. It is replaced as a whole, and
+//! nothing in it is looked at before the mark is found to be right.
 
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,19 +16,16 @@ use chomp_durable_files::{NewFile, failed, open_within};
 use chomp_export::few::{FewPositions, TakesPositions, export_few, format_of};
 use chomp_export::{ExportError, Format};
 use chomp_query::Opening;
-use chomp_table::digest::{Digest, DigestBuilder};
+use chomp_table::digest::{Digest, DigestBuilder, Seal};
 use serde::Serialize;
 
-use super::scratch::Folder;
-use super::{BoxArgs, SAVE_SHARE, SolvedBox, enough, find};
+use super::{BoxArgs, SAVE_SHARE, SolvedBox, enough, find, open_scratch};
 use crate::exit::usage;
 use crate::export::create;
 use crate::progress::{Display, Teller};
 
 /// The most columns.
 pub(super) const COLUMNS_MAX: usize = 200_000;
-/// The longest tally that is read.
-const TALLY_BYTES_MAX: u64 = 1 << 30;
 /// The bytes of counts, first moves and their JSON for each column and row.
 const TALLY_BYTES: u64 = 300;
 /// How long a part of the work should take after which the state may be saved.
@@ -49,17 +46,21 @@ pub(super) async fn run(
         .as_deref()
         .map(|path| Out::create(path, args.force))
         .transpose()?;
-    let folder = args.scratch.as_deref().map(Folder::open).transpose()?;
+    let folder = open_scratch(args, rows)?;
     let file = args.scratch.as_ref().map(|folder| folder.join("few"));
     let solve = move |teller: &Teller| {
         // Nobody else uses the folder meanwhile.
-        let _folder = folder;
-        let loaded = file.as_deref().map(|file| Work::load(&few, file));
+        let kept = file.as_deref().zip(folder.as_ref());
+        let kept = kept.map(|(path, folder)| Kept {
+            path,
+            seal: &folder.seal,
+        });
+        let loaded = kept.as_ref().map(|kept| kept.load(&few));
         let mut work = loaded
             .transpose()?
             .flatten()
             .unwrap_or_else(|| Work::new(few));
-        if !work.finish(threads, file.as_deref(), teller)? {
+        if !work.finish(threads, kept.as_ref(), teller)? {
             return Ok(None);
         }
         let Work { solver, tally } = work;
@@ -169,7 +170,7 @@ impl Work {
     fn finish(
         &mut self,
         threads: NonZeroUsize,
-        file: Option<&Path>,
+        kept: Option<&Kept<'_>>,
         teller: &Teller,
     ) -> Result<bool, ThinError> {
         let Work { solver, tally } = self;
@@ -186,93 +187,88 @@ impl Work {
             if begun.elapsed() < PART {
                 part *= 2;
             }
-            if let Some(file) = file
+            if let Some(kept) = kept
                 && saved.elapsed() >= wait
             {
                 let before = Instant::now();
-                save(solver, tally, file)?;
+                kept.save(solver, tally)?;
                 saved = Instant::now();
                 wait = saved.duration_since(before) * SAVE_SHARE;
             }
         }
         Ok(true)
     }
+}
 
+/// The file of the state.
+struct Kept<'a> {
+    path: &'a Path,
+    seal: &'a Seal,
+}
+
+impl Kept<'_> {
     /// Reads what was saved; none if nothing was.
-    fn load(few: &Few, path: &Path) -> Result<Option<Work>, ThinError> {
-        let file = match open_within(path) {
+    fn load(&self, few: &Few) -> Result<Option<Work>, ThinError> {
+        let (mut file, metadata) = match open_within(self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(failed("open", path))?.0,
+            opened => opened.map_err(failed("open", self.path))?,
         };
         let damaged = || ThinError::Damaged {
-            path: path.to_owned(),
+            path: self.path.to_owned(),
         };
         let read = |error: io::Error| match error.kind() {
             ErrorKind::UnexpectedEof | ErrorKind::InvalidData => damaged(),
-            _ => failed("read", path)(error).into(),
+            _ => failed("read", self.path)(error).into(),
         };
-        let mut from = Hashed {
-            file: BufReader::new(file),
-            hash: DigestBuilder::default(),
-        };
-        let mut length = [0; 8];
-        from.read_exact(&mut length).map_err(read)?;
-        let length = u64::from_le_bytes(length);
-        if length > TALLY_BYTES_MAX {
+        let mut hash = DigestBuilder::default();
+        let marked = metadata.len().saturating_sub(size_of::<Digest>() as u64);
+        io::copy(&mut (&mut file).take(marked), &mut hash).map_err(read)?;
+        let mut mark = Digest::default();
+        file.read_exact(&mut mark.0).map_err(read)?;
+        if self.seal.mark(hash.finish()) != mark {
             return Err(damaged());
         }
+        file.rewind().map_err(read)?;
+        let mut from = BufReader::new(file);
+        let mut length = [0; 8];
+        from.read_exact(&mut length).map_err(read)?;
         let mut text = Vec::new();
-        from.by_ref()
-            .take(length)
-            .read_to_end(&mut text)
-            .map_err(read)?;
+        let mut tally = (&mut from).take(u64::from_le_bytes(length));
+        tally.read_to_end(&mut text).map_err(read)?;
         let tally: FewTally = serde_json::from_slice(&text).map_err(|_| damaged())?;
         if !tally.is_of(few.rows(), few.columns()) {
             let (rows, columns) = tally.sides();
             return Err(ThinError::Few { rows, columns });
         }
         let solver = FewSolver::load(few.clone(), &mut from).map_err(read)?;
-        let mut digest = Digest::default();
-        let Hashed { mut file, hash } = from;
-        file.read_exact(&mut digest.0).map_err(read)?;
-        if hash.finish() != digest {
-            return Err(damaged());
-        }
         Ok(Some(Work { solver, tally }))
+    }
+
+    fn save(&self, solver: &mut FewSolver, tally: &FewTally) -> Result<(), ThinError> {
+        let file = NewFile::create(self.path, true)?;
+        let mut to = Hashed {
+            file: BufWriter::new(file),
+            hash: DigestBuilder::default(),
+        };
+        let text = serde_json::to_vec(tally).expect("numbers and texts");
+        let written = to.write_all(&(text.len() as u64).to_le_bytes());
+        let written = written.and_then(|()| to.write_all(&text));
+        let written = written.and_then(|()| solver.save(&mut to));
+        let Hashed { mut file, hash } = to;
+        let mark = self.seal.mark(hash.finish());
+        let written = written.and_then(|()| file.write_all(&mark.0));
+        let file = written.and_then(|()| file.into_inner().map_err(io::IntoInnerError::into_error));
+        Ok(file.map_err(failed("write", self.path))?.finish()?)
     }
 }
 
-fn save(solver: &mut FewSolver, tally: &FewTally, path: &Path) -> Result<(), ThinError> {
-    let file = NewFile::create(path, true)?;
-    let mut to = Hashed {
-        file: BufWriter::new(file),
-        hash: DigestBuilder::default(),
-    };
-    let text = serde_json::to_vec(tally).expect("numbers and texts");
-    let written = to.write_all(&(text.len() as u64).to_le_bytes());
-    let written = written.and_then(|()| to.write_all(&text));
-    let written = written.and_then(|()| solver.save(&mut to));
-    let Hashed { mut file, hash } = to;
-    let written = written.and_then(|()| file.write_all(&hash.finish().0));
-    let file = written.and_then(|()| file.into_inner().map_err(io::IntoInnerError::into_error));
-    Ok(file.map_err(failed("write", path))?.finish()?)
-}
-
-/// A file, and the digest of what was read or written so far.
-struct Hashed<F> {
-    file: F,
+/// A file, and the digest of what was written so far.
+struct Hashed {
+    file: BufWriter<NewFile>,
     hash: DigestBuilder,
 }
 
-impl Read for Hashed<BufReader<File>> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read(bytes)?;
-        self.hash.push(&bytes[..count]);
-        Ok(count)
-    }
-}
-
-impl Write for Hashed<BufWriter<NewFile>> {
+impl Write for Hashed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.file.write(bytes)?;
         self.hash.push(&bytes[..count]);

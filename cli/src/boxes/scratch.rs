@@ -2,9 +2,12 @@
 //! the process has ended, and boards can be larger than the memory.
 //!
 //! After column n the folder has a file `first-n-c` for each second row c from 0 to n. For each third row from 0 to c
-//! the file has the bytes of its bitmap, in the solver's layout, and the SHA-256 of the bytes n, c, third row and the
-//! bitmap. `box.json` has the version of this form, 1, and the summary of n columns. It is written when all files of n
-//! are there, and before those of fewer columns are removed. So the files that it names are always there.
+//! the file has the bytes of its bitmap, in the solver's layout, and the mark of this user's seal on the SHA-256 of the
+//! bytes rows, n, c, third row and the bitmap. `box.json` has the version of this form, 2, the summary of n columns, and
+//! the mark on the SHA-256 of its JSON. It is written when all files of n are there, and before those of fewer columns
+//! are removed. So the files that it names are always there.
+//!
+//! Nobody can tell from a state whether it is right, so one without this user's mark is of no use.
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write};
@@ -12,13 +15,13 @@ use std::path::{Path, PathBuf};
 
 use chomp_boxes::{BoxSummary, RowReader, RowWriter, Scratch, ThinError};
 use chomp_durable_files::{Lock, NewFile, failed, make_folders, open_within, put, read_within};
-use chomp_table::digest::Digest;
+use chomp_table::digest::{Digest, Seal};
 use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 mod tests;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const STATE: &str = "box.json";
 /// More than the summary of the largest board takes.
 const STATE_BYTES_MAX: u64 = 64 << 20;
@@ -26,7 +29,9 @@ const STATE_BYTES_MAX: u64 = 64 << 20;
 /// The folder, which nobody else uses meanwhile.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    folder: PathBuf,
+    path: PathBuf,
+    rows: usize,
+    pub(super) seal: Seal,
     _lock: Lock,
 }
 
@@ -35,27 +40,30 @@ pub(crate) struct Folder {
 struct State {
     version: u32,
     summary: BoxSummary,
+    mark: Digest,
 }
 
 impl Folder {
-    /// Makes the folder if need be.
+    /// Makes the folder for boards of so many rows if need be.
     ///
     /// # Errors
     ///
     /// If that fails, or another process uses it.
-    pub(crate) fn open(folder: &Path) -> Result<Folder, ThinError> {
+    pub(crate) fn open(folder: &Path, rows: usize, seal: Seal) -> Result<Folder, ThinError> {
         make_folders(folder).map_err(failed("make", folder))?;
         Ok(Folder {
-            folder: folder.to_owned(),
+            path: folder.to_owned(),
+            rows,
+            seal,
             _lock: Lock::acquire(&folder.join("lock"))?,
         })
     }
 
     /// Removes the files of all other columns than these, and what a process that was killed has not finished.
     fn clean(&self, columns: usize) -> Result<(), ThinError> {
-        let entries = std::fs::read_dir(&self.folder).map_err(failed("list", &self.folder))?;
+        let entries = std::fs::read_dir(&self.path).map_err(failed("list", &self.path))?;
         for entry in entries {
-            let entry = entry.map_err(failed("list", &self.folder))?;
+            let entry = entry.map_err(failed("list", &self.path))?;
             let name = entry.file_name().to_string_lossy().into_owned();
             let unfinished = name
                 .strip_prefix('.')
@@ -72,23 +80,31 @@ impl Folder {
 
     fn row(&self, columns: usize, second: usize) -> Row {
         Row {
-            path: self.folder.join(format!("first-{columns}-{second}")),
-            place: [byte(columns), byte(second)],
+            path: self.path.join(format!("first-{columns}-{second}")),
+            place: [byte(self.rows), byte(columns), byte(second)],
+            seal: self.seal.clone(),
         }
+    }
+
+    fn mark(&self, summary: &BoxSummary) -> Digest {
+        let json = serde_json::to_vec(summary).expect("numbers and texts");
+        self.seal.mark(Digest::of(&json))
     }
 }
 
 impl Scratch for Folder {
     fn summary(&self) -> Result<Option<BoxSummary>, ThinError> {
-        let path = self.folder.join(STATE);
+        let path = self.path.join(STATE);
         let bytes = match read_within(&path, STATE_BYTES_MAX) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             read => read.map_err(failed("read", &path))?,
         };
         match serde_json::from_slice::<State>(&bytes) {
-            Ok(State { version, summary }) if version == VERSION && summary.is_sound() => {
-                Ok(Some(summary))
-            }
+            Ok(State {
+                version,
+                summary,
+                mark,
+            }) if version == VERSION && mark == self.mark(&summary) => Ok(Some(summary)),
             _ => Err(ThinError::Damaged { path }),
         }
     }
@@ -97,9 +113,10 @@ impl Scratch for Folder {
         let state = State {
             version: VERSION,
             summary: summary.clone(),
+            mark: self.mark(summary),
         };
         let text = serde_json::to_vec(&state).expect("numbers and texts");
-        put(&self.folder.join(STATE), &text)?;
+        put(&self.path.join(STATE), &text)?;
         self.clean(summary.columns())
     }
 
@@ -120,13 +137,15 @@ impl Scratch for Folder {
 /// The file of a second row.
 struct Row {
     path: PathBuf,
-    /// The columns and the second row.
-    place: [u8; 2],
+    /// The rows, the columns and the second row.
+    place: [u8; 3],
+    seal: Seal,
 }
 
 impl Row {
-    fn digest(&self, third: usize, bitmap: &[u8]) -> Digest {
-        Digest::of_parts(&[&self.place, &[byte(third)], bitmap])
+    fn mark(&self, third: usize, bitmap: &[u8]) -> Digest {
+        let digest = Digest::of_parts(&[&self.place, &[byte(third)], bitmap]);
+        self.seal.mark(digest)
     }
 }
 
@@ -145,7 +164,7 @@ impl RowReader for Reader {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => found = Digest::default(),
             read => read.map_err(failed("read", path))?,
         }
-        if self.row.digest(third, bitmap) != found {
+        if self.row.mark(third, bitmap) != found {
             let path = path.clone();
             return Err(ThinError::Damaged { path });
         }
@@ -161,9 +180,9 @@ struct Writer {
 
 impl RowWriter for Writer {
     fn write(&mut self, third: usize, bitmap: &[u8]) -> Result<(), ThinError> {
-        let digest = self.row.digest(third, bitmap);
+        let mark = self.row.mark(third, bitmap);
         let written = self.file.write_all(bitmap);
-        let written = written.and_then(|()| self.file.write_all(&digest.0));
+        let written = written.and_then(|()| self.file.write_all(&mark.0));
         Ok(written.map_err(failed("write", &self.row.path))?)
     }
 

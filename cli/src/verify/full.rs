@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::Context;
-use chomp_access::local;
+use chomp_access::{FileError, local};
 use chomp_plan::counted;
 use chomp_plan::forecast::as_f64;
 use chomp_table::Table;
@@ -34,8 +33,9 @@ impl Checks {
         let (resources, say) = (&self.resources, &self.say);
         // Where the progress is kept, if it can be: then a later run goes on where this one ends.
         let path = place(&subject);
-        let path =
-            path.inspect_err(|error| say.say(&format!("what is done is not kept: {error:#}")));
+        let path = path.inspect_err(|error| {
+            say.say(&format!("what is done is not kept: {}", describe(error)));
+        });
         let mut path = path.ok();
         let mut beside = report.as_os_str().to_owned();
         beside.push(".progress");
@@ -110,15 +110,13 @@ impl Checks {
 }
 
 /// Where the progress of checking `subject` is kept.
-fn place(subject: &Subject) -> anyhow::Result<PathBuf> {
-    let folder = local::folder().context("neither XDG_STATE_HOME nor HOME is set")?;
-    local::make(&folder)?;
-    Ok(folder.join(format!("verify-{}.progress", subject.manifest_sha256)))
+fn place(subject: &Subject) -> Result<PathBuf, FileError> {
+    Ok(local::place()?.join(format!("verify-{}.progress", subject.manifest_sha256)))
 }
 
 /// The progress of earlier runs, if there is some. The error says why the file is of no use.
 fn earlier(path: &Path, subject: &Subject) -> Result<Option<CheckProgress>, String> {
-    let bytes = match chomp_durable_files::read_within(path, PROGRESS_BYTES_MAX) {
+    let bytes = match chomp_durable_files::read_own(path, PROGRESS_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),

@@ -33,6 +33,9 @@ pub enum FileError {
         /// The defect.
         what: String,
     },
+    /// There is no folder for it.
+    #[error("neither XDG_STATE_HOME nor HOME is set")]
+    NoPlace,
     /// It cannot be read or written, or is not this user's own.
     #[error(transparent)]
     File(#[from] chomp_durable_files::FileError),

@@ -7,7 +7,7 @@
 //! | [`participants`] | the list of participants, with the digests of their tokens |
 //! | [`secrets`] | the coordinator's side: what it keeps secret, and its certificate |
 //! | [`certificate`] | the certificate by which clients know the coordinator, and why they do not accept one |
-//! | [`local`] | the access files of coordinators on this machine, for their own user |
+//! | [`local`] | what is for this user alone: access files of coordinators on this machine, and a seal |
 //! | `error` | why a private file is of no use |
 //! | `private` | files that nobody but their owner can read |
 //!

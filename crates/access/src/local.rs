@@ -1,20 +1,36 @@
-//! The access files of coordinators that listen on loopback, where their own user finds them.
+//! What is for this user alone: the access files of coordinators that listen on loopback, and a seal.
 //!
 //! A coordinator on port 7171 leaves its access file as `loopback-7171.json` in a folder of its user
 //! that nobody else can enter, so that workers of that user need no file named. Other commands keep there what only
-//! their own user may have written.
+//! their own user may have written, and a secret by which they know their own files in other folders.
 
 use std::env;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use chomp_durable_files::failed;
+use chomp_durable_files::{FileError as DurableError, check_own, create_private, failed};
+use chomp_table::digest::Seal;
 use chomp_table::format::describe;
+use serde::{Deserialize, Serialize};
 
 use crate::error::FileError;
 use crate::file::Access;
-use crate::private::OF_OTHERS;
+use crate::private::{self, OF_OTHERS, PrivateKind};
+use crate::token::random_text;
+
+const SEAL_NAME: &str = "seal.json";
+const SEAL: PrivateKind = PrivateKind {
+    name: "file with this user's seal",
+    own: true,
+};
+
+/// The content of the file of the seal, in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SealContent {
+    secret: String,
+}
 
 /// An access file that is there for as long as this is.
 #[derive(Debug)]
@@ -65,16 +81,60 @@ pub fn file(folder: &Path, url: &str) -> Option<PathBuf> {
     Some(path(folder, port))
 }
 
-/// Makes the folder, if need be, such that nobody else can enter it.
+/// The seal of this user, whose secret is made if there is none yet: what has its mark was written by a program of this
+/// user, wherever it is.
 ///
 /// # Errors
 ///
-/// If it cannot be made, or if others can enter the one that is there.
-pub fn make(folder: &Path) -> Result<(), FileError> {
+/// If there is no folder for it, or its file is not this user's own.
+///
+/// # Panics
+///
+/// If the system gives no random numbers.
+pub fn seal() -> Result<Seal, FileError> {
+    let path = place()?.join(SEAL_NAME);
+    let content = match private::read::<SealContent>(&path, SEAL) {
+        Err(FileError::Missing { .. }) => {
+            let secret = random_text();
+            let text = private::text(&SealContent { secret });
+            match create_private(&path, text.as_bytes()) {
+                // Another process of this user was first.
+                Ok(()) | Err(DurableError::Exists { .. }) => private::read(&path, SEAL)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        read => read?,
+    };
+    Ok(Seal::new(content.secret.as_bytes()))
+}
+
+/// A seal that ends with the process.
+///
+/// # Panics
+///
+/// If the system gives no random numbers.
+pub fn seal_in_memory() -> Seal {
+    Seal::new(random_text().as_bytes())
+}
+
+/// The folder of this user, made if need be.
+///
+/// # Errors
+///
+/// If there is no place for it, it cannot be made, it belongs to another user, or others can enter it.
+pub fn place() -> Result<PathBuf, FileError> {
+    let folder = folder().ok_or(FileError::NoPlace)?;
+    make(&folder)?;
+    Ok(folder)
+}
+
+/// Makes the folder, if need be, such that nobody else can enter it. `sudo` may keep the HOME of another user.
+fn make(folder: &Path) -> Result<(), FileError> {
     let mut builder = DirBuilder::new();
     let created = builder.recursive(true).mode(0o700).create(folder);
     let metadata = created.and_then(|()| fs::metadata(folder));
     let metadata = metadata.map_err(failed("make the folder", folder))?;
+    check_own(&metadata).map_err(failed("use the folder", folder))?;
     if metadata.mode() & OF_OTHERS != 0 {
         return Err(FileError::Exposed {
             path: folder.to_owned(),

@@ -34,10 +34,12 @@ pub use below::Below;
 pub use fault::{FaultKind, RareCall};
 pub use lock::{Claim, Lock};
 pub use new::{
-    NewFile, folder, free, make_folder, make_folders, put, put_private, remove, sync, sync_folder,
+    NewFile, create_private, folder, free, make_folder, make_folders, put, put_private, remove,
+    sync, sync_folder,
 };
 pub use open::{
-    Unfit, check_only_name, check_own, open, open_or_pipe, open_to_append, open_within, read_within,
+    Unfit, check_only_name, check_own, open, open_or_pipe, open_to_append, open_within, read_own,
+    read_within,
 };
 
 /// Why a file is not written.

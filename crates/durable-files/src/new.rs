@@ -126,6 +126,15 @@ pub fn put_private(path: &Path, content: &[u8]) -> Result<(), FileError> {
     fill(NewFile::with_mode(path, true, MODE_PRIVATE)?, content)
 }
 
+/// Writes a file of secrets as [`put_private`] does, unless there is one.
+///
+/// # Errors
+///
+/// If something has this name, or the disk fails.
+pub fn create_private(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    fill(NewFile::with_mode(path, false, MODE_PRIVATE)?, content)
+}
+
 fn fill(mut file: NewFile, content: &[u8]) -> Result<(), FileError> {
     let written = file.write_all(content);
     written.map_err(failed("write", &file.path))?;

@@ -120,7 +120,22 @@ pub fn open_within(path: &Path) -> io::Result<(File, Metadata)> {
 ///
 /// [`Unfit`] if it is no file, at once; or what the system says.
 pub fn read_within(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let (file, _) = open_within(path)?;
+    read_up_to(open_within(path)?.0, most)
+}
+
+/// The content of a file as by [`read_within`], if it is this user's own and has no other name.
+///
+/// # Errors
+///
+/// [`Unfit`] if it is not, at once; or what the system says.
+pub fn read_own(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let (file, metadata) = open_within(path)?;
+    check_own(&metadata)?;
+    check_only_name(&metadata)?;
+    read_up_to(file, most)
+}
+
+fn read_up_to(file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -32,6 +32,30 @@ impl Digest {
     }
 }
 
+/// Marks digests with a secret, so that only those who have the secret can mark bytes as their own. The secret is not
+/// shown when this is printed for debugging.
+#[derive(Clone)]
+pub struct Seal(Digest);
+
+impl Seal {
+    /// The seal of whoever has this secret.
+    pub fn new(secret: &[u8]) -> Seal {
+        Seal(Digest::of(secret))
+    }
+
+    /// The mark of a digest. As both have a fixed length, none follows from others.
+    #[must_use]
+    pub fn mark(&self, digest: Digest) -> Digest {
+        Digest::of_parts(&[&self.0.0, &digest.0])
+    }
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seal(..)")
+    }
+}
+
 /// Computes the digest of bytes that come one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct DigestBuilder(Sha256);

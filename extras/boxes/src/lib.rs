@@ -115,8 +115,10 @@ pub enum ThinError {
         /// The columns.
         columns: usize,
     },
-    /// A file has changed since it was written.
-    #[error("{} is damaged: remove the folder, and begin again", path.display())]
+    /// A file has changed since it was written, or another user or machine wrote it.
+    #[error(
+        "{} is damaged, or another user or machine wrote it: remove the folder, and begin again", path.display()
+    )]
     Damaged {
         /// The file.
         path: PathBuf,

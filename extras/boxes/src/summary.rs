@@ -31,21 +31,6 @@ impl BoxSummary {
         }
     }
 
-    /// Whether its parts fit each other. A summary that was read from a file may fail this.
-    pub fn is_sound(&self) -> bool {
-        let columns = self.counts.len();
-        columns > 0
-            && self.digests.len() == columns
-            && self
-                .counts
-                .iter()
-                .all(|counts| counts.len() == self.rows + 1)
-            && self
-                .cuts
-                .iter()
-                .all(|cut| usize::from(cut.columns) < columns)
-    }
-
     /// The number of columns.
     pub fn columns(&self) -> usize {
         self.counts.len() - 1

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!  0   8  "chompare"
-//!  8   4  format version, 1
+//!  8   4  format version, 2
 //! 12   4  the number of tiles
-//! 16  32  SHA-256 of the values
+//! 16  32  the mark of this user's seal on the SHA-256 of all other bytes
 //! 48   …  the value of each position, a byte each, by rank
 //! ```
 //!
-//! All integers are little-endian.
+//! All integers are little-endian. A file without the mark was damaged, or written by somebody else: its values would go
+//! into the table unseen.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use chomp_durable_files::{Below, FileError, NewFile, failed};
 use chomp_kernel::grundy::AreaValues;
 use chomp_table::Digest;
+use chomp_table::digest::Seal;
 use chomp_table::format::{Damage, Fields, FormatError, ensure};
 use chomp_table::partition::AREA_MAX;
 
@@ -24,13 +26,14 @@ use chomp_table::partition::AREA_MAX;
 pub const FOLDER: &str = "values-work";
 
 const MAGIC: [u8; 8] = *b"chompare";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_LENGTH: usize = 48;
 
 /// The folder of the files of areas.
 #[derive(Debug)]
-pub(crate) struct AreaFiles {
+pub(crate) struct AreaFiles<'a> {
     folder: Below,
+    seal: &'a Seal,
 }
 
 /// How many areas have files in the directory of a table. What is in them is not read.
@@ -60,13 +63,13 @@ pub(crate) enum AreaError {
     Io(#[from] io::Error),
 }
 
-impl AreaFiles {
+impl AreaFiles<'_> {
     /// The folder in the directory of a table, which is made if it is not there.
-    pub(crate) fn open(directory: &Path) -> Result<AreaFiles, FileError> {
+    pub(crate) fn open<'a>(directory: &Path, seal: &'a Seal) -> Result<AreaFiles<'a>, FileError> {
         let path = directory.join(FOLDER);
         let folder = Below::open(directory).and_then(|below| below.make(FOLDER));
         let folder = folder.map_err(failed("make or open", &path))?;
-        Ok(AreaFiles { folder })
+        Ok(AreaFiles { folder, seal })
     }
 
     pub(crate) fn path(&self, tiles: u32) -> PathBuf {
@@ -76,7 +79,7 @@ impl AreaFiles {
     /// The values of an area; none if there is no such file.
     pub(crate) fn read(&self, tiles: u32) -> Result<Option<AreaValues>, AreaError> {
         match self.folder.read(&name(tiles)) {
-            Ok((file, metadata)) => Ok(Some(read(file, metadata.len(), tiles)?)),
+            Ok((file, metadata)) => Ok(Some(self.read_from(file, metadata.len(), tiles)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -85,17 +88,37 @@ impl AreaFiles {
     /// Writes the file of an area, durably. One that is there is replaced.
     pub(crate) fn write(&self, tiles: u32, values: &AreaValues) -> Result<(), FileError> {
         let path = self.path(tiles);
-        let header = [
-            &MAGIC[..],
-            &VERSION.to_le_bytes(),
-            &tiles.to_le_bytes(),
-            &Digest::of(values.get()).0,
-        ];
+        let mut header = header(tiles);
+        header.extend(self.mark(tiles, values).0);
         let mut file = NewFile::create(&path, true)?;
-        let written = file.write_all(&header.concat());
+        let written = file.write_all(&header);
         let written = written.and_then(|()| file.write_all(values.get()));
         written.map_err(failed("write", &path))?;
         file.finish()
+    }
+
+    fn mark(&self, tiles: u32, values: &AreaValues) -> Digest {
+        let digest = Digest::of_parts(&[&header(tiles), values.get()]);
+        self.seal.mark(digest)
+    }
+
+    fn read_from(&self, mut file: File, len: u64, tiles: u32) -> Result<AreaValues, AreaError> {
+        let mut values = AreaValues::zeros(tiles);
+        let expected = (HEADER_LENGTH + values.get().len()) as u64;
+        let length = || format!("it has {len} bytes instead of {expected}");
+        ensure(len == expected, length)?;
+        let mut header = [0; HEADER_LENGTH];
+        file.read_exact(&mut header)?;
+        let mut fields = Fields::new("the file of an area", &header);
+        fields.version(MAGIC, VERSION)?;
+        let (named, mark) = (fields.u32()?, Digest(fields.array()?));
+        file.read_exact(values.get_mut())?;
+        let is_right = named == tiles && self.mark(tiles, &values) == mark;
+        ensure(
+            is_right,
+            || "it is damaged, or another user or machine wrote it",
+        )?;
+        Ok(values)
     }
 }
 
@@ -134,18 +157,7 @@ fn name(tiles: u32) -> String {
     format!("area-{tiles:03}")
 }
 
-fn read(mut file: File, len: u64, tiles: u32) -> Result<AreaValues, AreaError> {
-    let mut values = AreaValues::zeros(tiles);
-    let expected = (HEADER_LENGTH + values.get().len()) as u64;
-    let length = || format!("it has {len} bytes instead of {expected}");
-    ensure(len == expected, length)?;
-    let mut header = [0; HEADER_LENGTH];
-    file.read_exact(&mut header)?;
-    let mut fields = Fields::new("the file of an area", &header);
-    fields.version(MAGIC, VERSION)?;
-    let (named, digest) = (fields.u32()?, Digest(fields.array()?));
-    file.read_exact(values.get_mut())?;
-    let is_right = named == tiles && Digest::of(values.get()) == digest;
-    ensure(is_right, || "it is damaged: its SHA-256 is another")?;
-    Ok(values)
+/// What comes before the mark.
+fn header(tiles: u32) -> Vec<u8> {
+    [&MAGIC[..], &VERSION.to_le_bytes(), &tiles.to_le_bytes()].concat()
 }

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use chomp_durable_files::{Below, FileError, failed, put};
 use chomp_kernel::Isa;
 use chomp_kernel::grundy::{AreaValues, Evaluator};
+use chomp_table::digest::Seal;
 use chomp_table::format::{Damage, describe};
-use chomp_table::known::LOSING_BY_TILES;
+use chomp_table::known::{self, LOSING_BY_TILES, OtherThanKnown};
 use chomp_table::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
 use chomp_table::partition::count;
 use chomp_table::values::manifest::folder_name;
@@ -45,6 +46,8 @@ pub struct Builder<'a> {
     pub threads: NonZeroUsize,
     /// The instruction set.
     pub isa: Isa,
+    /// The mark of the files of areas, by which a later run knows them.
+    pub seal: &'a Seal,
     /// The program that builds it, as the manifest has it.
     pub software: String,
 }
@@ -94,6 +97,9 @@ pub enum BuildError {
         /// The known number of losing positions.
         known: u64,
     },
+    /// The fingerprint of some number of tiles is not the known one.
+    #[error("{0}: this machine or this program computes wrongly, do not use the files in {FOLDER}")]
+    OtherFingerprint(#[from] OtherThanKnown),
     /// A smaller table is there that says something else.
     #[error(
         "{folder} says something else of its positions: one of the two tables is wrong. Verify it, or build this one in \
@@ -131,7 +137,7 @@ impl Builder<'_> {
     ///
     /// [`BuildError`]. Areas that were written by then stay for the next run.
     pub fn run(&self, watch: &dyn BuildWatch) -> Result<Built, BuildError> {
-        let files = AreaFiles::open(self.directory)?;
+        let files = AreaFiles::open(self.directory, self.seal)?;
         let evaluators = (0..self.threads.get()).map(|_| Evaluator::new(self.isa));
         let mut evaluators: Vec<Evaluator> = evaluators.collect();
         let mut areas = vec![AreaValues::zeros(0)];
@@ -246,6 +252,7 @@ impl Builder<'_> {
                 });
             }
         }
+        known::compare_values(|tiles| manifest.fingerprint_of(tiles))?;
         // One that cannot be read says nothing.
         let Ok(other) = Values::open(self.directory) else {
             return Ok(());

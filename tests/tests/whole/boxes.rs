@@ -1,11 +1,13 @@
 //! `chomp box`: what it finds is what a table says; it goes on after it was killed; and what it refuses.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{ask, change, chomp, end, finished, folder, number, start};
+use crate::common::cluster::at_home;
+use crate::common::{ask, change, chomp, end, finished, folder, number, start, wrapped};
 use chomp_table::Digest;
 use serde_json::{Value, json};
 
@@ -120,10 +122,25 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
         for name in ["digest", "losing", "losing_by_rows_and_columns", "openings"] {
             assert_eq!(summary[name], undisturbed[name], "{name}");
         }
+        // A state of another user may say anything.
+        let mut stranger = at_home(with_folder(rows, columns, &folder), directory.path());
+        end(&mut stranger).refuses(3, &[name, "another user or machine wrote it"]);
         let middle = state().unwrap().len() / 2;
         change(&folder.join(name), |bytes| bytes[middle] ^= 1);
         end(&mut with_folder(rows, columns, &folder)).refuses(3, &[name]);
     }
+}
+
+/// The length of the tally in a planted state is that of no tally.
+#[test]
+fn a_planted_state_takes_no_memory() {
+    let directory = folder();
+    let mut file = File::create(directory.path().join("few")).unwrap();
+    file.write_all(&(1_u64 << 30).to_le_bytes()).unwrap();
+    file.set_len((1 << 30) + 100).unwrap();
+    let limit = ["-c", "ulimit -v 900000; exec \"$0\" \"$@\""];
+    let mut command = wrapped("sh", &limit, &with_folder(4, 300, directory.path()));
+    end(&mut command).refuses(3, &["few is damaged"]);
 }
 
 #[test]

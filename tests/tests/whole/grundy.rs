@@ -8,6 +8,8 @@ use std::process::Command;
 use crate::common::{
     change, chomp, digests, end, exists, files, fingerprint, folder, number, start,
 };
+use chomp_access::local;
+use chomp_table::digest::Seal;
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::partition::{Partition, count};
 use chomp_table::values::Values;
@@ -200,16 +202,54 @@ fn what_stands_in_the_way_is_named_and_stays() {
     end(&mut grundy(other.path(), 12)).refuses(1, &[WORK, "link"]);
 }
 
+/// Marks the changed file of an area.
+fn mark(bytes: &mut [u8], seal: &Seal) {
+    let mark = seal.mark(Digest::of_parts(&[&bytes[..16], &bytes[48..]]));
+    bytes[16..48].copy_from_slice(&mark.0);
+}
+
+/// Values that another user has exchanged keep all counts, and would be published.
+#[test]
+fn areas_of_other_users_are_computed_again() {
+    const TILES: u32 = 66;
+    let undisturbed = folder();
+    summary(&mut grundy(undisturbed.path(), TILES));
+    let table = interrupted(TILES);
+    let planted = table.path().join(WORK).join("area-020");
+    change(&planted, |bytes| {
+        bytes.swap(48, 49);
+        mark(bytes, &Seal::new(b"theirs"));
+    });
+    let went_on = end(&mut grundy(table.path(), TILES));
+    went_on.says("area-020 is computed again: it is damaged, or another user");
+    assert_eq!(
+        published(table.path(), TILES),
+        published(undisturbed.path(), TILES)
+    );
+    // A finished table that is known to be wrong.
+    let mut areas = chomp_testing::values::areas(20);
+    let value = areas[20].iter_mut().find(|value| **value == 5).unwrap();
+    *value = 6;
+    let wrong = folder();
+    publish(wrong.path(), ShardSize::PUBLISHED, &areas);
+    let refused = [
+        "values-020/manifest.json",
+        "20 tiles",
+        "that of the published table is",
+    ];
+    end(&mut grundy(wrong.path(), 20)).refuses(3, &refused);
+}
+
 /// Digests that fit do not make a wrong value right.
 #[test]
 fn a_wrong_value_is_not_published() {
     const TILES: u32 = 66;
     let table = interrupted(TILES);
+    let seal = local::seal().unwrap();
     change(&table.path().join(WORK).join("area-030"), |bytes| {
         let losing = bytes[48..].iter().position(|&value| value == 0).unwrap();
         bytes[48 + losing] = 1;
-        let digest = Digest::of(&bytes[48..]);
-        bytes[16..48].copy_from_slice(&digest.0);
+        mark(bytes, &seal);
     });
     let refused = ["of 30 tiles 218", "220 are known", "computes wrongly"];
     end(&mut grundy(table.path(), TILES)).refuses(3, &refused);

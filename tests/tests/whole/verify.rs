@@ -2,6 +2,7 @@
 //! code 3, and the marking of all positions goes on where it was stopped or killed.
 
 use std::fs;
+use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,6 +12,7 @@ use crate::common::{
 };
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Table, Word};
+use chomp_testing::needs;
 use chomp_testing::tables::publish_words;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -298,8 +300,24 @@ fn planted_progress_is_not_believed() {
     ended.says(name);
     ended.says("is not used");
     // Where this user keeps progress it would be believed: the test plants what counts.
-    fs::write(kept(table).unwrap(), &bytes).unwrap();
+    let kept = kept(table).unwrap();
+    fs::write(&kept, &bytes).unwrap();
     end(&mut verify(table, "full")).summary();
+
+    // Root with the home of another user: sudo may keep HOME.
+    let is_root = nix::unistd::geteuid().is_root().then_some(());
+    let is_root = is_root.ok_or_else(|| "only root has the files of others".to_owned());
+    if needs::found("USERS", is_root).is_none() {
+        return;
+    }
+    fs::write(&kept, &bytes).unwrap();
+    for owned in [kept.as_path(), kept.parent().unwrap()] {
+        chown(owned, Some(4711), None).unwrap();
+        let ended = end(&mut verify(table, "full"));
+        damaged(&ended, &["is not listed, but none of its "]);
+        ended.says("it belongs to another user");
+        fs::write(&kept, &bytes).unwrap();
+    }
 }
 
 /// The maker of a table does not choose which of its positions are looked at.

@@ -5,13 +5,20 @@ use std::path::Path;
 
 use chomp_boxes::{Bounds, BoxSummary, Memory, Solver, ThinError};
 
+use chomp_table::digest::Seal;
+
 use super::Folder;
 
 const THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
+/// All boards but one have eight rows.
+fn open_folder(folder: &Path) -> Result<Folder, ThinError> {
+    Folder::open(folder, 8, Seal::new(b"of the test"))
+}
+
 fn open(rows: usize, columns: usize, memory: u64, folder: &Path) -> Result<Solver, ThinError> {
     let bounds = Bounds::new(rows, columns).unwrap();
-    let scratch = Box::new(Folder::open(folder).unwrap());
+    let scratch = Box::new(open_folder(folder).unwrap());
     Solver::new(bounds, THREADS, memory, Some(scratch))
 }
 
@@ -139,9 +146,9 @@ fn a_damaged_file_is_found() {
 #[test]
 fn one_process_at_a_time_has_the_folder() {
     let folder = tempfile::tempdir().unwrap();
-    let scratch = Folder::open(folder.path()).unwrap();
-    let second = Folder::open(folder.path());
+    let scratch = open_folder(folder.path()).unwrap();
+    let second = open_folder(folder.path());
     assert!(matches!(second, Err(ThinError::File(_))));
     drop(scratch);
-    assert!(Folder::open(folder.path()).is_ok());
+    assert!(open_folder(folder.path()).is_ok());
 }
