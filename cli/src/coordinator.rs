@@ -135,7 +135,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
             .map(Arc::new),
         // Tables in a bucket are read from there.
         site: matches!(directory.location, Location::Directory(_))
-            .then(|| serve::usual(table.table.clone())),
+            .then(|| serve::beside_job(table.table.clone(), display)),
         open_status: false,
         limits: machine::limits().hastened(display.haste().limits),
         haste: display.haste().leases,

@@ -63,7 +63,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
         Some(address) => {
             let listener = listen(address, "--http").await?;
             display.say(&format!("serving http://{}/", listener.local_addr()?));
-            Some((listener, serve::usual(table.table.clone())))
+            Some((listener, serve::beside_job(table.table.clone(), display)))
         }
         None => None,
     };

@@ -359,12 +359,7 @@ async fn serve(
     };
     let mut pages = job.routes();
     if let Some(site) = options.site {
-        let open = options.open_status;
-        pages.extend(
-            Site::open(site)
-                .await
-                .routes(StatusSource::Job { told, open }),
-        );
+        pages.extend(Site::open(site).await.routes(StatusSource::Job(told)));
     }
     let mut calls = calls(&service);
     calls.push(proxy.route());

@@ -34,7 +34,7 @@ pub const INSIDE_MAX: u64 = 1 << 24;
 /// The most cells that all positions inside one have together, about: each is a move that is looked at.
 const STEPS_MAX: u64 = 1 << 32;
 
-/// The positions that are solved between two reports of progress.
+/// The positions that are solved, or the moves that are looked at, between two reports of progress.
 const TELL_EVERY: usize = 1 << 16;
 
 /// A position has too many others inside.
@@ -46,6 +46,9 @@ pub struct TooManyInside {
     /// How many are looked at: fewer if the position has many cells.
     pub most: u64,
 }
+
+/// Why work comes to its end.
+const NOT_TOLD: &str = "nobody said that it shall end";
 
 /// The positions inside one, and a number for each: its depth or its value. Each takes two bytes.
 #[derive(Debug)]
@@ -90,12 +93,27 @@ impl Inside {
     ///
     /// If there are more than `most`, or they have too many cells.
     pub fn depths(rows: &[u32], most: u64) -> Result<Inside, TooManyInside> {
+        let settled = Inside::depths_within(rows, most, |_| true)?;
+        Ok(settled.expect(NOT_TOLD))
+    }
+
+    /// As [`depths`](Inside::depths). `tell` hears how much is done, from 0 to 1; none if it said that it shall end.
+    ///
+    /// # Errors
+    ///
+    /// As [`depths`](Inside::depths).
+    pub fn depths_within(
+        rows: &[u32],
+        most: u64,
+        tell: impl FnMut(f64) -> bool,
+    ) -> Result<Option<Inside>, TooManyInside> {
         let inside = Inside::new(rows, most)?;
-        Ok(inside.settle(|left| {
+        let settled = inside.settle(tell, |left| {
             let odd = left.iter().filter(|&depth| depth % 2 == 1).min();
             odd.or_else(|| left.iter().max())
                 .map_or(0, |depth| depth + 1)
-        }))
+        });
+        Ok(settled)
     }
 
     /// Whether each position inside one of these rows is losing: its number is 1 then, and else 0. `tell` hears how
@@ -158,16 +176,20 @@ impl Inside {
     pub fn values(rows: &[u32], most: u64) -> Result<Inside, TooManyInside> {
         let mut seen = Vec::new();
         let inside = Inside::new(rows, most)?;
-        Ok(inside.settle(|left| {
-            seen.clear();
-            seen.resize(left.len(), false);
-            // The last move takes the poison.
-            for &value in &left[..left.len() - 1] {
-                seen[usize::from(value)] = true;
-            }
-            let least = seen.iter().position(|&is_seen| !is_seen);
-            u16::try_from(least.expect("a value more than moves")).expect("few cells")
-        }))
+        let settled = inside.settle(
+            |_| true,
+            |left| {
+                seen.clear();
+                seen.resize(left.len(), false);
+                // The last move takes the poison.
+                for &value in &left[..left.len() - 1] {
+                    seen[usize::from(value)] = true;
+                }
+                let least = seen.iter().position(|&is_seen| !is_seen);
+                u16::try_from(least.expect("a value more than moves")).expect("few cells")
+            },
+        );
+        Ok(settled.expect(NOT_TOLD))
     }
 
     /// The number of a position inside.
@@ -257,7 +279,12 @@ impl Inside {
 
     /// Settles one position after the other, from the numbers of those that its moves leave. The last of these is the
     /// empty board.
-    fn settle(mut self, mut rule: impl FnMut(&[u16]) -> u16) -> Inside {
+    fn settle(
+        mut self,
+        mut tell: impl FnMut(f64) -> bool,
+        mut rule: impl FnMut(&[u16]) -> u16,
+    ) -> Option<Inside> {
+        let mut looked_at = 0;
         let own = self.sides();
         let mut rows = vec![0; own.len()];
         let mut left = Vec::new();
@@ -277,8 +304,17 @@ impl Inside {
                 }
             }
             self.settled[number] = rule(&left);
+            looked_at += left.len();
+            if looked_at >= TELL_EVERY {
+                looked_at = 0;
+                #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
+                let done = number as f64 / self.settled.len() as f64;
+                if !tell(done) {
+                    return None;
+                }
+            }
         }
-        self
+        Some(self)
     }
 }
 

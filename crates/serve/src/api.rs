@@ -19,7 +19,8 @@ use std::num::NonZeroUsize;
 
 use axum::extract::State;
 use axum::response::Response;
-use chomp_query::{Inside, SolveLimits, TooManyInside, solve};
+use chomp_games::GameError;
+use chomp_query::{Inside, SolveError, SolveLimits, TooManyInside, solve};
 use chomp_table::position::parse_rows;
 use chomp_table::{Partition, Position, Table, TableError, Word};
 use http::StatusCode;
@@ -27,6 +28,7 @@ use serde::Serialize;
 
 use crate::answer::{JSON, Refusal, Texts, json, number, text};
 use crate::games;
+use crate::lookups::has_time;
 use crate::site::Site;
 
 /// The most positions inside one whose depth is told: they take some milliseconds.
@@ -86,11 +88,12 @@ pub(crate) async fn position(
         (Err(error), _) => error.into(),
     };
     // Games have a thread of their own, and so these questions delay none to the table.
-    let question = move || solve(&rows, SOLVED, |_| true);
+    let question = move || solve(&rows, SOLVED, |_| has_time());
     let answer = site.game_lookups.run(question).await?;
-    let answer = answer.map_err(|error| match refusal {
-        Refusal::Wrong(why) => Refusal::Wrong(format!("{why}; {error}")),
-        other => other,
+    let answer = answer.map_err(|error| match (refusal, error) {
+        (_, SolveError::Stopped) => GameError::NoTime.into(),
+        (Refusal::Wrong(why), error) => Refusal::Wrong(format!("{why}; {error}")),
+        (other, _) => other,
     })?;
     Ok(json(&answer))
 }
@@ -113,12 +116,16 @@ pub(crate) async fn depth(
 ) -> Result<Response, Refusal> {
     let position: Position = position.parse()?;
     let rows = position.rows().to_vec();
-    let question = move || Inside::depths(position.rows(), INSIDE_MAX).map(|found| found.line());
+    let question = move || {
+        let found = Inside::depths_within(position.rows(), INSIDE_MAX, |_| has_time());
+        found.map(|found| found.map(|found| found.line()))
+    };
     let line = site.lookups.run(question).await?;
     let line = line.map_err(|TooManyInside { inside, most }| {
         let told = format!("it has {inside} positions inside, and the depth is told up to {most}");
         Refusal::Wrong(told)
     })?;
+    let line = line.ok_or(GameError::NoTime)?;
     let line: Vec<(u32, u32)> = line
         .into_iter()
         .map(|cell| (cell.row, cell.column))

@@ -1,14 +1,17 @@
-//! The small games beside Chomp, which need no table: their rules, and answers as JSON. An answer takes a tenth of a
-//! second at the most.
+//! The small games beside Chomp, which need no table: their rules, and answers as JSON.
 
 use axum::response::Response;
-use chomp_games::{GameList, LosingList, Poisons};
+use chomp_games::{Effort, GameList, LosingList, Poisons};
 use serde::Serialize;
 
 use crate::answer::{Refusal, json, number};
+use crate::lookups::has_time;
 
-/// The most moves that a search follows: boards of 8x8 are in, in 10 MiB.
-pub(crate) const MOVES_MAX: usize = 1 << 20;
+/// What a search may take: boards of 8x8 are in, in 10 MiB.
+pub(crate) const EFFORT: Effort = Effort {
+    moves: 1 << 20,
+    has_time,
+};
 /// The most moves of an answer, of some 200 bytes each: those of 3x1000.
 pub(crate) const LISTED_MOVES_MAX: usize = 3000;
 /// The most positions of a list, of some 100 bytes each at the most.
@@ -80,7 +83,7 @@ pub(crate) const GAMES: [GameRules; 9] = [
 /// One position of a game.
 pub(crate) fn position(game: &str, text: &str) -> Result<Response, Refusal> {
     let (position, rules) = text.split_once('@').unwrap_or((text, ""));
-    let answer = chomp_games::open_within(game, rules, MOVES_MAX)?.answer(position)?;
+    let answer = chomp_games::open_within(game, rules, EFFORT)?.answer(position)?;
     within(answer.moves.len(), LISTED_MOVES_MAX, "moves")?;
     Ok(json(&answer))
 }
@@ -114,10 +117,10 @@ pub(crate) fn listed(game: String, text: &str, fixed: Option<String>) -> Result<
         return Err(Refusal::Wrong(what.to_owned()));
     }
     let losing = if let Some(fixed) = &fixed {
-        let (rows, _) = Poisons::parse(rules)?.picture(size, fixed)?;
+        let (rows, _) = Poisons::parse_within(rules, EFFORT)?.picture(size, fixed)?;
         LosingList::Rows(rows)
     } else {
-        let positions = chomp_games::open_within(&game, rules, MOVES_MAX)?.list(size)?;
+        let positions = chomp_games::open_within(&game, rules, EFFORT)?.list(size)?;
         within(positions.len(), LISTED_MAX, "positions")?;
         LosingList::Positions(positions)
     };

@@ -1,8 +1,13 @@
 //! Work that takes time, as reading a table: on threads that may wait for the disk, so many at a time, with a bounded
-//! queue before them.
+//! queue before them. Each question has a thread of its own, which yields to a job beside it, and so much CPU time.
 
+use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use nix::time::ClockId;
 
 use tokio::sync::{Semaphore, oneshot};
 
@@ -12,9 +17,34 @@ use crate::net::limits::{GAME_QUESTIONS, QUESTIONS};
 /// The threads that read a table, for each CPU: some wait for the disk.
 const THREADS_EACH: usize = 4;
 
+/// The nice value of threads that yield to all others.
+#[cfg(target_os = "linux")]
+const NICE_MAX: i32 = 19;
+
+/// How much questions may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Questions {
+    /// The CPU time of one.
+    pub time: Duration,
+    /// Whether they yield to all other threads.
+    pub yields: bool,
+}
+
+thread_local! {
+    /// The CPU time that the question of this thread may take.
+    static BUDGET: Cell<Duration> = const { Cell::new(Duration::MAX) };
+}
+
+/// Whether the question of this thread has CPU time left. Work that takes long asks again and again.
+pub(crate) fn has_time() -> bool {
+    let used = ClockId::CLOCK_THREAD_CPUTIME_ID.now();
+    used.is_ok_and(|used| Duration::from(used) < BUDGET.get())
+}
+
 /// The threads and the queue for them. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Lookups {
+    questions: Questions,
     queue: Arc<Semaphore>,
     threads: Arc<Semaphore>,
 }
@@ -24,18 +54,19 @@ const FULL: Refusal = Refusal::NotNow("too many questions at once: try again soo
 
 impl Lookups {
     /// Threads for questions to tables.
-    pub(crate) fn of_tables() -> Lookups {
+    pub(crate) fn of_tables(questions: Questions) -> Lookups {
         let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Lookups::new(THREADS_EACH * cpus, QUESTIONS)
+        Lookups::new(questions, THREADS_EACH * cpus, QUESTIONS)
     }
 
     /// A thread for questions about games, which delay no others.
-    pub(crate) fn of_games() -> Lookups {
-        Lookups::new(1, GAME_QUESTIONS)
+    pub(crate) fn of_games(questions: Questions) -> Lookups {
+        Lookups::new(questions, 1, GAME_QUESTIONS)
     }
 
-    fn new(threads: usize, queue: usize) -> Lookups {
+    fn new(questions: Questions, threads: usize, queue: usize) -> Lookups {
         Lookups {
+            questions,
             queue: Arc::new(Semaphore::new(queue)),
             threads: Arc::new(Semaphore::new(threads)),
         }
@@ -49,13 +80,49 @@ impl Lookups {
         let queued = self.queue.try_acquire().map_err(|_| FULL)?;
         let thread = Arc::clone(&self.threads).acquire_owned().await;
         drop(queued);
-        blocking(move || {
-            let done = work();
+        let (sender, done) = oneshot::channel();
+        let questions = self.questions;
+        let begun = thread::Builder::new().spawn(move || {
             // It is taken for as long as it works, even if the caller is gone.
-            drop(thread);
-            done
-        })
-        .await
+            let _thread = thread;
+            questions.begin();
+            // A caller that is gone needs no answer.
+            let _ = sender.send(work());
+        });
+        begun.map_err(|_| FULL)?;
+        // The work has panicked, which the log says, or the program ends.
+        done.await.map_err(|_| Refusal::Lost)
+    }
+}
+
+impl Questions {
+    /// Those to a server without a job. The largest game that is allowed takes half a second.
+    pub const ALONE: Questions = Questions {
+        time: Duration::from_secs(2),
+        yields: false,
+    };
+    /// Those to a server with a job.
+    pub const BESIDE_JOB: Questions = Questions {
+        time: Duration::from_millis(250),
+        yields: true,
+    };
+
+    /// Divides the time by `haste`: for tests.
+    #[must_use]
+    pub fn hastened(self, haste: u32) -> Questions {
+        let time = self.time / haste;
+        Questions { time, ..self }
+    }
+
+    /// Makes the new thread at hand one for a question.
+    fn begin(self) {
+        BUDGET.set(self.time);
+        #[cfg(target_os = "linux")]
+        if self.yields
+            && let Err(error) = rustix::process::setpriority_process(None, NICE_MAX)
+        {
+            tracing::debug!("a question does not yield to the job: {error}");
+        }
     }
 }
 
@@ -87,7 +154,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_queue_is_bounded() {
-        let lookups = Lookups::new(1, 3);
+        let lookups = Lookups::new(Questions::ALONE, 1, 3);
         let (release, wait) = mpsc::sync_channel::<()>(0);
         let wait = Arc::new(Mutex::new(wait));
         let mut asked = JoinSet::new();
@@ -106,9 +173,30 @@ mod tests {
         assert_eq!(lookups.run(|| 1).await, Ok(1));
     }
 
+    /// A question ends when its time is over, and takes the CPU only when nobody else wants it.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_question_has_its_time_and_yields() {
+        let questions = Questions::BESIDE_JOB.hastened(100);
+        let beside_job = Lookups::new(questions, 1, 1);
+        let asked = beside_job.run(|| {
+            let nice = rustix::process::getpriority_process(None).unwrap();
+            let mut asked = 0_u64;
+            while has_time() {
+                asked += 1;
+            }
+            (nice, asked > 0)
+        });
+        assert_eq!(asked.await, Ok((NICE_MAX, true)));
+        let before = rustix::process::getpriority_process(None).unwrap();
+        let alone = Lookups::new(Questions::ALONE, 1, 1);
+        let nice = alone.run(|| rustix::process::getpriority_process(None).unwrap());
+        assert_eq!(nice.await, Ok(before));
+    }
+
     #[tokio::test]
     async fn a_panic_gives_its_thread_back() {
-        let lookups = Lookups::new(1, 1);
+        let lookups = Lookups::new(Questions::ALONE, 1, 1);
         for _ in 0..3 {
             let lost = lookups.run(|| panic!("as the test wants it")).await;
             assert_eq!(lost, Err::<(), _>(Refusal::Lost));

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, HeaderValue, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, HOST, HeaderValue, ORIGIN, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
@@ -41,13 +41,8 @@ pub(crate) const OPENAPI: &str = include_str!("../openapi.json");
 pub enum StatusSource {
     /// The finished table.
     Table,
-    /// A job, to whoever has the right to hear of it. Pages of others have it only if everybody has.
-    Job {
-        /// The status of the job.
-        told: watch::Receiver<StatusText>,
-        /// Whether everybody may hear it.
-        open: bool,
-    },
+    /// A job, to whoever has the right to hear of it, and to no page of another site.
+    Job(watch::Receiver<StatusText>),
 }
 
 /// The origins whose pages may read the answers of a route.
@@ -64,11 +59,18 @@ impl Site {
     pub fn routes(&self, status: StatusSource) -> Vec<(&'static str, MethodRouter)> {
         let (told, told_to) = match status {
             StatusSource::Table => (self.current.status.subscribe(), Readers::All),
-            StatusSource::Job { told, open: true } => (told, Readers::All),
-            StatusSource::Job { told, open: false } => (told, Readers::Own),
+            StatusSource::Job(told) => (told, Readers::Own),
         };
         let status = StatusPage::new(told);
-        let status = get(async move |request: Parts| status.answer(&request));
+        let status = get(async move |request: Parts| {
+            if told_to == Readers::Own && is_foreign(&request.headers) {
+                return problem(
+                    StatusCode::FORBIDDEN,
+                    "a job is not for pages of other sites",
+                );
+            }
+            status.answer(&request)
+        });
         let description = get(async || text(StatusCode::OK, JSON, OPENAPI));
         let open = [
             ("/", get(first)),
@@ -122,9 +124,9 @@ impl Site {
     /// The route with the rules of every open route: how much memory the answers take, whose pages may read them, and
     /// which methods there are.
     fn guard(&self, route: MethodRouter<Site>, readers: Readers) -> MethodRouter {
-        let answers = Arc::clone(&self.answers);
+        let state = (self.clone(), readers);
         let route = route.options(options).fallback(no_such_method);
-        let route = route.layer(from_fn_with_state((answers, readers), pass));
+        let route = route.layer(from_fn_with_state(state, pass));
         route.with_state(self.clone())
     }
 }
@@ -144,11 +146,20 @@ async fn page(State(site): State<Site>, uri: Uri, headers: HeaderMap) -> Respons
 }
 
 async fn pass(
-    State((answers, readers)): State<(Arc<Semaphore>, Readers)>,
+    State((site, readers)): State<(Site, Readers)>,
     request: Request,
     next: Next,
 ) -> Response {
-    let mut response = held(next.run(request).await, &answers);
+    // A visitor has not asked for what a page of another site asks through the browser.
+    let is_foreign = request.uri().path().starts_with("/api/") && is_foreign(request.headers());
+    let place = is_foreign.then(|| site.foreign.try_acquire());
+    let mut response = match place {
+        Some(Err(_)) => {
+            let full = "pages of other sites ask too much at once: try again soon";
+            Refusal::NotNow(full, 1).into_response()
+        }
+        _ => held(next.run(request).await, &site.answers),
+    };
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if readers == Readers::All {
@@ -156,6 +167,19 @@ async fn pass(
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, MAY_READ);
     }
     response
+}
+
+/// Whether a page of another site makes this request, as its browser says.
+fn is_foreign(headers: &HeaderMap) -> bool {
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return site == "cross-site";
+    }
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let origin = headers
+        .get(ORIGIN)
+        .map(|_| text(ORIGIN).unwrap_or_default());
+    let host = |origin: &str| origin.split_once("://").map(|(_, host)| host.to_owned());
+    origin.is_some_and(|origin| host(origin).as_deref() != text(HOST))
 }
 
 /// The answer, which has its share of the memory until it is taken.

@@ -8,8 +8,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::answer::Refusal;
 use crate::current::Current;
-use crate::lookups::{Lookups, blocking};
-use crate::net::limits::ANSWER_UNITS;
+use crate::lookups::{Lookups, Questions, blocking};
+use crate::net::limits::{ANSWER_UNITS, FOREIGN_QUESTIONS};
 use crate::pages::Pages;
 use crate::published::Published;
 
@@ -20,6 +20,8 @@ pub struct SiteOptions {
     pub directory: PathBuf,
     /// How many bytes of the table that answers stay in memory.
     pub cache_bytes: u64,
+    /// Whether there is a job beside it.
+    pub questions: Questions,
 }
 
 /// All that is open of the tables in a directory. Clones are the same site.
@@ -32,6 +34,8 @@ pub struct Site {
     pub(crate) pages: Arc<Pages>,
     /// The memory for answers that are not taken yet.
     pub(crate) answers: Arc<Semaphore>,
+    /// The questions of pages of other sites under way.
+    pub(crate) foreign: Arc<Semaphore>,
     _follow: Arc<AbortOnDropHandle<()>>,
 }
 
@@ -46,10 +50,11 @@ impl Site {
         Site {
             published,
             current,
-            lookups: Lookups::of_tables(),
-            game_lookups: Lookups::of_games(),
+            lookups: Lookups::of_tables(options.questions),
+            game_lookups: Lookups::of_games(options.questions),
             pages: Arc::new(Pages::new()),
             answers: Arc::new(Semaphore::new(ANSWER_UNITS)),
+            foreign: Arc::new(Semaphore::new(FOREIGN_QUESTIONS)),
             _follow: Arc::new(AbortOnDropHandle::new(follow)),
         }
     }

@@ -9,6 +9,9 @@ pub enum GameError {
     /// Something that is too large: the limit, and of what.
     #[error("this is too large: the limit is {0} {1}")]
     TooLarge(usize, &'static str),
+    /// There was no time left for it.
+    #[error("this takes too much time here")]
+    NoTime,
 }
 
 impl GameError {

@@ -16,7 +16,7 @@ use crate::board::{self, Rows};
 use crate::error::GameError;
 use crate::game::{Game, Move};
 use crate::poisons::Poisons;
-use crate::search::{MOVES_MAX, search_within};
+use crate::search::{Effort, search_within};
 use crate::sum::{Sum, balanced};
 
 const QUADRANTS: usize = 4;
@@ -24,24 +24,24 @@ const FORM: &str = "at most four boards, as 4x4/3,1/2/0";
 /// The most cells of positions in a list.
 const LIST_MAX: usize = 16;
 
-/// The values of boards of Chomp by their definition, along at most `moves_max` moves.
-pub(crate) fn by_search(boards: &[Rows], moves_max: usize) -> Result<Vec<u32>, GameError> {
-    let chomp = Poisons::new(vec![(1, 1)], moves_max);
-    let solution = search_within(&chomp, boards.iter().cloned(), moves_max)?;
+/// The values of boards of Chomp by their definition, with at most so much effort.
+pub(crate) fn by_search(boards: &[Rows], effort: Effort) -> Result<Vec<u32>, GameError> {
+    let chomp = Poisons::new(vec![(1, 1)], effort);
+    let solution = search_within(&chomp, boards.iter().cloned(), effort)?;
     let value = |rows| solution.verdict(rows)?.value;
     let value = |rows| value(rows).expect("the game goes on, and ends");
     Ok(boards.iter().map(value).collect())
 }
 
-/// The game, with the most moves that a search for the values of its quadrants follows.
+/// The game, with the most effort that the values of its quadrants may take.
 #[derive(Debug)]
-pub(crate) struct IChomp(pub(crate) usize);
+pub(crate) struct IChomp(pub(crate) Effort);
 
 impl Game for IChomp {
     type Position = Vec<Rows>;
 
     fn moves(&self, position: &Vec<Rows>) -> Vec<(Move, Vec<Rows>)> {
-        Sum(Poisons::new(Vec::new(), MOVES_MAX)).moves(position)
+        Sum(Poisons::new(Vec::new(), self.0)).moves(position)
     }
 }
 

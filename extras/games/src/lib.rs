@@ -44,7 +44,7 @@ pub use error::GameError;
 pub use game::Move;
 use orders::Orders;
 pub use poisons::{Picture, Poisons};
-use search::MOVES_MAX;
+pub use search::Effort;
 pub use sum::Summand;
 
 /// The names of the games.
@@ -66,10 +66,10 @@ pub const NAMES: [&str; 9] = [
 ///
 /// If there is no such game, or it has no such rules.
 pub fn open(name: &str, rules: &str) -> Result<Box<dyn Playable>, GameError> {
-    open_within(name, rules, MOVES_MAX)
+    open_within(name, rules, Effort::USUAL)
 }
 
-/// [`open`] for a caller who has less time: a search for an answer follows at most `moves_max` moves.
+/// [`open`] for a caller who has less time.
 ///
 /// # Errors
 ///
@@ -77,18 +77,18 @@ pub fn open(name: &str, rules: &str) -> Result<Box<dyn Playable>, GameError> {
 pub fn open_within(
     name: &str,
     rules: &str,
-    moves_max: usize,
+    effort: Effort,
 ) -> Result<Box<dyn Playable>, GameError> {
     Ok(match (name, rules) {
-        ("ichomp", "") => Box::new(ichomp::IChomp(moves_max)),
-        ("poisons", _) => Box::new(Poisons::parse_within(rules, moves_max)?),
+        ("ichomp", "") => Box::new(ichomp::IChomp(effort)),
+        ("poisons", _) => Box::new(Poisons::parse_within(rules, effort)?),
         ("nim", _) => Box::new(nim::Nim::parse(rules)?),
         ("towers", "") => Box::new(towers::CHESSBOARD),
         ("horse", "") => Box::new(horse::Horse),
-        ("space", "") => Box::new(Orders(space::Space, moves_max)),
-        ("divisors", "") => Box::new(Orders(divisors::Divisors, moves_max)),
-        ("crossed", _) => Box::new(Orders(crossed::Crossed::parse(rules)?, moves_max)),
-        ("transfinite", "") => Box::new(transfinite::Transfinite(moves_max)),
+        ("space", "") => Box::new(Orders(space::Space, effort)),
+        ("divisors", "") => Box::new(Orders(divisors::Divisors, effort)),
+        ("crossed", _) => Box::new(Orders(crossed::Crossed::parse(rules)?, effort)),
+        ("transfinite", "") => Box::new(transfinite::Transfinite(effort)),
         _ => {
             return Err(GameError::syntax(
                 &[name, rules].join("@"),

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use crate::answer::{GameAnswer, Theory};
 use crate::error::GameError;
 use crate::game::{Game, GameValue, Move};
-use crate::search::search_within;
+use crate::search::{Effort, search_within};
 use crate::text::list;
 
 /// The most elements of an order.
@@ -73,7 +73,7 @@ pub(crate) trait Elements: Debug {
 
 /// Chomp on the orders of a kind, with the most moves that a search for an answer follows.
 #[derive(Debug)]
-pub(crate) struct Orders<E>(pub(crate) E, pub(crate) usize);
+pub(crate) struct Orders<E>(pub(crate) E, pub(crate) Effort);
 
 /// What is left of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::answer::{GameAnswer, Theory};
 use crate::board::{self, COLUMNS_MAX, Rows};
 use crate::error::GameError;
 use crate::game::{Game, GameValue, Move};
-use crate::search::{MOVES_MAX, Solution, search_within};
+use crate::search::{Effort, Solution, search_within};
 use crate::text::{cell, list, number};
 
 const POISONS_MAX: usize = 2;
@@ -29,8 +29,8 @@ const VALUES_COLUMNS_MAX: u32 = 60;
 pub struct Poisons {
     /// The poisoned ones.
     pub(crate) cells: Vec<(u32, u32)>,
-    /// The most moves that a search for an answer follows.
-    moves_max: usize,
+    /// The most effort that an answer may take.
+    effort: Effort,
     known: RefCell<Known>,
 }
 
@@ -47,10 +47,10 @@ struct Known {
 pub type Picture = (Vec<(u32, u32)>, Vec<String>);
 
 impl Poisons {
-    pub(crate) fn new(poisons: Vec<(u32, u32)>, moves_max: usize) -> Poisons {
+    pub(crate) fn new(poisons: Vec<(u32, u32)>, effort: Effort) -> Poisons {
         Poisons {
             cells: poisons,
-            moves_max,
+            effort,
             known: RefCell::default(),
         }
     }
@@ -61,19 +61,24 @@ impl Poisons {
     ///
     /// If they are no poisons, too many, or none that a board may have.
     pub fn parse(rules: &str) -> Result<Poisons, GameError> {
-        Poisons::parse_within(rules, MOVES_MAX)
+        Poisons::parse_within(rules, Effort::USUAL)
     }
 
-    pub(crate) fn parse_within(rules: &str, moves_max: usize) -> Result<Poisons, GameError> {
+    /// [`parse`](Poisons::parse) for a caller who has less time.
+    ///
+    /// # Errors
+    ///
+    /// As of [`parse`](Poisons::parse).
+    pub fn parse_within(rules: &str, effort: Effort) -> Result<Poisons, GameError> {
         if rules.is_empty() {
-            return Ok(Poisons::new(vec![(1, 1)], moves_max));
+            return Ok(Poisons::new(vec![(1, 1)], effort));
         }
         let poisons = rules.split('@').map(|text| cell(text, COLUMNS_MAX));
         let poisons: Option<Vec<_>> = poisons.collect();
         let poisons = poisons.filter(|poisons| poisons.len() <= POISONS_MAX);
         let form = "one or two poisons, each as @row,column, as @1,1@2,2";
         let poisons = poisons.ok_or_else(|| GameError::syntax(rules, form))?;
-        Ok(Poisons::new(poisons, moves_max))
+        Ok(Poisons::new(poisons, effort))
     }
 
     /// Whether all poisons are there, so that the game goes on.
@@ -82,7 +87,7 @@ impl Poisons {
     }
 
     /// All losing positions of at most three rows and `columns` columns, in ascending order.
-    pub(crate) fn of_three_rows(&self, columns: u32) -> Vec<[u32; 3]> {
+    pub(crate) fn of_three_rows(&self, columns: u32) -> Result<Vec<[u32; 3]>, GameError> {
         let size = columns as usize + 1;
         let mut found = Vec::new();
         // The least x so far, by what has another length. Where two kinds are compared with the same row, the one that
@@ -92,6 +97,7 @@ impl Poisons {
         for a in 0..=columns {
             let (mut second, mut lower_two) = (upper_two.clone(), all_three);
             for b in 0..=a {
+                self.effort.check_time()?;
                 let mut third = lower_two;
                 for c in 0..=b {
                     let (at, pair) = (c as usize, b as usize * size + c as usize);
@@ -113,7 +119,7 @@ impl Poisons {
                 }
             }
         }
-        found
+        Ok(found)
     }
 
     /// The losing positions of at most three rows and `columns` columns in which one row has a length, as `1=50`: the
@@ -133,7 +139,7 @@ impl Poisons {
         };
         let at = row as usize - 1;
         let longest = if row == 1 { length } else { columns };
-        let all = self.of_three_rows(longest).into_iter();
+        let all = self.of_three_rows(longest)?.into_iter();
         let fixed = all.filter(|rows| rows[at] == length);
         let others = |[a, b, c]: [u32; 3]| [(b, c), (a, c), (a, b)][at];
         let losing: Vec<(u32, u32)> = fixed.map(others).collect();
@@ -181,13 +187,13 @@ impl Theory for Poisons {
         let mut known = self.known.borrow_mut();
         let solved = |solution: &Solution<Rows>| solution.verdict(&all[0]).is_some();
         if is_searched && !known.solution.as_ref().is_some_and(solved) {
-            match search_within(self, [all[0].clone()], self.moves_max) {
+            match search_within(self, [all[0].clone()], self.effort) {
                 Err(GameError::TooLarge(..)) if three_rows => known.solution = None,
                 found => known.solution = Some(found?),
             }
         }
         if three_rows && known.columns < columns {
-            known.three_rows = self.of_three_rows(columns);
+            known.three_rows = self.of_three_rows(columns)?;
             known.columns = columns;
         }
         let solution = known.solution.as_ref().filter(|_| is_searched);
@@ -221,7 +227,7 @@ impl Theory for Poisons {
 
     fn losing(&self, size: u32) -> Result<Vec<Rows>, GameError> {
         GameError::check(size as usize, COLUMNS_MAX as usize, "columns")?;
-        let mut positions = self.of_three_rows(size);
+        let mut positions = self.of_three_rows(size)?;
         positions.sort_by_key(|rows| rows.iter().sum::<u32>());
         let trimmed = |rows: [u32; 3]| rows.into_iter().filter(|&length| length > 0).collect();
         Ok(positions.into_iter().map(trimmed).collect())

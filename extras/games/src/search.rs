@@ -12,8 +12,30 @@ use crate::game::{Game, GameValue, mex};
 
 /// The most positions that a search visits.
 pub(crate) const POSITIONS_MAX: usize = 1 << 18;
-/// The most moves that a search follows.
-pub(crate) const MOVES_MAX: usize = 1 << 24;
+/// How many positions are visited before it is asked again whether there is time.
+const ASK_EVERY: usize = 1 << 8;
+
+/// How much work an answer may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// The most moves that a search follows.
+    pub moves: usize,
+    /// Whether there is time left. It is asked again and again.
+    pub has_time: fn() -> bool,
+}
+
+impl Effort {
+    /// That of whoever asks at home.
+    pub const USUAL: Effort = Effort {
+        moves: 1 << 24,
+        has_time: || true,
+    };
+
+    /// Refuses to go on when there is no time left.
+    pub(crate) fn check_time(&self) -> Result<(), GameError> {
+        (self.has_time)().then_some(()).ok_or(GameError::NoTime)
+    }
+}
 
 /// The verdicts on some positions and all that can come of them.
 #[derive(Debug)]
@@ -40,14 +62,14 @@ pub(crate) fn search<G: Game>(
     game: &G,
     starts: impl IntoIterator<Item = G::Position>,
 ) -> Result<Solution<G::Position>, GameError> {
-    search_within(game, starts, MOVES_MAX)
+    search_within(game, starts, Effort::USUAL)
 }
 
-/// Visits `starts` and all positions that can come of them, along at most `moves_max` moves.
+/// Visits `starts` and all positions that can come of them, with at most so much effort.
 pub(crate) fn search_within<G: Game>(
     game: &G,
     starts: impl IntoIterator<Item = G::Position>,
-    moves_max: usize,
+    effort: Effort,
 ) -> Result<Solution<G::Position>, GameError> {
     let (mut numbers, mut positions) = (HashMap::new(), Vec::new());
     let mut number = |position: G::Position, positions: &mut Vec<G::Position>| {
@@ -59,7 +81,7 @@ pub(crate) fn search_within<G: Game>(
     };
     let starts = starts.into_iter();
     let mut stack: Vec<u32> = starts.map(|start| number(start, &mut positions)).collect();
-    let (mut nodes, mut followed) = (Vec::new(), 0);
+    let (mut nodes, mut entered, mut followed) = (Vec::new(), 0, 0);
     while let Some(&top) = stack.last() {
         nodes.resize_with(positions.len(), Node::default);
         let at = top as usize;
@@ -70,13 +92,17 @@ pub(crate) fn search_within<G: Game>(
         }
         let moves = game.moves(&positions[at]);
         let end_is_won = moves.is_empty() && game.end_is_won(&positions[at]);
+        entered += 1;
         followed += moves.len();
         let next = moves
             .into_iter()
             .map(|(_, left)| number(left, &mut positions));
         let next: Vec<u32> = next.collect();
         GameError::check(positions.len(), POSITIONS_MAX, "positions to come of it")?;
-        GameError::check(followed, moves_max, "moves to come of it")?;
+        GameError::check(followed, effort.moves, "moves to come of it")?;
+        if entered % ASK_EVERY == 0 {
+            effort.check_time()?;
+        }
         nodes.resize_with(positions.len(), Node::default);
         let node = &mut nodes[at];
         (node.entered, node.end_is_won, node.next) = (true, end_is_won, next.clone());
@@ -86,7 +112,9 @@ pub(crate) fn search_within<G: Game>(
         .filter(|&at| settle(&mut nodes, at))
         .count()
         > 0
-    {}
+    {
+        effort.check_time()?;
+    }
     Ok(Solution { numbers, nodes })
 }
 

@@ -51,7 +51,7 @@ use crate::board::{self, COLUMNS_MAX, Rows};
 use crate::error::GameError;
 use crate::game::{Game, GameValue, Move};
 use crate::poisons::Poisons;
-use crate::search::search_within;
+use crate::search::{Effort, search_within};
 use crate::text::{list, number};
 
 /// The length of an infinite row.
@@ -67,7 +67,7 @@ const FORM: &str = "rows, longest first, w for an infinite one, as w,w,5, ... be
 
 /// The game, and the most moves that a search of finite boards follows.
 #[derive(Debug)]
-pub(crate) struct Transfinite(pub(crate) usize);
+pub(crate) struct Transfinite(pub(crate) Effort);
 
 /// A board, finite or not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -19,6 +19,9 @@ pub const QUESTIONS: usize = 1024;
 /// at most, or so.
 pub const GAME_QUESTIONS: usize = 64;
 
+/// Questions under way that pages of other sites ask through the browser of a visitor.
+pub const FOREIGN_QUESTIONS: usize = 4;
+
 /// The limits of connections. The defaults are what a coordinator should have; tests use shorter times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{publish, put, site, start};
 use crate::answer::{Problem, TEXT_BYTES_MAX};
 use crate::api::{Depth, INSIDE_MAX};
-use crate::games::{GameRules, LISTED_MAX, LISTED_MOVES_MAX, MOVES_MAX};
+use crate::games::{EFFORT, GameRules, LISTED_MAX, LISTED_MOVES_MAX};
 use crate::job::Status;
 use crate::open_table::{AreaCounts, FinishedTable, TableSummary};
 use crate::routes::{OPENAPI, StatusSource};
@@ -108,7 +108,10 @@ fn the_description_has_the_schemas_of_the_types() {
     );
     for limit in [
         format!("at most {INSIDE_MAX} positions inside"),
-        format!("At most {MOVES_MAX} moves are followed, and {LISTED_MOVES_MAX} are in an answer"),
+        format!(
+            "At most {} moves are followed, and {LISTED_MOVES_MAX} are in an answer",
+            EFFORT.moves
+        ),
         format!("At most {LISTED_MAX}, the small ones first"),
         format!("\"maxLength\": {TEXT_BYTES_MAX}"),
     ] {

@@ -1,14 +1,50 @@
 //! The answers about games, against the games themselves, and refusals.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{Tested, site, start};
+use crate::lookups::Questions;
+use crate::site::{Site, SiteOptions};
 
 /// A site without a table: games need none.
 async fn without_a_table() -> (Tested, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let site = site(directory.path()).await;
     (start(site.router()).await, directory)
+}
+
+/// What takes long asks whether there is time for it.
+#[tokio::test]
+async fn questions_without_time_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = SiteOptions {
+        questions: Questions {
+            time: Duration::ZERO,
+            yields: false,
+        },
+        directory: directory.path().to_owned(),
+        cache_bytes: 0,
+    };
+    let tested = start(Site::open(options).await.router()).await;
+    for path in [
+        "depth/8x8",
+        "position/10x10",
+        "position/4x100",
+        "games/poisons/6x6",
+        "games/poisons/3x100@2,2",
+        "games/poisons/losing/100",
+        "games/poisons/picture/1=50/60",
+        "games/ichomp/6x6",
+        "games/space/losing/3",
+        "games/transfinite/6x6",
+    ] {
+        let answer = tested.get(&format!("/api/{path}")).await;
+        assert_eq!(answer.status, 400, "{path}");
+        assert_eq!(answer.error(), "this takes too much time here", "{path}");
+    }
+    assert_eq!(tested.get("/api/depth/3x4").await.status, 200);
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ async fn tested() -> (Tested, watch::Sender<StatusText>) {
     let (sender, told) = watch::channel(StatusText::default());
     let site = site("/nowhere".as_ref()).await;
     let mut router = Router::new();
-    for (path, route) in site.routes(StatusSource::Job { told, open: true }) {
+    for (path, route) in site.routes(StatusSource::Job(told)) {
         router = router.route(path, route);
     }
     (start(router).await, sender)

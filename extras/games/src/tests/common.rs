@@ -4,7 +4,7 @@ use crate::answer::Theory;
 use crate::game::{Game, GameValue};
 use crate::ichomp::by_search;
 use crate::poisons::Poisons;
-use crate::search::{MOVES_MAX, search};
+use crate::search::{Effort, search};
 
 /// All positions that can come of one.
 pub(super) fn everything<G: Game>(game: &G, start: G::Position) -> Vec<G::Position> {
@@ -53,15 +53,15 @@ pub(super) fn rules(poisons: &str) -> Poisons {
 }
 
 pub(super) fn value_of(rows: &[u32]) -> u32 {
-    by_search(&[rows.to_vec()], MOVES_MAX).unwrap()[0]
+    by_search(&[rows.to_vec()], Effort::USUAL).unwrap()[0]
 }
 
 /// Plain Chomp.
 pub(super) fn corner() -> Poisons {
-    Poisons::new(vec![(1, 1)], MOVES_MAX)
+    Poisons::new(vec![(1, 1)], Effort::USUAL)
 }
 
 /// Boards whose corners may be taken.
 pub(super) fn none() -> Poisons {
-    Poisons::new(Vec::new(), MOVES_MAX)
+    Poisons::new(Vec::new(), Effort::USUAL)
 }

@@ -376,8 +376,9 @@ fn positions_are_drawn() {
 fn as_many_positions_come_of_a_start_as_is_known() {
     use crate::answer::Theory;
     use crate::orders::Orders;
-    let space = Orders(crate::space::Space, 0);
-    let divisors = Orders(crate::divisors::Divisors, 0);
+    use crate::search::Effort;
+    let space = Orders(crate::space::Space, Effort::USUAL);
+    let divisors = Orders(crate::divisors::Divisors, Effort::USUAL);
     let count = |text| everything(&space, space.position(text).unwrap()).len();
     assert_eq!(["2x2x2", "3x3x3", "2x3x4"].map(count), [20, 980, 490]);
     let count = |text| everything(&divisors, divisors.position(text).unwrap()).len();

@@ -52,18 +52,21 @@ fn three_rows_by_the_search_and_by_the_rule() {
                 }
             }
         }
-        assert!(game.of_three_rows(24).into_iter().eq(losing), "{poisons}");
+        assert!(
+            game.of_three_rows(24).unwrap().into_iter().eq(losing),
+            "{poisons}"
+        );
     }
 }
 
 /// With both poisons in the corner's column two rows are as easy as one: of what is right of it, all may be taken.
 #[test]
 fn two_rows_with_two_poisons_in_a_column() {
-    let found = rules("1,1@2,1").of_three_rows(40);
+    let found = rules("1,1@2,1").of_three_rows(40).unwrap();
     let found: Vec<_> = found.iter().filter(|rows| rows[2] == 0).collect();
     assert_eq!(found, [&[1, 1, 0]]);
     // Plain Chomp loses on two rows where the second has one cell less.
-    let plain: Vec<_> = corner().of_three_rows(40);
+    let plain: Vec<_> = corner().of_three_rows(40).unwrap();
     for rows in plain.iter().filter(|rows| rows[2] == 0) {
         assert_eq!(rows[0], rows[1] + 1);
     }
@@ -73,8 +76,11 @@ fn two_rows_with_two_poisons_in_a_column() {
 fn large_boards_have_no_values_but_the_same_losing_positions() {
     let text = "150,149,60@1,1@2,2";
     let large = answer("poisons", text).unwrap();
-    let set: std::collections::HashSet<_> =
-        rules("1,1@2,2").of_three_rows(150).into_iter().collect();
+    let set: std::collections::HashSet<_> = rules("1,1@2,2")
+        .of_three_rows(150)
+        .unwrap()
+        .into_iter()
+        .collect();
     assert_eq!(large.moves.len(), 150 + 149 + 60);
     for choice in &large.moves {
         let [row, column] = choice.name[..] else {
@@ -96,7 +102,7 @@ fn large_boards_have_no_values_but_the_same_losing_positions() {
 #[test]
 fn the_picture_has_the_positions_of_one_length() {
     let game = rules("1,1@2,2");
-    let all = game.of_three_rows(40);
+    let all = game.of_three_rows(40).unwrap();
     for row in 1..=3 {
         let (points, lines) = game.picture(40, &format!("{row}=10")).unwrap();
         let others = |rows: &[u32; 3]| {

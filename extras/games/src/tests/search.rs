@@ -7,7 +7,7 @@ use crate::horse::Horse;
 use crate::nim::Nim;
 use crate::search::search;
 use crate::sum::Sum;
-use crate::{GameError, open_within};
+use crate::{Effort, GameError, open_within};
 
 use super::common::{corner, everything, none, rules};
 
@@ -133,7 +133,11 @@ fn searches_have_limits_of_positions_and_moves() {
 /// Who has less time gets no answer, or one without the values where another way tells who wins.
 #[test]
 fn who_wants_fewer_moves_waits_for_no_more() {
-    let answer = |name, text: &str| open_within(name, "", 100)?.answer(text);
+    const HUNDRED: Effort = Effort {
+        moves: 100,
+        ..Effort::USUAL
+    };
+    let answer = |name, text: &str| open_within(name, "", HUNDRED)?.answer(text);
     let (small, large) = (answer("ichomp", "2x3").unwrap(), answer("ichomp", "4x4"));
     assert_eq!(small, crate::answer("ichomp", "2x3").unwrap());
     assert!(

@@ -10,7 +10,7 @@ use crate::game::GameValue;
 use crate::horse::Horse;
 use crate::ichomp::{IChomp, by_search};
 use crate::nim::Nim;
-use crate::search::{MOVES_MAX, search};
+use crate::search::{Effort, search};
 use crate::sum::Sum;
 use crate::towers::{CHESSBOARD, Towers};
 use crate::transfinite::Transfinite;
@@ -23,7 +23,7 @@ fn ichomp_is_the_sum_of_its_quadrants() {
         vec![vec![3, 2], vec![2, 2], vec![2], vec![1, 1]],
         vec![vec![4, 3, 1], vec![3, 3], Rows::new(), Rows::new()],
     ] {
-        agrees(&IChomp(MOVES_MAX), start);
+        agrees(&IChomp(Effort::USUAL), start);
     }
 }
 
@@ -31,7 +31,7 @@ fn ichomp_is_the_sum_of_its_quadrants() {
 fn a_corner_that_may_be_taken_is_worth_one_more() {
     let mut boards = board::all(14);
     boards.remove(0);
-    let kept = by_search(&boards, MOVES_MAX).unwrap();
+    let kept = by_search(&boards, Effort::USUAL).unwrap();
     let taken = search(&none(), boards.clone()).unwrap();
     for (rows, kept) in boards.iter().zip(kept) {
         let expected = Some(GameValue::of(kept + 1));
@@ -77,7 +77,7 @@ fn positions_of_value_zero_are_counted() {
     ];
     let mut boards = board::all(20);
     boards.remove(0);
-    let values = by_search(&boards, MOVES_MAX).unwrap();
+    let values = by_search(&boards, Effort::USUAL).unwrap();
     let values: HashMap<&Rows, u32> = boards.iter().zip(values).collect();
     let mut counted = [0; 21];
     for (rows, &value) in &values {
@@ -166,7 +166,7 @@ fn lists_are_complete() {
         });
     }
 
-    let ichomp = IChomp(MOVES_MAX);
+    let ichomp = IChomp(Effort::USUAL);
     let boards = board::all(7);
     let mut all = Vec::new();
     for (a, one) in boards.iter().enumerate() {
@@ -193,7 +193,7 @@ fn lists_are_complete() {
         solution.verdict(rows).unwrap().losing
     });
 
-    let transfinite = Transfinite(MOVES_MAX);
+    let transfinite = Transfinite(Effort::USUAL);
     let all = board::all(14);
     let solution = search(&corner, all.clone()).unwrap();
     let finite = transfinite.losing(14).unwrap().split_off(3);

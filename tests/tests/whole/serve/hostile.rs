@@ -4,13 +4,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use chomp_table::rng::Rng;
 use chomp_testing::waiting::HANG;
 use tokio::task::JoinSet;
 
-use super::{Served, home};
+use super::{BITS, Served, home};
 use crate::common::cluster::wait_for;
 use crate::common::http::get;
 use crate::peers::raw::{Peer, Then};
@@ -114,4 +115,39 @@ async fn honest_questions_are_answered_among_hostile_ones() {
     let peak = served.server.process.peak_bytes();
     assert!(peak < PEAK_BYTES_MAX, "{peak}");
     tokio::task::block_in_place(|| served.stop());
+}
+
+/// One that takes seconds of CPU time.
+const LONG: &str = "/api/games/poisons/1000,1000,1000@1,1000@3,1000";
+
+#[test]
+fn a_question_has_so_much_time_and_no_more() {
+    // A twentieth of a second.
+    let served = Served::in_haste(40, home(BITS), "");
+    let refused = served.get(LONG);
+    assert_eq!(refused.status, 400);
+    assert_eq!(refused.json()["error"], "this takes too much time here");
+    assert_eq!(served.get("/api/games/poisons/3x4").status, 200);
+    served.stop();
+}
+
+/// A page of another site asks through the browser of a visitor, who asks as well.
+#[test]
+fn pages_of_other_sites_cost_the_visitor_nothing() {
+    const PAGES: usize = 12;
+    for header in ["Origin: https://example.org", "Sec-Fetch-Site: cross-site"] {
+        let served = Served::of(home(BITS), "");
+        let port = served.server.port;
+        let asked = (0..PAGES).map(|_| thread::spawn(move || get(port, LONG, &[header]).status));
+        let asked: Vec<_> = asked.collect();
+        assert_eq!(served.get("/api/games/poisons/3x4").status, 200);
+        let own = ["Origin: http://localhost", "Sec-Fetch-Site: same-origin"];
+        assert_eq!(get(port, "/api/position/3x4", &own).status, 200);
+        let answers: Vec<u16> = asked
+            .into_iter()
+            .map(|asked| asked.join().unwrap())
+            .collect();
+        assert!(answers.contains(&503), "{answers:?}");
+        served.stop();
+    }
 }

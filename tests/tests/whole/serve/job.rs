@@ -7,6 +7,7 @@ use chomp_testing::waiting::HANG;
 use serde_json::Value;
 
 use crate::common::cluster::{Process, free_port, wait_to_answer};
+use crate::common::http::get;
 use crate::common::{FINGERPRINT_28, folder, number, run_in};
 
 /// Those who listen to a job hear of it until it is finished, and it is none the slower.
@@ -18,6 +19,13 @@ fn a_job_is_watched_from_its_beginning_to_its_end() {
     let command = command.args(["--http", &format!("127.0.0.1:{port}")]);
     let process = Process::start(command, home.path());
     wait_to_answer(port);
+    // No page of another site does.
+    for header in ["Origin: https://example.org", "Sec-Fetch-Site: cross-site"] {
+        let refused = get(port, "/api/status", &[header]);
+        assert_eq!(refused.status, 403, "{refused:?}");
+    }
+    let own = get(port, "/api/status", &["Origin: http://localhost"]);
+    assert_eq!(own.json()["bits"], 28);
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(HANG)).unwrap();
     // Others never read what they ask for.
