@@ -99,7 +99,7 @@ pub enum BuildError {
     },
     /// The fingerprint of some number of tiles is not the known one.
     #[error("{0}: this machine or this program computes wrongly, do not use the files in {FOLDER}")]
-    OtherFingerprint(#[from] OtherThanKnown),
+    OtherFingerprint(OtherThanKnown),
     /// A smaller table is there that says something else.
     #[error(
         "{folder} says something else of its positions: one of the two tables is wrong. Verify it, or build this one in \
@@ -252,7 +252,8 @@ impl Builder<'_> {
                 });
             }
         }
-        known::compare_values(|tiles| manifest.fingerprint_of(tiles))?;
+        let known = known::compare_values(|tiles| manifest.fingerprint_of(tiles));
+        known.map_err(BuildError::OtherFingerprint)?;
         // One that cannot be read says nothing.
         let Ok(other) = Values::open(self.directory) else {
             return Ok(());
