@@ -110,10 +110,14 @@ pub trait Storage: Send + Sync + Debug + 'static {
         true
     }
 
-    /// Whether what has this name is known under no other: else it may be a file from elsewhere that somebody has
-    /// linked there, to have it handed out.
-    async fn is_only_here(&self, _key: &Key) -> bool {
-        true
+    /// As [`read_at`](Storage::read_at), to be handed out: what is known under another name too is damaged, as it may be
+    /// a file from elsewhere that somebody has linked there.
+    ///
+    /// # Errors
+    ///
+    /// As of [`read_at`](Storage::read_at).
+    async fn read_alone(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+        self.read_at(key, range).await
     }
 
     /// A text for people if requests wait for the storage at present.

@@ -23,7 +23,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,9 +49,6 @@ const UNREADABLE: Duration = Duration::from_secs(5);
 /// The objects that one blocking thread reads, one after the other: to hand work to a thread takes about as long as to
 /// read an object that the system has in memory.
 const READS_AT_ONCE: usize = 4;
-
-/// The first names of an object that are looked for.
-const FIRST_NAMES_MAX: u32 = 9;
 
 /// Why nothing is written to a directory that is only looked at.
 const NOT_OURS: &str = "the table was opened for looking only";
@@ -282,8 +278,18 @@ impl Directory {
 
     /// Reads an object. If it could not be read for a while, and others can be, it is damaged.
     fn read(&self, key: &Key, range: Range<u64>, waited: Duration) -> Result<Bytes, StorageError> {
+        self.read_by(files::read, key, range, waited)
+    }
+
+    fn read_by(
+        &self,
+        read: fn(&Below, &str, Range<u64>) -> Result<Bytes, FileFailure>,
+        key: &Key,
+        range: Range<u64>,
+        waited: Duration,
+    ) -> Result<Bytes, StorageError> {
         let folder = self.folder(key).map_err(FileFailure::of_existing);
-        let read = folder.and_then(|(folder, name)| files::read(&folder, name, range));
+        let read = folder.and_then(|(folder, name)| read(&folder, name, range));
         let read = read.map_err(|failure| failure.of(Operation::Read, key));
         let is_late = || waited >= UNREADABLE || self.unreadable.lock().contains(key);
         match read {
@@ -319,18 +325,6 @@ impl Directory {
         let fail = |error| FileFailure::from(error).of(Operation::List, prefix);
         if_there(found).map_err(fail)?;
         listed(prefix, objects)
-    }
-
-    fn is_only_here(&self, key: &Key) -> io::Result<bool> {
-        let (folder, name) = self.folder(key)?;
-        let (_, metadata) = folder.read(name)?;
-        // One that was interrupted has kept its first name.
-        let is_own = |number| folder.is_same(&metadata, &format!("{name}#{number}"));
-        Ok(match metadata.nlink() {
-            0 | 1 => true,
-            2 => (1..=FIRST_NAMES_MAX).any(is_own),
-            _ => false,
-        })
     }
 
     fn tidy(&self) -> Result<(), FileError> {
@@ -395,11 +389,12 @@ impl Storage for LocalStorage {
         self.run(look).await
     }
 
-    async fn is_only_here(&self, key: &Key) -> bool {
+    async fn read_alone(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         let key = key.clone();
-        // An object that cannot be looked at cannot be read either, and the reader tells.
-        self.run(move |directory| directory.is_only_here(&key).unwrap_or(true))
-            .await
+        let read = move |directory: &Directory, waited| {
+            directory.read_by(files::read_alone, &key, range.clone(), waited)
+        };
+        self.try_to(read).await
     }
 
     fn waits_for(&self) -> Option<String> {

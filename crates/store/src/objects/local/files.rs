@@ -1,6 +1,6 @@
 //! Creates, reads, lists and removes the files and folders of a table's directory.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -13,6 +13,8 @@ use super::super::{Key, LISTED_MAX, Operation, StorageError, StorageProblem};
 
 /// The most objects that are tried to find out whether any can be read.
 const OTHERS_MAX: usize = 8;
+/// The first names of an object that are looked for.
+const FIRST_NAMES_MAX: u32 = 9;
 
 /// Why an object cannot be created, read or removed.
 #[derive(Debug)]
@@ -131,7 +133,32 @@ pub(super) fn try_writing(folder: &Below) -> io::Result<()> {
 
 /// The bytes of a file in `range`, as far as there are any.
 pub(super) fn read(folder: &Below, name: &str, range: Range<u64>) -> Result<Bytes, FileFailure> {
-    let (mut file, metadata) = folder.read(name).map_err(FileFailure::of_existing)?;
+    let (file, metadata) = folder.read(name).map_err(FileFailure::of_existing)?;
+    read_from(file, &metadata, range)
+}
+
+/// As [`read`], if the file has no other name than that of the object. What is read is what was looked at.
+pub(super) fn read_alone(
+    folder: &Below,
+    name: &str,
+    range: Range<u64>,
+) -> Result<Bytes, FileFailure> {
+    let (file, metadata) = folder.read(name).map_err(FileFailure::of_existing)?;
+    // One that was interrupted has kept its first name.
+    let is_own = |number| folder.is_same(&metadata, &format!("{name}#{number}"));
+    let is_alone = |file: &Metadata| match file.nlink() {
+        0 | 1 => folder.is_same(file, name),
+        2 => (1..=FIRST_NAMES_MAX).any(is_own),
+        _ => false,
+    };
+    // A name may go and come back meanwhile.
+    if !is_alone(&metadata) || !is_alone(&file.metadata()?) {
+        return Err(io::Error::from(Unfit::OtherNames).into());
+    }
+    read_from(file, &metadata, range)
+}
+
+fn read_from(mut file: File, metadata: &Metadata, range: Range<u64>) -> Result<Bytes, FileFailure> {
     let wanted = range.end.min(metadata.len()).saturating_sub(range.start);
     if wanted == 0 {
         return Ok(Bytes::new());

@@ -221,17 +221,23 @@ async fn an_object_with_another_name_is_told() {
     let storage = open(directory.path());
     let part = key("work/parts/0001/a");
     storage.create(&part, Bytes::new()).await.unwrap();
-    assert!(storage.is_only_here(&part).await);
+    let read = async |part: &Key| storage.read_alone(part, 0..1).await.is_ok();
+    assert!(read(&part).await);
     let path = directory.path().join(part.as_str());
     let first = directory.path().join("work/parts/0001/a#3");
     fs::hard_link(&path, &first).unwrap();
-    assert!(storage.is_only_here(&part).await, "it was interrupted");
+    assert!(read(&part).await, "it was interrupted");
     let other = directory.path().join("secrets");
     fs::hard_link(&path, &other).unwrap();
-    assert!(!storage.is_only_here(&part).await);
+    assert!(!read(&part).await);
     fs::remove_file(&first).unwrap();
-    assert!(!storage.is_only_here(&part).await);
-    assert!(storage.is_only_here(&key("work/none")).await);
+    let told = storage.read_alone(&part, 0..1).await.unwrap_err();
+    assert!(told.to_string().contains("a"), "{told}");
+    assert!(told.is(FaultKind::Damage), "{told:?}");
+    assert!(
+        storage.read_at(&part, 0..1).await.is_ok(),
+        "it is not handed out"
+    );
 }
 
 /// Workers of several users share a directory that their group may write to.
