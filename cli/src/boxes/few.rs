@@ -38,7 +38,8 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let few = Few::new(&vec![columns; rows]);
     let threads = args.share.threads();
-    let needed = few.memory(threads) + (columns * rows) as u64 * TALLY_BYTES;
+    let tally = (columns * rows) as u64 * TALLY_BYTES;
+    let needed = few.memory(threads).saturating_add(tally);
     enough(&args.share, needed, "")?;
     let free = args.share.memory_bytes()?.saturating_sub(needed);
     let out = args

@@ -57,14 +57,12 @@ pub(super) async fn run(
     let threads = args.share.threads();
     let differences = few.tails().saturating_mul(columns + 1);
     let has_differences = differences <= DIFFERENCES_MAX;
-    let told = few.tails() * size_of::<(Ending, TailPeriod)>();
-    let told = told
-        + if has_differences {
-            differences * size_of::<Option<u32>>()
-        } else {
-            0
-        };
-    enough(&args.share, few.memory(threads) + told as u64, "")?;
+    let told = few
+        .tails()
+        .saturating_mul(size_of::<(Ending, TailPeriod)>());
+    let listed = if has_differences { differences } else { 0 };
+    let told = told.saturating_add(listed * size_of::<Option<u32>>()) as u64;
+    enough(&args.share, few.memory(threads).saturating_add(told), "")?;
     let solve = move |teller: &Teller| {
         let (mut periods, mut tails) = (Periods::new(few.clone()), Vec::new());
         let goes_on = FewSolver::new(few).advance(usize::MAX, threads, |found, done| {

@@ -55,6 +55,8 @@ fn openings_are_those_that_a_table_has() {
     assert_eq!(space["losing"], end(&mut solve(4, 6)).summary()["losing"]);
     // The most rows and columns would take more bytes than 64 bits can count.
     end(&mut solve(5, 200_000)).refuses(2, &["--memory"]);
+    end(solve(5, 200_000).arg("--periods")).refuses(2, &["--memory"]);
+    end(&mut chomp("query 5x200000")).refuses(2, &["18,446,744,073,709,551,615 sets of rows"]);
     end(&mut chomp("box --space 6x6x6")).refuses(2, &["2^32 surroundings"]);
 }
 
