@@ -1,12 +1,14 @@
 //! The command line. An environment variable can set each flag of a command.
 
 use std::ffi::OsString;
+use std::io::Write;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 use crate::signals::Ending;
+use crate::stderr::without_passwords;
 use crate::{
     access, boxes, certify, coordinator, download, export, game, grundy, manual, oeis, openings,
     plan, query, run, serve, site, status, verify, worker,
@@ -40,8 +42,8 @@ impl Args {
     pub(crate) fn read() -> (Command, String) {
         let given: Vec<OsString> = std::env::args_os().collect();
         let matches = Args::with_variables().try_get_matches_from(&given);
-        let matches = matches.unwrap_or_else(|error| naming_variables(error, &given).exit());
-        let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        let matches = matches.unwrap_or_else(|error| end(&naming_variables(error, &given)));
+        let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| end(&error));
         let name = matches.subcommand_name().unwrap_or_default();
         (args.command, name.to_owned())
     }
@@ -51,6 +53,19 @@ impl Args {
     pub(crate) fn with_variables() -> clap::Command {
         Args::command().mut_subcommands(|command| of_command(command, "CHOMP"))
     }
+}
+
+/// Ends the program with the help that was wanted, or an error without passwords.
+#[expect(clippy::disallowed_methods, reason = "nothing has begun")]
+fn end(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    let shown = without_passwords(&text);
+    if shown == text {
+        error.exit();
+    }
+    // When standard error is gone there is nobody left to tell.
+    std::io::stderr().write_all(shown.as_bytes()).unwrap_or(());
+    std::process::exit(error.exit_code())
 }
 
 /// A command with a variable for each of its flags, and those of the commands below it.

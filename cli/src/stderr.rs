@@ -1,6 +1,8 @@
 //! Standard error, which a thread of its own writes: whoever does not read it, as behind a full pipe or on a terminal that
-//! is stopped with Ctrl-S, stops no work. Lines that find no room are dropped, and the next one says how many.
+//! is stopped with Ctrl-S, stops no work. Lines that find no room are dropped, and the next one says how many. Passwords
+//! in addresses are not written.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -121,8 +123,34 @@ impl Shared {
 fn write_now(text: &str) {
     // When standard error is gone there is nobody left to tell.
     let mut stderr = io::stderr().lock();
-    let written = stderr.write_all(text.as_bytes());
+    let written = stderr.write_all(without_passwords(text).as_bytes());
     written.and_then(|()| stderr.flush()).unwrap_or(());
+}
+
+/// The text without the names and passwords of users in addresses.
+pub(crate) fn without_passwords(text: &str) -> Cow<'_, str> {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        let ends = |sign: char| sign.is_whitespace() || "\"'`<>".contains(sign);
+        let (address, behind) = after.split_at(after.find(ends).unwrap_or(after.len()));
+        let authority = address.split(['/', '?', '#']).next().unwrap_or_default();
+        let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
+        // A password may have a slash in it, and then no port is before that.
+        let is_whole = authority.contains('@') || port.bytes().all(|byte| byte.is_ascii_digit());
+        let host = if is_whole { authority } else { address };
+        shown += before;
+        shown += "://";
+        match host.rfind('@') {
+            Some(at) => shown.extend(["…", &address[at..]]),
+            None => shown += address,
+        }
+        rest = behind;
+    }
+    if shown.is_empty() {
+        return text.into();
+    }
+    (shown + rest).into()
 }
 
 impl BarTerminal {
@@ -185,5 +213,36 @@ impl TermLike for BarTerminal {
             self.stderr.try_write(drawn);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_in_addresses_are_not_shown() {
+        for (text, shown) in [
+            (
+                "at http://alice:secret@host:7171/x, no",
+                "at http://…@host:7171/x, no",
+            ),
+            (
+                "\"s3://a:se@cret@b/c\" and https://t0ken@d",
+                "\"s3://…@b/c\" and https://…@d",
+            ),
+            ("http://a:sec/ret@host/", "http://…@host/"),
+            (
+                "http://host:80/games/poisons/3x4@1,1",
+                "http://host:80/games/poisons/3x4@1,1",
+            ),
+            (
+                "http://[::1]:80/a@b http://c",
+                "http://[::1]:80/a@b http://c",
+            ),
+            ("no address: a@b", "no address: a@b"),
+        ] {
+            assert_eq!(without_passwords(text), shown);
+        }
     }
 }

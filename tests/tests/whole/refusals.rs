@@ -244,3 +244,43 @@ fn events(stderr: &str) -> Vec<Value> {
     };
     stderr.lines().map(line).collect()
 }
+
+/// No error repeats the password of an address, whichever command is given it.
+#[test]
+fn no_error_repeats_a_password() {
+    let directory = tempfile::tempdir().unwrap();
+    for url in [
+        "http://ann:secret@127.0.0.1:1",
+        "https://ann:a/secret@127.0.0.1:1/x",
+        "s3://ann:secret@bucket/x",
+        "ftp://ann:secret@host",
+    ] {
+        for line in [
+            "status --coordinator URL",
+            "status --table URL --json",
+            "worker --coordinator URL --json",
+            "access show --coordinator URL",
+            "download --from URL --out x",
+            "download --from http://localhost:1 --out URL",
+            "query --table URL 3x4",
+            "openings --table URL",
+            "verify --table URL",
+            "serve --table URL",
+            "export --table URL --format csv --out x",
+            "certify 3x4 --table URL --out x",
+            "site --table URL --out x",
+            "run --bits 14 --table URL",
+            "run --bits 14 --store URL",
+            "run --bits 14 --http URL",
+            "coordinator --bits 14 --store URL --journal x",
+            "grundy --tiles 5 --table URL",
+            "box 3x4 --scratch URL",
+        ] {
+            let mut command = chomp(&line.replace("URL", url));
+            let ended = end(command.current_dir(directory.path()));
+            assert_ne!(ended.code, Some(0), "{ended:?}");
+            ended.says_nothing_of("secret");
+            assert_eq!(ended.stdout, "", "{ended:?}");
+        }
+    }
+}
