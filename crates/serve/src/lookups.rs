@@ -1,5 +1,5 @@
-//! Work that takes time, as reading a table: on threads that may wait for the disk, so many at a time, with a bounded
-//! queue before them. Each question has a thread of its own, which yields to a job beside it, and so much CPU time.
+//! Work that takes time, such as reading a table: on a limited number of threads that may wait for the disk, with a
+//! bounded queue before them. A question has a limit of CPU time. Beside a job it runs on a thread that yields to the job.
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
@@ -31,14 +31,21 @@ pub struct Questions {
 }
 
 thread_local! {
-    /// The CPU time that the question of this thread may take.
-    static BUDGET: Cell<Duration> = const { Cell::new(Duration::MAX) };
+    /// The CPU time of this thread at which its question is to end.
+    static DEADLINE: Cell<Duration> = const { Cell::new(Duration::MAX) };
 }
 
-/// Whether the question of this thread has CPU time left. Work that takes long asks again and again.
+/// The CPU time that this thread has used.
+fn cpu_time() -> Option<Duration> {
+    ClockId::CLOCK_THREAD_CPUTIME_ID
+        .now()
+        .ok()
+        .map(Duration::from)
+}
+
+/// Whether the question of this thread has CPU time left. Long computations call it again and again.
 pub(crate) fn has_time() -> bool {
-    let used = ClockId::CLOCK_THREAD_CPUTIME_ID.now();
-    used.is_ok_and(|used| Duration::from(used) < BUDGET.get())
+    cpu_time().is_some_and(|used| used < DEADLINE.get())
 }
 
 /// The threads and the queue for them. Clones share them.
@@ -80,18 +87,18 @@ impl Lookups {
         let queued = self.queue.try_acquire().map_err(|_| FULL)?;
         let thread = Arc::clone(&self.threads).acquire_owned().await;
         drop(queued);
-        let (sender, done) = oneshot::channel();
         let questions = self.questions;
-        let begun = thread::Builder::new().spawn(move || {
-            // It is taken for as long as it works, even if the caller is gone.
+        let work = move || {
+            // The permit is held for as long as the work runs, even if the caller is gone.
             let _thread = thread;
             questions.begin();
-            // A caller that is gone needs no answer.
-            let _ = sender.send(work());
-        });
-        begun.map_err(|_| FULL)?;
-        // The work has panicked, which the log says, or the program ends.
-        done.await.map_err(|_| Refusal::Lost)
+            work()
+        };
+        if questions.yields {
+            on_own_thread(work).await
+        } else {
+            blocking(work).await
+        }
     }
 }
 
@@ -114,9 +121,9 @@ impl Questions {
         Questions { time, ..self }
     }
 
-    /// Makes the new thread at hand one for a question.
+    /// Prepares this thread for a question.
     fn begin(self) {
-        BUDGET.set(self.time);
+        DEADLINE.set(cpu_time().unwrap_or_default().saturating_add(self.time));
         #[cfg(target_os = "linux")]
         if self.yields
             && let Err(error) = rustix::process::setpriority_process(None, NICE_MAX)
@@ -124,6 +131,19 @@ impl Questions {
             tracing::debug!("a question does not yield to the job: {error}");
         }
     }
+}
+
+/// Does `work` on a new thread: one that yields cannot be used for anything else, as its priority can only fall.
+async fn on_own_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let (sender, done) = oneshot::channel();
+    let spawned = thread::Builder::new().spawn(move || {
+        // A caller that is gone needs no answer.
+        let _ = sender.send(work());
+    });
+    spawned.map_err(|_| FULL)?;
+    done.await.map_err(|_| Refusal::Lost)
 }
 
 /// Does `work` on a thread that may wait for the disk.
