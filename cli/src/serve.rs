@@ -41,8 +41,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_parser = address, value_name = "ADDR", default_value = "127.0.0.1:7172")]
     pub(crate) http: SocketAddr,
 
-    /// The address of a reverse proxy, which limits its clients: it may have all connections, and any other address
-    /// half of them. Several: repeat it, or separate them with commas
+    /// The address of a reverse proxy, which limits its clients: it may have seven in eight connections, and any other
+    /// address half of them. Several: repeat it, or separate them with commas
     #[arg(long, value_delimiter = ',', value_name = "IP")]
     pub(crate) trust_proxy: Vec<IpAddr>,
 

@@ -3,9 +3,10 @@
 
 use std::fs;
 
+use chomp_serve::Questions;
 use chomp_serve::net::Limits;
 use chomp_serve::net::limits::{
-    ANSWER_UNIT_BYTES, ANSWER_UNITS, GAME_QUESTIONS, LISTENERS, QUESTIONS,
+    ANSWER_UNIT_BYTES, ANSWER_UNITS, FOREIGN_QUESTIONS, GAME_QUESTIONS, LISTENERS, QUESTIONS,
 };
 
 use crate::error::{CALLS_MAX, WORKERS_MAX};
@@ -65,6 +66,21 @@ fn table() -> String {
             full,
         ),
         ("listeners", LISTENERS.to_string(), full),
+        (
+            "the CPU time of a question",
+            format!("{} ms", Questions::ALONE.time.as_millis()),
+            "400",
+        ),
+        (
+            "that of one beside a job, to which it yields",
+            format!("{} ms", Questions::BESIDE_JOB.time.as_millis()),
+            "400",
+        ),
+        (
+            "questions under way of pages of other sites",
+            FOREIGN_QUESTIONS.to_string(),
+            full,
+        ),
         ("waiting questions", QUESTIONS.to_string(), full),
         (
             "waiting questions about small games and positions beyond the table",

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::Endpoint;
 use super::connection::{Ended, Shared, serve};
-use super::limits::{ACCEPT_PAUSE, BACKLOG, GONE_TIME, Limits, UNSENT_BYTES};
+use super::limits::{ACCEPT_PAUSE, BACKLOG, GONE_TIME, KEPT_SHARE, Limits, UNSENT_BYTES};
 
 /// The places for connections. Clones share them.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Permits(Arc<Places>);
 #[derive(Debug)]
 struct Places {
     limits: Limits,
-    /// The addresses that may have all places.
+    /// The addresses that may have more places.
     trusted: Vec<IpAddr>,
     /// The open connections of each address.
     open: Mutex<HashMap<IpAddr, usize>>,
@@ -37,7 +37,8 @@ pub(super) struct Permit {
 }
 
 impl Permits {
-    /// As many as `limits` say. The addresses in `trusted`, of proxies that limit their clients, may have all.
+    /// As many as `limits` say. The addresses in `trusted`, of proxies that limit their clients, may have all but those
+    /// that are kept for others: whoever else is on the machine of a proxy has its address.
     pub fn new(limits: &Limits, trusted: Vec<IpAddr>) -> Permits {
         Permits(Arc::new(Places {
             limits: *limits,
@@ -51,7 +52,7 @@ impl Permits {
     pub(super) fn take(&self, peer: IpAddr) -> Option<Permit> {
         let (address, limits) = (network(peer), &self.0.limits);
         let of_address = if self.0.trusted.contains(&peer.to_canonical()) {
-            limits.connections
+            limits.connections - limits.connections.div_ceil(KEPT_SHARE)
         } else {
             limits.connections_per_address
         };
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_address_has_its_share_and_a_trusted_proxy_all() {
+    fn one_address_has_its_share_and_a_trusted_proxy_more() {
         let limits = Limits {
             connections: 6,
             connections_per_address: 2,
@@ -197,6 +198,10 @@ mod tests {
         assert_eq!((proxy.len(), permits.open()), (4, 6));
         assert!(take("10.0.0.2").is_none(), "all places are taken");
         drop((silent, proxy));
+        let proxy: Vec<Permit> = (0..9).filter_map(|_| take("10.0.0.9")).collect();
+        assert_eq!(proxy.len(), 5);
+        assert!(take("10.0.0.2").is_some(), "one place is kept for others");
+        drop(proxy);
         assert_eq!(permits.open(), 0);
         assert!(permits.0.open.lock().is_empty());
         assert!(take("10.0.0.1").is_some());

@@ -22,6 +22,9 @@ pub const GAME_QUESTIONS: usize = 64;
 /// Questions under way that pages of other sites ask through the browser of a visitor.
 pub const FOREIGN_QUESTIONS: usize = 4;
 
+/// One connection in so many is kept from trusted proxies.
+pub(super) const KEPT_SHARE: usize = 8;
+
 /// The limits of connections. The defaults are what a coordinator should have; tests use shorter times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
