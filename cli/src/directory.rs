@@ -168,9 +168,13 @@ impl OwnedDirectory {
 
 /// The manifest of the published table of this size, if there is one.
 async fn published(storage: &dyn Storage, size: u32) -> anyhow::Result<Option<Manifest>> {
-    let bytes = published::manifest(storage, &folder_name(size)).await?;
-    let parse = |bytes: bytes::Bytes| Manifest::parse(&bytes);
-    Ok(bytes.map(parse).transpose()?)
+    let folder = folder_name(size);
+    let Some(bytes) = published::manifest(storage, &folder).await? else {
+        return Ok(None);
+    };
+    let manifest = Manifest::parse(&bytes)?;
+    AnyManifest::from(manifest.clone()).check_known(Path::new(&folder))?;
+    Ok(Some(manifest))
 }
 
 /// The context of an error of the store, which names objects by their paths within it.
