@@ -187,6 +187,7 @@ impl Coordinator for Service {
             store: self.hello.store.clone().unwrap_or_default(),
             checkpoint: self.journal.checkpoint().unwrap_or(0),
             epoch: self.journal.epoch(),
+            coordinator: self.journal.coordinator(),
         };
         Ok(Response::new(reply))
     }

@@ -51,6 +51,10 @@ pub struct JoinReply {
     /// journal again.
     #[prost(uint64, tag = "7")]
     pub epoch: u64,
+    /// A random number of this coordinator. That segment has a number that follows from it, so a worker sees that the
+    /// store is this coordinator's, and not one of others, before it writes there.
+    #[prost(uint64, tag = "8")]
+    pub coordinator: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LeaseRequest {

@@ -1,13 +1,14 @@
 //! The store, and the journal as far as this worker has read it.
 //!
-//! The coordinator says where the store is. A worker that finds the table of its job there goes to it
-//! by itself; one that does not says why, and goes through the [coordinator](crate::proxy).
+//! The coordinator says where the store is. A worker that finds its coordinator's journal there, or the table of its job
+//! where its user has said, goes to it by itself; one that does not says why, and goes through the [coordinator](crate::proxy).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use chomp_store::journal::is_opened_by;
 use chomp_store::location::Location;
 use chomp_store::part::read_records;
 use chomp_store::{Follower, RecordPlace, Storage, StorageError, StorageProblem, StoreError};
@@ -166,7 +167,7 @@ impl Stores {
                 .and_then(|location| open_at(&location)),
         };
         let reason = match storage {
-            Ok(storage) => match Store::open(storage, job, false).await {
+            Ok(storage) => match self.open_own(storage, job).await {
                 Ok(store) => return Ok(store),
                 Err(Trouble::Failed(reason)) => reason,
                 Err(Trouble::Store(error)) => describe(&error),
@@ -178,6 +179,28 @@ impl Stores {
             "records go through the coordinator, which takes longer: this worker cannot use the store: {reason}"
         );
         self.open_proxy(job).await
+    }
+
+    /// Opens a store that the user has named, or that is the coordinator's.
+    async fn open_own(
+        &self,
+        storage: Arc<dyn Storage>,
+        job: &JobDescription,
+    ) -> Result<Store, Trouble> {
+        if self.choice.is_none() {
+            let mut looks = 1;
+            let opened = loop {
+                match is_opened_by(&*storage, job.epoch, job.coordinator).await {
+                    Ok(opened) => break opened,
+                    Err(error) => look_again(&mut looks, error).await?,
+                }
+            };
+            if !opened {
+                let what = "its journal is not that of the coordinator";
+                return Err(Trouble::Failed(what.to_owned()));
+            }
+        }
+        Store::open(storage, job, false).await
     }
 
     async fn open_proxy(&self, job: &JobDescription) -> Result<Store, Trouble> {
@@ -232,17 +255,10 @@ impl Store {
         }
         let mut journal = self.journal.write().await;
         let mut looks = 1;
-        loop {
-            match journal.catch_up(next).await {
-                Err(StoreError::Storage(error))
-                    if error.problem == StorageProblem::NotFound && looks < LOOKS =>
-                {
-                    tokio::time::sleep(LOOK_AGAIN * (1 << (looks - 1))).await;
-                    looks += 1;
-                }
-                result => return result,
-            }
+        while let Err(error) = journal.catch_up(next).await {
+            look_again(&mut looks, error).await?;
         }
+        Ok(())
     }
 
     /// Where the records of `heads` are.
@@ -291,6 +307,20 @@ impl Store {
         } else {
             Err(Trouble::Lost(lost))
         }
+    }
+}
+
+/// Waits to look for a segment again, which may not be seen yet.
+async fn look_again(looks: &mut u32, error: StoreError) -> Result<(), StoreError> {
+    match error {
+        StoreError::Storage(error)
+            if error.problem == StorageProblem::NotFound && *looks < LOOKS =>
+        {
+            tokio::time::sleep(LOOK_AGAIN * (1 << (*looks - 1))).await;
+            *looks += 1;
+            Ok(())
+        }
+        error => Err(error),
     }
 }
 

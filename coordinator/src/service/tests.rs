@@ -172,6 +172,7 @@ async fn a_true_result_is_taken_and_told_of_in_the_journal() {
         store: "s3://bucket/table".to_owned(),
         checkpoint: 0,
         epoch: 0,
+        coordinator: 1,
     };
     assert_eq!(reply.into_inner(), expected);
     let task = served.lease().await;

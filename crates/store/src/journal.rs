@@ -21,7 +21,7 @@
 //!
 //! | kind | entry | fields |
 //! |---|---|---|
-//! | 1 | a coordinator took the table over | a random number of its own (8), bits of its job (4) |
+//! | 1 | a coordinator took the table over | the [witness](witness) of a random number of its own (8), bits of its job (4) |
 //! | 6 | ranges are done | lease of the part (8), replicas (4), [finders](crate::Finders), number of ranges (4), and for each: head, losing, stored positions (8 each), digest (32), offset and length of the record (4 each) |
 //! | 3 | ranges were wrong: they are not done any more | number of ranges (4), heads (8 each) |
 //! | 7 | a shard is done | bits of the table (4), finders, length (4), [`Merged`](crate::Merged) as JSON |
@@ -61,7 +61,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use self::format::{SEGMENT, encode, encode_checkpoint, read_segment, write};
+use self::format::{SEGMENT, encode, encode_checkpoint, opened_by, read_segment, write};
 #[cfg(feature = "fuzzing")]
 pub use self::fuzzing::is_read;
 pub use self::start::remove_damaged;
@@ -88,6 +88,7 @@ const CHECKPOINTS: usize = 2;
 pub struct Journal {
     storage: Arc<dyn Storage>,
     ledger: RwLock<Ledger>,
+    coordinator: u64,
     epoch: u64,
     /// The bits of the job.
     bits: u32,
@@ -144,6 +145,7 @@ impl Journal {
         let parts = ledger.ranges.iter().map(|(_, place, _)| place.part());
         let journal = Journal {
             storage,
+            coordinator,
             epoch: ledger.next,
             bits,
             parts: RwLock::new(parts.collect()),
@@ -155,9 +157,17 @@ impl Journal {
         journal
             .write_checkpoint(&mut *journal.since.lock().await, CHECKPOINTS)
             .await?;
-        let opened = Entry::Opened { coordinator, bits };
+        let opened = Entry::Opened {
+            coordinator: witness(coordinator),
+            bits,
+        };
         journal.append(vec![opened]).await?;
         Ok(journal)
+    }
+
+    /// The random number of this coordinator. Only its workers are told.
+    pub fn coordinator(&self) -> u64 {
+        self.coordinator
     }
 
     /// The number of the segment with which this coordinator took the table over: larger than
@@ -353,6 +363,29 @@ impl Journal {
         self.storage.tidy().await?;
         Ok(true)
     }
+}
+
+/// What the journal says of the random number of a coordinator, which does not follow from that.
+pub fn witness(coordinator: u64) -> u64 {
+    let digest = Digest::of_parts(&[b"chomp coordinator\0", &coordinator.to_le_bytes()]);
+    u64::from_le_bytes(*digest.0.first_chunk().expect("a digest has 32 bytes"))
+}
+
+/// Whether a coordinator with this random number took the table in `storage` over with segment `epoch`: then it may
+/// write there, and names no store of others.
+///
+/// # Errors
+///
+/// [`StoreError::Damaged`], [`StoreError::Storage`].
+pub async fn is_opened_by(
+    storage: &dyn Storage,
+    epoch: u64,
+    coordinator: u64,
+) -> Result<bool, StoreError> {
+    let key = keys::segment(epoch);
+    let bytes = read_within(storage, &key, BYTES_MAX).await?;
+    let opened = opened_by(&bytes).map_err(|wrong| wrong.at(&key))?;
+    Ok(opened == Some(witness(coordinator)))
 }
 
 /// A journal that somebody else writes.

@@ -42,6 +42,7 @@ impl Coordinator for Fake {
             store: state.location.clone(),
             checkpoint: state.checkpoint(),
             epoch: state.journal.epoch(),
+            coordinator: state.journal.coordinator(),
         };
         if let Some(Lie::Job(lie)) = state.lie {
             lie(&mut reply);

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use chomp_store::journal::is_opened_by;
 use chomp_store::location::Location;
-use chomp_store::objects::SimulatedStorage;
+use chomp_store::objects::{LocalStorage, SimulatedStorage, TableLock};
 use chomp_store::{Entry, Journal, Key, Storage};
 use chomp_table::{Digest, Head, RangeSummary};
 use tonic::Status;
 
-use super::fake::{Act, BITS, Fake, State, config, done, now, truth};
+use super::fake::{Act, BITS, Fake, Lie, State, config, done, now, truth};
 use crate::{Config, StoreChoice};
 
 /// Answers more calls than a job takes: one that does not come to its end fails.
@@ -59,6 +60,30 @@ async fn one_of_another_table_is_not() {
         other.state().storage.objects().len() < 3,
         "nothing is put there"
     );
+}
+
+/// A coordinator names a directory that the worker may write to, and its table, which anybody may know who reads there.
+#[tokio::test(start_paused = true)]
+async fn one_of_another_coordinator_is_not() {
+    let fake = Fake::new(go);
+    let directory = tempfile::tempdir().unwrap();
+    let lock = TableLock::acquire(directory.path()).unwrap();
+    let storage = LocalStorage::open(lock).unwrap();
+    let objects = fake.state().storage.objects();
+    for (key, bytes) in objects {
+        storage.create(&key, bytes).await.unwrap();
+    }
+    let (epoch, number) = {
+        let mut state = fake.state();
+        state.location = directory.path().display().to_string();
+        state.lie = Some(Lie::Job(|job| job.coordinator += 1));
+        (state.journal.epoch(), state.journal.coordinator())
+    };
+    assert!(is_opened_by(&storage, epoch, number).await.unwrap());
+    fake.is_done_by(config(1)).await;
+    assert!(fake.state().count("get") > 0);
+    let parts = storage.list(&Key::new("work/parts").unwrap()).await;
+    assert_eq!(parts.unwrap(), [], "nothing is put there");
 }
 
 #[tokio::test(start_paused = true)]

@@ -51,6 +51,16 @@ pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), BadO
     Ok(())
 }
 
+/// The coordinator that took the table over with a segment, if one did.
+pub(super) fn opened_by(bytes: &[u8]) -> Result<Option<u64>, BadObject> {
+    let (mut fields, _) = open(SEGMENT, bytes)?;
+    let range_bits = Heading::read(&mut fields)?.range_bits;
+    Ok(match read(&mut fields, range_bits)? {
+        Entry::Opened { coordinator, .. } => Some(coordinator),
+        _ => None,
+    })
+}
+
 /// The first fields of a segment or a checkpoint.
 struct Heading {
     number: u64,
