@@ -115,10 +115,15 @@ impl LocalStorage {
     /// [`OpenError::File`] if the directory or its folder `work` is missing or cannot be written.
     pub fn shared(directory: &Path) -> Result<LocalStorage, OpenError> {
         let root = absolute(directory)?;
-        let work = Below::open(&root).and_then(|below| below.folder("work"));
-        let written = work.and_then(|work| files::try_writing(&work));
+        let written = Below::open(&root).and_then(|below| {
+            files::try_writing(&below.folder("work")?)?;
+            below.sync()
+        });
         written.map_err(failed("write in", &root.join("work")))?;
-        Ok(LocalStorage::with(root, true, None))
+        let storage = LocalStorage::with(root, true, None);
+        // Never made anew: if it is gone, the volume is, and the directory is the empty one below it.
+        storage.directory.folders.lock().insert("work".to_owned());
+        Ok(storage)
     }
 
     /// The storage in a directory that somebody else may own: for looking. Nothing can be written.

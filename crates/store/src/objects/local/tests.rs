@@ -312,4 +312,11 @@ async fn workers_share_it() {
     assert_eq!(view.read(&part).await.unwrap(), "abc");
     let error = view.create(&key("a"), Bytes::new()).await.unwrap_err();
     assert_eq!(error.source.to_string(), NOT_OURS);
+
+    // The volume is unmounted before the first write of a worker.
+    let late = shared().unwrap();
+    let work = directory.path().join("work");
+    fs::rename(&work, directory.path().join("elsewhere")).unwrap();
+    let created = late.directory.create(&part, b"", Duration::ZERO);
+    assert!(created.is_err() && !work.exists());
 }
