@@ -13,10 +13,13 @@ def mirror(rows):
     return tuple(sum(row > j for row in rows) for j in range(rows[0]))
 
 
-def moves(rows):
-    """The positions after each move that leaves the poison."""
+def moves(rows, hole=(0, 0)):
+    """The moves that leave the poison, and what they leave; not those that take all around a hole.
+
+    As a reply, such a move leaves what it would have left before, so no position of the file.
+    """
     for j, height in enumerate(mirror(rows)):
-        for i in range(height):
+        for i in range(hole[0] if j < hole[1] else 0, height):
             if i or j:
                 yield (i + 1, j + 1), rows[:i] + (j,) * (height - i if j else 0) + rows[height:]
 
@@ -36,7 +39,7 @@ def main():
         if len(answered) > 1_000_000:
             answered.clear()  # it only saves time
         for move, left in moves(rows):
-            if left not in answered and not any(reply in closed for _, reply in moves(left)):
+            if left not in answered and not any(reply in closed for _, reply in moves(left, move)):
                 sys.exit(f"from {rows} the move {move} has no reply")
             answered.add(left)
     print(f"({i},{j}) wins on {m}x{n}: {len(positions)} positions")
