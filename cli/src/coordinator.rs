@@ -121,7 +121,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let list_file = access::list_file(home);
     let options = CoordinatorOptions {
         range_bits: directory.range_bits,
-        size,
+        bits: size,
         replicas: args.replicas,
         keep_parts: table.keep_parts,
         checks_per_1000: display.haste().checks_per_1000,

@@ -68,7 +68,7 @@ pub(crate) async fn start(
     let token = participants.owner(None)?;
     let options = CoordinatorOptions {
         range_bits,
-        size,
+        bits: size,
         replicas: 1,
         keep_parts,
         checks_per_1000: None,

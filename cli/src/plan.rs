@@ -63,7 +63,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<()> {
         None => machine::range_bits(bits, threads, memory),
         Some(_) => machine::range_bits(bits, coordinator::THREADS, coordinator::MEMORY_BYTES),
     });
-    Settings::new(bits, range_bits).check()?;
+    Settings::new(bits, range_bits).validate()?;
     match args.workers {
         None => local::worker_memory(memory, bits, range_bits, threads)?,
         Some(_) => chomp_worker::cache_bytes(memory, 0, threads, range_bits)?,

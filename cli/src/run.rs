@@ -49,7 +49,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
         return directory.conclude(&table, size, None, cost, display).await;
     }
 
-    Settings::new(size, range_bits).check()?;
+    Settings::new(size, range_bits).validate()?;
     let memory_bytes = local::worker_memory(memory_bytes, size, range_bits, threads)
         .map_err(|error| args.share.too_small(error))?;
     let share = (threads, memory_bytes);

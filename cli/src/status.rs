@@ -340,7 +340,7 @@ fn add_working_files(found: &mut Found, ledger: &Ledger, published: u32) {
     let worked = ledger
         .worked
         .filter(|&(size, _)| ranges > 0 && size > published);
-    let worked = worked.filter(|&(size, _)| Settings::new(size, range_bits).check().is_ok());
+    let worked = worked.filter(|&(size, _)| Settings::new(size, range_bits).validate().is_ok());
     let Some((size, seconds)) = worked else {
         return;
     };

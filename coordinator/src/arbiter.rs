@@ -19,7 +19,7 @@ use chomp_table::range::{self, RangeSummary};
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, RangeBits};
 
-use crate::tools::{Place, Tools};
+use crate::tools::{Tools, UnitLocation};
 
 /// The arbiter names its parts for leases of its epoch from this number on. The plan gives out no lease with so high a
 /// number.
@@ -63,14 +63,14 @@ impl ArbiterError {
 }
 
 impl Tools {
-    /// Evaluates or merges `unit`, and puts it into the store. No two calls have the same `number`. If it is a shard that
-    /// is done, it is described in `done`.
+    /// Evaluates or merges `unit`, and puts it into the store. No two calls have the same `number`. If it is a shard
+    /// that is done, it is described in `done`.
     pub(crate) async fn compute(
         &self,
         number: u64,
         unit: Unit,
         done: Option<&Merged>,
-    ) -> Result<Computed<Place>, ArbiterError> {
+    ) -> Result<Computed<UnitLocation>, ArbiterError> {
         let head = match unit {
             Unit::Range(head) => head,
             Unit::Shard(shard) => return self.merge(shard, done).await,
@@ -89,7 +89,7 @@ impl Tools {
             range: Some(summary),
             digest: summary.digest,
             is_forged: false,
-            place: Place::Record {
+            location: UnitLocation::Record {
                 lease: part.lease,
                 placed: placed[0],
             },
@@ -118,7 +118,7 @@ impl Tools {
         &self,
         shard: u32,
         done: Option<&Merged>,
-    ) -> Result<Computed<Place>, ArbiterError> {
+    ) -> Result<Computed<UnitLocation>, ArbiterError> {
         let range_bits = self.range_bits();
         let cut = self.cut(shard)?;
         let mut filling = Merger::new(self.bits, range_bits, self.size, cut);
@@ -151,7 +151,7 @@ impl Tools {
             range: None,
             digest: merged.words_digest(),
             is_forged,
-            place: Place::Shard(Box::new(merged)),
+            location: UnitLocation::Shard(Box::new(merged)),
         })
     }
 

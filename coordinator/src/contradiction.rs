@@ -127,7 +127,8 @@ impl Search<'_> {
         }
     }
 
-    /// The range that is not what its sources make of it: that of `word` or of its mirror image, or one of their sources.
+    /// The range that is not what its sources make of it: that of `word` or of its mirror image, or one of their
+    /// sources.
     async fn culprit(&self, word: Word) -> Result<Option<Head>, ArbiterError> {
         let heads = [word, word.mirror()].map(|word| Head::of(word, self.range_bits));
         let drawn_on = heads.map(|head| sources(head, self.range_bits));

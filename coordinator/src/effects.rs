@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::ops::Range;
 
-use chomp_plan::{Publication, Unit, WriteId, counted};
+use chomp_plan::{PublishOutcome, Unit, WriteId, counted};
 use chomp_store::{Entry, Key, Merged, RecordPlace, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
@@ -49,7 +49,7 @@ pub(crate) struct SegmentContent {
 }
 
 /// The table, or what has to be done before the publication comes again; and why the job may have to end.
-pub(crate) type PublishOutcome = (Result<Manifest, Publication>, Option<JobError>);
+pub(crate) type PublishResult = (Result<Manifest, PublishOutcome>, Option<JobError>);
 
 impl Effect {
     /// Does the work. The job then takes in what came of it: success only when all of it is durable.
@@ -83,7 +83,7 @@ impl Effect {
     }
 }
 
-pub(crate) async fn publish_table(tools: &Tools) -> PublishOutcome {
+pub(crate) async fn publish_table(tools: &Tools) -> PublishResult {
     // A file that was compared may have changed since.
     let mut compared = tools.compared.lock().await;
     compared.clear();
@@ -93,7 +93,7 @@ pub(crate) async fn publish_table(tools: &Tools) -> PublishOutcome {
         // Nothing is known of the shards, and the job ends.
         Err(error) => {
             let reason = describe(&error);
-            return (Err(Publication::Failed { reason }), Some(error.into()));
+            return (Err(PublishOutcome::Failed { reason }), Some(error.into()));
         }
     }
     let error = match publish(&*tools.storage, &tools.journal, tools.bits).await {
@@ -110,13 +110,13 @@ pub(crate) async fn publish_table(tools: &Tools) -> PublishOutcome {
         Ok(None)
     };
     let publication = match wrong {
-        Ok(Some(head)) => Publication::Wrong { head, reason },
+        Ok(Some(head)) => PublishOutcome::Wrong { head, reason },
         Ok(None) => {
             let shards = found_by_one(tools);
             if error.is_contradiction() && !shards.is_empty() {
                 return merge_again(shards, &reason);
             }
-            Publication::Failed { reason }
+            PublishOutcome::Failed { reason }
         }
         Err(fault) => {
             let found = describe(&fault);
@@ -124,7 +124,7 @@ pub(crate) async fn publish_table(tools: &Tools) -> PublishOutcome {
             if let Some(lost) = fault.lost() {
                 return evaluate_again(tools, lost).await;
             }
-            Publication::Failed {
+            PublishOutcome::Failed {
                 reason: format!("{reason} (and {found})"),
             }
         }
@@ -133,19 +133,19 @@ pub(crate) async fn publish_table(tools: &Tools) -> PublishOutcome {
 }
 
 /// The range whose record is lost is to be evaluated again, and with it those whose parts are gone.
-async fn evaluate_again(tools: &Tools, lost: (Head, Digest)) -> PublishOutcome {
+async fn evaluate_again(tools: &Tools, lost: (Head, Digest)) -> PublishResult {
     // If they cannot be listed, the next search finds one more.
     let gone = tools.journal.without_part(tools.bits).await;
     let mut records = gone.unwrap_or_default();
     records.push(lost);
     tracing::warn!("evaluating {} again", counted(records.len(), "lost range"));
-    (Err(Publication::RecordsLost { records }), None)
+    (Err(PublishOutcome::RecordsLost { records }), None)
 }
 
 /// The coordinator is to merge these shards.
-fn merge_again(shards: Vec<u32>, reason: &str) -> PublishOutcome {
+fn merge_again(shards: Vec<u32>, reason: &str) -> PublishResult {
     tracing::warn!("merging {} again: {reason}", counted(shards.len(), "shard"));
-    (Err(Publication::ShardsLost { shards }), None)
+    (Err(PublishOutcome::MergeAgain { shards }), None)
 }
 
 /// The shards that one participant alone has found: also the owner, whose machine may be faulty.

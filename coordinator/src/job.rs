@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use chomp_access::Participants;
 use chomp_plan::{
-    JobProgress, LeaseAnswer, LeaseId, Millis, Party, Phase, Publication, StopReason, TaskResult,
-    Unit, Verdict, Work, WorkerId, Write, WriteId, counted,
+    JobProgress, LeaseAnswer, LeaseId, Millis, Party, Phase, PublishOutcome, StopReason,
+    TaskResult, Unit, Verdict, Work, WorkerId, Write, WriteId, counted,
 };
 use chomp_store::{Merged, StoreError};
 use chomp_table::format::describe;
@@ -47,7 +47,7 @@ use crate::effects::Effect;
 pub use crate::error::JobError;
 use crate::error::{Refusal, WORKERS_MAX};
 use crate::participants::revoked;
-use crate::tools::{Action, Event, Place, Plan, Reply, Tools};
+use crate::tools::{Action, Event, Plan, TaskAnswer, Tools, UnitLocation};
 
 /// How long workers have to hear that the job has failed.
 const HEARING_TIME: Duration = Duration::from_secs(1);
@@ -182,7 +182,7 @@ impl Job {
 
     /// Whether a job that is to stop may end now. A segment that is being written is always waited for.
     fn may_go(&self, stops_at: Instant) -> bool {
-        let quiet = self.plan.is_quiet() && !self.writes.is_under_way();
+        let quiet = self.plan.is_idle() && !self.writes.is_under_way();
         quiet || self.running.is_empty() && Instant::now() >= stops_at
     }
 
@@ -248,12 +248,12 @@ impl Job {
         match action {
             Action::Answer {
                 worker,
-                reply,
+                responder,
                 answer,
-            } => return self.answer(worker, reply, answer),
-            Action::Settle { reply, verdict } => {
+            } => return self.answer(worker, responder, answer),
+            Action::SendVerdict { responder, verdict } => {
                 // A worker that is gone learns it when it hands in again.
-                let _ = reply.send(verdict);
+                let _ = responder.send(verdict);
             }
             Action::Write(write) => {
                 self.log(&write);
@@ -276,7 +276,7 @@ impl Job {
     fn answer(
         &self,
         worker: WorkerId,
-        reply: oneshot::Sender<Reply>,
+        responder: oneshot::Sender<TaskAnswer>,
         answer: LeaseAnswer,
     ) -> Option<Event> {
         let written = match &answer {
@@ -291,14 +291,14 @@ impl Job {
             _ => None,
         };
         let journal = self.tools.journal.ledger().next;
-        let sent = reply.send(Reply {
+        let sent = responder.send(TaskAnswer {
             answer,
             journal,
             written,
         });
         match sent {
             // The call was dropped. Its `WaitingLease` saw no task, so it goes back from here.
-            Err(Reply {
+            Err(TaskAnswer {
                 answer: LeaseAnswer::Task(task),
                 ..
             }) => Some(Event::Returned {
@@ -394,8 +394,8 @@ impl Job {
         &mut self,
         worker: WorkerId,
         lease: LeaseId,
-        result: TaskResult<Place>,
-        reply: oneshot::Sender<Verdict>,
+        result: TaskResult<UnitLocation>,
+        responder: oneshot::Sender<Verdict>,
     ) {
         if let Err(reason) = self.parts.check(worker, lease, &result) {
             let failure = Some(reason.to_string());
@@ -405,14 +405,14 @@ impl Job {
                 failure,
             });
             // A worker that is gone has no use for it.
-            let _ = reply.send(Verdict::Rejected { reason });
+            let _ = responder.send(Verdict::Rejected { reason });
             return;
         }
         self.handle(Event::Completed {
             worker,
             lease,
             result,
-            reply,
+            responder,
         });
         if self.plan.would_idle(worker) {
             self.writes.is_urgent = true;
@@ -488,11 +488,11 @@ impl Job {
     /// Takes in the end of a publication, and why it failed if the job may have to end for that.
     pub(crate) fn on_published(
         &mut self,
-        outcome: Result<Manifest, Publication>,
+        outcome: Result<Manifest, PublishOutcome>,
         fault: Option<JobError>,
     ) {
         let publication = outcome.map(|published| self.published = Some(published));
-        let publication = publication.map_or_else(|failed| failed, |()| Publication::Done);
+        let publication = publication.map_or_else(|failed| failed, |()| PublishOutcome::Done);
         self.on_computed(vec![Event::Published(publication)], fault);
     }
 

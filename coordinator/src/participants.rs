@@ -9,8 +9,8 @@ use chomp_table::format::describe;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// The time from one reading of the file to the next: a token that is taken back opens nothing after that time, and what
-/// it has opened ends.
+/// The time from one reading of the file to the next: a token that is taken back opens nothing after that time, and
+/// what it has opened ends.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The participant whose token a call has. The gate puts it into the call.

@@ -10,8 +10,8 @@
 //! asked about that before the first byte is read, and when the last one is there: meanwhile others may have done the
 //! work, and what they have put must stay.
 //!
-//! Transfers are limited in number, and in memory for the bodies under way. A request that waits too long for its turn is
-//! told to come back (503).
+//! Transfers are limited in number, and in memory for the bodies under way. A request that waits too long for its turn
+//! is told to come back (503).
 
 #[cfg(test)]
 mod tests;
@@ -238,8 +238,8 @@ fn digits(text: &str) -> Option<u64> {
 }
 
 impl Proxy {
-    /// Sends the bytes `first` of an object and then those in `rest`, as far as they are there. What cannot be read ends
-    /// the body with an error.
+    /// Sends the bytes `first` of an object and then those in `rest`, as far as they are there. What cannot be read
+    /// ends the body with an error.
     async fn send(
         &self,
         key: &Key,

@@ -15,8 +15,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, any_service};
 use chomp_access::{Participants, Secrets};
 use chomp_plan::{
-    Found, JobProgress, ParticipantId, Party, Past, Phase, PlanError, Settings, StopReason,
-    WorkerId,
+    JobProgress, ParticipantId, Party, Past, Phase, PlanError, Settings, StopReason, WorkerId,
 };
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Permits, Server};
@@ -56,7 +55,7 @@ pub enum StartError {
     /// The job cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// There are no random numbers, and workers must not be able to guess what is drawn.
+    /// There are no random numbers, and workers must not be able to guess which units are sampled.
     #[error("the system gives no random numbers")]
     Random,
     /// No address to listen on.
@@ -70,7 +69,7 @@ pub struct CoordinatorOptions {
     /// How many low bits of a word a range spans.
     pub range_bits: RangeBits,
     /// The bits of the table.
-    pub size: u32,
+    pub bits: u32,
     /// How many participants have to compute each range alike.
     pub replicas: u32,
     /// Whether parts stay when their ranges are merged.
@@ -133,7 +132,7 @@ impl Coordinator {
         published: Option<Manifest>,
         listeners: Listeners,
     ) -> Result<Coordinator, StartError> {
-        let mut settings = Settings::new(options.size, options.range_bits).hastened(options.haste);
+        let mut settings = Settings::new(options.bits, options.range_bits).hastened(options.haste);
         (settings.replicas, settings.keep_parts) = (options.replicas, options.keep_parts);
         if let Some(checks) = options.checks_per_1000 {
             (settings.checks_per_1000, settings.own_checks_per_1000) = (checks, checks);
@@ -256,15 +255,15 @@ impl Opened {
         seed: impl FnOnce(u64) -> u64,
     ) -> Result<Opened, StartError> {
         let mut settings = wishes.settings;
-        settings.check()?;
-        let (size, range_bits) = (settings.size, settings.range_bits);
+        settings.validate()?;
+        let (bits, range_bits) = (settings.bits, settings.range_bits);
         let (coordinator, table) = (wishes.coordinator, wishes.table);
-        let opening = Journal::open(Arc::clone(&storage), range_bits, size, coordinator, table);
+        let opening = Journal::open(Arc::clone(&storage), range_bits, bits, coordinator, table);
         let journal = Arc::new(opening.await?);
-        settings.key = seed(journal.epoch());
+        settings.check_seed = seed(journal.epoch());
         let (replicas, participants) = (settings.replicas, wishes.participants);
         let hello = Hello {
-            bits: size,
+            bits,
             lease_ms: settings.lease_ms,
             store: wishes.store_hint,
         };
@@ -272,15 +271,15 @@ impl Opened {
             shard_words: usize::try_from(settings.shard_words).unwrap_or(usize::MAX),
             ..ShardSize::PUBLISHED
         };
-        let finished = wishes.published.filter(|published| published.bits >= size);
+        let finished = wishes.published.filter(|published| published.bits >= bits);
         let begun = match &finished {
             Some(published) => {
-                let losing = published.losing_by_bits[size as usize];
+                let losing = published.losing_by_bits[bits as usize];
                 (Plan::finished(settings, losing)?, Vec::new())
             }
             None => begin(settings, &journal)?,
         };
-        let tools = Tools::new(Arc::clone(&storage), &journal, size, shard);
+        let tools = Tools::new(Arc::clone(&storage), &journal, bits, shard);
         let (job, handle, progress) = Job::new(begun, tools, replicas, participants, finished);
         let service = Service::new(handle.clone(), Arc::clone(&journal), hello);
         let service = CoordinatorServer::new(service)
@@ -293,7 +292,7 @@ impl Opened {
             proxy: {
                 let journal = Arc::clone(&journal);
                 let names = move |key: &_| journal.names(key);
-                Proxy::new(storage, handle, names, &folder_name(size))
+                Proxy::new(storage, handle, names, &folder_name(bits))
             },
             journal,
             progress,
@@ -309,10 +308,10 @@ pub(crate) fn begin(
 ) -> Result<(Plan, Vec<Action>), PlanError> {
     settings.epoch = journal.epoch();
     let ledger = journal.ledger();
-    let heads = settings.range_bits.heads(settings.size);
+    let heads = settings.range_bits.heads(settings.bits);
     let worker = |finder: Finder| WorkerId::new(finder.participant, finder.worker);
-    let found = |finders: &Finders| Found {
-        finders: finders.iter().map(worker).collect(),
+    let found = |finders: &Finders| chomp_plan::Finders {
+        workers: finders.iter().map(worker).collect(),
         wanted: finders.wanted(),
     };
     let range = |(head, place, finders): (chomp_table::Head, &RecordPlace, &Finders)| {
@@ -322,7 +321,7 @@ pub(crate) fn begin(
         None => Party::Participant(ParticipantId(party.participant)),
         Some(worker) => Party::Worker(WorkerId::new(party.participant, worker)),
     };
-    let shards = ledger.found_shards(settings.size);
+    let shards = ledger.found_shards(settings.bits);
     let past = Past {
         ranges: ledger.found(heads).map(range).collect(),
         lost: ledger.lost(heads).map(range).collect(),

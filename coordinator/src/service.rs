@@ -23,7 +23,7 @@ use crate::background;
 use crate::error::Refusal;
 use crate::job::{Handle, Job};
 use crate::participants::Bearer;
-use crate::tools::{Event, Reply};
+use crate::tools::{Event, TaskAnswer};
 
 /// The most threads of a worker that are believed.
 const THREADS_MAX: u32 = 1 << 12;
@@ -114,7 +114,7 @@ impl Service {
     async fn next(&self, worker: WorkerId) -> Result<v1::LeaseReply, Status> {
         let answer = match self.handle.lease(worker).await? {
             None => lease_reply::Answer::Wait(v1::Wait {}),
-            Some(Reply {
+            Some(TaskAnswer {
                 answer,
                 journal,
                 written,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use chomp_plan::{Caller, LeaseAnswer, LeaseId, TaskResult, Verdict};
+use chomp_plan::{LeaseAnswer, LeaseId, PlanTypes, TaskResult, Verdict};
 use chomp_store::{Journal, Merged, Placed, Storage};
 use chomp_table::Digest;
 use chomp_table::shard::ShardSize;
@@ -43,39 +43,46 @@ impl Tools {
 
 /// The handles that the plan keeps for the job: where answers go, and where the content of a unit is stored.
 #[derive(Debug)]
-pub(crate) struct JobCaller;
+pub(crate) struct JobTypes;
 
-impl Caller for JobCaller {
-    type Request = oneshot::Sender<Reply>;
-    type Reply = oneshot::Sender<Verdict>;
-    type Place = Place;
+impl PlanTypes for JobTypes {
+    type LeaseResponder = oneshot::Sender<TaskAnswer>;
+    type VerdictResponder = oneshot::Sender<Verdict>;
+    type Location = UnitLocation;
 }
 
 /// Where the content of a unit is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum UnitLocation {
     /// In the part of this lease.
     Record { lease: u64, placed: Placed },
     /// In the file that this describes.
     Shard(Box<Merged>),
 }
 
-impl Place {
+impl UnitLocation {
     /// The result that has these ranges, in the part of the lease.
-    pub(crate) fn in_part(LeaseId(lease): LeaseId, ranges: Vec<Placed>) -> TaskResult<Place> {
-        let place = |placed: Placed| (placed.summary, Place::Record { lease, placed });
+    pub(crate) fn in_part(
+        LeaseId(lease): LeaseId,
+        ranges: Vec<Placed>,
+    ) -> TaskResult<UnitLocation> {
+        let place = |placed: Placed| (placed.summary, UnitLocation::Record { lease, placed });
         TaskResult::Ranges(ranges.into_iter().map(place).collect())
     }
 
     /// The result that is a shard.
-    pub(crate) fn in_file(merged: Box<Merged>) -> TaskResult<Place> {
-        TaskResult::Shard(merged.number, merged.words_digest(), Place::Shard(merged))
+    pub(crate) fn in_file(merged: Box<Merged>) -> TaskResult<UnitLocation> {
+        TaskResult::Shard(
+            merged.number,
+            merged.words_digest(),
+            UnitLocation::Shard(merged),
+        )
     }
 }
 
 /// The answer to a request for a task, with what the worker needs for the task.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct TaskAnswer {
     pub(crate) answer: LeaseAnswer,
     /// The segments of the journal below this number say where the sources of the task are.
     pub(crate) journal: u64,
@@ -83,6 +90,6 @@ pub(crate) struct Reply {
     pub(crate) written: Option<Box<Merged>>,
 }
 
-pub(crate) type Plan = chomp_plan::Plan<JobCaller>;
-pub(crate) type Event = chomp_plan::Event<JobCaller>;
-pub(crate) type Action = chomp_plan::Action<JobCaller>;
+pub(crate) type Plan = chomp_plan::Plan<JobTypes>;
+pub(crate) type Event = chomp_plan::Event<JobTypes>;
+pub(crate) type Action = chomp_plan::Action<JobTypes>;

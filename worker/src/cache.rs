@@ -1,4 +1,4 @@
-//! The worker's cache of ranges: those that are drawn on most stay.
+//! The worker's cache of ranges: those that tasks need most stay.
 //!
 //! The cache finds a range only if its record has the digest that is asked for. So a range that was computed again with
 //! another content is not taken for the old one, and a range of another table with the same digest is used.

@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::Job;
 use crate::error::{CALLS_MAX, Refusal};
-use crate::tools::{Event, Place, Reply};
+use crate::tools::{Event, TaskAnswer, UnitLocation};
 
 /// How long a request for a task waits before the worker is told to ask again.
 const LEASE_WAIT: Duration = Duration::from_secs(10);
@@ -60,26 +60,26 @@ impl Handle {
         call: impl FnOnce(&mut Job) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         let place = self.place()?;
-        let (reply, answer) = oneshot::channel();
+        let (responder, answer) = oneshot::channel();
         // The queue has the place: the call takes memory until it is done, even if its caller is gone.
         self.send(|job| {
             let answer = call(job);
             drop(place);
             // A caller that is gone needs no answer.
-            let _ = reply.send(answer);
+            let _ = responder.send(answer);
         })?;
         answer.await.map_err(|_| Refusal::ShuttingDown)
     }
 
     /// A task for `worker`, or nothing if none was free for [`LEASE_WAIT`].
-    pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<Reply>, Refusal> {
+    pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<TaskAnswer>, Refusal> {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
-        let (reply, answer) = oneshot::channel();
+        let (responder, answer) = oneshot::channel();
         let _place = self.place()?;
         let requested = Event::Requested {
             request,
             worker,
-            reply,
+            responder,
         };
         self.send(move |job| job.handle(requested))?;
         let mut waiting = WaitingLease {
@@ -100,11 +100,11 @@ impl Handle {
         &self,
         worker: WorkerId,
         lease: LeaseId,
-        result: TaskResult<Place>,
+        result: TaskResult<UnitLocation>,
     ) -> Result<Verdict, Refusal> {
-        let (reply, verdict) = oneshot::channel();
+        let (responder, verdict) = oneshot::channel();
         let _place = self.place()?;
-        self.send(move |job| job.complete(worker, lease, result, reply))?;
+        self.send(move |job| job.complete(worker, lease, result, responder))?;
         verdict.await.map_err(|_| Refusal::ShuttingDown)
     }
 }
@@ -115,14 +115,14 @@ struct WaitingLease<'a> {
     handle: &'a Handle,
     request: RequestId,
     worker: WorkerId,
-    answer: oneshot::Receiver<Reply>,
+    answer: oneshot::Receiver<TaskAnswer>,
 }
 
 impl Drop for WaitingLease<'_> {
     fn drop(&mut self) {
         self.answer.close();
         let event = match self.answer.try_recv() {
-            Ok(Reply {
+            Ok(TaskAnswer {
                 answer: LeaseAnswer::Task(task),
                 ..
             }) => Event::Returned {

@@ -1,9 +1,9 @@
 //! The parts that come through the coordinator: which a worker may put, and what becomes of those that nobody has use
 //! for.
 //!
-//! The records of a part fill it: a result that leaves bytes of its part to no record is refused. A part whose lease has
-//! ended is an orphan if the journal does not name it and no result of it waits. Parts of merged ranges are removed while
-//! other shards are merged.
+//! The records of a part fill it: a result that leaves bytes of its part to no record is refused. A part whose lease
+//! has ended is an orphan if the journal does not name it and no result of it waits. Parts of merged ranges are removed
+//! while other shards are merged.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use chomp_store::{PartName, part};
 use super::Job;
 use crate::effects::Effect;
 use crate::error::Refusal;
-use crate::tools::Place;
+use crate::tools::UnitLocation;
 
 /// The time from one search for orphans to the next.
 const SEARCH_EVERY_MS: u64 = 10_000;
@@ -64,20 +64,20 @@ struct PendingPart {
 }
 
 impl Parts {
-    /// Fails unless the records of a result fill the part of its lease. Nothing is known of a part that its worker wrote
-    /// into the store itself.
+    /// Fails unless the records of a result fill the part of its lease. Nothing is known of a part that its worker
+    /// wrote into the store itself.
     pub(super) fn check(
         &self,
         worker: WorkerId,
         lease: LeaseId,
-        result: &TaskResult<Place>,
+        result: &TaskResult<UnitLocation>,
     ) -> Result<(), Rejection> {
         let part = self.begun.get(&lease).filter(|part| part.worker == worker);
         let (Some(part), TaskResult::Ranges(ranges)) = (part, result) else {
             return Ok(());
         };
         let filled = match ranges.last() {
-            Some((_, Place::Record { placed, .. })) => placed.end(),
+            Some((_, UnitLocation::Record { placed, .. })) => placed.end(),
             _ => part::HEADER_BYTES,
         };
         if part.bytes == filled {
@@ -150,7 +150,7 @@ impl Job {
         }
         self.parts.next_search = self.now.plus(SEARCH_EVERY_MS);
         let mut waiting = self.writes.leases();
-        waiting.extend(self.plan.places().filter_map(Place::lease));
+        waiting.extend(self.plan.locations().filter_map(UnitLocation::lease));
         let mut orphans = Vec::new();
         self.parts.begun.retain(|&lease, part| {
             if self.tools.journal.names(&part.name.key()) {
@@ -174,7 +174,7 @@ impl Job {
     pub(super) fn remove_merged(&mut self) {
         let from = self.plan.merged_from();
         let step = self.plan.progress().ranges.div_ceil(REMOVALS);
-        if self.plan.is_calm() && from.0 + step <= self.removed_from.0 {
+        if self.plan.has_nothing_to_recheck() && from.0 + step <= self.removed_from.0 {
             let ranges = from..std::mem::replace(&mut self.removed_from, from);
             self.effects.push(Effect::RemoveMerged { ranges });
         }

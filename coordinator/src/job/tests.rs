@@ -83,12 +83,12 @@ impl Tested {
 
     /// The task that a worker gets at once, if it gets one.
     fn next_task(&mut self, worker: u32) -> Option<Task> {
-        let (reply, mut answer) = oneshot::channel();
+        let (responder, mut answer) = oneshot::channel();
         let (request, worker) = (RequestId(next()), WorkerId::only(worker));
         self.job.handle(Event::Requested {
             request,
             worker,
-            reply,
+            responder,
         });
         match answer.try_recv().ok()?.answer {
             LeaseAnswer::Task(task) => Some(task),
@@ -101,11 +101,11 @@ impl Tested {
         &mut self,
         worker: u32,
         lease: LeaseId,
-        result: TaskResult<Place>,
+        result: TaskResult<UnitLocation>,
     ) -> oneshot::Receiver<Verdict> {
-        let (reply, verdict) = oneshot::channel();
+        let (responder, verdict) = oneshot::channel();
         let worker = WorkerId::only(worker);
-        self.job.complete(worker, lease, result, reply);
+        self.job.complete(worker, lease, result, responder);
         verdict
     }
 
@@ -115,7 +115,7 @@ impl Tested {
         let units: Vec<Unit> = units.collect();
         let plan = &mut self.job.plan;
         let lease = plan.pretend_leased(WorkerId::only(worker), &units);
-        self.hand_in(worker, lease, Place::in_part(lease, ranges))
+        self.hand_in(worker, lease, UnitLocation::in_part(lease, ranges))
     }
 
     fn complete(&mut self, worker: u32, heads: &[u64]) -> oneshot::Receiver<Verdict> {
@@ -217,7 +217,7 @@ fn a_journal_that_fails_is_not_written_any_more() {
         assert_eq!(tested.job.plan.progress().results_waiting, 0);
         let worker = WorkerId::only(7);
         tested.job.handle(Event::Left { worker });
-        assert!(tested.job.plan.is_quiet());
+        assert!(tested.job.plan.is_idle());
     }
 }
 
@@ -271,11 +271,11 @@ pub(crate) fn job() -> (Job, Handle, watch::Receiver<JobProgress>) {
 pub(crate) fn job_with_lease(worker: WorkerId) -> (Handle, JoinSet<()>, PartName) {
     let (mut job, handle, _) = job();
     job.join(worker, String::new(), 1).unwrap();
-    let (reply, mut answer) = oneshot::channel();
+    let (responder, mut answer) = oneshot::channel();
     job.handle(Event::Requested {
         request: RequestId(0),
         worker,
-        reply,
+        responder,
     });
     let LeaseAnswer::Task(task) = answer.try_recv().unwrap().answer else {
         panic!("the first worker gets a task");

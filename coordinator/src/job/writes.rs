@@ -8,12 +8,12 @@
 use std::collections::{HashSet, VecDeque};
 use std::mem::take;
 
-use chomp_plan::{Found, FoundUnit, Millis, Party, Phase, Unit, WorkerId, Write};
+use chomp_plan::{FoundUnit, Millis, Party, Phase, Unit, WorkerId, Write};
 use chomp_store::{Entry, Finder, FinderParty, Finders, PartName, Placed};
 
 use super::Job;
 use crate::effects::{Effect, SegmentContent};
-use crate::tools::{Event, Place};
+use crate::tools::{Event, UnitLocation};
 
 /// The ranges from which on a segment of the journal takes no more submissions.
 const SEGMENT_RANGES: usize = if cfg!(test) { 16 } else { 1 << 16 };
@@ -26,7 +26,7 @@ const PAUSE: u64 = 2;
 /// The queue of writes, and when the next may begin.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
-    waiting: VecDeque<Write<Place>>,
+    waiting: VecDeque<Write<UnitLocation>>,
     under_way: Option<UnderWay>,
     /// Until then a segment begins only if a worker waits for it.
     rests_until: Millis,
@@ -51,7 +51,7 @@ impl Writes {
         self.under_way.is_some()
     }
 
-    pub(super) fn push(&mut self, write: Write<Place>) {
+    pub(super) fn push(&mut self, write: Write<UnitLocation>) {
         self.waiting.push_back(write);
     }
 
@@ -69,18 +69,18 @@ impl Writes {
             Write::Commit { units, .. } => &units[..],
             _ => &[],
         });
-        let waiting = waiting.filter_map(|found| found.place.lease());
+        let waiting = waiting.filter_map(|unit| unit.location.lease());
         let under_way = self.under_way.iter().flat_map(|it| &it.leases).copied();
         waiting.chain(under_way).collect()
     }
 }
 
-impl Place {
+impl UnitLocation {
     /// The lease of the part, if it is in one.
     pub(super) fn lease(&self) -> Option<u64> {
         match self {
-            Place::Record { lease, .. } => Some(*lease),
-            Place::Shard(_) => None,
+            UnitLocation::Record { lease, .. } => Some(*lease),
+            UnitLocation::Shard(_) => None,
         }
     }
 }
@@ -107,7 +107,7 @@ impl Job {
             if let Write::Commit { write, units } = &write {
                 size += units.len();
                 batch.writes.push(*write);
-                leases.extend(units.iter().filter_map(|found| found.place.lease()));
+                leases.extend(units.iter().filter_map(|unit| unit.location.lease()));
             } else {
                 size += 1;
             }
@@ -156,16 +156,20 @@ impl Job {
     }
 
     /// The entries for a write.
-    fn add_entries(&self, entries: &mut Vec<Entry>, write: Write<Place>) {
+    fn add_entries(&self, entries: &mut Vec<Entry>, write: Write<UnitLocation>) {
         let bits = self.tools.bits;
         match write {
             Write::Commit { units, .. } => {
-                let key = |found: &FoundUnit<Place>| (found.place.lease(), found.found.clone());
+                let key =
+                    |unit: &FoundUnit<UnitLocation>| (unit.location.lease(), unit.finders.clone());
                 for group in units.chunk_by(|one, next| key(one) == key(next)) {
                     entries.extend(self.done(group));
                 }
             }
-            Write::Confirm { units, found } => {
+            Write::Confirm {
+                units,
+                finders: found_by,
+            } => {
                 let (mut heads, mut shards) = (Vec::new(), Vec::new());
                 for unit in units {
                     match unit {
@@ -174,7 +178,7 @@ impl Job {
                     }
                 }
                 entries.push(Entry::Confirmed {
-                    finders: finders(&found),
+                    finders: finders(&found_by),
                     heads,
                     shards: (bits, shards),
                 });
@@ -203,12 +207,16 @@ impl Job {
     }
 
     /// The entry for units of one part with the same finders, or for a shard.
-    fn done(&self, units: &[FoundUnit<Place>]) -> Option<Entry> {
-        let FoundUnit { found, place, .. } = units.first()?;
-        let finders = finders(found);
-        let lease = match place {
-            Place::Record { lease, .. } => *lease,
-            Place::Shard(merged) => {
+    fn done(&self, units: &[FoundUnit<UnitLocation>]) -> Option<Entry> {
+        let FoundUnit {
+            finders: found_by,
+            location,
+            ..
+        } = units.first()?;
+        let finders = finders(found_by);
+        let lease = match location {
+            UnitLocation::Record { lease, .. } => *lease,
+            UnitLocation::Shard(merged) => {
                 return Some(Entry::Shard {
                     bits: self.tools.bits,
                     finders,
@@ -216,9 +224,9 @@ impl Job {
                 });
             }
         };
-        let ranges = units.iter().filter_map(|found| match &found.place {
-            Place::Record { placed, .. } => Some(*placed),
-            Place::Shard(_) => None,
+        let ranges = units.iter().filter_map(|unit| match &unit.location {
+            UnitLocation::Record { placed, .. } => Some(*placed),
+            UnitLocation::Shard(_) => None,
         });
         let ranges: Vec<Placed> = ranges.collect();
         let layer = ranges.first()?.summary.head.layer();
@@ -231,10 +239,10 @@ impl Job {
     }
 }
 
-fn finders(found: &Found) -> Finders {
+fn finders(found_by: &chomp_plan::Finders) -> Finders {
     let finder = |worker: &WorkerId| Finder {
         participant: worker.participant.0,
         worker: worker.number,
     };
-    Finders::new(found.wanted, found.finders.iter().map(finder))
+    Finders::new(found_by.wanted, found_by.workers.iter().map(finder))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chomp_plan::{Plan, Publication, Settings, Unit};
+use chomp_plan::{Plan, PublishOutcome, Settings, Unit};
 use chomp_store::objects::{Fault, Moment, Operation, SimulatedStorage, StorageError};
 use chomp_store::{Entry, FaultKind, Finder, Finders, Key, RecordPlace};
 use chomp_table::fingerprint::FingerprintBuilder;
@@ -15,7 +15,7 @@ use crate::effects::publish_table;
 use crate::job::{Job, JobError, JobOutcome};
 use crate::ready;
 use crate::testing::{journal_of_ranges, nobody, range_bits};
-use crate::tools::{Place, Tools};
+use crate::tools::{Tools, UnitLocation};
 
 const BITS: u32 = 16;
 /// So small that the table here has several shards.
@@ -44,7 +44,7 @@ fn merged(storage: &Arc<SimulatedStorage>, bits: u32, change: impl Fn(&mut Merge
     let mut shards = Vec::new();
     for number in 0..u32::try_from(count).unwrap() {
         let computed = ready(tools.merge(number, None)).unwrap();
-        let Place::Shard(mut merged) = computed.place else {
+        let UnitLocation::Shard(mut merged) = computed.location else {
             panic!("a shard is merged");
         };
         change(&mut merged);
@@ -275,9 +275,9 @@ fn a_table_that_is_known_to_be_another_is_not_published() {
 }
 
 /// How a publication ended.
-fn publication(tools: &Tools) -> Publication {
+fn publication(tools: &Tools) -> PublishOutcome {
     let (published, _) = ready(publish_table(tools));
-    published.map_or_else(|failed| failed, |_| Publication::Done)
+    published.map_or_else(|failed| failed, |_| PublishOutcome::Done)
 }
 
 /// Each file is compared with what was said of it, byte by byte, before it is published.
@@ -287,8 +287,8 @@ fn a_shard_that_changed_is_not_published() {
     let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
     let lost = || -> Vec<u32> {
         match publication(&tools) {
-            Publication::ShardsLost { shards } => shards,
-            Publication::Done => Vec::new(),
+            PublishOutcome::MergeAgain { shards } => shards,
+            PublishOutcome::Done => Vec::new(),
             other => panic!("{other:?}"),
         }
     };
@@ -331,8 +331,8 @@ fn what_one_has_found_may_be_why_a_table_is_not_published() {
         ready(tested.journal.append(vec![entry])).unwrap();
         let tools = Tools::new(storage.clone(), &tested.journal, BITS, SIZE);
         match publication(&tools) {
-            Publication::ShardsLost { shards } => shards,
-            Publication::Failed { .. } => Vec::new(),
+            PublishOutcome::MergeAgain { shards } => shards,
+            PublishOutcome::Failed { .. } => Vec::new(),
             other => panic!("{other:?}"),
         }
     };
@@ -372,7 +372,7 @@ fn a_contradiction_needs_records_that_are_gone() {
     gone.push(gone[0]);
     let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
     let told = publication(&tools);
-    assert_eq!(told, Publication::RecordsLost { records: gone });
+    assert_eq!(told, PublishOutcome::RecordsLost { records: gone });
 }
 
 /// A file is forged if it is the one of which something was said, and has other words.
@@ -400,8 +400,8 @@ fn a_forged_file_is_told_from_one_that_is_lost() {
     assert!(is_forged(Some(&said)));
 }
 
-/// A unit that the coordinator still computed when the table was published, or the journal's last segment, may fail then:
-/// the job has done what it was to do.
+/// A unit that the coordinator still computed when the table was published, or the journal's last segment, may fail
+/// then: the job has done what it was to do.
 #[test]
 fn failures_after_the_publication_change_nothing() {
     let tested = merged(&new(), BITS, |_| ());

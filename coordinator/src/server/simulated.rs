@@ -50,7 +50,7 @@ impl SimulatedCoordinator {
         table: u64,
         seed: u64,
     ) -> Result<SimulatedCoordinator, StartError> {
-        let folder = folder_name(settings.size);
+        let folder = folder_name(settings.bits);
         let published = published::manifest(&*storage, &folder).await?;
         let parse = |bytes: bytes::Bytes| Manifest::parse(&bytes);
         let published = published.map(|bytes| parse(bytes).expect("it is whole"));

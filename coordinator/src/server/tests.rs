@@ -27,7 +27,7 @@ use chomp_store::objects::SimulatedStorage;
 pub(crate) fn options(participants: Participants) -> CoordinatorOptions {
     CoordinatorOptions {
         range_bits: range_bits(),
-        size: 14,
+        bits: 14,
         replicas: 1,
         keep_parts: false,
         checks_per_1000: None,

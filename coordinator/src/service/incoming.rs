@@ -8,7 +8,7 @@ use chomp_store::part::{self, Placed};
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use super::{TEXT_CHARS_MAX, excerpt};
-use crate::tools::Place;
+use crate::tools::UnitLocation;
 
 /// The longest description of a shard. That of a table of 64 bits has about 10 KiB.
 const MERGED_BYTES_MAX: usize = 1 << 20;
@@ -24,15 +24,15 @@ pub(super) fn result(
     lease: LeaseId,
     range_bits: RangeBits,
     bits: u32,
-) -> Result<TaskResult<Place>, BadResult> {
+) -> Result<TaskResult<UnitLocation>, BadResult> {
     match result {
         Some(complete_request::Result::Evaluated(evaluated)) => {
             let ranges = evaluated_ranges(evaluated.ranges, range_bits)?;
-            Ok(Place::in_part(lease, ranges))
+            Ok(UnitLocation::in_part(lease, ranges))
         }
         Some(complete_request::Result::Merged(merged)) => {
             let merged = merged_shard(&merged.json, bits)?;
-            Ok(Place::in_file(Box::new(merged)))
+            Ok(UnitLocation::in_file(Box::new(merged)))
         }
         None => Err(BadResult("a result without content".to_owned())),
     }

@@ -1,7 +1,7 @@
 //! The harm that one liar can do: whole jobs of the true plan, in which one of many participants lies about some of its
 //! ranges.
 //!
-//!     liars JOBS PARTICIPANTS RATE    of 1,000 ranges, RATE are drawn for a check
+//!     liars JOBS PARTICIPANTS RATE    of 1,000 ranges, RATE are sampled for a check
 //!
 //! The liar knows the program. It changes one word together with its mirror image, where both are in one range, so that
 //! nothing is missing when the table is counted. It lies with a given chance, from the first range on or once half of
@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use std::thread;
 
 use chomp_plan::{
-    Action, Caller, Computed, Event, LeaseAnswer, Millis, ParticipantId, Past, Phase, Plan,
-    Publication, RequestId, Settings, Task, TaskResult, Unit, Work, WorkerId, Write,
+    Action, Computed, Event, LeaseAnswer, Millis, ParticipantId, Past, Phase, Plan, PlanTypes,
+    PublishOutcome, RequestId, Settings, Task, TaskResult, Unit, Work, WorkerId, Write,
 };
 use chomp_table::rng::{Rng, mix};
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
@@ -33,11 +33,11 @@ const LIAR: u32 = 0;
 #[derive(Debug)]
 struct Handles;
 
-impl Caller for Handles {
-    type Request = ();
-    type Reply = ();
+impl PlanTypes for Handles {
+    type LeaseResponder = ();
+    type VerdictResponder = ();
     /// Whether it is a lie.
-    type Place = bool;
+    type Location = bool;
 }
 
 #[derive(Clone, Copy)]
@@ -72,7 +72,7 @@ fn run(kind: Kind, seed: u64) -> Outcome {
         replicas: kind.replicas,
         checks_per_1000: kind.rate,
         task_positions_max: 0,
-        key: rng.draw(),
+        check_seed: rng.draw(),
         ..Settings::new(BITS, range_bits)
     };
     let (mut plan, actions) = Plan::<Handles>::new(settings, Past::default()).expect("few ranges");
@@ -101,7 +101,7 @@ fn run(kind: Kind, seed: u64) -> Outcome {
         Event::Requested {
             request: RequestId(*requests),
             worker,
-            reply: (),
+            responder: (),
         }
     };
     for &worker in &workers {
@@ -117,9 +117,9 @@ fn run(kind: Kind, seed: u64) -> Outcome {
                     ..
                 } => doing.push((worker, task)),
                 Action::Write(Write::Commit { write, units }) => {
-                    for found in units {
-                        done += u64::from(matches!(found.unit, Unit::Range(_)));
-                        lies.insert(found.unit, found.place);
+                    for committed in units {
+                        done += u64::from(matches!(committed.unit, Unit::Range(_)));
+                        lies.insert(committed.unit, committed.location);
                     }
                     let outcome = Ok(());
                     events.push(Event::Written { write, outcome });
@@ -135,14 +135,14 @@ fn run(kind: Kind, seed: u64) -> Outcome {
                         range,
                         digest: range.map_or(Digest([9; 32]), |range| range.digest),
                         is_forged: false,
-                        place: false,
+                        location: false,
                     };
                     let outcome = Ok(computed);
                     events.push(Event::Computed { unit, outcome });
                 }
                 Action::Publish => {
                     outcome.is_wrong = lies.values().any(|&is_lie| is_lie);
-                    events.push(Event::Published(Publication::Done));
+                    events.push(Event::Published(PublishOutcome::Done));
                 }
                 _ => {}
             }
@@ -172,7 +172,7 @@ fn run(kind: Kind, seed: u64) -> Outcome {
                 worker,
                 lease: task.lease,
                 result,
-                reply: (),
+                responder: (),
             }
         } else if *plan.phase() == Phase::Running {
             Event::Tick

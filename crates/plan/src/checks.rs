@@ -2,30 +2,31 @@
 //!
 //! # The rule
 //!
-//! * **Drawn.** When a unit is found, a random number decides whether it is checked, and the journal says so: the unit
-//!   *wants* one finder more than [`Settings::replicas`]. The first ranges of each participant are drawn, but none that
-//!   nobody present could check; at one replica shards are drawn, unless the owner is alone. A check is a task like
-//!   others, for a participant that has not found the unit; while only one is present, for another of its workers. An
-//!   equal result adds a finder.
-//! * **Results differ**, from each other or from what is known: the coordinator computes the unit itself. Each party that
-//!   found something else is **out**: it gets no more tasks, and is a finder of nothing any more. If its participant is
-//!   the only one present, the party is the worker alone: a node with bad memory does not end the job of its owner.
+//! * **Sampled.** When a unit is found, a random number decides whether it is checked, and the journal says so: the
+//!   unit *wants* one finder more than [`Settings::replicas`]. The first ranges of each participant are sampled, but
+//!   none that nobody present could check; at one replica shards are sampled, unless the owner is alone. A check is a
+//!   task like others, for a participant that has not found the unit; while only one is present, for another of its
+//!   workers. An equal result adds a finder.
+//! * **Results differ**, from each other or from what is known: the coordinator computes the unit itself. Each party
+//!   that found something else is **out**: it gets no more tasks, and is a finder of nothing any more. If its
+//!   participant is the only one present, the party is the worker alone: a node with bad memory does not end the job of
+//!   its owner.
 //! * **Owed.** A unit with fewer finders than `replicas` that are not out owes a check: by any other party, and if none
-//!   takes it for the time of a lease, by the coordinator. What the coordinator computed is final until a source of it is
-//!   withdrawn.
-//! * **Wrong.** A range whose content is not what the coordinator computed is withdrawn with all ranges that follow from
-//!   it, and with all shards. All that was begun before counts for nothing: leases, findings, and what the coordinator
-//!   computes; and nobody is put out because of it. A shard is wrong also if its file has other words than its finder
-//!   said.
+//!   takes it for the time of a lease, by the coordinator. What the coordinator computed is final until a source of it
+//!   is withdrawn.
+//! * **Wrong.** A range whose content is not what the coordinator computed is withdrawn with all ranges that follow
+//!   from it, and with all shards. All that was begun before counts for nothing: leases, findings, and what the
+//!   coordinator computes; and nobody is put out because of it. A shard is wrong also if its file has other words than
+//!   its finder said.
 //! * **Lost.** A range whose record is lost is computed again, and its content stays known: what is computed has to be
-//!   that. Ranges that draw on it stay if they are done, and wait otherwise.
-//! * **At the end**, when all ranges are done, the coordinator does the drawn checks that nobody present can do, and after
-//!   the time of a lease the others.
+//!   that. Ranges that depend on it stay if they are done, and wait otherwise.
+//! * **At the end**, when all ranges are done, the coordinator does the sampled checks that nobody present can do, and
+//!   after the time of a lease the others.
 //!
 //! | event | handlers |
 //! |---|---|
-//! | a unit is found, and drawn or not | `settle` in [results](super::results), `is_drawn`, `note_check` |
-//! | results differ | `add_finding` in [results](super::results), `compute`, `on_computed`, `decide` |
+//! | a unit is found, and sampled or not | `accept_content` in [results](super::results), `sample_for_check`, `note_check` |
+//! | results differ | `add_pending_result` in [results](super::results), `take_over`, `on_computed`, `decide` |
 //! | a party is out | `on_revoked`, `on_out` |
 //! | a range is wrong | `withdraw` |
 //! | a record is lost | `on_lost`, `block_dependants` |
@@ -36,27 +37,27 @@
 //! With two replicas, a range is known only when two participants have returned the same, so the other one returned it
 //! too; a shard is done earlier, and owes a check then. With one replica, each lie of a participant among others stays
 //! unchecked with a chance of 1 − r, where r is the rate of checks. When one is found, the participant is out, and
-//! everything that it alone found is checked by others. Whatever was computed from a wrong range follows from it, and is
-//! withdrawn with it.
+//! everything that it alone found is checked by others. Whatever was computed from a wrong range follows from it, and
+//! is withdrawn with it.
 //!
 //! # Why honest participants are not put out
 //!
-//! A party is put out if its content differs from that of the coordinator, and both were computed from the same sources:
-//! the content of a range depends on those of its sources alone, a lease and what the coordinator computes begin when all
-//! sources are committed, and end as nothing when one of them is withdrawn.
+//! A party is put out if its content differs from that of the coordinator, and both were computed from the same
+//! sources: the content of a range depends on those of its sources alone, a lease and what the coordinator computes
+//! begin when all sources are committed, and end as nothing when one of them is withdrawn.
 //!
 //! [`Settings::replicas`]: super::Settings::replicas
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use chomp_table::rng::mix;
-use chomp_table::sources::draws_on;
+use chomp_table::sources::depends_on;
 use chomp_table::{Digest, Head};
 
 use super::ids::{Millis, ParticipantId, Party, Unit, WorkerId};
-use super::messages::{Action, Caller, Computed, FoundUnit, Write};
+use super::messages::{Action, Computed, FoundUnit, PlanTypes, Write};
 use super::reasons::{Failure, OutReason, StopReason};
-use super::units::{Content, Found, Priority, State, participants, priority, unit_at};
+use super::units::{Content, Finders, Priority, State, participants, priority, unit_at};
 use super::{Phase, Plan};
 
 /// The units that the coordinator computes at a time.
@@ -67,11 +68,11 @@ const OWN_AT_A_TIME: usize = 4;
 pub(super) enum Debt {
     /// It has too few finders.
     Owed,
-    /// It was drawn.
-    Drawn,
+    /// It was sampled.
+    Sampled,
 }
 
-const DEBTS: [Debt; 2] = [Debt::Owed, Debt::Drawn];
+const DEBTS: [Debt; 2] = [Debt::Owed, Debt::Sampled];
 
 /// When a check is due that need not be done before all ranges are.
 const NEVER: Millis = Millis(u64::MAX);
@@ -81,8 +82,8 @@ const NEVER: Millis = Millis(u64::MAX);
 pub(super) struct Checks {
     /// Why, and when the coordinator does it if no worker has.
     pub(super) due: BTreeSet<(Debt, Millis, Unit)>,
-    /// How many units were drawn or not.
-    draws: u64,
+    /// The number of units for which it was decided whether they are sampled.
+    decisions: u64,
 }
 
 impl Checks {
@@ -124,9 +125,9 @@ impl OwnWork {
 }
 
 /// Which units are checked, and when the coordinator does it.
-impl<C: Caller> Plan<C> {
+impl<T: PlanTypes> Plan<T> {
     /// Whether a unit that these workers found is to be checked.
-    pub(super) fn is_drawn(&mut self, unit: Unit, finders: &[WorkerId]) -> bool {
+    pub(super) fn sample_for_check(&mut self, unit: Unit, finders: &[WorkerId]) -> bool {
         let of = participants(finders.iter().copied());
         let has_others = self.has_others(&of);
         let Unit::Range(head) = unit else {
@@ -136,11 +137,11 @@ impl<C: Caller> Plan<C> {
         };
         let mut is_newcomer = false;
         for participant in of {
-            let found = self.workers.ranges_found.entry(participant).or_default();
-            is_newcomer |= *found < self.settings.newcomer_ranges;
-            *found = found.saturating_add(1);
+            let count = self.workers.ranges_found.entry(participant).or_default();
+            is_newcomer |= *count < self.settings.newcomer_ranges;
+            *count = count.saturating_add(1);
         }
-        let mut workers = self.workers.all.keys();
+        let mut workers = self.workers.by_id.keys();
         let has_more_workers = workers.any(|worker| !finders.contains(worker));
         let rate = match has_others {
             true if is_newcomer => 1000,
@@ -148,31 +149,31 @@ impl<C: Caller> Plan<C> {
             false if self.is_by_worker() && has_more_workers => self.settings.own_checks_per_1000,
             false => 0,
         };
-        self.checks.draws += 1;
-        let random = mix(self.settings.key ^ mix(head.0) ^ mix(!self.checks.draws));
+        self.checks.decisions += 1;
+        let random = mix(self.settings.check_seed ^ mix(head.0) ^ mix(!self.checks.decisions));
         random % 1000 < rate.into()
     }
 
     /// Whether a participant is present that is none of these.
     fn has_others(&self, participants: &BTreeSet<ParticipantId>) -> bool {
-        let mut present = self.workers.present.keys();
+        let mut present = self.workers.count_by_participant.keys();
         present.any(|participant| !participants.contains(participant))
     }
 
     /// Whether a committed unit is to be computed once more.
     pub(super) fn debt(&self, unit: Unit) -> Option<Debt> {
-        let found = self.units.found(unit);
-        if found.participants() < found.wanted.min(self.settings.replicas) as usize {
+        let finders = self.units.finders(unit);
+        if finders.participants() < finders.wanted.min(self.settings.replicas) as usize {
             Some(Debt::Owed)
         } else {
-            (found.finders.len() < found.wanted as usize).then_some(Debt::Drawn)
+            (finders.workers.len() < finders.wanted as usize).then_some(Debt::Sampled)
         }
     }
 
     /// Whether an equal result of this worker would be one finder more that a unit wants.
     pub(super) fn may_check(&self, worker: WorkerId, unit: Unit) -> bool {
         let party = self.party_of(worker);
-        let mut finders = self.units.finders(unit).iter();
+        let mut finders = self.units.found_by(unit).iter();
         self.debt(unit).is_some() && !finders.any(|&finder| party.includes(finder))
     }
 
@@ -180,13 +181,13 @@ impl<C: Caller> Plan<C> {
     pub(super) fn note_check(&mut self, unit: Unit) {
         let is_committed = self.units.is_committed(unit);
         let debt = if is_committed { self.debt(unit) } else { None };
-        let old = self.queue.get(unit).and_then(|open| open.debt);
+        let old = self.queue.get(unit).and_then(|entry| entry.debt);
         let new = debt.map(|debt| (debt, self.due(unit, debt, old)));
         if new != old {
             if let Some((debt, at)) = old {
                 self.checks.due.remove(&(debt, at, unit));
             }
-            self.queue.open(unit).debt = new;
+            self.queue.entry(unit).debt = new;
             self.checks
                 .due
                 .extend(new.map(|(debt, at)| (debt, at, unit)));
@@ -195,11 +196,11 @@ impl<C: Caller> Plan<C> {
 
     /// When the coordinator does a check if no worker has.
     fn due(&self, unit: Unit, debt: Debt, old: Option<(Debt, Millis)>) -> Millis {
-        let is_drawn = debt == Debt::Drawn;
-        let waits = is_drawn && !self.units.ranges.is_complete();
+        let is_sampled = debt == Debt::Sampled;
+        let waits = is_sampled && !self.units.ranges.is_complete();
         match old {
             _ if waits => NEVER,
-            _ if is_drawn && !self.may_anybody_check(unit) => self.now,
+            _ if is_sampled && !self.may_anybody_check(unit) => self.now,
             Some((before, at)) if before == debt && at != NEVER => at,
             _ => self.now.plus(self.settings.lease_ms),
         }
@@ -207,9 +208,9 @@ impl<C: Caller> Plan<C> {
 
     /// Whether some worker that is present may check a unit.
     fn may_anybody_check(&self, unit: Unit) -> bool {
-        let finders = self.units.finders(unit);
+        let finders = self.units.found_by(unit);
         if self.is_by_worker() {
-            let mut workers = self.workers.all.keys();
+            let mut workers = self.workers.by_id.keys();
             workers.any(|worker| !finders.contains(worker))
         } else {
             self.has_others(&participants(finders.iter().copied()))
@@ -217,28 +218,28 @@ impl<C: Caller> Plan<C> {
     }
 
     /// Offers all checks anew: who may have them has changed.
-    pub(super) fn file_checks(&mut self) {
+    pub(super) fn update_check_offers(&mut self) {
         let due = self.checks.due.iter().map(|&(.., unit)| unit);
         for unit in due.collect::<Vec<_>>() {
-            self.file(unit);
+            self.update_offer(unit);
         }
     }
 
     /// Has it written who found units that were checked.
     pub(super) fn confirm(&mut self, units: &[Unit]) {
-        let found = |unit: &Unit| self.units.found(*unit);
-        for group in units.chunk_by(|one, other| found(one) == found(other)) {
+        let finders = |unit: &Unit| self.units.finders(*unit);
+        for group in units.chunk_by(|one, other| finders(one) == finders(other)) {
             let confirm = Write::Confirm {
                 units: group.to_vec(),
-                found: found(&group[0]).clone(),
+                finders: finders(&group[0]).clone(),
             };
             self.actions.push(Action::Write(confirm));
         }
         for &unit in units {
             if self.debt(unit).is_none() {
-                self.close(unit);
+                self.end_work_on(unit);
             }
-            self.file(unit);
+            self.update_offer(unit);
         }
     }
 
@@ -268,20 +269,20 @@ impl<C: Caller> Plan<C> {
         next.filter(|&at| at != NEVER && self.is_running())
     }
 
-    /// Whether some range may turn out wrong before shards are merged: drawn checks go on beside them.
+    /// Whether some range may turn out wrong before shards are merged: sampled checks go on beside them.
     pub(super) fn are_ranges_in_doubt(&self) -> bool {
         let is_range = |unit: Unit| matches!(unit, Unit::Range(_));
         let mut owed = self.checks.from(Debt::Owed, Millis(0));
         let mut own = self.own.queue.iter();
         let is_in_doubt = |(&priority, cause): (&Priority, &Cause)| {
-            let is_drawn = self.debt(unit_at(priority)) == Some(Debt::Drawn);
-            is_range(unit_at(priority)) && !(is_drawn && *cause == Cause::Unchecked)
+            let is_sampled = self.debt(unit_at(priority)) == Some(Debt::Sampled);
+            is_range(unit_at(priority)) && !(is_sampled && *cause == Cause::Unchecked)
         };
         own.any(is_in_doubt) || owed.any(|(_, unit)| is_range(unit))
     }
 
     /// Whether the job runs, and nothing is to be computed once more.
-    pub fn is_calm(&self) -> bool {
+    pub fn has_nothing_to_recheck(&self) -> bool {
         let is_checked = self.checks.due.is_empty();
         let is_settled = self.own.queue.is_empty() && self.own.under_way.is_empty();
         self.is_running() && !self.ending.is_under_way && is_checked && is_settled
@@ -289,23 +290,23 @@ impl<C: Caller> Plan<C> {
 }
 
 /// Results that differ.
-impl<C: Caller> Plan<C> {
+impl<T: PlanTypes> Plan<T> {
     /// Whether the results for a unit differ, from each other or from what is known.
     pub(super) fn is_disputed(&self, unit: Unit) -> bool {
-        let findings = self.results.findings(unit).iter();
+        let pending_results = self.results.pending(unit).iter();
         let known = self.units.content(unit).into_iter();
-        let mut contents = known.chain(findings.map(|finding| finding.content));
+        let mut contents = known.chain(pending_results.map(|pending| pending.content));
         let first = contents.next();
         contents.any(|other| Some(other) != first)
     }
 
     /// Has the coordinator compute a unit. No worker gets it until that is done.
-    pub(super) fn compute(&mut self, unit: Unit, cause: Cause) {
+    pub(super) fn take_over(&mut self, unit: Unit, cause: Cause) {
         let is_failure = matches!(cause, Cause::Failed(..));
         if is_failure || !self.own.contains(unit) {
             self.own.queue.insert(priority(unit), cause);
         }
-        self.file(unit);
+        self.update_offer(unit);
     }
 
     /// Begins to compute as many units as are possible.
@@ -320,14 +321,14 @@ impl<C: Caller> Plan<C> {
             } else if self.own.queue.len() < OWN_AT_A_TIME
                 && let Some(unit) = self.next_overdue()
             {
-                self.compute(unit, Cause::Unchecked);
+                self.take_over(unit, Cause::Unchecked);
             } else {
                 break;
             }
         }
     }
 
-    /// The next unit to compute: one of the lowest layer, as units of higher ones may draw on it.
+    /// The next unit to compute: one of the lowest layer, as units of higher ones may depend on it.
     fn next_own(&self) -> Option<Unit> {
         let &(lowest, _) = self.own.queue.keys().next()?;
         let units = self.own.queue.range(..(lowest + 1, 0));
@@ -339,7 +340,11 @@ impl<C: Caller> Plan<C> {
         })
     }
 
-    pub(super) fn on_computed(&mut self, unit: Unit, outcome: Result<Computed<C::Place>, String>) {
+    pub(super) fn on_computed(
+        &mut self,
+        unit: Unit,
+        outcome: Result<Computed<T::Location>, String>,
+    ) {
         let is_stale = self.own.under_way.remove(&unit);
         let is_stale = is_stale.unwrap_or_else(|| panic!("{unit} was not to be computed"));
         if is_stale || self.is_faulty() || !self.own.contains(unit) {
@@ -362,22 +367,24 @@ impl<C: Caller> Plan<C> {
                     },
                     _ => StopReason::OwnFailed { unit, reason: own },
                 };
-                self.file(unit);
+                self.update_offer(unit);
                 self.stop(reason);
             }
         }
     }
 
     /// Takes what the coordinator computed for right. Each party that found something else is out.
-    fn decide(&mut self, unit: Unit, computed: Computed<C::Place>) {
+    fn decide(&mut self, unit: Unit, computed: Computed<T::Location>) {
         let digest = Content::of_shard(computed.digest);
         let content = computed.range.map_or(digest, Content::of_range);
-        let findings = self.results.findings.remove(&unit).unwrap_or_default();
-        let wrong = findings.iter().filter(|finding| finding.content != content);
-        let mut wrong: BTreeSet<WorkerId> = wrong.map(|finding| finding.worker).collect();
+        let pending_results = self.results.pending.remove(&unit).unwrap_or_default();
+        let wrong = pending_results
+            .iter()
+            .filter(|pending| pending.content != content);
+        let mut wrong: BTreeSet<WorkerId> = wrong.map(|pending| pending.worker).collect();
         let is_known_wrong = computed.is_forged || self.units.differs(unit, content);
         if is_known_wrong {
-            wrong.extend(self.units.finders(unit));
+            wrong.extend(self.units.found_by(unit));
         }
         let party = |worker: WorkerId| {
             let has_others = self.has_others(&BTreeSet::from([worker.participant]));
@@ -391,27 +398,31 @@ impl<C: Caller> Plan<C> {
         }
         match unit {
             Unit::Range(head) if is_known_wrong => self.withdraw(head),
-            Unit::Shard(_) if is_known_wrong => self.units.reopen(unit),
+            Unit::Shard(_) if is_known_wrong => self.units.revert(unit),
             _ => {}
         }
-        let found = Found::default();
-        self.units.set_known(unit, content, found.clone());
+        let finders = Finders::default();
+        self.units.set_known(unit, content, finders.clone());
         match self.units.state(unit) {
             State::Committed => self.confirm(&[unit]),
             State::Ready => {
-                self.close(unit);
-                let place = computed.place;
-                self.commit(vec![FoundUnit { unit, found, place }]);
+                self.end_work_on(unit);
+                let location = computed.location;
+                self.begin_write(vec![FoundUnit {
+                    unit,
+                    finders,
+                    location,
+                }]);
             }
             // A source was lost meanwhile: when it is there again, the content has to be this.
             State::Blocked | State::Writing(_) => {}
         }
-        self.file(unit);
+        self.update_offer(unit);
     }
 }
 
 /// A party that is out, a range that is wrong, a record that is lost.
-impl<C: Caller> Plan<C> {
+impl<T: PlanTypes> Plan<T> {
     pub(super) fn on_revoked(&mut self, participant: ParticipantId) {
         let party = Party::Participant(participant);
         let present = self.workers.of(party).first().copied();
@@ -433,17 +444,17 @@ impl<C: Caller> Plan<C> {
             reason,
         }));
         let mut units = self.units.remove_finder(party);
-        self.results.findings.retain(|&unit, findings| {
-            let before = findings.len();
-            findings.retain(|finding| !party.includes(finding.worker));
-            units.extend((findings.len() < before).then_some(unit));
-            !findings.is_empty()
+        self.results.pending.retain(|&unit, pending_results| {
+            let before = pending_results.len();
+            pending_results.retain(|pending| !party.includes(pending.worker));
+            units.extend((pending_results.len() < before).then_some(unit));
+            !pending_results.is_empty()
         });
-        for (.., found) in &mut self.ending.shards_before {
-            found.finders.retain(|&finder| !party.includes(finder));
+        for (.., finders) in &mut self.ending.shards_before {
+            finders.workers.retain(|&finder| !party.includes(finder));
         }
         for unit in units {
-            self.file(unit);
+            self.update_offer(unit);
         }
         for worker in self.workers.of(party) {
             self.on_left(worker);
@@ -462,7 +473,7 @@ impl<C: Caller> Plan<C> {
         while let Some(&lease) = self.leases.all.keys().next() {
             self.end_lease(lease, None);
         }
-        let findings = std::mem::take(&mut self.results.findings);
+        let pending_results = std::mem::take(&mut self.results.pending);
         let is_one: BTreeSet<Unit> = follows.iter().copied().collect();
         self.own.queue.retain(|&priority, _| {
             let unit = unit_at(priority);
@@ -472,13 +483,13 @@ impl<C: Caller> Plan<C> {
         under_way.for_each(|is_stale| *is_stale = true);
         self.drop_shards();
         for &unit in &follows {
-            self.units.reopen(unit);
+            self.units.revert(unit);
             self.units.forget(unit);
         }
-        for unit in findings.into_keys().chain(follows) {
-            self.file(unit);
+        for unit in pending_results.into_keys().chain(follows) {
+            self.update_offer(unit);
         }
-        self.file_checks();
+        self.update_check_offers();
     }
 
     /// The record of a committed range is lost: it is computed again.
@@ -497,41 +508,41 @@ impl<C: Caller> Plan<C> {
         for lease in leases.map(|(&id, _)| id).collect::<Vec<_>>() {
             self.end_lease(lease, None);
         }
-        self.units.reopen(unit);
+        self.units.revert(unit);
         self.block_dependants(head);
-        self.file_checks();
+        self.update_check_offers();
         let times = self.units.count_losses(unit, 1);
         // Workers may store records that are none; the coordinator's own record stays.
         if times > self.settings.failures_max {
-            self.compute(unit, Cause::Unchecked);
+            self.take_over(unit, Cause::Unchecked);
         }
-        self.file(unit);
+        self.update_offer(unit);
         if times > self.settings.failures_max + 1 {
             self.stop(StopReason::Lost { head, times });
         }
     }
 
-    /// Ends the work on ranges that draw on one whose record is lost: if they are not done, they wait for it.
+    /// Ends the work on ranges that depend on one whose record is lost: if they are not done, they wait for it.
     fn block_dependants(&mut self, head: Head) {
         let range_bits = self.settings.range_bits;
-        let draws_on_it = |unit: &Unit| match *unit {
-            Unit::Range(other) => draws_on(other, head, range_bits),
+        let depends_on_it = |unit: &Unit| match *unit {
+            Unit::Range(other) => depends_on(other, head, range_bits),
             Unit::Shard(_) => true,
         };
         // The coordinator's own work may fail for want of the record, and is tried again.
         for (unit, is_stale) in &mut self.own.under_way {
-            *is_stale |= draws_on_it(unit);
+            *is_stale |= depends_on_it(unit);
         }
         let fresh = self.queue.fresh.all.iter().copied().map(unit_at);
-        let ready = fresh.chain(self.queue.opened()).chain(self.own.units());
+        let ready = fresh.chain(self.queue.units()).chain(self.own.units());
         let ranges = ready.filter(|unit| matches!(unit, Unit::Range(_)));
-        let dependants: BTreeSet<Unit> = ranges.filter(draws_on_it).collect();
+        let dependants: BTreeSet<Unit> = ranges.filter(depends_on_it).collect();
         for unit in dependants {
             self.end_leases_on(unit);
             if self.units.state(unit) == State::Ready {
-                self.units.reopen(unit);
+                self.units.revert(unit);
             }
-            self.file(unit);
+            self.update_offer(unit);
         }
     }
 }

@@ -17,15 +17,15 @@
 //! # The work
 //!
 //! The coordinator estimates the time left from the work that is left, and not from the number of ranges. The unit of
-//! work is one position that is scattered into a bitmap, some nanoseconds. Only proportions count. They were measured on
-//! one machine and serve for all: if one of them is wrong by half, the work of a layer is wrong by a few percent.
+//! work is one position that is scattered into a bitmap, some nanoseconds. Only proportions count. They were measured
+//! on one machine and serve for all: if one of them is wrong by half, the work of a layer is wrong by a few percent.
 //!
 //! # The time
 //!
 //! Two things take time that no other can make up for: the CPU time on the threads there are, and the critical path, as
-//! each layer waits for a range of the layer before. No job is faster than the longer of them. A thread idles only while
-//! the others finish a layer, so a job takes no longer than both together (Graham, *Bounds for certain multiprocessing
-//! anomalies*, 1966), as far as the costs are right and links are fast enough.
+//! each layer waits for a range of the layer before. No job is faster than the longer of them. A thread idles only
+//! while the others finish a layer, so a job takes no longer than both together (Graham, *Bounds for certain
+//! multiprocessing anomalies*, 1966), as far as the costs are right and links are fast enough.
 
 #[cfg(test)]
 mod tests;

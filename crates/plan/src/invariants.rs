@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::messages::Caller;
-use super::queue::Pool;
+use super::messages::PlanTypes;
+use super::queue::OfferKind;
 use super::units::{State, priority};
 use super::{LeaseId, Plan, Unit, WorkerId};
 
-impl<C: Caller> Plan<C> {
+impl<T: PlanTypes> Plan<T> {
     /// Recounts all that the plan keeps more than once, and sees whether a request waits in vain. Looks at every range.
     ///
     /// # Panics
@@ -24,7 +24,7 @@ impl<C: Caller> Plan<C> {
     }
 
     fn all_units(&self) -> impl Iterator<Item = Unit> + '_ {
-        self.units.all().chain(self.units.shards())
+        self.units.all_ranges().chain(self.units.shards())
     }
 
     fn check_shards(&self) {
@@ -34,18 +34,18 @@ impl<C: Caller> Plan<C> {
         let mut shards = self.units.shards();
         assert!(shards.all(|unit| self.units.state(unit) != State::Blocked));
         let is_known = |unit| self.units.content(unit).is_some();
-        let are_known = || self.units.all().all(is_known);
+        let are_known = || self.units.all_ranges().all(is_known);
         assert!(!self.units.is_cut() || are_known(), "cut too early");
     }
 
     /// Each lease is listed at its worker and at those of its units that are open.
     fn check_leases(&self) {
         let mut of_units: BTreeMap<LeaseId, usize> = BTreeMap::new();
-        for unit in self.queue.opened() {
+        for unit in self.queue.units() {
             let is_open = matches!(self.units.state(unit), State::Ready | State::Committed);
-            let open = self.queue.get(unit).expect("it is opened");
-            assert!(is_open || open.leases.is_empty(), "{unit} is leased");
-            for &(lease, holder) in &open.leases {
+            let entry = self.queue.get(unit).expect("it is opened");
+            assert!(is_open || entry.leases.is_empty(), "{unit} is leased");
+            for &(lease, holder) in &entry.leases {
                 assert_eq!(self.leases.all[&lease].worker, holder);
                 let is_shard = matches!(unit, Unit::Shard(_));
                 assert!(
@@ -57,7 +57,7 @@ impl<C: Caller> Plan<C> {
         }
         assert!(self.leases.all.keys().eq(of_units.keys()), "{of_units:?}");
         let mut of_workers: BTreeSet<(WorkerId, LeaseId)> = BTreeSet::new();
-        for (&worker, entry) in &self.workers.all {
+        for (&worker, entry) in &self.workers.by_id {
             of_workers.extend(entry.leases.iter().map(|&lease| (worker, lease)));
         }
         let leases = self.leases.all.iter();
@@ -77,26 +77,26 @@ impl<C: Caller> Plan<C> {
     fn check_requests(&self) {
         for waiter in &self.review.waiting {
             assert!(self.is_running(), "a request waits for nothing");
-            let worker = &self.workers.all[&waiter.worker];
+            let worker = &self.workers.by_id[&waiter.worker];
             let idle = !worker.is_busy();
             let first = |pool| {
                 let worker = waiter.worker;
                 self.queue.units_for(worker, pool, idle, |_| 1)
             };
-            for pool in [Pool::Work, Pool::Checks, Pool::Slow] {
+            for pool in [OfferKind::Work, OfferKind::Checks, OfferKind::Slow] {
                 let units = first(pool);
                 assert!(units.is_none(), "{waiter:?} waits in vain for {units:?}");
             }
         }
         self.queue.fresh.check(|worker| self.is_present(worker));
-        for unit in self.units.all() {
+        for unit in self.units.all_ranges() {
             let is_open = self.units.state(unit) == State::Ready && !self.own.contains(unit);
             let is_untouched =
-                self.queue.leases(unit).is_empty() && self.results.findings(unit).is_empty();
+                self.queue.leases(unit).is_empty() && self.results.pending(unit).is_empty();
             let is_fresh = self.queue.fresh.all.contains(&priority(unit));
             assert_eq!(is_fresh, is_open && is_untouched, "{unit}");
         }
-        let mut findings = self.results.findings.values();
-        assert!(findings.all(|findings| !findings.is_empty()));
+        let mut pending_results = self.results.pending.values();
+        assert!(pending_results.all(|pending_results| !pending_results.is_empty()));
     }
 }

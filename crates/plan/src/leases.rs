@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Plan;
 use super::checks::Cause;
 use super::ids::{LeaseId, Millis, Unit, WorkerId};
-use super::messages::{Caller, Task, Work};
+use super::messages::{PlanTypes, Task, Work};
 use super::reasons::Failure;
 
 /// A task in the hands of a worker.
@@ -47,7 +47,7 @@ impl Leases {
     }
 }
 
-impl<C: Caller> Plan<C> {
+impl<T: PlanTypes> Plan<T> {
     /// Leases units to a worker: ranges of one layer, or one shard.
     pub(super) fn lease(&mut self, worker: WorkerId, units: &[Unit]) -> Task {
         let attempt = self.queue.failed_attempts(units[0]).saturating_add(1);
@@ -70,8 +70,8 @@ impl<C: Caller> Plan<C> {
         self.workers.get_mut(worker).leases.insert(id);
         self.requeue(worker);
         for &unit in units {
-            self.queue.open(unit).leases.push((id, worker));
-            self.file(unit);
+            self.queue.entry(unit).leases.push((id, worker));
+            self.update_offer(unit);
         }
         Task {
             lease: id,
@@ -89,11 +89,12 @@ impl<C: Caller> Plan<C> {
     /// Has this lease count for writing this shard, too. For tests.
     #[cfg(any(test, feature = "testing"))]
     pub fn pretend_writing(&mut self, worker: WorkerId, lease: LeaseId, shard: u32) {
-        let open = self.queue.open(Unit::Shard(shard));
-        open.leases.push((lease, worker));
+        let entry = self.queue.entry(Unit::Shard(shard));
+        entry.leases.push((lease, worker));
     }
 
-    /// Renews the leases of a heartbeat. Returns those that the worker does not hold any more: work on them is of no use.
+    /// Renews the leases of a heartbeat. Returns those that the worker does not hold any more: work on them is of no
+    /// use.
     pub fn renew(&mut self, now: Millis, worker: WorkerId, leases: &[LeaseId]) -> Vec<LeaseId> {
         let now = self.now.max(now);
         self.workers.hear(now, worker);
@@ -151,7 +152,7 @@ impl<C: Caller> Plan<C> {
             let lease = self.leases.all.get_mut(&id).expect("it stands");
             lease.is_slow = true;
             for unit in lease.work.units().collect::<Vec<_>>() {
-                self.file(unit);
+                self.update_offer(unit);
             }
         }
     }
@@ -179,27 +180,27 @@ impl<C: Caller> Plan<C> {
     /// failed: after too many the coordinator computes them.
     pub(super) fn end_lease(&mut self, id: LeaseId, failure: Option<&Failure>) {
         let lease = self.remove_lease(id);
-        if let Some(worker) = self.workers.all.get_mut(&lease.worker) {
+        if let Some(worker) = self.workers.by_id.get_mut(&lease.worker) {
             worker.progress.failures += u64::from(failure.is_some());
         }
         for unit in lease.work.units() {
             if !self.queue.is_leased(unit, id) {
                 continue;
             }
-            let open = self.queue.open(unit);
-            open.leases.retain(|&(lease, _)| lease != id);
+            let entry = self.queue.entry(unit);
+            entry.leases.retain(|&(lease, _)| lease != id);
             match failure {
                 None => {}
-                Some(Failure::Expired { .. }) => open.expiries += 1,
-                Some(_) => open.failures += 1,
+                Some(Failure::Expired { .. }) => entry.expiries += 1,
+                Some(_) => entry.failures += 1,
             }
-            let failed_often = open.expiries >= self.settings.expiries_max
-                || open.failures >= self.settings.failures_max;
+            let failed_often = entry.expiries >= self.settings.expiries_max
+                || entry.failures >= self.settings.failures_max;
             if let Some(failure) = failure.filter(|_| failed_often && !self.is_faulty()) {
                 let attempts = self.queue.failed_attempts(unit);
-                self.compute(unit, Cause::Failed(attempts, failure.clone()));
+                self.take_over(unit, Cause::Failed(attempts, failure.clone()));
             }
-            self.file(unit);
+            self.update_offer(unit);
         }
     }
 
@@ -210,12 +211,13 @@ impl<C: Caller> Plan<C> {
         }
     }
 
-    /// Ends the work on a unit that is found, or that is checked as often as it has to be. The caller has to file it next.
-    pub(super) fn close(&mut self, unit: Unit) {
-        self.results.findings.remove(&unit);
-        let open = self.queue.open(unit);
-        (open.expiries, open.failures) = (0, 0);
-        for (id, _) in std::mem::take(&mut open.leases) {
+    /// Ends the work on a unit that is found, or that is checked as often as it has to be. The caller has to file it
+    /// next.
+    pub(super) fn end_work_on(&mut self, unit: Unit) {
+        self.results.pending.remove(&unit);
+        let entry = self.queue.entry(unit);
+        (entry.expiries, entry.failures) = (0, 0);
+        for (id, _) in std::mem::take(&mut entry.leases) {
             let lease = self.leases.all.get_mut(&id).expect("the unit is leased");
             lease.open_units -= 1;
             if lease.open_units == 0 {
@@ -228,7 +230,7 @@ impl<C: Caller> Plan<C> {
         let lease = self.leases.all.remove(&id).expect("the lease stands");
         self.leases.deadlines.remove(&(lease.deadline, id));
         self.leases.slow_at.remove(&(lease.slow_at, id));
-        if let Some(worker) = self.workers.all.get_mut(&lease.worker) {
+        if let Some(worker) = self.workers.by_id.get_mut(&lease.worker) {
             worker.leases.remove(&id);
             self.requeue(lease.worker);
         }

@@ -3,7 +3,7 @@
 //! It is a plain state machine without clock, I/O, threads or chance: [`Plan::handle`] takes the time and an [`Event`],
 //! and returns the [`Action`]s that follow from it. The same events lead to the same actions, so a test can try any
 //! schedule. Actions may be performed in any order, except that [writes](Action::Write) keep theirs. What waits for an
-//! answer is kept here, as [handles](Caller) that the plan never reads.
+//! answer is kept here, as [handles](PlanTypes) that the plan never reads.
 //!
 //! | modules | what they have |
 //! |---|---|
@@ -24,7 +24,7 @@
 //!   blocked ── its sources are committed ──> ready ── enough equal results ──> writing ── durable ──> committed
 //!      ^                                       ^                                                        │
 //!      │                                       └─────────────── its record is lost ─────────────────────┤
-//!      └──────────────────────────────── a range that it draws on was wrong ────────────────────────────┘
+//!      └──────────────────────────────── a range that it depends on was wrong ──────────────────────────┘
 //! ```
 //!
 //! # What always holds
@@ -87,13 +87,13 @@ use std::collections::BTreeMap;
 
 pub use ids::{LeaseId, Millis, ParticipantId, Party, RequestId, Unit, WorkerId, WriteId};
 pub use messages::{
-    Action, Caller, Computed, Event, FoundUnit, JobProgress, LeaseAnswer, Publication, Task,
+    Action, Computed, Event, FoundUnit, JobProgress, LeaseAnswer, PlanTypes, PublishOutcome, Task,
     TaskResult, Verdict, Work, WorkerProgress, Write,
 };
 pub use past::Past;
 pub use reasons::{Failure, OutReason, PlanError, Rejection, StopReason, counted};
 pub use settings::{HEAD_BITS_MAX, Settings};
-pub use units::Found;
+pub use units::Finders;
 
 /// The reason why a job without workers waits.
 pub const NO_WORKER: &str = "no worker is there";
@@ -120,7 +120,7 @@ pub enum Phase {
 
 /// The plan of one job.
 #[derive(Debug)]
-pub struct Plan<C: Caller> {
+pub struct Plan<T: PlanTypes> {
     settings: Settings,
     phase: Phase,
     units: Units,
@@ -128,30 +128,30 @@ pub struct Plan<C: Caller> {
     leases: Leases,
     workers: Workers,
     /// The requests that wait for a task.
-    requests: BTreeMap<RequestId, (WorkerId, C::Request)>,
+    requests: BTreeMap<RequestId, (WorkerId, T::LeaseResponder)>,
     review: Review,
-    results: Results<C>,
+    results: Results<T>,
     checks: Checks,
     own: OwnWork,
     ending: Ending,
     /// The time of the latest event.
     now: Millis,
     /// The actions that follow from the present event.
-    actions: Vec<Action<C>>,
+    actions: Vec<Action<T>>,
 }
 
-impl<C: Caller> Plan<C> {
+impl<T: PlanTypes> Plan<T> {
     /// The plan of a job, and the actions that it begins with.
     ///
     /// # Errors
     ///
     /// If the job has too many ranges, or `past` knows a unit in two versions.
-    pub fn new(settings: Settings, past: Past) -> Result<(Plan<C>, Vec<Action<C>>), PlanError> {
+    pub fn new(settings: Settings, past: Past) -> Result<(Plan<T>, Vec<Action<T>>), PlanError> {
         let mut plan = Plan::empty(settings)?;
         plan.recall(past)?;
         plan.units.begin();
-        for unit in plan.units.all() {
-            plan.file(unit);
+        for unit in plan.units.all_ranges() {
+            plan.update_offer(unit);
         }
         let actions = plan.advance();
         Ok((plan, actions))
@@ -163,10 +163,10 @@ impl<C: Caller> Plan<C> {
     /// # Errors
     ///
     /// If the job has too many ranges.
-    pub fn finished(settings: Settings, losing: u64) -> Result<Plan<C>, PlanError> {
+    pub fn finished(settings: Settings, losing: u64) -> Result<Plan<T>, PlanError> {
         let mut plan = Plan::empty(settings)?;
-        for unit in plan.units.all() {
-            plan.units.commit(unit);
+        for unit in plan.units.all_ranges() {
+            plan.units.mark_durable(unit);
         }
         plan.units.begin();
         plan.units.ranges.losing = losing;
@@ -174,7 +174,7 @@ impl<C: Caller> Plan<C> {
         Ok(plan)
     }
 
-    fn empty(mut settings: Settings) -> Result<Plan<C>, PlanError> {
+    fn empty(mut settings: Settings) -> Result<Plan<T>, PlanError> {
         settings.replicas = settings.replicas.max(1);
         Ok(Plan {
             phase: Phase::Running,
@@ -200,14 +200,14 @@ impl<C: Caller> Plan<C> {
     ///
     /// If the caller reports the outcome of an action that was not asked for, or reports it twice: going on would mean
     /// to acknowledge what may not be durable.
-    pub fn handle(&mut self, now: Millis, event: Event<C>) -> Vec<Action<C>> {
+    pub fn handle(&mut self, now: Millis, event: Event<T>) -> Vec<Action<T>> {
         // A clock that goes back counts as one that stands.
         self.now = self.now.max(now);
         self.dispatch(event);
         self.advance()
     }
 
-    fn dispatch(&mut self, event: Event<C>) {
+    fn dispatch(&mut self, event: Event<T>) {
         match event {
             Event::Joined {
                 worker,
@@ -218,15 +218,15 @@ impl<C: Caller> Plan<C> {
             Event::Requested {
                 request,
                 worker,
-                reply,
-            } => self.on_requested(request, worker, reply),
+                responder,
+            } => self.on_requested(request, worker, responder),
             Event::Withdrawn { request } => drop(self.take_request(request)),
             Event::Completed {
                 worker,
                 lease,
                 result,
-                reply,
-            } => self.on_completed(worker, lease, result, reply),
+                responder,
+            } => self.on_completed(worker, lease, result, responder),
             Event::Returned {
                 worker,
                 lease,
@@ -251,7 +251,7 @@ impl<C: Caller> Plan<C> {
     }
 
     /// Begins all that may go on now: the coordinator's own work, the publication, and requests.
-    fn advance(&mut self) -> Vec<Action<C>> {
+    fn advance(&mut self) -> Vec<Action<T>> {
         self.advance_own();
         self.advance_publication();
         self.answer_requests();
@@ -273,9 +273,9 @@ impl<C: Caller> Plan<C> {
         &self.phase
     }
 
-    /// Whether nothing is under way: no lease, no write, nothing that the coordinator computes. A coordinator that shuts
-    /// down may go then.
-    pub fn is_quiet(&self) -> bool {
+    /// Whether nothing is under way: no lease, no write, nothing that the coordinator computes. A coordinator that
+    /// shuts down may go then.
+    pub fn is_idle(&self) -> bool {
         self.leases.all.is_empty()
             && !self.results.is_writing()
             && self.own.under_way.is_empty()
@@ -288,8 +288,8 @@ impl<C: Caller> Plan<C> {
         let (work, work_done) = ranges.work();
         JobProgress {
             phase: self.phase.clone(),
-            layers: ranges.layers(),
-            layer: ranges.open(),
+            layers: ranges.layer_count(),
+            layer: ranges.current_layer(),
             ranges: ranges.count(),
             ranges_done: ranges.done(),
             ranges_resumed: ranges.resumed,
@@ -300,17 +300,17 @@ impl<C: Caller> Plan<C> {
             work_done,
             publication_work: ranges.work.publication,
             leases: self.leases.all.len() as u64,
-            results_waiting: self.results.pending() as u64,
+            results_waiting: self.results.unanswered_count() as u64,
             checks_waiting: self.checks.due.len() as u64,
             own_waiting: self.own.queue.len() as u64,
-            workers: self.workers.all.len() as u64,
+            workers: self.workers.by_id.len() as u64,
         }
     }
 
     /// Where the contents are stored that wait for others to find the same.
-    pub fn places(&self) -> impl Iterator<Item = &C::Place> {
-        let findings = self.results.findings.values().flatten();
-        findings.map(|finding| &finding.place)
+    pub fn locations(&self) -> impl Iterator<Item = &T::Location> {
+        let pending_results = self.results.pending.values().flatten();
+        pending_results.map(|pending| &pending.location)
     }
 
     /// For each layer from the lowest, how many ranges it has, and how many of them are committed.
@@ -333,15 +333,15 @@ impl<C: Caller> Plan<C> {
                 self.own.queue.len()
             )),
             Phase::Running if self.results.is_writing() => None,
-            Phase::Running if self.workers.all.is_empty() => Some(NO_WORKER.to_owned()),
+            Phase::Running if self.workers.by_id.is_empty() => Some(NO_WORKER.to_owned()),
             Phase::Running
-                if self.workers.present.len() < replicas as usize
+                if self.workers.count_by_participant.len() < replicas as usize
                     && !self.units.ranges.is_complete() =>
             {
                 Some(format!(
                     "each range must be computed by {replicas} participants, and present are {}: `chomp access add NAME` \
                      makes a credential for another one",
-                    self.workers.present.len()
+                    self.workers.count_by_participant.len()
                 ))
             }
             Phase::Running if !self.checks.due.is_empty() => Some(format!(

@@ -7,22 +7,22 @@ use chomp_table::{Digest, Head, RangeSummary};
 use super::Phase;
 use super::ids::{LeaseId, Millis, ParticipantId, Party, RequestId, Unit, WorkerId, WriteId};
 use super::reasons::{OutReason, Rejection, StopReason};
-use super::units::Found;
+use super::units::Finders;
 
 /// Handles that the plan keeps for its caller and returns unread.
-pub trait Caller: Debug {
+pub trait PlanTypes: Debug {
     /// Where the answer to a request for a task goes.
-    type Request: Debug;
+    type LeaseResponder: Debug;
     /// Where the verdict on a result goes.
-    type Reply: Debug;
+    type VerdictResponder: Debug;
     /// Where the content of a unit is stored: the caller needs it to write the journal.
-    type Place: Clone + Debug;
+    type Location: Clone + Debug;
 }
 
 /// Something that happened.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Debug)]
-pub enum Event<C: Caller> {
+pub enum Event<T: PlanTypes> {
     /// A worker is present. Repeated, it changes the name and the threads.
     Joined {
         worker: WorkerId,
@@ -32,22 +32,23 @@ pub enum Event<C: Caller> {
     /// A worker leaves in good order: its leases are offered again at once. A worker that fell silent must be left to
     /// lose its leases first, or a range that kills every worker would be offered for ever.
     Left { worker: WorkerId },
-    /// A worker asks for a task. Answered by exactly one [`Action::Answer`], now or later, unless it is withdrawn or the
-    /// worker leaves.
+    /// A worker asks for a task. Answered by exactly one [`Action::Answer`], now or later, unless it is withdrawn or
+    /// the worker leaves.
     Requested {
         request: RequestId,
         worker: WorkerId,
-        reply: C::Request,
+        responder: T::LeaseResponder,
     },
     /// The worker does not wait for the answer any more.
     Withdrawn { request: RequestId },
-    /// A worker returns the result of a task, whose records or file are durable. Ends the lease. Answered by exactly one
-    /// [`Action::Settle`], now or later.
+    /// A worker returns the result of a task, whose records or file are durable. Ends the lease. Answered by exactly
+    /// one
+    /// [`Action::SendVerdict`], now or later.
     Completed {
         worker: WorkerId,
         lease: LeaseId,
-        result: TaskResult<C::Place>,
-        reply: C::Reply,
+        result: TaskResult<T::Location>,
+        responder: T::VerdictResponder,
     },
     /// A worker gives a lease back without a result. With a failure, this is a failed attempt.
     Returned {
@@ -55,15 +56,15 @@ pub enum Event<C: Caller> {
         lease: LeaseId,
         failure: Option<String>,
     },
-    /// The record of a committed range, with this digest, cannot be read. Of no effect if the range is not committed, or
-    /// with another digest.
+    /// The record of a committed range, with this digest, cannot be read. Of no effect if the range is not committed,
+    /// or with another digest.
     Lost { head: Head, digest: Digest },
     /// The owner takes a participant out: what it alone found is checked.
     Revoked { participant: ParticipantId },
     /// [`Action::Compute`] is done. If a record was missing, [`Event::Lost`] has to come before the failure.
     Computed {
         unit: Unit,
-        outcome: Result<Computed<C::Place>, String>,
+        outcome: Result<Computed<T::Location>, String>,
     },
     /// [`Write::Commit`] is durable, or failed. Commits become durable in their order.
     Written {
@@ -71,7 +72,7 @@ pub enum Event<C: Caller> {
         outcome: Result<(), String>,
     },
     /// [`Action::Publish`] is done, or failed.
-    Published(Publication),
+    Published(PublishOutcome),
     /// Time passed: leases that were not renewed expire.
     Tick,
     /// The coordinator is asked to stop: nothing more is offered or published, but results are still taken.
@@ -97,13 +98,13 @@ pub struct Computed<P> {
     pub digest: Digest,
     /// The shard's file in the store is the one that its finders described, and has other words.
     pub is_forged: bool,
-    pub place: P,
+    pub location: P,
 }
 
 /// How the publication of a table ended.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Publication {
+pub enum PublishOutcome {
     /// The manifest is durable.
     Done,
     /// The job cannot go on.
@@ -114,23 +115,26 @@ pub enum Publication {
     RecordsLost { records: Vec<(Head, Digest)> },
     /// The files of these shards are not what was described, or the shards contradict each other and one participant
     /// alone has found these.
-    ShardsLost { shards: Vec<u32> },
+    MergeAgain { shards: Vec<u32> },
 }
 
 /// Something that the caller has to do.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Debug)]
-pub enum Action<C: Caller> {
+pub enum Action<T: PlanTypes> {
     /// Answer a request.
     Answer {
         worker: WorkerId,
-        reply: C::Request,
+        responder: T::LeaseResponder,
         answer: LeaseAnswer,
     },
     /// Answer a result.
-    Settle { reply: C::Reply, verdict: Verdict },
+    SendVerdict {
+        responder: T::VerdictResponder,
+        verdict: Verdict,
+    },
     /// Write this into the journal, in the order of these actions.
-    Write(Write<C::Place>),
+    Write(Write<T::Location>),
     /// Evaluate this range, or merge this shard, in the coordinator itself. All its sources are committed. A few at a
     /// time. Answered by [`Event::Computed`].
     Compute { unit: Unit },
@@ -151,7 +155,7 @@ pub enum Write<P> {
         units: Vec<FoundUnit<P>>,
     },
     /// These committed units were computed again and came out the same: their finders now.
-    Confirm { units: Vec<Unit>, found: Found },
+    Confirm { units: Vec<Unit>, finders: Finders },
     /// These ranges are wrong, or may be: nothing is known of them any more, nor of any shard.
     Withdraw { heads: Vec<Head> },
     /// The record of this range is lost. What is in it stays known.
@@ -169,8 +173,8 @@ pub enum Write<P> {
 #[derive(Clone, Debug)]
 pub struct FoundUnit<P> {
     pub unit: Unit,
-    pub found: Found,
-    pub place: P,
+    pub finders: Finders,
+    pub location: P,
 }
 
 /// The answer to a request for a task.
@@ -203,7 +207,7 @@ pub struct Task {
     pub work: Work,
 }
 
-/// The work of a task. All ranges that it draws on are committed.
+/// The work of a task. All ranges that it depends on are committed.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {

@@ -6,9 +6,9 @@ use chomp_table::Head;
 
 use super::Plan;
 use super::ids::{Party, Unit, WorkerId};
-use super::messages::{Caller, Work};
-use super::queue::{Offer, Pool};
-use super::units::{SHARDS, State, priority};
+use super::messages::{PlanTypes, Work};
+use super::queue::{Offer, OfferKind};
+use super::units::{SHARD_LAYER, State, priority};
 
 /// The failed attempts after which a unit is offered alone.
 const ALONE_AFTER: u32 = 2;
@@ -17,15 +17,15 @@ const ALONE_AFTER: u32 = 2;
 /// worth smaller tasks.
 const QUARTER_BITS_MIN: u32 = 12;
 
-impl<C: Caller> Plan<C> {
+impl<T: PlanTypes> Plan<T> {
     /// Offers a unit to those whose result would count, and to nobody if there are none.
-    pub(super) fn file(&mut self, unit: Unit) {
+    pub(super) fn update_offer(&mut self, unit: Unit) {
         self.note_check(unit);
         let offer = self.offer(unit);
-        if self.queue.file(unit, offer) {
+        if self.queue.set_offer(unit, offer) {
             self.review.is_due = true;
-            let owner = self.queue.fresh.owner(priority(unit));
-            self.review.workers.extend(owner);
+            let assignee = self.queue.fresh.assignee(priority(unit));
+            self.review.workers.extend(assignee);
         }
     }
 
@@ -37,17 +37,19 @@ impl<C: Caller> Plan<C> {
             return None;
         }
         let party = |worker| self.party_of(worker);
-        let findings = self.results.findings(unit).iter();
-        let (pool, finders, needed): (_, BTreeSet<Party>, _) = match self.units.state(unit) {
+        let pending_results = self.results.pending(unit).iter();
+        let (kind, finders, needed): (_, BTreeSet<Party>, _) = match self.units.state(unit) {
             State::Ready => {
-                let finders = findings.map(|finding| party(finding.worker)).collect();
-                (Pool::Work, finders, self.finders_needed(unit))
+                let finders = pending_results
+                    .map(|pending| party(pending.worker))
+                    .collect();
+                (OfferKind::Work, finders, self.finders_needed(unit))
             }
             State::Committed if self.debt(unit).is_some() && self.units.has_sources(unit) => {
-                let finders = self.units.finders(unit).iter().copied().map(party);
+                let finders = self.units.found_by(unit).iter().copied().map(party);
                 let finders: BTreeSet<Party> = finders.collect();
                 let needed = finders.len() + 1;
-                (Pool::Checks, finders, needed)
+                (OfferKind::Checks, finders, needed)
             }
             _ => return None,
         };
@@ -56,7 +58,7 @@ impl<C: Caller> Plan<C> {
         let excluded: BTreeSet<Party> = finders.iter().copied().chain(holders).collect();
         let (layer, _) = priority(unit);
         if excluded.len() < needed {
-            return Some((pool, layer, excluded.into_iter().collect()));
+            return Some((kind, layer, excluded.into_iter().collect()));
         }
         let at_work = leases.iter().filter(|(id, _)| !self.leases.all[id].is_slow);
         if finders.len() + at_work.count() >= needed {
@@ -64,7 +66,7 @@ impl<C: Caller> Plan<C> {
         }
         let holders = leases.iter().map(|&(_, holder)| Party::Worker(holder));
         let excluded = finders.into_iter().chain(holders).collect();
-        Some((Pool::Slow, layer, excluded))
+        Some((OfferKind::Slow, layer, excluded))
     }
 
     /// Whether shards may be merged: all ranges are done and none is in doubt.
@@ -97,14 +99,14 @@ impl<C: Caller> Plan<C> {
     pub(super) fn cut_task(&mut self, worker: WorkerId) -> Option<Vec<Unit>> {
         let idle = self.would_idle(worker);
         let some = |layer| 4 * self.task_units(layer);
-        let find = |pool| self.queue.units_for(worker, pool, idle, some);
+        let find = |kind| self.queue.units_for(worker, kind, idle, some);
         let most = u64::from(self.settings.checks_waiting_per_thread) * self.workers.threads;
         let units = if self.queue.checks > most {
-            find(Pool::Checks).or_else(|| find(Pool::Work))
+            find(OfferKind::Checks).or_else(|| find(OfferKind::Work))
         } else {
-            find(Pool::Work).or_else(|| find(Pool::Checks))
+            find(OfferKind::Work).or_else(|| find(OfferKind::Checks))
         };
-        let mut units = units.or_else(|| find(Pool::Slow))?;
+        let mut units = units.or_else(|| find(OfferKind::Slow))?;
         let kind = |unit: &Unit| {
             let is_check = self.units.is_committed(*unit);
             (self.queue.failed_attempts(*unit), is_check)
@@ -130,7 +132,7 @@ impl<C: Caller> Plan<C> {
 
     /// How many units make a good task, at least one. A shard is a task.
     pub(super) fn task_units(&self, layer: u32) -> usize {
-        if layer == SHARDS {
+        if layer == SHARD_LAYER {
             return 1;
         }
         let left = self.units.ranges.to_do(layer) as u64;

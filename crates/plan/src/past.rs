@@ -4,24 +4,24 @@ use chomp_table::{Digest, RangeSummary};
 
 use super::Plan;
 use super::ids::{Party, Unit};
-use super::messages::Caller;
+use super::messages::PlanTypes;
 use super::reasons::{OutReason, PlanError};
-use super::units::{Content, Found, participants};
+use super::units::{Content, Finders, participants};
 
 /// All that is known of a job from before. Units beyond the table are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past {
     /// The ranges that are durable.
-    pub ranges: Vec<(RangeSummary, Found)>,
+    pub ranges: Vec<(RangeSummary, Finders)>,
     /// The ranges that were durable until their records were lost.
-    pub lost: Vec<(RangeSummary, Found)>,
+    pub lost: Vec<(RangeSummary, Finders)>,
     /// The shards that are durable. They count if nothing is missing of which they may have words.
-    pub shards: Vec<(u32, Digest, Found)>,
+    pub shards: Vec<(u32, Digest, Finders)>,
     /// The parties that are out, and why.
     pub out: Vec<(Party, String)>,
 }
 
-impl<C: Caller> Plan<C> {
+impl<T: PlanTypes> Plan<T> {
     /// Takes in what the journal says.
     pub(super) fn recall(&mut self, past: Past) -> Result<(), PlanError> {
         for (party, reason) in past.out {
@@ -34,7 +34,7 @@ impl<C: Caller> Plan<C> {
         }
         let ranges = past.ranges.into_iter().map(|range| (range, true));
         let lost = past.lost.into_iter().map(|range| (range, false));
-        for ((range, found), is_durable) in ranges.chain(lost) {
+        for ((range, finders), is_durable) in ranges.chain(lost) {
             let (unit, content) = (Unit::Range(range.head), Content::of_range(range));
             if !self.units.contains(unit) {
                 continue;
@@ -43,19 +43,19 @@ impl<C: Caller> Plan<C> {
                 return Err(PlanError::Disagreement { unit });
             }
             if self.units.content(unit).is_none() {
-                for participant in participants(found.finders.iter().copied()) {
+                for participant in participants(finders.workers.iter().copied()) {
                     *self.workers.ranges_found.entry(participant).or_default() += 1;
                 }
-                self.units.set_known(unit, content, found);
+                self.units.set_known(unit, content, finders);
                 if is_durable {
-                    self.units.commit(unit);
+                    self.units.mark_durable(unit);
                 }
             }
             if !is_durable {
                 self.units.count_losses(unit, 0);
             }
         }
-        let mut ranges = self.units.all();
+        let mut ranges = self.units.all_ranges();
         if ranges.all(|unit| self.units.content(unit).is_some()) {
             self.ending.shards_before = past.shards;
         }

@@ -9,9 +9,9 @@ use chomp_table::{Digest, Head};
 
 use super::checks::Cause;
 use super::ids::Unit;
-use super::messages::{Action, Caller, Publication};
+use super::messages::{Action, PlanTypes, PublishOutcome};
 use super::reasons::StopReason;
-use super::units::{Content, Found};
+use super::units::{Content, Finders};
 use super::{Phase, Plan};
 
 /// The state of the end of the job.
@@ -21,19 +21,22 @@ pub(super) struct Ending {
     /// Whether parts go when their ranges are merged: only the owner had found ranges when the table was cut.
     may_trim: bool,
     /// The shards that are durable before the table is cut.
-    pub(super) shards_before: Vec<(u32, Digest, Found)>,
+    pub(super) shards_before: Vec<(u32, Digest, Finders)>,
     /// The ranges that the coordinator computed because the table could not be published.
     suspects: BTreeSet<Head>,
 }
 
-impl<C: Caller> Plan<C> {
+impl<T: PlanTypes> Plan<T> {
     /// Cuts the table into shards, or begins the publication, when it is time for it.
     pub(super) fn advance_publication(&mut self) {
         let may_cut = self.is_running() && !self.ending.is_under_way;
         if may_cut && self.units.ranges.is_complete() && !self.units.is_cut() {
             self.cut_shards();
         }
-        if self.is_calm() && self.units.ranges.is_complete() && self.units.is_complete() {
+        if self.has_nothing_to_recheck()
+            && self.units.ranges.is_complete()
+            && self.units.are_shards_complete()
+        {
             self.ending.is_under_way = true;
             self.actions.push(Action::Publish);
         }
@@ -42,18 +45,21 @@ impl<C: Caller> Plan<C> {
     /// Cuts the table. Shards that are durable already are committed.
     fn cut_shards(&mut self) {
         self.units.cut(self.settings.shard_words);
-        let is_of_owner = self.units.all().all(|unit| self.units.is_of_owner(unit));
+        let is_of_owner = self
+            .units
+            .all_ranges()
+            .all(|unit| self.units.is_of_owner(unit));
         self.ending.may_trim = is_of_owner && !self.settings.keep_parts;
-        for (number, digest, found) in std::mem::take(&mut self.ending.shards_before) {
+        for (number, digest, finders) in std::mem::take(&mut self.ending.shards_before) {
             let unit = Unit::Shard(number);
             if self.units.contains(unit) {
                 let content = Content::of_shard(digest);
-                self.units.set_known(unit, content, found);
-                self.units.commit(unit);
+                self.units.set_known(unit, content, finders);
+                self.units.mark_durable(unit);
             }
         }
         for unit in self.units.shards() {
-            self.file(unit);
+            self.update_offer(unit);
         }
     }
 
@@ -64,18 +70,18 @@ impl<C: Caller> Plan<C> {
         self.units.drop_shards();
         for unit in shards {
             self.end_leases_on(unit);
-            self.close(unit);
-            self.file(unit);
+            self.end_work_on(unit);
+            self.update_offer(unit);
         }
     }
 
     /// The first range of those at the end of the table whose records nobody needs any more: their words are in durable
-    /// shards, and no range before them draws on them. Only a contradiction of the whole table would ask for them. That
-    /// costs a job which nobody but the owner works for much time, and no more, so there it is worth the space.
+    /// shards, and no range before them depends on them. Only a contradiction of the whole table would ask for them.
+    /// That costs a job which nobody but the owner works for much time, and no more, so there it is worth the space.
     pub fn merged_from(&self) -> Head {
         let is_done = |unit: &Unit| self.units.is_committed(*unit) && self.units.is_of_owner(*unit);
         let done = self.units.shards().rev().take_while(is_done);
-        let is_complete = self.units.ranges.is_complete() && self.is_calm();
+        let is_complete = self.units.ranges.is_complete() && self.has_nothing_to_recheck();
         match done.last() {
             // The shard before has words of the range in which this one begins.
             Some(Unit::Shard(first)) if self.ending.may_trim && is_complete => {
@@ -85,26 +91,26 @@ impl<C: Caller> Plan<C> {
         }
     }
 
-    pub(super) fn on_published(&mut self, outcome: Publication) {
+    pub(super) fn on_published(&mut self, outcome: PublishOutcome) {
         let was_under_way = std::mem::take(&mut self.ending.is_under_way);
         assert!(was_under_way, "the table was not to be published");
         match outcome {
-            Publication::Done if self.is_faulty() => {}
-            Publication::Done => self.phase = Phase::Finished,
-            Publication::Failed { reason } => self.stop(StopReason::PublishFailed { reason }),
-            Publication::Wrong { head, reason } => {
+            PublishOutcome::Done if self.is_faulty() => {}
+            PublishOutcome::Done => self.phase = Phase::Finished,
+            PublishOutcome::Failed { reason } => self.stop(StopReason::PublishFailed { reason }),
+            PublishOutcome::Wrong { head, reason } => {
                 if self.ending.suspects.insert(head) {
-                    self.compute(Unit::Range(head), Cause::Unchecked);
+                    self.take_over(Unit::Range(head), Cause::Unchecked);
                 } else {
                     self.stop(StopReason::PublishFailed { reason });
                 }
             }
-            Publication::RecordsLost { records } => {
+            PublishOutcome::RecordsLost { records } => {
                 for (head, digest) in records {
                     self.on_lost(head, digest);
                 }
             }
-            Publication::ShardsLost { shards } => {
+            PublishOutcome::MergeAgain { shards } => {
                 for unit in shards.into_iter().map(Unit::Shard) {
                     self.on_shard_lost(unit);
                 }
@@ -119,7 +125,7 @@ impl<C: Caller> Plan<C> {
             let reason = format!("the file of {unit} was damaged {losses} times");
             self.stop(StopReason::PublishFailed { reason });
         }
-        self.units.reopen(unit);
-        self.compute(unit, Cause::Unchecked);
+        self.units.revert(unit);
+        self.take_over(unit, Cause::Unchecked);
     }
 }

@@ -12,7 +12,7 @@ use super::regions::Fresh;
 use super::units::{priority, unit_at};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Pool {
+pub(super) enum OfferKind {
     /// Units that are to be computed.
     Work,
     /// Committed units that are to be computed once more.
@@ -22,11 +22,11 @@ pub(super) enum Pool {
 }
 
 /// The pool and the layer of a unit that is offered, and the parties that may not have it.
-pub(super) type Offer = (Pool, u32, Vec<Party>);
+pub(super) type Offer = (OfferKind, u32, Vec<Party>);
 
 /// The attempts at a unit that is not done, or that is checked.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct OpenUnit {
+pub(super) struct QueueEntry {
     pub(super) leases: Vec<(LeaseId, WorkerId)>,
     /// The failed attempts: leases that expired, and others.
     pub(super) expiries: u32,
@@ -38,7 +38,7 @@ pub(super) struct OpenUnit {
 
 #[derive(Debug)]
 pub(super) struct Queue {
-    open: BTreeMap<Unit, OpenUnit>,
+    entries: BTreeMap<Unit, QueueEntry>,
     pub(super) fresh: Fresh,
     /// The other units that are offered.
     groups: BTreeMap<Offer, BTreeSet<u64>>,
@@ -50,29 +50,29 @@ impl Queue {
     /// For ranges whose numbers have at most `head_bits` bits.
     pub(super) fn new(head_bits: u32) -> Queue {
         Queue {
-            open: BTreeMap::new(),
+            entries: BTreeMap::new(),
             fresh: Fresh::new(head_bits),
             groups: BTreeMap::new(),
             checks: 0,
         }
     }
 
-    pub(super) fn get(&self, unit: Unit) -> Option<&OpenUnit> {
-        self.open.get(&unit)
+    pub(super) fn get(&self, unit: Unit) -> Option<&QueueEntry> {
+        self.entries.get(&unit)
     }
 
     /// The attempts at a unit. The caller has to file the unit next.
-    pub(super) fn open(&mut self, unit: Unit) -> &mut OpenUnit {
-        self.open.entry(unit).or_default()
+    pub(super) fn entry(&mut self, unit: Unit) -> &mut QueueEntry {
+        self.entries.entry(unit).or_default()
     }
 
     /// All units about which something was done.
-    pub(super) fn opened(&self) -> impl Iterator<Item = Unit> + '_ {
-        self.open.keys().copied()
+    pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
+        self.entries.keys().copied()
     }
 
     pub(super) fn leases(&self, unit: Unit) -> &[(LeaseId, WorkerId)] {
-        self.get(unit).map_or(&[], |open| &open.leases)
+        self.get(unit).map_or(&[], |entry| &entry.leases)
     }
 
     pub(super) fn is_leased(&self, unit: Unit, lease: LeaseId) -> bool {
@@ -81,17 +81,20 @@ impl Queue {
 
     /// The number of failed attempts at a unit.
     pub(super) fn failed_attempts(&self, unit: Unit) -> u32 {
-        let open = self.get(unit);
-        open.map_or(0, |open| open.expiries + open.failures)
+        let entry = self.get(unit);
+        entry.map_or(0, |entry| entry.expiries + entry.failures)
     }
 
     /// Offers a unit, or does not. Returns whether it is offered to others than before.
-    pub(super) fn file(&mut self, unit: Unit, offer: Option<Offer>) -> bool {
+    pub(super) fn set_offer(&mut self, unit: Unit, offer: Option<Offer>) -> bool {
         let (layer, number) = priority(unit);
         let is_range = matches!(unit, Unit::Range(_));
-        let is_fresh = is_range && offer == Some((Pool::Work, layer, Vec::new()));
+        let is_fresh = is_range && offer == Some((OfferKind::Work, layer, Vec::new()));
         let was_fresh = self.fresh.remove((layer, number));
-        let before = self.open.get_mut(&unit).and_then(|open| open.offer.take());
+        let before = self
+            .entries
+            .get_mut(&unit)
+            .and_then(|entry| entry.offer.take());
         let is_new = offer.is_some() && offer != before && !(is_fresh && was_fresh);
         if let Some(before) = before {
             let group = self.groups.get_mut(&before).expect("it is in its group");
@@ -99,26 +102,26 @@ impl Queue {
             if group.is_empty() {
                 self.groups.remove(&before);
             }
-            self.checks -= u64::from(before.0 == Pool::Checks);
+            self.checks -= u64::from(before.0 == OfferKind::Checks);
         }
         if is_fresh {
             self.fresh.insert((layer, number));
         } else if let Some(offer) = offer {
             let group = self.groups.entry(offer.clone()).or_default();
             group.insert(number);
-            self.checks += u64::from(offer.0 == Pool::Checks);
-            self.open(unit).offer = Some(offer);
+            self.checks += u64::from(offer.0 == OfferKind::Checks);
+            self.entry(unit).offer = Some(offer);
         }
-        if self.get(unit) == Some(&OpenUnit::default()) {
-            self.open.remove(&unit);
+        if self.get(unit) == Some(&QueueEntry::default()) {
+            self.entries.remove(&unit);
         }
         is_new
     }
 
     /// The groups of a pool, ascending by layer.
-    fn groups(&self, pool: Pool) -> impl Iterator<Item = (&Offer, &BTreeSet<u64>)> {
-        let groups = self.groups.range((pool, 0, Vec::new())..);
-        groups.take_while(move |(offer, _)| offer.0 == pool)
+    fn groups(&self, kind: OfferKind) -> impl Iterator<Item = (&Offer, &BTreeSet<u64>)> {
+        let groups = self.groups.range((kind, 0, Vec::new())..);
+        groups.take_while(move |(offer, _)| offer.0 == kind)
     }
 
     /// Whether some unit is offered to workers that would `idle`, or to all.
@@ -131,14 +134,17 @@ impl Queue {
     pub(super) fn units_for(
         &self,
         worker: WorkerId,
-        pool: Pool,
+        kind: OfferKind,
         idle: bool,
         most: impl Fn(u32) -> usize,
     ) -> Option<Vec<Unit>> {
         let admits = |offer: &Offer| !offer.2.iter().any(|party| party.includes(worker));
-        let mut groups = self.groups(pool);
+        let mut groups = self.groups(kind);
         let begun = groups.find(|(offer, _)| admits(offer));
-        let pile = self.fresh.pile(worker, idle).filter(|_| pool == Pool::Work);
+        let pile = self
+            .fresh
+            .pile(worker, idle)
+            .filter(|_| kind == OfferKind::Work);
         let fresh = pile.and_then(|pile| Some(pile.first()?.0));
         if let Some((&(_, layer, _), numbers)) = begun
             && fresh.is_none_or(|fresh| layer <= fresh)

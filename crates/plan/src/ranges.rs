@@ -29,7 +29,7 @@ pub(super) struct Ranges {
     /// `missing` when the plan was made.
     missing_at_start: Vec<usize>,
     /// The lowest layer of which ranges are missing; the number of layers if none are.
-    open: usize,
+    current_layer: usize,
     /// By head: one bit for each range, whether it is committed. Sources are looked up here.
     committed: Vec<u64>,
     /// By head: the first of the blocked ranges that watch it.
@@ -45,7 +45,7 @@ pub(super) struct Ranges {
 impl Ranges {
     pub(super) fn new(settings: &Settings) -> Ranges {
         let range_bits = settings.range_bits;
-        let layers = head::layers(settings.size, range_bits);
+        let layers = head::layers(settings.bits, range_bits);
         let missing: Vec<usize> = layers.iter().map(Vec::len).collect();
         let count: usize = missing.iter().sum();
         Ranges {
@@ -53,13 +53,13 @@ impl Ranges {
             layers,
             missing_at_start: missing.clone(),
             missing,
-            open: 0,
+            current_layer: 0,
             committed: vec![0; count.div_ceil(64)],
             watchers: vec![NOBODY; count],
             next_watcher: vec![NOBODY; count],
             resumed: 0,
             losing: 0,
-            work: JobWork::new(settings.size, range_bits),
+            work: JobWork::new(settings.bits, range_bits),
         }
     }
 
@@ -75,8 +75,8 @@ impl Ranges {
         self.committed[index(head) / 64] |= 1 << (head.0 % 64);
         self.missing[head.layer() as usize] -= 1;
         self.losing = self.losing.saturating_add(losing);
-        while self.missing.get(self.open) == Some(&0) {
-            self.open += 1;
+        while self.missing.get(self.current_layer) == Some(&0) {
+            self.current_layer += 1;
         }
         let mut watchers = Vec::new();
         let mut next = std::mem::replace(&mut self.watchers[index(head)], NOBODY);
@@ -87,16 +87,17 @@ impl Ranges {
         watchers
     }
 
-    /// A committed range is not done any more. The caller has to deal with the ranges that draw on it next.
+    /// A committed range is not done any more. The caller has to deal with the ranges that depend on it next.
     pub(super) fn uncommit(&mut self, head: Head, losing: u64) {
         self.committed[index(head) / 64] &= !(1 << (head.0 % 64));
         let layer = head.layer() as usize;
         self.missing[layer] += 1;
         self.losing = self.losing.saturating_sub(losing);
-        self.open = self.open.min(layer);
+        self.current_layer = self.current_layer.min(layer);
     }
 
-    /// Has a range that watches nothing watch a source that is not committed. Returns whether there is none: it is ready.
+    /// Has a range that watches nothing watch a source that is not committed. Returns whether there is none: it is
+    /// ready.
     pub(super) fn watch(&mut self, head: Head) -> bool {
         let blocker = self.blocker(head);
         if let Some(blocker) = blocker {
@@ -152,17 +153,17 @@ impl Ranges {
     }
 
     /// The open layer: all below are complete. The number of layers if all are.
-    pub(super) fn open(&self) -> u32 {
-        as_u32(self.open)
+    pub(super) fn current_layer(&self) -> u32 {
+        as_u32(self.current_layer)
     }
 
     /// Whether all ranges are committed.
     pub(super) fn is_complete(&self) -> bool {
-        self.open == self.layers.len()
+        self.current_layer == self.layers.len()
     }
 
     /// The number of layers.
-    pub(super) fn layers(&self) -> u32 {
+    pub(super) fn layer_count(&self) -> u32 {
         as_u32(self.layers.len())
     }
 
@@ -203,8 +204,8 @@ impl Ranges {
         for watched in heads() {
             let mut next = self.watchers[index(watched)];
             while next != NOBODY {
-                let draws_on = sources::draws_on(Head(next.into()), watched, self.range_bits);
-                assert!(draws_on && !self.is_committed(watched));
+                let depends_on = sources::depends_on(Head(next.into()), watched, self.range_bits);
+                assert!(depends_on && !self.is_committed(watched));
                 watching.push(Head(next.into()));
                 next = self.next_watcher[next as usize];
             }
@@ -231,7 +232,7 @@ impl Ranges {
             );
         }
         let lowest = self.missing.iter().position(|&missing| missing > 0);
-        assert_eq!(self.open, lowest.unwrap_or(self.layers.len()));
+        assert_eq!(self.current_layer, lowest.unwrap_or(self.layers.len()));
         let done = self.layers.iter().flatten().filter(committed);
         let of_each = done.map(|&head| losing(head));
         assert_eq!(self.losing, of_each.sum::<u64>());
@@ -248,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    /// Each range that draws on one of these, or on one that follows from them.
+    /// Each range that depends on one of these, or on one that follows from them.
     #[test]
     fn followers_are_those_of_the_sources() {
         let range_bits = chomp_table::RangeBits::new(12).unwrap();

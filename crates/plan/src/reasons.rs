@@ -115,10 +115,10 @@ pub enum OutReason {
 pub enum PlanError {
     /// More ranges than a plan keeps in memory.
     #[error(
-        "{size} bits with {range_bits} range bits make too many ranges: use at least {} range bits",
-        size - HEAD_BITS_MAX
+        "{bits} bits with {range_bits} range bits make too many ranges: use at least {} range bits",
+        bits - HEAD_BITS_MAX
     )]
-    TooManyRanges { range_bits: RangeBits, size: u32 },
+    TooManyRanges { range_bits: RangeBits, bits: u32 },
     /// A unit is said to be done with two different contents.
     #[error("the content of {unit} is known in two versions")]
     Disagreement { unit: Unit },

@@ -1,6 +1,6 @@
 //! Regions: which worker goes on with which ranges.
 //!
-//! Ranges whose heads begin alike draw on the same sources, and on each other. So the heads of a table are
+//! Ranges whose heads begin alike depend on the same sources, and on each other. So the heads of a table are
 //! divided into regions by how they begin, and a region has an owner: the first worker that took a range of
 //! it. What becomes ready in a region goes to its owner, which has most of the sources already. Workers take
 //! regions as they have time, so all of them have something to do in every layer.
@@ -26,7 +26,7 @@ pub(super) struct Fresh {
     pub(super) all: BTreeSet<Priority>,
     /// The ranges of `all` by the owners of their regions.
     piles: BTreeMap<Option<WorkerId>, BTreeSet<Priority>>,
-    owners: BTreeMap<u64, WorkerId>,
+    assignees: BTreeMap<u64, WorkerId>,
 }
 
 impl Fresh {
@@ -36,28 +36,28 @@ impl Fresh {
             shift: head_bits.saturating_sub(REGION_BITS),
             all: BTreeSet::new(),
             piles: BTreeMap::new(),
-            owners: BTreeMap::new(),
+            assignees: BTreeMap::new(),
         }
     }
 
     /// The owner of the region that a range is in.
-    pub(super) fn owner(&self, (_, number): Priority) -> Option<WorkerId> {
-        self.owners.get(&(number >> self.shift)).copied()
+    pub(super) fn assignee(&self, (_, number): Priority) -> Option<WorkerId> {
+        self.assignees.get(&(number >> self.shift)).copied()
     }
 
     pub(super) fn insert(&mut self, priority: Priority) {
         self.all.insert(priority);
-        let owner = self.owner(priority);
-        self.piles.entry(owner).or_default().insert(priority);
+        let assignee = self.assignee(priority);
+        self.piles.entry(assignee).or_default().insert(priority);
     }
 
     /// Takes a range out. Returns whether it was there.
     pub(super) fn remove(&mut self, priority: Priority) -> bool {
-        let owner = self.owner(priority);
-        if let Some(pile) = self.piles.get_mut(&owner) {
+        let assignee = self.assignee(priority);
+        if let Some(pile) = self.piles.get_mut(&assignee) {
             pile.remove(&priority);
             if pile.is_empty() {
-                self.piles.remove(&owner);
+                self.piles.remove(&assignee);
             }
         }
         self.all.remove(&priority)
@@ -66,7 +66,7 @@ impl Fresh {
     /// Gives the region of a unit to `worker`, if that is a fresh range and the region has no owner.
     pub(super) fn claim(&mut self, worker: WorkerId, priority: Priority) {
         let region = priority.1 >> self.shift;
-        if self.owners.contains_key(&region) || !self.all.contains(&priority) {
+        if self.assignees.contains_key(&region) || !self.all.contains(&priority) {
             return;
         }
         let nobodys = self.piles.get(&None).into_iter().flatten().copied();
@@ -76,7 +76,7 @@ impl Fresh {
         for &priority in &theirs {
             self.remove(priority);
         }
-        self.owners.insert(region, worker);
+        self.assignees.insert(region, worker);
         for priority in theirs {
             self.insert(priority);
         }
@@ -84,14 +84,14 @@ impl Fresh {
 
     /// Takes all its regions from a worker.
     pub(super) fn release(&mut self, worker: WorkerId) {
-        self.owners.retain(|_, owner| *owner != worker);
+        self.assignees.retain(|_, assignee| *assignee != worker);
         if let Some(mut pile) = self.piles.remove(&Some(worker)) {
             self.piles.entry(None).or_default().append(&mut pile);
         }
     }
 
-    /// The ranges among which `worker` finds its next one: those of its regions, or of regions without an owner, or if it
-    /// would `idle`, all.
+    /// The ranges among which `worker` finds its next one: those of its regions, or of regions without an owner, or if
+    /// it would `idle`, all.
     pub(super) fn pile(&self, worker: WorkerId, idle: bool) -> Option<&BTreeSet<Priority>> {
         let own = self.piles.get(&Some(worker));
         let nobodys = self.piles.get(&None);
@@ -106,11 +106,14 @@ impl Fresh {
 
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn check(&self, is_there: impl Fn(WorkerId) -> bool) {
-        assert!(self.owners.values().all(|&owner| is_there(owner)));
+        assert!(self.assignees.values().all(|&assignee| is_there(assignee)));
         let mut filed = 0;
-        for (&owner, pile) in &self.piles {
+        for (&assignee, pile) in &self.piles {
             assert!(!pile.is_empty());
-            assert!(pile.iter().all(|&priority| self.owner(priority) == owner));
+            assert!(
+                pile.iter()
+                    .all(|&priority| self.assignee(priority) == assignee)
+            );
             assert!(pile.is_subset(&self.all));
             filed += pile.len();
         }

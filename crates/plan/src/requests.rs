@@ -1,15 +1,14 @@
 //! Requests: which of those that wait are answered, and when.
 //!
-//! The plan reviewed a waiting request when it came, and had no task for its worker. It reviews the request again when a
-//! unit is offered to others than before. A range of a [region](super::regions) matters only to
-//! the owner of the region, and to workers that have an idle thread. So an event does not cost more when a thousand
-//! workers wait.
+//! The plan reviewed a waiting request when it came, and had no task for its worker. It reviews the request again when
+//! a unit is offered to others than before. A range of a [region](super::regions) matters only to the owner of the
+//! region, and to workers that have an idle thread. So an event does not cost more when a thousand workers wait.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use super::ids::{RequestId, WorkerId};
-use super::messages::{Action, Caller, LeaseAnswer};
+use super::messages::{Action, LeaseAnswer, PlanTypes};
 use super::{Phase, Plan};
 
 /// A worker that waits for a task: those with an idle thread come first.
@@ -34,41 +33,54 @@ pub(super) struct Review {
     could_merge: bool,
 }
 
-impl<C: Caller> Plan<C> {
+impl<T: PlanTypes> Plan<T> {
     /// Lets the request wait; the review at the end of the event answers it at once if it can.
-    pub(super) fn on_requested(&mut self, request: RequestId, worker: WorkerId, reply: C::Request) {
+    pub(super) fn on_requested(
+        &mut self,
+        request: RequestId,
+        worker: WorkerId,
+        responder: T::LeaseResponder,
+    ) {
         self.workers.hear(self.now, worker);
-        if let Some(entry) = self.workers.all.get_mut(&worker) {
+        if let Some(entry) = self.workers.by_id.get_mut(&worker) {
             entry.requests.insert(request);
-            self.requests.insert(request, (worker, reply));
+            self.requests.insert(request, (worker, responder));
             return self.requeue(worker);
         }
         let answer = match self.workers.out_reason(worker).cloned() {
             Some(reason) => LeaseAnswer::Out { reason },
             None => LeaseAnswer::NotJoined,
         };
-        self.send(worker, reply, answer);
+        self.send(worker, responder, answer);
     }
 
-    pub(super) fn send(&mut self, worker: WorkerId, reply: C::Request, answer: LeaseAnswer) {
+    pub(super) fn send(
+        &mut self,
+        worker: WorkerId,
+        responder: T::LeaseResponder,
+        answer: LeaseAnswer,
+    ) {
         self.actions.push(Action::Answer {
             worker,
-            reply,
+            responder,
             answer,
         });
     }
 
     /// Takes a request out, if it waits.
-    pub(super) fn take_request(&mut self, request: RequestId) -> Option<(WorkerId, C::Request)> {
-        let (worker, reply) = self.requests.remove(&request)?;
+    pub(super) fn take_request(
+        &mut self,
+        request: RequestId,
+    ) -> Option<(WorkerId, T::LeaseResponder)> {
+        let (worker, responder) = self.requests.remove(&request)?;
         self.workers.get_mut(worker).requests.remove(&request);
         self.requeue(worker);
-        Some((worker, reply))
+        Some((worker, responder))
     }
 
     /// Gives a worker its place among those that wait, after its requests, its leases or its threads have changed.
     pub(super) fn requeue(&mut self, worker: WorkerId) {
-        let Some(entry) = self.workers.all.get_mut(&worker) else {
+        let Some(entry) = self.workers.by_id.get_mut(&worker) else {
             return;
         };
         let new = entry.requests.first().map(|&request| Waiter {
@@ -115,8 +127,8 @@ impl<C: Caller> Plan<C> {
     }
 
     fn answer(&mut self, request: RequestId, answer: LeaseAnswer) {
-        if let Some((worker, reply)) = self.take_request(request) {
-            self.send(worker, reply, answer);
+        if let Some((worker, responder)) = self.take_request(request) {
+            self.send(worker, responder, answer);
         }
     }
 
@@ -124,11 +136,11 @@ impl<C: Caller> Plan<C> {
         let may_merge = self.may_merge();
         if std::mem::replace(&mut self.review.could_merge, may_merge) != may_merge {
             for unit in self.units.shards() {
-                self.file(unit);
+                self.update_offer(unit);
             }
         }
         while let Some(worker) = self.review.workers.pop_first() {
-            while let Some(entry) = self.workers.all.get(&worker)
+            while let Some(entry) = self.workers.by_id.get(&worker)
                 && let Some(&request) = entry.requests.first()
                 && self.serve(request, worker)
             {}

@@ -1,9 +1,9 @@
 //! Results: how a unit becomes done.
 //!
-//! A result counts if its worker holds a lease on the units. A range is *found* when [`Settings::replicas`] participants
-//! have returned the same content; a shard, when one has written its file. It is written into the journal then, and when
-//! that is durable others draw on it: nothing waits for a [check](super::checks). A result is answered when all of it is
-//! durable, or waits for others to find the same.
+//! A result counts if its worker holds a lease on the units. A range is *found* when [`Settings::replicas`]
+//! participants have returned the same content; a shard, when one has written its file. It is written into the journal
+//! then, and when that is durable others depend on it: nothing waits for a [check](super::checks). A result is answered
+//! when all of it is durable, or waits for others to find the same.
 //!
 //! [`Settings::replicas`]: super::Settings::replicas
 
@@ -12,16 +12,16 @@ use std::collections::BTreeMap;
 use super::Plan;
 use super::checks::Cause;
 use super::ids::{LeaseId, Unit, WorkerId, WriteId};
-use super::messages::{Action, Caller, FoundUnit, TaskResult, Verdict, Write};
+use super::messages::{Action, FoundUnit, PlanTypes, TaskResult, Verdict, Write};
 use super::reasons::{Failure, Rejection, StopReason};
-use super::units::{Content, Found, State, participants};
+use super::units::{Content, Finders, State, participants};
 
 /// A result of a worker for a unit.
 #[derive(Clone, Debug)]
-pub(super) struct Finding<P> {
+pub(super) struct PendingResult<P> {
     pub(super) worker: WorkerId,
     pub(super) content: Content,
-    pub(super) place: P,
+    pub(super) location: P,
 }
 
 /// A commit that is being written, and the results that are answered when it is durable, with the answers.
@@ -32,24 +32,24 @@ struct PendingWrite<R> {
 }
 
 #[derive(Debug)]
-pub(super) struct Results<C: Caller> {
+pub(super) struct Results<T: PlanTypes> {
     /// The findings that count for nothing yet, as others have to find the same, or as they differ.
-    pub(super) findings: BTreeMap<Unit, Vec<Finding<C::Place>>>,
-    writes: BTreeMap<WriteId, PendingWrite<C::Reply>>,
+    pub(super) pending: BTreeMap<Unit, Vec<PendingResult<T::Location>>>,
+    writes: BTreeMap<WriteId, PendingWrite<T::VerdictResponder>>,
     last_write: WriteId,
 }
 
-impl<C: Caller> Results<C> {
-    pub(super) fn new() -> Results<C> {
+impl<T: PlanTypes> Results<T> {
+    pub(super) fn new() -> Results<T> {
         Results {
-            findings: BTreeMap::new(),
+            pending: BTreeMap::new(),
             writes: BTreeMap::new(),
             last_write: WriteId(0),
         }
     }
 
-    pub(super) fn findings(&self, unit: Unit) -> &[Finding<C::Place>] {
-        self.findings.get(&unit).map_or(&[], Vec::as_slice)
+    pub(super) fn pending(&self, unit: Unit) -> &[PendingResult<T::Location>] {
+        self.pending.get(&unit).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn is_writing(&self) -> bool {
@@ -57,34 +57,34 @@ impl<C: Caller> Results<C> {
     }
 
     /// The number of results that are not answered.
-    pub(super) fn pending(&self) -> usize {
+    pub(super) fn unanswered_count(&self) -> usize {
         self.writes.values().map(|write| write.results.len()).sum()
     }
 }
 
-impl<C: Caller> Plan<C> {
+impl<T: PlanTypes> Plan<T> {
     pub(super) fn on_completed(
         &mut self,
         worker: WorkerId,
         lease: LeaseId,
-        result: TaskResult<C::Place>,
-        reply: C::Reply,
+        result: TaskResult<T::Location>,
+        responder: T::VerdictResponder,
     ) {
         self.workers.hear(self.now, worker);
         let units = match result {
             TaskResult::Ranges(ranges) => {
-                let units = ranges.into_iter().map(|(range, place)| {
-                    (Unit::Range(range.head), Content::of_range(range), place)
+                let units = ranges.into_iter().map(|(range, location)| {
+                    (Unit::Range(range.head), Content::of_range(range), location)
                 });
                 units.collect()
             }
-            TaskResult::Shard(number, digest, place) => {
-                vec![(Unit::Shard(number), Content::of_shard(digest), place)]
+            TaskResult::Shard(number, digest, location) => {
+                vec![(Unit::Shard(number), Content::of_shard(digest), location)]
             }
         };
         let is_leased = self.holds(worker, lease);
         let verdict = match self.check_result(worker, lease, &units) {
-            Ok(()) if is_leased => return self.use_result(worker, lease, units, reply),
+            Ok(()) if is_leased => return self.use_result(worker, lease, units, responder),
             Ok(()) => Verdict::Duplicate,
             Err(reason) => {
                 if is_leased {
@@ -95,16 +95,17 @@ impl<C: Caller> Plan<C> {
                 Verdict::Rejected { reason }
             }
         };
-        self.actions.push(Action::Settle { reply, verdict });
+        self.actions
+            .push(Action::SendVerdict { responder, verdict });
     }
 
-    /// A result has to be of units of a lease that its worker holds, or repeat what is done: the worker may not have heard
-    /// the answer.
+    /// A result has to be of units of a lease that its worker holds, or repeat what is done: the worker may not have
+    /// heard the answer.
     fn check_result(
         &self,
         worker: WorkerId,
         lease: LeaseId,
-        units: &[(Unit, Content, C::Place)],
+        units: &[(Unit, Content, T::Location)],
     ) -> Result<(), Rejection> {
         if self.is_faulty() {
             return Err(Rejection::Stopped);
@@ -137,12 +138,12 @@ impl<C: Caller> Plan<C> {
         &mut self,
         worker: WorkerId,
         lease: LeaseId,
-        units: Vec<(Unit, Content, C::Place)>,
-        reply: C::Reply,
+        units: Vec<(Unit, Content, T::Location)>,
+        responder: T::VerdictResponder,
     ) {
         let (mut found, mut confirmed) = (Vec::new(), Vec::new());
         let (mut write, mut waits_for_others) = (None, false);
-        for (unit, content, place) in units {
+        for (unit, content, location) in units {
             let is_equal = self.units.content(unit) == Some(content);
             match self.units.state(unit) {
                 State::Writing(under_way) if is_equal => write = write.max(Some(under_way)),
@@ -153,10 +154,10 @@ impl<C: Caller> Plan<C> {
                 }
                 State::Committed if is_equal => {}
                 _ => {
-                    self.add_finding(unit, worker, content, place);
-                    let settled = self.settle(unit);
-                    waits_for_others |= settled.is_none();
-                    found.extend(settled);
+                    self.add_pending_result(unit, worker, content, location);
+                    let accepted = self.accept_content(unit);
+                    waits_for_others |= accepted.is_none();
+                    found.extend(accepted);
                 }
             }
         }
@@ -171,28 +172,36 @@ impl<C: Caller> Plan<C> {
             self.end_lease(lease, None);
         }
         // Writes become durable in their order, so the last one is enough.
-        write = self.commit(found).or(write);
+        write = self.begin_write(found).or(write);
         match write.and_then(|write| self.results.writes.get_mut(&write)) {
-            Some(write) => write.results.push((reply, verdict)),
-            None => self.actions.push(Action::Settle { reply, verdict }),
+            Some(write) => write.results.push((responder, verdict)),
+            None => self
+                .actions
+                .push(Action::SendVerdict { responder, verdict }),
         }
         self.confirm(&confirmed);
     }
 
     /// Keeps what a worker found until others find the same, or the coordinator decides.
-    fn add_finding(&mut self, unit: Unit, worker: WorkerId, content: Content, place: C::Place) {
+    fn add_pending_result(
+        &mut self,
+        unit: Unit,
+        worker: WorkerId,
+        content: Content,
+        location: T::Location,
+    ) {
         let party = self.party_of(worker);
-        let findings = self.results.findings.entry(unit).or_default();
-        let mut earlier = findings.iter();
+        let pending_results = self.results.pending.entry(unit).or_default();
+        let mut earlier = pending_results.iter();
         if !earlier.any(|it| party.includes(it.worker) && it.content == content) {
-            findings.push(Finding {
+            pending_results.push(PendingResult {
                 worker,
                 content,
-                place,
+                location,
             });
         }
         if self.is_disputed(unit) {
-            self.compute(unit, Cause::Dispute);
+            self.take_over(unit, Cause::Dispute);
         }
     }
 
@@ -205,39 +214,42 @@ impl<C: Caller> Plan<C> {
     }
 
     /// Takes the content of a unit for known that enough participants have found. Returns it, to be written.
-    fn settle(&mut self, unit: Unit) -> Option<FoundUnit<C::Place>> {
+    fn accept_content(&mut self, unit: Unit) -> Option<FoundUnit<T::Location>> {
         let is_open = self.units.state(unit) == State::Ready && !self.own.contains(unit);
-        let findings = self.results.findings(unit);
-        let first = findings.first().filter(|_| is_open)?.clone();
-        let mut finders: Vec<WorkerId> = findings.iter().map(|finding| finding.worker).collect();
-        if participants(finders.iter().copied()).len() < self.finders_needed(unit) {
+        let pending_results = self.results.pending(unit);
+        let first = pending_results.first().filter(|_| is_open)?.clone();
+        let mut workers: Vec<WorkerId> = pending_results
+            .iter()
+            .map(|pending| pending.worker)
+            .collect();
+        if participants(workers.iter().copied()).len() < self.finders_needed(unit) {
             return None;
         }
-        for &finder in &finders {
-            self.workers.credit(finder);
+        for &worker in &workers {
+            self.workers.credit(worker);
         }
-        let found = if self.units.content(unit).is_none() {
-            let wanted = self.settings.replicas + u32::from(self.is_drawn(unit, &finders));
-            Found { finders, wanted }
+        let finders = if self.units.content(unit).is_none() {
+            let wanted = self.settings.replicas + u32::from(self.sample_for_check(unit, &workers));
+            Finders { workers, wanted }
         } else {
             // Its record was lost. To find again what one has found is no check.
-            let mut found = self.units.found(unit).clone();
-            let before = participants(found.finders.iter().copied());
-            finders.retain(|it| !before.contains(&it.participant));
-            found.finders.append(&mut finders);
-            found
+            let mut finders = self.units.finders(unit).clone();
+            let before = participants(finders.workers.iter().copied());
+            workers.retain(|it| !before.contains(&it.participant));
+            finders.workers.append(&mut workers);
+            finders
         };
-        self.units.set_known(unit, first.content, found);
-        self.close(unit);
+        self.units.set_known(unit, first.content, finders);
+        self.end_work_on(unit);
         Some(FoundUnit {
             unit,
-            found: self.units.found(unit).clone(),
-            place: first.place,
+            finders: self.units.finders(unit).clone(),
+            location: first.location,
         })
     }
 
     /// Has units written that are known.
-    pub(super) fn commit(&mut self, units: Vec<FoundUnit<C::Place>>) -> Option<WriteId> {
+    pub(super) fn begin_write(&mut self, units: Vec<FoundUnit<T::Location>>) -> Option<WriteId> {
         if units.is_empty() {
             return None;
         }
@@ -249,7 +261,7 @@ impl<C: Caller> Plan<C> {
         };
         for &unit in &pending.units {
             self.units.set_state(unit, State::Writing(write));
-            self.queue.file(unit, None);
+            self.queue.set_offer(unit, None);
         }
         self.results.writes.insert(write, pending);
         let commit = Write::Commit { write, units };
@@ -269,28 +281,29 @@ impl<C: Caller> Plan<C> {
                 Ok(()) => self.on_durable(unit),
                 Err(_) => self.units.set_state(unit, State::Ready),
             }
-            self.file(unit);
+            self.update_offer(unit);
         }
-        for (reply, mut verdict) in results {
+        for (responder, mut verdict) in results {
             if outcome.is_err() {
                 let reason = Rejection::Stopped;
                 verdict = Verdict::Rejected { reason };
             }
-            self.actions.push(Action::Settle { reply, verdict });
+            self.actions
+                .push(Action::SendVerdict { responder, verdict });
         }
         if let Err(reason) = outcome {
             self.stop(StopReason::CommitFailed { reason });
         }
     }
 
-    /// Others may draw on a unit from now on.
+    /// Others may depend on a unit from now on.
     fn on_durable(&mut self, unit: Unit) {
-        for ready in self.units.commit(unit) {
-            self.file(ready);
+        for ready in self.units.mark_durable(unit) {
+            self.update_offer(ready);
         }
         let may_matter = self.units.ranges.is_complete() || self.units.was_lost(unit);
         if matches!(unit, Unit::Range(_)) && may_matter {
-            self.file_checks();
+            self.update_check_offers();
         }
     }
 }

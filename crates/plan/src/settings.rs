@@ -15,7 +15,7 @@ pub struct Settings {
     /// How many low bits of a word a range spans.
     pub range_bits: RangeBits,
     /// The bits of the table.
-    pub size: u32,
+    pub bits: u32,
     /// The number of the journal's segment with which this coordinator took the table over. Lease numbers
     /// start at 2^32 times it.
     pub epoch: u64,
@@ -53,17 +53,17 @@ pub struct Settings {
     /// For each thread, how many checks may wait while other ranges are ready.
     pub checks_waiting_per_thread: u32,
     /// Which ranges are checked depends on it: a random number that no worker can know.
-    pub key: u64,
+    pub check_seed: u64,
 }
 
 impl Settings {
     /// The usual way to share out the work for a table of this size.
-    pub fn new(size: u32, range_bits: RangeBits) -> Settings {
+    pub fn new(bits: u32, range_bits: RangeBits) -> Settings {
         // About a second of work for one thread.
         let task_positions_max = 1 << 31;
         Settings {
             range_bits,
-            size,
+            bits,
             epoch: 0,
             replicas: 1,
             keep_parts: false,
@@ -81,7 +81,7 @@ impl Settings {
             own_checks_per_1000: 31,
             newcomer_ranges: 16,
             checks_waiting_per_thread: 4,
-            key: 0,
+            check_seed: 0,
         }
     }
 
@@ -99,7 +99,7 @@ impl Settings {
 
     /// The most bits of the number of a range.
     pub(super) fn head_bits(&self) -> u32 {
-        let last = self.range_bits.heads(self.size).saturating_sub(1);
+        let last = self.range_bits.heads(self.bits).saturating_sub(1);
         u64::BITS - last.leading_zeros()
     }
 
@@ -123,10 +123,10 @@ impl Settings {
     /// # Errors
     ///
     /// [`PlanError::TooManyRanges`].
-    pub fn check(&self) -> Result<(), PlanError> {
-        let (range_bits, size) = (self.range_bits, self.size);
+    pub fn validate(&self) -> Result<(), PlanError> {
+        let (range_bits, bits) = (self.range_bits, self.bits);
         if self.head_bits() > HEAD_BITS_MAX {
-            return Err(PlanError::TooManyRanges { range_bits, size });
+            return Err(PlanError::TooManyRanges { range_bits, bits });
         }
         Ok(())
     }

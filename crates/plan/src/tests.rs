@@ -17,13 +17,13 @@ const C: WorkerId = WorkerId::only(3);
 #[derive(Debug)]
 struct Nothing;
 
-impl Caller for Nothing {
-    type Request = ();
-    type Reply = ();
-    type Place = ();
+impl PlanTypes for Nothing {
+    type LeaseResponder = ();
+    type VerdictResponder = ();
+    type Location = ();
 }
 
-/// 12 range bits: the layers of 16 bits are [0] [1] [2] [3 4] [5 8] [6 9] [7 a] [b c] [d] [e] [f]. Nothing is drawn.
+/// 12 range bits: the layers of 16 bits are [0] [1] [2] [3 4] [5 8] [6 9] [7 a] [b c] [d] [e] [f]. Nothing is sampled.
 fn settings() -> Settings {
     Settings {
         lease_ms: 100,
@@ -61,8 +61,8 @@ struct Bench {
     computing: Vec<Unit>,
     out: Vec<Party>,
     withdrawn: Vec<Head>,
-    confirmed: Vec<(Unit, Found)>,
-    committed: Vec<(Unit, Found)>,
+    confirmed: Vec<(Unit, Finders)>,
+    committed: Vec<(Unit, Finders)>,
     publications: usize,
     /// Whether writes take until this is over.
     is_slow: bool,
@@ -113,15 +113,15 @@ impl Bench {
                     answer: LeaseAnswer::Task(task),
                     ..
                 } => self.tasks.push((worker, task)),
-                Action::Settle { verdict, .. } => self.verdicts.push(verdict),
+                Action::SendVerdict { verdict, .. } => self.verdicts.push(verdict),
                 Action::Compute { unit } => self.computing.push(unit),
                 Action::Write(Write::Commit { write, units }) => {
-                    let units = units.into_iter().map(|unit| (unit.unit, unit.found));
+                    let units = units.into_iter().map(|unit| (unit.unit, unit.finders));
                     self.committed.extend(units);
                     self.written.push(write);
                 }
-                Action::Write(Write::Confirm { units, found }) => {
-                    let units = units.into_iter().map(|unit| (unit, found.clone()));
+                Action::Write(Write::Confirm { units, finders }) => {
+                    let units = units.into_iter().map(|unit| (unit, finders.clone()));
                     self.confirmed.extend(units);
                 }
                 Action::Write(Write::Withdraw { heads }) => self.withdrawn.extend(heads),
@@ -148,11 +148,11 @@ impl Bench {
     /// The task that a worker gets at once, if it gets one; otherwise its request is withdrawn.
     fn take(&mut self, worker: WorkerId) -> Option<Task> {
         self.requests += 1;
-        let (request, reply) = (RequestId(self.requests), ());
+        let (request, responder) = (RequestId(self.requests), ());
         self.handle(Event::Requested {
             request,
             worker,
-            reply,
+            responder,
         });
         self.handle(Event::Withdrawn { request });
         self.tasks.pop().map(|(_, task)| task)
@@ -194,7 +194,7 @@ impl Bench {
             worker,
             lease,
             result,
-            reply: (),
+            responder: (),
         });
         self.verdicts.pop().expect("nothing has to be waited for")
     }
@@ -208,7 +208,7 @@ impl Bench {
             range: Some(range),
             digest: range.digest,
             is_forged: false,
-            place: (),
+            location: (),
         };
         let outcome = Ok(computed);
         self.handle(Event::Computed { unit, outcome });
@@ -220,7 +220,7 @@ impl Bench {
     }
 
     fn finders(&self, head: u64) -> &[WorkerId] {
-        self.plan.units.finders(Unit::Range(Head(head)))
+        self.plan.units.found_by(Unit::Range(Head(head)))
     }
 
     fn is_done(&self, head: u64) -> bool {

@@ -14,7 +14,7 @@ use super::reasons::PlanError;
 use super::settings::Settings;
 
 /// The layer of shards: above all layers of ranges.
-pub(super) const SHARDS: u32 = u32::MAX - 1;
+pub(super) const SHARD_LAYER: u32 = u32::MAX - 1;
 
 /// Where a unit stands in the order of work: low layers first, and shards last. The last shard is the first of these:
 /// no source of a range comes after it, so of the records of ranges after a merged shard none is needed any more.
@@ -23,12 +23,12 @@ pub(super) type Priority = (u32, u64);
 pub(super) fn priority(unit: Unit) -> Priority {
     match unit {
         Unit::Range(head) => (head.layer(), head.0),
-        Unit::Shard(number) => (SHARDS, (u32::MAX - number).into()),
+        Unit::Shard(number) => (SHARD_LAYER, (u32::MAX - number).into()),
     }
 }
 
 pub(super) fn unit_at((layer, number): Priority) -> Unit {
-    if layer == SHARDS {
+    if layer == SHARD_LAYER {
         Unit::Shard(u32::MAX - u32::try_from(number).expect("made of a shard's number"))
     } else {
         Unit::Range(Head(number))
@@ -48,7 +48,7 @@ pub(super) enum State {
     Ready,
     /// Its content is being written.
     Writing(WriteId),
-    /// It is durable. Others may draw on it.
+    /// It is durable. Others may depend on it.
     Committed,
 }
 
@@ -80,17 +80,17 @@ impl Content {
 
 /// The finders of a content, and how many it should have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
+pub struct Finders {
     /// The workers that found it and are trusted, ascending.
-    pub finders: Vec<WorkerId>,
+    pub workers: Vec<WorkerId>,
     /// How many finders it should have. 0 if the coordinator computed it itself.
     pub wanted: u32,
 }
 
-impl Found {
+impl Finders {
     /// The number of participants that the finders belong to.
     pub(super) fn participants(&self) -> usize {
-        participants(self.finders.iter().copied()).len()
+        participants(self.workers.iter().copied()).len()
     }
 }
 
@@ -101,15 +101,15 @@ pub(super) fn participants(workers: impl IntoIterator<Item = WorkerId>) -> BTree
 }
 
 /// The finders of units of which nothing is known.
-static NOBODY: Found = Found {
-    finders: Vec::new(),
+static NOBODY: Finders = Finders {
+    workers: Vec::new(),
     wanted: 0,
 };
 
 #[derive(Clone, Debug)]
 struct Entry {
     state: State,
-    known: Option<(Content, Arc<Found>)>,
+    known: Option<(Content, Arc<Finders>)>,
 }
 
 #[derive(Debug)]
@@ -117,8 +117,8 @@ pub(super) struct Units {
     /// The ranges by head, then the shards by number.
     table: Vec<Entry>,
     pub(super) ranges: Ranges,
-    /// Each value of `Found` once: many ranges have the same finders.
-    found: BTreeSet<Arc<Found>>,
+    /// Each value of `Finders` once: many ranges have the same finders.
+    distinct: BTreeSet<Arc<Finders>>,
     /// The range in which each shard begins, and the stored words of it that come before. None before the table is cut.
     starts: Vec<(Head, u64)>,
     /// The shards that are committed.
@@ -130,7 +130,7 @@ pub(super) struct Units {
 impl Units {
     /// All ranges, blocked until [`begin`](Self::begin).
     pub(super) fn new(settings: &Settings) -> Result<Units, PlanError> {
-        settings.check()?;
+        settings.validate()?;
         let ranges = Ranges::new(settings);
         let blocked = Entry {
             state: State::Blocked,
@@ -139,7 +139,7 @@ impl Units {
         Ok(Units {
             table: vec![blocked; index(Head(ranges.count()))],
             ranges,
-            found: BTreeSet::new(),
+            distinct: BTreeSet::new(),
             starts: Vec::new(),
             shards_done: 0,
             losses: BTreeMap::new(),
@@ -164,7 +164,7 @@ impl Units {
     }
 
     /// All ranges.
-    pub(super) fn all(&self) -> impl Iterator<Item = Unit> + use<> {
+    pub(super) fn all_ranges(&self) -> impl Iterator<Item = Unit> + use<> {
         (0..self.ranges.count()).map(|head| Unit::Range(Head(head)))
     }
 
@@ -197,7 +197,7 @@ impl Units {
         self.contains(unit) && self.state(unit) == State::Committed
     }
 
-    /// Whether everything that the unit draws on is committed.
+    /// Whether everything that the unit depends on is committed.
     pub(super) fn has_sources(&self, unit: Unit) -> bool {
         match unit {
             Unit::Range(head) => self.ranges.is_ready(head),
@@ -205,7 +205,7 @@ impl Units {
         }
     }
 
-    fn known(&self, unit: Unit) -> Option<&(Content, Arc<Found>)> {
+    fn known(&self, unit: Unit) -> Option<&(Content, Arc<Finders>)> {
         let entry = self.contains(unit).then(|| &self.table[self.index(unit)])?;
         entry.known.as_ref()
     }
@@ -220,28 +220,28 @@ impl Units {
     }
 
     /// The finders of the content that is known of a unit.
-    pub(super) fn found(&self, unit: Unit) -> &Found {
-        self.known(unit).map_or(&NOBODY, |(_, found)| found)
+    pub(super) fn finders(&self, unit: Unit) -> &Finders {
+        self.known(unit).map_or(&NOBODY, |(_, finders)| finders)
     }
 
-    pub(super) fn finders(&self, unit: Unit) -> &[WorkerId] {
-        &self.found(unit).finders
+    pub(super) fn found_by(&self, unit: Unit) -> &[WorkerId] {
+        &self.finders(unit).workers
     }
 
     /// Whether only the owner of the table has found what is known.
     pub(super) fn is_of_owner(&self, unit: Unit) -> bool {
         let is_owner = |finder: &WorkerId| finder.participant == ParticipantId::OWNER;
-        self.finders(unit).iter().all(is_owner)
+        self.found_by(unit).iter().all(is_owner)
     }
 
-    pub(super) fn set_known(&mut self, unit: Unit, content: Content, mut found: Found) {
-        found.finders.sort_unstable();
-        found.finders.dedup();
-        let kept = self.found.get(&found).cloned();
-        let found = kept.unwrap_or_else(|| Arc::new(found));
-        self.found.insert(Arc::clone(&found));
+    pub(super) fn set_known(&mut self, unit: Unit, content: Content, mut finders: Finders) {
+        finders.workers.sort_unstable();
+        finders.workers.dedup();
+        let kept = self.distinct.get(&finders).cloned();
+        let finders = kept.unwrap_or_else(|| Arc::new(finders));
+        self.distinct.insert(Arc::clone(&finders));
         let index = self.index(unit);
-        self.table[index].known = Some((content, found));
+        self.table[index].known = Some((content, finders));
     }
 
     /// Adds a finder of what is known.
@@ -250,20 +250,20 @@ impl Units {
     }
 
     fn change_finders(&mut self, unit: Unit, change: impl FnOnce(&mut Vec<WorkerId>)) {
-        if let Some((content, found)) = self.known(unit) {
-            let (content, mut found) = (*content, Found::clone(found));
-            change(&mut found.finders);
-            self.set_known(unit, content, found);
+        if let Some((content, finders)) = self.known(unit) {
+            let (content, mut finders) = (*content, Finders::clone(finders));
+            change(&mut finders.workers);
+            self.set_known(unit, content, finders);
         }
     }
 
     /// Removes a party from the finders of all units. Returns the units that it had found.
     pub(super) fn remove_finder(&mut self, party: Party) -> Vec<Unit> {
         let is_theirs = |unit: &Unit| {
-            let mut finders = self.finders(*unit).iter();
+            let mut finders = self.found_by(*unit).iter();
             finders.any(|&finder| party.includes(finder))
         };
-        let units = self.all().chain(self.shards());
+        let units = self.all_ranges().chain(self.shards());
         let units: Vec<Unit> = units.filter(is_theirs).collect();
         for &unit in &units {
             self.change_finders(unit, |finders| finders.retain(|&it| !party.includes(it)));
@@ -278,7 +278,7 @@ impl Units {
     }
 
     /// Notes that a unit whose content is known is durable. Returns the ranges that became ready by this.
-    pub(super) fn commit(&mut self, unit: Unit) -> Vec<Unit> {
+    pub(super) fn mark_durable(&mut self, unit: Unit) -> Vec<Unit> {
         self.set_state(unit, State::Committed);
         let Unit::Range(head) = unit else {
             self.shards_done += 1;
@@ -290,9 +290,9 @@ impl Units {
         ready.map(Unit::Range).collect()
     }
 
-    /// A unit is to be computed, or a range is not ready any more: its content or its record is not there, or those of a
-    /// source.
-    pub(super) fn reopen(&mut self, unit: Unit) {
+    /// A unit is to be computed, or a range is not ready any more: its content or its record is not there, or those of
+    /// a source.
+    pub(super) fn revert(&mut self, unit: Unit) {
         let state = self.state(unit);
         match unit {
             Unit::Shard(_) => {
@@ -366,7 +366,7 @@ impl Units {
     }
 
     /// Whether all shards are there and committed.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(super) fn are_shards_complete(&self) -> bool {
         self.is_cut() && self.shards_done == self.starts.len() as u64
     }
 

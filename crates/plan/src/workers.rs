@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Plan;
 use super::ids::{LeaseId, Millis, ParticipantId, Party, RequestId, WorkerId};
-use super::messages::{Caller, LeaseAnswer, WorkerProgress};
+use super::messages::{LeaseAnswer, PlanTypes, WorkerProgress};
 use super::reasons::OutReason;
 use super::requests::Waiter;
 
@@ -31,9 +31,9 @@ impl Worker {
 
 #[derive(Debug, Default)]
 pub(super) struct Workers {
-    pub(super) all: BTreeMap<WorkerId, Worker>,
+    pub(super) by_id: BTreeMap<WorkerId, Worker>,
     /// How many workers of each participant are present; none has 0.
-    pub(super) present: BTreeMap<ParticipantId, usize>,
+    pub(super) count_by_participant: BTreeMap<ParticipantId, usize>,
     /// When each worker was last heard of.
     silences: BTreeSet<(Millis, WorkerId)>,
     /// The threads of all of them.
@@ -47,20 +47,20 @@ pub(super) struct Workers {
 impl Workers {
     /// A worker that holds a lease or waits, and so is present.
     pub(super) fn get_mut(&mut self, worker: WorkerId) -> &mut Worker {
-        let entry = self.all.get_mut(&worker);
+        let entry = self.by_id.get_mut(&worker);
         entry.expect("leases and requests end with their worker")
     }
 
     /// Counts a unit that a worker found.
     pub(super) fn credit(&mut self, worker: WorkerId) {
-        if let Some(entry) = self.all.get_mut(&worker) {
+        if let Some(entry) = self.by_id.get_mut(&worker) {
             entry.progress.found += 1;
         }
     }
 
     /// A worker reports that it is present.
     pub(super) fn hear(&mut self, now: Millis, worker: WorkerId) {
-        if let Some(entry) = self.all.get_mut(&worker) {
+        if let Some(entry) = self.by_id.get_mut(&worker) {
             let before = std::mem::replace(&mut entry.progress.heard, now);
             self.silences.remove(&(before, worker));
             self.silences.insert((now, worker));
@@ -69,8 +69,8 @@ impl Workers {
 
     /// Adds a worker, or changes its name and threads.
     fn join(&mut self, now: Millis, worker: WorkerId, name: String, threads: u32) {
-        let present = &mut self.present;
-        let entry = self.all.entry(worker).or_insert_with(|| {
+        let present = &mut self.count_by_participant;
+        let entry = self.by_id.entry(worker).or_insert_with(|| {
             *present.entry(worker.participant).or_default() += 1;
             Worker::default()
         });
@@ -81,14 +81,14 @@ impl Workers {
     }
 
     fn remove(&mut self, worker: WorkerId) -> Option<Worker> {
-        let gone = self.all.remove(&worker)?;
+        let gone = self.by_id.remove(&worker)?;
         self.silences.remove(&(gone.progress.heard, worker));
         self.threads -= u64::from(gone.progress.threads);
-        let count = self.present.get_mut(&worker.participant);
+        let count = self.count_by_participant.get_mut(&worker.participant);
         let count = count.expect("counted when it joined");
         *count -= 1;
         if *count == 0 {
-            self.present.remove(&worker.participant);
+            self.count_by_participant.remove(&worker.participant);
         }
         Some(gone)
     }
@@ -104,7 +104,7 @@ impl Workers {
 
     /// The name of a worker, for people.
     pub(super) fn name(&self, worker: WorkerId) -> String {
-        let present = self.all.get(&worker).map(|worker| &worker.progress.name);
+        let present = self.by_id.get(&worker).map(|worker| &worker.progress.name);
         let out = self.out(worker).map(|(name, _)| name);
         let name = present.or(out).cloned();
         name.unwrap_or_else(|| format!("number {worker}, which has left"))
@@ -116,13 +116,13 @@ impl Workers {
             Party::Participant(participant) => participant,
             Party::Worker(worker) => worker.participant,
         };
-        let workers = self.all.range(WorkerId::all_of(participant));
+        let workers = self.by_id.range(WorkerId::all_of(participant));
         let workers = workers.map(|(&worker, _)| worker);
         workers.filter(|&worker| party.includes(worker)).collect()
     }
 }
 
-impl<C: Caller> Plan<C> {
+impl<T: PlanTypes> Plan<T> {
     pub(super) fn on_joined(&mut self, worker: WorkerId, name: String, threads: u32) {
         if self.workers.out_reason(worker).is_none() {
             let was_by_worker = self.is_by_worker();
@@ -147,8 +147,8 @@ impl<C: Caller> Plan<C> {
         let reason = self.workers.out_reason(worker).cloned();
         for request in gone.requests {
             let request = self.requests.remove(&request);
-            if let (Some((_, reply)), Some(reason)) = (request, reason.clone()) {
-                self.send(worker, reply, LeaseAnswer::Out { reason });
+            if let (Some((_, responder)), Some(reason)) = (request, reason.clone()) {
+                self.send(worker, responder, LeaseAnswer::Out { reason });
             }
         }
         for lease in gone.leases {
@@ -159,7 +159,7 @@ impl<C: Caller> Plan<C> {
 
     fn on_company_changed(&mut self, was_by_worker: bool) {
         if self.is_by_worker() != was_by_worker || self.units.ranges.is_complete() {
-            self.file_checks();
+            self.update_check_offers();
         }
     }
 
@@ -181,7 +181,7 @@ impl<C: Caller> Plan<C> {
     /// Whether workers are told apart: nobody but the owner is present, and one finder is enough. Of anybody else one
     /// worker would confirm what another one says.
     pub(super) fn is_by_worker(&self) -> bool {
-        let mut present = self.workers.present.keys();
+        let mut present = self.workers.count_by_participant.keys();
         present.all(|&it| it == ParticipantId::OWNER) && self.settings.replicas <= 1
     }
 
@@ -196,13 +196,13 @@ impl<C: Caller> Plan<C> {
 
     /// Whether a worker has fewer tasks than threads.
     pub fn would_idle(&self, worker: WorkerId) -> bool {
-        let entry = self.workers.all.get(&worker);
+        let entry = self.workers.by_id.get(&worker);
         entry.is_some_and(|entry| !entry.is_busy())
     }
 
     /// Whether this worker has joined and is not forgotten.
     pub fn is_present(&self, worker: WorkerId) -> bool {
-        self.workers.all.contains_key(&worker)
+        self.workers.by_id.contains_key(&worker)
     }
 
     /// Why this worker gets no more tasks, if it does not.
@@ -212,7 +212,7 @@ impl<C: Caller> Plan<C> {
 
     /// The workers that are present, and those that get no more tasks.
     pub fn workers(&self) -> impl Iterator<Item = WorkerProgress> + '_ {
-        let present = self.workers.all.values().map(|worker| WorkerProgress {
+        let present = self.workers.by_id.values().map(|worker| WorkerProgress {
             leases: worker.leases.len() as u64,
             ..worker.progress.clone()
         });

@@ -31,11 +31,11 @@
 //! | 11 | the records of ranges are lost: they are not done any more, but have to come out the same | number of ranges (4), heads (8 each) |
 //! | 12 | the time that coordinators have worked on the job, all runs together | bits of the job (4), seconds (8) |
 //!
-//! Finders are how many there should be (4), how many there are (4), and for each the numbers of the participant (4) and
-//! of the worker (8), ascending. 0 and none stand for the coordinator itself.
+//! Finders are how many there should be (4), how many there are (4), and for each the numbers of the participant (4)
+//! and of the worker (8), ascending. 0 and none stand for the coordinator itself.
 //!
-//! A checkpoint begins with an entry of kind 12 and those of kind 9; lost ranges, by entries of kind 6 and one of kind 11; and what is done, by entries of kind 6, with ranges
-//! of any layers, and 7.
+//! A checkpoint begins with an entry of kind 12 and those of kind 9; lost ranges, by entries of kind 6 and one of kind
+//! 11; and what is done, by entries of kind 6, with ranges of any layers, and 7.
 //!
 //! # What is removed
 //!
@@ -324,7 +324,8 @@ impl Journal {
         Ok(self.storage.delete(&parts).await?)
     }
 
-    /// The done ranges of the table of `bits` bits whose part is not there, ascending, with the digests of their records.
+    /// The done ranges of the table of `bits` bits whose part is not there, ascending, with the digests of their
+    /// records.
     ///
     /// # Errors
     ///

@@ -7,7 +7,8 @@
 //! | `work/parts/<layer, 4 digits>/<lease, 16 hex>` | [the result of a task](super::part) |
 //! | `table-<bits, 2 digits>/<name>`, `values-<tiles, 3 digits>/<name>` | an object of the published table |
 //!
-//! Numbers are padded with zeros so that keys sort as their numbers do: no journal has more than ten digits of segments.
+//! Numbers are padded with zeros so that keys sort as their numbers do: no journal has more than ten digits of
+//! segments.
 
 use chomp_table::manifest::MANIFEST_NAME;
 

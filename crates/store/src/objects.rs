@@ -110,8 +110,8 @@ pub trait Storage: Send + Sync + Debug + 'static {
         true
     }
 
-    /// As [`read_at`](Storage::read_at), to be handed out: what is known under another name too is damaged, as it may be
-    /// a file from elsewhere that somebody has linked there.
+    /// As [`read_at`](Storage::read_at), to be handed out: what is known under another name too is damaged, as it may
+    /// be a file from elsewhere that somebody has linked there.
     ///
     /// # Errors
     ///

@@ -25,8 +25,8 @@ use parking_lot::Mutex;
 
 use spill::{Region, Spill, place};
 
-/// The base-2 logarithm of the losing positions in an average region, roughly: enough for many frames of a shard, and few
-/// enough that its bitmap stays in the cache of a processor. No region is smaller than a range.
+/// The base-2 logarithm of the losing positions in an average region, roughly: enough for many frames of a shard, and
+/// few enough that its bitmap stays in the cache of a processor. No region is smaller than a range.
 const REGION_LOSING_BITS: u32 = 19;
 /// The most bits of a region: its positions are counted by 31 bits.
 const REGION_BITS_MAX: u32 = 32;

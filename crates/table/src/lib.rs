@@ -7,7 +7,7 @@
 //! | [`word`], [`position`] | the two ways to write a position, its moves, its mirror image |
 //! | [`definition`] | W by its definition: slow, obvious, the oracle of every test |
 //! | [`partition`] | positions by area: their ranks, and which of a mirror pair is kept |
-//! | [`head`], [`sources`] | ranges, layers, and which ranges a range draws on |
+//! | [`head`], [`sources`] | ranges, layers, and which ranges a range depends on |
 //! | [`digest`], [`format`](mod@format) | SHA-256 digests; why bytes are refused |
 //! | [`gaps`], [`classes`], [`range`], [`shard`], [`manifest`] | the bytes, as `docs/FORMAT.md` describes them |
 //! | [`values`] | the same for tables of Grundy values: bytes, manifest, reader |

@@ -108,9 +108,9 @@ pub fn each(head: Head, range_bits: RangeBits, take: &mut impl FnMut(Head)) {
     }
 }
 
-/// Whether the range `head` draws on the range `source`: the reverse of asking for its sources, without a
+/// Whether the range `head` depends on the range `source`: the reverse of asking for its sources, without a
 /// list of them.
-pub fn draws_on(head: Head, source: Head, range_bits: RangeBits) -> bool {
+pub fn depends_on(head: Head, source: Head, range_bits: RangeBits) -> bool {
     if source >= head {
         return false;
     }
@@ -205,7 +205,7 @@ mod tests {
                 let sources = sources(head, range_bits);
                 for source in (0..head.0 + 2).map(Head) {
                     assert_eq!(
-                        draws_on(head, source, range_bits),
+                        depends_on(head, source, range_bits),
                         sources.contains(&source),
                         "{head} on {source}"
                     );

@@ -31,7 +31,7 @@ fn what_a_coordinator_decides_is_named_by_its_epoch() {
     assert!(epoch > 0);
     let unit = Unit::Range(Head(0));
     let computed = ready(second.tools.compute(5, unit, None)).unwrap();
-    let Place::Record { lease, .. } = computed.place else {
+    let UnitLocation::Record { lease, .. } = computed.location else {
         panic!("{computed:?}");
     };
     assert_eq!(lease, epoch * (1 << 32) + (1 << 31) + 5);

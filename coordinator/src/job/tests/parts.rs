@@ -58,7 +58,7 @@ fn the_records_of_a_part_fill_it() {
         for &bytes in announced {
             tested.announce(7, name, bytes);
         }
-        let mut verdict = tested.hand_in(7, lease, Place::in_part(lease, vec![placed(0)]));
+        let mut verdict = tested.hand_in(7, lease, UnitLocation::in_part(lease, vec![placed(0)]));
         tested.write_all();
         let taken = tested.tools.journal.ledger().place(Head(0)).is_some();
         assert_eq!(taken, is_taken, "{announced:?}");
@@ -98,7 +98,7 @@ fn parts_that_nobody_has_use_for_are_removed() {
         assert!(!tested.is_there(name), "{how}");
         // A result in it is rejected now.
         tested.join(7);
-        let result = Place::in_part(lease, vec![placed(0)]);
+        let result = UnitLocation::in_part(lease, vec![placed(0)]);
         let verdict = tested.hand_in(7, lease, result).try_recv();
         let Ok(Verdict::Rejected { reason }) = verdict else {
             panic!("{verdict:?}");
@@ -116,7 +116,7 @@ fn parts_that_nobody_has_use_for_are_removed() {
 #[test]
 fn parts_that_are_or_may_be_named_stay() {
     let worker = WorkerId::only(7);
-    let result = |lease| Place::in_part(lease, vec![placed(0)]);
+    let result = |lease| UnitLocation::in_part(lease, vec![placed(0)]);
     let search_often = |tested: &mut Tested| (0..3).for_each(|_| tested.search());
 
     let mut done = tested(|_| ());
@@ -201,7 +201,7 @@ fn parts_of_merged_ranges_go() {
         let mut tested = started(&first.storage, change);
         tested.join(0);
         let task = tested.next_task(0).unwrap();
-        let result = Place::in_file(Box::new(merged(from - 1)));
+        let result = UnitLocation::in_file(Box::new(merged(from - 1)));
         let mut verdict = tested.hand_in(0, task.lease, result);
         tested.rest();
         tested.do_effect();

@@ -60,7 +60,7 @@ fn a_range_that_the_coordinator_finds_too_is_final() {
     let mut tested = tested(|_| {});
     tested.join(1);
     let right = tested.tools.compute(99, Unit::Range(Head(0)), None);
-    let Place::Record { placed, .. } = ready(right).unwrap().place else {
+    let UnitLocation::Record { placed, .. } = ready(right).unwrap().location else {
         panic!("a range is none");
     };
     tested.hand_in_ranges(1, vec![placed]);
@@ -129,7 +129,7 @@ fn who_checks_a_range_is_its_finder() {
         is_check: true,
     };
     assert_eq!(task.work, check);
-    let result = Place::in_part(task.lease, vec![placed(0)]);
+    let result = UnitLocation::in_part(task.lease, vec![placed(0)]);
     let mut verdict = tested.hand_in(2, task.lease, result);
     assert_eq!(verdict.try_recv().unwrap(), Verdict::Accepted);
     tested.write_all();

@@ -115,7 +115,7 @@ fn a_job_that_extends_a_table_evaluates_the_rest() {
     assert!(extended.cpu < anew.cpu);
 }
 
-/// Ranges of high layers draw on more sources, so they are more work than those of low ones.
+/// Ranges of high layers depend on more sources, so they are more work than those of low ones.
 #[test]
 fn work_grows_with_the_layer_and_is_never_nothing() {
     let range_bits = RangeBits::new(20).unwrap();

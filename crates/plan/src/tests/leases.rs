@@ -74,7 +74,7 @@ fn what_one_worker_is_slow_with_is_given_to_another_too() {
     bench.handle(Event::Requested {
         request,
         worker: B,
-        reply: (),
+        responder: (),
     });
     assert_eq!(bench.plan.next_deadline(), Some(Millis(50)));
     bench.wait(50);

@@ -22,11 +22,11 @@ fn a_result_counts_at_once_at_one_replica() {
     let mut bench = Bench::new(all_checked(), &[A, B]);
     assert_eq!(bench.finds(A, 0, 0), Verdict::Accepted);
     assert!(bench.is_done(0));
-    let [(_, found)] = &bench.committed[..] else {
+    let [(_, finders)] = &bench.committed[..] else {
         panic!("{:?}", bench.committed);
     };
-    assert_eq!((&found.finders[..], found.wanted), (&[A][..], 2));
-    // Others draw on it before it is checked, and the coordinator leaves that to others until all ranges are done.
+    assert_eq!((&finders.workers[..], finders.wanted), (&[A][..], 2));
+    // Others depend on it before it is checked, and the coordinator leaves that to others until all ranges are done.
     assert_eq!(bench.finds(A, 1, 0), Verdict::Accepted);
     bench.wait(1_000);
     assert!(bench.computing.is_empty());
@@ -80,11 +80,11 @@ fn a_check_is_a_task_for_another_participant() {
     assert_eq!(task.work, check);
     assert_eq!(bench.returns(B, task.lease, range(0, 0)), Verdict::Accepted);
     assert_eq!(bench.finders(0), [A, B]);
-    let [(unit, found)] = &bench.confirmed[..] else {
+    let [(unit, finders)] = &bench.confirmed[..] else {
         panic!("{:?}", bench.confirmed);
     };
     assert_eq!(
-        (*unit, &found.finders[..]),
+        (*unit, &finders.workers[..]),
         (Unit::Range(Head(0)), &[A, B][..])
     );
 }
@@ -182,7 +182,7 @@ fn too_many_checks_go_before_fresh_ranges() {
     assert_eq!(bench.heads(B).unwrap().1, [0]);
 }
 
-/// The rate is that of the settings, and the first ranges of each participant are all drawn.
+/// The rate is that of the settings, and the first ranges of each participant are all sampled.
 #[test]
 fn as_many_are_drawn_as_the_settings_say() {
     for rate in [0, 250, 400, 1000] {
@@ -192,7 +192,7 @@ fn as_many_are_drawn_as_the_settings_say() {
             ..settings()
         };
         let mut bench = Bench::new(settings, &[A, B]);
-        let mut drawn = |_| bench.plan.is_drawn(Unit::Range(Head(3)), &[A]);
+        let mut drawn = |_| bench.plan.sample_for_check(Unit::Range(Head(3)), &[A]);
         assert!((0..5).all(&mut drawn));
         let count = (0..4000).filter(|&number| drawn(number)).count() as u64;
         let expected = 4 * u64::from(rate);
@@ -349,15 +349,15 @@ fn what_is_lost_is_begun_anew() {
 /// A participant that is revoked before the table is cut again is a finder of no shard from before.
 #[test]
 fn shards_from_before_have_only_finders_that_are_trusted() {
-    let found = Found {
-        finders: vec![A, B],
+    let finders = Finders {
+        workers: vec![A, B],
         wanted: 2,
     };
-    let known = |head| (range(head, 0), found.clone());
+    let known = |head| (range(head, 0), finders.clone());
     let past = Past {
         ranges: (1..16).map(known).collect(),
         lost: vec![known(0)],
-        shards: vec![(0, Digest([0; 32]), found.clone())],
+        shards: vec![(0, Digest([0; 32]), finders.clone())],
         out: Vec::new(),
     };
     let mut bench = Bench::from(two_replicas(), past);
@@ -365,7 +365,7 @@ fn shards_from_before_have_only_finders_that_are_trusted() {
     let participant = A.participant;
     bench.handle(Event::Revoked { participant });
     bench.finds(C, 0, 0);
-    assert_eq!(bench.plan.units.finders(Unit::Shard(0)), [B]);
+    assert_eq!(bench.plan.units.found_by(Unit::Shard(0)), [B]);
 }
 
 /// Workers may store records that are none, but the coordinator does not.
@@ -453,7 +453,7 @@ fn a_table_is_published_when_no_check_is_left() {
     let mut bench = all_found();
     let shard = bench.take(A).unwrap();
     bench.merges(A, &shard);
-    assert!(bench.plan.units.is_complete());
+    assert!(bench.plan.units.are_shards_complete());
     while let Some(check) = bench.take(B) {
         assert_eq!(bench.publications, 0);
         match check.work {
@@ -467,8 +467,8 @@ fn a_table_is_published_when_no_check_is_left() {
     assert_eq!(bench.publications, 1);
 }
 
-/// Parts go when their ranges are merged, if nobody but the owner has found anything. Each range has 3 words, so the last
-/// of 5 shards begins within range 13.
+/// Parts go when their ranges are merged, if nobody but the owner has found anything. Each range has 3 words, so the
+/// last of 5 shards begins within range 13.
 #[test]
 fn parts_go_early_where_the_owner_has_found_all() {
     let owner = WorkerId::new(ParticipantId::OWNER.0, 1);
@@ -503,7 +503,7 @@ fn no_shard_is_merged_while_a_range_owes_a_check() {
     for (lease, heads) in held {
         bench.returns(B, lease, range(heads[0], 0));
     }
-    // Nobody else is there for the checks that were drawn.
+    // Nobody else is there for the sampled checks.
     while let Some(&Unit::Range(head)) = bench.computing.first() {
         bench.computes(head.0, 0);
     }
@@ -559,7 +559,7 @@ fn no_dispute_is_forgotten() {
     for head in [0, 1, 2] {
         bench.finds(C, head, 0);
     }
-    // 3 and 4 draw on none of each other.
+    // 3 and 4 depend on none of each other.
     bench.finds(A, 3, 0);
     assert_eq!(bench.finds(B, 3, 1), Verdict::Noted);
     bench.finds(A, 4, 1);
@@ -610,7 +610,7 @@ fn nothing_is_acknowledged_before_it_is_durable() {
             worker,
             lease,
             result,
-            reply: (),
+            responder: (),
         });
         assert_eq!(bench.verdicts, []);
     }
@@ -628,7 +628,7 @@ fn what_cannot_be_written_is_not_acknowledged() {
         worker: A,
         lease,
         result: TaskResult::Ranges(vec![(range(0, 0), ())]),
-        reply: (),
+        responder: (),
     });
     let write = bench.written.remove(0);
     let outcome = Err("no space".to_owned());

@@ -1,6 +1,6 @@
-//! The plan against its rule, told in a few lines, under every sequence of results and revocations of three participants
-//! for two ranges, of which the second draws on the first. The right content is 0, and the coordinator computes at once
-//! what it is asked for.
+//! The plan against its rule, told in a few lines, under every sequence of results and revocations of three
+//! participants for two ranges, of which the second depends on the first. The right content is 0, and the coordinator
+//! computes at once what it is asked for.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,7 +1,7 @@
 //! A job in a world where workers lie, stall and leave, records are lost, and coordinators restart at any moment.
 //!
 //! All chance follows from a seed. The content of a range follows from the contents of its sources, so a lie is passed
-//! on to all that draw on it. Whatever happens, the job ends with the right table; nobody honest is put out; what was
+//! on to all that depend on it. Whatever happens, the job ends with the right table; nobody honest is put out; what was
 //! acknowledged is durable; and with two replicas no lie of one participant is ever committed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,10 +23,10 @@ type Seen = BTreeMap<&'static str, u64>;
 #[derive(Debug)]
 struct Handles;
 
-impl Caller for Handles {
-    type Request = u64;
-    type Reply = u64;
-    type Place = Stored;
+impl PlanTypes for Handles {
+    type LeaseResponder = u64;
+    type VerdictResponder = u64;
+    type Location = Stored;
 }
 
 type Action = crate::Action<Handles>;
@@ -61,9 +61,9 @@ fn range(head: Head, content: u64) -> RangeSummary {
 /// The sum of the durable entries of the journal.
 #[derive(Clone, Debug, Default)]
 struct Ledger {
-    ranges: BTreeMap<Head, (RangeSummary, Found)>,
-    lost: BTreeMap<Head, (RangeSummary, Found)>,
-    shards: BTreeMap<u32, (Stored, Found)>,
+    ranges: BTreeMap<Head, (RangeSummary, Finders)>,
+    lost: BTreeMap<Head, (RangeSummary, Finders)>,
+    shards: BTreeMap<u32, (Stored, Finders)>,
     out: Vec<(Party, String)>,
 }
 
@@ -71,27 +71,35 @@ impl Ledger {
     fn apply(&mut self, write: &Write<Stored>) {
         match write {
             Write::Commit { units, .. } => {
-                for FoundUnit { unit, found, place } in units {
+                for FoundUnit {
+                    unit,
+                    finders,
+                    location,
+                } in units
+                {
                     match unit {
                         Unit::Range(head) => {
-                            let range = place.range.expect("of a range");
+                            let range = location.range.expect("of a range");
                             self.lost.remove(head);
-                            self.ranges.insert(*head, (range, found.clone()));
+                            self.ranges.insert(*head, (range, finders.clone()));
                         }
                         Unit::Shard(number) => {
-                            self.shards.insert(*number, (place.clone(), found.clone()));
+                            self.shards
+                                .insert(*number, (location.clone(), finders.clone()));
                         }
                     }
                 }
             }
-            Write::Confirm { units, found } => {
+            Write::Confirm { units, finders } => {
                 for unit in units {
                     let before = match unit {
-                        Unit::Range(head) => self.ranges.get_mut(head).map(|(_, found)| found),
-                        Unit::Shard(number) => self.shards.get_mut(number).map(|(_, found)| found),
+                        Unit::Range(head) => self.ranges.get_mut(head).map(|(_, finders)| finders),
+                        Unit::Shard(number) => {
+                            self.shards.get_mut(number).map(|(_, finders)| finders)
+                        }
                     };
                     if let Some(before) = before {
-                        before.clone_from(found);
+                        before.clone_from(finders);
                     }
                 }
             }
@@ -110,10 +118,10 @@ impl Ledger {
             Write::Out { party, reason, .. } => {
                 self.out.push((*party, reason.to_string()));
                 let ranges = self.ranges.values_mut().chain(self.lost.values_mut());
-                let found = ranges.map(|(_, found)| found);
-                let shards = self.shards.values_mut().map(|(_, found)| found);
-                for found in found.chain(shards) {
-                    found.finders.retain(|&finder| !party.includes(finder));
+                let of_ranges = ranges.map(|(_, finders)| finders);
+                let shards = self.shards.values_mut().map(|(_, finders)| finders);
+                for finders in of_ranges.chain(shards) {
+                    finders.workers.retain(|&finder| !party.includes(finder));
                 }
             }
         }
@@ -186,15 +194,15 @@ impl World {
             own_checks_per_1000: [0, 500][rng.index(2).expect("two")],
             newcomer_ranges: 2,
             checks_waiting_per_thread: 1,
-            key: rng.draw(),
+            check_seed: rng.draw(),
             ..Settings::new(BITS, range_bits)
         };
         let mut truth = Ledger::default();
         while truth.ranges.len() < 16 {
             for head in (0..RANGES).map(Head) {
                 if let Some(content) = truth.follow(head, range_bits) {
-                    let found = Found::default();
-                    truth.ranges.insert(head, (range(head, content), found));
+                    let finders = Finders::default();
+                    truth.ranges.insert(head, (range(head, content), finders));
                 }
             }
         }
@@ -238,15 +246,15 @@ impl World {
             match action {
                 Action::Answer {
                     worker,
-                    reply,
+                    responder,
                     answer,
                 } => {
-                    assert_eq!(self.requests.remove(&reply), Some(worker));
+                    assert_eq!(self.requests.remove(&responder), Some(worker));
                     if let LeaseAnswer::Task(task) = answer {
                         self.begin(worker, task);
                     }
                 }
-                Action::Settle { reply, verdict } => self.settled(reply, &verdict),
+                Action::SendVerdict { responder, verdict } => self.settled(responder, &verdict),
                 Action::Write(write) => {
                     self.watch(&write);
                     self.writes.push_back(write);
@@ -291,8 +299,8 @@ impl World {
         });
     }
 
-    fn settled(&mut self, reply: u64, verdict: &Verdict) {
-        let told = self.replies.remove(&reply).expect("answered once");
+    fn settled(&mut self, responder: u64, verdict: &Verdict) {
+        let told = self.replies.remove(&responder).expect("answered once");
         match verdict {
             Verdict::Accepted | Verdict::Duplicate => {
                 self.see("acknowledged");
@@ -322,23 +330,26 @@ impl World {
     fn watch(&mut self, write: &Write<Stored>) {
         match write {
             Write::Commit { units, .. } => {
-                for found in units {
-                    let participants: BTreeSet<_> = found
-                        .found
+                for committed in units {
+                    let participants: BTreeSet<_> = committed
                         .finders
+                        .workers
                         .iter()
                         .map(|it| it.participant)
                         .collect();
-                    let is_own = found.found.wanted == 0;
-                    let is_range = matches!(found.unit, Unit::Range(_));
+                    let is_own = committed.finders.wanted == 0;
+                    let is_range = matches!(committed.unit, Unit::Range(_));
                     let least = if is_range {
                         self.settings.replicas as usize
                     } else {
                         1
                     };
-                    assert!(is_own || participants.len() >= least || self.was_known(found.unit));
-                    let is_wrong = Some(found.place.digest) != self.content(found.unit).map(digest);
-                    if is_wrong && self.content(found.unit).is_some() && is_range {
+                    assert!(
+                        is_own || participants.len() >= least || self.was_known(committed.unit)
+                    );
+                    let is_wrong =
+                        Some(committed.location.digest) != self.content(committed.unit).map(digest);
+                    if is_wrong && self.content(committed.unit).is_some() && is_range {
                         assert!(self.settings.replicas == 1, "a lie is committed");
                         self.see("lies");
                     }
@@ -404,7 +415,7 @@ impl World {
                     range: of_range,
                     digest: digest(content),
                     is_forged,
-                    place: Stored {
+                    location: Stored {
                         range: of_range,
                         digest: digest(content),
                         is_forged: false,
@@ -433,16 +444,16 @@ impl World {
         let publication = if let Some(head) = wrong {
             self.see("publications that found a lie");
             let reason = String::new();
-            Publication::Wrong { head, reason }
+            PublishOutcome::Wrong { head, reason }
         } else if !shards.is_empty() {
             self.see("publications that found a shard");
-            Publication::ShardsLost { shards }
+            PublishOutcome::MergeAgain { shards }
         } else {
             for (head, (range, _)) in &self.truth.ranges {
                 assert_eq!(self.ledger.ranges[head].0, *range);
             }
             self.see("published");
-            Publication::Done
+            PublishOutcome::Done
         };
         self.handle(Event::Published(publication));
     }
@@ -470,7 +481,7 @@ impl World {
         self.handle(Event::Requested {
             request: RequestId(request),
             worker,
-            reply: request,
+            responder: request,
         });
     }
 
@@ -510,8 +521,8 @@ impl World {
             doing.contents.truncate(1);
         }
         self.next_reply += 1;
-        let reply = self.next_reply;
-        self.replies.insert(reply, doing.contents.clone());
+        let responder = self.next_reply;
+        self.replies.insert(responder, doing.contents.clone());
         let stored = |range: Option<RangeSummary>, content| Stored {
             range,
             digest: digest(content),
@@ -533,7 +544,7 @@ impl World {
             worker: doing.worker,
             lease: doing.task.lease,
             result,
-            reply,
+            responder,
         });
     }
 
@@ -568,7 +579,7 @@ impl World {
         self.epoch += 1;
         let settings = Settings {
             epoch: self.epoch,
-            key: self.rng.draw(),
+            check_seed: self.rng.draw(),
             ..self.settings.clone()
         };
         let ledger = &self.ledger;
@@ -578,7 +589,7 @@ impl World {
             shards: ledger
                 .shards
                 .iter()
-                .map(|(&number, (shard, found))| (number, shard.digest, found.clone()))
+                .map(|(&number, (shard, finders))| (number, shard.digest, finders.clone()))
                 .collect(),
             out: ledger.out.clone(),
         };
