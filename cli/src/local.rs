@@ -45,7 +45,7 @@ pub(crate) fn worker_memory(
     range_bits: RangeBits,
     threads: NonZeroUsize,
 ) -> Result<u64, WorkerError> {
-    let coordinator = COORDINATOR_BYTES + COORDINATOR_RANGE_BYTES * range_bits.heads(size);
+    let coordinator = COORDINATOR_BYTES + COORDINATOR_RANGE_BYTES * range_bits.head_count(size);
     chomp_worker::cache_bytes(memory_bytes, coordinator, threads, range_bits)?;
     Ok(memory_bytes - coordinator)
 }

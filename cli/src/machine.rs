@@ -186,7 +186,7 @@ pub(crate) fn range_bits(bits: u32, threads: NonZeroUsize, memory_bytes: u64) ->
     let enough = |b: &u32| {
         let range_bits = range_bits_of(*b);
         let layers = head::layer_count(bits, range_bits) as u64;
-        3 * range_bits.heads(bits) / layers >= RANGES_FOR_THREE * threads
+        3 * range_bits.head_count(bits) / layers >= RANGES_FOR_THREE * threads
     };
     let fits = |b: &u32| {
         let evaluators = Evaluator::memory(range_bits_of(*b)).saturating_mul(threads);

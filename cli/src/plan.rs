@@ -83,7 +83,7 @@ fn plan(args: &PlanArgs, range_bits: RangeBits, memory: u64, costs: Costs) -> Va
         None => threads.min(machine::threads()).get() as u64,
         Some(workers) => threads.get() as u64 * u64::from(workers),
     });
-    let (losing, ranges) = (losing_total(bits), range_bits.heads(bits));
+    let (losing, ranges) = (losing_total(bits), range_bits.head_count(bits));
     let layers = head::layers(bits, range_bits);
     let records = round(record_bytes(bits, range_bits));
     let (work, shards) = (

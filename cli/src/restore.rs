@@ -58,7 +58,7 @@ pub(crate) async fn restore(
     known.context("remove this table, and run again: its ranges are computed then")?;
     let ledger = journal::look(&*directory.storage).await;
     let ledger = ledger.with_context(|| in_table(&directory.location))?;
-    let heads = range_bits.heads(bits);
+    let heads = range_bits.head_count(bits);
     let is_done = ledger.is_some_and(|ledger| ledger.done(heads).count() as u64 == heads);
     if is_done || !is_restored(bits, size, range_bits) {
         return Ok(());
@@ -88,7 +88,7 @@ pub(crate) async fn restore(
             scratch: &scratch,
         };
         let outcome = restorer.run(
-            |head| keeper.journal.ledger().place(head).is_none(),
+            |head| keeper.journal.ledger().range(head).is_none(),
             |layers| keeper.keep(layers),
             |done, all| teller.stage("restoring", as_f64(done) / as_f64(all)),
         );

@@ -252,7 +252,7 @@ async fn look(place: &TablePlace, haste: Haste) -> anyhow::Result<Found> {
     let is_unfinished = ledger.is_some_and(|ledger| {
         add_working_files(&mut found, &ledger, published);
         // A finished job leaves all ranges of its table, with --keep-parts, or none.
-        let left = [0, ledger.range_bits.heads(published)];
+        let left = [0, ledger.range_bits.head_count(published)];
         let is_larger = ledger.worked.is_some_and(|(size, _)| size > published);
         published == 0 || is_larger || !left.contains(&(ledger.len() as u64))
     });
@@ -317,7 +317,7 @@ fn add_working_files(found: &mut Found, ledger: &Ledger, published: u32) {
     let bytes = places().map(|place| u64::from(place.length)).sum();
     let json = json!({
         "range_bits": range_bits.get(),
-        "segments": ledger.next,
+        "segments": ledger.next_segment,
         "ranges_done": ranges,
         "losing": losing,
         "record_bytes": bytes,
@@ -344,7 +344,9 @@ fn add_working_files(found: &mut Found, ledger: &Ledger, published: u32) {
     let Some((size, seconds)) = worked else {
         return;
     };
-    let done = ledger.done(range_bits.heads(size)).map(|(head, _)| head);
+    let done = ledger
+        .done(range_bits.head_count(size))
+        .map(|(head, _)| head);
     let done: Vec<Head> = done.collect();
     let work = forecast::JobWork::new(size, range_bits);
     let done = work.part(&head::layers(size, range_bits), &done);

@@ -150,7 +150,7 @@ async fn run() {
          {} segments; {} MiB, at most {} MiB",
         status.ranges_done,
         status.ranges,
-        coordinator.journal().ledger().next,
+        coordinator.journal().ledger().next_segment,
         now >> 20,
         most >> 20,
     );

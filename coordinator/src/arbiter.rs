@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use chomp_kernel::{Evaluator, Isa, MissingSource, Source};
 use chomp_plan::{Computed, Unit};
-use chomp_store::merge::{Cut, MergeError, Merger};
+use chomp_store::merge::{MergeError, Merger, ShardSpan};
 use chomp_store::part::{PartBuilder, read_records};
-use chomp_store::{Difference, Merged, PartName, RecordPlace, StoreError, published};
+use chomp_store::{Difference, DoneRange, PartName, ShardSummary, StoreError, published};
 use chomp_table::format::{FormatError, describe};
 use chomp_table::manifest::folder_name;
 use chomp_table::range::{self, RangeSummary};
@@ -69,11 +69,11 @@ impl Tools {
         &self,
         number: u64,
         unit: Unit,
-        done: Option<&Merged>,
+        known: Option<&ShardSummary>,
     ) -> Result<Computed<UnitLocation>, ArbiterError> {
         let head = match unit {
             Unit::Range(head) => head,
-            Unit::Shard(shard) => return self.merge(shard, done).await,
+            Unit::Shard(shard) => return self.merge(shard, known).await,
         };
         let (summary, record) = self.evaluate(head).await?;
         let mut builder = PartBuilder::default();
@@ -117,31 +117,31 @@ impl Tools {
     pub(crate) async fn merge(
         &self,
         shard: u32,
-        done: Option<&Merged>,
+        known: Option<&ShardSummary>,
     ) -> Result<Computed<UnitLocation>, ArbiterError> {
         let range_bits = self.range_bits();
-        let cut = self.cut(shard)?;
-        let mut filling = Merger::new(self.bits, range_bits, self.size, cut);
+        let span = self.span(shard)?;
+        let mut filling = Merger::new(self.bits, range_bits, self.size, span);
         while let Some(head) = filling.next() {
-            let place = self.place(head)?;
+            let done_range = self.done_range(head)?;
             let decode = |record: &[u8]| range::decode_range(record, range_bits);
             let range = self.read(head, decode).await?;
-            let pushed = filling.push(head, &range.losing, place.stored);
+            let pushed = filling.push(head, &range.losing, done_range.stored);
             pushed.map_err(|error| match error {
                 MergeError::Stored { .. } => ArbiterError::Lost {
                     head,
-                    digest: place.digest,
-                    source: lost(head, &place, error.to_string()),
+                    digest: done_range.digest,
+                    source: lost(head, &done_range, error.to_string()),
                 },
                 error => error.into(),
             })?;
         }
-        let (merged, bytes) = filling.finish()?;
-        let is_forged = match done {
-            Some(done) => self.is_forged(done, &merged).await?,
+        let (summary, bytes) = filling.finish()?;
+        let is_forged = match known {
+            Some(known) => self.is_forged(known, &summary).await?,
             None => false,
         };
-        if let (Some(file), Some(bytes)) = (merged.file(), bytes) {
+        if let (Some(file), Some(bytes)) = (summary.file(), bytes) {
             let folder = folder_name(self.bits);
             let key = published::key(&folder, &file.name);
             let key = key.expect("the name of a shard can be part of a key");
@@ -149,9 +149,9 @@ impl Tools {
         }
         Ok(Computed {
             range: None,
-            digest: merged.words_digest(),
+            digest: summary.words_digest(),
             is_forged,
-            location: UnitLocation::Shard(Box::new(merged)),
+            location: UnitLocation::Shard(Box::new(summary)),
         })
     }
 
@@ -159,65 +159,69 @@ impl Tools {
     pub(crate) fn check_record(
         &self,
         head: Head,
-        place: &RecordPlace,
+        done_range: &DoneRange,
         record: &[u8],
     ) -> Result<(), StoreError> {
         let range = range::decode_range(record, self.range_bits());
-        let range = range.map_err(|error| lost(head, place, describe(&error)))?;
+        let range = range.map_err(|error| lost(head, done_range, describe(&error)))?;
         let (summary, _) = range::encode(&range, self.range_bits());
-        if (summary.count, summary.stored) == (place.count, place.stored) {
+        if (summary.count, summary.stored) == (done_range.count, done_range.stored) {
             return Ok(());
         }
         Err(lost(
             head,
-            place,
+            done_range,
             "its counts are not those of the journal".to_owned(),
         ))
     }
 
     /// Whether the file of a shard is the one that is described, and has other words.
-    async fn is_forged(&self, described: &Merged, right: &Merged) -> Result<bool, ArbiterError> {
-        let file = match described.file() {
+    async fn is_forged(
+        &self,
+        known: &ShardSummary,
+        right: &ShardSummary,
+    ) -> Result<bool, ArbiterError> {
+        let file = match known.file() {
             Some(file) => published::read(&*self.storage, self.bits, &file).await?,
             None => Some(Bytes::new()),
         };
-        let compare = |file: Bytes| right.compare(described.shard.as_ref(), &file);
+        let compare = |file: Bytes| right.compare(known.shard.as_ref(), &file);
         Ok(file.map(compare) == Some(Err(Difference::Forged)))
     }
 
     /// Where a shard begins.
-    fn cut(&self, shard: u32) -> Result<Cut, MergeError> {
+    fn span(&self, shard: u32) -> Result<ShardSpan, MergeError> {
         let shard_words = self.size.shard_words as u64;
         let mut skip = u64::from(shard) * shard_words;
         let ledger = self.journal.ledger();
-        let mut places = ledger.done(ledger.range_bits.heads(self.bits));
-        let begins = places.find_map(|(head, place)| {
-            let begins = skip < place.stored;
+        let mut done_ranges = ledger.done(ledger.range_bits.head_count(self.bits));
+        let begins = done_ranges.find_map(|(head, done_range)| {
+            let begins = skip < done_range.stored;
             if !begins {
-                skip -= place.stored;
+                skip -= done_range.stored;
             }
             begins.then_some(head)
         });
-        drop(places);
+        drop(done_ranges);
         let head = begins.unwrap_or(Head(0));
-        Cut::new(&ledger, self.bits, shard_words, (shard, head, skip))
+        ShardSpan::new(&ledger, self.bits, shard_words, (shard, head, skip))
     }
 
     pub(crate) fn range_bits(&self) -> RangeBits {
         self.journal.ledger().range_bits
     }
 
-    /// The places of the ranges that are done among the first `heads`, ascending.
-    pub(crate) fn places(&self, heads: u64) -> Vec<(Head, RecordPlace)> {
+    /// The ranges that are done among the first `heads`, ascending.
+    pub(crate) fn done_ranges(&self, heads: u64) -> Vec<(Head, DoneRange)> {
         let ledger = self.journal.ledger();
         let done = ledger.done(heads);
-        done.map(|(head, place)| (head, *place)).collect()
+        done.map(|(head, done_range)| (head, *done_range)).collect()
     }
 
     /// Where the record of a range is. The range has to be done.
-    pub(crate) fn place(&self, head: Head) -> Result<RecordPlace, ArbiterError> {
-        let place = self.journal.ledger().place(head).copied();
-        place.ok_or(ArbiterError::NotReady { head })
+    pub(crate) fn done_range(&self, head: Head) -> Result<DoneRange, ArbiterError> {
+        let done_range = self.journal.ledger().range(head).copied();
+        done_range.ok_or(ArbiterError::NotReady { head })
     }
 
     /// What `decode` makes of the record of a range.
@@ -226,35 +230,38 @@ impl Tools {
         head: Head,
         decode: impl Fn(&[u8]) -> Result<T, FormatError>,
     ) -> Result<T, ArbiterError> {
-        let place = self.place(head)?;
-        let mut read = self.read_all(&[(head, place)], decode).await?;
+        let done_range = self.done_range(head)?;
+        let mut read = self.read_all(&[(head, done_range)], decode).await?;
         Ok(read.pop().expect("one was read"))
     }
 
     /// What `decode` makes of the record of each of these ranges.
     pub(crate) async fn read_all<T>(
         &self,
-        places: &[(Head, RecordPlace)],
+        done_ranges: &[(Head, DoneRange)],
         decode: impl Fn(&[u8]) -> Result<T, FormatError>,
     ) -> Result<Vec<T>, ArbiterError> {
-        let records = read_records(&*self.storage, places).await;
-        let decoded = places.iter().zip(records).map(|(&(head, place), record)| {
-            let wrong = |error: FormatError| lost(head, &place, describe(&error));
-            let decoded = record.and_then(|record| decode(&record).map_err(wrong));
-            decoded.map_err(|error| match error {
-                source @ StoreError::Lost { .. } => ArbiterError::Lost {
-                    head,
-                    digest: place.digest,
-                    source,
-                },
-                other => other.into(),
-            })
-        });
+        let records = read_records(&*self.storage, done_ranges).await;
+        let decoded = done_ranges
+            .iter()
+            .zip(records)
+            .map(|(&(head, done_range), record)| {
+                let wrong = |error: FormatError| lost(head, &done_range, describe(&error));
+                let decoded = record.and_then(|record| decode(&record).map_err(wrong));
+                decoded.map_err(|error| match error {
+                    source @ StoreError::Lost { .. } => ArbiterError::Lost {
+                        head,
+                        digest: done_range.digest,
+                        source,
+                    },
+                    other => other.into(),
+                })
+            });
         decoded.collect()
     }
 }
 
-fn lost(head: Head, place: &RecordPlace, what: String) -> StoreError {
-    let key = place.part().key();
+fn lost(head: Head, done_range: &DoneRange, what: String) -> StoreError {
+    let key = done_range.part().key();
     StoreError::Lost { head, key, what }
 }

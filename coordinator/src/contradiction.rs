@@ -80,7 +80,7 @@ pub(crate) async fn wrong_range(tools: &Tools) -> Result<Option<Head>, ArbiterEr
         range_bits: tools.range_bits(),
         kept: HashMap::new(),
     };
-    for word in search.unpaired().await? {
+    for word in search.mirror_sum().await? {
         if !search.agree(word).await?
             && let Some(head) = search.descend(word).await?
         {
@@ -98,12 +98,14 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Some words whose ranges contradict those of their mirror images. A few other words may be among them.
-    async fn unpaired(&self) -> Result<Vec<Word>, ArbiterError> {
+    async fn mirror_sum(&self) -> Result<Vec<Word>, ArbiterError> {
         let mut sums = Sums::default();
-        let places = self.tools.places(self.range_bits.heads(self.tools.bits));
+        let done_ranges = self
+            .tools
+            .done_ranges(self.range_bits.head_count(self.tools.bits));
         let decode = |record: &[u8]| decode_range(record, self.range_bits);
-        for places in places.chunks(READ) {
-            for range in self.tools.read_all(places, decode).await? {
+        for done_ranges in done_ranges.chunks(READ) {
+            for range in self.tools.read_all(done_ranges, decode).await? {
                 let words = range.losing.indices();
                 let words = words.map(|index| range.head.word(index.into(), self.range_bits));
                 for word in words.filter(|word| word.bits() <= self.tools.bits) {
@@ -134,7 +136,7 @@ impl Search<'_> {
         let drawn_on = heads.map(|head| sources(head, self.range_bits));
         for head in heads.into_iter().chain(drawn_on.into_iter().flatten()) {
             let (found, _) = self.tools.evaluate(head).await?;
-            if found.digest != self.tools.place(head)?.digest {
+            if found.digest != self.tools.done_range(head)?.digest {
                 return Ok(Some(head));
             }
         }

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::ops::Range;
 
 use chomp_plan::{PublishOutcome, Unit, WriteId, counted};
-use chomp_store::{Entry, Key, Merged, RecordPlace, StoreError, part, published};
+use chomp_store::{DoneRange, Entry, Key, ShardSummary, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::reader::ShardFileInfo;
@@ -28,10 +28,10 @@ pub(crate) enum Effect {
         number: u64,
         unit: Unit,
         /// The description of the file, if it is a shard that is done.
-        done: Option<Box<Merged>>,
+        known_summary: Option<Box<ShardSummary>>,
     },
     /// Finds out whether these records are lost, as workers report.
-    Audit { records: Vec<(Head, RecordPlace)> },
+    Audit { records: Vec<(Head, DoneRange)> },
     /// Publishes the table, after a look at the files of its shards.
     Publish,
     /// Removes parts that nobody has use for.
@@ -59,8 +59,12 @@ impl Effect {
                 let outcome = tools.journal.append(entries).await;
                 Box::new(|job| job.on_appended(writes, outcome))
             }
-            Effect::Compute { number, unit, done } => {
-                let (events, fault) = compute(tools, number, unit, done.as_deref()).await;
+            Effect::Compute {
+                number,
+                unit,
+                known_summary,
+            } => {
+                let (events, fault) = compute(tools, number, unit, known_summary.as_deref()).await;
                 Box::new(|job| job.on_computed(events, fault))
             }
             Effect::Audit { records } => {
@@ -135,7 +139,7 @@ pub(crate) async fn publish_table(tools: &Tools) -> PublishResult {
 /// The range whose record is lost is to be evaluated again, and with it those whose parts are gone.
 async fn evaluate_again(tools: &Tools, lost: (Head, Digest)) -> PublishResult {
     // If they cannot be listed, the next search finds one more.
-    let gone = tools.journal.without_part(tools.bits).await;
+    let gone = tools.journal.ranges_without_part(tools.bits).await;
     let mut records = gone.unwrap_or_default();
     records.push(lost);
     tracing::warn!("evaluating {} again", counted(records.len(), "lost range"));
@@ -151,18 +155,18 @@ fn merge_again(shards: Vec<u32>, reason: &str) -> PublishResult {
 /// The shards that one participant alone has found: also the owner, whose machine may be faulty.
 fn found_by_one(tools: &Tools) -> Vec<u32> {
     let ledger = tools.journal.ledger();
-    let found = ledger.found_shards(tools.bits);
+    let found = ledger.shards_with_finders(tools.bits);
     let of_one = found.filter(|(_, finders)| finders.participants() == 1);
-    of_one.map(|(merged, _)| merged.number).collect()
+    of_one.map(|(summary, _)| summary.number).collect()
 }
 
 async fn compute(
     tools: &Tools,
     number: u64,
     unit: Unit,
-    done: Option<&Merged>,
+    known_summary: Option<&ShardSummary>,
 ) -> (Vec<Event>, Option<JobError>) {
-    let error = match tools.compute(number, unit, done).await {
+    let error = match tools.compute(number, unit, known_summary).await {
         Ok(computed) => {
             let outcome = Ok(computed);
             return (vec![Event::Computed { unit, outcome }], None);
@@ -189,7 +193,7 @@ async fn lost_shards(
     let files: Vec<(u32, ShardFileInfo)> = {
         let ledger = tools.journal.ledger();
         let shards = ledger.shards(tools.bits);
-        let files = shards.filter_map(|merged| Some((merged.number, merged.file()?)));
+        let files = shards.filter_map(|summary| Some((summary.number, summary.file()?)));
         files
             .filter(|(_, file)| !compared.contains(&file.sha256))
             .collect()
@@ -227,16 +231,16 @@ fn warn_if_left<E: Error + 'static>(removed: Result<(), E>) {
 }
 
 /// The records that are lost, of those that workers report.
-async fn audit(tools: &Tools, records: &[(Head, RecordPlace)]) -> Vec<(Head, Digest)> {
+async fn audit(tools: &Tools, records: &[(Head, DoneRange)]) -> Vec<(Head, Digest)> {
     let mut lost = Vec::new();
-    for &(head, place) in records {
-        let record = part::read_record(&*tools.storage, head, &place).await;
-        match record.and_then(|record| tools.check_record(head, &place, &record)) {
+    for &(head, done_range) in records {
+        let record = part::read_record(&*tools.storage, head, &done_range).await;
+        match record.and_then(|record| tools.check_record(head, &done_range, &record)) {
             // It may have been computed again meanwhile.
-            Err(StoreError::Lost { .. }) if tools.place(head).ok() != Some(place) => {}
+            Err(StoreError::Lost { .. }) if tools.done_range(head).ok() != Some(done_range) => {}
             Err(error @ StoreError::Lost { .. }) => {
                 tracing::warn!("{error}: the range is computed again");
-                lost.push((head, place.digest));
+                lost.push((head, done_range.digest));
             }
             Ok(()) => {
                 tracing::warn!(

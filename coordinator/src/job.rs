@@ -24,7 +24,7 @@ use chomp_plan::{
     JobProgress, LeaseAnswer, LeaseId, Millis, Party, Phase, PublishOutcome, StopReason,
     TaskResult, Unit, Verdict, Work, WorkerId, Write, WriteId, counted,
 };
-use chomp_store::{Merged, StoreError};
+use chomp_store::{ShardSummary, StoreError};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::{Digest, Head};
@@ -110,7 +110,7 @@ impl Job {
         // Some may be revoked already.
         participants.mark_changed();
         let (progress, watcher) = watch::channel(plan.progress());
-        let removed_from = Head(tools.range_bits().heads(tools.bits));
+        let removed_from = Head(tools.range_bits().head_count(tools.bits));
         let mut job = Job {
             plan,
             tools,
@@ -264,7 +264,7 @@ impl Job {
                 self.effects.push(Effect::Compute {
                     number: self.computed,
                     unit,
-                    done: self.described(unit),
+                    known_summary: self.known_summary(unit),
                 });
             }
             Action::Publish => self.effects.push(Effect::Publish),
@@ -279,22 +279,22 @@ impl Job {
         responder: oneshot::Sender<TaskAnswer>,
         answer: LeaseAnswer,
     ) -> Option<Event> {
-        let written = match &answer {
+        let known_summary = match &answer {
             LeaseAnswer::Task(task) => match task.work {
                 Work::Merge {
                     shard,
                     is_check: true,
                     ..
-                } => self.described(Unit::Shard(shard)),
+                } => self.known_summary(Unit::Shard(shard)),
                 _ => None,
             },
             _ => None,
         };
-        let journal = self.tools.journal.ledger().next;
+        let journal = self.tools.journal.ledger().next_segment;
         let sent = responder.send(TaskAnswer {
             answer,
             journal,
-            written,
+            known_summary,
         });
         match sent {
             // The call was dropped. Its `WaitingLease` saw no task, so it goes back from here.
@@ -311,7 +311,7 @@ impl Job {
     }
 
     /// The description of the file, if the unit is a shard that is done.
-    fn described(&self, unit: Unit) -> Option<Box<Merged>> {
+    fn known_summary(&self, unit: Unit) -> Option<Box<ShardSummary>> {
         let Unit::Shard(shard) = unit else {
             return None;
         };
@@ -429,9 +429,9 @@ impl Job {
     ) -> Result<(), Refusal> {
         self.check_present(worker)?;
         let doubtful = records.iter().filter_map(|&(head, digest)| {
-            let place = self.tools.journal.ledger().place(head).copied()?;
-            let counts = place.digest == digest && head < self.plan.merged_from();
-            counts.then_some((head, place))
+            let done_range = self.tools.journal.ledger().range(head).copied()?;
+            let counts = done_range.digest == digest && head < self.plan.merged_from();
+            counts.then_some((head, done_range))
         });
         let records: Vec<_> = doubtful.collect();
         if !records.is_empty() && self.audits < AUDITS_MAX {

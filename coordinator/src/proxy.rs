@@ -77,7 +77,7 @@ pub(crate) struct Proxy {
     pub(crate) storage: Arc<dyn Storage>,
     handle: Handle,
     /// Whether the journal knows this object.
-    names: Arc<dyn Fn(&Key) -> bool + Send + Sync>,
+    refers_to: Arc<dyn Fn(&Key) -> bool + Send + Sync>,
     /// The folder of the table.
     folder: Arc<str>,
     /// The bytes that went through it.
@@ -92,13 +92,13 @@ impl Proxy {
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         handle: Handle,
-        names: impl Fn(&Key) -> bool + Send + Sync + 'static,
+        refers_to: impl Fn(&Key) -> bool + Send + Sync + 'static,
         folder: &str,
     ) -> Proxy {
         Proxy {
             storage,
             handle,
-            names: Arc::new(names),
+            refers_to: Arc::new(refers_to),
             folder: folder.into(),
             traffic: Arc::default(),
             waiting: Arc::new(Semaphore::new(WAITING)),
@@ -119,7 +119,7 @@ impl Proxy {
         let is_manifest = of_table.is_ok_and(|manifest| manifest == *key);
         match target_of(key, &self.folder) {
             Some(PutTarget::Shard(_)) => true,
-            _ => is_manifest || (self.names)(key),
+            _ => is_manifest || (self.refers_to)(key),
         }
     }
 

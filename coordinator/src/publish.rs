@@ -11,7 +11,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use chomp_store::{Journal, Merged, Storage, StoreError, published};
+use chomp_store::{Journal, ShardSummary, Storage, StoreError, published};
 use chomp_table::fingerprint::{Fingerprints, Leaf, combine};
 use chomp_table::format::{Damage, FormatError};
 use chomp_table::manifest::{
@@ -108,9 +108,12 @@ pub async fn publish(
     journal.append(Vec::new()).await?;
     let (shards, range_bits, replicas) = {
         let ledger = journal.ledger();
-        let shards: Vec<Merged> = ledger.shards(bits).cloned().collect();
-        let heads = ledger.range_bits.heads(bits);
-        let replicas = ledger.done(heads).map(|(_, place)| place.replicas).min();
+        let shards: Vec<ShardSummary> = ledger.shards(bits).cloned().collect();
+        let heads = ledger.range_bits.head_count(bits);
+        let replicas = ledger
+            .done(heads)
+            .map(|(_, done_range)| done_range.replicas)
+            .min();
         (shards, ledger.range_bits, replicas.unwrap_or(1).max(1))
     };
     if let Some((number, _)) = (0..)
@@ -145,7 +148,7 @@ pub async fn publish(
 }
 
 /// The fingerprints of the table that these shards make, once it is checked that their words are whole mirror pairs.
-fn fingerprints_of(bits: u32, shards: &[Merged]) -> Result<Fingerprints, PublishError> {
+fn fingerprints_of(bits: u32, shards: &[ShardSummary]) -> Result<Fingerprints, PublishError> {
     let damage = |what: String| PublishError::Shards(Damage::new(what));
     let mut sums = vec![(0, 0_u64); bits as usize + 1];
     for (number, shard) in shards.iter().enumerate() {
@@ -155,7 +158,7 @@ fn fingerprints_of(bits: u32, shards: &[Merged]) -> Result<Fingerprints, Publish
                 damage(format!("shard {number} has words of {} bits", length.bits))
             })?;
             *losing += length.losing;
-            *check_sum = check_sum.wrapping_add(length.unpaired);
+            *check_sum = check_sum.wrapping_add(length.mirror_sum);
         }
     }
     let leaves: Vec<Leaf> = shards.iter().map(|shard| shard.leaf.clone()).collect();

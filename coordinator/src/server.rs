@@ -20,7 +20,7 @@ use chomp_plan::{
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Permits, Server};
 use chomp_serve::{Site, StatusSource};
-use chomp_store::{Finder, FinderParty, Finders, Journal, RecordPlace, Storage, StoreError};
+use chomp_store::{DoneRange, Finder, FinderParty, Finders, Journal, Storage, StoreError};
 use chomp_table::RangeBits;
 use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::shard::ShardSize;
@@ -291,8 +291,8 @@ impl Opened {
             handle: handle.clone(),
             proxy: {
                 let journal = Arc::clone(&journal);
-                let names = move |key: &_| journal.names(key);
-                Proxy::new(storage, handle, names, &folder_name(bits))
+                let refers_to = move |key: &_| journal.refers_to(key);
+                Proxy::new(storage, handle, refers_to, &folder_name(bits))
             },
             journal,
             progress,
@@ -308,25 +308,25 @@ pub(crate) fn begin(
 ) -> Result<(Plan, Vec<Action>), PlanError> {
     settings.epoch = journal.epoch();
     let ledger = journal.ledger();
-    let heads = settings.range_bits.heads(settings.bits);
+    let heads = settings.range_bits.head_count(settings.bits);
     let worker = |finder: Finder| WorkerId::new(finder.participant, finder.worker);
     let found = |finders: &Finders| chomp_plan::Finders {
         workers: finders.iter().map(worker).collect(),
         wanted: finders.wanted(),
     };
-    let range = |(head, place, finders): (chomp_table::Head, &RecordPlace, &Finders)| {
-        (place.summary(head), found(finders))
+    let range = |(head, done_range, finders): (chomp_table::Head, &DoneRange, &Finders)| {
+        (done_range.summary(head), found(finders))
     };
     let party = |party: FinderParty| match party.worker {
         None => Party::Participant(ParticipantId(party.participant)),
         Some(worker) => Party::Worker(WorkerId::new(party.participant, worker)),
     };
-    let shards = ledger.found_shards(settings.bits);
+    let shards = ledger.shards_with_finders(settings.bits);
     let past = Past {
-        ranges: ledger.found(heads).map(range).collect(),
+        ranges: ledger.done_with_finders(heads).map(range).collect(),
         lost: ledger.lost(heads).map(range).collect(),
         shards: shards
-            .map(|(merged, finders)| (merged.number, merged.words_digest(), found(finders)))
+            .map(|(summary, finders)| (summary.number, summary.words_digest(), found(finders)))
             .collect(),
         out: ledger
             .out()

@@ -13,7 +13,7 @@ use chomp_plan::{LeaseAnswer, LeaseId, Rejection, Task, Verdict, Work, WorkerId}
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, lease_reply, task};
-use chomp_store::{Journal, Merged};
+use chomp_store::{Journal, ShardSummary};
 use chomp_table::format::{describe, shown};
 use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
@@ -117,10 +117,10 @@ impl Service {
             Some(TaskAnswer {
                 answer,
                 journal,
-                written,
+                known_summary,
             }) => match answer {
                 LeaseAnswer::Task(task) => {
-                    lease_reply::Answer::Task(wire(task, journal, written.as_deref()))
+                    lease_reply::Answer::Task(wire(task, journal, known_summary.as_deref()))
                 }
                 LeaseAnswer::Finished => lease_reply::Answer::Finished(v1::Finished {}),
                 LeaseAnswer::Stopped { reason } => lease_reply::Answer::Stopped(v1::Stopped {
@@ -185,7 +185,7 @@ impl Coordinator for Service {
             table,
             lease_ms: self.hello.lease_ms,
             store: self.hello.store.clone().unwrap_or_default(),
-            checkpoint: self.journal.checkpoint().unwrap_or(0),
+            checkpoint: self.journal.latest_checkpoint().unwrap_or(0),
             epoch: self.journal.epoch(),
             coordinator: self.journal.coordinator(),
         };
@@ -342,7 +342,7 @@ fn excerpt(text: &str, chars: usize) -> String {
 }
 
 /// A task as it is sent.
-fn wire(task: Task, journal: u64, said: Option<&Merged>) -> v1::Task {
+fn wire(task: Task, journal: u64, known_summary: Option<&ShardSummary>) -> v1::Task {
     let work = match task.work {
         Work::Evaluate {
             layer,
@@ -362,8 +362,8 @@ fn wire(task: Task, journal: u64, said: Option<&Merged>) -> v1::Task {
             shard,
             head: head.0,
             skip,
-            written: said.map(|said| v1::Written {
-                json: said.to_json(),
+            written: known_summary.map(|known_summary| v1::Written {
+                json: known_summary.to_json(),
             }),
         }),
     };

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use chomp_plan::{LeaseAnswer, LeaseId, PlanTypes, TaskResult, Verdict};
-use chomp_store::{Journal, Merged, Placed, Storage};
+use chomp_store::{Journal, PlacedRange, ShardSummary, Storage};
 use chomp_table::Digest;
 use chomp_table::shard::ShardSize;
 use tokio::sync::{Mutex, oneshot};
@@ -55,27 +55,27 @@ impl PlanTypes for JobTypes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UnitLocation {
     /// In the part of this lease.
-    Record { lease: u64, placed: Placed },
+    Record { lease: u64, placed: PlacedRange },
     /// In the file that this describes.
-    Shard(Box<Merged>),
+    Shard(Box<ShardSummary>),
 }
 
 impl UnitLocation {
     /// The result that has these ranges, in the part of the lease.
     pub(crate) fn in_part(
         LeaseId(lease): LeaseId,
-        ranges: Vec<Placed>,
+        ranges: Vec<PlacedRange>,
     ) -> TaskResult<UnitLocation> {
-        let place = |placed: Placed| (placed.summary, UnitLocation::Record { lease, placed });
+        let place = |placed: PlacedRange| (placed.summary, UnitLocation::Record { lease, placed });
         TaskResult::Ranges(ranges.into_iter().map(place).collect())
     }
 
     /// The result that is a shard.
-    pub(crate) fn in_file(merged: Box<Merged>) -> TaskResult<UnitLocation> {
+    pub(crate) fn in_file(summary: Box<ShardSummary>) -> TaskResult<UnitLocation> {
         TaskResult::Shard(
-            merged.number,
-            merged.words_digest(),
-            UnitLocation::Shard(merged),
+            summary.number,
+            summary.words_digest(),
+            UnitLocation::Shard(summary),
         )
     }
 }
@@ -87,7 +87,7 @@ pub(crate) struct TaskAnswer {
     /// The segments of the journal below this number say where the sources of the task are.
     pub(crate) journal: u64,
     /// The description of the shard that is to be checked, if one is.
-    pub(crate) written: Option<Box<Merged>>,
+    pub(crate) known_summary: Option<Box<ShardSummary>>,
 }
 
 pub(crate) type Plan = chomp_plan::Plan<JobTypes>;

@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use chomp_kernel::{Source, Sources};
-use chomp_store::RecordPlace;
+use chomp_store::DoneRange;
 use chomp_table::{Digest, Head, RangeBits};
 use parking_lot::Mutex;
 use quick_cache::unsync;
@@ -69,16 +69,16 @@ impl RangeCache {
         self.held.lock().insert(cached.range.head(), cached);
     }
 
-    /// Moves into `sources` those of `places` whose ranges are here; returns the others.
+    /// Moves into `sources` those of `done_ranges` whose ranges are here; returns the others.
     pub(crate) fn collect(
         &self,
-        places: Vec<(Head, RecordPlace)>,
+        done_ranges: Vec<(Head, DoneRange)>,
         sources: &mut TaskSources,
-    ) -> Vec<(Head, RecordPlace)> {
+    ) -> Vec<(Head, DoneRange)> {
         let held = self.held.lock();
-        let mut missing = places;
-        missing.retain(|(head, place)| match held.get(head) {
-            Some(cached) if cached.digest == place.digest => {
+        let mut missing = done_ranges;
+        missing.retain(|(head, done_range)| match held.get(head) {
+            Some(cached) if cached.digest == done_range.digest => {
                 sources.insert(Arc::clone(&cached.range));
                 false
             }
@@ -88,10 +88,10 @@ impl RangeCache {
     }
 
     /// A range, if it is here. This does not count as a use of it.
-    pub(crate) fn get(&self, head: Head, place: &RecordPlace) -> Option<Arc<Source>> {
+    pub(crate) fn get(&self, head: Head, done_range: &DoneRange) -> Option<Arc<Source>> {
         let all = self.held.lock();
         let found = all.peek(&head)?;
-        (found.digest == place.digest).then(|| Arc::clone(&found.range))
+        (found.digest == done_range.digest).then(|| Arc::clone(&found.range))
     }
 
     /// The bytes of the ranges that are here.

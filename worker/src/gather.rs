@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chomp_store::{READS_MAX, RecordPlace};
+use chomp_store::{DoneRange, READS_MAX};
 use chomp_table::Head;
 use chomp_table::format::describe;
 use parking_lot::Mutex;
@@ -72,9 +72,11 @@ impl Gatherer {
         needed: impl IntoIterator<Item = Head>,
     ) -> Result<(TaskSources, SemaphorePermit<'_>), Trouble> {
         let mut sources = TaskSources::default();
-        let places = store.places(needed).await?;
-        let mut missing = self.cache.collect(places, &mut sources);
-        let lengths = missing.iter().map(|(_, place)| u64::from(place.length));
+        let done_ranges = store.done_ranges(needed).await?;
+        let mut missing = self.cache.collect(done_ranges, &mut sources);
+        let lengths = missing
+            .iter()
+            .map(|(_, done_range)| u64::from(done_range.length));
         // A lane that waits here has claimed no source, so it blocks no other.
         let bytes = lengths.sum::<u64>() * MEMORY_PER_LENGTH;
         let memory = self.memory.take(bytes).await;
@@ -87,13 +89,13 @@ impl Gatherer {
         while !missing.is_empty() {
             missing = self.cache.collect(missing, &mut sources);
             let claim = self.claim(&mut missing);
-            if claim.places.is_empty() {
+            if claim.done_ranges.is_empty() {
                 if let Some(other) = &claim.other {
                     other.cancelled().await;
                 }
                 continue;
             }
-            self.read(store, &claim.places, &mut sources).await?;
+            self.read(store, &claim.done_ranges, &mut sources).await?;
         }
         Ok((sources, memory))
     }
@@ -102,12 +104,12 @@ impl Gatherer {
     async fn read(
         &self,
         store: &Store,
-        places: &[(Head, RecordPlace)],
+        done_ranges: &[(Head, DoneRange)],
         sources: &mut TaskSources,
     ) -> Result<(), Trouble> {
-        let records = store.records(places).await?;
+        let records = store.records(done_ranges).await?;
         let bytes: usize = records.iter().map(Bytes::len).sum();
-        let heads = places.iter().map(|(head, _)| *head);
+        let heads = done_ranges.iter().map(|(head, _)| *head);
         let records: Vec<(Head, Bytes)> = heads.zip(records).collect();
         let range_bits = store.range_bits;
         let decoded = if bytes <= DECODED_HERE_MAX {
@@ -117,7 +119,7 @@ impl Gatherer {
             self.pool.run(true, decode).await?
         };
         let mut lost = Vec::new();
-        for (&(head, RecordPlace { digest, .. }), decoded) in places.iter().zip(decoded) {
+        for (&(head, DoneRange { digest, .. }), decoded) in done_ranges.iter().zip(decoded) {
             match decoded {
                 Ok(range) => {
                     sources.insert(Arc::clone(&range));
@@ -135,16 +137,16 @@ impl Gatherer {
 
     /// Claims those of `missing`, which ascend, that no lane reads, [`READS_MAX`] at the most, and removes them from
     /// the list.
-    fn claim(&self, missing: &mut Vec<(Head, RecordPlace)>) -> ReadClaim<'_> {
+    fn claim(&self, missing: &mut Vec<(Head, DoneRange)>) -> ReadClaim<'_> {
         let mut under_way = self.under_way.lock();
         let mut claim = ReadClaim {
             gatherer: self,
-            places: Vec::new(),
+            done_ranges: Vec::new(),
             over: CancellationToken::new(),
             other: None,
         };
-        missing.retain(|&(head, place)| {
-            if claim.places.len() == READS_MAX {
+        missing.retain(|&(head, done_range)| {
+            if claim.done_ranges.len() == READS_MAX {
                 return true;
             }
             if let Some(other) = under_way.get(&head) {
@@ -152,7 +154,7 @@ impl Gatherer {
                 return true;
             }
             under_way.insert(head, claim.over.clone());
-            claim.places.push((head, place));
+            claim.done_ranges.push((head, done_range));
             false
         });
         claim
@@ -162,7 +164,7 @@ impl Gatherer {
 /// The right to read some sources. When it is dropped, the lanes that wait for them look again.
 struct ReadClaim<'a> {
     gatherer: &'a Gatherer,
-    places: Vec<(Head, RecordPlace)>,
+    done_ranges: Vec<(Head, DoneRange)>,
     over: CancellationToken,
     /// Cancelled when another lane has read one of the sources that could not be claimed.
     other: Option<CancellationToken>,
@@ -171,7 +173,7 @@ struct ReadClaim<'a> {
 impl Drop for ReadClaim<'_> {
     fn drop(&mut self) {
         let mut under_way = self.gatherer.under_way.lock();
-        for (head, _) in &self.places {
+        for (head, _) in &self.done_ranges {
             under_way.remove(head);
         }
         self.over.cancel();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_proto::v1;
-use chomp_store::{PartName, Placed};
+use chomp_store::{PartName, PlacedRange};
 use chomp_table::Head;
 use chomp_table::format::describe;
 use chomp_table::shard::ShardSize;
@@ -155,7 +155,10 @@ impl Lane {
                 }
                 evaluated(&placed)
             }
-            TaskWork::Merge { start, written } => {
+            TaskWork::Merge {
+                start,
+                known_summary,
+            } => {
                 let merge = Merge {
                     job: &self.client.job(),
                     store: &store,
@@ -163,7 +166,7 @@ impl Lane {
                     size: self.shard,
                     stop: &self.stop,
                 };
-                let json = merge.run(start, written).await?;
+                let json = merge.run(start, known_summary).await?;
                 TaskResult::Merged(v1::Merged { json })
             }
         };
@@ -183,7 +186,7 @@ impl Lane {
         &self,
         store: &Store,
         heads: Vec<Head>,
-    ) -> Result<(Bytes, Vec<Placed>), Trouble> {
+    ) -> Result<(Bytes, Vec<PlacedRange>), Trouble> {
         let range_bits = self.client.job().range_bits;
         let needed = heads.iter().flat_map(|&head| sources(head, range_bits));
         let needed: BTreeSet<Head> = needed.collect();

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chomp_kernel::Source;
-use chomp_store::merge::{Cut, MergeError, Merger};
-use chomp_store::{Merged, RecordPlace, published};
+use chomp_store::merge::{MergeError, Merger, ShardSpan};
+use chomp_store::{DoneRange, ShardSummary, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
@@ -38,7 +38,7 @@ pub(crate) struct Merge<'a> {
 }
 
 /// Ranges with what the journal says of them.
-type NotedRanges = Vec<(Head, RecordPlace, MergeInput)>;
+type NotedRanges = Vec<(Head, DoneRange, MergeInput)>;
 
 /// A range that can be merged.
 #[derive(Debug)]
@@ -55,22 +55,22 @@ impl Merge<'_> {
     pub(crate) async fn run(
         &self,
         start: (u32, Head, u64),
-        written: Option<Box<Merged>>,
+        known_summary: Option<Box<ShardSummary>>,
     ) -> Result<Vec<u8>, Trouble> {
         let (own, bytes) = self.merge(start).await?;
-        let Some(said) = written else {
+        let Some(known) = known_summary else {
             self.put(&own, bytes).await?;
             return Ok(own.to_json());
         };
         drop(bytes);
-        self.read_file(&said, own.clone()).await?;
-        let shard = said.shard;
-        Ok(Merged { shard, ..own }.to_json())
+        self.read_file(&known, own.clone()).await?;
+        let shard = known.shard;
+        Ok(ShardSummary { shard, ..own }.to_json())
     }
 
     /// Compares the file of a shard with what is said of it, and with what this worker has merged.
-    async fn read_file(&self, said: &Merged, own: Merged) -> Result<(), Trouble> {
-        let file = said.file();
+    async fn read_file(&self, known: &ShardSummary, own: ShardSummary) -> Result<(), Trouble> {
+        let file = known.file();
         let bytes = file.as_ref().map_or(0, |file| file.bytes);
         let _room = self.gatherer.memory.take(bytes).await;
         let read = match file {
@@ -80,33 +80,38 @@ impl Merge<'_> {
             }
             None => Bytes::new(),
         };
-        let said = said.shard.clone();
-        let compare = move |_: &mut _| own.compare(said.as_ref(), &read);
+        let known = known.shard.clone();
+        let compare = move |_: &mut _| own.compare(known.as_ref(), &read);
         let compared = self.gatherer.pool.run(false, compare).await?;
         compared.map_err(|error| Trouble::failed(&error))
     }
 
     /// Merges the words of a shard; returns what is to be said of it, and its bytes.
-    async fn merge(&self, start: (u32, Head, u64)) -> Result<(Merged, Option<Vec<u8>>), Trouble> {
+    async fn merge(
+        &self,
+        start: (u32, Head, u64),
+    ) -> Result<(ShardSummary, Option<Vec<u8>>), Trouble> {
         let (bits, range_bits) = (self.job.bits, self.job.range_bits);
         let (size, pool) = (self.size, &self.gatherer.pool);
-        let cut = {
+        let span = {
             let journal = self.store.journal.read().await;
-            Cut::new(journal.ledger(), bits, size.shard_words as u64, start)?
+            ShardSpan::new(journal.ledger(), bits, size.shard_words as u64, start)?
         };
         // The shard, twice when it is finished, and two batches.
         let memory = 4 * size.shard_words as u64 + 2 * MEMORY_PER_LENGTH * BATCH_BYTES;
         let _room = self.gatherer.memory.take(memory).await;
 
-        let mut filling = Merger::new(bits, range_bits, size, cut);
-        let mut batch = self.read(cut.head..cut.end).await?;
+        let mut filling = Merger::new(bits, range_bits, size, span);
+        let mut batch = self.read(span.head..span.end).await?;
         while !batch.is_empty() {
             if self.stop.is_cancelled() {
                 return Err(Trouble::Stopped);
             }
-            let next = batch.last().map_or(cut.head, |(head, ..)| Head(head.0 + 1));
+            let next = batch
+                .last()
+                .map_or(span.head, |(head, ..)| Head(head.0 + 1));
             let merge = pool.run(false, move |_| push(filling, &batch, range_bits));
-            let (done, read) = tokio::join!(merge, self.read(next..cut.end));
+            let (done, read) = tokio::join!(merge, self.read(next..span.end));
             filling = done??;
             if filling.next().is_none() {
                 break;
@@ -118,8 +123,8 @@ impl Merge<'_> {
     }
 
     /// Puts a shard where it belongs.
-    async fn put(&self, merged: &Merged, bytes: Option<Vec<u8>>) -> Result<(), Trouble> {
-        if let (Some(file), Some(bytes)) = (merged.file(), bytes) {
+    async fn put(&self, summary: &ShardSummary, bytes: Option<Vec<u8>>) -> Result<(), Trouble> {
+        if let (Some(file), Some(bytes)) = (summary.file(), bytes) {
             let folder = folder_name(self.job.bits);
             let key = published::key(&folder, &file.name);
             let key = key.map_err(|error| Trouble::failed(&error))?;
@@ -133,26 +138,28 @@ impl Merge<'_> {
     /// The first of the records of these ranges, as many as are merged at a time; none if there are none.
     async fn read(&self, ranges: Range<Head>) -> Result<NotedRanges, Trouble> {
         let heads = (ranges.start.0..ranges.end.0).map(Head);
-        let mut places = self.store.places(heads.take(BATCH_MAX)).await?;
+        let mut done_ranges = self.store.done_ranges(heads.take(BATCH_MAX)).await?;
         let mut bytes = 0;
-        places.retain(|(_, place)| {
+        done_ranges.retain(|(_, done_range)| {
             let before = bytes;
-            bytes += u64::from(place.length);
+            bytes += u64::from(done_range.length);
             before < BATCH_BYTES
         });
-        let mut batch = NotedRanges::with_capacity(places.len());
-        places.retain(
-            |&(head, place)| match self.gatherer.cache.get(head, &place) {
+        let mut batch = NotedRanges::with_capacity(done_ranges.len());
+        done_ranges.retain(|&(head, done_range)| {
+            match self.gatherer.cache.get(head, &done_range) {
                 Some(range) => {
-                    batch.push((head, place, MergeInput::Cached(range)));
+                    batch.push((head, done_range, MergeInput::Cached(range)));
                     false
                 }
                 None => true,
-            },
+            }
+        });
+        let records = self.store.records(&done_ranges).await?;
+        let read = done_ranges.into_iter().zip(records);
+        batch.extend(
+            read.map(|((head, done_range), record)| (head, done_range, MergeInput::Read(record))),
         );
-        let records = self.store.records(&places).await?;
-        let read = places.into_iter().zip(records);
-        batch.extend(read.map(|((head, place), record)| (head, place, MergeInput::Read(record))));
         batch.sort_unstable_by_key(|(head, ..)| *head);
         Ok(batch)
     }
@@ -160,8 +167,8 @@ impl Merge<'_> {
 
 /// Merges some ranges.
 fn push(mut merger: Merger, batch: &NotedRanges, range_bits: RangeBits) -> Result<Merger, Trouble> {
-    for (head, place, ready) in batch {
-        let lost = |reason| Trouble::Lost(vec![lost_record(*head, place.digest, reason)]);
+    for (head, done_range, ready) in batch {
+        let lost = |reason| Trouble::Lost(vec![lost_record(*head, done_range.digest, reason)]);
         if merger.next() != Some(*head) {
             break;
         }
@@ -175,10 +182,10 @@ fn push(mut merger: Merger, batch: &NotedRanges, range_bits: RangeBits) -> Resul
             }
         };
         let losing = range.losing();
-        if losing.len() as u64 != place.count {
+        if losing.len() as u64 != done_range.count {
             return Err(lost("it is not what the journal says".to_owned()));
         }
-        let pushed = merger.push(*head, losing, place.stored);
+        let pushed = merger.push(*head, losing, done_range.stored);
         pushed.map_err(|error| match error {
             MergeError::Stored { .. } => lost(error.to_string()),
             error => error.into(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_kernel::{Evaluator, Isa, Source, Sources};
-use chomp_store::Placed;
+use chomp_store::PlacedRange;
 use chomp_store::part::PartBuilder;
 use chomp_table::format::{FormatError, ensure};
 use chomp_table::range;
@@ -88,7 +88,7 @@ impl Pool {
         heads: Vec<Head>,
         sources: impl Sources + Send + 'static,
         stop: CancellationToken,
-    ) -> Result<(Bytes, Vec<Placed>, Vec<Arc<Source>>), Trouble> {
+    ) -> Result<(Bytes, Vec<PlacedRange>, Vec<Arc<Source>>), Trouble> {
         let pool = Arc::clone(self);
         self.run(false, move |evaluator| {
             if stop.is_cancelled() {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use chomp_store::journal::is_opened_by;
 use chomp_store::location::Location;
 use chomp_store::part::read_records;
-use chomp_store::{Follower, RecordPlace, Storage, StorageError, StorageProblem, StoreError};
+use chomp_store::{DoneRange, Follower, Storage, StorageError, StorageProblem, StoreError};
 use chomp_table::format::describe;
 use chomp_table::range::max_record_len;
 use chomp_table::{Head, RangeBits};
@@ -97,7 +97,7 @@ impl Stores {
     /// Whether more of the journal is read than all segments below `journal`.
     pub(crate) async fn are_beyond(&self, journal: u64) -> bool {
         match &*self.open.lock().await {
-            Some(store) => store.journal.read().await.ledger().next > journal,
+            Some(store) => store.journal.read().await.ledger().next_segment > journal,
             None => false,
         }
     }
@@ -240,7 +240,7 @@ impl Store {
         if self.epoch.load(Ordering::Relaxed) == epoch {
             return true;
         }
-        if self.journal.read().await.ledger().next > epoch {
+        if self.journal.read().await.ledger().next_segment > epoch {
             tracing::warn!("the table was put back as it was earlier; reading its journal anew");
             return false;
         }
@@ -250,7 +250,7 @@ impl Store {
 
     /// Reads the journal on until all segments below `next` are read.
     async fn follow(&self, next: u64) -> Result<(), StoreError> {
-        if self.journal.read().await.ledger().next >= next {
+        if self.journal.read().await.ledger().next_segment >= next {
             return Ok(());
         }
         let mut journal = self.journal.write().await;
@@ -262,42 +262,45 @@ impl Store {
     }
 
     /// Where the records of `heads` are.
-    pub(crate) async fn places(
+    pub(crate) async fn done_ranges(
         &self,
         heads: impl IntoIterator<Item = Head>,
-    ) -> Result<Vec<(Head, RecordPlace)>, Trouble> {
+    ) -> Result<Vec<(Head, DoneRange)>, Trouble> {
         let journal = self.journal.read().await;
         let ledger = journal.ledger();
-        let place = |head| match ledger.place(head) {
-            Some(&place) => Ok((head, place)),
+        let done_range = |head| match ledger.range(head) {
+            Some(&done_range) => Ok((head, done_range)),
             None => Err(Trouble::Missing(head)),
         };
-        heads.into_iter().map(place).collect()
+        heads.into_iter().map(done_range).collect()
     }
 
     /// The records of ranges, in this order, each with the digest that the journal names. Fails with all that are lost,
     /// if some are.
     pub(crate) async fn records(
         &self,
-        places: &[(Head, RecordPlace)],
+        done_ranges: &[(Head, DoneRange)],
     ) -> Result<Vec<Bytes>, Trouble> {
         let most = max_record_len(self.range_bits);
-        let (mut records, mut lost) = (Vec::with_capacity(places.len()), Vec::new());
-        for (head, place) in places {
-            if u64::from(place.length) > most {
-                let reason = format!("it has {} bytes, more than a range can have", place.length);
-                lost.push(lost_record(*head, place.digest, reason));
+        let (mut records, mut lost) = (Vec::with_capacity(done_ranges.len()), Vec::new());
+        for (head, done_range) in done_ranges {
+            if u64::from(done_range.length) > most {
+                let reason = format!(
+                    "it has {} bytes, more than a range can have",
+                    done_range.length
+                );
+                lost.push(lost_record(*head, done_range.digest, reason));
             }
         }
         if !lost.is_empty() {
             return Err(Trouble::Lost(lost));
         }
-        let reads = read_records(&*self.storage, places).await;
-        for ((head, place), read) in places.iter().zip(reads) {
+        let reads = read_records(&*self.storage, done_ranges).await;
+        for ((head, done_range), read) in done_ranges.iter().zip(reads) {
             match read {
                 Ok(record) => records.push(record),
                 Err(StoreError::Lost { what, .. }) => {
-                    lost.push(lost_record(*head, place.digest, what));
+                    lost.push(lost_record(*head, done_range.digest, what));
                 }
                 Err(error) => return Err(error.into()),
             }

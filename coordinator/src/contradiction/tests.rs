@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use chomp_store::RecordPlace;
+use chomp_store::DoneRange;
 use chomp_store::objects::SimulatedStorage;
 use chomp_table::rng::Rng;
 use chomp_table::shard::ShardSize;
@@ -61,7 +61,7 @@ fn whoever_changes_a_word_is_found() {
     let mut rng = Rng(7);
     let mut found = 0;
     for _ in 0..60 {
-        let liar = Head(rng.below(range_bits().heads(BITS)));
+        let liar = Head(rng.below(range_bits().head_count(BITS)));
         let words = 1 + rng.below(3);
         let flips: BTreeSet<u32> = (0..words)
             .map(|_| u32::try_from(1 + rng.below(range_bits().positions() - 1)).unwrap())
@@ -83,7 +83,7 @@ fn whoever_changes_a_word_is_found() {
 #[test]
 fn whoever_changes_an_edge_is_found() {
     let mut found = 0;
-    for liar in (0..range_bits().heads(BITS)).map(Head) {
+    for liar in (0..range_bits().head_count(BITS)).map(Head) {
         for x in 0..range_bits().get() {
             let tested = tested(|range| range.edges ^= u64::from(range.head == liar) << x);
             let expected = tested.has_unpaired().then_some(liar);
@@ -102,13 +102,13 @@ fn a_record_that_is_lost_is_named() {
         }
     });
     assert_eq!(tested.wrong_range(), Some(Head(5)));
-    let place = tested.tools.place(Head(9)).unwrap();
-    assert!(tested.storage.truncate(&place.part().key(), 16));
+    let done_range = tested.tools.done_range(Head(9)).unwrap();
+    assert!(tested.storage.truncate(&done_range.part().key(), 16));
     let error = ready(wrong_range(&tested.tools)).unwrap_err();
     let (lost, digest) = error.lost().unwrap();
-    let lost_place = tested.tools.place(lost).unwrap();
-    assert_eq!(digest, lost_place.digest);
-    assert_eq!(lost_place.part(), place.part());
+    let lost_range = tested.tools.done_range(lost).unwrap();
+    assert_eq!(digest, lost_range.digest);
+    assert_eq!(lost_range.part(), done_range.part());
 }
 
 /// A record that is a range has to be the one that the journal describes, and its counts the true ones.
@@ -116,14 +116,25 @@ fn a_record_that_is_lost_is_named() {
 fn counts_that_are_wrong_are_those_of_a_lost_record() {
     let tested = tested(|_| {});
     let head = Head(9);
-    let place = tested.tools.place(head).unwrap();
+    let done_range = tested.tools.done_range(head).unwrap();
     let record = |record: &[u8]| Ok(record.to_vec());
     let record = ready(tested.tools.read(head, record)).unwrap();
-    let check = |place| tested.tools.check_record(head, &place, &record).is_ok();
-    assert!(check(place));
-    let (count, stored) = (place.count + 1, place.stored - 1);
-    assert!(!check(RecordPlace { count, ..place }));
-    assert!(!check(RecordPlace { stored, ..place }));
+    let check = |done_range| {
+        tested
+            .tools
+            .check_record(head, &done_range, &record)
+            .is_ok()
+    };
+    assert!(check(done_range));
+    let (count, stored) = (done_range.count + 1, done_range.stored - 1);
+    assert!(!check(DoneRange {
+        count,
+        ..done_range
+    }));
+    assert!(!check(DoneRange {
+        stored,
+        ..done_range
+    }));
 }
 
 /// Twice as many words as there are sums have lost their mirror image: of those that are found alone nearly all are

@@ -22,7 +22,7 @@ pub(crate) type JobCall = Box<dyn FnOnce(&mut Job) + Send>;
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     queue: UnboundedSender<JobCall>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     requests: Arc<AtomicU64>,
 }
 
@@ -30,22 +30,22 @@ impl Handle {
     /// A handle, and the queue from which the job takes calls.
     #[expect(
         clippy::disallowed_methods,
-        reason = "`places` bounds it: besides, each call takes back at most one task or request"
+        reason = "`permits` bounds it: besides, each call takes back at most one task or request"
     )]
     pub(super) fn new() -> (Handle, UnboundedReceiver<JobCall>) {
         let (queue, receiver) = mpsc::unbounded_channel();
         let handle = Handle {
             queue,
-            places: Arc::new(Semaphore::new(CALLS_MAX)),
+            permits: Arc::new(Semaphore::new(CALLS_MAX)),
             requests: Arc::default(),
         };
         (handle, receiver)
     }
 
-    /// A place for a call of a worker, which the call keeps until it is answered.
-    fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        place.map_err(|_| Refusal::TooManyCalls)
+    /// A permit for a call of a worker, which the call holds until it is answered.
+    fn permit(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let permit = Arc::clone(&self.permits).try_acquire_owned();
+        permit.map_err(|_| Refusal::TooManyCalls)
     }
 
     /// Queues a function of the job that is no call of a worker.
@@ -59,12 +59,12 @@ impl Handle {
         &self,
         call: impl FnOnce(&mut Job) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let place = self.place()?;
+        let permit = self.permit()?;
         let (responder, answer) = oneshot::channel();
-        // The queue has the place: the call takes memory until it is done, even if its caller is gone.
+        // The queue holds the permit: the call takes memory until it is done, even if its caller is gone.
         self.send(|job| {
             let answer = call(job);
-            drop(place);
+            drop(permit);
             // A caller that is gone needs no answer.
             let _ = responder.send(answer);
         })?;
@@ -75,7 +75,7 @@ impl Handle {
     pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<TaskAnswer>, Refusal> {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
         let (responder, answer) = oneshot::channel();
-        let _place = self.place()?;
+        let _permit = self.permit()?;
         let requested = Event::Requested {
             request,
             worker,
@@ -103,7 +103,7 @@ impl Handle {
         result: TaskResult<UnitLocation>,
     ) -> Result<Verdict, Refusal> {
         let (responder, verdict) = oneshot::channel();
-        let _place = self.place()?;
+        let _permit = self.permit()?;
         self.send(move |job| job.complete(worker, lease, result, responder))?;
         verdict.await.map_err(|_| Refusal::ShuttingDown)
     }
@@ -135,7 +135,7 @@ impl Drop for WaitingLease<'_> {
                 request: self.request,
             },
         };
-        // It comes after the request, and needs no place of its own. A job that is over has no use for it.
+        // It comes after the request, and needs no permit. A job that is over has no use for it.
         self.handle.send(|job| job.handle(event)).unwrap_or(());
     }
 }
@@ -166,7 +166,7 @@ mod tests {
             assert!(left().is_pending());
         }
         assert_eq!(left(), refused);
-        // The coordinator's own functions find room, and a call leaves its place when it is done.
+        // The coordinator's own functions find room, and a call releases its permit when it is done.
         handle.send(|_| ()).unwrap();
         drop(queue.try_recv().unwrap());
         assert!(left().is_pending());

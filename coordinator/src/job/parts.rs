@@ -153,7 +153,7 @@ impl Job {
         waiting.extend(self.plan.locations().filter_map(UnitLocation::lease));
         let mut orphans = Vec::new();
         self.parts.begun.retain(|&lease, part| {
-            if self.tools.journal.names(&part.name.key()) {
+            if self.tools.journal.refers_to(&part.name.key()) {
                 return false;
             }
             let is_orphan = !self.plan.holds(part.worker, lease)

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use chomp_plan::{LeaseAnswer, ParticipantId, RequestId, Settings, Task, Unit, Work};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
-use chomp_store::{Journal, PartName, Placed};
+use chomp_store::{Journal, PartName, PlacedRange};
 use chomp_table::RangeSummary;
 use chomp_table::shard::ShardSize;
 
@@ -110,7 +110,11 @@ impl Tested {
     }
 
     /// Hands ranges in, whatever they are, under a lease that is made for it.
-    fn hand_in_ranges(&mut self, worker: u32, ranges: Vec<Placed>) -> oneshot::Receiver<Verdict> {
+    fn hand_in_ranges(
+        &mut self,
+        worker: u32,
+        ranges: Vec<PlacedRange>,
+    ) -> oneshot::Receiver<Verdict> {
         let units = ranges.iter().map(|placed| Unit::Range(placed.summary.head));
         let units: Vec<Unit> = units.collect();
         let plan = &mut self.job.plan;
@@ -141,8 +145,8 @@ impl Tested {
     }
 }
 
-fn placed(head: u64) -> Placed {
-    Placed {
+fn placed(head: u64) -> PlacedRange {
+    PlacedRange {
         summary: RangeSummary {
             head: Head(head),
             count: 1,

@@ -9,7 +9,7 @@ use std::collections::{HashSet, VecDeque};
 use std::mem::take;
 
 use chomp_plan::{FoundUnit, Millis, Party, Phase, Unit, WorkerId, Write};
-use chomp_store::{Entry, Finder, FinderParty, Finders, PartName, Placed};
+use chomp_store::{Entry, Finder, FinderParty, Finders, PartName, PlacedRange};
 
 use super::Job;
 use crate::effects::{Effect, SegmentContent};
@@ -216,11 +216,11 @@ impl Job {
         let finders = finders(found_by);
         let lease = match location {
             UnitLocation::Record { lease, .. } => *lease,
-            UnitLocation::Shard(merged) => {
+            UnitLocation::Shard(summary) => {
                 return Some(Entry::Shard {
                     bits: self.tools.bits,
                     finders,
-                    merged: (**merged).clone(),
+                    summary: (**summary).clone(),
                 });
             }
         };
@@ -228,7 +228,7 @@ impl Job {
             UnitLocation::Record { placed, .. } => Some(*placed),
             UnitLocation::Shard(_) => None,
         });
-        let ranges: Vec<Placed> = ranges.collect();
+        let ranges: Vec<PlacedRange> = ranges.collect();
         let layer = ranges.first()?.summary.head.layer();
         Some(Entry::Done {
             part: PartName { layer, lease },

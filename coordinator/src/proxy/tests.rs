@@ -39,11 +39,11 @@ fn serve() -> Served {
     let storage = Arc::new(SimulatedStorage::new(0));
     // Of the layers above nothing is done.
     let known = ["work/journal/", "work/checkpoints/", "work/parts/000"];
-    let names = move |key: &Key| known.iter().any(|start| key.as_str().starts_with(start));
+    let refers_to = move |key: &Key| known.iter().any(|start| key.as_str().starts_with(start));
     let proxy = Proxy::new(
         storage.clone(),
         handle,
-        names,
+        refers_to,
         &chomp_table::manifest::folder_name(BITS),
     );
     let (path, methods) = proxy.route();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chomp_plan::{Plan, PublishOutcome, Settings, Unit};
 use chomp_store::objects::{Fault, Moment, Operation, SimulatedStorage, StorageError};
-use chomp_store::{Entry, FaultKind, Finder, Finders, Key, RecordPlace};
+use chomp_store::{DoneRange, Entry, FaultKind, Finder, Finders, Key};
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
@@ -28,16 +28,20 @@ const SIZE: ShardSize = ShardSize {
 struct Tested {
     storage: Arc<SimulatedStorage>,
     journal: Arc<Journal>,
-    shards: Vec<Merged>,
+    shards: Vec<ShardSummary>,
 }
 
 /// A job of `bits` bits, up to the publication, on this storage.
-fn merged(storage: &Arc<SimulatedStorage>, bits: u32, change: impl Fn(&mut Merged)) -> Tested {
+fn merged(
+    storage: &Arc<SimulatedStorage>,
+    bits: u32,
+    change: impl Fn(&mut ShardSummary),
+) -> Tested {
     let journal = journal_of_ranges(storage, bits, |_| ());
     let stored: u64 = journal
         .ledger()
         .done(u64::MAX)
-        .map(|(_, place)| place.stored)
+        .map(|(_, done_range)| done_range.stored)
         .sum();
     let count = stored.div_ceil(SIZE.shard_words as u64);
     let tools = Tools::new(storage.clone(), &journal, bits, SIZE);
@@ -58,11 +62,11 @@ fn merged(storage: &Arc<SimulatedStorage>, bits: u32, change: impl Fn(&mut Merge
     }
 }
 
-fn append_shard(journal: &Journal, bits: u32, merged: &Merged) {
+fn append_shard(journal: &Journal, bits: u32, merged: &ShardSummary) {
     let entry = Entry::Shard {
         finders: Finders::default(),
         bits,
-        merged: merged.clone(),
+        summary: merged.clone(),
     };
     ready(journal.append(vec![entry])).unwrap();
 }
@@ -105,7 +109,7 @@ fn a_publication_fails_if_any_call_does() {
 }
 
 /// Why a table is not published whose third shard is changed, and the bits of the first words in that shard.
-fn refusal(change: fn(&mut Merged)) -> (PublishError, u32) {
+fn refusal(change: fn(&mut ShardSummary)) -> (PublishError, u32) {
     let tested = merged(&new(), BITS, |merged| {
         if merged.number == 2 {
             change(merged);
@@ -118,10 +122,10 @@ fn refusal(change: fn(&mut Merged)) -> (PublishError, u32) {
 
 #[test]
 fn words_that_are_no_mirror_pairs_are_refused() {
-    let changes: [fn(&mut Merged); 3] = [
+    let changes: [fn(&mut ShardSummary); 3] = [
         |merged| merged.sums[0].losing += 1,
         |merged| merged.sums[0].losing -= 1,
-        |merged| merged.sums[0].unpaired ^= 1 << 40,
+        |merged| merged.sums[0].mirror_sum ^= 1 << 40,
     ];
     for change in changes {
         let (error, expected) = refusal(change);
@@ -132,7 +136,7 @@ fn words_that_are_no_mirror_pairs_are_refused() {
 
 #[test]
 fn shards_that_make_no_table_are_refused() {
-    let changes: [fn(&mut Merged); 6] = [
+    let changes: [fn(&mut ShardSummary); 6] = [
         |merged| merged.sums[0].bits = 64,
         |merged| merged.leaf.words += 1,
         |merged| merged.leaf.lengths.clear(),
@@ -313,7 +317,7 @@ fn a_shard_that_changed_is_not_published() {
 /// A shard of one participant alone is merged again if it may be the reason, and only then.
 #[test]
 fn what_one_has_found_may_be_why_a_table_is_not_published() {
-    let told = |storage: &Arc<SimulatedStorage>, change: fn(&mut Merged), finders: &[u32]| {
+    let told = |storage: &Arc<SimulatedStorage>, change: fn(&mut ShardSummary), finders: &[u32]| {
         let tested = merged(storage, BITS, |_| ());
         let mut merged = tested.shards[1].clone();
         change(&mut merged);
@@ -326,7 +330,7 @@ fn what_one_has_found_may_be_why_a_table_is_not_published() {
                 }),
             ),
             bits: BITS,
-            merged,
+            summary: merged,
         };
         ready(tested.journal.append(vec![entry])).unwrap();
         let tools = Tools::new(storage.clone(), &tested.journal, BITS, SIZE);
@@ -336,7 +340,7 @@ fn what_one_has_found_may_be_why_a_table_is_not_published() {
             other => panic!("{other:?}"),
         }
     };
-    let change: fn(&mut Merged) = |merged| merged.sums[0].unpaired ^= 1;
+    let change: fn(&mut ShardSummary) = |merged| merged.sums[0].mirror_sum ^= 1;
     assert_eq!(told(&new(), change, &[1]), [1]);
     for finders in [&[][..], &[1, 2]] {
         assert!(told(&new(), change, finders).is_empty());
@@ -356,17 +360,26 @@ fn what_one_has_found_may_be_why_a_table_is_not_published() {
 /// If a table contradicts itself when parts are gone, their ranges are evaluated again.
 #[test]
 fn a_contradiction_needs_records_that_are_gone() {
-    let tested = merged(&new(), BITS, |merged| merged.sums[0].unpaired ^= 1);
+    let tested = merged(&new(), BITS, |merged| merged.sums[0].mirror_sum ^= 1);
     let done: Vec<_> = {
         let ledger = tested.journal.ledger();
-        let done = ledger.done(u64::MAX).map(|(head, place)| (head, *place));
+        let done = ledger
+            .done(u64::MAX)
+            .map(|(head, done_range)| (head, *done_range));
         done.collect()
     };
     let merged = done[done.len() / 2].0..Head(u64::MAX);
     ready(tested.journal.remove_merged(BITS, merged)).unwrap();
-    let is_there = |place: &RecordPlace| tested.storage.objects().contains_key(&place.part().key());
-    let gone = done.iter().filter(|(_, place)| !is_there(place));
-    let mut gone: Vec<_> = gone.map(|(head, place)| (*head, place.digest)).collect();
+    let is_there = |done_range: &DoneRange| {
+        tested
+            .storage
+            .objects()
+            .contains_key(&done_range.part().key())
+    };
+    let gone = done.iter().filter(|(_, done_range)| !is_there(done_range));
+    let mut gone: Vec<_> = gone
+        .map(|(head, done_range)| (*head, done_range.digest))
+        .collect();
     assert!(gone.len() > 1);
     // The search finds the first of them itself.
     gone.push(gone[0]);
@@ -380,13 +393,13 @@ fn a_contradiction_needs_records_that_are_gone() {
 fn a_forged_file_is_told_from_one_that_is_lost() {
     let tested = merged(&new(), BITS, |_| ());
     let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
-    let is_forged = |said: Option<&Merged>| {
+    let is_forged = |said: Option<&ShardSummary>| {
         let computed = ready(tools.compute(1, Unit::Shard(1), said));
         computed.unwrap().is_forged
     };
     let mut said = tested.shards[1].clone();
     assert!(!is_forged(None) && !is_forged(Some(&said)));
-    let no_file = Merged {
+    let no_file = ShardSummary {
         shard: None,
         ..said.clone()
     };

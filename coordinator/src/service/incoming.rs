@@ -3,8 +3,8 @@
 
 use chomp_plan::{LeaseId, TaskResult};
 use chomp_proto::v1::{self, complete_request};
-use chomp_store::Merged;
-use chomp_store::part::{self, Placed};
+use chomp_store::ShardSummary;
+use chomp_store::part::{self, PlacedRange};
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use super::{TEXT_CHARS_MAX, excerpt};
@@ -30,9 +30,9 @@ pub(super) fn result(
             let ranges = evaluated_ranges(evaluated.ranges, range_bits)?;
             Ok(UnitLocation::in_part(lease, ranges))
         }
-        Some(complete_request::Result::Merged(merged)) => {
-            let merged = merged_shard(&merged.json, bits)?;
-            Ok(UnitLocation::in_file(Box::new(merged)))
+        Some(complete_request::Result::Merged(summary)) => {
+            let summary = merged_shard(&summary.json, bits)?;
+            Ok(UnitLocation::in_file(Box::new(summary)))
         }
         None => Err(BadResult("a result without content".to_owned())),
     }
@@ -65,7 +65,7 @@ pub(super) fn digest(bytes: &[u8]) -> Result<Digest, BadResult> {
 
 /// A range as it is sent.
 #[cfg(any(test, feature = "fuzzing"))]
-pub(super) fn summary(placed: &Placed) -> v1::Summary {
+pub(super) fn summary(placed: &PlacedRange) -> v1::Summary {
     let RangeSummary {
         head,
         count,
@@ -85,14 +85,14 @@ pub(super) fn summary(placed: &Placed) -> v1::Summary {
 fn evaluated_ranges(
     ranges: Vec<v1::Summary>,
     range_bits: RangeBits,
-) -> Result<Vec<Placed>, BadResult> {
+) -> Result<Vec<PlacedRange>, BadResult> {
     let (count, most) = (ranges.len(), part::RANGES_MAX);
     if count > most {
         return Err(BadResult(format!(
             "{count} ranges, where {most} are possible"
         )));
     }
-    let mut placed: Vec<Placed> = Vec::with_capacity(ranges.len());
+    let mut placed: Vec<PlacedRange> = Vec::with_capacity(ranges.len());
     let mut free = part::HEADER_BYTES;
     for range in ranges {
         let head = Head(range.head);
@@ -100,7 +100,7 @@ fn evaluated_ranges(
         if last >= Some(head) {
             return Err(BadResult(format!("range {head} comes out of order")));
         }
-        let range = Placed {
+        let range = PlacedRange {
             summary: RangeSummary {
                 head,
                 count: range.count,
@@ -110,7 +110,7 @@ fn evaluated_ranges(
             offset: range.offset,
             length: range.length,
         };
-        let checked = range.check(range_bits);
+        let checked = range.validate(range_bits);
         checked.map_err(|damage| BadResult(damage.to_string()))?;
         if free != u64::from(range.offset) {
             let at = format!("{} with {} bytes", range.offset, range.length);
@@ -124,11 +124,11 @@ fn evaluated_ranges(
     Ok(placed)
 }
 
-fn merged_shard(json: &[u8], bits: u32) -> Result<Merged, BadResult> {
+fn merged_shard(json: &[u8], bits: u32) -> Result<ShardSummary, BadResult> {
     let bytes = json.len();
     if bytes > MERGED_BYTES_MAX {
         return Err(BadResult(format!("a shard described by {bytes} bytes")));
     }
-    let merged = Merged::parse(json, bits);
-    merged.map_err(|damage| BadResult(excerpt(&damage.to_string(), TEXT_CHARS_MAX)))
+    let summary = ShardSummary::parse(json, bits);
+    summary.map_err(|damage| BadResult(excerpt(&damage.to_string(), TEXT_CHARS_MAX)))
 }

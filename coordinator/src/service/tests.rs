@@ -11,7 +11,7 @@ use chomp_proto::v1::{complete_reply::Verdict as Told, complete_request::Result 
 use chomp_store::PartName;
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::{self, PartBuilder};
-use chomp_store::{Follower, Merged, Storage};
+use chomp_store::{Follower, ShardSummary, Storage};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
@@ -186,9 +186,9 @@ async fn a_true_result_is_taken_and_told_of_in_the_journal() {
         .complete(task.lease, evaluated(std::slice::from_ref(&summary)))
         .await;
     assert!(matches!(told, Ok(Told::Accepted(_))), "{told:?}");
-    let place = *served.journal.ledger().place(Head(0)).unwrap();
-    assert_eq!(place.lease, task.lease);
-    let record = part::read_record(&*served.storage, Head(0), &place).await;
+    let done_range = *served.journal.ledger().range(Head(0)).unwrap();
+    assert_eq!(done_range.lease, task.lease);
+    let record = part::read_record(&*served.storage, Head(0), &done_range).await;
     assert_eq!(record.unwrap().len(), summary.length as usize);
 
     // A result is a duplicate when it comes again, and the next task says how far the journal is.
@@ -244,19 +244,19 @@ async fn what_is_lost_is_looked_at_and_computed_again() {
         .await
         .unwrap();
     settle().await;
-    assert!(served.journal.ledger().place(Head(0)).is_some());
+    assert!(served.journal.ledger().range(Head(0)).is_some());
     // It is not there.
     let name = PartName { layer: 0, lease };
     served.storage.delete(&[name.key()]).await.unwrap();
     served.report(vec![report(&[1; 32])]).await.unwrap();
     settle().await;
-    assert!(served.journal.ledger().place(Head(0)).is_some());
+    assert!(served.journal.ledger().range(Head(0)).is_some());
     served
         .report(vec![report(&summary.digest); 3])
         .await
         .unwrap();
     settle().await;
-    assert!(served.journal.ledger().place(Head(0)).is_none());
+    assert!(served.journal.ledger().range(Head(0)).is_none());
     assert_eq!(heads_of(served.lease().await), [0]);
     let status = served.report(vec![report(&[1; 31])]).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
@@ -275,7 +275,7 @@ async fn who_cannot_read_the_journal_joins_again_and_can() {
         let reply = served.client.clone().join(hello()).await.unwrap();
         let from = Some(reply.into_inner().checkpoint).filter(|&number| number > 0);
         let mut follower = Follower::open(served.storage.clone(), from).await?;
-        let next = served.journal.ledger().next;
+        let next = served.journal.ledger().next_segment;
         follower.catch_up(next).await
     };
     follow().await.unwrap();
@@ -438,9 +438,9 @@ fn shards_that_are_none_are_refused() {
         assert!(checked.is_err(), "{pointer}: {checked:?}");
         assert!(checked.unwrap_err().to_string().len() < 600);
     }
-    let merged: Merged = serde_json::from_value(good).unwrap();
+    let merged: ShardSummary = serde_json::from_value(good).unwrap();
     assert_eq!(
-        serde_json::from_slice::<Merged>(&serde_json::to_vec(&merged).unwrap()).unwrap(),
+        serde_json::from_slice::<ShardSummary>(&serde_json::to_vec(&merged).unwrap()).unwrap(),
         merged
     );
 }

@@ -75,7 +75,7 @@ impl Contact {
 
     /// The error of an attempt that failed, though another may succeed.
     pub(crate) fn outage(&self, source: Outage) -> DownloadError {
-        let url = self.outages.place().to_owned();
+        let url = self.outages.target().to_owned();
         DownloadError::Unreachable { url, source }
     }
 

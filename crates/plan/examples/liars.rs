@@ -76,7 +76,7 @@ fn run(kind: Kind, seed: u64) -> Outcome {
         ..Settings::new(BITS, range_bits)
     };
     let (mut plan, actions) = Plan::<Handles>::new(settings, Past::default()).expect("few ranges");
-    let ranges = range_bits.heads(BITS);
+    let ranges = range_bits.head_count(BITS);
     let mut queue = actions;
     let mut doing: Vec<(WorkerId, Task)> = Vec::new();
     let mut lies: BTreeMap<Unit, bool> = BTreeMap::new();

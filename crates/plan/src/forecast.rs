@@ -72,12 +72,12 @@ fn moves(head: Head) -> u32 {
 /// The bytes that all ranges of a table take in a worker's memory.
 pub fn memory_bytes(bits: u32, range_bits: RangeBits) -> u64 {
     let each = RANGE_BYTES + range_bits.positions() / BUCKET_POSITIONS * 4;
-    range_bits.heads(bits) * each + 2 * round(losing_total(bits))
+    range_bits.head_count(bits) * each + 2 * round(losing_total(bits))
 }
 
 /// The bytes of all records of a table.
 pub fn record_bytes(bits: u32, range_bits: RangeBits) -> f64 {
-    HEADER_BYTES * as_f64(range_bits.heads(bits)) + RECORD_BYTES * losing_total(bits)
+    HEADER_BYTES * as_f64(range_bits.head_count(bits)) + RECORD_BYTES * losing_total(bits)
 }
 
 /// The bytes of all shards of a table.
@@ -115,7 +115,7 @@ impl JobWork {
     /// The work of a table of `bits` bits, with at most as many heads as a plan holds.
     pub fn new(bits: u32, range_bits: RangeBits) -> JobWork {
         let bitmap = as_f64(range_bits.positions()) / POSITIONS_PER_UNIT;
-        let losing = losing_total(bits) / as_f64(range_bits.heads(bits));
+        let losing = losing_total(bits) / as_f64(range_bits.head_count(bits));
         // The work of each of these ranges, on average.
         let of_each = |heads: Vec<Head>| {
             let moves: u64 = heads.iter().map(|&head| u64::from(moves(head))).sum();
@@ -166,7 +166,7 @@ impl Estimate {
     ) -> Estimate {
         let work = JobWork::new(bits, range_bits);
         let layers = head::layers(bits, range_bits);
-        let restored = from.map_or(0, |from| range_bits.heads(from));
+        let restored = from.map_or(0, |from| range_bits.head_count(from));
         let (mut ranges, mut units) = (0, 0);
         for (heads, each) in layers.iter().zip(&work.ranges) {
             let new = heads.len() - heads.partition_point(|head| head.0 < restored);

@@ -99,7 +99,7 @@ impl Settings {
 
     /// The most bits of the number of a range.
     pub(super) fn head_bits(&self) -> u32 {
-        let last = self.range_bits.heads(self.bits).saturating_sub(1);
+        let last = self.range_bits.head_count(self.bits).saturating_sub(1);
         u64::BITS - last.leading_zeros()
     }
 

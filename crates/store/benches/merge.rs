@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 
-use chomp_store::merge::{Cut, Merger};
+use chomp_store::merge::{Merger, ShardSpan};
 use chomp_table::range::{BUCKET_BITS, Buckets};
 use chomp_table::rng::Rng;
 use chomp_table::shard::ShardSize;
@@ -34,7 +34,7 @@ fn main() {
     let words = losing.indices();
     let words = words.map(|index| HEAD.word(index.into(), range_bits));
     let stored = words.filter(|&word| word <= word.mirror()).count() as u64;
-    let cut = Cut {
+    let span = ShardSpan {
         number: 0,
         head: HEAD,
         skip: 0,
@@ -42,7 +42,7 @@ fn main() {
         last: true,
     };
     ns_each("merging a range", losing.len(), || {
-        let mut merger = Merger::new(BITS, range_bits, ShardSize::PUBLISHED, cut);
+        let mut merger = Merger::new(BITS, range_bits, ShardSize::PUBLISHED, span);
         merger
             .push(HEAD, black_box(&losing), stored)
             .expect("it is the next range");

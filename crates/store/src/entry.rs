@@ -4,8 +4,8 @@ use chomp_table::Head;
 
 use crate::finders::{FinderParty, Finders};
 use crate::keys::PartName;
-use crate::merged::Merged;
-use crate::part::Placed;
+use crate::part::PlacedRange;
+use crate::shard_summary::ShardSummary;
 
 /// An entry of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Entry {
         /// The finders.
         finders: Finders,
         /// The ranges.
-        ranges: Vec<Placed>,
+        ranges: Vec<PlacedRange>,
     },
     /// Ranges were found wrong, or were computed from wrong ones: they are not done any more.
     Withdrawn {
@@ -50,7 +50,7 @@ pub enum Entry {
         /// The workers that wrote or checked it.
         finders: Finders,
         /// The shard.
-        merged: Merged,
+        summary: ShardSummary,
     },
     /// Done ranges and shards were computed again, and came out the same.
     Confirmed {

@@ -24,7 +24,7 @@
 //! | 1 | a coordinator took the table over | the [witness](witness) of a random number of its own (8), bits of its job (4) |
 //! | 6 | ranges are done | lease of the part (8), replicas (4), [finders](crate::Finders), number of ranges (4), and for each: head, losing, stored positions (8 each), digest (32), offset and length of the record (4 each) |
 //! | 3 | ranges were wrong: they are not done any more | number of ranges (4), heads (8 each) |
-//! | 7 | a shard is done | bits of the table (4), finders, length (4), [`Merged`](crate::Merged) as JSON |
+//! | 7 | a shard is done | bits of the table (4), finders, length (4), [`ShardSummary`](crate::ShardSummary) as JSON |
 //! | 5 | everything before is forgotten: the table is published | |
 //! | 9 | a party is not trusted any more | the number of the participant (4), 1 if it is one worker alone (4), the number of that worker or 0 (8), length (4), the reason as UTF-8 |
 //! | 10 | ranges and shards that are done were computed again and came out the same: these are their finders now | finders, number of ranges (4), heads (8 each), bits of the table of the shards (4), number of shards (4), their numbers (4 each) |
@@ -97,12 +97,12 @@ pub struct Journal {
     /// The newest checkpoint.
     checkpoint: RwLock<Option<u64>>,
     /// Counts the segments since the last checkpoint. Locked while a segment is written.
-    since: tokio::sync::Mutex<CheckpointPace>,
+    writer: tokio::sync::Mutex<CheckpointSchedule>,
 }
 
 /// What decides when the next checkpoint is due.
 #[derive(Debug, Default)]
-struct CheckpointPace {
+struct CheckpointSchedule {
     /// When the time that was worked was noted last; none without a clock, as in tests that count calls.
     noted: Option<Instant>,
     /// When a reader asked for a checkpoint last.
@@ -129,11 +129,11 @@ impl Journal {
         coordinator: u64,
         table: u64,
     ) -> Result<Journal, StoreError> {
-        let mut since = CheckpointPace {
+        let mut schedule = CheckpointSchedule {
             noted: Handle::try_current().ok().map(|_| Instant::now()),
-            ..CheckpointPace::default()
+            ..CheckpointSchedule::default()
         };
-        let mut ledger = match read_all(&*storage, &mut since).await? {
+        let mut ledger = match read_all(&*storage, &mut schedule).await? {
             Some(ledger) => ledger,
             None => Ledger::new(table, range_bits),
         };
@@ -141,21 +141,24 @@ impl Journal {
             return Err(StoreError::other_range_bits(ledger.range_bits, range_bits));
         }
         ledger.range_bits = range_bits;
-        refuse_gap(&*storage, ledger.next).await?;
-        let parts = ledger.ranges.iter().map(|(_, place, _)| place.part());
+        refuse_gap(&*storage, ledger.next_segment).await?;
+        let parts = ledger
+            .ranges
+            .iter()
+            .map(|(_, done_range, _)| done_range.part());
         let journal = Journal {
             storage,
             coordinator,
-            epoch: ledger.next,
+            epoch: ledger.next_segment,
             bits,
             parts: RwLock::new(parts.collect()),
-            checkpoint: RwLock::new(since.checkpoints.last().copied()),
+            checkpoint: RwLock::new(schedule.checkpoints.last().copied()),
             ledger: RwLock::new(ledger),
-            since: tokio::sync::Mutex::new(since),
+            writer: tokio::sync::Mutex::new(schedule),
         };
         // The system may show segments that the disk does not have, if a process before could not sync them.
         journal
-            .write_checkpoint(&mut *journal.since.lock().await, CHECKPOINTS)
+            .write_checkpoint(&mut *journal.writer.lock().await, CHECKPOINTS)
             .await?;
         let opened = Entry::Opened {
             coordinator: witness(coordinator),
@@ -177,16 +180,16 @@ impl Journal {
     }
 
     /// The number of the newest checkpoint, for [`Follower::open`].
-    pub fn checkpoint(&self) -> Option<u64> {
+    pub fn latest_checkpoint(&self) -> Option<u64> {
         *self.checkpoint.read()
     }
 
     /// Whether this is the key of one of its segments or checkpoints, or of a part that it names.
-    pub fn names(&self, key: &Key) -> bool {
+    pub fn refers_to(&self, key: &Key) -> bool {
         let parts = self.parts.read();
         match PartName::of(key) {
             Some(part) => parts.contains(&part),
-            None => keys::number_of(key).is_some_and(|number| number <= self.ledger().next),
+            None => keys::number_of(key).is_some_and(|number| number <= self.ledger().next_segment),
         }
     }
 
@@ -204,10 +207,10 @@ impl Journal {
     /// [`StoreError::Fenced`] if another coordinator has written the segment;
     /// [`StoreError::Storage`], after which the entries may turn up at the next start, or not.
     pub async fn append(&self, mut entries: Vec<Entry>) -> Result<(), StoreError> {
-        let mut since = self.since.lock().await;
+        let mut schedule = self.writer.lock().await;
         let (bits, more) = (
             self.bits,
-            since.noted.map_or(0, |at| at.elapsed().as_secs()),
+            schedule.noted.map_or(0, |at| at.elapsed().as_secs()),
         );
         if more > 0 {
             let seconds = self.ledger().seconds_worked(bits).saturating_add(more);
@@ -220,7 +223,7 @@ impl Journal {
                     write(writer, entry);
                 }
             });
-            (ledger.next, bytes, digest)
+            (ledger.next_segment, bytes, digest)
         };
         let key = keys::segment(number);
         let length = bytes.len() as u64;
@@ -241,16 +244,16 @@ impl Journal {
                 }
                 ledger.apply(entry);
             }
-            (ledger.next, ledger.last) = (number + 1, digest);
+            (ledger.next_segment, ledger.last_segment_digest) = (number + 1, digest);
         }
-        since.noted = since.noted.map(|at| at + Duration::from_secs(more));
-        since.segments += 1;
-        since.bytes += length;
-        let due = since.segments >= CHECKPOINT_SEGMENTS
-            || since.segments >= CHECKPOINT_SEGMENTS_MIN
-                && since.bytes >= since.checkpoint_bytes / CHECKPOINT_SHARE;
+        schedule.noted = schedule.noted.map(|at| at + Duration::from_secs(more));
+        schedule.segments += 1;
+        schedule.bytes += length;
+        let due = schedule.segments >= CHECKPOINT_SEGMENTS
+            || schedule.segments >= CHECKPOINT_SEGMENTS_MIN
+                && schedule.bytes >= schedule.checkpoint_bytes / CHECKPOINT_SHARE;
         if due {
-            self.write_checkpoint(&mut since, CHECKPOINTS).await?;
+            self.write_checkpoint(&mut schedule, CHECKPOINTS).await?;
         }
         Ok(())
     }
@@ -261,40 +264,43 @@ impl Journal {
     ///
     /// [`StoreError::Storage`].
     pub async fn renew_checkpoint(&self) -> Result<(), StoreError> {
-        let mut since = self.since.lock().await;
-        if since.renewed.is_some_and(|at| at.elapsed() < RENEW_EVERY) {
+        let mut schedule = self.writer.lock().await;
+        if schedule
+            .renewed
+            .is_some_and(|at| at.elapsed() < RENEW_EVERY)
+        {
             return Ok(());
         }
-        since.renewed = Some(Instant::now());
-        self.write_checkpoint(&mut since, CHECKPOINTS).await
+        schedule.renewed = Some(Instant::now());
+        self.write_checkpoint(&mut schedule, CHECKPOINTS).await
     }
 
     /// Writes a checkpoint, unless nothing was written since the last one, and removes all but the last `keep`.
     async fn write_checkpoint(
         &self,
-        since: &mut CheckpointPace,
+        schedule: &mut CheckpointSchedule,
         keep: usize,
     ) -> Result<(), StoreError> {
         let (next, bytes) = {
             let ledger = self.ledger();
-            (ledger.next, encode_checkpoint(&ledger))
+            (ledger.next_segment, encode_checkpoint(&ledger))
         };
         // Otherwise the last one is this one.
-        if since.segments > 0 {
+        if schedule.segments > 0 {
             let length = bytes.len() as u64;
             match self.storage.create(&keys::checkpoint(next), bytes).await {
                 Err(error) if error.problem == StorageProblem::AlreadyExists => {}
                 created => created?,
             }
             *self.checkpoint.write() = Some(next);
-            (since.segments, since.bytes, since.checkpoint_bytes) = (0, 0, length);
-            since.checkpoints.retain(|&number| number != next);
-            since.checkpoints.push(next);
+            (schedule.segments, schedule.bytes, schedule.checkpoint_bytes) = (0, 0, length);
+            schedule.checkpoints.retain(|&number| number != next);
+            schedule.checkpoints.push(next);
         }
-        while since.checkpoints.len() > keep {
-            let oldest = keys::checkpoint(since.checkpoints[0]);
+        while schedule.checkpoints.len() > keep {
+            let oldest = keys::checkpoint(schedule.checkpoints[0]);
             self.storage.delete(&[oldest]).await?;
-            since.checkpoints.remove(0);
+            schedule.checkpoints.remove(0);
         }
         Ok(())
     }
@@ -315,9 +321,9 @@ impl Journal {
             }
             let done = ledger.done(merged.end.0);
             let done = done.filter(|(head, _)| *head >= merged.start);
-            parts.extend(done.map(|(_, place)| place.part()));
-            for (_, place) in ledger.done(merged.start.0) {
-                parts.remove(&place.part());
+            parts.extend(done.map(|(_, done_range)| done_range.part()));
+            for (_, done_range) in ledger.done(merged.start.0) {
+                parts.remove(&done_range.part());
             }
         }
         let parts: Vec<Key> = parts.into_iter().map(PartName::key).collect();
@@ -330,14 +336,16 @@ impl Journal {
     /// # Errors
     ///
     /// [`StoreError::Storage`].
-    pub async fn without_part(&self, bits: u32) -> Result<Vec<(Head, Digest)>, StoreError> {
-        let parts = self.storage.list(&keys::parts()).await?;
+    pub async fn ranges_without_part(&self, bits: u32) -> Result<Vec<(Head, Digest)>, StoreError> {
+        let parts = self.storage.list(&keys::parts_prefix()).await?;
         let parts = parts.iter().filter_map(|(key, _)| PartName::of(key));
         let parts: HashSet<PartName> = parts.collect();
         let ledger = self.ledger();
-        let done = ledger.done(ledger.range_bits.heads(bits));
-        let gone = done.filter(|(_, place)| !parts.contains(&place.part()));
-        Ok(gone.map(|(head, place)| (head, place.digest)).collect())
+        let done = ledger.done(ledger.range_bits.head_count(bits));
+        let gone = done.filter(|(_, done_range)| !parts.contains(&done_range.part()));
+        Ok(gone
+            .map(|(head, done_range)| (head, done_range.digest))
+            .collect())
     }
 
     /// Forgets all done ranges and removes all parts, if the published table of `bits` bits has all that they hold, and
@@ -354,9 +362,9 @@ impl Journal {
         }
         self.append(vec![Entry::Pruned]).await?;
         // The checkpoints before have all that is forgotten: they are as large as they come.
-        let mut since = self.since.lock().await;
-        self.write_checkpoint(&mut since, 1).await?;
-        let parts = self.storage.list(&keys::parts()).await?;
+        let mut schedule = self.writer.lock().await;
+        self.write_checkpoint(&mut schedule, 1).await?;
+        let parts = self.storage.list(&keys::parts_prefix()).await?;
         // Objects with other names were put there by somebody else.
         let parts = parts.into_iter().map(|(key, _)| key);
         let parts: Vec<Key> = parts.filter(|key| PartName::of(key).is_some()).collect();
@@ -422,8 +430,8 @@ impl Follower {
     ///
     /// [`StoreError::Damaged`], [`StoreError::Storage`]; what was read before stays.
     pub async fn catch_up(&mut self, next: u64) -> Result<(), StoreError> {
-        while self.ledger.next < next {
-            let key = keys::segment(self.ledger.next);
+        while self.ledger.next_segment < next {
+            let key = keys::segment(self.ledger.next_segment);
             let bytes = read_within(&*self.storage, &key, BYTES_MAX).await?;
             let read = read_segment(&mut self.ledger, &bytes);
             read.map_err(|wrong| wrong.at(&key))?;
@@ -438,7 +446,7 @@ impl Follower {
 ///
 /// As [`Journal::open`].
 pub async fn look(storage: &dyn Storage) -> Result<Option<Ledger>, StoreError> {
-    read_all(storage, &mut CheckpointPace::default()).await
+    read_all(storage, &mut CheckpointSchedule::default()).await
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub(crate) fn segment(number: u64) -> Key {
     key(&format!("work/journal/{number:010}"))
 }
 
-pub(crate) fn segments() -> Key {
+pub(crate) fn segments_prefix() -> Key {
     key("work/journal")
 }
 
@@ -61,16 +61,16 @@ pub(crate) fn checkpoint(number: u64) -> Key {
     key(&format!("work/checkpoints/{number:010}"))
 }
 
-pub(crate) fn checkpoints() -> Key {
+pub(crate) fn checkpoints_prefix() -> Key {
     key("work/checkpoints")
 }
 
 /// Whether this is an object of the journal, or a folder of it.
 pub(crate) fn is_of_journal(key: &Key) -> bool {
-    number_of(key).is_some() || [segments(), checkpoints()].contains(key)
+    number_of(key).is_some() || [segments_prefix(), checkpoints_prefix()].contains(key)
 }
 
-pub(crate) fn parts() -> Key {
+pub(crate) fn parts_prefix() -> Key {
     key("work/parts")
 }
 

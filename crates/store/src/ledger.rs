@@ -8,18 +8,18 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::entry::Entry;
 use crate::finders::{FinderParty, Finders};
-use crate::merged::Merged;
-use crate::part::{Placed, RecordPlace};
+use crate::part::{DoneRange, PlacedRange};
+use crate::shard_summary::ShardSummary;
 
-pub(crate) use ranges::DoneRanges;
+pub(crate) use ranges::RangeMap;
 
 /// The state that the entries of a journal add up to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
     /// The number of the next segment.
-    pub next: u64,
+    pub next_segment: u64,
     /// The digest of the last segment.
-    pub last: Digest,
+    pub last_segment_digest: Digest,
     /// Names the table. A worker sees by it that its store is the right one.
     pub table: u64,
     /// How many low bits of a word a range spans.
@@ -27,11 +27,11 @@ pub struct Ledger {
     /// The bits of the last job, and the seconds that coordinators have worked on it together.
     pub worked: Option<(u32, u64)>,
     /// The done ranges.
-    pub(crate) ranges: DoneRanges,
+    pub(crate) ranges: RangeMap,
     /// Those that were done until their record was lost.
-    pub(crate) lost: DoneRanges,
+    pub(crate) lost: RangeMap,
     /// The shards of tables that are being published, by bits and number.
-    pub(crate) shards: BTreeMap<(u32, u32), (Merged, Finders)>,
+    pub(crate) shards: BTreeMap<(u32, u32), (ShardSummary, Finders)>,
     /// The parties that are not trusted any more, and why.
     pub(crate) out: BTreeMap<FinderParty, String>,
 }
@@ -40,37 +40,41 @@ impl Ledger {
     /// That of a journal without segments.
     pub(crate) fn new(table: u64, range_bits: RangeBits) -> Ledger {
         Ledger {
-            next: 0,
-            last: Digest([0; 32]),
+            next_segment: 0,
+            last_segment_digest: Digest([0; 32]),
             table,
             range_bits,
             worked: None,
-            ranges: DoneRanges::default(),
-            lost: DoneRanges::default(),
+            ranges: RangeMap::default(),
+            lost: RangeMap::default(),
             shards: BTreeMap::new(),
             out: BTreeMap::new(),
         }
     }
 
     /// Where the record of a range is; none if it is not done.
-    pub fn place(&self, head: Head) -> Option<&RecordPlace> {
+    pub fn range(&self, head: Head) -> Option<&DoneRange> {
         self.ranges.get(head)
     }
 
     /// The done ranges among the first `heads`, ascending.
-    pub fn done(&self, heads: u64) -> impl Iterator<Item = (Head, &RecordPlace)> {
-        self.found(heads).map(|(head, place, _)| (head, place))
+    pub fn done(&self, head_count: u64) -> impl Iterator<Item = (Head, &DoneRange)> {
+        self.done_with_finders(head_count)
+            .map(|(head, done_range, _)| (head, done_range))
     }
 
     /// The done ranges among the first `heads`, ascending, with the finders of each.
-    pub fn found(&self, heads: u64) -> impl Iterator<Item = (Head, &RecordPlace, &Finders)> {
-        self.ranges.below(Head(heads))
+    pub fn done_with_finders(
+        &self,
+        head_count: u64,
+    ) -> impl Iterator<Item = (Head, &DoneRange, &Finders)> {
+        self.ranges.below(Head(head_count))
     }
 
     /// The ranges among the first `heads` whose records are lost, ascending, with the finders of each. Computed again,
     /// they have to come out the same.
-    pub fn lost(&self, heads: u64) -> impl Iterator<Item = (Head, &RecordPlace, &Finders)> {
-        self.lost.below(Head(heads))
+    pub fn lost(&self, head_count: u64) -> impl Iterator<Item = (Head, &DoneRange, &Finders)> {
+        self.lost.below(Head(head_count))
     }
 
     /// The number of done ranges.
@@ -97,7 +101,7 @@ impl Ledger {
 
     /// The ranges of larger tables than that of `bits` bits of which something is known.
     pub fn beyond(&self, bits: u32) -> impl Iterator<Item = Head> + '_ {
-        let heads = Head(self.range_bits.heads(bits));
+        let heads = Head(self.range_bits.head_count(bits));
         let known = self.ranges.iter().chain(self.lost.iter());
         known
             .map(|(head, ..)| head)
@@ -107,23 +111,26 @@ impl Ledger {
     /// Whether ranges are done that the table of `bits` bits does not have.
     pub(crate) fn is_beyond(&self, bits: u32) -> bool {
         let last = self.ranges.last();
-        last.is_some_and(|head| head.0 >= self.range_bits.heads(bits))
+        last.is_some_and(|head| head.0 >= self.range_bits.head_count(bits))
     }
 
     /// The shards of the table of `bits` bits that are there, ascending.
-    pub fn shards(&self, bits: u32) -> impl Iterator<Item = &Merged> {
-        self.found_shards(bits).map(|(merged, _)| merged)
+    pub fn shards(&self, bits: u32) -> impl Iterator<Item = &ShardSummary> {
+        self.shards_with_finders(bits).map(|(summary, _)| summary)
     }
 
     /// The shards of the table of `bits` bits that are there, ascending, with the finders of each.
-    pub fn found_shards(&self, bits: u32) -> impl Iterator<Item = (&Merged, &Finders)> {
+    pub fn shards_with_finders(
+        &self,
+        bits: u32,
+    ) -> impl Iterator<Item = (&ShardSummary, &Finders)> {
         let shards = self.shards.range((bits, 0)..=(bits, u32::MAX));
-        shards.map(|(_, (merged, finders))| (merged, finders))
+        shards.map(|(_, (summary, finders))| (summary, finders))
     }
 
     /// A shard of the table of `bits` bits if it is there.
-    pub fn shard(&self, bits: u32, number: u32) -> Option<&Merged> {
-        self.shards.get(&(bits, number)).map(|(merged, _)| merged)
+    pub fn shard(&self, bits: u32, number: u32) -> Option<&ShardSummary> {
+        self.shards.get(&(bits, number)).map(|(summary, _)| summary)
     }
 
     /// The parties that are not trusted any more, and why.
@@ -157,15 +164,15 @@ impl Ledger {
             Entry::Shard {
                 bits,
                 finders,
-                merged,
+                summary,
             } => {
-                let found = (merged.clone(), finders.clone());
-                self.shards.insert((*bits, merged.number), found);
+                let found = (summary.clone(), finders.clone());
+                self.shards.insert((*bits, summary.number), found);
             }
             Entry::Lost { heads } => {
                 for head in heads {
-                    if let Some((place, finders)) = self.ranges.remove(*head) {
-                        self.lost.insert(*head, place, finders);
+                    if let Some((done_range, finders)) = self.ranges.remove(*head) {
+                        self.lost.insert(*head, done_range, finders);
                     }
                 }
             }
@@ -215,14 +222,20 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn add(&mut self, lease: u64, replicas: u32, finders: &Finders, placed: &Placed) {
+    pub(crate) fn add(
+        &mut self,
+        lease: u64,
+        replicas: u32,
+        finders: &Finders,
+        placed: &PlacedRange,
+    ) {
         let RangeSummary {
             head,
             count,
             stored,
             digest,
         } = placed.summary;
-        let place = RecordPlace {
+        let done_range = DoneRange {
             lease,
             layer: head.layer(),
             offset: placed.offset,
@@ -233,6 +246,6 @@ impl Ledger {
             digest,
         };
         self.lost.remove(head);
-        self.ranges.insert(head, place, finders.clone());
+        self.ranges.insert(head, done_range, finders.clone());
     }
 }

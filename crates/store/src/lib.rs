@@ -60,12 +60,12 @@ mod keys;
 pub mod ledger;
 pub mod location;
 pub mod merge;
-mod merged;
 pub mod objects;
 pub mod part;
 pub mod published;
 pub mod restore;
 pub mod retry;
+mod shard_summary;
 
 use chomp_table::{Head, RangeBits};
 
@@ -75,9 +75,9 @@ pub use finders::{Finder, FinderParty, Finders};
 pub use journal::{Follower, Journal};
 pub use keys::PartName;
 pub use ledger::Ledger;
-pub use merged::{Difference, LengthSums, Merged};
 pub use objects::{Key, KeyError, READS_MAX, Storage, StorageError, StorageProblem};
-pub use part::{Placed, RecordPlace};
+pub use part::{DoneRange, PlacedRange};
+pub use shard_summary::{Difference, LengthSums, ShardSummary};
 
 /// A failure of a store, by how a caller can react to it.
 #[derive(Debug, thiserror::Error)]

@@ -18,14 +18,14 @@ use chomp_table::shard::{ShardSize, ShardWriter};
 use chomp_table::{Head, RangeBits, Word};
 
 use crate::ledger::Ledger;
-use crate::merged::{LengthSums, Merged};
+use crate::shard_summary::{LengthSums, ShardSummary};
 
 /// The number of lows whose bits are reversed at a time.
 const CHUNK: usize = 256;
 
 /// Where a shard begins and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct ShardSpan {
     /// The number of the shard, from 0.
     pub number: u32,
     /// The range to begin with.
@@ -65,7 +65,7 @@ pub enum MergeError {
     },
 }
 
-impl Cut {
+impl ShardSpan {
     /// The cut before stored word number `number` · `shard_words` of the table of `bits` bits in `ledger`:
     /// in the range `head`, after `skip` of its stored words.
     ///
@@ -87,11 +87,11 @@ impl Cut {
         bits: u32,
         shard_words: u64,
         (number, head, skip): (u32, Head, u64),
-    ) -> Result<Cut, MergeError> {
-        let heads = ledger.range_bits.heads(bits);
+    ) -> Result<ShardSpan, MergeError> {
+        let heads = ledger.range_bits.head_count(bits);
         let (mut left, mut end) = (0u64, Head(heads));
-        for (done, place) in ledger.done(heads).filter(|(done, _)| *done >= head) {
-            left += place.stored;
+        for (done, done_range) in ledger.done(heads).filter(|(done, _)| *done >= head) {
+            left += done_range.stored;
             if left >= skip.saturating_add(shard_words) {
                 end = end.min(Head(done.0 + 1));
             }
@@ -108,10 +108,10 @@ impl Cut {
         while number > 0 && skip == 0 {
             let before = head.0.checked_sub(1).ok_or(MergeError::Length { number })?;
             head = Head(before);
-            let place = ledger.place(head).ok_or(MergeError::Missing { head })?;
-            skip = place.stored;
+            let done_range = ledger.range(head).ok_or(MergeError::Missing { head })?;
+            skip = done_range.stored;
         }
-        Ok(Cut {
+        Ok(ShardSpan {
             number,
             head,
             skip,
@@ -126,7 +126,7 @@ impl Cut {
 pub struct Merger {
     bits: u32,
     range_bits: RangeBits,
-    cut: Cut,
+    span: ShardSpan,
     next: Head,
     /// The stored words that are still to be skipped. As long as there are any, nothing is counted.
     skip: u64,
@@ -142,15 +142,15 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// A shard of a table of `bits` bits, from `cut` on.
-    pub fn new(bits: u32, range_bits: RangeBits, size: ShardSize, cut: Cut) -> Merger {
-        let number = usize::try_from(cut.number).expect("32 bits");
+    /// A shard of a table of `bits` bits, from `span` on.
+    pub fn new(bits: u32, range_bits: RangeBits, size: ShardSize, span: ShardSpan) -> Merger {
+        let number = usize::try_from(span.number).expect("32 bits");
         Merger {
             bits,
             range_bits,
-            cut,
-            next: cut.head,
-            skip: cut.skip,
+            span,
+            next: span.head,
+            skip: span.skip,
             room: size.shard_words as u64,
             full: false,
             sums: vec![(0, 0); u64::BITS as usize + 1],
@@ -161,7 +161,7 @@ impl Merger {
 
     /// The range that is to be pushed next; none if all that are needed were.
     pub fn next(&self) -> Option<Head> {
-        let more = !self.full && self.next < self.cut.end;
+        let more = !self.full && self.next < self.span.end;
         more.then_some(self.next)
     }
 
@@ -183,7 +183,7 @@ impl Merger {
             let base = head.0 << self.range_bits.get() | bucket << (BUCKET_BITS + 1);
             let whole = self.skip == 0
                 && !head.is_empty()
-                && (self.cut.last || lows.len() as u64 <= self.room);
+                && (self.span.last || lows.len() as u64 <= self.room);
             found += if whole {
                 self.take_all(head, base, lows)
             } else {
@@ -216,12 +216,12 @@ impl Merger {
         each_pair(base, bits, lows, |word, mirror| {
             words[kept] = word;
             kept += usize::from(word <= mirror);
-            sum = sum.wrapping_add(unpaired(word, mirror));
+            sum = sum.wrapping_add(mirror_term(word, mirror));
         });
         self.words.truncate(kept);
         self.count(bits, lows.len() as u64, sum);
         self.room = self.room.saturating_sub(kept as u64);
-        self.full = self.room == 0 && !self.cut.last;
+        self.full = self.room == 0 && !self.span.last;
         kept as u64
     }
 
@@ -240,20 +240,20 @@ impl Merger {
                 self.skip -= u64::from(is_stored);
                 continue;
             }
-            self.count(word.bits(), 1, unpaired(word.get(), mirror.get()));
+            self.count(word.bits(), 1, mirror_term(word.get(), mirror.get()));
             if is_stored {
                 self.words.push(word.get());
                 self.room = self.room.saturating_sub(1);
-                self.full = self.room == 0 && !self.cut.last;
+                self.full = self.room == 0 && !self.span.last;
             }
         }
         stored
     }
 
     fn count(&mut self, bits: u32, words: u64, sum: u64) {
-        let (losing, unpaired) = &mut self.sums[bits as usize];
+        let (losing, mirror_sum) = &mut self.sums[bits as usize];
         *losing += words;
-        *unpaired = unpaired.wrapping_add(sum);
+        *mirror_sum = mirror_sum.wrapping_add(sum);
     }
 
     /// The shard, and what it says of itself.
@@ -261,10 +261,10 @@ impl Merger {
     /// # Errors
     ///
     /// [`MergeError::Length`] if ranges are missing, or had fewer words than the journal says.
-    pub fn finish(self) -> Result<(Merged, Option<Vec<u8>>), MergeError> {
+    pub fn finish(self) -> Result<(ShardSummary, Option<Vec<u8>>), MergeError> {
         // The range of a table that is smaller than a range has words of larger tables too.
         let short = self.bits < self.range_bits.get();
-        if self.next().is_some() || !(self.full || self.cut.last || short) {
+        if self.next().is_some() || !(self.full || self.span.last || short) {
             return Err(self.wrong_length());
         }
         let (shard, leaf, bytes) = if self.shard.is_empty() {
@@ -273,17 +273,17 @@ impl Merger {
             let (info, leaf, bytes) = self.shard.finish_with_leaf();
             (Some(info), leaf, Some(bytes))
         };
-        let merged = Merged {
-            number: self.cut.number,
+        let summary = ShardSummary {
+            number: self.span.number,
             shard,
             leaf,
             sums: LengthSums::of(self.sums),
         };
-        Ok((merged, bytes))
+        Ok((summary, bytes))
     }
 
     fn wrong_length(&self) -> MergeError {
-        let number = self.cut.number;
+        let number = self.span.number;
         MergeError::Length { number }
     }
 }
@@ -310,7 +310,7 @@ fn each_pair(base: u64, bits: u32, lows: &[u16], mut take: impl FnMut(u64, u64))
 
 /// The term of a word in the check sum.
 #[inline]
-fn unpaired(word: u64, mirror: u64) -> u64 {
+fn mirror_term(word: u64, mirror: u64) -> u64 {
     let hash = mix(word.min(mirror));
     // Masks, since branches would be guesses.
     let plus = hash & 0_u64.wrapping_sub(u64::from(word <= mirror));

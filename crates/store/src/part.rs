@@ -40,7 +40,7 @@ pub const HEADER_BYTES: u64 = HEADER.len() as u64;
 
 /// A range, and where its record is in a part: what a worker says of its part, and an entry of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct PlacedRange {
     /// The range.
     pub summary: RangeSummary,
     /// The first byte of the record.
@@ -49,18 +49,18 @@ pub struct Placed {
     pub length: u32,
 }
 
-impl Placed {
+impl PlacedRange {
     /// The first byte after the record.
     pub fn end(&self) -> u64 {
         u64::from(self.offset) + u64::from(self.length)
     }
 
-    /// Fails unless a table with `range_bits` can have such a range, with its record in such a place.
+    /// Fails unless a table with `range_bits` can have such a range, with a record there.
     ///
     /// # Errors
     ///
     /// If it has more positions, or a longer record, than a range can have, or lies outside a part.
-    pub fn check(&self, range_bits: RangeBits) -> Result<(), Damage> {
+    pub fn validate(&self, range_bits: RangeBits) -> Result<(), Damage> {
         let RangeSummary {
             head,
             count,
@@ -90,7 +90,7 @@ impl Placed {
 
 /// The entry of a ledger for a done range: which part has its record, where in the part it is, and what is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordPlace {
+pub struct DoneRange {
     /// The lease that names the part.
     pub lease: u64,
     /// The layer of the range, which names the part too.
@@ -109,7 +109,7 @@ pub struct RecordPlace {
     pub digest: Digest,
 }
 
-impl RecordPlace {
+impl DoneRange {
     /// The part with the record.
     pub fn part(&self) -> PartName {
         PartName {
@@ -119,15 +119,15 @@ impl RecordPlace {
     }
 
     /// Where the record of the range `head` is in its part.
-    pub fn placed(&self, head: Head) -> Placed {
-        Placed {
+    pub fn placed(&self, head: Head) -> PlacedRange {
+        PlacedRange {
             summary: self.summary(head),
             offset: self.offset,
             length: self.length,
         }
     }
 
-    /// The summary of the range `head`, whose place this is.
+    /// The summary of this range, whose head is `head`.
     pub fn summary(&self, head: Head) -> RangeSummary {
         RangeSummary {
             head,
@@ -142,7 +142,7 @@ impl RecordPlace {
 #[derive(Clone, Debug)]
 pub struct PartBuilder {
     bytes: Vec<u8>,
-    placed: Vec<Placed>,
+    placed: Vec<PlacedRange>,
 }
 
 impl Default for PartBuilder {
@@ -169,7 +169,7 @@ impl PartBuilder {
         let last = self.placed.last().map(|placed| placed.summary.head);
         assert!(last < Some(summary.head), "the heads of a part ascend");
         let size = |bytes: usize| u32::try_from(bytes).expect("a part is smaller than 4 GiB");
-        self.placed.push(Placed {
+        self.placed.push(PlacedRange {
             summary,
             offset: size(self.bytes.len()),
             length: size(record.len()),
@@ -180,12 +180,12 @@ impl PartBuilder {
     }
 
     /// The bytes of the part, and where its records are.
-    pub fn finish(self) -> (Bytes, Vec<Placed>) {
+    pub fn finish(self) -> (Bytes, Vec<PlacedRange>) {
         (self.bytes.into(), self.placed)
     }
 }
 
-/// The record of the range at `place`, of which every byte is as the journal says.
+/// The record of the range at `done_range`, of which every byte is as the journal says.
 ///
 /// # Errors
 ///
@@ -193,36 +193,36 @@ impl PartBuilder {
 pub async fn read_record(
     storage: &dyn Storage,
     head: Head,
-    place: &RecordPlace,
+    done_range: &DoneRange,
 ) -> Result<Bytes, StoreError> {
-    let mut read = read_records(storage, &[(head, *place)]).await;
+    let mut read = read_records(storage, &[(head, *done_range)]).await;
     read.pop().expect("one was read")
 }
 
 /// The records of ranges, each as [`read_record`] reads it, in this order.
 pub async fn read_records(
     storage: &dyn Storage,
-    places: &[(Head, RecordPlace)],
+    done_ranges: &[(Head, DoneRange)],
 ) -> Vec<Result<Bytes, StoreError>> {
-    let parts = places.iter().map(|(_, place)| {
-        let start = u64::from(place.offset);
-        let end = start + u64::from(place.length);
-        (place.part().key(), start..end)
+    let parts = done_ranges.iter().map(|(_, done_range)| {
+        let start = u64::from(done_range.offset);
+        let end = start + u64::from(done_range.length);
+        (done_range.part().key(), start..end)
     });
     let reads = storage.read_each(parts.collect()).await;
-    let places = places.iter().zip(reads);
-    let checked = places.map(|((head, place), read)| check(*head, place, read));
+    let done_ranges = done_ranges.iter().zip(reads);
+    let checked = done_ranges.map(|((head, done_range), read)| check(*head, done_range, read));
     checked.collect()
 }
 
 fn check(
     head: Head,
-    place: &RecordPlace,
+    done_range: &DoneRange,
     read: Result<Bytes, StorageError>,
 ) -> Result<Bytes, StoreError> {
     let lost = |what| StoreError::Lost {
         head,
-        key: place.part().key(),
+        key: done_range.part().key(),
         what,
     };
     let record = read.map_err(|error| match error.problem {
@@ -231,8 +231,8 @@ fn check(
         _ => error.into(),
     })?;
     let found = Digest::of(&record);
-    if found != place.digest {
-        let what = format!("it has the digest {found} instead of {}", place.digest);
+    if found != done_range.digest {
+        let what = format!("it has the digest {found} instead of {}", done_range.digest);
         return Err(lost(what));
     }
     Ok(record)
@@ -261,7 +261,7 @@ mod tests {
     }
 
     /// A part of ranges of layer 3 in a storage, and where they are.
-    fn written() -> (SimulatedStorage, Vec<(Head, RecordPlace)>) {
+    fn written() -> (SimulatedStorage, Vec<(Head, DoneRange)>) {
         let mut part = PartBuilder::default();
         for (head, record) in [(0b11, &b"eleven"[..]), (0b100, b"a hundred")] {
             let mut summary = summary(head);
@@ -269,7 +269,7 @@ mod tests {
             part.push(summary, record);
         }
         let (bytes, placed) = part.finish();
-        let place_of = |placed: Placed| RecordPlace {
+        let place_of = |placed: PlacedRange| DoneRange {
             lease: 5,
             offset: placed.offset,
             length: placed.length,
@@ -290,37 +290,44 @@ mod tests {
     /// Whoever reads a record has what the journal says, or learns that it is lost.
     #[test]
     fn records_are_read_as_they_were_written_or_lost() {
-        let (storage, places) = written();
-        let read = ready(read_records(&storage, &places));
+        let (storage, done_ranges) = written();
+        let read = ready(read_records(&storage, &done_ranges));
         let read: Vec<Bytes> = read.into_iter().map(Result::unwrap).collect();
         assert_eq!(read, [&b"eleven"[..], b"a hundred"]);
-        for (number, (head, place)) in places.iter().enumerate() {
-            let key = place.part().key();
-            let is_lost = |storage: &SimulatedStorage, head: Head, place: &RecordPlace| {
-                let error = ready(read_record(storage, head, place)).unwrap_err();
+        for (number, (head, done_range)) in done_ranges.iter().enumerate() {
+            let key = done_range.part().key();
+            let is_lost = |storage: &SimulatedStorage, head: Head, done_range: &DoneRange| {
+                let error = ready(read_record(storage, head, done_range)).unwrap_err();
                 let lost = matches!(&error, StoreError::Lost { head: lost, .. } if *lost == head);
                 assert!(lost, "{error:?}");
             };
             assert_eq!(
-                ready(read_record(&storage, *head, place)).unwrap(),
+                ready(read_record(&storage, *head, done_range)).unwrap(),
                 read[number]
             );
-            let end = (place.offset + place.length) as usize;
-            for at in place.offset as usize..end {
+            let end = (done_range.offset + done_range.length) as usize;
+            for at in done_range.offset as usize..end {
                 let (storage, _) = written();
                 assert!(storage.flip_bit(&key, at, 3));
-                is_lost(&storage, *head, place);
+                is_lost(&storage, *head, done_range);
             }
             let (cut, _) = written();
             assert!(cut.truncate(&key, end - 1));
-            is_lost(&cut, *head, place);
-            is_lost(&storage, *head, &RecordPlace { lease: 6, ..*place });
+            is_lost(&cut, *head, done_range);
+            is_lost(
+                &storage,
+                *head,
+                &DoneRange {
+                    lease: 6,
+                    ..*done_range
+                },
+            );
         }
     }
 
     #[test]
     fn what_no_part_can_have_is_refused() {
-        let good = Placed {
+        let good = PlacedRange {
             summary: summary(1),
             offset: 16,
             length: 40,
@@ -328,7 +335,7 @@ mod tests {
         let most = losing_max(range_bits());
         let longest = u32::try_from(max_record_len(range_bits())).unwrap();
         let end = u32::try_from(BYTES_MAX).unwrap();
-        let with = |count, stored| Placed {
+        let with = |count, stored| PlacedRange {
             summary: RangeSummary {
                 count,
                 stored,
@@ -336,12 +343,12 @@ mod tests {
             },
             ..good
         };
-        let headed = |head_bits: u32| Placed {
+        let headed = |head_bits: u32| PlacedRange {
             summary: summary(1 << (head_bits - 1)),
             ..good
         };
-        let at = |offset| Placed { offset, ..good };
-        let of_length = |length| Placed { length, ..good };
+        let at = |offset| PlacedRange { offset, ..good };
+        let of_length = |length| PlacedRange { length, ..good };
         for (placed, fits) in [
             (good, true),
             (with(most, most), true),
@@ -356,7 +363,7 @@ mod tests {
             (of_length(longest), true),
             (of_length(longest + 1), false),
         ] {
-            assert_eq!(placed.check(range_bits()).is_ok(), fits, "{placed:?}");
+            assert_eq!(placed.validate(range_bits()).is_ok(), fits, "{placed:?}");
         }
     }
 

@@ -1,9 +1,9 @@
 //! Ranges from a published table: they need not be computed again when the table is extended.
 //!
 //! A shard has one word of each mirror pair, ascending. Its words are in the order of the ranges, their mirror images
-//! are anywhere. So the table is read twice. The first time each mirror image goes to its **region**, some ranges that
+//! are anywhere. So the table is read twice. The first time each mirror image goes to its **stretch**, some ranges that
 //! follow each other. It waits there in memory; when there is no more room, all that wait go to a file. The second time
-//! region after region is put together in a bitmap, and its ranges are encoded as those that were evaluated are.
+//! stretch after stretch is put together in a bitmap, and its ranges are encoded as those that were evaluated are.
 //!
 //! **Edges.** Bit x of the edges of a range says whether the path head · 0^x · 1^(b-x) is losing, of whose word the
 //! last 1s are dropped. So a losing word w tells it of the heads w / 2^x, for each x up to its number of last 0s; and,
@@ -23,16 +23,16 @@ use chomp_table::range::{self, BUCKET_BITS, Range, losing_max};
 use chomp_table::{Head, RangeBits, RangeSummary, Table, TableError, Word};
 use parking_lot::Mutex;
 
-use spill::{Region, Spill, place};
+use spill::{Spill, Stretch, index_in_stretch};
 
-/// The base-2 logarithm of the losing positions in an average region, roughly: enough for many frames of a shard, and
-/// few enough that its bitmap stays in the cache of a processor. No region is smaller than a range.
-const REGION_LOSING_BITS: u32 = 19;
-/// The most bits of a region: its positions are counted by 31 bits.
-const REGION_BITS_MAX: u32 = 32;
-/// The most bytes that a word takes while it waits for its region, in a list that grows.
+/// The base-2 logarithm of the losing positions in an average stretch, roughly: enough for many frames of a shard, and
+/// few enough that its bitmap stays in the cache of a processor. No stretch is smaller than a range.
+const STRETCH_LOSING_BITS: u32 = 19;
+/// The most bits of a stretch: its positions are counted by 31 bits.
+const STRETCH_BITS_MAX: u32 = 32;
+/// The most bytes that a word takes while it waits for its stretch, in a list that grows.
 const WAITING_BYTES: u64 = 8;
-/// The bytes of each losing position of an average region, in a list and in records: a region may have twice as many.
+/// The bytes of each losing position of an average stretch, in a list and in records: a stretch may have twice as many.
 const TOGETHER_BYTES: u64 = 16;
 
 /// A restoration of the ranges of a published table.
@@ -44,7 +44,7 @@ pub struct Restorer<'a> {
     pub range_bits: RangeBits,
     /// How many threads work.
     pub threads: usize,
-    /// The memory for words that wait for their region, and for regions.
+    /// The memory for words that wait for their stretch, and for stretches.
     pub memory_bytes: u64,
     /// Where files are made that nobody else sees, and that are gone with the process.
     pub scratch: &'a Path,
@@ -87,10 +87,10 @@ impl Restorer<'_> {
         if bits < self.range_bits.get() {
             return Ok(());
         }
-        let regions = (self.table.manifest().losing >> REGION_LOSING_BITS).max(1);
-        let region_bits = bits - regions.ilog2();
-        let region_bits = region_bits.clamp(self.range_bits.get(), REGION_BITS_MAX);
-        let regions = 1_usize << (bits - region_bits);
+        let stretches = (self.table.manifest().losing >> STRETCH_LOSING_BITS).max(1);
+        let stretch_bits = bits - stretches.ilog2();
+        let stretch_bits = stretch_bits.clamp(self.range_bits.get(), STRETCH_BITS_MAX);
+        let stretches = 1_usize << (bits - stretch_bits);
         let all = 2 * self.table.manifest().stored;
         let done = AtomicU64::new(0);
         let tell = |words: usize| {
@@ -106,7 +106,7 @@ impl Restorer<'_> {
         let spills = Mutex::new(Vec::new());
         let shards = &self.table.manifest().shards;
         each(shards.len(), self.threads, |numbers| {
-            let mut spill = Spill::new(self.scratch, regions, region_bits, room)?;
+            let mut spill = Spill::new(self.scratch, stretches, stretch_bits, room)?;
             for number in numbers {
                 let span = shards[number].first..shards[number].last + 1;
                 let mut digest = DigestBuilder::default();
@@ -134,32 +134,32 @@ impl Restorer<'_> {
         })?;
 
         let spills = spills.into_inner();
-        let per_region = 1_u64 << (region_bits - self.range_bits.get());
-        let losing_bytes = self.table.manifest().losing / regions as u64 * TOGETHER_BYTES;
-        let fit = self.memory_bytes / (Region::bytes(region_bits) + losing_bytes);
+        let per_stretch = 1_u64 << (stretch_bits - self.range_bits.get());
+        let losing_bytes = self.table.manifest().losing / stretches as u64 * TOGETHER_BYTES;
+        let fit = self.memory_bytes / (Stretch::bytes(stretch_bits) + losing_bytes);
         let threads = usize::try_from(fit).map_or(self.threads, |fit| self.threads.min(fit));
-        each(regions, threads, |numbers| {
-            let mut region = Region::new(region_bits);
+        each(stretches, threads, |numbers| {
+            let mut stretch = Stretch::new(stretch_bits);
             for number in numbers {
-                let first = number as u64 * per_region;
-                let heads = (first..first + per_region).map(Head);
+                let first = number as u64 * per_stretch;
+                let heads = (first..first + per_stretch).map(Head);
                 let heads: Vec<Head> = heads.filter(|&head| wanted(head)).collect();
                 if heads.is_empty() {
                     continue;
                 }
-                let span = (number as u64) << region_bits..(number as u64 + 1) << region_bits;
+                let span = (number as u64) << stretch_bits..(number as u64 + 1) << stretch_bits;
                 for spill in &spills {
-                    spill.add_to(&mut region, number)?;
+                    spill.add_to(&mut stretch, number)?;
                 }
                 self.table.frames_in(&span, |words, _| {
                     let words = words.into_iter().filter(|word| span.contains(word));
                     tell(
                         words
-                            .map(|word| region.insert(place(word, region_bits)))
+                            .map(|word| stretch.insert(index_in_stretch(word, stretch_bits)))
                             .count(),
                     )
                 })?;
-                let losing = region.drain();
+                let losing = stretch.drain();
                 let mut layers = BTreeMap::<u32, Records>::new();
                 for head in heads {
                     let start = (head.0 - first) << (self.range_bits.get() - 1);
@@ -221,7 +221,7 @@ impl Edges {
     fn new(bits: u32, range_bits: RangeBits) -> Edges {
         Edges {
             range_bits: range_bits.get(),
-            bits: (0..range_bits.heads(bits))
+            bits: (0..range_bits.head_count(bits))
                 .map(|_| AtomicU64::new(0))
                 .collect(),
         }
@@ -275,7 +275,7 @@ fn within(numbers: &[u32], span: Span<u64>) -> &[u32] {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "a region has 2^31 positions at the most"
+    reason = "a stretch has 2^31 positions at the most"
 )]
 fn low(number: u64) -> u32 {
     number as u32

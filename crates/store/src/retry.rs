@@ -38,7 +38,7 @@ impl Backoff {
 /// The outages of one storage or server, which all requests to it share.
 #[derive(Debug)]
 pub struct Outages {
-    place: String,
+    target: String,
     state: Mutex<OutageState>,
 }
 
@@ -53,17 +53,17 @@ struct OutageState {
 }
 
 impl Outages {
-    /// The outages of `place`, which messages name so.
-    pub fn new(place: String) -> Outages {
+    /// The outages of `target`, which messages name so.
+    pub fn new(target: String) -> Outages {
         Outages {
-            place,
+            target,
             state: Mutex::default(),
         }
     }
 
     /// The name of the storage or server.
-    pub fn place(&self) -> &str {
-        &self.place
+    pub fn target(&self) -> &str {
+        &self.target
     }
 
     /// Notes that a request that began at `since` has failed or has no answer, and is tried until `until`.
@@ -79,8 +79,8 @@ impl Outages {
         state.last_report = Some(now);
         drop(state);
         let (elapsed, left) = (elapsed.as_secs(), (until - now).as_secs() + 1);
-        let place = &self.place;
-        tracing::warn!("waiting for {place} for {elapsed} s: {reason}; trying for {left} s more");
+        let target = &self.target;
+        tracing::warn!("waiting for {target} for {elapsed} s: {reason}; trying for {left} s more");
     }
 
     /// Notes that no request waits any more; `recovered` says whether the last one had an answer.
@@ -93,7 +93,7 @@ impl Outages {
             && recovered
         {
             let seconds = since.elapsed().as_secs();
-            tracing::warn!("the wait for {} is over, after {seconds} s", self.place);
+            tracing::warn!("the wait for {} is over, after {seconds} s", self.target);
         }
     }
 
@@ -102,8 +102,8 @@ impl Outages {
         let state = self.state.lock();
         let elapsed = state.since?.elapsed();
         (elapsed >= REPORT_AFTER).then(|| {
-            let (place, seconds, reason) = (&self.place, elapsed.as_secs(), &state.reason);
-            format!("waiting for {place} for {seconds} s: {reason}")
+            let (target, seconds, reason) = (&self.target, elapsed.as_secs(), &state.reason);
+            format!("waiting for {target} for {seconds} s: {reason}")
         })
     }
 }

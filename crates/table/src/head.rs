@@ -46,7 +46,7 @@ impl RangeBits {
     }
 
     /// How many heads a table of `bits` bits has.
-    pub const fn heads(self, bits: u32) -> u64 {
+    pub const fn head_count(self, bits: u32) -> u64 {
         1 << bits.saturating_sub(self.get())
     }
 }
@@ -106,7 +106,7 @@ pub fn layer_count(bits: u32, range_bits: RangeBits) -> usize {
 /// The heads of a table of `bits` bits by layer: index S holds the heads of layer S, ascending.
 pub fn layers(bits: u32, range_bits: RangeBits) -> Vec<Vec<Head>> {
     let mut layers = vec![Vec::new(); layer_count(bits, range_bits)];
-    for head in (0..range_bits.heads(bits)).map(Head) {
+    for head in (0..range_bits.head_count(bits)).map(Head) {
         layers[head.layer() as usize].push(head);
     }
     layers
@@ -147,7 +147,11 @@ mod tests {
                     .all(|layer| layer.is_sorted() && !layer.is_empty())
             );
             heads.sort_unstable();
-            assert!(heads.into_iter().eq((0..range_bits.heads(bits)).map(Head)));
+            assert!(
+                heads
+                    .into_iter()
+                    .eq((0..range_bits.head_count(bits)).map(Head))
+            );
         }
     }
 

@@ -6,7 +6,8 @@ use chomp_proto::v1::{self, complete_request, lease_reply, task};
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::{self, PartBuilder};
 use chomp_store::{
-    Entry, Finder, FinderParty, Finders, Journal, Key, LengthSums, Merged, PartName, RecordPlace,
+    DoneRange, Entry, Finder, FinderParty, Finders, Journal, Key, LengthSums, PartName,
+    ShardSummary,
 };
 use chomp_table::definition::losing;
 use chomp_table::fingerprint::{FingerprintBuilder, Leaf};
@@ -181,7 +182,7 @@ pub(crate) fn manifests() -> Vec<Vec<u8>> {
 }
 
 /// The part with these ranges, and where each is in it.
-fn part_of(ranges: &[Range]) -> (Vec<u8>, Vec<part::Placed>) {
+fn part_of(ranges: &[Range]) -> (Vec<u8>, Vec<part::PlacedRange>) {
     let mut builder = PartBuilder::default();
     for range in ranges {
         let (summary, record) = range::encode(range, range_bits());
@@ -209,15 +210,15 @@ pub(crate) fn read_part(bytes: &[u8]) -> bool {
     let Ok(summary) = range::summary(record, range_bits()) else {
         return false;
     };
-    let placed = part::Placed {
+    let placed = part::PlacedRange {
         summary,
         offset: u32::try_from(start).expect("a few bytes"),
         length: u32::try_from(record.len()).expect("a small part"),
     };
-    if placed.check(range_bits()).is_err() {
+    if placed.validate(range_bits()).is_err() {
         return false;
     }
-    let place = RecordPlace {
+    let done_range = DoneRange {
         layer: summary.head.layer(),
         lease: 1,
         offset: placed.offset,
@@ -228,23 +229,23 @@ pub(crate) fn read_part(bytes: &[u8]) -> bool {
         digest: summary.digest,
     };
     let storage = SimulatedStorage::new(1);
-    let key = place.part().key();
+    let key = done_range.part().key();
     storage.overwrite(&key, bytes.to_vec());
-    let read = now(part::read_record(&storage, summary.head, &place)).expect("it is there");
+    let read = now(part::read_record(&storage, summary.head, &done_range)).expect("it is there");
     assert_eq!(read, record);
     range::decode(&read, range_bits()).is_ok()
 }
 
-fn merged() -> Merged {
+fn merged() -> ShardSummary {
     let (shard, leaf, _) = shard_of(0, &words(12), 16);
-    Merged {
+    ShardSummary {
         number: 0,
         shard: Some(shard),
         leaf,
         sums: vec![LengthSums {
             bits: 12,
             losing: 9,
-            unpaired: 3,
+            mirror_sum: 3,
         }],
     }
 }
@@ -298,7 +299,7 @@ fn entries() -> Vec<Entry> {
         Entry::Shard {
             finders: finders(&[1, 3]),
             bits: BITS,
-            merged: merged(),
+            summary: merged(),
         },
     ]
 }
@@ -372,7 +373,7 @@ pub(crate) fn range_headers() -> Vec<Vec<u8>> {
     texts(["bytes=0-99", "bytes=5-", "bytes=-7", "bytes = 999-999"])
 }
 
-fn wire(placed: &part::Placed) -> v1::Summary {
+fn wire(placed: &part::PlacedRange) -> v1::Summary {
     let summary = &placed.summary;
     v1::Summary {
         head: summary.head.0,

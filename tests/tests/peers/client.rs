@@ -12,9 +12,9 @@ use chomp_proto::v1::task::Work;
 use chomp_proto::v1::{self, complete_reply, lease_reply};
 use chomp_proto::{OBJECTS_PATH, PROTOCOL, WORKER_HEADER};
 use chomp_store::location::Location;
-use chomp_store::merge::{Cut, Merger};
+use chomp_store::merge::{Merger, ShardSpan};
 use chomp_store::part::{PartBuilder, read_record};
-use chomp_store::{Follower, Key, Merged, PartName, Placed, Storage};
+use chomp_store::{Follower, Key, PartName, PlacedRange, ShardSummary, Storage};
 use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, Range, RangeBits, range};
@@ -287,29 +287,29 @@ impl Client {
     }
 
     async fn fetch(&mut self, head: Head) -> Option<()> {
-        let place = *self.journal.ledger().place(head)?;
-        if self.digests.get(&head) != Some(&place.digest) {
-            let record = read_record(&*self.storage, head, &place).await.ok()?;
+        let done_range = *self.journal.ledger().range(head)?;
+        if self.digests.get(&head) != Some(&done_range.digest) {
+            let record = read_record(&*self.storage, head, &done_range).await.ok()?;
             let source = Source::decode(&record, self.range_bits).unwrap();
             self.sources.insert(head, source);
-            self.digests.insert(head, place.digest);
+            self.digests.insert(head, done_range.digest);
         }
         Some(())
     }
 
     /// The truth about a shard of the table of `bits` bits.
-    pub(crate) async fn merge(&mut self, task: &v1::Task, bits: u32) -> (Merged, Bytes) {
+    pub(crate) async fn merge(&mut self, task: &v1::Task, bits: u32) -> (ShardSummary, Bytes) {
         let Some(Work::Merge(merge)) = &task.work else {
             panic!("{task:?} is no merge");
         };
         self.journal.catch_up(task.journal).await.unwrap();
         let (ledger, size) = (self.journal.ledger(), ShardSize::PUBLISHED);
         let from = (merge.shard, Head(merge.head), merge.skip);
-        let cut = Cut::new(ledger, bits, size.shard_words as u64, from).unwrap();
-        let mut filling = Merger::new(bits, self.range_bits, size, cut);
+        let span = ShardSpan::new(ledger, bits, size.shard_words as u64, from).unwrap();
+        let mut filling = Merger::new(bits, self.range_bits, size, span);
         while let Some(head) = filling.next() {
-            let place = ledger.place(head).unwrap();
-            let record = read_record(&*self.storage, head, place).await.unwrap();
+            let done_range = ledger.range(head).unwrap();
+            let record = read_record(&*self.storage, head, done_range).await.unwrap();
             let (range, stored) = range::decode(&record, self.range_bits).unwrap();
             filling.push(head, &range.losing, stored).unwrap();
         }
@@ -413,7 +413,7 @@ pub(crate) fn key_of(task: &v1::Task) -> Key {
     PartName { layer, lease }.key()
 }
 
-pub(crate) fn summary(placed: &Placed) -> v1::Summary {
+pub(crate) fn summary(placed: &PlacedRange) -> v1::Summary {
     v1::Summary {
         head: placed.summary.head.0,
         count: placed.summary.count,

@@ -14,7 +14,7 @@ use chomp_proto::v1;
 use chomp_proto::v1::complete_reply::Verdict;
 use chomp_proto::v1::complete_request::Result as Said;
 use chomp_proto::v1::task::Work;
-use chomp_store::{Merged, published};
+use chomp_store::{ShardSummary, published};
 use chomp_table::manifest::folder_name;
 use chomp_table::rng::Rng;
 use chomp_table::shard::shard_name;
@@ -253,7 +253,7 @@ fn results_that_are_none() {
 /// that it has its turn.
 #[test]
 fn shards_that_are_wrong() {
-    let job = |lie: fn(&mut Merged, &mut Vec<u8>)| {
+    let job = |lie: fn(&mut ShardSummary, &mut Vec<u8>)| {
         outlive_with(3, 1, 16, async move |access, others| {
             let mut client = Client::join(access, 1, "liar").await;
             others.wait().await;
@@ -332,7 +332,7 @@ impl Client {
     }
 }
 
-fn is_merged(merged: &Merged) -> Said {
+fn is_merged(merged: &ShardSummary) -> Said {
     let json = merged.to_json();
     Said::Merged(v1::Merged { json })
 }

@@ -23,8 +23,8 @@ fn digest(number: u64) -> Digest {
 }
 
 /// The place of a range whose record has this digest.
-fn place(head: u64, digest: Digest) -> (Head, RecordPlace) {
-    let place = RecordPlace {
+fn place(head: u64, digest: Digest) -> (Head, DoneRange) {
+    let done_range = DoneRange {
         lease: 1,
         layer: 0,
         offset: 0,
@@ -34,7 +34,7 @@ fn place(head: u64, digest: Digest) -> (Head, RecordPlace) {
         stored: 0,
         digest,
     };
-    (Head(head), place)
+    (Head(head), done_range)
 }
 
 fn insert(cache: &RangeCache, head: u64, kib: u32) {
@@ -43,8 +43,8 @@ fn insert(cache: &RangeCache, head: u64, kib: u32) {
 
 /// The heads of `heads` that are not there.
 fn missing(cache: &RangeCache, heads: &[u64]) -> Vec<u64> {
-    let places = heads.iter().map(|&head| place(head, digest(head)));
-    let missing = cache.collect(places.collect(), &mut TaskSources::default());
+    let done_ranges = heads.iter().map(|&head| place(head, digest(head)));
+    let missing = cache.collect(done_ranges.collect(), &mut TaskSources::default());
     missing.into_iter().map(|(head, _)| head.0).collect()
 }
 

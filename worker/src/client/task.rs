@@ -1,8 +1,8 @@
 //! Tasks, as they are leased.
 
 use chomp_proto::v1::{self, task};
-use chomp_store::Merged;
-use chomp_store::part::{self, Placed};
+use chomp_store::ShardSummary;
+use chomp_store::part::{self, PlacedRange};
 use chomp_table::Head;
 
 use super::TaskResult;
@@ -30,14 +30,14 @@ pub(crate) enum TaskWork {
     Merge {
         /// Its number, its first range, and the number of stored words of that range that it skips.
         start: (u32, Head, u64),
-        written: Option<Box<Merged>>,
+        known_summary: Option<Box<ShardSummary>>,
     },
 }
 
 impl LeasedTask {
     /// The task in a message about `job`.
     pub(super) fn read(message: v1::Task, job: &JobDescription) -> Result<LeasedTask, CallFailure> {
-        let is_of_job = |head: Head| head.0 < job.range_bits.heads(job.bits);
+        let is_of_job = |head: Head| head.0 < job.range_bits.head_count(job.bits);
         let work = match message.work {
             Some(task::Work::Evaluate(v1::Evaluate {
                 layer,
@@ -63,13 +63,17 @@ impl LeasedTask {
                 if !is_of_job(start.1) {
                     return Err(wrong("a shard that begins beyond the table"));
                 }
-                let said = |written: v1::Written| match Merged::parse(&written.json, job.bits) {
+                let said = |written: v1::Written| match ShardSummary::parse(&written.json, job.bits)
+                {
                     Ok(said) if said.number == merge.shard => Ok(Box::new(said)),
                     Ok(_) => Err(wrong("a shard to read, and speaks of another one")),
                     Err(error) => Err(wrong(&format!("a shard to read, and says: {error}"))),
                 };
-                let written = merge.written.map(said).transpose()?;
-                TaskWork::Merge { start, written }
+                let known_summary = merge.written.map(said).transpose()?;
+                TaskWork::Merge {
+                    start,
+                    known_summary,
+                }
             }
             None => return Err(wrong("a task without content")),
         };
@@ -86,8 +90,8 @@ fn wrong(what: &str) -> CallFailure {
 }
 
 /// The result of an evaluation, whose part is in the store with these ranges.
-pub(crate) fn evaluated(ranges: &[Placed]) -> TaskResult {
-    let summary = |placed: &Placed| v1::Summary {
+pub(crate) fn evaluated(ranges: &[PlacedRange]) -> TaskResult {
+    let summary = |placed: &PlacedRange| v1::Summary {
         head: placed.summary.head.0,
         count: placed.summary.count,
         stored: placed.summary.stored,

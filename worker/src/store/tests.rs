@@ -37,7 +37,7 @@ async fn a_segment_that_is_seen_late_is_waited_for() {
         };
         let (followed, ()) = tokio::join!(store.follow(3), comes);
         assert_eq!(followed.is_ok(), found, "{late}: {followed:?}");
-        let next = store.journal.read().await.ledger().next;
+        let next = store.journal.read().await.ledger().next_segment;
         assert_eq!(
             next,
             if found { 3 } else { 2 },
@@ -50,7 +50,7 @@ async fn a_segment_that_is_seen_late_is_waited_for() {
 #[tokio::test]
 async fn records_that_cannot_be_are_not_read() {
     let (_, store) = store().await;
-    let place = RecordPlace {
+    let done_range = DoneRange {
         layer: 0,
         lease: 1,
         offset: 16,
@@ -60,12 +60,12 @@ async fn records_that_cannot_be_are_not_read() {
         stored: 1,
         digest: Digest([1; 32]),
     };
-    let read = store.records(&[(Head(2), place)]).await;
+    let read = store.records(&[(Head(2), done_range)]).await;
     let Err(Trouble::Lost(lost)) = read else {
         panic!("{read:?}")
     };
     let reason = format!("it has {} bytes, more than a range can have", u32::MAX);
-    assert_eq!(lost, [lost_record(Head(2), place.digest, reason)]);
-    let missing = store.places([Head(3)]).await;
+    assert_eq!(lost, [lost_record(Head(2), done_range.digest, reason)]);
+    let missing = store.done_ranges([Head(3)]).await;
     assert!(matches!(missing, Err(Trouble::Missing(Head(3)))));
 }

@@ -6,7 +6,7 @@ use chomp_proto::v1::coordinator_server::{Coordinator, CoordinatorServer};
 use chomp_proto::v1::{self, complete_reply, complete_request, lease_reply};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_store::{
-    Entry, FaultKind, Finders, Key, PartName, Placed, Storage, StorageProblem, StoreError,
+    Entry, FaultKind, Finders, Key, PartName, PlacedRange, Storage, StorageProblem, StoreError,
     published,
 };
 use chomp_table::manifest::folder_name;
@@ -111,7 +111,11 @@ impl Coordinator for Fake {
         let mut state = self.state();
         for lost in request.records {
             let head = Head(lost.head);
-            let digest = state.journal.ledger().place(head).map(|place| place.digest);
+            let digest = state
+                .journal
+                .ledger()
+                .range(head)
+                .map(|done_range| done_range.digest);
             state.reported.push((head, lost.reason));
             if digest.is_some_and(|digest| digest.0[..] == lost.digest) {
                 let withdrawn = Entry::Withdrawn { heads: vec![head] };
@@ -213,7 +217,7 @@ impl State {
             complete_request::Result::Evaluated(evaluated) => {
                 let placed = evaluated.ranges.iter().map(placed);
                 let ranges = placed.filter(|placed| !self.is_range_done(placed.summary.head));
-                let ranges: Vec<Placed> = ranges.collect();
+                let ranges: Vec<PlacedRange> = ranges.collect();
                 let Some(first) = ranges.first() else {
                     return duplicate;
                 };
@@ -228,7 +232,7 @@ impl State {
                 done(part, ranges)
             }
             complete_request::Result::Merged(v1::Merged { json }) => {
-                let merged: chomp_store::Merged = serde_json::from_slice(json).unwrap();
+                let merged: chomp_store::ShardSummary = serde_json::from_slice(json).unwrap();
                 let known = self.journal.ledger().shard(BITS, merged.number).cloned();
                 if let Some(known) = known {
                     assert_eq!(merged, known);
@@ -249,7 +253,7 @@ impl State {
                 Entry::Shard {
                     bits: BITS,
                     finders: Finders::default(),
-                    merged,
+                    summary: merged,
                 }
             }
         };
@@ -258,8 +262,8 @@ impl State {
     }
 }
 
-fn placed(summary: &v1::Summary) -> Placed {
-    Placed {
+fn placed(summary: &v1::Summary) -> PlacedRange {
+    PlacedRange {
         summary: RangeSummary {
             head: Head(summary.head),
             count: summary.count,

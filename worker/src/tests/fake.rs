@@ -9,10 +9,12 @@ use std::time::Duration;
 use chomp_access::{Access, Token};
 use chomp_kernel::{Isa, evaluate_table};
 use chomp_proto::v1::{self, task};
-use chomp_store::merge::{Cut, Merger};
+use chomp_store::merge::{Merger, ShardSpan};
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::PartBuilder;
-use chomp_store::{Entry, Finders, Journal, Key, Merged, PartName, Placed, Storage, published};
+use chomp_store::{
+    Entry, Finders, Journal, Key, PartName, PlacedRange, ShardSummary, Storage, published,
+};
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Head, Range, RangeBits, head, range};
@@ -116,7 +118,7 @@ pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// The entry for ranges in this part, which one participant found.
-pub(super) fn done(part: PartName, ranges: Vec<Placed>) -> Entry {
+pub(super) fn done(part: PartName, ranges: Vec<PlacedRange>) -> Entry {
     Entry::Done {
         part,
         replicas: 1,
@@ -137,11 +139,11 @@ impl State {
     }
 
     fn heads(&self) -> u64 {
-        self.range_bits.heads(BITS)
+        self.range_bits.head_count(BITS)
     }
 
     pub(super) fn is_range_done(&self, head: Head) -> bool {
-        self.journal.ledger().place(head).is_some()
+        self.journal.ledger().range(head).is_some()
     }
 
     pub(super) fn are_ranges_done(&self) -> bool {
@@ -152,7 +154,7 @@ impl State {
         let ledger = self.journal.ledger();
         let stored: u64 = ledger
             .done(self.heads())
-            .map(|(_, place)| place.stored)
+            .map(|(_, done_range)| done_range.stored)
             .sum();
         u32::try_from(stored.div_ceil(SHARD.shard_words as u64)).unwrap()
     }
@@ -173,7 +175,7 @@ impl State {
         let (leased_as, work) = if self.are_ranges_done() {
             let are_written = self.are_shards_done();
             let ledger = self.journal.ledger();
-            let written = ledger.shards(BITS).map(|merged| merged.number);
+            let written = ledger.shards(BITS).map(|summary| summary.number);
             let (kind, done): (fn(u32) -> Leased, BTreeSet<u32>) = if are_written {
                 (Leased::File, self.read.clone())
             } else {
@@ -181,8 +183,8 @@ impl State {
             };
             let is_open = |&shard: &u32| !done.contains(&shard) && !leased.contains(&kind(shard));
             let shard = (0..self.shards()).find(is_open)?;
-            let said = |merged: &Merged| v1::Written {
-                json: merged.to_json(),
+            let said = |summary: &ShardSummary| v1::Written {
+                json: summary.to_json(),
             };
             let written = ledger.shard(BITS, shard).filter(|_| are_written).map(said);
             let (head, skip) = self.start(shard);
@@ -202,7 +204,7 @@ impl State {
         Some(v1::Task {
             lease,
             attempt: 1,
-            journal: self.journal.ledger().next,
+            journal: self.journal.ledger().next_segment,
             work: Some(work),
         })
     }
@@ -231,11 +233,11 @@ impl State {
 
     fn start(&self, shard: u32) -> (Head, u64) {
         let mut skip = u64::from(shard) * SHARD.shard_words as u64;
-        for (head, place) in self.journal.ledger().done(self.heads()) {
-            if skip < place.stored {
+        for (head, done_range) in self.journal.ledger().done(self.heads()) {
+            if skip < done_range.stored {
                 return (head, skip);
             }
-            skip -= place.stored;
+            skip -= done_range.stored;
         }
         (Head(0), 0)
     }
@@ -257,16 +259,16 @@ impl State {
                 now(storage.create(&key, bytes)).unwrap();
             }
         }
-        for (head, place) in self.journal.ledger().done(u64::MAX) {
-            let done = done(place.part(), vec![place.placed(head)]);
+        for (head, done_range) in self.journal.ledger().done(u64::MAX) {
+            let done = done(done_range.part(), vec![done_range.placed(head)]);
             now(journal.append(vec![done])).unwrap();
         }
-        for merged in self.journal.ledger().shards(BITS).cloned() {
+        for summary in self.journal.ledger().shards(BITS).cloned() {
             let (bits, finders) = (BITS, Finders::default());
             let entry = Entry::Shard {
                 bits,
                 finders,
-                merged,
+                summary,
             };
             now(journal.append(vec![entry])).unwrap();
         }
@@ -294,7 +296,7 @@ impl State {
 
     /// The part with the record of a range that is done.
     pub(super) fn part(&self, head: Head) -> Key {
-        self.journal.ledger().place(head).unwrap().part().key()
+        self.journal.ledger().range(head).unwrap().part().key()
     }
 
     /// The last checkpoint.
@@ -394,28 +396,28 @@ impl Fake {
         let ranges = truth(state.range_bits);
         for (head, range) in &ranges {
             let (summary, record) = range::encode(range, state.range_bits);
-            let place = ledger.place(*head).expect("it is done");
-            assert_eq!(place.summary(*head), summary);
-            let (start, length) = (place.offset as usize, place.length as usize);
+            let done_range = ledger.range(*head).expect("it is done");
+            assert_eq!(done_range.summary(*head), summary);
+            let (start, length) = (done_range.offset as usize, done_range.length as usize);
             let part = &state.storage.objects()[&state.part(*head)];
             assert_eq!(part[start..start + length], record);
         }
-        let found: Vec<Merged> = ledger.shards(BITS).cloned().collect();
+        let found: Vec<ShardSummary> = ledger.shards(BITS).cloned().collect();
         let expected = (0..state.shards()).map(|shard| {
             let (head, skip) = state.start(shard);
             let words = SHARD.shard_words as u64;
-            let cut = Cut::new(&ledger, BITS, words, (shard, head, skip)).unwrap();
-            let mut filling = Merger::new(BITS, state.range_bits, SHARD, cut);
+            let span = ShardSpan::new(&ledger, BITS, words, (shard, head, skip)).unwrap();
+            let mut filling = Merger::new(BITS, state.range_bits, SHARD, span);
             while let Some(head) = filling.next() {
                 let (_, record) = range::encode(&ranges[&head], state.range_bits);
                 let (range, stored) = range::decode(&record, state.range_bits).unwrap();
                 filling.push(head, &range.losing, stored).unwrap();
             }
-            let (merged, bytes) = filling.finish().unwrap();
+            let (summary, bytes) = filling.finish().unwrap();
             let key =
-                published::key(&folder_name(BITS), &merged.shard.as_ref().unwrap().name).unwrap();
+                published::key(&folder_name(BITS), &summary.shard.as_ref().unwrap().name).unwrap();
             assert_eq!(state.storage.objects()[&key], bytes.unwrap());
-            merged
+            summary
         });
         assert_eq!(found, expected.collect::<Vec<_>>());
         assert!(found.len() > 2, "there are several shards");

@@ -296,7 +296,7 @@ async fn a_journal_that_cannot_be_followed_is_read_anew() {
         let fake = Fake::new(move |call, state| {
             completed += usize::from(call == "complete");
             if call == "complete" && completed == 4 {
-                let next = state.journal.ledger().next;
+                let next = state.journal.ledger().next_segment;
                 // Enough segments for a checkpoint.
                 for _ in 0..64 {
                     now(state.journal.append(Vec::new())).unwrap();

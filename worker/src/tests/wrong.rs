@@ -3,7 +3,7 @@
 
 use chomp_proto::v1;
 use chomp_proto::v1::task::Work;
-use chomp_store::{Entry, Finders, Merged, Storage, published};
+use chomp_store::{Entry, Finders, ShardSummary, Storage, published};
 use chomp_table::Head;
 use chomp_table::fingerprint::Leaf;
 use chomp_table::manifest::folder_name;
@@ -59,7 +59,7 @@ fn merge(task: &mut v1::Task, head: u64, written: Option<Vec<u8>>) {
 
 /// The result for the shard number 1.
 fn another_shard() -> Vec<u8> {
-    let merged = Merged {
+    let merged = ShardSummary {
         number: 1,
         shard: None,
         leaf: Leaf::default(),
@@ -171,7 +171,7 @@ fn replace(state: &State, number: u32, frame_words: usize, change: fn(&mut [u64]
     let entry = Entry::Shard {
         bits: BITS,
         finders: Finders::default(),
-        merged,
+        summary: merged,
     };
     now(state.journal.append(vec![entry])).unwrap();
 }

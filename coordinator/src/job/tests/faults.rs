@@ -17,7 +17,7 @@ pub(super) fn complete() -> Tested {
         finders: Finders::default(),
         ranges: vec![placed(head)],
     };
-    let entries = (0..range_bits().heads(BITS)).map(done).collect();
+    let entries = (0..range_bits().head_count(BITS)).map(done).collect();
     ready(first.tools.journal.append(entries)).unwrap();
     started(&first.storage, |_| ())
 }
@@ -40,8 +40,8 @@ fn what_a_coordinator_decides_is_named_by_its_epoch() {
 #[test]
 fn why_an_effect_failed_is_told() {
     let tested = complete();
-    for (_, place) in tested.tools.journal.ledger().done(u64::MAX) {
-        tested.storage.overwrite(&place.part().key(), "part");
+    for (_, done_range) in tested.tools.journal.ledger().done(u64::MAX) {
+        tested.storage.overwrite(&done_range.part().key(), "part");
     }
     let outcome = ready(publish_table(&tested.tools));
     let is_told = matches!(outcome, (Err(_), Some(JobError::Publish(_))));
@@ -98,7 +98,7 @@ fn audits_are_bounded() {
 #[test]
 fn ranges_of_a_larger_table_are_withdrawn_too() {
     let mut tested = complete();
-    let beyond = Head(range_bits().heads(BITS));
+    let beyond = Head(range_bits().head_count(BITS));
     let done = Entry::Done {
         part: PartName {
             layer: beyond.layer(),
@@ -116,8 +116,8 @@ fn ranges_of_a_larger_table_are_withdrawn_too() {
     // The coordinator finds something else than either.
     tested.write_all();
     let ledger = tested.tools.journal.ledger();
-    assert_eq!(ledger.place(beyond), None);
-    let digest = ledger.place(Head(0)).unwrap().digest;
+    assert_eq!(ledger.range(beyond), None);
+    let digest = ledger.range(Head(0)).unwrap().digest;
     assert!(digest != placed(0).summary.digest && digest != other.summary.digest);
 }
 

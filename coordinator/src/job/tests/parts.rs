@@ -1,7 +1,7 @@
 //! Parts that come through the coordinator: their records fill them, and those that nobody has use for go.
 
 use chomp_plan::Rejection;
-use chomp_store::{Entry, Finders, Merged};
+use chomp_store::{Entry, Finders, ShardSummary};
 use chomp_table::fingerprint::Leaf;
 
 use super::*;
@@ -60,7 +60,7 @@ fn the_records_of_a_part_fill_it() {
         }
         let mut verdict = tested.hand_in(7, lease, UnitLocation::in_part(lease, vec![placed(0)]));
         tested.write_all();
-        let taken = tested.tools.journal.ledger().place(Head(0)).is_some();
+        let taken = tested.tools.journal.ledger().range(Head(0)).is_some();
         assert_eq!(taken, is_taken, "{announced:?}");
         match verdict.try_recv().unwrap() {
             Verdict::Accepted => assert!(is_taken),
@@ -177,8 +177,8 @@ fn parts_that_are_or_may_be_named_stay() {
 /// The parts of ranges that are merged go while others are merged, a 32nd of them at a time, unless they are to stay.
 #[test]
 fn parts_of_merged_ranges_go() {
-    let ranges = range_bits().heads(BITS);
-    let merged = |number: u64| Merged {
+    let ranges = range_bits().head_count(BITS);
+    let merged = |number: u64| ShardSummary {
         number: number.try_into().unwrap(),
         shard: None,
         leaf: Leaf::default(),
@@ -187,7 +187,7 @@ fn parts_of_merged_ranges_go() {
     let durable = |number: u64| Entry::Shard {
         bits: BITS,
         finders: Finders::default(),
-        merged: merged(number),
+        summary: merged(number),
     };
     // Each range has one word to store, and so has each shard.
     let from = ranges - ranges / 32;

@@ -55,7 +55,7 @@ fn the_digest_of_a_shard_is_that_of_what_is_said_of_its_words() {
         let digest = "0".repeat(64);
         let leaf = serde_json::json!({"words": 0, "digest": digest, "lengths": []});
         let json = serde_json::json!({"number": number, "shard": null, "sums": [], "leaf": leaf});
-        let merged: Merged = serde_json::from_value(json).unwrap();
+        let merged: ShardSummary = serde_json::from_value(json).unwrap();
         merged.words_digest()
     };
     assert_eq!(merged(3), merged(3));

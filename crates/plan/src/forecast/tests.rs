@@ -107,7 +107,7 @@ fn threads_help_until_the_critical_path_is_longer() {
 fn a_job_that_extends_a_table_evaluates_the_rest() {
     let (anew, extended) = (estimate(20, None, 1), estimate(20, Some(19), 1));
     let work = JobWork::new(20, range_bits(12));
-    let new = (range_bits(12).heads(19)..range_bits(12).heads(20)).map(Head);
+    let new = (range_bits(12).head_count(19)..range_bits(12).head_count(20)).map(Head);
     let new: u64 = new.map(|head| work.ranges[head.layer() as usize]).sum();
     near(extended.evaluation, as_f64(new) * 1e-6 / 128.0);
     let others = as_f64(work.publication) + 17.0 * losing_total(19);

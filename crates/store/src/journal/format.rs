@@ -8,9 +8,9 @@ use crate::entry::Entry;
 use crate::envelope::{BadObject, ObjectKind, Writer, open};
 use crate::finders::{Finder, FinderParty, Finders};
 use crate::keys::PartName;
-use crate::ledger::{DoneRanges, Ledger};
-use crate::merged::Merged;
-use crate::part::Placed;
+use crate::ledger::{Ledger, RangeMap};
+use crate::part::PlacedRange;
+use crate::shard_summary::ShardSummary;
 
 pub(super) const SEGMENT: ObjectKind = ObjectKind {
     magic: b"chompseg",
@@ -34,7 +34,7 @@ const REASON_BYTES_MAX: usize = 1 << 10;
 pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), BadObject> {
     let (mut fields, digest) = open(SEGMENT, bytes)?;
     let head = Heading::read(&mut fields)?;
-    let follows = head.number == ledger.next && head.previous == ledger.last;
+    let follows = head.number == ledger.next_segment && head.previous == ledger.last_segment_digest;
     ensure(follows, || "it does not follow from the segment before")?;
     let same_table = head.table == ledger.table && ledger.takes(head.range_bits);
     ensure(same_table, || "it is of another table")?;
@@ -47,7 +47,7 @@ pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), BadO
     while !fields.is_empty() {
         ledger.apply(&read(&mut fields, head.range_bits)?);
     }
-    (ledger.next, ledger.last) = (head.number + 1, digest);
+    (ledger.next_segment, ledger.last_segment_digest) = (head.number + 1, digest);
     Ok(())
 }
 
@@ -91,7 +91,9 @@ pub(super) fn encode(
     entries: impl FnOnce(&mut Writer),
 ) -> (Vec<u8>, Digest) {
     let mut writer = Writer::new(kind);
-    writer.u64(ledger.next).digest(&ledger.last);
+    writer
+        .u64(ledger.next_segment)
+        .digest(&ledger.last_segment_digest);
     writer.u64(ledger.table).u32(ledger.range_bits.get());
     entries(&mut writer);
     writer.finish()
@@ -116,28 +118,28 @@ pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
             write(writer, &Entry::Lost { heads });
         }
         write_ranges(writer, &ledger.ranges);
-        for (&(bits, _), (merged, finders)) in &ledger.shards {
-            write_shard(writer, bits, finders, merged);
+        for (&(bits, _), (summary, finders)) in &ledger.shards {
+            write_shard(writer, bits, finders, summary);
         }
     });
     bytes.into()
 }
 
-fn write_ranges(writer: &mut Writer, ranges: &DoneRanges) {
+fn write_ranges(writer: &mut Writer, ranges: &RangeMap) {
     // Ranges that share a part mostly follow each other, or not: each may have an entry of its own.
     let mut done = ranges.iter().peekable();
-    while let Some((head, place, finders)) = done.next() {
-        let mut run = vec![place.placed(head)];
+    while let Some((head, done_range, finders)) = done.next() {
+        let mut run = vec![done_range.placed(head)];
         while let Some(&(head, next, found)) = done.peek()
-            && (next.lease, next.replicas) == (place.lease, place.replicas)
+            && (next.lease, next.replicas) == (done_range.lease, done_range.replicas)
             && found == finders
         {
             run.push(next.placed(head));
             done.next();
         }
         let done = Entry::Done {
-            part: place.part(),
-            replicas: place.replicas,
+            part: done_range.part(),
+            replicas: done_range.replicas,
             finders: finders.clone(),
             ranges: run,
         };
@@ -157,9 +159,9 @@ pub(super) fn decode(kind: ObjectKind, bytes: &[u8], number: u64) -> Result<Ledg
         ledger.apply(&read(&mut fields, heading.range_bits)?);
     }
     if kind.magic == SEGMENT.magic {
-        (ledger.next, ledger.last) = (number + 1, digest);
+        (ledger.next_segment, ledger.last_segment_digest) = (number + 1, digest);
     } else {
-        (ledger.next, ledger.last) = (number, heading.previous);
+        (ledger.next_segment, ledger.last_segment_digest) = (number, heading.previous);
     }
     Ok(ledger)
 }
@@ -191,8 +193,8 @@ pub(super) fn write<'w>(writer: &'w mut Writer, entry: &Entry) -> &'w mut Writer
         Entry::Shard {
             bits,
             finders,
-            merged,
-        } => write_shard(writer, *bits, finders, merged),
+            summary,
+        } => write_shard(writer, *bits, finders, summary),
         Entry::Confirmed {
             finders,
             heads,
@@ -222,10 +224,10 @@ fn write_shard<'w>(
     writer: &'w mut Writer,
     bits: u32,
     finders: &Finders,
-    merged: &Merged,
+    summary: &ShardSummary,
 ) -> &'w mut Writer {
     let writer = writer.u32(7).u32(bits).finders(finders);
-    writer.text(&merged.to_json())
+    writer.text(&summary.to_json())
 }
 
 impl Writer {
@@ -264,7 +266,7 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
             ensure(replicas > 0, || "ranges that nobody computed")?;
             let ranges = read_list::<RANGE>(fields)?.iter();
             let ranges = ranges.map(|bytes| read_placed(bytes, range_bits));
-            let ranges: Vec<Placed> = ranges.collect::<Result<_, _>>()?;
+            let ranges: Vec<PlacedRange> = ranges.collect::<Result<_, _>>()?;
             let first = ranges.first();
             let first = first.ok_or_else(|| Damage::new("a part without ranges"))?;
             let layer = first.summary.head.layer();
@@ -282,13 +284,13 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
             let bits = fields.u32()?;
             let finders = read_finders(fields)?;
             let length = fields.u32()?;
-            let merged = Merged::parse(fields.bytes(length)?, bits);
-            let merged =
-                merged.map_err(|damage| Damage::new(format!("a shard in it: {damage}")))?;
+            let summary = ShardSummary::parse(fields.bytes(length)?, bits);
+            let summary =
+                summary.map_err(|damage| Damage::new(format!("a shard in it: {damage}")))?;
             Entry::Shard {
                 bits,
                 finders,
-                merged,
+                summary,
             }
         }
         5 => Entry::Pruned,
@@ -366,7 +368,7 @@ fn read_finders(fields: &mut Fields) -> Result<Finders, Damage> {
     Ok(Finders::new(wanted, finders))
 }
 
-fn read_placed(bytes: &[u8; RANGE], range_bits: RangeBits) -> Result<Placed, Damage> {
+fn read_placed(bytes: &[u8; RANGE], range_bits: RangeBits) -> Result<PlacedRange, Damage> {
     let mut fields = Fields::new("it", bytes);
     let summary = RangeSummary {
         head: Head(fields.u64()?),
@@ -374,11 +376,11 @@ fn read_placed(bytes: &[u8; RANGE], range_bits: RangeBits) -> Result<Placed, Dam
         stored: fields.u64()?,
         digest: Digest(fields.array()?),
     };
-    let placed = Placed {
+    let placed = PlacedRange {
         summary,
         offset: fields.u32()?,
         length: fields.u32()?,
     };
-    placed.check(range_bits)?;
+    placed.validate(range_bits)?;
     Ok(placed)
 }

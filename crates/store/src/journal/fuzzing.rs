@@ -13,7 +13,7 @@ pub fn is_read(bytes: &[u8], is_checkpoint: bool) -> bool {
         return false;
     };
     let again = encode_checkpoint(&ledger);
-    let read = decode(CHECKPOINT, &again, ledger.next);
+    let read = decode(CHECKPOINT, &again, ledger.next_segment);
     assert!(
         read.is_ok_and(|read| read == ledger),
         "a checkpoint comes back"

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use chomp_table::head::HEAD_BITS_MAX;
 use chomp_table::manifest::SHARDS_MAX;
 
-use super::CheckpointPace;
+use super::CheckpointSchedule;
 use super::format::{CHECKPOINT, RANGE_ENTRY, SEGMENT, decode, read_segment};
 use crate::keys;
 use crate::ledger::Ledger;
@@ -26,19 +26,24 @@ const SHARD_BYTES: u64 = 2 << 10;
 /// Reads the last checkpoint that can be read, and the segments after it.
 pub(super) async fn read_all(
     storage: &dyn Storage,
-    since: &mut CheckpointPace,
+    schedule: &mut CheckpointSchedule,
 ) -> Result<Option<Ledger>, StoreError> {
     let mut ledger = None;
     // Of the newest checkpoint that is damaged: its number, and what is wrong with it.
     let mut damaged = None;
-    for (key, size) in storage.list(&keys::checkpoints()).await?.into_iter().rev() {
+    for (key, size) in storage
+        .list(&keys::checkpoints_prefix())
+        .await?
+        .into_iter()
+        .rev()
+    {
         let Some(number) = keys::number_of(&key) else {
             return Err(StoreError::damaged(
                 &key,
                 "its name is not that of a checkpoint",
             ));
         };
-        since.checkpoints.insert(0, number);
+        schedule.checkpoints.insert(0, number);
         if ledger.is_some() {
             continue;
         }
@@ -48,18 +53,20 @@ pub(super) async fn read_all(
             }
             // Removed since it was listed.
             Err(error) if is_missing(&error) => {}
-            read => (ledger, since.checkpoint_bytes) = (Some(read?), size),
+            read => (ledger, schedule.checkpoint_bytes) = (Some(read?), size),
         }
     }
     loop {
-        let number = ledger.as_ref().map_or(0, |ledger: &Ledger| ledger.next);
+        let number = ledger
+            .as_ref()
+            .map_or(0, |ledger: &Ledger| ledger.next_segment);
         let key = keys::segment(number);
         let bytes = match read_within(storage, &key, BYTES_MAX).await {
             Err(error) if is_missing(&error) => break,
             read => read?,
         };
-        since.segments += 1;
-        since.bytes += bytes.len() as u64;
+        schedule.segments += 1;
+        schedule.bytes += bytes.len() as u64;
         let read = match &mut ledger {
             Some(ledger) => read_segment(ledger, &bytes),
             None => decode(SEGMENT, &bytes, 0).map(|first| ledger = Some(first)),
@@ -79,7 +86,11 @@ pub(super) async fn read_all(
     }
     match damaged {
         // The segments do not make up for it.
-        Some((number, error)) if ledger.as_ref().is_none_or(|ledger| ledger.next < number) => {
+        Some((number, error))
+            if ledger
+                .as_ref()
+                .is_none_or(|ledger| ledger.next_segment < number) =>
+        {
             Err(error)
         }
         _ => Ok(ledger),
@@ -94,7 +105,7 @@ pub(super) async fn read_all(
 /// [`StoreError::Refused`] if it is not damaged, or not the last; [`StoreError::Storage`].
 pub async fn remove_damaged(storage: &dyn Storage, number: u64) -> Result<(), StoreError> {
     let segment = keys::segment(number);
-    match read_all(storage, &mut CheckpointPace::default()).await {
+    match read_all(storage, &mut CheckpointSchedule::default()).await {
         Err(StoreError::Damaged { key, .. })
             if key == segment && !is_followed(storage, number).await? =>
         {

@@ -16,7 +16,9 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary, head};
 use super::*;
 use crate::objects::SimulatedStorage;
 use crate::ready;
-use crate::{Finder, FinderParty, Finders, LengthSums, Merged, PartName, Placed, RecordPlace};
+use crate::{
+    DoneRange, Finder, FinderParty, Finders, LengthSums, PartName, PlacedRange, ShardSummary,
+};
 
 /// The bits of the table: it has 128 ranges.
 const BITS: u32 = 19;
@@ -26,8 +28,8 @@ fn range_bits() -> RangeBits {
     RangeBits::new(12).unwrap()
 }
 
-fn placed(head: Head, salt: u64) -> Placed {
-    Placed {
+fn placed(head: Head, salt: u64) -> PlacedRange {
+    PlacedRange {
         summary: RangeSummary {
             head,
             // No range with 12 bits has more than 512.
@@ -40,7 +42,7 @@ fn placed(head: Head, salt: u64) -> Placed {
     }
 }
 
-fn merged(number: u32) -> Merged {
+fn merged(number: u32) -> ShardSummary {
     let digest = Digest::of(&number.to_le_bytes());
     // One of them has no words left.
     let words = if number == 1 {
@@ -59,7 +61,7 @@ fn merged(number: u32) -> Merged {
         index_sha256: digest,
         words_sha256: digest,
     };
-    Merged {
+    ShardSummary {
         number,
         shard: (words > 0).then_some(shard),
         leaf: Leaf {
@@ -77,7 +79,7 @@ fn merged(number: u32) -> Merged {
         sums: vec![LengthSums {
             bits: 12,
             losing: 9,
-            unpaired: u64::MAX,
+            mirror_sum: u64::MAX,
         }],
     }
 }
@@ -153,7 +155,13 @@ fn script() -> Vec<Vec<Entry>> {
     script
 }
 
-fn done(layer: u32, lease: u64, replicas: u32, finders: Finders, ranges: Vec<Placed>) -> Entry {
+fn done(
+    layer: u32,
+    lease: u64,
+    replicas: u32,
+    finders: Finders,
+    ranges: Vec<PlacedRange>,
+) -> Entry {
     Entry::Done {
         part: PartName { layer, lease },
         replicas,
@@ -162,11 +170,11 @@ fn done(layer: u32, lease: u64, replicas: u32, finders: Finders, ranges: Vec<Pla
     }
 }
 
-fn shard(bits: u32, finders: Finders, merged: Merged) -> Entry {
+fn shard(bits: u32, finders: Finders, summary: ShardSummary) -> Entry {
     Entry::Shard {
         bits,
         finders,
-        merged,
+        summary,
     }
 }
 
@@ -205,9 +213,9 @@ fn out(participant: u32) -> Entry {
 /// A simple model of the ledger, to compare it with.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Plain {
-    ranges: BTreeMap<Head, (u64, u32, Vec<Finder>, Placed)>,
-    lost: BTreeMap<Head, (u64, u32, Vec<Finder>, Placed)>,
-    shards: Vec<(u32, Vec<Finder>, Merged)>,
+    ranges: BTreeMap<Head, (u64, u32, Vec<Finder>, PlacedRange)>,
+    lost: BTreeMap<Head, (u64, u32, Vec<Finder>, PlacedRange)>,
+    shards: Vec<(u32, Vec<Finder>, ShardSummary)>,
     out: BTreeMap<FinderParty, String>,
     /// The bits of the job, and how many thousands of seconds it took: the test takes some itself.
     worked: Option<(u32, u64)>,
@@ -227,9 +235,9 @@ impl Plain {
                 } => {
                     for placed in ranges {
                         let finders = finders.iter().collect();
-                        let place = (part.lease, *replicas, finders, *placed);
+                        let done_range = (part.lease, *replicas, finders, *placed);
                         plain.lost.remove(&placed.summary.head);
-                        plain.ranges.insert(placed.summary.head, place);
+                        plain.ranges.insert(placed.summary.head, done_range);
                     }
                 }
                 Entry::Withdrawn { heads } => {
@@ -245,10 +253,10 @@ impl Plain {
                 Entry::Shard {
                     bits,
                     finders,
-                    merged,
+                    summary,
                 } => {
                     let finders = finders.iter().collect();
-                    plain.shards.push((*bits, finders, merged.clone()));
+                    plain.shards.push((*bits, finders, summary.clone()));
                 }
                 Entry::Confirmed {
                     finders,
@@ -260,8 +268,8 @@ impl Plain {
                             *before = finders.iter().collect();
                         }
                     }
-                    for (bits, before, merged) in &mut plain.shards {
-                        if *bits == shards.0 && shards.1.contains(&merged.number) {
+                    for (bits, before, summary) in &mut plain.shards {
+                        if *bits == shards.0 && shards.1.contains(&summary.number) {
                             *before = finders.iter().collect();
                         }
                     }
@@ -287,7 +295,7 @@ impl Plain {
         }
         plain
             .shards
-            .sort_by_key(|(bits, _, merged)| (*bits, merged.number));
+            .sort_by_key(|(bits, _, summary)| (*bits, summary.number));
         plain.shards.dedup();
         plain
     }
@@ -303,24 +311,27 @@ impl Plain {
     }
 
     fn found(ledger: &Ledger) -> Plain {
-        let of_range = |(head, place, finders): (Head, &RecordPlace, &Finders)| {
-            let placed = place.placed(head);
-            assert_eq!(place.part().lease, place.lease);
+        let of_range = |(head, done_range, finders): (Head, &DoneRange, &Finders)| {
+            let placed = done_range.placed(head);
+            assert_eq!(done_range.part().lease, done_range.lease);
             let finders: Vec<Finder> = finders.iter().collect();
-            (head, (place.lease, place.replicas, finders, placed))
+            (
+                head,
+                (done_range.lease, done_range.replicas, finders, placed),
+            )
         };
         let of_bits = |bits| {
-            let shards = ledger.found_shards(bits);
-            let alone = ledger.found_shards(bits).map(|(merged, _)| merged);
+            let shards = ledger.shards_with_finders(bits);
+            let alone = ledger.shards_with_finders(bits).map(|(summary, _)| summary);
             assert!(ledger.shards(bits).eq(alone));
-            for merged in ledger.shards(bits) {
-                assert_eq!(ledger.shard(bits, merged.number), Some(merged));
+            for summary in ledger.shards(bits) {
+                assert_eq!(ledger.shard(bits, summary.number), Some(summary));
             }
-            shards.map(move |(merged, finders)| (bits, finders.iter().collect(), merged.clone()))
+            shards.map(move |(summary, finders)| (bits, finders.iter().collect(), summary.clone()))
         };
-        let ranges: BTreeMap<_, _> = ledger.found(u64::MAX).map(of_range).collect();
-        for (head, place, _) in ledger.found(u64::MAX) {
-            assert_eq!(ledger.place(head), Some(place));
+        let ranges: BTreeMap<_, _> = ledger.done_with_finders(u64::MAX).map(of_range).collect();
+        for (head, done_range, _) in ledger.done_with_finders(u64::MAX) {
+            assert_eq!(ledger.range(head), Some(done_range));
         }
         assert_eq!(
             (ledger.len(), ledger.is_empty()),
@@ -391,7 +402,7 @@ fn restored(objects: &BTreeMap<Key, Bytes>) -> Arc<SimulatedStorage> {
 }
 
 fn remove_checkpoints(storage: &SimulatedStorage) -> usize {
-    let checkpoints = ready(storage.list(&keys::checkpoints())).unwrap();
+    let checkpoints = ready(storage.list(&keys::checkpoints_prefix())).unwrap();
     for (key, _) in &checkpoints {
         ready(storage.delete(std::slice::from_ref(key))).unwrap();
     }
@@ -408,23 +419,26 @@ fn it_is_read_back_after_every_segment() {
         ready(journal.append(entries.clone())).unwrap();
         let ledger = journal.ledger();
         assert_eq!(Plain::found(&ledger), Plain::of(&script[..=number]));
-        assert_eq!((ledger.next, ledger.table), (number as u64 + 2, TABLE));
+        assert_eq!(
+            (ledger.next_segment, ledger.table),
+            (number as u64 + 2, TABLE)
+        );
         assert_eq!(looked(&storage), *ledger);
 
         // However far it was read before, and from wherever.
-        ready(follower.catch_up(ledger.next)).unwrap();
+        ready(follower.catch_up(ledger.next_segment)).unwrap();
         assert_eq!(*follower.ledger(), *ledger);
         let keys = storage.objects().into_keys();
-        let checkpoints = keys.filter(|key| key.is_in(&keys::checkpoints()));
+        let checkpoints = keys.filter(|key| key.is_in(&keys::checkpoints_prefix()));
         let newest = checkpoints.last().and_then(|key| keys::number_of(&key));
-        assert_eq!(journal.checkpoint(), newest);
+        assert_eq!(journal.latest_checkpoint(), newest);
         let mut late = ready(Follower::open(storage.clone(), newest)).unwrap();
-        assert_eq!(late.ledger().next, newest.unwrap_or(1));
-        ready(late.catch_up(ledger.next)).unwrap();
+        assert_eq!(late.ledger().next_segment, newest.unwrap_or(1));
+        ready(late.catch_up(ledger.next_segment)).unwrap();
         assert_eq!(*late.ledger(), *ledger);
         let begun = Follower::open(storage.clone(), Some(99));
         assert_eq!(
-            ready(begun).unwrap().ledger().next,
+            ready(begun).unwrap().ledger().next_segment,
             1,
             "there is no such checkpoint"
         );
@@ -464,7 +478,7 @@ fn listings_may_lag() {
         whole.set_lag(lag);
         assert_eq!(looked(&whole), expected, "{lag}");
         let journal = ready(open(&restored(&whole.objects()))).unwrap();
-        assert_eq!(journal.epoch(), expected.next);
+        assert_eq!(journal.epoch(), expected.next_segment);
     }
 
     // Also right after all was forgotten, and for whoever goes on with a lagging listing.
@@ -504,8 +518,13 @@ fn pruning() {
         assert!(ready(journal.prune(BITS)).unwrap());
         assert_eq!(Plain::found(&journal.ledger()), Plain::pruned());
         assert_eq!(looked(&storage), *journal.ledger());
-        assert_eq!(ready(storage.list(&keys::parts())).unwrap(), []);
-        assert_eq!(ready(storage.list(&keys::checkpoints())).unwrap().len(), 1);
+        assert_eq!(ready(storage.list(&keys::parts_prefix())).unwrap(), []);
+        assert_eq!(
+            ready(storage.list(&keys::checkpoints_prefix()))
+                .unwrap()
+                .len(),
+            1
+        );
     }
     // A larger table goes on from here.
     ready(journal.append(script()[3].clone())).unwrap();
@@ -519,11 +538,15 @@ fn pruning() {
 fn parts_of_merged_ranges_are_removed() {
     let finished = finished();
     let ledger = looked(&finished);
-    let parts = || ledger.done(u64::MAX).map(|(_, place)| place.part());
+    let parts = || {
+        ledger
+            .done(u64::MAX)
+            .map(|(_, done_range)| done_range.part())
+    };
     for part in parts() {
         finished.overwrite(&part.key(), "part");
     }
-    let heads = ledger.range_bits.heads(BITS);
+    let heads = ledger.range_bits.head_count(BITS);
     for (start, end) in [
         (0, heads),
         (0, 0),
@@ -533,24 +556,24 @@ fn parts_of_merged_ranges_are_removed() {
     ] {
         let storage = restored(&finished.objects());
         let journal = ready(open(&storage)).unwrap();
-        let merged = Head(start)..Head(end);
-        ready(journal.remove_merged(BITS - 1, merged.clone())).unwrap();
+        let summary = Head(start)..Head(end);
+        ready(journal.remove_merged(BITS - 1, summary.clone())).unwrap();
         assert!(
             parts().all(|part| storage.objects().contains_key(&part.key())),
             "a larger table"
         );
         for _ in 0..2 {
-            ready(journal.remove_merged(BITS, merged.clone())).unwrap();
+            ready(journal.remove_merged(BITS, summary.clone())).unwrap();
         }
         for part in parts() {
-            let places = ledger
+            let done_ranges = ledger
                 .done(u64::MAX)
-                .filter(|(_, place)| place.part() == part);
-            let of_part: Vec<Head> = places.map(|(head, _)| head).collect();
-            let is_before = of_part.iter().any(|head| *head < merged.start);
-            let is_merged = of_part.iter().any(|head| merged.contains(head));
+                .filter(|(_, done_range)| done_range.part() == part);
+            let of_part: Vec<Head> = done_ranges.map(|(head, _)| head).collect();
+            let is_before = of_part.iter().any(|head| *head < summary.start);
+            let is_merged = of_part.iter().any(|head| summary.contains(head));
             let is_there = storage.objects().contains_key(&part.key());
-            assert_eq!(is_there, is_before || !is_merged, "{part:?} {merged:?}");
+            assert_eq!(is_there, is_before || !is_merged, "{part:?} {summary:?}");
         }
         assert_eq!(*journal.ledger(), looked(&storage));
     }

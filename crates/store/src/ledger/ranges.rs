@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 use chomp_table::Head;
 
 use crate::finders::Finders;
-use crate::part::RecordPlace;
+use crate::part::DoneRange;
 
 /// The number of low bits in which the heads of a group may differ.
 const GROUP_BITS: u32 = 8;
 
-type Done = (Head, RecordPlace, Finders);
+type Done = (Head, DoneRange, Finders);
 
-/// Ranges with their places and finders, by head. The heads of a group are kept in order; most tables have all of
-/// them, a power of two, so that no room is left over at the end.
+/// The ledger rows of ranges with their finders, by head. The heads of a group are kept in order; most tables have all
+/// of them, a power of two, so that no room is left over at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DoneRanges(BTreeMap<u64, Vec<Done>>);
+pub(crate) struct RangeMap(BTreeMap<u64, Vec<Done>>);
 
-impl DoneRanges {
+impl RangeMap {
     pub(crate) fn len(&self) -> usize {
         self.0.values().map(Vec::len).sum()
     }
@@ -27,7 +27,7 @@ impl DoneRanges {
         self.0.is_empty()
     }
 
-    pub(crate) fn get(&self, head: Head) -> Option<&RecordPlace> {
+    pub(crate) fn get(&self, head: Head) -> Option<&DoneRange> {
         let group = self.0.get(&(head.0 >> GROUP_BITS))?;
         let at = find(group, head).ok()?;
         Some(&group[at].1)
@@ -47,23 +47,23 @@ impl DoneRanges {
     }
 
     /// Adds a range, or replaces it.
-    pub(crate) fn insert(&mut self, head: Head, place: RecordPlace, finders: Finders) {
+    pub(crate) fn insert(&mut self, head: Head, done_range: DoneRange, finders: Finders) {
         let group = self.0.entry(head.0 >> GROUP_BITS).or_default();
         match find(group, head) {
-            Ok(at) => group[at] = (head, place, finders),
-            Err(at) => group.insert(at, (head, place, finders)),
+            Ok(at) => group[at] = (head, done_range, finders),
+            Err(at) => group.insert(at, (head, done_range, finders)),
         }
     }
 
-    pub(crate) fn remove(&mut self, head: Head) -> Option<(RecordPlace, Finders)> {
+    pub(crate) fn remove(&mut self, head: Head) -> Option<(DoneRange, Finders)> {
         let number = head.0 >> GROUP_BITS;
         let group = self.0.get_mut(&number)?;
         let at = find(group, head).ok()?;
-        let (_, place, finders) = group.remove(at);
+        let (_, done_range, finders) = group.remove(at);
         if group.is_empty() {
             self.0.remove(&number);
         }
-        Some((place, finders))
+        Some((done_range, finders))
     }
 
     pub(crate) fn clear(&mut self) {
@@ -71,13 +71,13 @@ impl DoneRanges {
     }
 
     /// All ranges, ascending.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Head, &RecordPlace, &Finders)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Head, &DoneRange, &Finders)> {
         let done = self.0.values().flatten();
-        done.map(|(head, place, finders)| (*head, place, finders))
+        done.map(|(head, done_range, finders)| (*head, done_range, finders))
     }
 
     /// The ranges below a head, ascending.
-    pub(crate) fn below(&self, head: Head) -> impl Iterator<Item = (Head, &RecordPlace, &Finders)> {
+    pub(crate) fn below(&self, head: Head) -> impl Iterator<Item = (Head, &DoneRange, &Finders)> {
         self.iter().take_while(move |&(found, ..)| found < head)
     }
 
@@ -98,8 +98,8 @@ mod tests {
 
     use super::*;
 
-    fn place(lease: u64) -> RecordPlace {
-        RecordPlace {
+    fn done_range(lease: u64) -> DoneRange {
+        DoneRange {
             layer: 0,
             lease,
             offset: 16,
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn as_a_plain_map() {
-        let (mut ranges, mut plain) = (DoneRanges::default(), BTreeMap::new());
+        let (mut ranges, mut plain) = (RangeMap::default(), BTreeMap::new());
         let mut random = 1_u64;
         for step in 0..20_000_u64 {
             random = random
@@ -125,16 +125,19 @@ mod tests {
                 plain.remove(&head);
             } else {
                 let finders = Finders::new(u32::try_from(random >> 62).unwrap(), []);
-                ranges.insert(head, place(step), finders.clone());
-                plain.insert(head, (place(step), finders));
+                ranges.insert(head, done_range(step), finders.clone());
+                plain.insert(head, (done_range(step), finders));
             }
             assert_eq!(ranges.len(), plain.len());
-            assert_eq!(ranges.get(head), plain.get(&head).map(|(place, _)| place));
+            assert_eq!(
+                ranges.get(head),
+                plain.get(&head).map(|(done_range, _)| done_range)
+            );
         }
         let expected = || {
             plain
                 .iter()
-                .map(|(&head, (place, finders))| (head, place, finders))
+                .map(|(&head, (done_range, finders))| (head, done_range, finders))
         };
         assert!(ranges.iter().eq(expected()));
         assert_eq!(ranges.last(), plain.keys().next_back().copied());
@@ -145,10 +148,10 @@ mod tests {
         for &head in plain.keys() {
             ranges.remove(head);
         }
-        assert_eq!((ranges.last(), &ranges), (None, &DoneRanges::default()));
-        ranges.insert(Head(1), place(1), Finders::default());
-        let mut other = DoneRanges::default();
-        other.insert(Head(1), place(2), Finders::default());
+        assert_eq!((ranges.last(), &ranges), (None, &RangeMap::default()));
+        ranges.insert(Head(1), done_range(1), Finders::default());
+        let mut other = RangeMap::default();
+        other.insert(Head(1), done_range(2), Finders::default());
         assert_ne!(ranges, other);
         ranges.clear();
         assert_eq!(ranges.len(), 0);

@@ -9,7 +9,7 @@ use chomp_table::{Digest, RangeSummary, definition};
 
 use super::*;
 use crate::finders::Finders;
-use crate::part::Placed;
+use crate::part::PlacedRange;
 
 const TABLE: u64 = 3;
 
@@ -42,7 +42,7 @@ impl Table {
         };
         Table {
             bits,
-            ranges: (0..range_bits().heads(bits)).map(range).collect(),
+            ranges: (0..range_bits().head_count(bits)).map(range).collect(),
             words,
         }
     }
@@ -93,7 +93,7 @@ impl Table {
                 stored: *stored,
                 digest: Digest([0; 32]),
             };
-            let placed = Placed {
+            let placed = PlacedRange {
                 summary,
                 offset: 0,
                 length: 0,
@@ -118,22 +118,22 @@ impl Table {
         (0, Head(0), 0)
     }
 
-    fn merge(&self, size: ShardSize, number: u32, other: bool) -> (Merged, Option<Vec<u8>>) {
+    fn merge(&self, size: ShardSize, number: u32, other: bool) -> (ShardSummary, Option<Vec<u8>>) {
         let words = size.shard_words as u64;
         let start = self.start(number, words, other);
-        let cut = Cut::new(&self.ledger(), self.bits, words, start).unwrap();
-        let mut merger = Merger::new(self.bits, range_bits(), size, cut);
+        let span = ShardSpan::new(&self.ledger(), self.bits, words, start).unwrap();
+        let mut merger = Merger::new(self.bits, range_bits(), size, span);
         while let Some(head) = merger.next() {
-            assert!(head < cut.end);
+            assert!(head < span.end);
             push(&mut merger, &self.ranges[&head]).unwrap();
         }
-        let all = Head(range_bits().heads(self.bits));
-        assert_eq!(merger.next, if cut.last { all } else { cut.end });
+        let all = Head(range_bits().head_count(self.bits));
+        assert_eq!(merger.next, if span.last { all } else { span.end });
         merger.finish().unwrap()
     }
 
     /// All shards, from the list of all words.
-    fn slowly(&self, size: ShardSize) -> Vec<(Merged, Option<Vec<u8>>)> {
+    fn slowly(&self, size: ShardSize) -> Vec<(ShardSummary, Option<Vec<u8>>)> {
         let stored: Vec<u64> = self
             .words
             .iter()
@@ -174,18 +174,18 @@ impl Table {
             );
             let sums = sums
                 .into_iter()
-                .map(|(bits, (losing, unpaired))| LengthSums {
+                .map(|(bits, (losing, mirror_sum))| LengthSums {
                     bits,
                     losing,
-                    unpaired,
+                    mirror_sum,
                 });
-            let merged = Merged {
+            let summary = ShardSummary {
                 number: u32::try_from(number).unwrap(),
                 shard: info,
                 leaf,
                 sums: sums.collect(),
             };
-            (merged, written)
+            (summary, written)
         };
         (0..shards).map(shard).collect()
     }
@@ -215,8 +215,8 @@ fn check_sum(word: u64) -> u64 {
 }
 
 /// A shard of this number that has words of the first ranges, so many of them.
-fn whole_cut(number: u32, ranges: u64, last: bool) -> Cut {
-    Cut {
+fn whole_span(number: u32, ranges: u64, last: bool) -> ShardSpan {
+    ShardSpan {
         number,
         head: Head(0),
         skip: 0,
@@ -253,14 +253,14 @@ fn whole_tables_have_no_word_without_its_mirror_image() {
     for words in [5, 40, 1 << 20] {
         let table = Table::real(16);
         let mut sums = BTreeMap::<u32, (u64, u64)>::new();
-        for (merged, _) in table.slowly(size(4, words)) {
-            for sum in merged.sums {
-                let (losing, unpaired) = sums.entry(sum.bits).or_default();
+        for (summary, _) in table.slowly(size(4, words)) {
+            for sum in summary.sums {
+                let (losing, mirror_sum) = sums.entry(sum.bits).or_default();
                 *losing += sum.losing;
-                *unpaired = unpaired.wrapping_add(sum.unpaired);
+                *mirror_sum = mirror_sum.wrapping_add(sum.mirror_sum);
             }
         }
-        assert!(sums.values().all(|&(_, unpaired)| unpaired == 0));
+        assert!(sums.values().all(|&(_, mirror_sum)| mirror_sum == 0));
         let losing: u64 = sums.values().map(|&(losing, _)| losing).sum();
         assert_eq!(losing, table.words.len() as u64);
     }
@@ -294,8 +294,8 @@ fn longer_words_than_those_of_the_table_are_left_out() {
         assert_eq!(whole.leaf.words, words as u64);
         assert_eq!(whole.shard.is_none(), words == 0);
         // Only of those it is not known before how many words are left.
-        let cut = whole_cut(0, 1, false);
-        let mut merger = Merger::new(bits, range_bits(), size(4, 1000), cut);
+        let span = whole_span(0, 1, false);
+        let mut merger = Merger::new(bits, range_bits(), size(4, 1000), span);
         push(&mut merger, &table.ranges[&Head(0)]).unwrap();
         assert_eq!(merger.finish().is_ok(), bits < 12);
     }
@@ -322,8 +322,8 @@ fn buckets_make_no_difference() {
     };
     let (first, second) = (contents(0), contents(1));
     let all: Vec<u64> = [first.0, second.0].concat();
-    let cut = whole_cut(0, 2, true);
-    let mut merger = Merger::new(19, bits, ShardSize::PUBLISHED, cut);
+    let span = whole_span(0, 2, true);
+    let mut merger = Merger::new(19, bits, ShardSize::PUBLISHED, span);
     push(&mut merger, &first.1).unwrap();
     push(&mut merger, &second.1).unwrap();
     let (made, bytes) = merger.finish().unwrap();
@@ -339,16 +339,16 @@ fn what_does_not_fit_is_refused() {
     let table = Table::real(14);
     let ledger = table.ledger();
     let stored: u64 = table.ranges.values().map(|(_, stored)| stored).sum();
-    let beyond = Cut::new(&ledger, 14, 10, (9, Head(0), stored));
+    let beyond = ShardSpan::new(&ledger, 14, 10, (9, Head(0), stored));
     assert_eq!(beyond, Err(MergeError::Length { number: 9 }));
     let without = table.ledger_without(Some(Head(1)));
-    let missing = Cut::new(&without, 14, 10, (1, Head(2), 0));
+    let missing = ShardSpan::new(&without, 14, 10, (1, Head(2), 0));
     assert_eq!(missing, Err(MergeError::Missing { head: Head(1) }));
 
     let merger = |words: usize| {
         let words = size(4, words);
-        let cut = Cut::new(&ledger, 14, words.shard_words as u64, (0, Head(0), 0));
-        Merger::new(14, range_bits(), words, cut.unwrap())
+        let span = ShardSpan::new(&ledger, 14, words.shard_words as u64, (0, Head(0), 0));
+        Merger::new(14, range_bits(), words, span.unwrap())
     };
     let mut wrong = table.ranges[&Head(0)].clone();
     wrong.1 += 1;
@@ -374,11 +374,19 @@ fn what_does_not_fit_is_refused() {
         early.finish().unwrap_err(),
         MergeError::Length { number: 0 }
     );
-    let cut = whole_cut(2, range_bits().heads(14), true);
-    let mut crowded = Merger::new(14, range_bits(), size(1, 2), cut);
+    let span = whole_span(2, range_bits().head_count(14), true);
+    let mut crowded = Merger::new(14, range_bits(), size(1, 2), span);
     let crowded = push(&mut crowded, &table.ranges[&Head(0)]);
     assert_eq!(crowded, Err(MergeError::Length { number: 2 }));
-    let mut scarce = Merger::new(14, range_bits(), size(4, 1000), Cut { last: false, ..cut });
+    let mut scarce = Merger::new(
+        14,
+        range_bits(),
+        size(4, 1000),
+        ShardSpan {
+            last: false,
+            ..span
+        },
+    );
     for range in table.ranges.values() {
         push(&mut scarce, range).unwrap();
     }

@@ -177,8 +177,8 @@ async fn two_storages_as_one() {
     assert!(journal.objects().is_empty());
     let others = rest.objects().len();
     for (folder, key) in [
-        (keys::segments(), keys::segment(1)),
-        (keys::checkpoints(), keys::checkpoint(1)),
+        (keys::segments_prefix(), keys::segment(1)),
+        (keys::checkpoints_prefix(), keys::checkpoint(1)),
     ] {
         routed.create(&key, Bytes::new()).await.unwrap();
         assert_eq!(routed.list(&folder).await.unwrap(), [(key, 0)]);

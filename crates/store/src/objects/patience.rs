@@ -33,11 +33,11 @@ struct PatientRequest<'a> {
 }
 
 impl StoragePatience {
-    /// Waits for the storage `place` for as long as `most`.
-    pub(super) fn new(place: String, most: Duration) -> StoragePatience {
+    /// Waits for the storage `target` for as long as `most`.
+    pub(super) fn new(target: String, most: Duration) -> StoragePatience {
         StoragePatience {
             most,
-            outages: Outages::new(place),
+            outages: Outages::new(target),
             waiting: Mutex::default(),
         }
     }

@@ -94,7 +94,7 @@ fn records_are_those_of_ranges_that_were_evaluated() {
         let table = Table::open(&folder).unwrap();
         let range_bits = RangeBits::new(range_bits).unwrap();
         let found = restored(&table, range_bits, (threads, memory_bytes), |_| true);
-        let heads = (0..range_bits.heads(bits)).map(Head);
+        let heads = (0..range_bits.head_count(bits)).map(Head);
         let expected: Vec<_> = heads
             .map(|head| record(&losing, head, range_bits))
             .collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use chomp_store::objects::{Key, SimulatedStorage};
-use chomp_store::{Follower, Ledger, Merged};
+use chomp_store::{Follower, Ledger, ShardSummary};
 use chomp_table::{Digest, Head};
 
 /// Something that is known when it is in the journal.
@@ -19,7 +19,7 @@ pub(crate) enum Fact {
 }
 
 impl Fact {
-    pub(crate) fn of_shard(merged: &Merged) -> Fact {
+    pub(crate) fn of_shard(merged: &ShardSummary) -> Fact {
         Fact::Shard(merged.number, merged.words_digest())
     }
 }
@@ -56,7 +56,7 @@ impl Chain {
 
     /// The number of the next segment.
     pub(crate) fn next(&self) -> u64 {
-        self.ledger().map_or(0, |ledger| ledger.next)
+        self.ledger().map_or(0, |ledger| ledger.next_segment)
     }
 
     /// Reads on to the end. All segments must follow from each other.
@@ -85,7 +85,7 @@ impl Chain {
         let ledger = self.follower.as_ref().map(Follower::ledger);
         let ledger = ledger.expect("a segment was read");
         let ranges = ledger.done(u64::MAX);
-        let ranges = ranges.map(|(head, place)| Fact::Range(head, place.digest));
+        let ranges = ranges.map(|(head, done_range)| Fact::Range(head, done_range.digest));
         let shards = ledger.shards(self.bits).map(Fact::of_shard);
         let now = ranges.chain(shards).collect();
         let gone = self.now.difference(&now);

@@ -198,7 +198,7 @@ fn completion(request: &[u8]) -> (u64, Vec<Fact>) {
             evaluated.ranges.iter().map(range).collect()
         }
         complete_request::Result::Merged(merged) => {
-            let merged: chomp_store::Merged =
+            let merged: chomp_store::ShardSummary =
                 serde_json::from_slice(&merged.json).expect("a summary of a shard");
             vec![Fact::of_shard(&merged)]
         }

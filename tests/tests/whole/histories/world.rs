@@ -274,13 +274,13 @@ impl World {
         self.chain.read(&self.store.now().objects());
         self.check_withdrawals();
         let found = self.coordinators[at].ledger().expect("it runs");
-        if self.chain.next() == found.next {
+        if self.chain.next() == found.next_segment {
             let is_same = Some(&found) == self.chain.ledger();
             assert!(is_same, "it has read something else");
         }
         // Lost ranges have to come out the same, and one result settles them.
         let lost = found.lost(u64::MAX);
-        let lost = lost.map(|(head, place, _)| Fact::Range(head, place.digest));
+        let lost = lost.map(|(head, done_range, _)| Fact::Range(head, done_range.digest));
         let known = self.chain.now().iter().copied().chain(lost);
         self.coordinators[at].found(known);
     }
@@ -289,7 +289,7 @@ impl World {
         let at = self.place_of(number).expect("it was just there");
         let is_last = at + 1 == self.coordinators.len();
         let coordinator = self.coordinators.remove(at);
-        let known = coordinator.ledger().map(|ledger| ledger.next);
+        let known = coordinator.ledger().map(|ledger| ledger.next_segment);
         self.chain.read(&self.store.now().objects());
         let is_overtaken = known.is_none_or(|known| known < self.chain.next());
         match coordinator.stop() {

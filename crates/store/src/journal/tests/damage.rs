@@ -13,13 +13,15 @@ fn small() -> BTreeMap<Key, Bytes> {
         ready(journal.append(entries.clone())).unwrap();
     }
     let objects = storage.objects();
-    let checkpoints = objects.keys().filter(|key| key.is_in(&keys::checkpoints()));
+    let checkpoints = objects
+        .keys()
+        .filter(|key| key.is_in(&keys::checkpoints_prefix()));
     assert_eq!(checkpoints.count(), CHECKPOINTS);
     objects
 }
 
 fn is_checkpoint(key: &Key) -> bool {
-    key.is_in(&keys::checkpoints())
+    key.is_in(&keys::checkpoints_prefix())
 }
 
 /// A damaged checkpoint does not matter. A damaged segment is named, if it is read at all.
@@ -96,7 +98,7 @@ fn damaged_checkpoints() {
         assert!(storage.calls() - calls <= objects.len() as u64 + 4);
         let number = keys::number_of(key);
         let mut follower = ready(Follower::open(storage.clone(), number)).unwrap();
-        ready(follower.catch_up(expected.next)).unwrap();
+        ready(follower.catch_up(expected.next_segment)).unwrap();
         assert_eq!(*follower.ledger(), expected);
     }
     let journal = ready(open(&storage)).unwrap();
@@ -187,22 +189,22 @@ fn a_segment_with_a_wrong_entry_counts_for_nothing() {
     assert_eq!(*follower.ledger(), *journal.ledger());
 }
 
-/// A coordinator that lies in its journal, with right digests. All that a [`Placed`] may not be, its own test has.
+/// A coordinator that lies in its journal, with right digests. All that a [`PlacedRange`] may not be, its own test has.
 #[test]
 fn claims_beyond_a_table_are_refused() {
-    let range = |change: &dyn Fn(&mut Placed)| {
+    let range = |change: &dyn Fn(&mut PlacedRange)| {
         let mut range = placed(Head(3), 1);
         change(&mut range);
         done(3, 1, 1, found_by([1]), vec![range])
     };
-    let summed_up = |bits, change: &dyn Fn(&mut Merged)| {
-        let mut merged = merged(0);
-        change(&mut merged);
-        shard(bits, Finders::default(), merged)
+    let summed_up = |bits, change: &dyn Fn(&mut ShardSummary)| {
+        let mut summary = merged(0);
+        change(&mut summary);
+        shard(bits, Finders::default(), summary)
     };
     let packed = |change: &dyn Fn(&mut ShardInfo)| {
-        summed_up(BITS, &|merged| {
-            change(merged.shard.as_mut().expect("it has words"));
+        summed_up(BITS, &|summary| {
+            change(summary.shard.as_mut().expect("it has words"));
         })
     };
     let nobody = done(3, 1, 0, Finders::default(), vec![placed(Head(3), 1)]);
@@ -218,7 +220,7 @@ fn claims_beyond_a_table_are_refused() {
         (summed_up(BITS, &|_| ()), None),
         (summed_up(65, &|_| ()), Some("a table of 65 bits")),
         (
-            summed_up(BITS, &|merged| merged.number = 1 << 16),
+            summed_up(BITS, &|summary| summary.number = 1 << 16),
             Some("at most 65536 shards"),
         ),
         (

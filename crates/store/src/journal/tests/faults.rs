@@ -186,12 +186,12 @@ fn pruning_fails() {
             let found = Plain::found(&looked(&storage));
             assert!([Plain::pruned(), Plain::of(&script())].contains(&found));
             if found == Plain::of(&script()) {
-                let parts = ready(storage.list(&keys::parts())).unwrap();
+                let parts = ready(storage.list(&keys::parts_prefix())).unwrap();
                 assert_eq!(parts.len(), 5, "what is done keeps its parts");
             }
             let journal = ready(open(&storage)).unwrap();
             assert!(ready(journal.prune(BITS)).unwrap());
-            assert_eq!(ready(storage.list(&keys::parts())).unwrap(), []);
+            assert_eq!(ready(storage.list(&keys::parts_prefix())).unwrap(), []);
         }
     }
 }

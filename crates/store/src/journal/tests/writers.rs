@@ -77,7 +77,7 @@ fn of_two_that_start_at_once_one_has_it() {
         bits: BITS,
         checkpoint: RwLock::default(),
         ledger: RwLock::new(Ledger::new(TABLE, range_bits())),
-        since: tokio::sync::Mutex::default(),
+        writer: tokio::sync::Mutex::default(),
     });
     let opened = |coordinator| {
         vec![Entry::Opened {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// A shard of words, and what the words add up to that it [answers for](crate::merge).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Merged {
+pub struct ShardSummary {
     /// The number of the shard, from 0.
     pub number: u32,
     /// The shard; none if no words are left for it, as at the end of a table of one range.
@@ -22,23 +22,23 @@ pub struct Merged {
     pub sums: Vec<LengthSums>,
 }
 
-impl Merged {
+impl ShardSummary {
     /// Parses the summary of a shard of a table of `bits` bits, and checks it.
     ///
     /// # Errors
     ///
     /// If it is no such thing, contradicts itself, or is what no such table can have.
-    pub fn parse(json: &[u8], bits: u32) -> Result<Merged, Damage> {
-        let merged: Merged =
+    pub fn parse(json: &[u8], bits: u32) -> Result<ShardSummary, Damage> {
+        let summary: ShardSummary =
             serde_json::from_slice(json).map_err(|error| Damage::new(error.to_string()))?;
-        let checked = merged.check(bits);
-        checked.map_err(|damage| Damage::new(format!("shard {}: {damage}", merged.number)))?;
-        Ok(merged)
+        let checked = summary.validate(bits);
+        checked.map_err(|damage| Damage::new(format!("shard {}: {damage}", summary.number)))?;
+        Ok(summary)
     }
 
     /// The digest of what is said of the words, however they are packed into a file.
     pub fn words_digest(&self) -> Digest {
-        let words = Merged {
+        let words = ShardSummary {
             shard: None,
             ..self.clone()
         };
@@ -50,35 +50,35 @@ impl Merged {
         serde_json::to_vec(self).expect("numbers, texts and lists always become JSON")
     }
 
-    /// Whether `file`, the content of the file of this shard, is what `said` says of it, and has the words that are
+    /// Whether `file`, the content of the file of this shard, is what `expected` says of it, and has the words that are
     /// here.
     ///
     /// # Errors
     ///
     /// [`Difference`].
-    pub fn compare(&self, said: Option<&ShardInfo>, file: &[u8]) -> Result<(), Difference> {
-        let (Some(own), Some(said)) = (&self.shard, said) else {
-            let is_same = self.shard.is_some() == said.is_some();
+    pub fn compare(&self, expected: Option<&ShardInfo>, file: &[u8]) -> Result<(), Difference> {
+        let (Some(own), Some(expected)) = (&self.shard, expected) else {
+            let is_same = self.shard.is_some() == expected.is_some();
             return if is_same {
                 Ok(())
             } else {
                 Err(Difference::Forged)
             };
         };
-        if file.len() as u64 != said.bytes || Digest::of(file) != said.sha256 {
-            return Err(Difference::Lost);
+        if file.len() as u64 != expected.bytes || Digest::of(file) != expected.sha256 {
+            return Err(Difference::Mismatch);
         }
-        if own == said {
+        if own == expected {
             return Ok(());
         }
         // It may be packed otherwise.
-        let words = decode_shard(file, said).map_err(|_| Difference::Forged)?;
+        let words = decode_shard(file, expected).map_err(|_| Difference::Forged)?;
         let is_same = words.is_sorted_by(|one, next| one < next) && {
             let mut leaf = LeafBuilder::new();
             leaf.push(&words);
             leaf.finish() == self.leaf
         };
-        if is_same && said.words_sha256 == own.words_sha256 {
+        if is_same && expected.words_sha256 == own.words_sha256 {
             Ok(())
         } else {
             Err(Difference::Forged)
@@ -91,8 +91,8 @@ impl Merged {
     }
 
     /// Checks that a table of `bits` bits can have this shard.
-    fn check(&self, bits: u32) -> Result<(), Damage> {
-        let Merged { leaf, sums, .. } = self;
+    fn validate(&self, bits: u32) -> Result<(), Damage> {
+        let ShardSummary { leaf, sums, .. } = self;
         ensure(bits <= u64::BITS, || format!("a table of {bits} bits"))?;
         let number = usize::try_from(self.number).unwrap_or(usize::MAX);
         ensure(number < SHARDS_MAX, || {
@@ -137,7 +137,7 @@ impl Merged {
 pub enum Difference {
     /// The file is not the one that was spoken of.
     #[error("the file of the shard is not what was said of it")]
-    Lost,
+    Mismatch,
     /// The file is the one that was spoken of, and has other words.
     #[error("the file of the shard has other words than the ranges")]
     Forged,
@@ -158,17 +158,18 @@ pub struct LengthSums {
     /// The number of losing words, mirror images too.
     pub losing: u64,
     /// The check sum of mirror pairs: 0 over all words of this number of bits.
-    pub unpaired: u64,
+    #[serde(rename = "unpaired")]
+    pub mirror_sum: u64,
 }
 
 impl LengthSums {
     /// The numbers of losing words, and their check sums, by the number of bits; those of no words are left out.
     pub(crate) fn of(sums: impl IntoIterator<Item = (u64, u64)>) -> Vec<LengthSums> {
         let sums = (0..).zip(sums).filter(|(_, (losing, _))| *losing > 0);
-        let sums = sums.map(|(bits, (losing, unpaired))| LengthSums {
+        let sums = sums.map(|(bits, (losing, mirror_sum))| LengthSums {
             bits,
             losing,
-            unpaired,
+            mirror_sum,
         });
         sums.collect()
     }
@@ -180,7 +181,7 @@ mod tests {
     use chomp_table::shard::{ShardSize, ShardWriter};
 
     /// The summary of a shard of these words, and its file with frames of `frame_words` words.
-    fn written(words: &[u64], frame_words: usize) -> (Merged, Vec<u8>) {
+    fn written(words: &[u64], frame_words: usize) -> (ShardSummary, Vec<u8>) {
         let size = ShardSize {
             frame_words,
             ..ShardSize::PUBLISHED
@@ -190,35 +191,36 @@ mod tests {
         let (info, bytes) = writer.finish();
         let mut leaf = LeafBuilder::new();
         leaf.push(words);
-        let merged = Merged {
+        let summary = ShardSummary {
             number: 0,
             shard: Some(info),
             leaf: leaf.finish(),
             sums: Vec::new(),
         };
-        (merged, bytes)
+        (summary, bytes)
     }
 
     #[test]
     fn a_file_is_what_is_said_of_it_and_has_the_right_words() {
         let mut words: Vec<u64> = (1..100).map(|half| 2 * half).collect();
         let (own, mut file) = written(&words, 10);
-        let compare = |said: &Merged, file: &[u8]| own.compare(said.shard.as_ref(), file);
+        let compare =
+            |expected: &ShardSummary, file: &[u8]| own.compare(expected.shard.as_ref(), file);
         assert_eq!(compare(&own, &file), Ok(()));
         file[20] ^= 1;
-        assert_eq!(compare(&own, &file), Err(Difference::Lost));
+        assert_eq!(compare(&own, &file), Err(Difference::Mismatch));
         // It may be packed otherwise, if all that is said of it is right.
-        let (mut said, file) = written(&words, 7);
-        assert_eq!(compare(&said, &file), Ok(()));
-        said.shard.as_mut().unwrap().words_sha256.0[0] ^= 1;
-        assert_eq!(compare(&said, &file), Err(Difference::Forged));
+        let (mut expected, file) = written(&words, 7);
+        assert_eq!(compare(&expected, &file), Ok(()));
+        expected.shard.as_mut().unwrap().words_sha256.0[0] ^= 1;
+        assert_eq!(compare(&expected, &file), Err(Difference::Forged));
         let before = own.shard.as_ref().unwrap().words_sha256;
         words[98] += 2;
-        let (mut said, file) = written(&words, 7);
-        said.shard.as_mut().unwrap().words_sha256 = before;
-        assert_eq!(compare(&said, &file), Err(Difference::Forged));
-        said.shard = None;
-        assert_eq!(compare(&said, &[]), Err(Difference::Forged));
+        let (mut expected, file) = written(&words, 7);
+        expected.shard.as_mut().unwrap().words_sha256 = before;
+        assert_eq!(compare(&expected, &file), Err(Difference::Forged));
+        expected.shard = None;
+        assert_eq!(compare(&expected, &[]), Err(Difference::Forged));
     }
 
     #[test]
