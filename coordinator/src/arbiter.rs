@@ -23,19 +23,19 @@ use crate::tools::{Tools, UnitLocation};
 
 /// The arbiter names its parts for leases of its epoch from this number on. The plan gives out no lease with so high a
 /// number.
-const LEASES: u64 = 1 << 31;
+const OWN_LEASES_START: u64 = 1 << 31;
 
 /// Why the arbiter cannot decide.
 #[derive(Debug, thiserror::Error)]
 pub enum ArbiterError {
     /// A source is not done, so it is too early to decide.
-    #[error("range {head} is needed to decide a dispute and is not done")]
+    #[error("range {head} is needed and is not done")]
     NotReady {
         /// The source.
         head: Head,
     },
     /// A record is lost, or no range; its range has to be computed again.
-    #[error("a dispute cannot be decided yet")]
+    #[error("a record that is needed is lost")]
     Lost {
         /// The range.
         head: Head,
@@ -81,7 +81,7 @@ impl Tools {
         let (bytes, placed) = builder.finish();
         let part = PartName {
             layer: head.layer(),
-            lease: self.journal.epoch() << 32 | LEASES | number,
+            lease: self.journal.epoch() << 32 | OWN_LEASES_START | number,
         };
         let created = self.storage.create(&part.key(), bytes).await;
         created.map_err(StoreError::from)?;
@@ -121,7 +121,7 @@ impl Tools {
     ) -> Result<Computed<UnitLocation>, ArbiterError> {
         let range_bits = self.range_bits();
         let span = self.span(shard)?;
-        let mut filling = Merger::new(self.bits, range_bits, self.size, span);
+        let mut filling = Merger::new(self.bits, range_bits, self.shard_size, span);
         while let Some(head) = filling.next() {
             let done_range = self.done_range(head)?;
             let decode = |record: &[u8]| range::decode_range(record, range_bits);
@@ -191,7 +191,7 @@ impl Tools {
 
     /// Where a shard begins.
     fn span(&self, shard: u32) -> Result<ShardSpan, MergeError> {
-        let shard_words = self.size.shard_words as u64;
+        let shard_words = self.shard_size.shard_words as u64;
         let mut skip = u64::from(shard) * shard_words;
         let ledger = self.journal.ledger();
         let mut done_ranges = ledger.done(ledger.range_bits.head_count(self.bits));

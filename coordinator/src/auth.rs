@@ -20,7 +20,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use hyper::body::{Frame, SizeHint};
 
-use crate::participants::{Bearer, ParticipantList};
+use crate::participants::{AuthenticatedParticipant, ParticipantList};
 
 /// The callers that a call or route is open to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Gate {
 
     /// The participant that makes a call, and the digest of its token.
     async fn check(&self, headers: &HeaderMap) -> Result<(ParticipantId, TokenDigest), Denied> {
-        let token = TokenDigest::of(bearer(headers)?.ok_or(Denied::Missing)?);
+        let token = TokenDigest::of(bearer_token(headers)?.ok_or(Denied::Missing)?);
         Ok((self.participants.admit(&token).await?, token))
     }
 
@@ -153,7 +153,7 @@ fn rule_of(path: &str) -> Option<AccessRule> {
 }
 
 /// The token that a call shows, if it shows anything.
-fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
+fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
     let mut shown = headers.get_all(AUTHORIZATION).iter();
     let Some(first) = shown.next() else {
         return Ok(None);
@@ -180,7 +180,9 @@ async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) 
         Ok(caller) => caller,
         Err(denied) => return gate.refused(&denied, is_grpc),
     };
-    request.extensions_mut().insert(Bearer(participant));
+    request
+        .extensions_mut()
+        .insert(AuthenticatedParticipant(participant));
     let call = next.run(request);
     let mut revocation: Revocation = Box::pin(gate.participants.revocation(token));
     tokio::select! {

@@ -14,7 +14,7 @@ pub(crate) fn threads() -> Option<Handle> {
 }
 
 /// Does `work` on a thread for such work, or in a simulation here and now. A panic of the work goes on here.
-pub(crate) async fn compute<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
     let Some(runtime) = threads() else {
@@ -35,12 +35,12 @@ mod tests {
     #[tokio::test]
     async fn a_simulation_has_one_thread() {
         let here = std::thread::current().id();
-        assert_eq!(compute(|| std::thread::current().id()).await, Ok(here));
+        assert_eq!(run_blocking(|| std::thread::current().id()).await, Ok(here));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn work_is_kept_off_the_threads_of_calls() {
         let here = std::thread::current().id();
-        assert_ne!(compute(|| std::thread::current().id()).await, Ok(here));
+        assert_ne!(run_blocking(|| std::thread::current().id()).await, Ok(here));
     }
 }

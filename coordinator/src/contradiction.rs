@@ -133,8 +133,8 @@ impl Search<'_> {
     /// sources.
     async fn culprit(&self, word: Word) -> Result<Option<Head>, ArbiterError> {
         let heads = [word, word.mirror()].map(|word| Head::of(word, self.range_bits));
-        let drawn_on = heads.map(|head| sources(head, self.range_bits));
-        for head in heads.into_iter().chain(drawn_on.into_iter().flatten()) {
+        let of_sources = heads.map(|head| sources(head, self.range_bits));
+        for head in heads.into_iter().chain(of_sources.into_iter().flatten()) {
             let (found, _) = self.tools.evaluate(head).await?;
             if found.digest != self.tools.done_range(head)?.digest {
                 return Ok(Some(head));

@@ -13,7 +13,7 @@ use chomp_table::{Digest, Head};
 
 use crate::contradiction::wrong_range;
 use crate::error::JobError;
-use crate::job::JobCall;
+use crate::job::JobFn;
 use crate::publish::{PublishError, publish};
 use crate::tools::{Event, Tools};
 
@@ -53,7 +53,7 @@ pub(crate) type PublishResult = (Result<Manifest, PublishOutcome>, Option<JobErr
 
 impl Effect {
     /// Does the work. The job then takes in what came of it: success only when all of it is durable.
-    pub(crate) async fn perform(self, tools: &Tools) -> JobCall {
+    pub(crate) async fn perform(self, tools: &Tools) -> JobFn {
         match self {
             Effect::Append(SegmentContent { entries, writes }) => {
                 let outcome = tools.journal.append(entries).await;
@@ -65,7 +65,7 @@ impl Effect {
                 known_summary,
             } => {
                 let (events, fault) = compute(tools, number, unit, known_summary.as_deref()).await;
-                Box::new(|job| job.on_computed(events, fault))
+                Box::new(|job| job.on_effect_done(events, fault))
             }
             Effect::Audit { records } => {
                 let lost = audit(tools, &records).await;

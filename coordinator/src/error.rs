@@ -31,7 +31,7 @@ pub enum JobError {
 
 impl JobError {
     /// Whether the store does not work, and will not by itself: the job ends, for a person to mend that.
-    pub(crate) fn is_of_store(&self) -> bool {
+    pub(crate) fn is_storage_fault(&self) -> bool {
         let storage = match self {
             JobError::Store(error)
             | JobError::Publish(PublishError::Store(error))

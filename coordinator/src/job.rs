@@ -34,7 +34,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use handle::{Handle, JobCall};
+pub(crate) use handle::{Handle, JobFn};
 pub(crate) use parts::{PutRefused, PutTarget, Transfer};
 pub(crate) use status::StatusFeed;
 
@@ -76,10 +76,10 @@ pub(crate) struct Job {
     participants: watch::Receiver<Participants>,
     published: Option<Manifest>,
     fault: Option<JobError>,
-    calls: UnboundedReceiver<JobCall>,
+    calls: UnboundedReceiver<JobFn>,
     /// The effects to begin.
     effects: Vec<Effect>,
-    running: JoinSet<JobCall>,
+    running: JoinSet<JobFn>,
     progress: watch::Sender<JobProgress>,
     status: StatusMaker,
     start: Instant,
@@ -142,14 +142,14 @@ impl Job {
         stop: CancellationToken,
         finish_time: Duration,
     ) -> JobOutcome {
-        self.after();
+        self.start_effects();
         let mut stops_at = None;
         let mut next_status = Instant::now();
         while !stops_at.is_some_and(|at| self.may_go(at)) {
             let deadline = self.next_deadline();
             let deadline = deadline.map(|at| self.start + Duration::from_millis(at.0));
             let follows = self.status.has_readers().then_some(next_status);
-            let call: JobCall = tokio::select! {
+            let call: JobFn = tokio::select! {
                 biased;
                 () = stop.cancelled(), if stops_at.is_none() => {
                     // Results for a job that has failed are of no use: workers only hear of the failure.
@@ -175,7 +175,7 @@ impl Job {
             };
             self.now = self.time();
             call(&mut self);
-            self.after();
+            self.start_effects();
         }
         self.outcome()
     }
@@ -202,7 +202,7 @@ impl Job {
     }
 
     /// Begins the effects that came up, and reports a phase that has ended.
-    fn after(&mut self) {
+    fn start_effects(&mut self) {
         for effect in std::mem::take(&mut self.effects) {
             let tools = Arc::clone(&self.tools);
             // Work for a CPU is kept off the threads that serve calls.
@@ -290,10 +290,10 @@ impl Job {
             },
             _ => None,
         };
-        let journal = self.tools.journal.ledger().next_segment;
+        let journal_end = self.tools.journal.ledger().next_segment;
         let sent = responder.send(TaskAnswer {
             answer,
-            journal,
+            journal_end,
             known_summary,
         });
         match sent {
@@ -479,7 +479,7 @@ impl Job {
         }
         self.remove_merged();
         match fault.map(JobError::Store) {
-            Some(fault) if fault.is_of_store() => self.fail(fault),
+            Some(fault) if fault.is_storage_fault() => self.fail(fault),
             fault => self.fault = self.fault.take().or(fault),
         }
         self.write();
@@ -493,16 +493,16 @@ impl Job {
     ) {
         let publication = outcome.map(|published| self.published = Some(published));
         let publication = publication.map_or_else(|failed| failed, |()| PublishOutcome::Done);
-        self.on_computed(vec![Event::Published(publication)], fault);
+        self.on_effect_done(vec![Event::Published(publication)], fault);
     }
 
     /// Takes in the events that follow from an effect, and why it failed if the job may have to end for that.
-    pub(crate) fn on_computed(&mut self, events: Vec<Event>, fault: Option<JobError>) {
+    pub(crate) fn on_effect_done(&mut self, events: Vec<Event>, fault: Option<JobError>) {
         for event in events {
             self.handle(event);
         }
         match fault {
-            Some(fault) if fault.is_of_store() => self.fail(fault),
+            Some(fault) if fault.is_storage_fault() => self.fail(fault),
             // A fault that comes too late to matter does not end the job.
             fault if self.is_faulty() => self.fault = self.fault.take().or(fault),
             _ => {}

@@ -40,7 +40,7 @@ mod effects;
 mod error;
 pub mod job;
 pub use job::status;
-mod messages;
+mod message_budget;
 mod pages;
 mod participants;
 mod proxy;

@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The participant whose token a call has. The gate puts it into the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bearer(pub(crate) ParticipantId);
+pub(crate) struct AuthenticatedParticipant(pub(crate) ParticipantId);
 
 /// The participants of a job. Clones share all.
 #[derive(Clone, Debug)]

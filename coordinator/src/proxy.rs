@@ -52,13 +52,13 @@ use crate::auth::OBJECTS;
 use crate::error::{JobError, ends_job};
 use crate::job::{Handle, Job, PutRefused, PutTarget, Transfer};
 use crate::pages::Traffic;
-use crate::participants::Bearer;
+use crate::participants::AuthenticatedParticipant;
 
 /// The transfers at a time. More would only share the same network. Each that reads an object has a
 /// chunk of it in memory, and two pieces.
-pub(crate) const TRANSFERS: usize = 64;
+pub(crate) const TRANSFERS_MAX: usize = 64;
 /// The requests that wait for their turn.
-pub(crate) const WAITING: usize = 4096;
+pub(crate) const WAITING_MAX: usize = 4096;
 /// The bytes of all bodies that are being put: the largest takes all.
 pub(crate) const BODIES_BYTES: u32 = 256 << 20;
 const _: () = assert!(BODIES_BYTES as u64 == part::BYTES_MAX);
@@ -101,8 +101,8 @@ impl Proxy {
             refers_to: Arc::new(refers_to),
             folder: folder.into(),
             traffic: Arc::default(),
-            waiting: Arc::new(Semaphore::new(WAITING)),
-            transfers: Arc::new(Semaphore::new(TRANSFERS)),
+            waiting: Arc::new(Semaphore::new(WAITING_MAX)),
+            transfers: Arc::new(Semaphore::new(TRANSFERS_MAX)),
             memory: Arc::new(Semaphore::new(BODIES_BYTES as usize)),
         }
     }
@@ -297,11 +297,11 @@ fn bytes_answer(body: ChunkBody, named: Option<String>, exact: Option<u64>) -> R
 
 async fn put_object(
     State(proxy): State<Proxy>,
-    Extension(bearer): Extension<Bearer>,
+    Extension(caller): Extension<AuthenticatedParticipant>,
     request: Request<Body>,
 ) -> Result<Response, Response> {
     let refused = |(status, what): Refused| problem(status, what);
-    let judged = judge(&proxy, bearer, &request);
+    let judged = judge(&proxy, caller, &request);
     let (target, key, worker, length) = judged.map_err(refused)?;
     let turn = proxy.turn().await?;
     let transfer = proxy.begin_put(worker, target, length).await?;
@@ -333,7 +333,7 @@ type Refused = (StatusCode, &'static str);
 /// The object that a request puts, and for which worker; or why no worker may ask for that.
 fn judge(
     proxy: &Proxy,
-    Bearer(participant): Bearer,
+    AuthenticatedParticipant(participant): AuthenticatedParticipant,
     request: &Request<Body>,
 ) -> Result<(PutTarget, Key, WorkerId, u64), Refused> {
     let headers = request.headers();

@@ -35,11 +35,11 @@ use crate::auth::{CALLS, Gate};
 #[cfg(feature = "simulation")]
 use crate::job::Handle;
 use crate::job::{Job, JobOutcome, StatusFeed};
-use crate::messages::{MESSAGE_BYTES_MAX, Messages, with_message};
+use crate::message_budget::{MESSAGE_BYTES_MAX, MessageBudget, with_message};
 use crate::pages::JobPages;
 use crate::participants::ParticipantList;
 use crate::proxy::Proxy;
-use crate::service::{Hello, Service};
+use crate::service::{JobDescription, Service};
 use crate::status::Status;
 use crate::tools::{Action, Plan, Tools};
 
@@ -262,7 +262,7 @@ impl Opened {
         let journal = Arc::new(opening.await?);
         settings.check_seed = seed(journal.epoch());
         let (replicas, participants) = (settings.replicas, wishes.participants);
-        let hello = Hello {
+        let description = JobDescription {
             bits,
             lease_ms: settings.lease_ms,
             store: wishes.store_hint,
@@ -281,7 +281,7 @@ impl Opened {
         };
         let tools = Tools::new(Arc::clone(&storage), &journal, bits, shard);
         let (job, handle, progress) = Job::new(begun, tools, replicas, participants, finished);
-        let service = Service::new(handle.clone(), Arc::clone(&journal), hello);
+        let service = Service::new(handle.clone(), Arc::clone(&journal), description);
         let service = CoordinatorServer::new(service)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
@@ -377,7 +377,7 @@ async fn serve(
 
 /// The gRPC calls, by their paths.
 fn calls(service: &CoordinatorServer<Service>) -> Vec<(&'static str, MethodRouter)> {
-    let with_message = from_fn_with_state(Messages::new(), with_message);
+    let with_message = from_fn_with_state(MessageBudget::new(), with_message);
     let answer = any_service(service.clone()).layer(with_message);
     CALLS.map(|path| (path, answer.clone())).into()
 }

@@ -22,7 +22,7 @@ use tonic::{Code, Request, Response, Status};
 use crate::background;
 use crate::error::Refusal;
 use crate::job::{Handle, Job};
-use crate::participants::Bearer;
+use crate::participants::AuthenticatedParticipant;
 use crate::tools::{Event, TaskAnswer};
 
 /// The most threads of a worker that are believed.
@@ -38,7 +38,7 @@ const TEXT_CHARS_MAX: usize = 500;
 
 /// The job, as told to workers that join.
 #[derive(Clone, Debug)]
-pub(crate) struct Hello {
+pub(crate) struct JobDescription {
     pub(crate) bits: u32,
     pub(crate) lease_ms: u64,
     /// Where they find the store, if they may reach it.
@@ -50,17 +50,21 @@ pub(crate) struct Hello {
 pub(crate) struct Service {
     handle: Handle,
     journal: Arc<Journal>,
-    hello: Arc<Hello>,
+    description: Arc<JobDescription>,
     kernel: Arc<OnceCell<Digest>>,
 }
 
 impl Service {
     /// The service of the job behind `handle`, whose journal this is.
-    pub(crate) fn new(handle: Handle, journal: Arc<Journal>, hello: Hello) -> Service {
+    pub(crate) fn new(
+        handle: Handle,
+        journal: Arc<Journal>,
+        description: JobDescription,
+    ) -> Service {
         Service {
             handle,
             journal,
-            hello: Arc::new(hello),
+            description: Arc::new(description),
             kernel: Arc::default(),
         }
     }
@@ -90,7 +94,7 @@ impl Service {
                 "{threads} threads are not possible"
             )));
         }
-        let evaluate = || background::compute(|| chomp_kernel::fingerprint(Isa::Portable));
+        let evaluate = || background::run_blocking(|| chomp_kernel::fingerprint(Isa::Portable));
         let ours = self.kernel.get_or_try_init(evaluate).await?;
         if request.kernel != ours.0 {
             let theirs = <[u8; 32]>::try_from(&*request.kernel).map_or_else(
@@ -116,11 +120,11 @@ impl Service {
             None => lease_reply::Answer::Wait(v1::Wait {}),
             Some(TaskAnswer {
                 answer,
-                journal,
+                journal_end,
                 known_summary,
             }) => match answer {
                 LeaseAnswer::Task(task) => {
-                    lease_reply::Answer::Task(wire(task, journal, known_summary.as_deref()))
+                    lease_reply::Answer::Task(wire(task, journal_end, known_summary.as_deref()))
                 }
                 LeaseAnswer::Finished => lease_reply::Answer::Finished(v1::Finished {}),
                 LeaseAnswer::Stopped { reason } => lease_reply::Answer::Stopped(v1::Stopped {
@@ -180,11 +184,11 @@ impl Coordinator for Service {
             (ledger.range_bits, ledger.table)
         };
         let reply = v1::JoinReply {
-            bits: self.hello.bits,
+            bits: self.description.bits,
             range_bits: range_bits.get(),
             table,
-            lease_ms: self.hello.lease_ms,
-            store: self.hello.store.clone().unwrap_or_default(),
+            lease_ms: self.description.lease_ms,
+            store: self.description.store.clone().unwrap_or_default(),
             checkpoint: self.journal.latest_checkpoint().unwrap_or(0),
             epoch: self.journal.epoch(),
             coordinator: self.journal.coordinator(),
@@ -244,7 +248,7 @@ impl Coordinator for Service {
         } = request.into_inner();
         let lease = LeaseId(lease);
         let range_bits = self.journal.ledger().range_bits;
-        let result = match incoming::result(result, lease, range_bits, self.hello.bits) {
+        let result = match incoming::result(result, lease, range_bits, self.description.bits) {
             Ok(result) => result,
             Err(wrong) => {
                 let reason = wrong.to_string();
@@ -318,8 +322,9 @@ impl Coordinator for Service {
 
 /// The worker that makes a call: the token names the participant, and the worker chose its own number.
 fn sender<T>(request: &Request<T>, number: u64) -> Result<WorkerId, Status> {
-    let caller = request.extensions().get::<Bearer>();
-    let &Bearer(participant) = caller.ok_or_else(|| Status::unauthenticated("no token"))?;
+    let caller = request.extensions().get::<AuthenticatedParticipant>();
+    let &AuthenticatedParticipant(participant) =
+        caller.ok_or_else(|| Status::unauthenticated("no token"))?;
     Ok(WorkerId {
         participant,
         number,
@@ -342,7 +347,7 @@ fn excerpt(text: &str, chars: usize) -> String {
 }
 
 /// A task as it is sent.
-fn wire(task: Task, journal: u64, known_summary: Option<&ShardSummary>) -> v1::Task {
+fn wire(task: Task, journal_end: u64, known_summary: Option<&ShardSummary>) -> v1::Task {
     let work = match task.work {
         Work::Evaluate {
             layer,
@@ -370,7 +375,7 @@ fn wire(task: Task, journal: u64, known_summary: Option<&ShardSummary>) -> v1::T
     v1::Task {
         lease: task.lease.0,
         attempt: task.attempt,
-        journal,
+        journal: journal_end,
         work: Some(work),
     }
 }

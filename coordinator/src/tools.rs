@@ -17,7 +17,7 @@ pub(crate) struct Tools {
     /// The bits of the table.
     pub(crate) bits: u32,
     /// The size of its shards.
-    pub(crate) size: ShardSize,
+    pub(crate) shard_size: ShardSize,
     /// The digests of the files of shards that were what was said of them when they were read. Who removes parts of
     /// merged ranges, or publishes the table, holds it meanwhile.
     pub(crate) compared: Mutex<HashSet<Digest>>,
@@ -29,13 +29,13 @@ impl Tools {
         storage: Arc<dyn Storage>,
         journal: &Arc<Journal>,
         bits: u32,
-        size: ShardSize,
+        shard_size: ShardSize,
     ) -> Arc<Tools> {
         Arc::new(Tools {
             storage,
             journal: Arc::clone(journal),
             bits,
-            size,
+            shard_size,
             compared: Mutex::default(),
         })
     }
@@ -85,7 +85,7 @@ impl UnitLocation {
 pub(crate) struct TaskAnswer {
     pub(crate) answer: LeaseAnswer,
     /// The segments of the journal below this number say where the sources of the task are.
-    pub(crate) journal: u64,
+    pub(crate) journal_end: u64,
     /// The description of the shard that is to be checked, if one is.
     pub(crate) known_summary: Option<Box<ShardSummary>>,
 }

@@ -16,12 +16,12 @@ use crate::tools::{Event, TaskAnswer, UnitLocation};
 const LEASE_WAIT: Duration = Duration::from_secs(10);
 
 /// A function of the job that is run by the task that owns the job.
-pub(crate) type JobCall = Box<dyn FnOnce(&mut Job) + Send>;
+pub(crate) type JobFn = Box<dyn FnOnce(&mut Job) + Send>;
 
 /// How the calls of workers reach the job. Clones reach the same job.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
-    queue: UnboundedSender<JobCall>,
+    queue: UnboundedSender<JobFn>,
     permits: Arc<Semaphore>,
     requests: Arc<AtomicU64>,
 }
@@ -32,7 +32,7 @@ impl Handle {
         clippy::disallowed_methods,
         reason = "`permits` bounds it: besides, each call takes back at most one task or request"
     )]
-    pub(super) fn new() -> (Handle, UnboundedReceiver<JobCall>) {
+    pub(super) fn new() -> (Handle, UnboundedReceiver<JobFn>) {
         let (queue, receiver) = mpsc::unbounded_channel();
         let handle = Handle {
             queue,

@@ -1,7 +1,7 @@
 //! How results come into the journal: one segment at a time, with all that was agreed meanwhile.
 //!
 //! A segment costs the same whatever is in it. So while all workers have tasks, the next segment begins no sooner than
-//! [`WRITE_EVERY_MS`] after the last one. After each segment the journal pauses for [`PAUSE`] times as long as the
+//! [`WRITE_EVERY_MS`] after the last one. After each segment the journal pauses for [`PAUSE_FACTOR`] times as long as the
 //! write took, even if a worker waits: a busy coordinator then writes fewer and larger segments, and a fast one pauses
 //! for hardly any time.
 
@@ -21,7 +21,7 @@ const SEGMENT_RANGES: usize = if cfg!(test) { 16 } else { 1 << 16 };
 const WRITE_EVERY_MS: u64 = 100;
 /// How long the journal pauses after a segment, beside the time that the segment took; but no longer than
 /// [`WRITE_EVERY_MS`]. With 2 it is written to for a third of the time at most.
-const PAUSE: u64 = 2;
+const PAUSE_FACTOR: u64 = 2;
 
 /// The queue of writes, and when the next may begin.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl Writes {
     pub(super) fn end(&mut self, now: Millis) {
         if let Some(UnderWay { since, .. }) = self.under_way.take() {
             let took = now.0.saturating_sub(since.0);
-            self.pauses_until = now.plus((PAUSE * took).min(WRITE_EVERY_MS));
+            self.pauses_until = now.plus((PAUSE_FACTOR * took).min(WRITE_EVERY_MS));
         }
     }
 

@@ -52,7 +52,7 @@ fn serve() -> Served {
     Served {
         proxy,
         storage,
-        router: routes.layer(Extension(Bearer(participant))),
+        router: routes.layer(Extension(AuthenticatedParticipant(participant))),
         _job: job,
     }
 }

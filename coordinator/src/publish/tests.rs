@@ -429,7 +429,7 @@ fn failures_after_the_publication_change_nothing() {
         let kind = FaultKind::Passing;
         StoreError::Storage(StorageError::new(kind, Operation::Read, &key, "gone"))
     };
-    job.on_computed(Vec::new(), Some(JobError::Store(fault())));
+    job.on_effect_done(Vec::new(), Some(JobError::Store(fault())));
     job.on_appended(Vec::new(), Err(fault()));
     let outcome = job.outcome();
     assert!(matches!(outcome, JobOutcome::Finished(_)), "{outcome:?}");

@@ -22,7 +22,7 @@ use tonic::service::Routes;
 use super::{Opened, StartError, Wishes};
 use crate::auth::CALLS;
 use crate::job::{Handle, Job, JobOutcome};
-use crate::participants::Bearer;
+use crate::participants::AuthenticatedParticipant;
 use crate::status::Status;
 
 /// A running coordinator whose owner passes calls to it directly. Dropping it ends it at once.
@@ -128,7 +128,7 @@ async fn name_caller(mut request: Request) -> Request {
     if let Some(number) = number {
         request
             .extensions_mut()
-            .insert(Bearer(ParticipantId(number)));
+            .insert(AuthenticatedParticipant(ParticipantId(number)));
     }
     request
 }

@@ -18,7 +18,7 @@ use tonic::Request;
 use tower::ServiceExt;
 
 use super::*;
-use crate::messages::MESSAGE_TIME;
+use crate::message_budget::MESSAGE_TIME;
 use crate::status::JobPhase;
 use crate::testing::{nobody, range_bits};
 use chomp_store::objects::SimulatedStorage;

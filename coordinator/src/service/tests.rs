@@ -34,7 +34,9 @@ type Client = CoordinatorClient<InterceptedService<CoordinatorServer<Service>, A
 #[expect(clippy::unnecessary_wraps, reason = "as interceptors are")]
 fn as_participant<const NUMBER: u32>(mut request: Request<()>) -> Result<Request<()>, Status> {
     let participant = ParticipantId(NUMBER);
-    request.extensions_mut().insert(Bearer(participant));
+    request
+        .extensions_mut()
+        .insert(AuthenticatedParticipant(participant));
     Ok(request)
 }
 

@@ -146,7 +146,9 @@ impl<T: PlanTypes> Plan<T> {
         let rate = match has_others {
             true if is_newcomer => 1000,
             true => self.settings.checks_per_1000,
-            false if self.is_by_worker() && has_more_workers => self.settings.own_checks_per_1000,
+            false if self.trusts_workers_singly() && has_more_workers => {
+                self.settings.own_checks_per_1000
+            }
             false => 0,
         };
         self.checks.decisions += 1;
@@ -209,7 +211,7 @@ impl<T: PlanTypes> Plan<T> {
     /// Whether some worker that is present may check a unit.
     fn may_anybody_check(&self, unit: Unit) -> bool {
         let finders = self.units.found_by(unit);
-        if self.is_by_worker() {
+        if self.trusts_workers_singly() {
             let mut workers = self.workers.by_id.keys();
             workers.any(|worker| !finders.contains(worker))
         } else {

@@ -125,17 +125,17 @@ impl Workers {
 impl<T: PlanTypes> Plan<T> {
     pub(super) fn on_joined(&mut self, worker: WorkerId, name: String, threads: u32) {
         if self.workers.out_reason(worker).is_none() {
-            let was_by_worker = self.is_by_worker();
+            let trusted_singly = self.trusts_workers_singly();
             self.workers.join(self.now, worker, name, threads);
             self.requeue(worker);
-            self.on_company_changed(was_by_worker);
+            self.on_company_changed(trusted_singly);
         }
     }
 
     /// The leases of a worker that leaves are offered to others. If it is out, its requests are answered so; otherwise
     /// nobody waits for the answers.
     pub(super) fn on_left(&mut self, worker: WorkerId) {
-        let was_by_worker = self.is_by_worker();
+        let trusted_singly = self.trusts_workers_singly();
         let Some(gone) = self.workers.remove(worker) else {
             return;
         };
@@ -154,11 +154,11 @@ impl<T: PlanTypes> Plan<T> {
         for lease in gone.leases {
             self.end_lease(lease, None);
         }
-        self.on_company_changed(was_by_worker);
+        self.on_company_changed(trusted_singly);
     }
 
-    fn on_company_changed(&mut self, was_by_worker: bool) {
-        if self.is_by_worker() != was_by_worker || self.units.ranges.is_complete() {
+    fn on_company_changed(&mut self, trusted_singly: bool) {
+        if self.trusts_workers_singly() != trusted_singly || self.units.ranges.is_complete() {
             self.update_check_offers();
         }
     }
@@ -180,14 +180,14 @@ impl<T: PlanTypes> Plan<T> {
 
     /// Whether workers are told apart: nobody but the owner is present, and one finder is enough. Of anybody else one
     /// worker would confirm what another one says.
-    pub(super) fn is_by_worker(&self) -> bool {
+    pub(super) fn trusts_workers_singly(&self) -> bool {
         let mut present = self.workers.count_by_participant.keys();
         present.all(|&it| it == ParticipantId::OWNER) && self.settings.replicas <= 1
     }
 
     /// For whom a worker counts: its participant, or itself while only the owner is present.
     pub(super) fn party_of(&self, worker: WorkerId) -> Party {
-        if self.is_by_worker() {
+        if self.trusts_workers_singly() {
             Party::Worker(worker)
         } else {
             Party::Participant(worker.participant)

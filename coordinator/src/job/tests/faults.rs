@@ -54,7 +54,7 @@ fn why_an_effect_failed_is_told() {
 fn a_job_ends_for_what_it_needs() {
     let mut tested = tested(|_| ());
     let fault = || Some(JobError::Stopped(StopReason::Shutdown));
-    tested.job.on_computed(vec![], fault());
+    tested.job.on_effect_done(vec![], fault());
     assert!(tested.job.fault.is_none());
     let (unit, reason) = (Unit::Range(Head(0)), "no memory".to_owned());
     tested.join(7);
@@ -65,7 +65,7 @@ fn a_job_ends_for_what_it_needs() {
     tested.job.handle(Event::Tick);
     let outcome = Err(reason);
     let computed = Event::Computed { unit, outcome };
-    tested.job.on_computed(vec![computed], fault());
+    tested.job.on_effect_done(vec![computed], fault());
     assert!(tested.job.fault.is_some());
 }
 
@@ -156,11 +156,11 @@ fn each_range_has_its_own_finders() {
 #[tokio::test(start_paused = true)]
 async fn the_end_is_told_and_time_goes_on() {
     let (mut job, handle, progress) = job();
-    job.after();
+    job.start_effects();
     assert!(!progress.has_changed().unwrap());
     handle.send(|job| job.handle(Event::Shutdown)).unwrap();
     take_all(&mut job);
-    job.after();
+    job.start_effects();
     let told = progress.borrow().phase.clone();
     assert_eq!(told, Phase::Stopped(StopReason::Shutdown));
     tokio::time::advance(Duration::from_secs(5)).await;

@@ -11,7 +11,7 @@ async fn transfers_are_bounded_and_read_little_ahead() {
         served.send(request.body(Body::empty()).unwrap())
     };
     let mut unread = Vec::new();
-    for _ in 0..TRANSFERS {
+    for _ in 0..TRANSFERS_MAX {
         let response = ask().await;
         assert_eq!(response.status(), StatusCode::OK);
         unread.push(response);
@@ -22,7 +22,7 @@ async fn transfers_are_bounded_and_read_little_ahead() {
     assert_eq!(beyond.headers()[RETRY_AFTER], "1");
     assert_eq!(start.elapsed(), TURN_TIME);
     let read = served.proxy.traffic.fetched.load(Ordering::Relaxed);
-    let most = (TRANSFERS as u64) << 20;
+    let most = (TRANSFERS_MAX as u64) << 20;
     assert!(read <= most, "{read} bytes are read ahead");
     // One that is dropped leaves its place at once.
     assert_eq!(served.free().1, 0);

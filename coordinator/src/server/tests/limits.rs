@@ -10,8 +10,8 @@ use chomp_serve::net::limits::{
 };
 
 use crate::error::{CALLS_MAX, WORKERS_MAX};
-use crate::messages::{MESSAGE_TIME, MESSAGES_BYTES};
-use crate::proxy::{BODIES_BYTES, BODY_TIME, TRANSFERS, TURN_TIME, WAITING};
+use crate::message_budget::{MESSAGE_TIME, MESSAGES_BYTES};
+use crate::proxy::{BODIES_BYTES, BODY_TIME, TRANSFERS_MAX, TURN_TIME, WAITING_MAX};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/SERVING.md");
 const HEAD: &str = "\
@@ -93,10 +93,14 @@ fn table() -> String {
         ("a message", format!("{} s", MESSAGE_TIME.as_secs()), later),
         (
             "objects read or written at a time",
-            TRANSFERS.to_string(),
+            TRANSFERS_MAX.to_string(),
             &*turn,
         ),
-        ("requests for objects that wait", WAITING.to_string(), later),
+        (
+            "requests for objects that wait",
+            WAITING_MAX.to_string(),
+            later,
+        ),
         (
             "objects on their way to the store",
             mib(BODIES_BYTES as usize),

@@ -22,11 +22,11 @@ pub(crate) const MESSAGE_TIME: Duration = Duration::from_mins(1);
 
 /// The memory for messages.
 #[derive(Clone, Debug)]
-pub(crate) struct Messages(Arc<Semaphore>);
+pub(crate) struct MessageBudget(Arc<Semaphore>);
 
-impl Messages {
-    pub(crate) fn new() -> Messages {
-        Messages(Arc::new(Semaphore::new(MESSAGES_BYTES)))
+impl MessageBudget {
+    pub(crate) fn new() -> MessageBudget {
+        MessageBudget(Arc::new(Semaphore::new(MESSAGES_BYTES)))
     }
 
     fn reserve(&self, bytes: usize) -> Result<SemaphorePermit<'_>, Status> {
@@ -58,7 +58,7 @@ impl Messages {
 /// Answers a call once its message is there. It fails when messages take too much memory, or when this one takes too
 /// long.
 pub(crate) async fn with_message(
-    State(messages): State<Messages>,
+    State(messages): State<MessageBudget>,
     call: Request,
     next: Next,
 ) -> Response {
@@ -89,7 +89,7 @@ mod tests {
 
     #[tokio::test]
     async fn messages_on_their_way_take_bounded_memory() {
-        let messages = Messages::new();
+        let messages = MessageBudget::new();
         let endless = messages.read(Body::from_stream(pieces())).await;
         assert_eq!(endless.unwrap_err().code(), Code::OutOfRange);
         // Messages of which the end never comes.
