@@ -12,7 +12,7 @@ use chomp_serve::net::Limits;
 use chomp_store::objects::Storage;
 use chomp_table::RangeBits;
 use chomp_table::shard::ShardSize;
-use chomp_worker::{Config, Evaluation, StoreChoice, WorkerError};
+use chomp_worker::{Config, ExecutionMode, StoreChoice, WorkerError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -101,10 +101,10 @@ pub(crate) async fn start(
         memory_bytes: resources.memory_bytes,
         isa: resources.isa,
         store: Some(StoreChoice::Shared(storage)),
-        shard: ShardSize::PUBLISHED,
+        shard_size: ShardSize::PUBLISHED,
         // The coordinator is of this process, and waits for its store as long as that takes.
         patience: Some(Duration::MAX),
-        evaluation: Evaluation::Threads,
+        execution: ExecutionMode::Threads,
         seed: None,
         drain: CancellationToken::new(),
     };

@@ -88,7 +88,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
         JobOutcome::Finished(_) => {
             let worker = worker?.expect("a worker that ends with the job tells what it did");
             let cost = RunCost {
-                evaluation_cpu_seconds: Some(worker.evaluation.as_secs_f64()),
+                evaluation_cpu_seconds: Some(worker.evaluation_cpu.as_secs_f64()),
                 ranges_evaluated: worker.ranges,
                 ..directory.cost(meter)
             };

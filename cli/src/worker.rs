@@ -5,7 +5,7 @@ use std::time::Duration;
 use chomp_plan::counted;
 use chomp_store::location::Location;
 use chomp_table::shard::ShardSize;
-use chomp_worker::{Config, End, Evaluation, StoreChoice};
+use chomp_worker::{Config, End, ExecutionMode, StoreChoice};
 use clap::builder::TypedValueParser;
 use serde_json::json;
 
@@ -65,9 +65,9 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<(
         memory_bytes: args.share.memory_bytes()?,
         isa: display.haste().isa(),
         store: args.store,
-        shard: ShardSize::PUBLISHED,
+        shard_size: ShardSize::PUBLISHED,
         patience: args.patience.map(Duration::from_secs),
-        evaluation: Evaluation::Threads,
+        execution: ExecutionMode::Threads,
         seed: None,
         drain: drain_on_signal()?,
     };
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<(
         counted(config.threads, "thread")
     ));
     let report = chomp_worker::run_in_haste(config, display.haste().limits, stop).await?;
-    let line = match (report.end, report.settled) {
+    let line = match (report.end, report.acknowledged) {
         (End::Finished, _) => "the table is finished".to_owned(),
         (End::Drained, _) => {
             "drained: the tasks at hand are done, and no more are taken".to_owned()
@@ -98,7 +98,7 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<(
         "finished": report.end == End::Finished,
         "ranges_evaluated": ranges,
         "cpu_seconds": seconds,
-        "evaluation_cpu_seconds": report.evaluation.as_secs_f64(),
+        "evaluation_cpu_seconds": report.evaluation_cpu.as_secs_f64(),
     });
     crate::print_as(args.json, &done, |_| {
         format!("{} in {seconds:.2} s of CPU\n", counted(ranges, "range"))

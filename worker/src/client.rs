@@ -12,12 +12,12 @@ use chomp_table::{Digest, Head};
 pub(crate) use task::{LeasedTask, TaskWork, evaluated};
 
 use crate::error::ClientError;
-use crate::link::{CONTROL, CallFailure, JobDescription, Link, Session, within};
+use crate::link::{CONTROL_TIMEOUT, CallFailure, JobDescription, Link, Session, within};
 
 /// The deadline of a request for a task: the coordinator answers within ten seconds.
-const LEASE: Duration = Duration::from_secs(20);
+const LEASE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long the verdict on a result may take: it has to be in the journal.
-const VERDICT: Duration = Duration::from_mins(2);
+const VERDICT_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The calls of a worker. Each is repeated until it has an answer, over any number of outages.
 /// Clones share the link.
@@ -86,7 +86,7 @@ impl Client {
 
     /// The worker's number.
     pub(crate) fn worker(&self) -> u64 {
-        self.link.hello.worker
+        self.link.join_request.worker
     }
 
     /// Asks for a task; waits some seconds at the most.
@@ -94,7 +94,7 @@ impl Client {
         let worker = self.worker();
         let call = async |session: Arc<Session>| {
             let request = v1::LeaseRequest { worker };
-            let reply = within(LEASE, session.rpc().lease(request)).await?;
+            let reply = within(LEASE_TIMEOUT, session.rpc().lease(request)).await?;
             TaskAnswer::read(reply.into_inner(), &session.job)
         };
         self.link.call(call).await
@@ -107,7 +107,7 @@ impl Client {
             leases,
         };
         let call = async |session: Arc<Session>| {
-            let reply = within(CONTROL, session.rpc().renew(request.clone())).await?;
+            let reply = within(CONTROL_TIMEOUT, session.rpc().renew(request.clone())).await?;
             Ok(reply.into_inner().lost)
         };
         self.link.call(call).await
@@ -121,7 +121,7 @@ impl Client {
             failure: failure.to_owned(),
         };
         let call = async |session: Arc<Session>| {
-            within(CONTROL, session.rpc().r#return(request.clone()))
+            within(CONTROL_TIMEOUT, session.rpc().r#return(request.clone()))
                 .await
                 .map(drop)
         };
@@ -143,7 +143,7 @@ impl Client {
             next,
         };
         let call = async |session: Arc<Session>| {
-            let reply = within(VERDICT, session.rpc().complete(request.clone())).await?;
+            let reply = within(VERDICT_TIMEOUT, session.rpc().complete(request.clone())).await?;
             let v1::CompleteReply { verdict, next } = reply.into_inner();
             match verdict {
                 Some(complete_reply::Verdict::Rejected(v1::Rejected { reason })) => {
@@ -169,7 +169,7 @@ impl Client {
         let worker = self.worker();
         let request = v1::ReportRequest { worker, records };
         let call = async |session: Arc<Session>| {
-            within(CONTROL, session.rpc().report(request.clone()))
+            within(CONTROL_TIMEOUT, session.rpc().report(request.clone()))
                 .await
                 .map(drop)
         };
@@ -182,8 +182,9 @@ impl Client {
         let request = v1::LeaveRequest {
             worker: self.worker(),
         };
-        let call =
-            async |session: Arc<Session>| within(CONTROL, session.rpc().leave(request)).await;
+        let call = async |session: Arc<Session>| {
+            within(CONTROL_TIMEOUT, session.rpc().leave(request)).await
+        };
         self.link.once(call).await.is_some()
     }
 }

@@ -43,7 +43,7 @@ pub enum ClientError {
     },
     /// It does not accept this call.
     #[error("the coordinator at {url} does not accept a call: {reason}")]
-    Unfit {
+    Rejected {
         /// Its address.
         url: String,
         /// Its reason.

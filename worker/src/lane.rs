@@ -20,8 +20,8 @@ use crate::error::ClientError;
 use crate::gather::Gatherer;
 use crate::merge::Merge;
 use crate::pool::Pool;
-use crate::store::{Store, Stores};
-use crate::trouble::{Seldom, Trouble};
+use crate::store::{Store, StoreProvider};
+use crate::trouble::{LogLimiter, Trouble};
 use crate::{End, WorkerError};
 
 /// The heartbeats that a worker sends within the time of a lease.
@@ -32,26 +32,26 @@ const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 /// The pause after a task that failed, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
 
-/// What all lanes of a worker share. Each [runs](Lane::run) on its own.
-pub(crate) struct Lane {
+/// What all lanes of a worker share. Each [runs](WorkerContext::run_lane) on its own.
+pub(crate) struct WorkerContext {
     pub(crate) client: Client,
     pub(crate) pool: Arc<Pool>,
     pub(crate) cache: Arc<RangeCache>,
     pub(crate) gatherer: Gatherer,
-    pub(crate) stores: Stores,
+    pub(crate) stores: StoreProvider,
     /// The leases that the worker holds.
     pub(crate) leases: Mutex<BTreeSet<u64>>,
     /// Limits how often the log says that a task failed.
-    pub(crate) tells: Seldom,
-    pub(crate) shard: ShardSize,
+    pub(crate) log_limit: LogLimiter,
+    pub(crate) shard_size: ShardSize,
     pub(crate) drain: CancellationToken,
     pub(crate) stop: CancellationToken,
 }
 
-impl Lane {
+impl WorkerContext {
     /// Takes tasks until there are no more, or until it is told to drain or to stop. After a task that failed it
     /// pauses, twice as long after each further one.
-    pub(crate) async fn run(self: Arc<Lane>) -> Result<End, WorkerError> {
+    pub(crate) async fn run_lane(self: Arc<WorkerContext>) -> Result<End, WorkerError> {
         let mut answer = TaskAnswer::Wait;
         let mut pause = PAUSES.0;
         loop {
@@ -86,7 +86,7 @@ impl Lane {
     /// Does a task, or returns its lease and says why; returns the answer to the request for the next one, or nothing
     /// if the task failed.
     async fn run_task(&self, task: LeasedTask) -> Result<Option<TaskAnswer>, WorkerError> {
-        let (lease, journal) = (task.lease, task.journal);
+        let (lease, journal_end) = (task.lease, task.journal_end);
         self.leases.lock().insert(lease);
         let done = self.perform(task).await;
         self.leases.lock().remove(&lease);
@@ -105,12 +105,12 @@ impl Lane {
                 String::new()
             }
             // The range was withdrawn after the coordinator leased the task, so it has withdrawn the task too.
-            Trouble::Missing(_) if self.stores.are_beyond(journal).await => String::new(),
+            Trouble::Missing(_) if self.stores.are_beyond(journal_end).await => String::new(),
             Trouble::Missing(head) => format!("range {head} is not done"),
             Trouble::Failed(reason) => reason,
             Trouble::Store(error) => {
                 self.give_back(lease, &describe(&error)).await?;
-                if self.stores.go_around(&error).await {
+                if self.stores.fall_back(&error).await {
                     return Ok(Some(TaskAnswer::Wait));
                 }
                 return Err(WorkerError::Store(error));
@@ -121,7 +121,7 @@ impl Lane {
         if failure.is_empty() {
             return Ok(Some(TaskAnswer::Wait));
         }
-        if self.tells.may_tell() {
+        if self.log_limit.may_log() {
             tracing::warn!("a task failed: {failure}");
         }
         Ok(None)
@@ -130,7 +130,7 @@ impl Lane {
     async fn give_back(&self, lease: u64, failure: &str) -> Result<(), ClientError> {
         match self.client.give_back(lease, failure).await {
             // The lease had ended already.
-            Err(ClientError::Unfit { reason, .. }) => {
+            Err(ClientError::Rejected { reason, .. }) => {
                 tracing::debug!("a lease was not taken back: {reason}");
                 Ok(())
             }
@@ -140,7 +140,9 @@ impl Lane {
 
     /// Does a task and submits its result, with the request for the next task.
     async fn perform(&self, task: LeasedTask) -> Result<TaskAnswer, Trouble> {
-        let store = self.unless_stopped(self.stores.at(task.journal)).await?;
+        let store = self
+            .unless_stopped(self.stores.caught_up_to(task.journal_end))
+            .await?;
         let lease = task.lease;
         let result = match task.work {
             TaskWork::Evaluate {
@@ -163,7 +165,7 @@ impl Lane {
                     job: &self.client.job(),
                     store: &store,
                     gatherer: &self.gatherer,
-                    size: self.shard,
+                    shard_size: self.shard_size,
                     stop: &self.stop,
                 };
                 let json = merge.run(start, known_summary).await?;

@@ -18,7 +18,7 @@
 //! A worker runs twice as many lanes as it has threads. While the tasks of one half are evaluated, the lanes of the
 //! other half lease tasks, read their sources and write results.
 //!
-//! With [`Config::seed`], [`Evaluation::Inline`], a runtime of one thread whose clock is paused and a
+//! With [`Config::seed`], [`ExecutionMode::Inline`], a runtime of one thread whose clock is paused and a
 //! deterministic [`Connector`], all that a worker does is determined.
 //!
 //! # What always holds
@@ -64,12 +64,12 @@ use tokio_util::sync::CancellationToken;
 use cache::RangeCache;
 use client::Client;
 use gather::Gatherer;
-use lane::Lane;
+use lane::WorkerContext;
 use link::Link;
 use pool::Pool;
-use store::Stores;
+use store::StoreProvider;
 use transport::{Connector, Remote};
-use trouble::Seldom;
+use trouble::LogLimiter;
 
 pub use error::ClientError;
 pub use store::StoreChoice;
@@ -105,9 +105,9 @@ pub struct Config {
     /// Where the store is, if not where the coordinator says.
     pub store: Option<StoreChoice>,
     /// The size of shards. All workers of a table need the same.
-    pub shard: ShardSize,
+    pub shard_size: ShardSize,
     /// Where to evaluate.
-    pub evaluation: Evaluation,
+    pub execution: ExecutionMode,
     /// The seed of the worker's identity and of its random waits. Without one, the system's randomness is used.
     pub seed: Option<u64>,
     /// When this is cancelled, the worker does the tasks in its hands, takes no more, and ends.
@@ -116,7 +116,7 @@ pub struct Config {
 
 /// Where ranges are evaluated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Evaluation {
+pub enum ExecutionMode {
     /// On threads that do nothing else.
     #[default]
     Threads,
@@ -141,11 +141,11 @@ pub struct Report {
     /// How its work ended.
     pub end: End,
     /// Whether the coordinator knows of the end: it has the results in hand, and the leases back.
-    pub settled: bool,
+    pub acknowledged: bool,
     /// The ranges it evaluated.
     pub ranges: u64,
     /// The CPU time that evaluating them took.
-    pub evaluation: Duration,
+    pub evaluation_cpu: Duration,
     /// The shards it wrote.
     pub merges: u64,
 }
@@ -257,7 +257,7 @@ pub async fn run_with(
         Some(seed) => seed,
         None => random()?,
     });
-    let hello = JoinRequest {
+    let join_request = JoinRequest {
         protocol: PROTOCOL,
         format: range::VERSION,
         software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -266,14 +266,20 @@ pub async fn run_with(
         name: config.name.clone(),
         kernel: fingerprint(&config).await.0.to_vec(),
     };
-    let link = Link::new(&config.access, connector, hello, config.patience, rng)?;
+    let link = Link::new(
+        &config.access,
+        connector,
+        join_request,
+        config.patience,
+        rng,
+    )?;
     let client = tokio::select! {
         biased;
         () = stop.cancelled() => return Ok(Report {
             end: End::Stopped,
-            settled: true,
+            acknowledged: true,
             ranges: 0,
-            evaluation: Duration::ZERO,
+            evaluation_cpu: Duration::ZERO,
             merges: 0,
         }),
         client = Client::join(link) => client?,
@@ -288,40 +294,40 @@ pub async fn run_with(
             return Err(error);
         }
     };
-    let pool = Pool::start(config.evaluation, threads, range_bits, config.isa);
+    let pool = Pool::start(config.execution, threads, range_bits, config.isa);
     let pool = Arc::new(pool.map_err(WorkerError::Threads)?);
     tracing::debug!(threads, isa = %config.isa, "joined a job of size {bits} with {range_bits} range bits");
 
     let sources_bytes = ranges_bytes / SOURCES_SHARE;
     let cache = Arc::new(RangeCache::new(ranges_bytes - sources_bytes, range_bits));
-    let lane = Arc::new(Lane {
+    let context = Arc::new(WorkerContext {
         gatherer: Gatherer::new(Arc::clone(&pool), Arc::clone(&cache), sources_bytes),
-        stores: Stores::new(config.store, client.clone()),
+        stores: StoreProvider::new(config.store, client.clone()),
         client,
         pool,
         cache,
         leases: Mutex::default(),
-        tells: Seldom::default(),
-        shard: config.shard,
+        log_limit: LogLimiter::default(),
+        shard_size: config.shard_size,
         drain: config.drain,
         stop: stop.child_token(),
     });
-    let (end, settled) = work(&lane, LANES_PER_THREAD * threads.get()).await?;
-    Ok(lane.pool.report(end, settled))
+    let (end, acknowledged) = work(&context, LANES_PER_THREAD * threads.get()).await?;
+    Ok(context.pool.report(end, acknowledged))
 }
 
 /// Runs the lanes and the heartbeat until one of them ends or is told to stop; the others then
 /// finish what they have in hand. Returns how it ended, and whether the coordinator knows.
-async fn work(lane: &Arc<Lane>, count: usize) -> Result<(End, bool), WorkerError> {
-    let stop = lane.stop.clone();
+async fn work(context: &Arc<WorkerContext>, count: usize) -> Result<(End, bool), WorkerError> {
+    let stop = context.stop.clone();
     let mut grace = pin!(async {
         stop.cancelled().await;
         tokio::time::sleep(GRACE).await;
     });
-    let mut heartbeat = pin!(lane.heartbeat());
+    let mut heartbeat = pin!(context.heartbeat());
     let mut lanes = JoinSet::new();
     for _ in 0..count {
-        lanes.spawn(Arc::clone(lane).run());
+        lanes.spawn(Arc::clone(context).run_lane());
     }
     let mut end = None;
     let mut beating = true;
@@ -349,23 +355,25 @@ async fn work(lane: &Arc<Lane>, count: usize) -> Result<(End, bool), WorkerError
     };
     lanes.shutdown().await;
     // Leases that nobody works on would keep the coordinator waiting until they expire.
-    let settled = in_time
+    let acknowledged = in_time
         && tokio::select! {
             biased;
-            left = lane.client.leave() => left,
+            left = context.client.leave() => left,
             () = &mut grace => false,
         };
-    Ok((end.unwrap_or(Ok(End::Stopped))?, settled))
+    Ok((end.unwrap_or(Ok(End::Stopped))?, acknowledged))
 }
 
 /// The fingerprint of the kernel with the instruction set in use.
 async fn fingerprint(config: &Config) -> Digest {
     let isa = config.isa;
-    match config.evaluation {
-        Evaluation::Inline => chomp_kernel::fingerprint(isa),
-        Evaluation::Threads => tokio::task::spawn_blocking(move || chomp_kernel::fingerprint(isa))
-            .await
-            .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())),
+    match config.execution {
+        ExecutionMode::Inline => chomp_kernel::fingerprint(isa),
+        ExecutionMode::Threads => {
+            tokio::task::spawn_blocking(move || chomp_kernel::fingerprint(isa))
+                .await
+                .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        }
     }
 }
 

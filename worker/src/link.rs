@@ -24,10 +24,10 @@ pub(crate) use session::{JobDescription, Session};
 
 use crate::error::ClientError;
 use crate::transport::Connector;
-use crate::trouble::Seldom;
+use crate::trouble::LogLimiter;
 
 /// The deadline of calls that move no data and wait for nothing, of connecting and of joining.
-pub(crate) const CONTROL: Duration = Duration::from_secs(20);
+pub(crate) const CONTROL_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a worker tries to reach a coordinator that it has never reached.
 const PATIENCE_FIRST: Duration = Duration::from_secs(10);
 /// How long it tries to reach one again, whose machine may have to be started anew.
@@ -44,14 +44,14 @@ pub(crate) struct Link {
     /// The header with the token, for each request. It is not shown when printed for debugging.
     authorization: Option<HeaderValue>,
     /// How the worker introduces itself when it joins.
-    pub(crate) hello: JoinRequest,
+    pub(crate) join_request: JoinRequest,
     patience: Option<Duration>,
     rng: Mutex<fastrand::Rng>,
     /// Locked while a session is made, so that only one is.
     state: tokio::sync::Mutex<LinkState>,
     job: Mutex<Option<Arc<JobDescription>>>,
     /// Limits how often the log says that the coordinator has no room.
-    tells: Seldom,
+    log_limit: LogLimiter,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ impl Link {
     pub(crate) fn new(
         access: &Access,
         connector: Arc<dyn Connector>,
-        hello: JoinRequest,
+        join_request: JoinRequest,
         patience: Option<Duration>,
         rng: fastrand::Rng,
     ) -> Result<Link, ClientError> {
@@ -86,12 +86,12 @@ impl Link {
             authorization,
             url,
             connector,
-            hello,
+            join_request,
             patience,
             rng: Mutex::new(rng),
             state: tokio::sync::Mutex::default(),
             job: Mutex::default(),
-            tells: Seldom::default(),
+            log_limit: LogLimiter::default(),
         })
     }
 
@@ -136,7 +136,7 @@ impl Link {
             tracing::debug!("a call failed: {failure:?}");
             match failure {
                 CallFailure::Busy(reason) => {
-                    if begin.elapsed() >= TELL_AFTER && self.tells.may_tell() {
+                    if begin.elapsed() >= TELL_AFTER && self.log_limit.may_log() {
                         tracing::warn!("waiting for the coordinator at {}: {reason}", self.url);
                     }
                 }
@@ -155,7 +155,7 @@ impl Link {
                         return Err(failure.into_error(&self.url));
                     }
                 }
-                CallFailure::Refused(_) | CallFailure::Unfit(_) | CallFailure::Protocol(_) => {
+                CallFailure::Refused(_) | CallFailure::Rejected(_) | CallFailure::Protocol(_) => {
                     return Err(failure.into_error(&self.url));
                 }
             }
@@ -211,8 +211,14 @@ impl Link {
         let mut backoff = self.backoff();
         for attempt in 0.. {
             state.sessions += 1;
-            let (authorization, hello) = (self.authorization.clone(), self.hello.clone());
-            let made = Session::join(state.sessions, &*self.connector, authorization, hello);
+            let (authorization, join_request) =
+                (self.authorization.clone(), self.join_request.clone());
+            let made = Session::join(
+                state.sessions,
+                &*self.connector,
+                authorization,
+                join_request,
+            );
             let failure = match made.await {
                 Ok(session) => {
                     let now = session.job.range_bits;
@@ -229,7 +235,7 @@ impl Link {
                     return Ok(Arc::new(session));
                 }
                 // Whoever cannot join is refused for good.
-                Err(CallFailure::Unfit(reason)) => CallFailure::Refused(reason),
+                Err(CallFailure::Rejected(reason)) => CallFailure::Refused(reason),
                 Err(failure) => failure,
             };
             let may_pass = match &failure {

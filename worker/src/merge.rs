@@ -33,7 +33,7 @@ pub(crate) struct Merge<'a> {
     pub(crate) job: &'a JobDescription,
     pub(crate) store: &'a Store,
     pub(crate) gatherer: &'a Gatherer,
-    pub(crate) size: ShardSize,
+    pub(crate) shard_size: ShardSize,
     pub(crate) stop: &'a CancellationToken,
 }
 
@@ -92,7 +92,7 @@ impl Merge<'_> {
         start: (u32, Head, u64),
     ) -> Result<(ShardSummary, Option<Vec<u8>>), Trouble> {
         let (bits, range_bits) = (self.job.bits, self.job.range_bits);
-        let (size, pool) = (self.size, &self.gatherer.pool);
+        let (size, pool) = (self.shard_size, &self.gatherer.pool);
         let span = {
             let journal = self.store.journal.read().await;
             ShardSpan::new(journal.ledger(), bits, size.shard_words as u64, start)?

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::trouble::Trouble;
-use crate::{End, Evaluation, Report};
+use crate::{End, ExecutionMode, Report};
 
 /// Where ranges are evaluated. Its threads end when it is dropped.
 pub(crate) struct Pool {
@@ -49,16 +49,16 @@ impl Pool {
     ///
     /// If the system does not give the threads.
     pub(crate) fn start(
-        evaluation: Evaluation,
+        execution: ExecutionMode,
         threads: NonZeroUsize,
         range_bits: RangeBits,
         isa: Isa,
     ) -> std::io::Result<Pool> {
         let new = move || Evaluator::new(range_bits, isa);
         let pool = Pool {
-            executor: match evaluation {
-                Evaluation::Inline => Executor::Inline(Box::new(Mutex::new(new()))),
-                Evaluation::Threads => Executor::Threads(Arc::default()),
+            executor: match execution {
+                ExecutionMode::Inline => Executor::Inline(Box::new(Mutex::new(new()))),
+                ExecutionMode::Threads => Executor::Threads(Arc::default()),
             },
             range_bits,
             isa,
@@ -123,13 +123,13 @@ impl Pool {
     }
 
     /// The work of a worker that ended like this.
-    pub(crate) fn report(&self, end: End, settled: bool) -> Report {
+    pub(crate) fn report(&self, end: End, acknowledged: bool) -> Report {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Report {
             end,
-            settled,
+            acknowledged,
             ranges: count(&self.counters.ranges),
-            evaluation: Duration::from_nanos(count(&self.counters.evaluation_ns)),
+            evaluation_cpu: Duration::from_nanos(count(&self.counters.evaluation_ns)),
             merges: count(&self.counters.merges),
         }
     }
@@ -262,8 +262,8 @@ mod tests {
     #[tokio::test]
     async fn what_comes_of_good_and_bad_tasks() {
         let range_bits = RangeBits::new(12).unwrap();
-        for evaluation in [Evaluation::Threads, Evaluation::Inline] {
-            let pool = Pool::start(evaluation, NonZeroUsize::MIN, range_bits, Isa::detect());
+        for execution in [ExecutionMode::Threads, ExecutionMode::Inline] {
+            let pool = Pool::start(execution, NonZeroUsize::MIN, range_bits, Isa::detect());
             let pool = Arc::new(pool.unwrap());
             let go = CancellationToken::new();
             let stopped = CancellationToken::new();
@@ -293,7 +293,7 @@ mod tests {
             };
             assert_eq!(good.as_ref().unwrap(), &range);
             assert!(damaged.is_err());
-            if evaluation == Evaluation::Threads {
+            if execution == ExecutionMode::Threads {
                 let broken = pool.evaluate(vec![Head(1)], Broken, go.clone()).await;
                 assert!(
                     matches!(&broken, Err(Trouble::Failed(why)) if why.contains("panicked")),

@@ -23,9 +23,9 @@ use crate::link::{CallFailure, Session, within};
 use crate::transport::BoxError;
 
 /// How long bytes may take that do not come on at all.
-const PROGRESS: Duration = Duration::from_mins(1);
+const PROGRESS_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long a creation may take that has sent all bytes: they have to be on disk.
-const DURABLE: Duration = Duration::from_mins(2);
+const DURABLE_TIMEOUT: Duration = Duration::from_mins(2);
 /// The fewest bytes that are sent in a second.
 const PACE: usize = 1 << 16;
 /// The most bytes of a reason that are read.
@@ -114,7 +114,7 @@ async fn get(
         request = request.header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
     }
     let request = request.body(Body::empty()).map_err(CallFailure::outage)?;
-    let response = within(PROGRESS, session.send(request)).await?;
+    let response = within(PROGRESS_TIMEOUT, session.send(request)).await?;
     let most = match (response.status(), range) {
         (StatusCode::OK, None) => part::BYTES_MAX,
         (StatusCode::PARTIAL_CONTENT, Some(range)) => range.end - range.start,
@@ -140,7 +140,7 @@ async fn put(
         .body(Body::new(Full::new(bytes)))
         .map_err(CallFailure::outage)?;
     let sending = Duration::from_secs((length / PACE) as u64);
-    let response = within(DURABLE + sending, session.send(request)).await?;
+    let response = within(DURABLE_TIMEOUT + sending, session.send(request)).await?;
     match response.status() {
         StatusCode::CREATED | StatusCode::OK | StatusCode::NO_CONTENT => Ok(Ok(Bytes::new())),
         StatusCode::PRECONDITION_FAILED => Ok(Err(StorageProblem::AlreadyExists)),
@@ -157,7 +157,7 @@ async fn refusal(response: Response<Body>) -> CallFailure {
         | StatusCode::TOO_MANY_REQUESTS
         | StatusCode::REQUEST_TIMEOUT => CallFailure::Busy(reason),
         StatusCode::UNAUTHORIZED => CallFailure::Refused(reason),
-        _ if status.is_client_error() => CallFailure::Unfit(reason),
+        _ if status.is_client_error() => CallFailure::Rejected(reason),
         _ if status.is_server_error() => CallFailure::outage(reason),
         _ => CallFailure::Protocol(format!("it answers a request for an object with {status}")),
     }
@@ -178,7 +178,7 @@ async fn reason(response: Response<Body>) -> String {
         }
     };
     // At a timeout, the text that came by then is the reason.
-    let _ = tokio::time::timeout(PROGRESS, read).await;
+    let _ = tokio::time::timeout(PROGRESS_TIMEOUT, read).await;
     let text = String::from_utf8_lossy(&text);
     match text.trim() {
         "" => status.to_string(),
@@ -198,7 +198,9 @@ async fn whole(response: Response<Body>, most: u64) -> Result<Bytes, CallFailure
     }
     let mut body = response.into_body();
     let (mut frames, mut total) = (Vec::new(), 0_u64);
-    while let Some(frame) = within(PROGRESS, async { body.frame().await.transpose() }).await? {
+    while let Some(frame) =
+        within(PROGRESS_TIMEOUT, async { body.frame().await.transpose() }).await?
+    {
         let Ok(data) = frame.into_data() else {
             continue;
         };

@@ -43,7 +43,7 @@ pub enum StoreChoice {
 /// when the journal cannot be followed any further. If it does not work for this worker, the worker goes through the
 /// coordinator until there is another coordinator.
 #[derive(Debug)]
-pub(crate) struct Stores {
+pub(crate) struct StoreProvider {
     choice: Option<StoreChoice>,
     client: Client,
     open: Mutex<Option<Arc<Store>>>,
@@ -64,9 +64,9 @@ pub(crate) struct Store {
     pub(crate) journal: RwLock<Follower>,
 }
 
-impl Stores {
-    pub(crate) fn new(choice: Option<StoreChoice>, client: Client) -> Stores {
-        Stores {
+impl StoreProvider {
+    pub(crate) fn new(choice: Option<StoreChoice>, client: Client) -> StoreProvider {
+        StoreProvider {
             choice,
             client,
             open: Mutex::default(),
@@ -75,7 +75,7 @@ impl Stores {
     }
 
     /// The store, of whose journal all segments below `journal` are read.
-    pub(crate) async fn at(&self, journal: u64) -> Result<Arc<Store>, Trouble> {
+    pub(crate) async fn caught_up_to(&self, journal_end: u64) -> Result<Arc<Store>, Trouble> {
         let store = match self.present(None).await {
             Err(Trouble::Failed(reason)) => {
                 tracing::warn!("{reason}; joining again");
@@ -84,20 +84,20 @@ impl Stores {
             }
             present => present?,
         };
-        let error = match store.follow(journal).await {
+        let error = match store.follow(journal_end).await {
             Ok(()) => return Ok(store),
             Err(error) => error,
         };
         tracing::warn!("{}; reading the journal anew", describe(&error));
         let store = self.present(Some(&store)).await?;
-        store.follow(journal).await?;
+        store.follow(journal_end).await?;
         Ok(store)
     }
 
     /// Whether more of the journal is read than all segments below `journal`.
-    pub(crate) async fn are_beyond(&self, journal: u64) -> bool {
+    pub(crate) async fn are_beyond(&self, journal_end: u64) -> bool {
         match &*self.open.lock().await {
-            Some(store) => store.journal.read().await.ledger().next_segment > journal,
+            Some(store) => store.journal.read().await.ledger().next_segment > journal_end,
             None => false,
         }
     }
@@ -126,7 +126,7 @@ impl Stores {
 
     /// Goes through the coordinator from now on, since the store does not work for this worker. False if there is no
     /// other way.
-    pub(crate) async fn go_around(&self, error: &StorageError) -> bool {
+    pub(crate) async fn fall_back(&self, error: &StorageError) -> bool {
         let mut open = self.open.lock().await;
         let has_choice = !matches!(
             self.choice,

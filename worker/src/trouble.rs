@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::error::ClientError;
 
 /// The least time between two log lines about the same.
-const TELL_EVERY: Duration = Duration::from_mins(1);
+const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Why a task is not done here; each variant has a reaction of its own.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl From<ClientError> for Trouble {
     /// A call that the coordinator does not accept is one task's failure, everything else the worker's.
     fn from(error: ClientError) -> Trouble {
         match error {
-            ClientError::Unfit { .. } => Trouble::failed(&error),
+            ClientError::Rejected { .. } => Trouble::failed(&error),
             error => Trouble::Client(error),
         }
     }
@@ -81,17 +81,17 @@ impl From<MergeError> for Trouble {
     }
 }
 
-/// Lets a thing be told once in [`TELL_EVERY`] at the most.
+/// Lets a message be logged at most once in [`LOG_INTERVAL`].
 #[derive(Debug, Default)]
-pub(crate) struct Seldom(Mutex<Option<Instant>>);
+pub(crate) struct LogLimiter(Mutex<Option<Instant>>);
 
-impl Seldom {
-    /// Whether it may be told now; then it is taken to be told.
-    pub(crate) fn may_tell(&self) -> bool {
-        let mut told = self.0.lock();
-        let may = told.is_none_or(|at| at.elapsed() >= TELL_EVERY);
+impl LogLimiter {
+    /// Whether the message may be logged now. The caller then logs it.
+    pub(crate) fn may_log(&self) -> bool {
+        let mut logged = self.0.lock();
+        let may = logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
         if may {
-            *told = Some(Instant::now());
+            *logged = Some(Instant::now());
         }
         may
     }

@@ -13,7 +13,7 @@ use crate::link::{CallFailure, JobDescription};
 pub(crate) struct LeasedTask {
     pub(crate) lease: u64,
     /// All segments of the journal below this number have to be known.
-    pub(crate) journal: u64,
+    pub(crate) journal_end: u64,
     pub(crate) work: TaskWork,
 }
 
@@ -79,7 +79,7 @@ impl LeasedTask {
         };
         Ok(LeasedTask {
             lease: message.lease,
-            journal: message.journal,
+            journal_end: message.journal,
             work,
         })
     }

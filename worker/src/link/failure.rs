@@ -23,7 +23,7 @@ pub(crate) enum CallFailure {
     /// It does not want this worker: end.
     Refused(String),
     /// It does not want this call: repeating it is of no use.
-    Unfit(String),
+    Rejected(String),
     /// It says something that it never should: end.
     Protocol(String),
 }
@@ -46,7 +46,7 @@ impl CallFailure {
             CallFailure::Busy(reason) | CallFailure::Refused(reason) => {
                 return ClientError::Refused { url, reason };
             }
-            CallFailure::Unfit(reason) => return ClientError::Unfit { url, reason },
+            CallFailure::Rejected(reason) => return ClientError::Rejected { url, reason },
             CallFailure::Stopped(reason) => format!("has stopped the job: {reason}"),
             CallFailure::NotJoined => {
                 "does not keep to the protocol: it does not know a worker that joins".to_owned()
@@ -68,7 +68,7 @@ impl From<Status> for CallFailure {
             | Code::PermissionDenied
             | Code::Unimplemented => CallFailure::Refused(reason()),
             Code::InvalidArgument | Code::OutOfRange | Code::AlreadyExists => {
-                CallFailure::Unfit(reason())
+                CallFailure::Rejected(reason())
             }
             // Data that the coordinator cannot read ends its job, and a person looks after it.
             _ => CallFailure::outage(status),

@@ -12,7 +12,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::ServiceExt;
 
-use super::{CONTROL, CallFailure, within};
+use super::{CONTROL_TIMEOUT, CallFailure, within};
 use crate::transport::{Connector, Transport};
 
 /// No lease lasts longer: a worker is to be heard of within it.
@@ -70,10 +70,10 @@ impl Session {
         number: u64,
         connector: &dyn Connector,
         authorization: Option<HeaderValue>,
-        hello: JoinRequest,
+        join_request: JoinRequest,
     ) -> Result<Session, CallFailure> {
         let connected = async { connector.connect().await.map_err(CallFailure::outage) };
-        let mut transport = within(CONTROL, connected).await?;
+        let mut transport = within(CONTROL_TIMEOUT, connected).await?;
         if let Some(header) = authorization {
             let authorize = move |mut request: http::Request<Body>| {
                 request.headers_mut().insert(AUTHORIZATION, header.clone());
@@ -82,7 +82,9 @@ impl Session {
             transport = Transport::new(transport.map_request(authorize));
         }
         let mut rpc = CoordinatorClient::new(transport.clone());
-        let reply = within(CONTROL, rpc.join(hello)).await?.into_inner();
+        let reply = within(CONTROL_TIMEOUT, rpc.join(join_request))
+            .await?
+            .into_inner();
         let wrong = |what| Err(CallFailure::Protocol(what));
         let Some(range_bits) = RangeBits::new(reply.range_bits) else {
             return wrong(format!("{} range bits are not possible", reply.range_bits));

@@ -90,7 +90,7 @@ async fn a_worker_that_drains_does_what_it_has() {
         Act::Go
     });
     let report = fake.run(config).await.unwrap();
-    assert_eq!((report.end, report.settled), (End::Drained, true));
+    assert_eq!((report.end, report.acknowledged), (End::Drained, true));
     assert!(report.ranges >= 10, "{report:?}");
 }
 
@@ -210,8 +210,8 @@ async fn it_stops_within_the_grace() {
 async fn the_token_is_not_shown() {
     let (config, fake) = (config(1), Fake::new(|_, _| Act::Go));
     let link = |access: &Access| {
-        let (hello, rng) = (JoinRequest::default(), fastrand::Rng::with_seed(1));
-        Link::new(access, Arc::new(fake.clone()), hello, None, rng)
+        let (join_request, rng) = (JoinRequest::default(), fastrand::Rng::with_seed(1));
+        Link::new(access, Arc::new(fake.clone()), join_request, None, rng)
     };
     let sound = link(&config.access).unwrap();
     sound.join().await.unwrap();

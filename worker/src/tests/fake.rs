@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::transport::{BoxError, Connector, Transport};
-use crate::{Config, End, Evaluation, Report, WorkerError, run_with};
+use crate::{Config, End, ExecutionMode, Report, WorkerError, run_with};
 
 pub(super) const BITS: u32 = 16;
 pub(super) const SECRET: &str = "open-sesame";
@@ -442,8 +442,8 @@ pub(super) fn config(seed: u64) -> Config {
         isa: Isa::Portable,
         patience: None,
         store: None,
-        shard: SHARD,
-        evaluation: Evaluation::Inline,
+        shard_size: SHARD,
+        execution: ExecutionMode::Inline,
         seed: Some(seed),
         drain: CancellationToken::new(),
     }

@@ -17,13 +17,13 @@ use crate::proxy::ProxyStorage;
 
 /// The storage of a worker that has leases for two parts.
 async fn proxy(fake: &Fake) -> ProxyStorage {
-    let hello = JoinRequest {
+    let join_request = JoinRequest {
         worker: 5,
         ..JoinRequest::default()
     };
     let rng = fastrand::Rng::with_seed(1);
     let access = config(1).access;
-    let link = Link::new(&access, Arc::new(fake.clone()), hello, None, rng).unwrap();
+    let link = Link::new(&access, Arc::new(fake.clone()), join_request, None, rng).unwrap();
     let client = Client::join(link).await.unwrap();
     let mut state = fake.state();
     for lease in 0..3 {

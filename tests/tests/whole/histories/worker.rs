@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chomp_access::{Access, Token};
 use chomp_kernel::Isa;
-use chomp_worker::{Config, End, Evaluation, Report, StoreChoice, WorkerError, run_with};
+use chomp_worker::{Config, End, ExecutionMode, Report, StoreChoice, WorkerError, run_with};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -99,10 +99,10 @@ impl World {
             memory_bytes: 1 << 30,
             isa: Isa::detect(),
             patience: Some(Duration::from_hours(1)),
-            evaluation: Evaluation::Inline,
+            execution: ExecutionMode::Inline,
             seed: Some(self.history.rng.u64(..)),
             store: Some(store),
-            shard: shard_size(),
+            shard_size: shard_size(),
             drain: CancellationToken::new(),
         };
         let end = WorkerEnd {
