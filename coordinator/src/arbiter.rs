@@ -28,7 +28,7 @@ const OWN_LEASES_START: u64 = 1 << 31;
 /// Why the arbiter cannot decide.
 #[derive(Debug, thiserror::Error)]
 pub enum ArbiterError {
-    /// A source is not done, so it is too early to decide.
+    /// A source is not done.
     #[error("range {head} is needed and is not done")]
     NotReady {
         /// The source.
@@ -63,8 +63,8 @@ impl ArbiterError {
 }
 
 impl Tools {
-    /// Evaluates or merges `unit`, and puts it into the store. No two calls have the same `number`. If it is a shard
-    /// that is done, it is described in `done`.
+    /// Evaluates or merges `unit`, and puts it into the store. No two calls have the same `number`. A shard that is
+    /// done is described in `known`.
     pub(crate) async fn compute(
         &self,
         number: u64,
@@ -113,7 +113,8 @@ impl Tools {
         Ok(range::encode(&range, range_bits))
     }
 
-    /// Merges a shard and puts it where it belongs, after a look at the file there if it is `done`.
+    /// Merges a shard and puts it into the folder of the table. A shard that is done is described in `known`, and its
+    /// file is compared.
     pub(crate) async fn merge(
         &self,
         shard: u32,
@@ -155,7 +156,7 @@ impl Tools {
         })
     }
 
-    /// Fails unless this is the record of a range of which the journal has the true counts.
+    /// Fails unless the record decodes and its counts equal those in the journal.
     pub(crate) fn check_record(
         &self,
         head: Head,
@@ -189,7 +190,7 @@ impl Tools {
         Ok(file.map(compare) == Some(Err(Difference::Forged)))
     }
 
-    /// Where a shard begins.
+    /// The range in which a shard begins, and how many stored words of it belong to earlier shards.
     fn span(&self, shard: u32) -> Result<ShardSpan, MergeError> {
         let shard_words = self.shard_size.shard_words as u64;
         let mut skip = u64::from(shard) * shard_words;
@@ -224,7 +225,7 @@ impl Tools {
         done_range.ok_or(ArbiterError::NotReady { head })
     }
 
-    /// What `decode` makes of the record of a range.
+    /// The record of a range, as `decode` reads it.
     pub(crate) async fn read<T>(
         &self,
         head: Head,
@@ -235,7 +236,7 @@ impl Tools {
         Ok(read.pop().expect("one was read"))
     }
 
-    /// What `decode` makes of the record of each of these ranges.
+    /// The record of each of these ranges, as `decode` reads it.
     pub(crate) async fn read_all<T>(
         &self,
         done_ranges: &[(Head, DoneRange)],

@@ -13,7 +13,7 @@ pub(crate) fn threads() -> Option<Handle> {
     (runtime.runtime_flavor() != RuntimeFlavor::CurrentThread).then_some(runtime)
 }
 
-/// Does `work` on a thread for such work, or in a simulation here and now. A panic of the work goes on here.
+/// Runs `work` on a thread for such work, or in a simulation here and now. A panic of the work goes on here.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {

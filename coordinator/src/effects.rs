@@ -24,10 +24,10 @@ pub(crate) enum Effect {
     Append(SegmentContent),
     /// Evaluates a range, or merges a shard.
     Compute {
-        /// Another one for each.
+        /// A number that no other computation has: it names the part.
         number: u64,
         unit: Unit,
-        /// The description of the file, if it is a shard that is done.
+        /// The description of the file, if the unit is a shard that is done.
         known_summary: Option<Box<ShardSummary>>,
     },
     /// Finds out whether these records are lost, as workers report.
@@ -52,7 +52,8 @@ pub(crate) struct SegmentContent {
 pub(crate) type PublishResult = (Result<Manifest, PublishOutcome>, Option<JobError>);
 
 impl Effect {
-    /// Does the work. The job then takes in what came of it: success only when all of it is durable.
+    /// Does the work, and returns the function by which the job handles the outcome. Success means that all of it is
+    /// durable.
     pub(crate) async fn perform(self, tools: &Tools) -> JobFn {
         match self {
             Effect::Append(SegmentContent { entries, writes }) => {
@@ -236,7 +237,7 @@ async fn audit(tools: &Tools, records: &[(Head, DoneRange)]) -> Vec<(Head, Diges
     for &(head, done_range) in records {
         let record = part::read_record(&*tools.storage, head, &done_range).await;
         match record.and_then(|record| tools.check_record(head, &done_range, &record)) {
-            // It may have been computed again meanwhile.
+            // The range may have been computed again meanwhile.
             Err(StoreError::Lost { .. }) if tools.done_range(head).ok() != Some(done_range) => {}
             Err(error @ StoreError::Lost { .. }) => {
                 tracing::warn!("{error}: the range is computed again");

@@ -188,7 +188,7 @@ impl Job {
 
     pub(crate) fn outcome(self) -> JobOutcome {
         match (self.plan.phase(), self.fault) {
-            // Whatever failed beside the publication did not hold it up.
+            // A fault beside the publication did not hold it up.
             (Phase::Finished, _) => match self.published {
                 Some(published) => JobOutcome::Finished(Box::new(published)),
                 None => unreachable!("the plan finishes when it is told of the publication"),
@@ -378,7 +378,7 @@ impl Job {
         }
     }
 
-    /// Takes a heartbeat in; returns the leases that do not stand any more.
+    /// Handles a heartbeat. Returns the leases that do not stand any more.
     pub(crate) fn renew(
         &mut self,
         worker: WorkerId,
@@ -389,7 +389,7 @@ impl Job {
         Ok(lost)
     }
 
-    /// Takes a result in, whose part or shard is durable; the verdict comes now or later.
+    /// Handles a result, whose part or shard is durable. The verdict comes now or later.
     fn complete(
         &mut self,
         worker: WorkerId,
@@ -420,8 +420,8 @@ impl Job {
         }
     }
 
-    /// Takes in that a worker reports records as lost. A report is out of date if the journal has another digest, or
-    /// nobody needs the record any more.
+    /// Handles a report of lost records. It is out of date if the journal has another digest, or nobody needs the
+    /// record any more.
     pub(crate) fn report(
         &mut self,
         worker: WorkerId,
@@ -450,18 +450,18 @@ impl Job {
         }
     }
 
-    /// Takes in which records an audit found to be lost.
+    /// Handles the end of an audit, with the records that it found to be lost.
     pub(crate) fn on_audited(&mut self, lost: Vec<(Head, Digest)>) {
         self.audits -= 1;
         for (head, digest) in lost {
-            // Otherwise it was merged, and its part removed, while it was looked for.
+            // A range from there on was merged, and its part removed, during the audit.
             if head < self.plan.merged_from() {
                 self.handle(Event::Lost { head, digest });
             }
         }
     }
 
-    /// Takes in the end of a segment of the journal, with the content of these writes.
+    /// Handles the end of a segment of the journal, with the content of these writes.
     pub(crate) fn on_appended(&mut self, writes: Vec<WriteId>, outcome: Result<(), StoreError>) {
         self.writes.end(self.now);
         let fault = outcome.err();
@@ -485,7 +485,7 @@ impl Job {
         self.write();
     }
 
-    /// Takes in the end of a publication, and why it failed if the job may have to end for that.
+    /// Handles the end of a publication, and why it failed if the job may have to end for that.
     pub(crate) fn on_published(
         &mut self,
         outcome: Result<Manifest, PublishOutcome>,
@@ -496,7 +496,7 @@ impl Job {
         self.on_effect_done(vec![Event::Published(publication)], fault);
     }
 
-    /// Takes in the events that follow from an effect, and why it failed if the job may have to end for that.
+    /// Handles the events that follow from an effect, and why it failed if the job may have to end for that.
     pub(crate) fn on_effect_done(&mut self, events: Vec<Event>, fault: Option<JobError>) {
         for event in events {
             self.handle(event);

@@ -71,7 +71,7 @@ impl ParticipantList {
         });
     }
 
-    /// Takes the list as it is in the file now.
+    /// Reads the list from the file.
     async fn refresh(&self, path: &Path) -> Result<(), FileError> {
         let from = path.to_owned();
         let read = tokio::task::spawn_blocking(move || Participants::read(&from)).await;
@@ -92,7 +92,7 @@ impl ParticipantList {
         let mut before = String::new();
         loop {
             tokio::time::sleep(INTERVAL).await;
-            // Those that were admitted still are: a file that is being mended must not stop a job.
+            // Participants stay admitted: a file that is being mended must not stop a job.
             let now = match self.refresh(&path).await {
                 Ok(()) => String::new(),
                 Err(error) => describe(&error),

@@ -76,7 +76,7 @@ pub(crate) const BODY_TIME: Duration = Duration::from_mins(10);
 pub(crate) struct Proxy {
     pub(crate) storage: Arc<dyn Storage>,
     handle: Handle,
-    /// Whether the journal knows this object.
+    /// Whether the journal refers to this object.
     refers_to: Arc<dyn Fn(&Key) -> bool + Send + Sync>,
     /// The folder of the table.
     folder: Arc<str>,
@@ -200,7 +200,8 @@ async fn get_object(
         return Err(problem(StatusCode::RANGE_NOT_SATISFIABLE, what));
     }
     let read = asked.start + first.len() as u64;
-    // Where an object ends that ends later is not known yet: then the answer names the end that was asked for.
+    // The size of an object that goes on beyond the first chunk is not known yet, so the answer names the end that was
+    // asked for.
     let ends = read < asked.end || asked.end == range.end;
     let exact = ends.then_some(first.len() as u64);
     let rest = if ends { read..read } else { read..range.end };
@@ -238,8 +239,8 @@ fn digits(text: &str) -> Option<u64> {
 }
 
 impl Proxy {
-    /// Sends the bytes `first` of an object and then those in `rest`, as far as they are there. What cannot be read
-    /// ends the body with an error.
+    /// Sends `first`, which was read already, then the bytes `rest` of the object, up to its end. A read error ends the
+    /// body with an error.
     async fn send(
         &self,
         key: &Key,

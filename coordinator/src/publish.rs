@@ -40,7 +40,7 @@ pub enum PublishError {
     Asymmetric {
         /// The number of bits.
         bits: u32,
-        /// The losing positions of at most `bits` bits.
+        /// How many positions of at most `bits` bits are losing, as counted.
         counted: u64,
         /// Their number when each that is stored is counted with its mirror image. If it equals
         /// `counted`, some are mirror images of others than those that are stored.
@@ -52,7 +52,7 @@ pub enum PublishError {
          verify both, or build this one anew in another directory", folder_name(*smaller)
     )]
     Contradiction {
-        /// The bits of the smaller table.
+        /// The bits of the published table that contradicts this one.
         smaller: u32,
         /// The number of bits for which they differ.
         bits: u32,

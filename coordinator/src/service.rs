@@ -33,7 +33,7 @@ const LEASES_MAX: usize = 1 << 13;
 const REPORTS_MAX: usize = 1 << 12;
 /// The longest name of a worker, in bytes.
 const NAME_BYTES_MAX: usize = 64;
-/// The characters that are kept of a text that a worker sends for people to read.
+/// The most characters kept of a text from a worker; the rest is cut.
 const TEXT_CHARS_MAX: usize = 500;
 
 /// The job, as told to workers that join.
@@ -175,7 +175,7 @@ impl Coordinator for Service {
         let v1::JoinRequest { name, threads, .. } = request;
         let join = move |job: &mut Job| job.join(worker, name, threads);
         if self.handle.ask(join).await?? {
-            // It may have found a segment of the journal missing or damaged.
+            // A worker that joins again may have failed to read a segment: a new checkpoint lets it do without.
             let renewed = self.journal.renew_checkpoint().await;
             renewed.map_err(|error| Status::unavailable(describe(&error)))?;
         }
@@ -276,7 +276,7 @@ impl Coordinator for Service {
             },
         };
         let next = if next {
-            // If this fails, so does the request that the worker makes then.
+            // An error is dropped here: the worker asks again with its next call, and gets it there.
             self.next(worker).await.ok()
         } else {
             None

@@ -16,10 +16,10 @@ pub(crate) struct Tools {
     pub(crate) journal: Arc<Journal>,
     /// The bits of the table.
     pub(crate) bits: u32,
-    /// The size of its shards.
+    /// The size of the shards.
     pub(crate) shard_size: ShardSize,
-    /// The digests of the files of shards that were what was said of them when they were read. Who removes parts of
-    /// merged ranges, or publishes the table, holds it meanwhile.
+    /// The digests of the shard files that matched their descriptions when they were read. Publication and the removal
+    /// of merged parts lock it, so that the two never run at once.
     pub(crate) compared: Mutex<HashSet<Digest>>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct TaskAnswer {
     pub(crate) answer: LeaseAnswer,
     /// The segments of the journal below this number say where the sources of the task are.
     pub(crate) journal_end: u64,
-    /// The description of the shard that is to be checked, if one is.
+    /// The description of the shard, if a shard is to be checked.
     pub(crate) known_summary: Option<Box<ShardSummary>>,
 }
 

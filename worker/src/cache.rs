@@ -23,7 +23,7 @@ pub(crate) struct RangeCache {
     held: Mutex<RangeMap>,
 }
 
-/// With hashes that are the same in every run, so that simulations are.
+/// The hashes are the same in every run, so that simulations are.
 type RangeMap = unsync::Cache<Head, Cached, Bytes, BuildHasherDefault<DefaultHasher>>;
 
 #[derive(Clone, Debug)]

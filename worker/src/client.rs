@@ -149,7 +149,7 @@ impl Client {
                 Some(complete_reply::Verdict::Rejected(v1::Rejected { reason })) => {
                     tracing::warn!("the coordinator has no use for a result: {reason}");
                 }
-                // It has taken the result in, now or before: the worker need not keep it.
+                // The coordinator has the result, from this call or an earlier one: the worker need not keep it.
                 Some(_) => {}
                 None => {
                     return Err(CallFailure::Protocol(

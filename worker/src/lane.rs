@@ -32,7 +32,7 @@ const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 /// The pause after a task that failed, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
 
-/// What all lanes of a worker share. Each [runs](WorkerContext::run_lane) on its own.
+/// The context that all lanes of a worker share. Each lane runs [`run_lane`](WorkerContext::run_lane).
 pub(crate) struct WorkerContext {
     pub(crate) client: Client,
     pub(crate) pool: Arc<Pool>,

@@ -234,7 +234,7 @@ impl Link {
                     }
                     return Ok(Arc::new(session));
                 }
-                // Whoever cannot join is refused for good.
+                // A worker that cannot join is refused for good.
                 Err(CallFailure::Rejected(reason)) => CallFailure::Refused(reason),
                 Err(failure) => failure,
             };

@@ -43,9 +43,9 @@ type NotedRanges = Vec<(Head, DoneRange, MergeInput)>;
 /// A range that can be merged.
 #[derive(Debug)]
 enum MergeInput {
-    /// It was in the cache.
+    /// The range was in the cache.
     Cached(Arc<Source>),
-    /// Its record was read.
+    /// The record was read from the store.
     Read(Bytes),
 }
 
@@ -128,7 +128,7 @@ impl Merge<'_> {
             let folder = folder_name(self.job.bits);
             let key = published::key(&folder, &file.name);
             let key = key.map_err(|error| Trouble::failed(&error))?;
-            // It replaces another shard of that name, as long as the table is not published.
+            // The file replaces another shard of that name, as long as the table is not published.
             published::put(&*self.store.storage, &folder, &key, bytes.into()).await?;
         }
         self.gatherer.pool.note_merge();

@@ -39,9 +39,9 @@ pub enum StoreChoice {
     Coordinator,
 }
 
-/// The store of the present job. It is opened again when the job has another table, or the same as it was earlier, or
-/// when the journal cannot be followed any further. If it does not work for this worker, the worker goes through the
-/// coordinator until there is another coordinator.
+/// The store of the present job. It is opened anew when the job has another table, when the table was put back to an
+/// earlier state, or when the journal cannot be followed. A store that fails for this worker is bypassed through the
+/// coordinator, until another coordinator takes over.
 #[derive(Debug)]
 pub(crate) struct StoreProvider {
     choice: Option<StoreChoice>,
@@ -136,7 +136,7 @@ impl StoreProvider {
             return false;
         }
         match &*open {
-            // Another lane found out before.
+            // Another lane has fallen back already.
             None => true,
             Some(store) if store.proxied => {
                 // The task may have begun when the store was open.

@@ -135,7 +135,7 @@ impl Drop for WaitingLease<'_> {
                 request: self.request,
             },
         };
-        // It comes after the request, and needs no permit. A job that is over has no use for it.
+        // This event comes after the request, and needs no permit. A job that is over has no use for it.
         self.handle.send(|job| job.handle(event)).unwrap_or(());
     }
 }

@@ -114,7 +114,7 @@ mod tests {
         let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
         let mut pace = JobPace::default();
         assert_eq!((pace.time_left(), pace.of_all()), (None, 0.0));
-        // What was there before says nothing about how fast it goes.
+        // Units that were done before say nothing about the pace.
         pace.0.push_back(sample(0, 40, 0, vec![(ids[0], 2)]));
         assert_eq!((pace.time_left(), pace.of_all()), (None, 0.0));
         let found = vec![(ids[0], 22), (ids[1], 3)];

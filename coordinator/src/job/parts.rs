@@ -36,7 +36,7 @@ pub(crate) struct Transfer(Arc<()>);
 /// Why a worker may not put an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PutRefused {
-    /// It is of no lease that the worker holds.
+    /// The worker holds no lease for the object.
     #[error("this object is not this worker's to write: it has no lease for it")]
     NoLease,
     /// The ranges of the lease do not fill it, whatever they are.
@@ -97,8 +97,8 @@ impl Parts {
 }
 
 impl Job {
-    /// Takes in that `worker` begins to put `bytes` bytes through the coordinator. The transfer is to be kept for
-    /// as long as they may get into the store.
+    /// Notes that `worker` begins to put an object through the coordinator. Hold the returned [`Transfer`] until no
+    /// more bytes can be written: without it the part may be removed as an orphan.
     pub(crate) fn begin_put(
         &mut self,
         worker: WorkerId,

@@ -99,7 +99,7 @@ impl Job {
         self.status.pace.note(now, plan);
         let progress = plan.progress();
         let (of_store, of_plan) = (self.tools.storage.waits_for(), plan.waits_for());
-        // The store says itself in the log that it is waited for.
+        // The store logs its own waits. Only the plan's are logged here.
         let is_plain = of_store.is_none() && progress.phase == Phase::Running;
         let waits = of_plan.as_deref().filter(|_| is_plain);
         if self.status.waits.note(now, waits) {

@@ -1,9 +1,9 @@
 //! How results come into the journal: one segment at a time, with all that was agreed meanwhile.
 //!
 //! A segment costs the same whatever is in it. So while all workers have tasks, the next segment begins no sooner than
-//! [`WRITE_EVERY_MS`] after the last one. After each segment the journal pauses for [`PAUSE_FACTOR`] times as long as the
-//! write took, even if a worker waits: a busy coordinator then writes fewer and larger segments, and a fast one pauses
-//! for hardly any time.
+//! [`WRITE_EVERY_MS`] after the last one. After each segment the journal pauses for [`PAUSE_FACTOR`] times as long as
+//! the write took, even if a worker waits: a busy coordinator then writes fewer and larger segments, and a fast one
+//! pauses for hardly any time.
 
 use std::collections::{HashSet, VecDeque};
 use std::mem::take;
@@ -17,10 +17,10 @@ use crate::tools::{Event, UnitLocation};
 
 /// The ranges from which on a segment of the journal takes no more submissions.
 const SEGMENT_RANGES: usize = if cfg!(test) { 16 } else { 1 << 16 };
-/// The time between the beginnings of two segments that nobody waits for.
+/// How often a segment is begun when no worker waits for one.
 const WRITE_EVERY_MS: u64 = 100;
-/// How long the journal pauses after a segment, beside the time that the segment took; but no longer than
-/// [`WRITE_EVERY_MS`]. With 2 it is written to for a third of the time at most.
+/// The pause after a segment, as a multiple of the time that the segment took, but at most [`WRITE_EVERY_MS`]. With 2
+/// the journal is written to for a third of the time at most.
 const PAUSE_FACTOR: u64 = 2;
 
 /// The queue of writes, and when the next may begin.
@@ -55,7 +55,7 @@ impl Writes {
         self.waiting.push_back(write);
     }
 
-    /// Takes in that the segment under way has ended.
+    /// Notes that the segment under way has ended.
     pub(super) fn end(&mut self, now: Millis) {
         if let Some(UnderWay { since, .. }) = self.under_way.take() {
             let took = now.0.saturating_sub(since.0);

@@ -66,9 +66,9 @@ const OWN_AT_A_TIME: usize = 4;
 /// Why a committed unit is to be computed once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Debt {
-    /// It has too few finders.
+    /// The unit has too few finders.
     Owed,
-    /// It was sampled.
+    /// The unit was sampled.
     Sampled,
 }
 
@@ -100,7 +100,7 @@ impl Checks {
 pub(super) enum Cause {
     /// Results differ.
     Dispute,
-    /// Nobody checks it, or it cannot be published.
+    /// Nobody checks it, the publication failed because of it, or its record or file was lost.
     Unchecked,
     /// The failed attempts, and the last one.
     Failed(u32, Failure),
@@ -126,12 +126,12 @@ impl OwnWork {
 
 /// Which units are checked, and when the coordinator does it.
 impl<T: PlanTypes> Plan<T> {
-    /// Whether a unit that these workers found is to be checked.
+    /// Decides by lot whether a unit that these workers found is checked.
     pub(super) fn sample_for_check(&mut self, unit: Unit, finders: &[WorkerId]) -> bool {
         let of = participants(finders.iter().copied());
         let has_others = self.has_others(&of);
         let Unit::Range(head) = unit else {
-            // With more replicas others check it anyway.
+            // With more replicas other participants check the shard anyway.
             let is_trusted = !has_others && of.contains(&ParticipantId::OWNER);
             return self.settings.replicas == 1 && !is_trusted;
         };
@@ -179,7 +179,8 @@ impl<T: PlanTypes> Plan<T> {
         self.debt(unit).is_some() && !finders.any(|&finder| party.includes(finder))
     }
 
-    /// Keeps the list of checks, after the state or the finders of a unit have changed. The caller has to file it next.
+    /// Updates the list of checks, after the state or the finders of a unit have changed. The caller has to update the
+    /// offer of the unit next.
     pub(super) fn note_check(&mut self, unit: Unit) {
         let is_committed = self.units.is_committed(unit);
         let debt = if is_committed { self.debt(unit) } else { None };
@@ -219,7 +220,7 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Offers all checks anew: who may have them has changed.
+    /// Updates the offers of all checks, after a change of who may have them.
     pub(super) fn update_check_offers(&mut self) {
         let due = self.checks.due.iter().map(|&(.., unit)| unit);
         for unit in due.collect::<Vec<_>>() {
@@ -227,7 +228,7 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Has it written who found units that were checked.
+    /// Writes the present finders of units that were checked.
     pub(super) fn confirm(&mut self, units: &[Unit]) {
         let finders = |unit: &Unit| self.units.finders(*unit);
         for group in units.chunk_by(|one, other| finders(one) == finders(other)) {
@@ -283,7 +284,7 @@ impl<T: PlanTypes> Plan<T> {
         own.any(is_in_doubt) || owed.any(|(_, unit)| is_range(unit))
     }
 
-    /// Whether the job runs, and nothing is to be computed once more.
+    /// Whether the job runs, and no unit is to be computed once more.
     pub fn has_nothing_to_recheck(&self) -> bool {
         let is_checked = self.checks.due.is_empty();
         let is_settled = self.own.queue.is_empty() && self.own.under_way.is_empty();
@@ -302,7 +303,7 @@ impl<T: PlanTypes> Plan<T> {
         contents.any(|other| Some(other) != first)
     }
 
-    /// Has the coordinator compute a unit. No worker gets it until that is done.
+    /// Queues a unit for the coordinator to compute. No worker gets it until that is done.
     pub(super) fn take_over(&mut self, unit: Unit, cause: Cause) {
         let is_failure = matches!(cause, Cause::Failed(..));
         if is_failure || !self.own.contains(unit) {
@@ -311,7 +312,7 @@ impl<T: PlanTypes> Plan<T> {
         self.update_offer(unit);
     }
 
-    /// Begins to compute as many units as are possible.
+    /// Begins to compute as many queued units as may be computed at a time.
     pub(super) fn advance_own(&mut self) {
         if !self.is_running() || self.ending.is_under_way {
             return;
@@ -375,7 +376,7 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Takes what the coordinator computed for right. Each party that found something else is out.
+    /// The coordinator's own result counts as right. Each party that found something else is out.
     fn decide(&mut self, unit: Unit, computed: Computed<T::Location>) {
         let digest = Content::of_shard(computed.digest);
         let content = computed.range.map_or(digest, Content::of_range);
@@ -416,7 +417,7 @@ impl<T: PlanTypes> Plan<T> {
                     location,
                 }]);
             }
-            // A source was lost meanwhile: when it is there again, the content has to be this.
+            // Nothing to commit now. The content is kept above, and any later result must equal it.
             State::Blocked | State::Writing(_) => {}
         }
         self.update_offer(unit);
@@ -432,7 +433,7 @@ impl<T: PlanTypes> Plan<T> {
         self.on_out(party, worker, OutReason::Revoked);
     }
 
-    /// A party gets no more tasks, because of one worker. What too few others have found is checked.
+    /// Puts `party` out, because of `worker`. Units that now have too few finders are checked.
     fn on_out(&mut self, party: Party, worker: WorkerId, reason: OutReason) {
         if self.workers.out.contains_key(&party) {
             return;
@@ -504,7 +505,7 @@ impl<T: PlanTypes> Plan<T> {
             return;
         }
         self.actions.push(Action::Write(Write::Lose { head }));
-        // Also those under which it was done before, with others that are not.
+        // Also leases from the first computation: they may still stand, because other units of theirs are not done.
         let leases = self.leases.all.iter();
         let leases = leases.filter(|(_, lease)| lease.work.contains(unit));
         for lease in leases.map(|(&id, _)| id).collect::<Vec<_>>() {

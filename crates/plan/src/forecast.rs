@@ -42,7 +42,7 @@ const RECORD_BYTES: f64 = 1.18;
 const HEADER_BYTES: f64 = 80.0;
 /// The bytes of shards, as a multiple of the entropy of their positions.
 const SHARD_FACTOR: f64 = 0.81;
-/// The bytes of a range in memory besides its positions, of two bytes each, and its buckets.
+/// The fixed memory of a range. Its positions (two bytes each) and its buckets come on top.
 const RANGE_BYTES: u64 = 256;
 /// The positions of a bucket. The place of a bucket takes four bytes.
 const BUCKET_POSITIONS: u64 = 1 << 16;
@@ -83,7 +83,7 @@ pub fn record_bytes(bits: u32, range_bits: RangeBits) -> f64 {
 /// The bytes of all shards of a table.
 pub fn shard_bytes(bits: u32) -> f64 {
     let stored = losing_total(bits) / 2.0;
-    // The least bytes that list so many positions, if every place is equally likely.
+    // The least bytes that list `stored` positions, if every one is equally likely.
     let rarity = 2f64.powf(f64::from(bits) - 1.0) / stored;
     SHARD_FACTOR * stored * (rarity.log2() + std::f64::consts::LOG2_E) / 8.0
 }

@@ -45,7 +45,7 @@ pub struct WorkerId {
 }
 
 impl WorkerId {
-    /// The worker with this number, of the participant with that one.
+    /// The worker `number` of the participant `participant`.
     pub const fn new(participant: u32, number: u64) -> WorkerId {
         WorkerId {
             participant: ParticipantId(participant),

@@ -32,7 +32,7 @@ pub(super) struct Leases {
 }
 
 impl Leases {
-    /// None yet. The first lease has this number.
+    /// No leases yet. Numbers begin at `first`, above those of every earlier coordinator, so none is used twice.
     pub(super) fn new(first: u64) -> Leases {
         Leases {
             next: first,
@@ -211,8 +211,8 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Ends the work on a unit that is found, or that is checked as often as it has to be. The caller has to file it
-    /// next.
+    /// Ends the work on a unit that is found, or that is checked as often as it has to be. The caller has to update its
+    /// offer next.
     pub(super) fn end_work_on(&mut self, unit: Unit) {
         self.results.pending.remove(&unit);
         let entry = self.queue.entry(unit);

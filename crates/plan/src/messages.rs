@@ -9,11 +9,11 @@ use super::ids::{LeaseId, Millis, ParticipantId, Party, RequestId, Unit, WorkerI
 use super::reasons::{OutReason, Rejection, StopReason};
 use super::units::Finders;
 
-/// Handles that the plan keeps for its caller and returns unread.
+/// The types of the caller that a plan keeps and returns unread.
 pub trait PlanTypes: Debug {
-    /// Where the answer to a request for a task goes.
+    /// Sends the answer to a request for a task.
     type LeaseResponder: Debug;
-    /// Where the verdict on a result goes.
+    /// Sends the verdict on a result.
     type VerdictResponder: Debug;
     /// Where the content of a unit is stored: the caller needs it to write the journal.
     type Location: Clone + Debug;
@@ -42,8 +42,7 @@ pub enum Event<T: PlanTypes> {
     /// The worker does not wait for the answer any more.
     Withdrawn { request: RequestId },
     /// A worker returns the result of a task, whose records or file are durable. Ends the lease. Answered by exactly
-    /// one
-    /// [`Action::SendVerdict`], now or later.
+    /// one [`Action::SendVerdict`], now or later.
     Completed {
         worker: WorkerId,
         lease: LeaseId,
@@ -82,9 +81,9 @@ pub enum Event<T: PlanTypes> {
 /// The result of a task.
 #[derive(Clone, Debug)]
 pub enum TaskResult<P> {
-    /// Of [`Work::Evaluate`].
+    /// The result of [`Work::Evaluate`].
     Ranges(Vec<(RangeSummary, P)>),
-    /// Of [`Work::Merge`]: the shard, and the digest of the description of its words.
+    /// The result of [`Work::Merge`]: the shard, and the digest of the description of its words.
     Shard(u32, Digest, P),
 }
 
@@ -113,8 +112,8 @@ pub enum PublishOutcome {
     Wrong { head: Head, reason: String },
     /// These records, which are needed to find a wrong range, cannot be read.
     RecordsLost { records: Vec<(Head, Digest)> },
-    /// The files of these shards are not what was described, or the shards contradict each other and one participant
-    /// alone has found these.
+    /// The coordinator has to merge these shards: their files are not what was described, or the shards contradict each
+    /// other and one participant alone has found these.
     MergeAgain { shards: Vec<u32> },
 }
 
@@ -128,7 +127,7 @@ pub enum Action<T: PlanTypes> {
         responder: T::LeaseResponder,
         answer: LeaseAnswer,
     },
-    /// Answer a result.
+    /// Send the verdict on a result.
     SendVerdict {
         responder: T::VerdictResponder,
         verdict: Verdict,
@@ -201,7 +200,7 @@ pub enum LeaseAnswer {
 pub struct Task {
     /// The lease under which the task is given.
     pub lease: LeaseId,
-    /// 1 + the number of failed attempts before.
+    /// The number of this attempt: 1 after no failed one.
     pub attempt: u32,
     /// The work to do.
     pub work: Work,
@@ -252,13 +251,13 @@ impl Work {
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All of it is durable, at least something thanks to this result.
+    /// All units are durable, at least one thanks to this result.
     Accepted,
-    /// All of it is durable, with these very digests, thanks to others.
+    /// All units are durable, with these very digests, thanks to others.
     Duplicate,
-    /// Some of it waits for others to find the same; all else is durable.
+    /// Some units wait for others to find the same; all else is durable.
     Noted,
-    /// It was not used.
+    /// The result was not used.
     Rejected { reason: Rejection },
 }
 
@@ -279,15 +278,15 @@ pub struct JobProgress {
     pub ranges_resumed: u64,
     /// The losing positions of the committed ranges.
     pub losing: u64,
-    /// The number of shards; 0 until all ranges are committed.
+    /// The number of shards. It is 0 until all ranges are committed.
     pub shards: u64,
     /// The shards that are committed.
     pub shards_done: u64,
-    /// The [work](crate::forecast::JobWork) of all ranges.
+    /// The estimated cost of all ranges. Progress is measured in it.
     pub work: u64,
-    /// That of the committed ranges.
+    /// The estimated cost of the committed ranges.
     pub work_done: u64,
-    /// That of writing the shards.
+    /// The estimated cost of writing the shards.
     pub publication_work: u64,
     /// The leases that stand.
     pub leases: u64,
@@ -297,7 +296,7 @@ pub struct JobProgress {
     pub checks_waiting: u64,
     /// The units that the coordinator has to compute itself.
     pub own_waiting: u64,
-    /// The workers that are present.
+    /// The number of workers that are present.
     pub workers: u64,
 }
 

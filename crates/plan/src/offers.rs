@@ -18,7 +18,7 @@ const ALONE_AFTER: u32 = 2;
 const QUARTER_BITS_MIN: u32 = 12;
 
 impl<T: PlanTypes> Plan<T> {
-    /// Offers a unit to those whose result would count, and to nobody if there are none.
+    /// Offers a unit to the workers whose result would count, or to nobody if there are none.
     pub(super) fn update_offer(&mut self, unit: Unit) {
         self.note_check(unit);
         let offer = self.offer(unit);
@@ -29,8 +29,8 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// The pool of a unit that is to be computed, and the parties that may not have it: those that found it or hold it.
-    /// If they are enough, but slow, other workers may have it.
+    /// The kind of the offer of a unit, and the parties that may not have it: those that found it or hold it. If they
+    /// are enough, but slow, other workers may have it.
     fn offer(&self, unit: Unit) -> Option<Offer> {
         let is_held_back = matches!(unit, Unit::Shard(_)) && !self.may_merge();
         if !self.units.contains(unit) || self.own.contains(unit) || is_held_back {

@@ -75,9 +75,9 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// The first range of those at the end of the table whose records nobody needs any more: their words are in durable
-    /// shards, and no range before them depends on them. Only a contradiction of the whole table would ask for them.
-    /// That costs a job which nobody but the owner works for much time, and no more, so there it is worth the space.
+    /// The first range from which on no record is needed: durable shards have the words, and no earlier range depends
+    /// on these. Only a table that contradicts itself would need the records again. A job that the owner alone computes
+    /// takes that risk, since it costs only time and saves space.
     pub fn merged_from(&self) -> Head {
         let is_done = |unit: &Unit| self.units.is_committed(*unit) && self.units.is_of_owner(*unit);
         let done = self.units.shards().rev().take_while(is_done);

@@ -21,7 +21,7 @@ pub(super) enum OfferKind {
     Slow,
 }
 
-/// The pool and the layer of a unit that is offered, and the parties that may not have it.
+/// The kind of an offer, the layer of the unit, and the parties that may not have it.
 pub(super) type Offer = (OfferKind, u32, Vec<Party>);
 
 /// The attempts at a unit that is not done, or that is checked.
@@ -31,7 +31,7 @@ pub(super) struct QueueEntry {
     /// The failed attempts: leases that expired, and others.
     pub(super) expiries: u32,
     pub(super) failures: u32,
-    /// Why it is to be checked, and when the coordinator does that if nobody else has.
+    /// Why the unit is to be checked, and when the coordinator checks it if no worker has.
     pub(super) debt: Option<(Debt, Millis)>,
     offer: Option<Offer>,
 }
@@ -40,14 +40,14 @@ pub(super) struct QueueEntry {
 pub(super) struct Queue {
     entries: BTreeMap<Unit, QueueEntry>,
     pub(super) fresh: Fresh,
-    /// The other units that are offered.
+    /// The offered units that are not in `fresh`, by offer.
     groups: BTreeMap<Offer, BTreeSet<u64>>,
     /// The number of checks that are offered.
     pub(super) checks: u64,
 }
 
 impl Queue {
-    /// For ranges whose numbers have at most `head_bits` bits.
+    /// The queue for ranges whose heads have at most `head_bits` bits.
     pub(super) fn new(head_bits: u32) -> Queue {
         Queue {
             entries: BTreeMap::new(),
@@ -61,12 +61,12 @@ impl Queue {
         self.entries.get(&unit)
     }
 
-    /// The attempts at a unit. The caller has to file the unit next.
+    /// The entry of a unit, which may be changed. The caller has to update the offer of the unit next.
     pub(super) fn entry(&mut self, unit: Unit) -> &mut QueueEntry {
         self.entries.entry(unit).or_default()
     }
 
-    /// All units about which something was done.
+    /// All units that have an entry.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
         self.entries.keys().copied()
     }
@@ -85,7 +85,7 @@ impl Queue {
         entry.map_or(0, |entry| entry.expiries + entry.failures)
     }
 
-    /// Offers a unit, or does not. Returns whether it is offered to others than before.
+    /// Offers a unit, or withdraws its offer. Returns whether workers may have it now that might not before.
     pub(super) fn set_offer(&mut self, unit: Unit, offer: Option<Offer>) -> bool {
         let (layer, number) = priority(unit);
         let is_range = matches!(unit, Unit::Range(_));
@@ -124,7 +124,7 @@ impl Queue {
         groups.take_while(move |(offer, _)| offer.0 == kind)
     }
 
-    /// Whether some unit is offered to workers that would `idle`, or to all.
+    /// Whether some unit is offered to every worker, or, with `idle`, to workers that would idle.
     pub(super) fn has_offers(&self, idle: bool) -> bool {
         self.fresh.is_wanted(idle) || !self.groups.is_empty()
     }

@@ -36,8 +36,9 @@ pub(super) struct Ranges {
     watchers: Vec<u32>,
     /// By head of a blocked range: the next one that watches the same.
     next_watcher: Vec<u32>,
-    /// The ranges that were committed before the plan was made, and the losing positions of all that are.
+    /// The number of ranges that were committed before the plan was made.
     pub(super) resumed: u64,
+    /// The losing positions of all committed ranges.
     pub(super) losing: u64,
     pub(super) work: JobWork,
 }
@@ -63,13 +64,13 @@ impl Ranges {
         }
     }
 
-    /// What is committed now was so before the plan was made.
+    /// Counts the ranges that are committed now as committed before the plan was made.
     pub(super) fn begin(&mut self) {
         self.resumed = self.done();
         self.missing_at_start.clone_from(&self.missing);
     }
 
-    /// Notes that a range with so many losing positions is durable. Returns the ranges that watched it, and have to
+    /// Notes that a range with `losing` losing positions is durable. Returns the ranges that watched it, and have to
     /// [watch](Self::watch) another one.
     pub(super) fn commit(&mut self, head: Head, losing: u64) -> Vec<Head> {
         self.committed[index(head) / 64] |= 1 << (head.0 % 64);

@@ -24,7 +24,7 @@ pub enum Rejection {
     /// It is about something that the lease was not given for.
     #[error("{unit} is not part of lease {lease}")]
     NotLeased { unit: Unit, lease: LeaseId },
-    /// The worker does not hold the lease, and the result is not one that is done already.
+    /// The worker does not hold the lease. A late result equal to what is committed is accepted all the same.
     #[error("this worker does not hold lease {lease}: it was never given to it, or has ended")]
     NoLease { lease: LeaseId },
     /// The part of the lease has bytes that are of no record, or records that it has no bytes for.

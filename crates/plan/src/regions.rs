@@ -1,12 +1,12 @@
 //! Regions: which worker goes on with which ranges.
 //!
 //! Ranges whose heads begin alike depend on the same sources, and on each other. So the heads of a table are
-//! divided into regions by how they begin, and a region has an owner: the first worker that took a range of
-//! it. What becomes ready in a region goes to its owner, which has most of the sources already. Workers take
+//! divided into regions by how they begin, and a region has an assignee: the first worker that took a range of
+//! it. What becomes ready in a region goes to its assignee, which has most of the sources already. Workers take
 //! regions as they have time, so all of them have something to do in every layer.
 //!
 //! No worker idles for that: one that has fewer tasks than threads takes units of another's region, if nothing is ready
-//! in its own regions or in those without an owner. A worker that goes, or falls silent, leaves its regions to the
+//! in its own regions or in those without an assignee. A worker that goes, or falls silent, leaves its regions to the
 //! others.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ pub(super) struct Fresh {
     /// The bits of a head that do not say which region it is in.
     shift: u32,
     pub(super) all: BTreeSet<Priority>,
-    /// The ranges of `all` by the owners of their regions.
+    /// The ranges of `all` by the assignees of their regions.
     piles: BTreeMap<Option<WorkerId>, BTreeSet<Priority>>,
     assignees: BTreeMap<u64, WorkerId>,
 }
@@ -40,7 +40,7 @@ impl Fresh {
         }
     }
 
-    /// The owner of the region that a range is in.
+    /// The assignee of the region that a range is in.
     pub(super) fn assignee(&self, (_, number): Priority) -> Option<WorkerId> {
         self.assignees.get(&(number >> self.shift)).copied()
     }
@@ -51,7 +51,7 @@ impl Fresh {
         self.piles.entry(assignee).or_default().insert(priority);
     }
 
-    /// Takes a range out. Returns whether it was there.
+    /// Removes a range. Returns whether it was there.
     pub(super) fn remove(&mut self, priority: Priority) -> bool {
         let assignee = self.assignee(priority);
         if let Some(pile) = self.piles.get_mut(&assignee) {
@@ -63,7 +63,7 @@ impl Fresh {
         self.all.remove(&priority)
     }
 
-    /// Gives the region of a unit to `worker`, if that is a fresh range and the region has no owner.
+    /// Gives the region of a unit to `worker`, if that is a fresh range and the region has no assignee.
     pub(super) fn claim(&mut self, worker: WorkerId, priority: Priority) {
         let region = priority.1 >> self.shift;
         if self.assignees.contains_key(&region) || !self.all.contains(&priority) {
@@ -90,8 +90,8 @@ impl Fresh {
         }
     }
 
-    /// The ranges among which `worker` finds its next one: those of its regions, or of regions without an owner, or if
-    /// it would `idle`, all.
+    /// The ranges among which `worker` finds its next one: those of its regions, else those of regions without an
+    /// assignee, else, with `idle`, all.
     pub(super) fn pile(&self, worker: WorkerId, idle: bool) -> Option<&BTreeSet<Priority>> {
         let own = self.piles.get(&Some(worker));
         let nobodys = self.piles.get(&None);
@@ -99,7 +99,7 @@ impl Fresh {
         own.or(nobodys).or(others)
     }
 
-    /// Whether there is something for workers that would `idle`, or for all.
+    /// Whether some range is there for every worker, or, with `idle`, for workers that would idle.
     pub(super) fn is_wanted(&self, idle: bool) -> bool {
         self.piles.contains_key(&None) || idle && !self.all.is_empty()
     }

@@ -11,7 +11,7 @@ use super::ids::{RequestId, WorkerId};
 use super::messages::{Action, LeaseAnswer, PlanTypes};
 use super::{Phase, Plan};
 
-/// A worker that waits for a task: those with an idle thread come first.
+/// A worker that waits for a task. Workers with an idle thread come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Waiter {
     /// Whether it has a task for each thread.
@@ -20,7 +20,7 @@ pub(super) struct Waiter {
     pub(super) worker: WorkerId,
 }
 
-/// The workers that wait for a task, and which of their requests are to be reviewed.
+/// The waiting workers, and which of them the plan tries again to give a task.
 #[derive(Debug, Default)]
 pub(super) struct Review {
     /// Each worker with its first request.
@@ -67,7 +67,7 @@ impl<T: PlanTypes> Plan<T> {
         });
     }
 
-    /// Takes a request out, if it waits.
+    /// Removes a request, if it waits.
     pub(super) fn take_request(
         &mut self,
         request: RequestId,
@@ -78,7 +78,8 @@ impl<T: PlanTypes> Plan<T> {
         Some((worker, responder))
     }
 
-    /// Gives a worker its place among those that wait, after its requests, its leases or its threads have changed.
+    /// Updates the position of a worker among the waiting ones, after its requests, its leases or its threads have
+    /// changed.
     pub(super) fn requeue(&mut self, worker: WorkerId) {
         let Some(entry) = self.workers.by_id.get_mut(&worker) else {
             return;

@@ -33,7 +33,7 @@ struct PendingWrite<R> {
 
 #[derive(Debug)]
 pub(super) struct Results<T: PlanTypes> {
-    /// The findings that count for nothing yet, as others have to find the same, or as they differ.
+    /// Results that do not count yet, as others have to find the same, or as they differ.
     pub(super) pending: BTreeMap<Unit, Vec<PendingResult<T::Location>>>,
     writes: BTreeMap<WriteId, PendingWrite<T::VerdictResponder>>,
     last_write: WriteId,
@@ -182,7 +182,7 @@ impl<T: PlanTypes> Plan<T> {
         self.confirm(&confirmed);
     }
 
-    /// Keeps what a worker found until others find the same, or the coordinator decides.
+    /// Keeps the result of a worker until others find the same, or the coordinator decides.
     fn add_pending_result(
         &mut self,
         unit: Unit,
@@ -205,7 +205,7 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// How many participants have to find a unit. When a record is lost, one has to find what is known.
+    /// The number of participants that have to find a unit. One suffices if the record is lost and the content known.
     pub(super) fn finders_needed(&self, unit: Unit) -> usize {
         match unit {
             Unit::Range(_) if self.units.content(unit).is_none() => self.settings.replicas as usize,
@@ -213,7 +213,7 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Takes the content of a unit for known that enough participants have found. Returns it, to be written.
+    /// Accepts the content of a unit once enough participants have found it. Returns the unit, to be written.
     fn accept_content(&mut self, unit: Unit) -> Option<FoundUnit<T::Location>> {
         let is_open = self.units.state(unit) == State::Ready && !self.own.contains(unit);
         let pending_results = self.results.pending(unit);
@@ -232,7 +232,7 @@ impl<T: PlanTypes> Plan<T> {
             let wanted = self.settings.replicas + u32::from(self.sample_for_check(unit, &workers));
             Finders { workers, wanted }
         } else {
-            // Its record was lost. To find again what one has found is no check.
+            // The record was lost. A participant that finds again what it has found checks nothing.
             let mut finders = self.units.finders(unit).clone();
             let before = participants(finders.workers.iter().copied());
             workers.retain(|it| !before.contains(&it.participant));
@@ -248,7 +248,7 @@ impl<T: PlanTypes> Plan<T> {
         })
     }
 
-    /// Has units written that are known.
+    /// Asks for a segment with these units, whose content is known.
     pub(super) fn begin_write(&mut self, units: Vec<FoundUnit<T::Location>>) -> Option<WriteId> {
         if units.is_empty() {
             return None;
@@ -273,7 +273,7 @@ impl<T: PlanTypes> Plan<T> {
         let pending = self.results.writes.remove(&write);
         let PendingWrite { units, results } = pending.expect("the outcome of a write is told once");
         for unit in units {
-            // It may have been withdrawn meanwhile.
+            // The unit may have been withdrawn meanwhile.
             if !self.units.contains(unit) || self.units.state(unit) != State::Writing(write) {
                 continue;
             }
@@ -296,7 +296,7 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Others may depend on a unit from now on.
+    /// Others may depend on a durable unit.
     fn on_durable(&mut self, unit: Unit) {
         for ready in self.units.mark_durable(unit) {
             self.update_offer(ready);

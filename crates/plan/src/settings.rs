@@ -44,15 +44,15 @@ pub struct Settings {
     pub tasks_per_thread: u32,
     /// The stored words of every shard but the last.
     pub shard_words: u64,
-    /// Of 1,000 ranges, how many are checked by another participant, if one is present.
+    /// The number of ranges in 1,000 that another participant checks, if one is present.
     pub checks_per_1000: u32,
-    /// Of 1,000 ranges that the owner's workers found while nobody else was present, how many another of them checks.
+    /// The number of ranges in 1,000 that another worker of the owner checks while nobody else is present.
     pub own_checks_per_1000: u32,
     /// How many of its first ranges make a participant new: all of them are checked by another one, if one is present.
     pub newcomer_ranges: u32,
-    /// For each thread, how many checks may wait while other ranges are ready.
+    /// The number of checks for each thread that may wait while other ranges are ready.
     pub checks_waiting_per_thread: u32,
-    /// Which ranges are checked depends on it: a random number that no worker can know.
+    /// The seed of the sample of units that are checked: a random number that no worker can know.
     pub check_seed: u64,
 }
 
@@ -97,7 +97,7 @@ impl Settings {
         }
     }
 
-    /// The most bits of the number of a range.
+    /// The bits of the largest head of the table.
     pub(super) fn head_bits(&self) -> u32 {
         let last = self.range_bits.head_count(self.bits).saturating_sub(1);
         u64::BITS - last.leading_zeros()
@@ -117,8 +117,7 @@ impl Settings {
         share.max(least).min(most).max(1)
     }
 
-    /// Whether the job can be planned. Anything that grows with the number of ranges comes after
-    /// this.
+    /// Fails if the job cannot be planned. To be called before anything that grows with the number of ranges.
     ///
     /// # Errors
     ///

@@ -16,8 +16,8 @@ use super::settings::Settings;
 /// The layer of shards: above all layers of ranges.
 pub(super) const SHARD_LAYER: u32 = u32::MAX - 1;
 
-/// Where a unit stands in the order of work: low layers first, and shards last. The last shard is the first of these:
-/// no source of a range comes after it, so of the records of ranges after a merged shard none is needed any more.
+/// The order of work: low layers first, shards after all ranges, the last shard before the others. Ranges depend only
+/// on ranges before them, so once the last shards are durable, the records that they cover can go.
 pub(super) type Priority = (u32, u64);
 
 pub(super) fn priority(unit: Unit) -> Priority {
@@ -42,13 +42,13 @@ pub(super) fn index(head: Head) -> usize {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Some of its sources are not committed.
+    /// Some sources of the unit are not committed.
     Blocked,
-    /// It may be computed.
+    /// The unit may be computed.
     Ready,
-    /// Its content is being written.
+    /// The content of the unit is being written.
     Writing(WriteId),
-    /// It is durable. Others may depend on it.
+    /// The unit is durable. Others may depend on it.
     Committed,
 }
 
@@ -83,7 +83,7 @@ impl Content {
 pub struct Finders {
     /// The workers that found it and are trusted, ascending.
     pub workers: Vec<WorkerId>,
-    /// How many finders it should have. 0 if the coordinator computed it itself.
+    /// The number of finders that the unit should have, 0 if the coordinator computed it itself.
     pub wanted: u32,
 }
 
@@ -224,6 +224,7 @@ impl Units {
         self.known(unit).map_or(&NOBODY, |(_, finders)| finders)
     }
 
+    /// The workers that found the content that is known of a unit.
     pub(super) fn found_by(&self, unit: Unit) -> &[WorkerId] {
         &self.finders(unit).workers
     }
@@ -277,7 +278,7 @@ impl Units {
         self.table[index].known = None;
     }
 
-    /// Notes that a unit whose content is known is durable. Returns the ranges that became ready by this.
+    /// Marks a unit whose content is known as durable. Returns the ranges that became ready by this.
     pub(super) fn mark_durable(&mut self, unit: Unit) -> Vec<Unit> {
         self.set_state(unit, State::Committed);
         let Unit::Range(head) = unit else {
@@ -290,8 +291,8 @@ impl Units {
         ready.map(Unit::Range).collect()
     }
 
-    /// A unit is to be computed, or a range is not ready any more: its content or its record is not there, or those of
-    /// a source.
+    /// Puts a unit back to be computed, or a range to be blocked: its content or its record is not there, or those of a
+    /// source.
     pub(super) fn revert(&mut self, unit: Unit) {
         let state = self.state(unit);
         match unit {
@@ -319,7 +320,7 @@ impl Units {
         is_ready
     }
 
-    /// Counts that the record or the file of a unit was lost so many times more. Returns how often it was.
+    /// Adds `more` losses of the record or the file of a unit. Returns how many there were.
     pub(super) fn count_losses(&mut self, unit: Unit, more: u32) -> u32 {
         let losses = self.losses.entry(unit).or_default();
         *losses += more;

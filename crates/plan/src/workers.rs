@@ -18,7 +18,7 @@ pub(super) struct Worker {
     pub(super) leases: BTreeSet<LeaseId>,
     /// Its requests that wait.
     pub(super) requests: BTreeSet<RequestId>,
-    /// Its place among the workers that wait, if it has a request.
+    /// The position of the worker among the waiting ones, if it has a request.
     pub(super) queued: Option<Waiter>,
 }
 
@@ -32,11 +32,11 @@ impl Worker {
 #[derive(Debug, Default)]
 pub(super) struct Workers {
     pub(super) by_id: BTreeMap<WorkerId, Worker>,
-    /// How many workers of each participant are present; none has 0.
+    /// The number of present workers of each participant, none of them 0.
     pub(super) count_by_participant: BTreeMap<ParticipantId, usize>,
     /// When each worker was last heard of.
     silences: BTreeSet<(Millis, WorkerId)>,
-    /// The threads of all of them.
+    /// The threads of all present workers together.
     pub(super) threads: u64,
     /// The parties that get no more tasks: the worker because of which each is out, and why.
     pub(super) out: BTreeMap<Party, (String, OutReason)>,
@@ -132,8 +132,8 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// The leases of a worker that leaves are offered to others. If it is out, its requests are answered so; otherwise
-    /// nobody waits for the answers.
+    /// The leases of a worker that leaves are offered to others. Requests of a worker that is out are answered with the
+    /// reason. Nobody waits for other answers.
     pub(super) fn on_left(&mut self, worker: WorkerId) {
         let trusted_singly = self.trusts_workers_singly();
         let Some(gone) = self.workers.remove(worker) else {
@@ -178,14 +178,14 @@ impl<T: PlanTypes> Plan<T> {
         first.map(|(heard, _)| heard.plus(self.settings.silence_ms))
     }
 
-    /// Whether workers are told apart: nobody but the owner is present, and one finder is enough. Of anybody else one
-    /// worker would confirm what another one says.
+    /// Whether each worker counts as a party of its own. Only the owner's workers do, while nobody else is present and
+    /// one finder is enough: those of another participant could confirm each other's lies.
     pub(super) fn trusts_workers_singly(&self) -> bool {
         let mut present = self.workers.count_by_participant.keys();
         present.all(|&it| it == ParticipantId::OWNER) && self.settings.replicas <= 1
     }
 
-    /// For whom a worker counts: its participant, or itself while only the owner is present.
+    /// The party for which a worker counts: its participant, or itself while workers are trusted singly.
     pub(super) fn party_of(&self, worker: WorkerId) -> Party {
         if self.trusts_workers_singly() {
             Party::Worker(worker)

@@ -49,7 +49,7 @@ pub enum Entry {
         bits: u32,
         /// The workers that wrote or checked it.
         finders: Finders,
-        /// The shard.
+        /// The summary of the shard.
         summary: ShardSummary,
     },
     /// Done ranges and shards were computed again, and came out the same.
@@ -72,7 +72,7 @@ pub enum Entry {
     Worked {
         /// The bits of the job.
         bits: u32,
-        /// The time until now.
+        /// Seconds worked so far, by all runs together.
         seconds: u64,
     },
     /// All done ranges are forgotten: their table is published.

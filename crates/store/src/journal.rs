@@ -96,11 +96,12 @@ pub struct Journal {
     parts: RwLock<HashSet<PartName>>,
     /// The newest checkpoint.
     checkpoint: RwLock<Option<u64>>,
-    /// Counts the segments since the last checkpoint. Locked while a segment is written.
+    /// Locked while a segment is written, so that segments come one after the other. It counts them since the last
+    /// checkpoint.
     writer: tokio::sync::Mutex<CheckpointSchedule>,
 }
 
-/// What decides when the next checkpoint is due.
+/// The bookkeeping by which the next checkpoint is due.
 #[derive(Debug, Default)]
 struct CheckpointSchedule {
     /// When the time that was worked was noted last; none without a clock, as in tests that count calls.

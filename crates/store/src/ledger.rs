@@ -28,7 +28,7 @@ pub struct Ledger {
     pub worked: Option<(u32, u64)>,
     /// The done ranges.
     pub(crate) ranges: RangeMap,
-    /// Those that were done until their record was lost.
+    /// The ranges that were done until their record was lost.
     pub(crate) lost: RangeMap,
     /// The shards of tables that are being published, by bits and number.
     pub(crate) shards: BTreeMap<(u32, u32), (ShardSummary, Finders)>,
@@ -37,7 +37,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// That of a journal without segments.
+    /// The ledger of a journal without segments.
     pub(crate) fn new(table: u64, range_bits: RangeBits) -> Ledger {
         Ledger {
             next_segment: 0,
@@ -52,7 +52,7 @@ impl Ledger {
         }
     }
 
-    /// Where the record of a range is; none if it is not done.
+    /// The row of a range; none if the range is not done.
     pub fn range(&self, head: Head) -> Option<&DoneRange> {
         self.ranges.get(head)
     }
@@ -139,7 +139,7 @@ impl Ledger {
         all.map(|(&party, reason)| (party, reason.as_str()))
     }
 
-    /// Takes in one entry of a segment.
+    /// Applies one entry of a segment.
     pub(crate) fn apply(&mut self, entry: &Entry) {
         match entry {
             Entry::Opened { .. } => {}

@@ -88,7 +88,7 @@ impl PlacedRange {
     }
 }
 
-/// The entry of a ledger for a done range: which part has its record, where in the part it is, and what is in it.
+/// The row of a ledger for a done range: which part has its record, where in the part it is, and what is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DoneRange {
     /// The lease that names the part.
@@ -99,7 +99,7 @@ pub struct DoneRange {
     pub offset: u32,
     /// The bytes of the record.
     pub length: u32,
-    /// The number of participants that computed the range alike, at least 1.
+    /// The number of participants that the job asked for.
     pub replicas: u32,
     /// The number of losing positions.
     pub count: u64,

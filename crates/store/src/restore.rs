@@ -213,7 +213,7 @@ fn each<E: Send>(
 /// The edges of all ranges.
 struct Edges {
     range_bits: u32,
-    /// By heads.
+    /// At index h, the edges of the range with head h.
     bits: Vec<AtomicU64>,
 }
 
@@ -267,7 +267,7 @@ fn are_possible(losing: &[u32], range_bits: RangeBits) -> bool {
     losing.len() as u64 <= losing_max(range_bits) && !is_full
 }
 
-/// Those of ascending numbers that are in a span.
+/// The numbers in a span, of ascending ones.
 fn within(numbers: &[u32], span: Span<u64>) -> &[u32] {
     let before = |bound: u64| numbers.partition_point(|&number| u64::from(number) < bound);
     &numbers[before(span.start)..before(span.end)]

@@ -18,13 +18,13 @@ pub(crate) enum CallFailure {
     Stopped(String),
     /// The coordinator does not know this worker: join again and repeat the call.
     NotJoined,
-    /// It has no room now: wait and repeat the call.
+    /// The coordinator has no room now: wait and repeat the call.
     Busy(String),
-    /// It does not want this worker: end.
+    /// The coordinator does not want this worker: end.
     Refused(String),
-    /// It does not want this call: repeating it is of no use.
+    /// The coordinator does not accept this call: repeating it is of no use.
     Rejected(String),
-    /// It says something that it never should: end.
+    /// The coordinator breaks the protocol: end.
     Protocol(String),
 }
 

@@ -25,12 +25,12 @@ pub(super) const CHECKPOINT: ObjectKind = ObjectKind {
 const RANGE: usize = 8 + 8 + 8 + 32 + 4 + 4;
 /// The bytes of an entry with one range, and the finders of two.
 pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 4 + 2 * FINDER) + 4 + RANGE;
-/// The bytes of a finder.
+/// The length of an encoded finder, in bytes.
 const FINDER: usize = 4 + 8;
 /// The longest reason why a party is out, in bytes; what is longer is cut.
 const REASON_BYTES_MAX: usize = 1 << 10;
 
-/// Takes the next segment in.
+/// Applies the next segment to the ledger.
 pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), BadObject> {
     let (mut fields, digest) = open(SEGMENT, bytes)?;
     let head = Heading::read(&mut fields)?;

@@ -18,9 +18,9 @@ use crate::{FaultKind, StoreError};
 /// entry of its own.
 pub(super) const BYTES_MAX: u64 =
     ((RANGE_ENTRY as u64) << HEAD_BITS_MAX) + SHARDS_MAX as u64 * SHARD_BYTES;
-/// A missing segment is noticed by segments that are at most two to the power of this further.
+/// The search for a gap looks at most 2 to the power of this many segments ahead.
 const LOOKS_AHEAD: u32 = 20;
-/// The bytes reserved in it for the entry of a shard: those of real tables take half of that.
+/// The bytes reserved for the entry of a shard: those of real tables need half of them.
 const SHARD_BYTES: u64 = 2 << 10;
 
 /// Reads the last checkpoint that can be read, and the segments after it.

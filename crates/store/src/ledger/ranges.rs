@@ -33,14 +33,14 @@ impl RangeMap {
         Some(&group[at].1)
     }
 
-    /// Who found a range.
+    /// The finders of a range.
     pub(crate) fn finders_mut(&mut self, head: Head) -> Option<&mut Finders> {
         let group = self.0.get_mut(&(head.0 >> GROUP_BITS))?;
         let at = find(group, head).ok()?;
         Some(&mut group[at].2)
     }
 
-    /// Who found each range.
+    /// The finders of each range.
     pub(crate) fn all_finders_mut(&mut self) -> impl Iterator<Item = &mut Finders> {
         let done = self.0.values_mut().flatten();
         done.map(|(_, _, finders)| finders)

@@ -113,7 +113,7 @@ impl BucketStorage {
         let endpoints = [S3Endpoint, Endpoint].map(|key| builder.get_config_value(&key));
         let endpoints: Vec<&str> = endpoints.iter().flatten().map(String::as_str).collect();
         let connector = ClientConnector::new(endpoints.first().copied(), timeout);
-        // Whoever gives such an address means it.
+        // An address in the clear was chosen on purpose.
         if endpoints.iter().any(|it| it.starts_with("http://")) {
             builder = builder.with_allow_http(true);
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The name of an object: segments joined by `/`, such as `work/parts/0003/00000000000000ff-0000000001`.
+/// The name of an object: segments joined by `/`, such as `work/parts/0003/00000000000000ff`.
 ///
 /// A segment has letters, digits, `-`, `_` and `.`, and does not start with `.`: so a key cannot
 /// leave its directory, and cannot be mistaken for a file that is still being written.
