@@ -9,7 +9,7 @@
 use std::time::Instant;
 
 use chomp_kernel::Isa;
-use chomp_kernel::grundy::{AreaValues, Evaluator};
+use chomp_kernel::grundy::{AreaValues, GrundyEvaluator};
 use chomp_table::partition::count;
 
 fn main() {
@@ -20,7 +20,7 @@ fn main() {
     let isa = words
         .next()
         .map_or_else(Isa::detect, |isa| isa.parse().expect("an instruction set"));
-    let mut evaluator = Evaluator::new(isa);
+    let mut evaluator = GrundyEvaluator::new(isa);
     let mut areas = vec![AreaValues::zeros(0)];
     println!("tiles,positions,ns_each,bytes_read_each");
     for area in 1..=tiles {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! * **levels**: all ranges of one table, by range bits. What solving takes more with two more range
-//!   bits are the lifts of two levels; what drawing takes less is the same work left to other ranges.
+//!   bits are the lifts of two levels; what marking takes less is the same work left to other ranges.
 //! * **tables**: tables of different bits.
 //!
 //! CPU time of the thread, the least of two rounds for each range; for each instruction set.
@@ -55,7 +55,7 @@ fn levels() {
     let columns = [
         "instruction set",
         "range bits",
-        "draw, ms",
+        "mark, ms",
         "solve, ms",
         "both, ms",
     ];
@@ -63,10 +63,10 @@ fn levels() {
     title(&section, &columns);
     for isa in instruction_sets() {
         for b in (14..=26).step_by(2) {
-            let [draw, both] = table(LEVELS_OF, range_bits(b), isa);
+            let [mark, both] = table(LEVELS_OF, range_bits(b), isa);
             println!(
-                "| {isa} | {b} | {draw:.2} | {:.2} | {both:.2} |",
-                both - draw
+                "| {isa} | {b} | {mark:.2} | {:.2} | {both:.2} |",
+                both - mark
             );
         }
     }
@@ -77,36 +77,36 @@ fn tables() {
         "instruction set",
         "bits",
         "range bits",
-        "draw, ms",
+        "mark, ms",
         "solve, ms",
         "both, ms",
     ];
     title("Tables, for each 2^23 positions", &columns);
     for isa in instruction_sets() {
         for (bits, b) in [(28, 24), (30, 24), (32, 24), (34, 24), (34, 26)] {
-            let [draw, both] = table(bits, range_bits(b), isa);
+            let [mark, both] = table(bits, range_bits(b), isa);
             println!(
-                "| {isa} | {bits} | {b} | {draw:.2} | {:.2} | {both:.2} |",
-                both - draw
+                "| {isa} | {bits} | {b} | {mark:.2} | {:.2} | {both:.2} |",
+                both - mark
             );
         }
     }
 }
 
-/// The milliseconds for each 2^23 positions of a table, to draw and for all.
+/// The milliseconds for each 2^23 positions of a table, to mark from sources and for all.
 fn table(bits: u32, range_bits: RangeBits, isa: Isa) -> [f64; 2] {
     let mut evaluator = Evaluator::new(range_bits, isa);
-    let (mut draw, mut both) = (Duration::ZERO, Duration::ZERO);
+    let (mut mark, mut both) = (Duration::ZERO, Duration::ZERO);
     let mut sources = HashMap::new();
     for head in head::layers(bits, range_bits).concat() {
-        let all = "layers come in the order that they draw on each other";
+        let all = "sources are in lower layers";
         let mut range = Range::default();
-        draw += least(|| evaluator.draw(head, &sources).expect(all));
+        mark += least(|| evaluator.mark_from_sources(head, &sources).expect(all));
         both += least(|| range = evaluator.evaluate(head, &sources).expect(all));
         sources.insert(head, Source::new(range));
     }
     let blocks = 2f64.powi(i32::try_from(bits).expect("small") - 24);
-    [draw, both].map(|time| time.as_secs_f64() * 1e3 / blocks)
+    [mark, both].map(|time| time.as_secs_f64() * 1e3 / blocks)
 }
 
 fn range_bits(bits: u32) -> RangeBits {

@@ -95,7 +95,7 @@ impl std::ops::BitOr for Chunk {
     }
 }
 
-/// Adds each of `more` to the one at the same place, as far as both go.
+/// Adds each of `more` to the set at the same index, up to the shorter length.
 #[inline(always)]
 pub(crate) fn join(sets: &mut [Chunk], more: &[Chunk]) {
     for (set, more) in sets.iter_mut().zip(more) {
@@ -103,26 +103,24 @@ pub(crate) fn join(sets: &mut [Chunk], more: &[Chunk]) {
     }
 }
 
-/// The chunks as 32-bit words. To find a bit in them takes less than to find its chunk and then its word,
-/// and that is the inner loop of drawing; two bits that follow one another are less often in one word,
-/// so that one waits for the other, than with 64 bits.
+/// The chunks as 32-bit integers, for the inner loop of marking from sources. A bit is found in one step, without its
+/// chunk; and consecutive bits share an integer, and so wait for each other, less often than with 64 bits.
 #[inline(always)]
 #[expect(
     unsafe_code,
-    reason = "a tenth of the time to draw from sources, measured"
+    reason = "a tenth of the time to mark from sources, measured"
 )]
-pub(crate) fn words(chunks: &mut [Chunk]) -> &mut [u32] {
-    let words = chunks.len() * (CHUNK_LEN / u32::BITS as usize);
-    // SAFETY: a chunk is an array of eight 64-bit words and, since it is as long as its alignment,
-    // nothing else: `repr(C)` has them one after the other. Two 32-bit words are as long as one of
-    // them and need less alignment. All bits are valid in both, and the chunks stay borrowed for as
-    // long as the words are.
-    unsafe { std::slice::from_raw_parts_mut(chunks.as_mut_ptr().cast(), words) }
+pub(crate) fn u32s(chunks: &mut [Chunk]) -> &mut [u32] {
+    let len = chunks.len() * (CHUNK_LEN / u32::BITS as usize);
+    // SAFETY: a chunk is an array of eight `u64`, one after the other by `repr(C)`, and nothing else, since it is as
+    // long as its alignment. Two `u32` are as long as one `u64` and need less alignment. All bits are valid in both,
+    // and the chunks stay borrowed for as long as the result.
+    unsafe { std::slice::from_raw_parts_mut(chunks.as_mut_ptr().cast(), len) }
 }
 
-/// Which of the [`words`] has this bit: on a big-endian machine the upper half of a 64-bit word is first.
+/// The index in [`u32s`] of the one with this bit: on a big-endian machine the upper half of a `u64` is first.
 #[inline(always)]
-pub(crate) fn word_of(bit: u16) -> usize {
+pub(crate) fn u32_of(bit: u16) -> usize {
     usize::from(bit >> u32::BITS.ilog2()) ^ usize::from(cfg!(target_endian = "big"))
 }
 
@@ -133,12 +131,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_the_bits_of_chunks() {
+    fn u32s_are_the_bits_of_chunks() {
         let bits = [0, 31, 32, 64, 511, 512, 1000, 1023];
         let mut chunks = [Chunk::EMPTY; 2];
-        assert_eq!(words(&mut chunks).len(), 32);
+        assert_eq!(u32s(&mut chunks).len(), 32);
         for bit in bits {
-            words(&mut chunks)[word_of(bit)] |= 1 << (bit % 32);
+            u32s(&mut chunks)[u32_of(bit)] |= 1 << (bit % 32);
         }
         let found: Vec<u16> = (0..1024)
             .filter(|&bit| chunks[usize::from(bit) / CHUNK_LEN].contains(bit.into()))

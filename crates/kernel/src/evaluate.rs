@@ -8,11 +8,11 @@ use chomp_table::word::mask;
 use chomp_table::{Head, Range, RangeBits, head};
 
 use crate::chunk::{CHUNK_BITS, Chunk};
-use crate::draw::{Drawing, find};
-use crate::isa::{Isa, Lowest, Plain};
+use crate::isa::{Isa, Lowest, PortableLowest};
 use crate::masks::Masks;
 use crate::solve::RangeSolver;
 use crate::source::{MissingSource, Source, Sources};
+use crate::source_sets::{SourceSets, find};
 
 /// Evaluates ranges of one size, one at a time. It keeps its buffers, about
 /// [`Evaluator::memory`] bytes, so a thread should keep its evaluator.
@@ -22,7 +22,7 @@ pub struct Evaluator {
     isa: Isa,
     masks: &'static Masks,
     bitmap: Vec<Chunk>,
-    drawing: Drawing,
+    source_sets: SourceSets,
     solver: RangeSolver,
 }
 
@@ -35,7 +35,7 @@ impl Evaluator {
             isa: isa.min(Isa::detect()),
             masks: Masks::get(),
             bitmap: Vec::new(),
-            drawing: Drawing::default(),
+            source_sets: SourceSets::default(),
             solver: RangeSolver::new(range_bits.get() as usize - 1 - CHUNK_BITS),
         }
     }
@@ -67,12 +67,16 @@ impl Evaluator {
         self.dispatch(head, sources, true)
     }
 
-    /// The first phase of [`Evaluator::evaluate`], for benchmarks: draws on the sources and solves nothing.
+    /// The first phase of [`Evaluator::evaluate`], for benchmarks: marks from the sources, without solving.
     ///
     /// # Errors
     ///
     /// As [`Evaluator::evaluate`].
-    pub fn draw(&mut self, head: Head, sources: &dyn Sources) -> Result<(), MissingSource> {
+    pub fn mark_from_sources(
+        &mut self,
+        head: Head,
+        sources: &dyn Sources,
+    ) -> Result<(), MissingSource> {
         self.dispatch(head, sources, false).map(|_| ())
     }
 
@@ -83,7 +87,7 @@ impl Evaluator {
         solve: bool,
     ) -> Result<Range, MissingSource> {
         match self.isa {
-            Isa::Portable => self.run::<Plain>(head, sources, solve),
+            Isa::Portable => self.run::<PortableLowest>(head, sources, solve),
             #[cfg(target_arch = "x86_64")]
             #[expect(
                 unsafe_code,
@@ -118,8 +122,8 @@ impl Evaluator {
         if head.is_empty() {
             self.bitmap.fill(Chunk::EMPTY);
         } else {
-            self.drawing
-                .draw(head, sources, &mut self.bitmap, self.masks)?;
+            self.source_sets
+                .mark(head, sources, &mut self.bitmap, self.masks)?;
             edges = self.apply_trimmed(head, sources)?;
         }
         let mut losing = Buckets::default();
@@ -182,7 +186,7 @@ pub fn evaluate_heads(
     for head in heads {
         let range = evaluator
             .evaluate(head, &sources)
-            .expect("layers come in the order that they draw on each other");
+            .expect("a source is in a lower layer");
         sources.insert(head, Source::new(range.clone()));
         ranges.insert(head, range);
     }
@@ -197,7 +201,7 @@ fn avx2(
     sources: &dyn Sources,
     solve: bool,
 ) -> Result<Range, MissingSource> {
-    evaluator.run::<crate::isa::Halves>(head, sources, solve)
+    evaluator.run::<crate::isa::Avx2Lowest>(head, sources, solve)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -208,5 +212,5 @@ fn avx512(
     sources: &dyn Sources,
     solve: bool,
 ) -> Result<Range, MissingSource> {
-    evaluator.run::<crate::isa::Wide>(head, sources, solve)
+    evaluator.run::<crate::isa::Avx512Lowest>(head, sources, solve)
 }

@@ -159,7 +159,7 @@ static NOTHING: Prefix = Prefix::EMPTY;
 
 /// Finds the values of positions.
 #[derive(Debug)]
-pub struct Evaluator {
+pub struct GrundyEvaluator {
     isa: Isa,
     /// The prefixes on the way from the root, which is the first.
     path: Vec<Prefix>,
@@ -167,11 +167,11 @@ pub struct Evaluator {
     sets: [Vec<u64>; 2],
 }
 
-impl Evaluator {
+impl GrundyEvaluator {
     /// One for the instruction set `isa`, or the widest below it that this CPU has.
-    pub fn new(isa: Isa) -> Evaluator {
+    pub fn new(isa: Isa) -> GrundyEvaluator {
         let words = vec![0; WINDOW + LANES];
-        Evaluator {
+        GrundyEvaluator {
             isa: isa.min(Isa::detect()),
             path: vec![Prefix::EMPTY; DEPTH_MAX],
             sets: [words.clone(), words],
@@ -461,13 +461,13 @@ impl Bit for ValueTable {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn avx2(evaluator: &mut Evaluator, job: AreaJob<'_>, values: &mut [u8]) {
+fn avx2(evaluator: &mut GrundyEvaluator, job: AreaJob<'_>, values: &mut [u8]) {
     evaluator.run::<Shift>(job, values);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn avx512(evaluator: &mut Evaluator, job: AreaJob<'_>, values: &mut [u8]) {
+fn avx512(evaluator: &mut GrundyEvaluator, job: AreaJob<'_>, values: &mut [u8]) {
     evaluator.run::<Shift>(job, values);
 }
 

@@ -86,10 +86,10 @@ pub(crate) trait Lowest {
     fn lowest(chunk: &Chunk) -> [u32; 2];
 }
 
-/// Plain code.
-pub(crate) struct Plain;
+/// Portable code.
+pub(crate) struct PortableLowest;
 
-impl Lowest for Plain {
+impl Lowest for PortableLowest {
     #[inline(always)]
     fn lowest(chunk: &Chunk) -> [u32; 2] {
         let mut lanes = 0u32;
@@ -109,14 +109,14 @@ impl Lowest for Plain {
 
 /// AVX2: a test of four words at once. Only for code compiled with that feature.
 #[cfg(target_arch = "x86_64")]
-pub(crate) struct Halves;
+pub(crate) struct Avx2Lowest;
 
 #[cfg(target_arch = "x86_64")]
 #[expect(
     unsafe_code,
     reason = "the intrinsics are unsafe to call from code without the feature"
 )]
-impl Lowest for Halves {
+impl Lowest for Avx2Lowest {
     #[inline(always)]
     fn lowest(chunk: &Chunk) -> [u32; 2] {
         use std::arch::x86_64::{
@@ -124,7 +124,7 @@ impl Lowest for Halves {
             _mm256_setzero_si256,
         };
         let empty = |half: &[u64]| {
-            // SAFETY: `Halves` is named only in `evaluate::avx2`, which is entered after `Isa::Avx2` was found
+            // SAFETY: `Avx2Lowest` is named only in `evaluate::avx2`, which is entered after `Isa::Avx2` was found
             // available. Each half of a chunk is 32 bytes long and aligned to 32.
             let empty = unsafe {
                 let words = _mm256_load_si256(half.as_ptr().cast());
@@ -144,21 +144,21 @@ impl Lowest for Halves {
 /// AVX-512: a test of all words at once, and the first two that are not 0 without a detour by memory.
 /// Only for code compiled with that feature.
 #[cfg(target_arch = "x86_64")]
-pub(crate) struct Wide;
+pub(crate) struct Avx512Lowest;
 
 #[cfg(target_arch = "x86_64")]
 #[expect(
     unsafe_code,
     reason = "the intrinsics are unsafe to call from code without the feature"
 )]
-impl Lowest for Wide {
+impl Lowest for Avx512Lowest {
     #[inline(always)]
     fn lowest(chunk: &Chunk) -> [u32; 2] {
         use std::arch::x86_64::{
             _mm_cvtsi128_si64, _mm_extract_epi64, _mm512_castsi512_si128, _mm512_load_si512,
             _mm512_maskz_compress_epi64, _mm512_test_epi64_mask,
         };
-        // SAFETY: `Wide` is named only in `evaluate::avx512`, which is entered after
+        // SAFETY: `Avx512Lowest` is named only in `evaluate::avx512`, which is entered after
         // `Isa::Avx512` was found available. A chunk is 64 bytes long and aligned to 64.
         let (lanes, first, second) = unsafe {
             let words = _mm512_load_si512(chunk.0.as_ptr().cast());

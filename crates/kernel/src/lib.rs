@@ -100,9 +100,9 @@
 //! Again only j and d matter. Let `N_j[d]`, for 1 ≤ d ≤ j ≤ q, be the strings r of q - j bits for which, with some 1 of
 //! the head, the path of Lemma 3 is losing, and `N_j[0]` be empty. With N in place of R, Lemma 2 gives sets `M_j[z]`
 //! again, and `M_0[0]` is the set of the indices from which a move that starts in the head and ends in the index leads
-//! to a losing position: as in the theorem, but by Lemma 3. [`draw`] collects the sets N from the sources of the range.
-//! Moves that end within the head leave the index as it is: [`draw`] ORs the losing positions of their sources into the
-//! bitmap.
+//! to a losing position: as in the theorem, but by Lemma 3. [`source_sets`] collects the sets N from the sources of the
+//! range. Moves that end within the head leave the index as it is: [`source_sets`] ORs the losing positions of their
+//! sources into the bitmap.
 //!
 //! **The last 0.** A move that ends at it leads to a path that ends with c ≥ 1 1s. Without these the path is a word of
 //! fewer bits with the same W, as trailing 1s draw no cell.
@@ -113,11 +113,11 @@
 //!   found, marks the larger ones that move to it.
 //! * If the move starts in the head, the path is an *edge* of the source of Lemma 3: its head, some 0s, and 1s to the
 //!   end. The [record](chomp_table::range) of each range tells which of its edges are losing. Such a move takes d 0s,
-//!   the last 0 among them, and [`draw`] marks all indices with d - 1 0s.
+//!   the last 0 among them, and [`source_sets`] marks all indices with d - 1 0s.
 //!
 //! [`pyramid`] is Lemma 2 on bitmaps. The 512 indices that have all but their lowest nine bits in common are one
 //! [`Chunk`](chunk::Chunk): [`masks`] has what happens within it as tables, and [`bases`] puts together what these mean
-//! for a lift. `source.rs` holds finished ranges for others to draw on, and `fingerprint.rs` evaluates known ranges, by
+//! for a lift. `source.rs` holds finished ranges for those that depend on them, and `fingerprint.rs` evaluates known ranges, by
 //! which a coordinator knows that a worker's kernel is right.
 //!
 //! # Four bits
@@ -156,7 +156,7 @@
 //!
 //! * No I/O of any kind, no threads, no clock, no async.
 //! * `unsafe` occurs in this crate and in no other: to enter code that is compiled for an instruction set, to use
-//!   instructions of AVX-512, and to see the bits of chunks as words.
+//!   instructions of AVX-512, and to see the bits of chunks as `u32`.
 
 #![allow(
     clippy::inline_always,
@@ -165,7 +165,6 @@
 
 mod bases;
 mod chunk;
-mod draw;
 mod evaluate;
 mod fingerprint;
 pub mod grundy;
@@ -175,6 +174,7 @@ mod pyramid;
 mod schedule;
 mod solve;
 mod source;
+mod source_sets;
 mod trailing;
 
 pub use evaluate::{Evaluator, evaluate_heads, evaluate_table};

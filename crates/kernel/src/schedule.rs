@@ -1,10 +1,10 @@
 //! In which order the chunks of a block are solved, and what each takes from those before it.
 //!
-//! Within its block a chunk is told by its number, a string of bits. By Lemma 1, a move that starts at a 1 of the number
+//! Within its block a chunk is identified by its number, a string of bits. By Lemma 1, a move that starts at a 1 of the number
 //!
 //! * and ends at a 0 of it leads to the chunk whose number has this segment sorted, and leaves what is within the chunk;
-//! * and ends within the chunk leads to the half of the block that is told by the bits before the 1, a 0 for it, and
-//!   any others. The number of 1s after the start says which entry of the half's [base](crate::bases) has these moves.
+//! * and ends within the chunk leads to the half of the block whose numbers begin with the bits before the 1
+//!   and a 0. The number of 1s after the start says which entry of the half's [base](crate::bases) has these moves.
 //!
 //! To find a losing position is to wait for the one before. So two chunks are solved at a time, of which none can move
 //! to the other: most numbers have others that are as high in the order of moves.
@@ -22,17 +22,17 @@ pub(crate) const BLOCK_BITS_MAX: usize = 6;
 /// How the blocks of a range are solved.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    /// By the number of the chunk.
-    pub(crate) places: Vec<Place>,
-    /// One or two chunks that are solved together, after all that they take from.
+    /// By the number of the chunk in its block.
+    pub(crate) links: Vec<ChunkLinks>,
+    /// One or two chunks that are solved together, after all chunks that they read.
     pub(crate) steps: Vec<(usize, Option<usize>)>,
     /// The number of entries of all bases of a block.
     pub(crate) entries: usize,
 }
 
-/// What a chunk takes and gives.
+/// The lists that a chunk reads and writes.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ChunkLinks {
     /// The chunks that moves within the number lead to.
     pub(crate) inside: Vec<usize>,
     /// The entries for moves that end within the chunk.
@@ -55,11 +55,11 @@ impl Schedule {
             bases[first] = entries + 1;
             entries += 1 + base_len(first, bits);
         }
-        let place = |chunk| Place::new(chunk, bits, &bases);
-        let places: Vec<Place> = (0..chunks).map(place).collect();
+        let links_of = |chunk| ChunkLinks::new(chunk, bits, &bases);
+        let links: Vec<ChunkLinks> = (0..chunks).map(links_of).collect();
         Schedule {
-            steps: steps(&places),
-            places,
+            steps: steps(&links),
+            links,
             entries,
         }
     }
@@ -73,8 +73,8 @@ fn base_len(first: usize, bits: usize) -> usize {
     }
 }
 
-impl Place {
-    fn new(chunk: usize, bits: usize, bases: &[usize]) -> Place {
+impl ChunkLinks {
+    fn new(chunk: usize, bits: usize, bases: &[usize]) -> ChunkLinks {
         let (mut inside, mut across, mut after) = (Vec::new(), Vec::new(), 0u64);
         for start in (0..bits).filter(|start| chunk >> start & 1 == 1) {
             let within = chunk & ((1 << start) - 1);
@@ -93,7 +93,7 @@ impl Place {
         after |= inside.iter().fold(0, |all, from| all | 1 << from);
         let ones = chunk.trailing_ones() as usize;
         let first = chunk >> ones << ones;
-        Place {
+        ChunkLinks {
             inside,
             across,
             lists: bases[first] + ones..bases[first] + base_len(first, bits),
@@ -102,12 +102,12 @@ impl Place {
     }
 }
 
-/// First those that most others wait for, one after the other.
-fn steps(places: &[Place]) -> Vec<(usize, Option<usize>)> {
-    let chunks = places.len();
+/// The steps, those first on which the longest chains of other chunks depend.
+fn steps(links: &[ChunkLinks]) -> Vec<(usize, Option<usize>)> {
+    let chunks = links.len();
     let mut heights = vec![0; chunks];
     for chunk in (0..chunks).rev() {
-        let later = (chunk + 1..chunks).filter(|&later| places[later].after >> chunk & 1 == 1);
+        let later = (chunk + 1..chunks).filter(|&later| links[later].after >> chunk & 1 == 1);
         heights[chunk] = later.map(|later| heights[later] + 1).max().unwrap_or(0);
     }
     let mut left: Vec<usize> = (0..chunks).collect();
@@ -115,7 +115,7 @@ fn steps(places: &[Place]) -> Vec<(usize, Option<usize>)> {
     let mut done = 0;
     let mut steps = Vec::new();
     while !left.is_empty() {
-        let is_ready = |chunk: &usize| places[*chunk].after & !done == 0;
+        let is_ready = |chunk: &usize| links[*chunk].after & !done == 0;
         let step: Vec<usize> = left.iter().copied().filter(is_ready).take(2).collect();
         left.retain(|chunk| !step.contains(chunk));
         done |= step.iter().fold(0, |all, chunk| all | 1 << chunk);

@@ -126,7 +126,7 @@ impl RangeSolver {
             }
             self.copy_found(i);
             if i.is_multiple_of(2 * block) {
-                let base = self.schedule.places[0].lists.clone();
+                let base = self.schedule.links[0].lists.clone();
                 self.bases.begin(i, &self.entries[base]);
             }
             let next = i + block;
@@ -187,12 +187,12 @@ impl RangeSolver {
         let mut open = [Chunk::EMPTY; N];
         let mut starts = [&*masks.ones.starts; N];
         for (n, &chunk) in chunks.iter().enumerate() {
-            let place = &self.schedule.places[chunk];
+            let links = &self.schedule.links[chunk];
             let mut won = block[chunk];
-            for &from in &place.inside {
+            for &from in &links.inside {
                 won |= block[from];
             }
-            for &from in &place.across {
+            for &from in &links.across {
                 won |= self.entries[from];
             }
             open[n] = !won;
@@ -241,7 +241,7 @@ impl RangeSolver {
         starts: &[Chunk; 2],
         masks: &Masks,
     ) {
-        let entries = self.schedule.places[chunk].lists.clone();
+        let entries = self.schedule.links[chunk].lists.clone();
         self.entries[entries.start - 1] |= losing;
         add::<L>(
             &mut self.entries[entries],

@@ -1,4 +1,4 @@
-//! A range in the form in which others draw on it.
+//! A finished range in the form in which the ranges that depend on it read it.
 //!
 //! Losing positions are rare, so the high bits of their indices say little: they are kept once for each *bucket* of
 //! 2^16 consecutive indices, and the low 16 bits for each index. That takes
@@ -13,12 +13,12 @@ use chomp_table::format::FormatError;
 use chomp_table::range::{self, Buckets, decode};
 use chomp_table::{Head, Range, RangeBits};
 
-use crate::chunk::{CHUNK_LEN, Chunk, word_of, words};
+use crate::chunk::{CHUNK_LEN, Chunk, u32_of, u32s};
 
 /// The number of low bits that are kept for each index.
 pub(crate) const BUCKET_BITS: usize = range::BUCKET_BITS as usize;
-/// The words of a bitmap of one bucket.
-const BUCKET_WORDS: usize = (1 << BUCKET_BITS) / u32::BITS as usize;
+/// The length of a bitmap of one bucket.
+const BUCKET_U32S: usize = (1 << BUCKET_BITS) / u32::BITS as usize;
 
 /// Finished ranges, by head.
 pub trait Sources {
@@ -37,7 +37,7 @@ impl<S: BuildHasher> Sources for HashMap<Head, Source, S> {
 #[error("range {0} is needed as a source and is not here")]
 pub struct MissingSource(pub Head);
 
-/// The losing positions of a finished range, to draw on.
+/// The losing positions of a finished range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source(Range);
 
@@ -131,36 +131,36 @@ pub(crate) fn scatter(parts: &[SourceTail], set: &mut [Chunk]) {
         }
         return;
     }
-    let buckets = words(set).as_chunks_mut::<BUCKET_WORDS>().0;
-    for (number, words) in (0..).zip(buckets) {
-        words.fill(0);
+    let buckets = u32s(set).as_chunks_mut::<BUCKET_U32S>().0;
+    for (number, u32s) in (0..).zip(buckets) {
+        u32s.fill(0);
         for part in parts {
             let bucket = part.source.bucket((part.first >> BUCKET_BITS) + number);
             let (fours, rest) = bucket.as_chunks::<4>();
             for four in fours {
                 for &low in four {
-                    insert(words, low);
+                    insert(u32s, low);
                 }
             }
             for &low in rest {
-                insert(words, low);
+                insert(u32s, low);
             }
         }
     }
 }
 
 #[inline(always)]
-fn insert(words: &mut [u32; BUCKET_WORDS], low: u16) {
-    words[word_of(low)] |= 1 << (u32::from(low) % u32::BITS);
+fn insert(u32s: &mut [u32; BUCKET_U32S], low: u16) {
+    u32s[u32_of(low)] |= 1 << (u32::from(low) % u32::BITS);
 }
 
 /// Inserts `low - base` into `set`, which is smaller than a bucket, for each of `run`.
 #[inline(always)]
 pub(crate) fn scatter_within(run: &[u16], base: u16, set: &mut [Chunk]) {
-    let words = words(set);
+    let u32s = u32s(set);
     for &low in run {
-        let place = low - base;
-        words[word_of(place)] |= 1 << (u32::from(place) % u32::BITS);
+        let bit = low - base;
+        u32s[u32_of(bit)] |= 1 << (u32::from(bit) % u32::BITS);
     }
 }
 
@@ -194,8 +194,8 @@ mod tests {
         let mut set = vec![Chunk::EMPTY; 1 << (bits - CHUNK_BITS)];
         let indices = indices.iter().map(|&index| u64::from(index));
         for index in indices.filter(|index| (first..first + (1 << bits)).contains(index)) {
-            let place = usize::try_from(index - first).unwrap();
-            set[place / CHUNK_LEN].insert(place);
+            let bit = usize::try_from(index - first).unwrap();
+            set[bit / CHUNK_LEN].insert(bit);
         }
         set
     }

@@ -187,7 +187,10 @@ fn a_missing_source_is_named() {
         let mut known = known.clone();
         known.remove(&source);
         assert_eq!(evaluator.evaluate(head, &known), Err(MissingSource(source)));
-        assert_eq!(evaluator.draw(head, &known), Err(MissingSource(source)));
+        assert_eq!(
+            evaluator.mark_from_sources(head, &known),
+            Err(MissingSource(source))
+        );
     }
     assert_eq!(evaluator.evaluate(head, &known).as_ref(), Ok(&all[&head]));
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use chomp_durable_files::{Below, FileError, failed, put};
 use chomp_kernel::Isa;
-use chomp_kernel::grundy::{AreaValues, Evaluator};
+use chomp_kernel::grundy::{AreaValues, GrundyEvaluator};
 use chomp_table::digest::Seal;
 use chomp_table::format::{Damage, describe};
 use chomp_table::known::{self, LOSING_BY_TILES, OtherThanKnown};
@@ -138,8 +138,8 @@ impl Builder<'_> {
     /// [`BuildError`]. Areas that were written by then stay for the next run.
     pub fn run(&self, watch: &dyn BuildWatch) -> Result<Built, BuildError> {
         let files = AreaFiles::open(self.directory, self.seal)?;
-        let evaluators = (0..self.threads.get()).map(|_| Evaluator::new(self.isa));
-        let mut evaluators: Vec<Evaluator> = evaluators.collect();
+        let evaluators = (0..self.threads.get()).map(|_| GrundyEvaluator::new(self.isa));
+        let mut evaluators: Vec<GrundyEvaluator> = evaluators.collect();
         let mut areas = vec![AreaValues::zeros(0)];
         let all = memory_bytes(self.tiles, NonZeroUsize::MIN) - THREAD_BYTES;
         let progress = Progress {
@@ -197,7 +197,7 @@ impl Builder<'_> {
     fn publish(
         &self,
         areas: &[AreaValues],
-        evaluators: &mut [Evaluator],
+        evaluators: &mut [GrundyEvaluator],
         progress: &Progress<'_>,
     ) -> Result<ValuesManifest, BuildError> {
         let folder = self.folder();
@@ -293,10 +293,10 @@ impl Progress<'_> {
     /// Has each evaluator do the same work in a thread of its own. What fails ends all.
     fn share(
         &self,
-        evaluators: &mut [Evaluator],
-        work: impl Fn(&mut Evaluator) -> Result<(), BuildError> + Sync,
+        evaluators: &mut [GrundyEvaluator],
+        work: impl Fn(&mut GrundyEvaluator) -> Result<(), BuildError> + Sync,
     ) -> Result<(), BuildError> {
-        let work = |evaluator: &mut Evaluator| {
+        let work = |evaluator: &mut GrundyEvaluator| {
             let done = work(evaluator);
             self.has_failed.fetch_or(done.is_err(), Ordering::Relaxed);
             done

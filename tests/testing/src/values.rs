@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use chomp_kernel::Isa;
-use chomp_kernel::grundy::{AreaValues, Evaluator};
+use chomp_kernel::grundy::{AreaValues, GrundyEvaluator};
 use chomp_table::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
 use chomp_table::values::ValuesManifest;
 use chomp_table::values::manifest::folder_name;
@@ -18,7 +18,7 @@ pub const SMALL: ShardSize = ShardSize {
 
 /// The values of all positions of each area up to `tiles`, by rank; none of 0 tiles.
 pub fn areas(tiles: u32) -> Vec<Vec<u8>> {
-    let mut evaluator = Evaluator::new(Isa::detect());
+    let mut evaluator = GrundyEvaluator::new(Isa::detect());
     let mut areas = vec![AreaValues::zeros(0)];
     for area in 1..=tiles {
         let mut values = AreaValues::zeros(area);

@@ -12,7 +12,7 @@ fn size(number: u64) -> usize {
 
 /// The values of all positions of at most `tiles` tiles.
 fn areas(tiles: u32) -> Vec<AreaValues> {
-    let mut evaluator = Evaluator::new(Isa::detect());
+    let mut evaluator = GrundyEvaluator::new(Isa::detect());
     let mut areas = vec![AreaValues::zeros(0)];
     for area in 1..=tiles {
         let mut values = AreaValues::zeros(area);
@@ -130,7 +130,7 @@ fn windows_and_instruction_sets_change_nothing() {
     let areas = areas(38);
     let mut rng = Rng(1);
     for isa in Isa::ALL {
-        let mut evaluator = Evaluator::new(isa);
+        let mut evaluator = GrundyEvaluator::new(isa);
         for _ in 0..40 {
             let area = 1 + u32::try_from(rng.below(38)).unwrap();
             let cut = |rng: &mut Rng| size(rng.below(count(area) + 1));
@@ -151,7 +151,8 @@ fn windows_and_instruction_sets_change_nothing() {
 fn wrong_calls_are_refused() {
     let areas = areas(6);
     let refused = |area: u32, start: u64, len: usize, lower: &[AreaValues]| {
-        let call = || Evaluator::new(Isa::detect()).evaluate(area, start, &mut vec![0; len], lower);
+        let call =
+            || GrundyEvaluator::new(Isa::detect()).evaluate(area, start, &mut vec![0; len], lower);
         let call = std::panic::AssertUnwindSafe(call);
         assert!(std::panic::catch_unwind(call).is_err());
     };

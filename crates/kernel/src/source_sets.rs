@@ -1,4 +1,4 @@
-//! Moves that start in the head: marks drawn from the sources of a range, by Lemma 3.
+//! Moves that start in the head: marks from the sources of a range, by Lemma 3.
 //!
 //! Losing positions are rare, so sources are lists of indices. Those of moves that end inside the head go straight
 //! into the bitmap. Those of moves that cross into the index go into sets `N_j[d]`. All starts of the head share these
@@ -26,9 +26,9 @@ use crate::source::{
 };
 use crate::trailing::all_with_zeros;
 
-/// The sets `N_d`, kept from one range to the next.
+/// The sets `N_d`, whose memory is kept from one range to the next.
 #[derive(Debug, Default)]
-pub(crate) struct Drawing {
+pub(crate) struct SourceSets {
     /// `N_d` of 2^(s-d) chunks, for 1 ≤ d ≤ s.
     sets: Vec<Chunk>,
     scratch: LevelBuffers,
@@ -46,11 +46,11 @@ struct Crossing<'a> {
     finals: u64,
 }
 
-impl Drawing {
+impl SourceSets {
     /// Turns `bitmap` into the marks of every index of range `head` that has a move, starting in the
     /// head, to a losing position.
     #[inline(always)]
-    pub(crate) fn draw(
+    pub(crate) fn mark(
         &mut self,
         head: Head,
         sources: &dyn Sources,
@@ -74,7 +74,7 @@ impl Drawing {
                 let source = find(sources, source)?;
                 inside.push(SourceTail { source, first: 0 });
             }
-            crossing.draw(start, sources)?;
+            crossing.add_start(start, sources)?;
         }
         scatter(&inside, bitmap);
         crossing.scatter();
@@ -106,7 +106,7 @@ pub(crate) fn find(sources: &dyn Sources, head: Head) -> Result<&Source, Missing
 
 impl<'a> Crossing<'a> {
     #[inline(always)]
-    fn draw(&mut self, start: Start, sources: &'a dyn Sources) -> Result<(), MissingSource> {
+    fn add_start(&mut self, start: Start, sources: &'a dyn Sources) -> Result<(), MissingSource> {
         let q = self.s + CHUNK_BITS;
         let ones = start.ones as usize;
         for (d, few) in (1..ones).zip(1..) {
