@@ -350,7 +350,7 @@ impl Server {
     }
 
     /// The address of a file as messages show it, with that of the answer if it led elsewhere.
-    fn place(&self, name: &str, answer: &Url) -> String {
+    fn full_name(&self, name: &str, answer: &Url) -> String {
         let asked = self.shown(name);
         if answer.origin() == self.base.origin() {
             return asked;
@@ -363,7 +363,7 @@ impl Server {
 
     /// The meaning of an answer with this status, where another was expected.
     fn unexpected(&self, name: &str, answer: &Response) -> DownloadError {
-        let (url, status) = (self.place(name, answer.url()), answer.status());
+        let (url, status) = (self.full_name(name, answer.url()), answer.status());
         if status == StatusCode::NOT_FOUND {
             DownloadError::NotFound(url)
         } else if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {

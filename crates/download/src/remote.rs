@@ -54,7 +54,7 @@ struct RemoteFiles {
 }
 
 impl Files for RemoteFiles {
-    fn place(&self, name: &str) -> PathBuf {
+    fn full_name(&self, name: &str) -> PathBuf {
         PathBuf::from(self.source.address(name))
     }
 
@@ -76,7 +76,7 @@ impl Files for RemoteFiles {
 
 impl RemoteFiles {
     fn failed(&self, name: &str, error: DownloadError) -> TableError {
-        let file = self.place(name);
+        let file = self.full_name(name);
         match error {
             DownloadError::Wrong { what, .. } => TableError::Damaged { file, what },
             error => TableError::Io {

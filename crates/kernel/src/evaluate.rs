@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use chomp_table::range::Buckets;
+use chomp_table::range::IndexBuckets;
 use chomp_table::sources::{corner, trimmed};
 use chomp_table::word::mask;
 use chomp_table::{Head, Range, RangeBits, head};
@@ -126,7 +126,7 @@ impl Evaluator {
                 .mark(head, sources, &mut self.bitmap, self.masks)?;
             edges = self.apply_trimmed(head, sources)?;
         }
-        let mut losing = Buckets::default();
+        let mut losing = IndexBuckets::default();
         if solve {
             losing = self
                 .solver

@@ -11,7 +11,7 @@
 
 use std::hint::select_unpredictable;
 
-use chomp_table::range::Buckets;
+use chomp_table::range::IndexBuckets;
 
 use crate::bases::{Bases, add};
 use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk, join};
@@ -107,7 +107,7 @@ impl RangeSolver {
         range_bits: u32,
         first_range: bool,
         masks: &Masks,
-    ) -> Buckets {
+    ) -> IndexBuckets {
         self.len = 0;
         let mut first = Vec::with_capacity(bitmap.len() / BUCKET + 2);
         if first_range {
@@ -136,7 +136,7 @@ impl RangeSolver {
             }
         }
         first.push(u32::try_from(self.len).expect("at most 2^31 positions"));
-        Buckets::new(self.out[..self.len].to_vec(), first)
+        IndexBuckets::new(self.out[..self.len].to_vec(), first)
     }
 
     /// Appends what was found in the block that begins with chunk `first`.

@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 use std::ops::Range as Span;
 
 use chomp_table::format::FormatError;
-use chomp_table::range::{self, Buckets, decode};
+use chomp_table::range::{self, IndexBuckets, decode};
 use chomp_table::{Head, Range, RangeBits};
 
 use crate::chunk::{CHUNK_LEN, Chunk, u32_of, u32s};
@@ -63,7 +63,7 @@ impl Source {
     }
 
     /// The losing positions.
-    pub fn losing(&self) -> &Buckets {
+    pub fn losing(&self) -> &IndexBuckets {
         &self.0.losing
     }
 

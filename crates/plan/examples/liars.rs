@@ -72,7 +72,7 @@ fn run(kind: Kind, seed: u64) -> Outcome {
         replicas: kind.replicas,
         checks_per_1000: kind.rate,
         task_positions_max: 0,
-        check_seed: rng.draw(),
+        check_seed: rng.next_u64(),
         ..Settings::new(BITS, range_bits)
     };
     let (mut plan, actions) = Plan::<Handles>::new(settings, Past::default()).expect("few ranges");

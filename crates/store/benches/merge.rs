@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use chomp_store::merge::{Merger, ShardSpan};
-use chomp_table::range::{BUCKET_BITS, Buckets};
+use chomp_table::range::{BUCKET_BITS, IndexBuckets};
 use chomp_table::rng::Rng;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Head, RangeBits};
@@ -18,14 +18,14 @@ const BITS: u32 = 36;
 /// Of its words 57 % are smaller than their mirror images, and so stored; of a whole table half are.
 const HEAD: Head = Head(0xb6d);
 
-fn losing() -> Buckets {
+fn losing() -> IndexBuckets {
     let mut rng = Rng(1);
     let (mut lows, mut first) = (Vec::new(), vec![0]);
     for _ in 0..1 << (RANGE_BITS - 1 - BUCKET_BITS) {
         lows.extend((0..=u16::MAX).filter(|_| rng.once_in(RARITY)));
         first.push(u32::try_from(lows.len()).expect("a part of 2^23"));
     }
-    Buckets::new(lows, first)
+    IndexBuckets::new(lows, first)
 }
 
 fn main() {

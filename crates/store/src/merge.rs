@@ -12,7 +12,7 @@
 //! Nothing here reads or writes: the caller brings the ranges.
 
 use chomp_table::fingerprint::Leaf;
-use chomp_table::range::{BUCKET_BITS, Buckets};
+use chomp_table::range::{BUCKET_BITS, IndexBuckets};
 use chomp_table::rng::mix;
 use chomp_table::shard::{ShardSize, ShardWriter};
 use chomp_table::{Head, RangeBits, Word};
@@ -174,7 +174,12 @@ impl Merger {
     /// # Panics
     ///
     /// If it is not the next range.
-    pub fn push(&mut self, head: Head, losing: &Buckets, stored: u64) -> Result<(), MergeError> {
+    pub fn push(
+        &mut self,
+        head: Head,
+        losing: &IndexBuckets,
+        stored: u64,
+    ) -> Result<(), MergeError> {
         assert_eq!(Some(head), self.next(), "ranges come in order");
         self.next = Head(head.0 + 1);
         let mut found = 0;

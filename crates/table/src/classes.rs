@@ -13,7 +13,7 @@
 //! Why: the low bits of a word say much about whether it is losing. Whole classes are empty: in a table's words some
 //! are impossible, and of others the mirror image is smaller. The classes that are left have densities of their own.
 //! And words that differ in their low bits alone are often a move apart. A list of all words shows nothing of this in
-//! its gaps; within a class the gaps are nearly as they would be by chance, in fewer places. This takes half a bit off
+//! its gaps; within a class the gaps are nearly as they would be by chance, in fewer places. This saves half a bit off
 //! each word. More than 6 bits gain little, and each class costs a wide gap.
 //!
 //! Limits: numbers below 2^63. Version history: the formats that use blocks have versions.
@@ -30,9 +30,9 @@ const HIGH_BITS: u32 = 63 - CLASS_BITS;
 /// The number of classes.
 const CLASSES: usize = 1 << CLASS_BITS;
 
-/// The most numbers of a bucket that are sorted one by one. Those of real words have a handful;
-/// lists that are crowded, or made up to be slow, are sorted in the usual way.
-const BUCKET_MAX: u32 = 32;
+/// The most numbers in a bucket for the insertion sort. Words of tables have a handful in each; crowded or
+/// malicious lists are sorted by the standard library.
+const INSERTION_SORT_MAX: u32 = 32;
 
 /// All numbers are below this.
 const END: u64 = 1 << (HIGH_BITS + CLASS_BITS);
@@ -71,16 +71,16 @@ pub(crate) fn encode(numbers: impl ExactSizeIterator<Item = u64> + Clone) -> Vec
         least = number + 1;
         counts[class(number)] += 1;
     }
-    let mut places = counts;
+    let mut starts = counts;
     let mut before = 0;
-    for place in &mut places {
-        before += std::mem::replace(place, before);
+    for start in &mut starts {
+        before += std::mem::replace(start, before);
     }
     let mut by_class = vec![0; numbers.len()];
     for number in numbers {
-        let place = &mut places[class(number)];
-        by_class[*place] = turned(number);
-        *place += 1;
+        let start = &mut starts[class(number)];
+        by_class[*start] = turned(number);
+        *start += 1;
     }
     gaps::encode(&by_class)
 }
@@ -108,8 +108,8 @@ pub(crate) fn decode_unsorted(block: &[u8], count: u64, end: u64) -> Result<Vec<
 
 /// `numbers`, ascending.
 ///
-/// Those of a table's words lie about evenly between the first and the last. So each is put into
-/// one of up to twice as many buckets as there are numbers, and nearly into its place.
+/// The words of a table lie about evenly between the first and the last. So a bucket sort, with up to twice as many
+/// buckets as numbers, puts each nearly where it belongs.
 fn sorted(mut numbers: Vec<u64>) -> Vec<u64> {
     let (Some(&least), Some(&most)) = (numbers.iter().min(), numbers.iter().max()) else {
         return numbers;
@@ -121,23 +121,23 @@ fn sorted(mut numbers: Vec<u64>) -> Vec<u64> {
         bucket.expect("below four times the number of numbers")
     };
 
-    let mut places = vec![0u32; bucket(most) + 1];
+    let mut starts = vec![0u32; bucket(most) + 1];
     for &number in &numbers {
-        places[bucket(number)] += 1;
+        starts[bucket(number)] += 1;
     }
-    if places.iter().any(|&count| count > BUCKET_MAX) {
+    if starts.iter().any(|&count| count > INSERTION_SORT_MAX) {
         numbers.sort_unstable();
         return numbers;
     }
     let mut before = 0;
-    for place in &mut places {
-        before += std::mem::replace(place, before);
+    for start in &mut starts {
+        before += std::mem::replace(start, before);
     }
     let mut result = vec![0; numbers.len()];
     for number in numbers {
-        let place = &mut places[bucket(number)];
-        result[*place as usize] = number;
-        *place += 1;
+        let start = &mut starts[bucket(number)];
+        result[*start as usize] = number;
+        *start += 1;
     }
     // An insertion sort does the rest: no number leaves its bucket, and buckets are short.
     for at in 1..result.len() {

@@ -49,7 +49,7 @@ pub struct Range {
     /// The head of the range.
     pub head: Head,
     /// The losing positions.
-    pub losing: Buckets,
+    pub losing: IndexBuckets,
     /// Bit x, for 0 ≤ x ≤ b: whether the path head · 0^x · 1^(b-x) is a losing position.
     pub edges: u64,
 }
@@ -69,7 +69,7 @@ pub struct RangeSummary {
 
 /// The losing positions of a range, ascending, by buckets of 2^16 indices. An index is the low bits of a word, halved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Buckets {
+pub struct IndexBuckets {
     /// All indices within their buckets, each as its last 16 bits; they ascend within each bucket.
     lows: Vec<u16>,
     /// The positions in `lows` at which the buckets begin, and the one at which the last bucket ends. The last bucket is
@@ -77,22 +77,22 @@ pub struct Buckets {
     first: Vec<u32>,
 }
 
-impl Default for Buckets {
-    fn default() -> Buckets {
-        Buckets {
+impl Default for IndexBuckets {
+    fn default() -> IndexBuckets {
+        IndexBuckets {
             lows: Vec::new(),
             first: vec![0; 2],
         }
     }
 }
 
-impl Buckets {
+impl IndexBuckets {
     /// The buckets with these low bits, each of which begins at one of `first` and ends at the next.
     ///
     /// # Panics
     ///
     /// If `first` does not begin with 0, ascend and end with the number of `lows`.
-    pub fn new(lows: Vec<u16>, mut first: Vec<u32>) -> Buckets {
+    pub fn new(lows: Vec<u16>, mut first: Vec<u32>) -> IndexBuckets {
         let ends = first.last().map(|&end| end as usize) == Some(lows.len());
         assert!(first.first() == Some(&0) && first.is_sorted() && ends);
         while let [.., last, end] = first[..]
@@ -102,7 +102,7 @@ impl Buckets {
             first.pop();
         }
         first.resize(first.len().max(2), 0);
-        Buckets { lows, first }
+        IndexBuckets { lows, first }
     }
 
     /// The number of losing positions.
@@ -155,8 +155,8 @@ impl Buckets {
 }
 
 /// From ascending indices; panics if they fall back into an earlier bucket.
-impl FromIterator<u32> for Buckets {
-    fn from_iter<I: IntoIterator<Item = u32>>(indices: I) -> Buckets {
+impl FromIterator<u32> for IndexBuckets {
+    fn from_iter<I: IntoIterator<Item = u32>>(indices: I) -> IndexBuckets {
         let (mut lows, mut first) = (Vec::new(), vec![0]);
         for index in indices {
             let end = u32::try_from(lows.len()).expect("at most 2^31 positions");
@@ -169,7 +169,7 @@ impl FromIterator<u32> for Buckets {
             lows.push(u16::from_le_bytes([low, high]));
         }
         first.push(u32::try_from(lows.len()).expect("at most 2^31 positions"));
-        Buckets { lows, first }
+        IndexBuckets { lows, first }
     }
 }
 
@@ -372,7 +372,7 @@ fn decode_buckets(
     mut highs: &[u8],
     lows: &[u8],
     range_bits: RangeBits,
-) -> Result<Buckets, Damage> {
+) -> Result<IndexBuckets, Damage> {
     let mut indices = vec![0; lows.len()];
     let mut first = vec![0];
     let mut done = 0;
@@ -389,7 +389,7 @@ fn decode_buckets(
         done += usize::from(count);
         first.push(u32::try_from(done).expect("at most 2^27 positions"));
     }
-    Ok(Buckets::new(indices, first))
+    Ok(IndexBuckets::new(indices, first))
 }
 
 /// Bit b of the edges and index 0 are the same position.

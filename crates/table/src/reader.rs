@@ -209,7 +209,7 @@ impl Table {
 
     fn new(files: Box<dyn Files>, manifest: Manifest, cache_bytes: u64) -> Table {
         Table {
-            folder: files.place(""),
+            folder: files.full_name(""),
             shards: Shards::new(files, manifest.shards.clone(), cache_bytes),
             manifest,
         }
@@ -278,13 +278,13 @@ impl Table {
         self.shards.frames_in(range, take)
     }
 
-    /// Where the table lists the position of `word` if it is losing; nothing between two shards.
+    /// The frame that lists the position of `word` if it is losing; none between two shards.
     ///
     /// # Errors
     ///
     /// If the index of the shard cannot be read or is damaged.
-    pub fn place(&self, word: Word) -> Result<Option<ShardFrame<'_>>, TableError> {
-        let id = self.shards.place(word.representative().get())?;
+    pub fn frame_of(&self, word: Word) -> Result<Option<ShardFrame<'_>>, TableError> {
+        let id = self.shards.frame_of(word.representative().get())?;
         Ok(id.map(|id| ShardFrame {
             shard: &self.manifest.shards[id.shard].name,
             frame: id.frame,
@@ -383,7 +383,7 @@ impl Table {
 
     /// The manifest is not that of the words.
     fn other_words(&self, what: String) -> TableError {
-        TableError::damaged(self.shards.files.place(MANIFEST_NAME), what)
+        TableError::damaged(self.shards.files.full_name(MANIFEST_NAME), what)
     }
 }
 
@@ -422,7 +422,7 @@ pub(crate) fn read_manifest<M>(
     sums: impl FnOnce(&[u8], &M) -> String,
 ) -> Result<M, TableError> {
     let bytes = files.whole(MANIFEST_NAME, MANIFEST_BYTES_MAX)?;
-    let manifest = parse(&bytes).map_err(|error| refused(files.place(MANIFEST_NAME), error))?;
+    let manifest = parse(&bytes).map_err(|error| refused(files.full_name(MANIFEST_NAME), error))?;
 
     let expected = sums(&bytes, &manifest);
     let found = files.whole(SHA256SUMS_NAME, expected.len() as u64)?;
@@ -439,7 +439,7 @@ pub(crate) fn read_manifest<M>(
         "its line {} is not {expected:?}, as {MANIFEST_NAME} has it",
         number + 1
     );
-    Err(TableError::damaged(files.place(SHA256SUMS_NAME), what))
+    Err(TableError::damaged(files.full_name(SHA256SUMS_NAME), what))
 }
 
 /// That a table whose folder is named by its `size`, if it is, has as many bits or tiles.
@@ -453,7 +453,7 @@ pub(crate) fn check_size(
         return Ok(());
     }
     let what = format!("it is the manifest of a table of {found} {unit}");
-    Err(TableError::damaged(files.place(MANIFEST_NAME), what))
+    Err(TableError::damaged(files.full_name(MANIFEST_NAME), what))
 }
 
 pub(crate) fn refused(file: PathBuf, error: FormatError) -> TableError {

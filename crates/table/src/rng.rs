@@ -1,6 +1,6 @@
 //! Pseudo-random numbers from a seed (splitmix64).
 
-/// A number that looks as if it had nothing to do with `value`, and another for each value.
+/// Hashes `value`: distinct values give distinct numbers without a visible pattern.
 #[inline]
 pub fn mix(value: u64) -> u64 {
     let mut mixed = value;
@@ -9,20 +9,20 @@ pub fn mix(value: u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// A sequence of such numbers. It is determined by the seed in it.
+/// A sequence of pseudo-random numbers, determined by its seed.
 #[derive(Debug)]
 pub struct Rng(pub u64);
 
 impl Rng {
     /// The next number.
-    pub fn draw(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
     /// A number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.draw() % limit
+        self.next_u64() % limit
     }
 
     /// True once in `times`.
@@ -56,7 +56,7 @@ mod tests {
             ),
         ] {
             let mut rng = Rng(seed);
-            assert_eq!([(); 2].map(|()| rng.draw()), numbers);
+            assert_eq!([(); 2].map(|()| rng.next_u64()), numbers);
         }
     }
 
@@ -65,7 +65,7 @@ mod tests {
         let numbers = |seed| {
             std::iter::repeat_with({
                 let mut rng = Rng(seed);
-                move || rng.draw()
+                move || rng.next_u64()
             })
         };
         let mut rng = Rng(7);

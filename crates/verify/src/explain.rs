@@ -16,12 +16,12 @@ pub(crate) fn name(table: &Table, word: Word) -> String {
     } else {
         format!(", stored as {representative}")
     };
-    let place = match table.place(word) {
-        Ok(Some(place)) => format!(", {}, frame {}", place.shard, place.frame),
+    let location = match table.frame_of(word) {
+        Ok(Some(frame)) => format!(", {}, frame {}", frame.shard, frame.frame),
         Ok(None) => String::new(),
         Err(error) => format!(", somewhere: {}", describe(&error)),
     };
-    format!("the position {position} (word {number}{stored}{place})")
+    format!("the position {position} (word {number}{stored}{location})")
 }
 
 /// The error for a position about which the table contradicts itself. The table lists the position and

@@ -102,7 +102,7 @@ pub fn check_sample(
             .map(|number| Pick {
                 rank: random_below(&mut rng, manifest.stored),
                 beside: number % 2 == 1,
-                rng: rng.draw(),
+                rng: rng.next_u64(),
             })
             .collect();
         picks.sort_unstable();
@@ -290,13 +290,13 @@ pub(crate) fn part_of(before: u64, these: u64, all: u64, part: f64) -> f64 {
 /// A number below `end`, which is not 0, each as likely as any other to 1 in 2^64 / `end`. Equal seeds give equal
 /// numbers, in every version of the program.
 pub(crate) fn random_below(rng: &mut Rng, end: u64) -> u64 {
-    let scaled = u128::from(rng.draw()) * u128::from(end);
+    let scaled = u128::from(rng.next_u64()) * u128::from(end);
     u64::try_from(scaled >> u64::BITS).expect("the product is below end * 2^64")
 }
 
 /// A position of at most `bits` bits, each as likely as any other.
 fn random_word(rng: &mut Rng, bits: u32) -> Word {
-    let index = rng.draw().checked_shr(u64::BITS + 1 - bits.max(1));
+    let index = rng.next_u64().checked_shr(u64::BITS + 1 - bits.max(1));
     Word::new(index.unwrap_or(0) << 1)
 }
 

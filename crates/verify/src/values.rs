@@ -15,7 +15,7 @@ use chomp_table::known;
 use chomp_table::partition::count;
 use chomp_table::rng::Rng;
 use chomp_table::values::Values;
-use chomp_table::values::shard::ShardSize;
+use chomp_table::values::shard::ValueShardSize;
 use chomp_table::{Partition, TableError};
 
 use crate::known::BY_AREA;
@@ -69,14 +69,14 @@ pub fn gather(
     let all = positions(manifest.tiles);
     let mut seen = 0;
     let mut areas = Areas(vec![Vec::new()]);
-    for (place, stored) in manifest.places().zip(shards) {
+    for (span, stored) in manifest.spans().zip(shards) {
         let stored = stored?;
-        seen += place.ranks.end - place.ranks.start;
-        if place.area <= tiles {
-            if place.ranks.start == 0 {
-                areas.0.push(vec![0; size(count(place.area))]);
+        seen += span.ranks.end - span.ranks.start;
+        if span.area <= tiles {
+            if span.ranks.start == 0 {
+                areas.0.push(vec![0; size(count(span.area))]);
             }
-            place.spread(&stored, &mut areas.0[place.area as usize]);
+            span.spread(&stored, &mut areas.0[span.area as usize]);
         }
         tell(watch, seen, all)?;
     }
@@ -137,8 +137,8 @@ fn compare(
     let right = led_to.trailing_ones();
     ensure(u32::from(value) == right, || {
         let (tiles, rank) = (position.area(), position.rank());
-        let mut shards = table.manifest().shards().zip(table.manifest().places());
-        let shard = shards.find(|(_, place)| place.area == tiles && place.ranks.contains(&rank));
+        let mut shards = table.manifest().shards().zip(table.manifest().spans());
+        let shard = shards.find(|(_, span)| span.area == tiles && span.ranks.contains(&rank));
         let file = shard.map_or("no shard", |(shard, _)| &shard.name);
         format!(
             "the position {position} ({tiles} tiles, rank {rank}, {file}) has the value {value} in the table; \
@@ -166,7 +166,7 @@ pub fn check_known(table: &Values) -> Result<u64, CheckError> {
         compared += 1;
     }
     let manifest = table.manifest();
-    if manifest.size() == ShardSize::PUBLISHED {
+    if manifest.size() == ValueShardSize::PUBLISHED {
         let known = known::compare_values(|tiles| manifest.fingerprint_of(tiles));
         known.map_err(|other| CheckError::Wrong(other.to_string()))?;
     }
@@ -232,7 +232,7 @@ fn numbered(mut number: u64) -> Partition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Query {
     /// Tiles and rank.
-    place: (u32, u64),
+    address: (u32, u64),
     /// Twice the number of the position that is decided; 1 more if its own value is looked up.
     tag: u64,
 }
@@ -249,8 +249,8 @@ impl Batch {
         let tag = 2 * self.positions.len() as u64;
         let query = |position: Partition, tag| {
             let position = position.representative();
-            let place = (position.area(), position.rank());
-            Query { place, tag }
+            let address = (position.area(), position.rank());
+            Query { address, tag }
         };
         self.queries.push(query(position.clone(), tag + 1));
         let moves = position.moves();
@@ -290,19 +290,19 @@ fn look_up(
     let all = positions(manifest.tiles);
     let mut seen = 0;
     let mut rest = queries;
-    for (number, place) in manifest.places().enumerate() {
-        let end = (place.area, place.ranks.end);
-        let (these, others) = rest.split_at(rest.partition_point(|query| query.place < end));
+    for (number, span) in manifest.spans().enumerate() {
+        let end = (span.area, span.ranks.end);
+        let (these, others) = rest.split_at(rest.partition_point(|query| query.address < end));
         rest = others;
-        seen += place.ranks.end - place.ranks.start;
+        seen += span.ranks.end - span.ranks.start;
         if these.is_empty() {
             continue;
         }
         let stored = table.read_shard(number)?;
-        let mut position = Partition::at(place.area, place.ranks.start);
-        let (mut rank, mut before) = (place.ranks.start, 0);
+        let mut position = Partition::at(span.area, span.ranks.start);
+        let (mut rank, mut before) = (span.ranks.start, 0);
         for query in these {
-            while rank < query.place.1 {
+            while rank < query.address.1 {
                 before += usize::from(position.is_representative());
                 position.advance();
                 rank += 1;

@@ -7,7 +7,7 @@ use chomp_table::partition::{Partition, count};
 use chomp_table::shard::Index;
 use chomp_table::values::ValuesManifest;
 use chomp_table::values::shard::{
-    ShardPlace, ShardSize, ValueShardIndex, ValueShardInfo, ValueShardWriter, decode_shard,
+    ShardSpan, ValueShardIndex, ValueShardInfo, ValueShardSize, ValueShardWriter, decode_shard,
 };
 use fastrand::Rng;
 
@@ -21,9 +21,9 @@ const ENTRY: usize = 36;
 const RANK_BYTES_MAX: u64 = 1 + 64 + ENTRY as u64;
 const SHARD_BYTES_MAX: u64 = (SHARD_HEADER + INDEX_HEADER) as u64;
 
-fn values(place: &ShardPlace) -> Vec<u8> {
-    let value = |rank| rank * 7 % u64::from(place.area.min(5));
-    let values = place.ranks.clone().map(value);
+fn values(span: &ShardSpan) -> Vec<u8> {
+    let value = |rank| rank * 7 % u64::from(span.area.min(5));
+    let values = span.ranks.clone().map(value);
     values
         .map(|value| u8::try_from(value).expect("below 5"))
         .collect()
@@ -37,13 +37,13 @@ fn start_of_index(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The ranks of the shard with this index, if a table has such shards.
-fn place(index: &[u8]) -> Option<ShardPlace> {
+fn span(index: &[u8]) -> Option<ShardSpan> {
     let number = |at| field(index, at).map(u32::from_le_bytes);
     let (area, frame_bits, frames) = (number(20)?, number(32)?, number(36)?);
     let start = field(index, 24).map(u64::from_le_bytes)?;
     // The most that there may be.
     let shard_bits = frame_bits.saturating_add(10);
-    let size = ShardSize {
+    let size = ValueShardSize {
         frame_bits,
         shard_bits,
     };
@@ -54,7 +54,7 @@ fn place(index: &[u8]) -> Option<ShardPlace> {
     let end = count(area).min(start.checked_add(ranks)?);
     let ranks = start..end;
     let possible = (1..=1 << shard_bits).contains(&(end - start));
-    possible.then_some(ShardPlace {
+    possible.then_some(ShardSpan {
         area,
         ranks,
         frame_bits,
@@ -77,20 +77,20 @@ fn promised(bytes: &[u8], start: usize) -> ValueShardInfo {
 
 /// The values in a shard for all its ranks, none where one is missing, and 0 where none belongs; `info` says of them
 /// what a liar would. And whether each representative has one, and there are no others.
-fn counted(bytes: &[u8], info: &mut ValueShardInfo, place: &ShardPlace) -> Option<(Vec<u8>, bool)> {
+fn counted(bytes: &[u8], info: &mut ValueShardInfo, span: &ShardSpan) -> Option<(Vec<u8>, bool)> {
     let index = usize::try_from(info.index_offset).expect("in memory");
-    let index = ValueShardIndex::parse(&bytes[index..], info, place).ok()?;
-    let mut position = Partition::at(place.area, place.ranks.start);
+    let index = ValueShardIndex::parse(&bytes[index..], info, span).ok()?;
+    let mut position = Partition::at(span.area, span.ranks.start);
     let (mut all, mut stored, mut counts) = (Vec::new(), Vec::new(), [0; 256]);
     let mut complete = true;
-    for number in 0..place.frames() {
+    for number in 0..span.frames() {
         let Range { start, end } = index.location(number);
         let start = usize::try_from(start).ok()?;
         let frame = bytes.get(start..usize::try_from(end).ok()?)?;
         let values = index.decode_frame(number, frame).ok()?;
         stored.extend_from_slice(&values);
         let mut values = values.into_iter();
-        for _ in place.frame(number) {
+        for _ in span.frame(number) {
             let positions = position.stands_for();
             position.advance();
             let value = if positions > 0 {
@@ -117,23 +117,23 @@ pub(crate) fn shard(bytes: &[u8]) -> bool {
     let Some(start) = start_of_index(bytes) else {
         return false;
     };
-    let Some(place) = place(&bytes[start..]) else {
+    let Some(span) = span(&bytes[start..]) else {
         return false;
     };
     let mut info = promised(bytes, start);
-    let counted = counted(bytes, &mut info, &place);
-    let Ok(stored) = decode_shard(bytes, &info, &place) else {
+    let counted = counted(bytes, &mut info, &span);
+    let Ok(stored) = decode_shard(bytes, &info, &span) else {
         return false;
     };
     let (values, complete) = counted.expect("what is a shard has an index and frames");
     assert!(complete, "a shard has a value for each representative");
     assert_eq!(Digest::of(&stored), info.values_sha256);
     assert_eq!(
-        info.check(&place),
+        info.check(&span),
         Ok(()),
         "a shard has a size that it can have"
     );
-    let mut writer = ValueShardWriter::new(0, place.clone());
+    let mut writer = ValueShardWriter::new(0, span.clone());
     writer.push(&values);
     let (again, bytes) = writer.finish();
     assert_eq!(
@@ -141,35 +141,35 @@ pub(crate) fn shard(bytes: &[u8]) -> bool {
         "values have one leaf"
     );
     assert_eq!(again.positions_by_value, info.positions_by_value);
-    assert_eq!(decode_shard(&bytes, &again, &place), Ok(stored));
+    assert_eq!(decode_shard(&bytes, &again, &span), Ok(stored));
     true
 }
 
-fn shards_of(size: ShardSize, tiles: u32) -> Vec<(ValueShardInfo, Vec<u8>)> {
-    let places = size.places(tiles).enumerate();
-    let shard = |(number, place)| {
-        let values = values(&place);
-        let mut writer = ValueShardWriter::new(number, place);
+fn shards_of(size: ValueShardSize, tiles: u32) -> Vec<(ValueShardInfo, Vec<u8>)> {
+    let spans = size.spans(tiles).enumerate();
+    let shard = |(number, span)| {
+        let values = values(&span);
+        let mut writer = ValueShardWriter::new(number, span);
         writer.push(&values);
         writer.finish()
     };
-    places.map(shard).collect()
+    spans.map(shard).collect()
 }
 
-fn size(frame_bits: u32, shard_bits: u32) -> ShardSize {
-    ShardSize {
+fn size(frame_bits: u32, shard_bits: u32) -> ValueShardSize {
+    ValueShardSize {
         frame_bits,
         shard_bits,
     }
 }
 
 pub(crate) fn shards() -> Vec<Vec<u8>> {
-    let of = |size: ShardSize, tiles| shards_of(size, tiles).pop().expect("at least one").1;
+    let of = |size: ValueShardSize, tiles| shards_of(size, tiles).pop().expect("at least one").1;
     vec![
         of(size(0, 4), 6),
         of(size(3, 6), 12),
         of(size(5, 8), 17),
-        of(ShardSize::PUBLISHED, 20),
+        of(ValueShardSize::PUBLISHED, 20),
     ]
 }
 
@@ -215,12 +215,16 @@ pub(crate) fn manifest(bytes: &[u8]) -> bool {
 }
 
 pub(crate) fn manifests() -> Vec<Vec<u8>> {
-    [(size(0, 0), 3), (size(2, 3), 9), (ShardSize::PUBLISHED, 12)]
-        .map(|(size, tiles)| {
-            let shards = shards_of(size, tiles).into_iter().map(|(info, _)| info);
-            let software = "chomp 0.1.0".to_owned();
-            let made = ValuesManifest::new(tiles, size, 1, software, shards.collect());
-            made.expect("the shards of a table").to_bytes()
-        })
-        .to_vec()
+    [
+        (size(0, 0), 3),
+        (size(2, 3), 9),
+        (ValueShardSize::PUBLISHED, 12),
+    ]
+    .map(|(size, tiles)| {
+        let shards = shards_of(size, tiles).into_iter().map(|(info, _)| info);
+        let software = "chomp 0.1.0".to_owned();
+        let made = ValuesManifest::new(tiles, size, 1, software, shards.collect());
+        made.expect("the shards of a table").to_bytes()
+    })
+    .to_vec()
 }

@@ -14,8 +14,8 @@ use chomp_table::format::{Damage, describe};
 use chomp_table::known::{self, LOSING_BY_TILES, OtherThanKnown};
 use chomp_table::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
 use chomp_table::partition::count;
-use chomp_table::values::manifest::folder_name;
-use chomp_table::values::shard::{ShardPlace, ShardSize, ValueShardInfo, ValueShardWriter};
+use chomp_table::values::manifest::values_folder_name;
+use chomp_table::values::shard::{ShardSpan, ValueShardInfo, ValueShardSize, ValueShardWriter};
 use chomp_table::values::{Values, ValuesManifest};
 use parking_lot::Mutex;
 
@@ -191,7 +191,7 @@ impl Builder<'_> {
 
     /// Where the table will be.
     pub fn folder(&self) -> PathBuf {
-        self.directory.join(folder_name(self.tiles))
+        self.directory.join(values_folder_name(self.tiles))
     }
 
     fn publish(
@@ -202,21 +202,21 @@ impl Builder<'_> {
     ) -> Result<ValuesManifest, BuildError> {
         let folder = self.folder();
         // A link to a folder elsewhere is refused.
-        let made =
-            Below::open(self.directory).and_then(|below| below.make(&folder_name(self.tiles)));
+        let made = Below::open(self.directory)
+            .and_then(|below| below.make(&values_folder_name(self.tiles)));
         made.map_err(failed("make or open", &folder))?;
-        let size = ShardSize::PUBLISHED;
-        let places: Vec<ShardPlace> = size.places(self.tiles).collect();
+        let size = ValueShardSize::PUBLISHED;
+        let spans: Vec<ShardSpan> = size.spans(self.tiles).collect();
         // The large ones first, so that no thread is left with one.
-        let left = Mutex::new(places.iter().enumerate().rev());
+        let left = Mutex::new(spans.iter().enumerate().rev());
         let infos = Mutex::new(Vec::new());
         progress.done.store(0, Ordering::Relaxed);
         progress.share(evaluators, |_| {
-            while let Some((number, place)) = take(&left, Iterator::next) {
-                let [start, end] = [place.ranks.start, place.ranks.end]
+            while let Some((number, span)) = take(&left, Iterator::next) {
+                let [start, end] = [span.ranks.start, span.ranks.end]
                     .map(|rank| usize::try_from(rank).expect("it is in memory"));
-                let values = &areas[place.area as usize].get()[start..end];
-                let mut shard = ValueShardWriter::new(number, place.clone());
+                let values = &areas[span.area as usize].get()[start..end];
+                let mut shard = ValueShardWriter::new(number, span.clone());
                 shard.push(values);
                 let (info, bytes) = shard.finish();
                 put(&folder.join(&info.name), &bytes)?;
@@ -260,7 +260,7 @@ impl Builder<'_> {
         };
         let other = other.manifest();
         if manifest.fingerprint_of(other.tiles) != Some(other.fingerprint) {
-            let folder = folder_name(other.tiles);
+            let folder = values_folder_name(other.tiles);
             return Err(BuildError::OtherTable { folder });
         }
         Ok(())

@@ -7,11 +7,11 @@ use chomp_kernel::Isa;
 use chomp_kernel::grundy::{AreaValues, GrundyEvaluator};
 use chomp_table::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
 use chomp_table::values::ValuesManifest;
-use chomp_table::values::manifest::folder_name;
-use chomp_table::values::shard::{ShardSize, ValueShardWriter};
+use chomp_table::values::manifest::values_folder_name;
+use chomp_table::values::shard::{ValueShardSize, ValueShardWriter};
 
 /// Several shards for an area of some 20 tiles.
-pub const SMALL: ShardSize = ShardSize {
+pub const SMALL: ValueShardSize = ValueShardSize {
     frame_bits: 5,
     shard_bits: 8,
 };
@@ -29,16 +29,16 @@ pub fn areas(tiles: u32) -> Vec<Vec<u8>> {
 }
 
 /// Publishes a table with these values in the directory; what was there is replaced. Returns its folder.
-pub fn publish(directory: &Path, size: ShardSize, areas: &[Vec<u8>]) -> PathBuf {
+pub fn publish(directory: &Path, size: ValueShardSize, areas: &[Vec<u8>]) -> PathBuf {
     let tiles = u32::try_from(areas.len()).unwrap() - 1;
-    let folder = directory.join(folder_name(tiles));
+    let folder = directory.join(values_folder_name(tiles));
     fs::create_dir_all(&folder).unwrap();
     let mut infos = Vec::new();
-    for (number, place) in size.places(tiles).enumerate() {
+    for (number, span) in size.spans(tiles).enumerate() {
         let [start, end] =
-            [place.ranks.start, place.ranks.end].map(|rank| usize::try_from(rank).unwrap());
-        let values = &areas[place.area as usize][start..end];
-        let mut writer = ValueShardWriter::new(number, place);
+            [span.ranks.start, span.ranks.end].map(|rank| usize::try_from(rank).unwrap());
+        let values = &areas[span.area as usize][start..end];
+        let mut writer = ValueShardWriter::new(number, span);
         writer.push(values);
         let (info, bytes) = writer.finish();
         fs::write(folder.join(&info.name), bytes).unwrap();

@@ -13,8 +13,8 @@ use chomp_table::digest::Seal;
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::partition::{Partition, count};
 use chomp_table::values::Values;
-use chomp_table::values::manifest::folder_name;
-use chomp_table::values::shard::ShardSize;
+use chomp_table::values::manifest::values_folder_name;
+use chomp_table::values::shard::ValueShardSize;
 use chomp_table::{Digest, known};
 use chomp_testing::values::publish;
 use serde_json::{Value, json};
@@ -147,7 +147,7 @@ fn interrupted(tiles: u32) -> TempDir {
         child.wait_until(|| areas(table).len() > 40);
         child.kill();
         // It may have been finished before.
-        if !exists(&table.join(folder_name(tiles)).join(MANIFEST_NAME)) {
+        if !exists(&table.join(values_folder_name(tiles)).join(MANIFEST_NAME)) {
             return directory;
         }
     }
@@ -231,7 +231,7 @@ fn areas_of_other_users_are_computed_again() {
     let value = areas[45].iter_mut().find(|value| **value == 5).unwrap();
     *value = 6;
     let wrong = folder();
-    publish(wrong.path(), ShardSize::PUBLISHED, &areas);
+    publish(wrong.path(), ValueShardSize::PUBLISHED, &areas);
     let refused = ["45 tiles", "that of the published table is"];
     end(&mut grundy(wrong.path(), 45)).refuses(3, &refused);
     end(chomp("verify --table").arg(wrong.path())).refuses(3, &refused);
@@ -251,14 +251,17 @@ fn a_wrong_value_is_not_published() {
     let refused = ["of 30 tiles 218", "220 are known", "computes wrongly"];
     end(&mut grundy(table.path(), TILES)).refuses(3, &refused);
     assert!(!exists(
-        &table.path().join(folder_name(TILES)).join(MANIFEST_NAME)
+        &table
+            .path()
+            .join(values_folder_name(TILES))
+            .join(MANIFEST_NAME)
     ));
     // A smaller table contradicts a right one.
     let table = folder();
     let mut areas = chomp_testing::values::areas(12);
     let value = areas[12].iter_mut().find(|value| **value == 5).unwrap();
     *value = 6;
-    publish(table.path(), ShardSize::PUBLISHED, &areas);
+    publish(table.path(), ValueShardSize::PUBLISHED, &areas);
     end(&mut grundy(table.path(), 14))
         .refuses(3, &["values-012", "one of the two tables is wrong"]);
 }

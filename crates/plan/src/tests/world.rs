@@ -194,7 +194,7 @@ impl World {
             own_checks_per_1000: [0, 500][rng.index(2).expect("two")],
             newcomer_ranges: 2,
             checks_waiting_per_thread: 1,
-            check_seed: rng.draw(),
+            check_seed: rng.next_u64(),
             ..Settings::new(BITS, range_bits)
         };
         let mut truth = Ledger::default();
@@ -579,7 +579,7 @@ impl World {
         self.epoch += 1;
         let settings = Settings {
             epoch: self.epoch,
-            check_seed: self.rng.draw(),
+            check_seed: self.rng.next_u64(),
             ..self.settings.clone()
         };
         let ledger = &self.ledger;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chomp_table::Range;
 use chomp_table::fingerprint::LeafBuilder;
-use chomp_table::range::Buckets;
+use chomp_table::range::IndexBuckets;
 use chomp_table::{Digest, RangeSummary, definition};
 
 use super::*;
@@ -315,7 +315,7 @@ fn buckets_make_no_difference() {
         let stored = words.iter().filter(|&&word| is_stored(word)).count();
         let range = Range {
             head: Head(head),
-            losing: Buckets::new([&lows[..], &lows[..]].concat(), vec![0, count, 2 * count]),
+            losing: IndexBuckets::new([&lows[..], &lows[..]].concat(), vec![0, count, 2 * count]),
             edges: 0,
         };
         (words, (range, stored as u64))

@@ -174,7 +174,7 @@ fn positions_beyond_the_range_or_out_of_order_are_not_written() {
 #[test]
 #[should_panic(expected = "ascend")]
 fn positions_are_not_put_into_an_earlier_bucket() {
-    let _: Buckets = [1 << 16, 5].into_iter().collect();
+    let _: IndexBuckets = [1 << 16, 5].into_iter().collect();
 }
 
 /// Decodes any bytes: if they are a record, it is the only one of its range.

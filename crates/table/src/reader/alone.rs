@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::cache::{CACHE_BYTES, Cache, FRAME_BYTES, FrameId};
+use super::cache::{CACHE_BYTES, Cache, DECODED_FRAME_BYTES, FrameId};
 use super::files::read;
 use super::{TableError, refused};
 use crate::shard::{self, Index, ShardIndex, TRAILER_LENGTH};
@@ -116,7 +116,8 @@ impl ShardFile {
         drop(file);
         let words = self.index.decode_frame(frame, &bytes);
         let words = Arc::new(words.map_err(|error| refused(self.path.clone(), error))?);
-        self.cache.insert(id, Arc::clone(&words), FRAME_BYTES);
+        self.cache
+            .insert(id, Arc::clone(&words), DECODED_FRAME_BYTES);
         Ok(words)
     }
 }

@@ -26,8 +26,8 @@ pub struct FilePart<'a> {
 /// Callers check what they read. So an implementation has to give as many bytes as were asked for, or
 /// an error, and need not know whether they are right.
 pub trait Files: fmt::Debug + Send + Sync {
-    /// The name of a file in full, for people: a path or an address. Of no file: the folder's.
-    fn place(&self, name: &str) -> PathBuf;
+    /// The path or address of a file, for messages; of the folder, if `name` is empty.
+    fn full_name(&self, name: &str) -> PathBuf;
 
     /// The content of a small file.
     ///
@@ -49,7 +49,7 @@ pub trait Files: fmt::Debug + Send + Sync {
 pub struct Folder(pub PathBuf);
 
 impl Files for Folder {
-    fn place(&self, name: &str) -> PathBuf {
+    fn full_name(&self, name: &str) -> PathBuf {
         if name.is_empty() {
             self.0.clone()
         } else {
@@ -58,7 +58,7 @@ impl Files for Folder {
     }
 
     fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
-        let file = self.place(name);
+        let file = self.full_name(name);
         let read = chomp_durable_files::read_within(&file, most);
         let bytes = read.map_err(|error| not_opened(&file, error))?;
         if bytes.len() as u64 <= most {
@@ -73,7 +73,7 @@ impl Files for Folder {
         let mut opened: Option<(&str, File)> = None;
         let mut all = Vec::with_capacity(parts.len());
         for part in parts {
-            let file = self.place(part.name);
+            let file = self.full_name(part.name);
             // Parts of one file mostly stand together.
             let handle = match &mut opened {
                 Some((name, handle)) if *name == part.name => handle,

@@ -10,7 +10,7 @@ use crate::format::FormatError;
 use crate::known;
 use crate::manifest::{MANIFEST_NAME, Manifest, sha256sums};
 use crate::shard::ShardInfo;
-use crate::values::shard::{ShardSize, ValueShardInfo};
+use crate::values::shard::{ValueShardInfo, ValueShardSize};
 use crate::values::{Values, ValuesManifest};
 
 /// The folder of the table at `path`: that folder itself, or the first in the directory `path`. Tables of losing
@@ -201,7 +201,7 @@ impl AnyManifest {
                 (is_usual || !is_known, compared)
             }
             AnyManifest::Values(manifest) => (
-                manifest.size() == ShardSize::PUBLISHED,
+                manifest.size() == ValueShardSize::PUBLISHED,
                 known::compare_values(|tiles| manifest.fingerprint_of(tiles)),
             ),
         };

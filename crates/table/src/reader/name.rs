@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Files;
 use crate::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, folder_name};
 use crate::partition::AREA_MAX;
-use crate::values::manifest::folder_name as values_folder_name;
+use crate::values::manifest::values_folder_name;
 
 /// The kind of a published table, by what it tells of its positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

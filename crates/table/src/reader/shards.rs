@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::cache::{Cache, FRAME_BYTES, FrameId, INDEX_BYTES};
+use super::cache::{Cache, DECODED_FRAME_BYTES, FrameId, INDEX_BYTES};
 use super::files::{FilePart, Files};
 use super::{TableError, refused};
 use crate::format::FormatError;
@@ -74,7 +74,7 @@ impl Shards<ShardInfo> {
     }
 
     /// The frame that holds `word` if the shards do.
-    pub(super) fn place(&self, word: u64) -> Result<Option<FrameId>, TableError> {
+    pub(super) fn frame_of(&self, word: u64) -> Result<Option<FrameId>, TableError> {
         let Some(shard) = self.shard_of(word) else {
             return Ok(None);
         };
@@ -100,8 +100,8 @@ impl Shards<ShardInfo> {
                 );
                 let read = self.files.parts(&[self.part(shard, start..end)])?;
                 for &frame in frames {
-                    let place = index.location(frame);
-                    let [from, to] = [place.start, place.end]
+                    let location = index.location(frame);
+                    let [from, to] = [location.start, location.end]
                         .map(|at| usize::try_from(at - start).expect("frames are in memory"));
                     let words =
                         index.decode_unsorted(frame, read[0].get(from..to).unwrap_or_default());
@@ -223,7 +223,8 @@ impl<S: ListedShard> Shards<S> {
         let all_bytes = self.files.parts(&parts)?;
         for ((id, frame), bytes) in missing.into_iter().zip(all_bytes) {
             let entries = Arc::new(self.decode(id, &*self.index(id.shard)?, &bytes)?);
-            self.frames.insert(id, Arc::clone(&entries), FRAME_BYTES);
+            self.frames
+                .insert(id, Arc::clone(&entries), DECODED_FRAME_BYTES);
             *frame = Some(entries);
         }
         let found = frames.into_iter();
@@ -279,6 +280,6 @@ impl<S: ListedShard> Shards<S> {
 
     pub(crate) fn refused(&self, shard: usize, error: FormatError) -> TableError {
         let (name, ..) = self.infos[shard].file();
-        refused(self.files.place(name), error)
+        refused(self.files.full_name(name), error)
     }
 }

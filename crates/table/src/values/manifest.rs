@@ -15,7 +15,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::shard::{ShardPlace, ShardSize, ValueShardInfo};
+use super::shard::{ShardSpan, ValueShardInfo, ValueShardSize};
 use crate::digest::{Digest, DigestBuilder};
 use crate::format::{Damage, FormatError, ensure};
 use crate::manifest::bounded::at_most;
@@ -26,7 +26,7 @@ use crate::shard::shard_name;
 const FORMAT: u32 = 1;
 
 /// The folder of the published table of values of at most `tiles` tiles in the directory of a table.
-pub fn folder_name(tiles: u32) -> String {
+pub fn values_folder_name(tiles: u32) -> String {
     format!("values-{tiles:03}")
 }
 
@@ -99,7 +99,7 @@ impl ValuesManifest {
     /// If they are not the shards of such a table.
     pub fn new(
         tiles: u32,
-        size: ShardSize,
+        size: ValueShardSize,
         replicas: u32,
         software: String,
         shards: Vec<ValueShardInfo>,
@@ -157,8 +157,8 @@ impl ValuesManifest {
     }
 
     /// How the table is cut.
-    pub fn size(&self) -> ShardSize {
-        ShardSize {
+    pub fn size(&self) -> ValueShardSize {
+        ValueShardSize {
             frame_bits: self.frame_bits,
             shard_bits: self.shard_bits,
         }
@@ -170,8 +170,8 @@ impl ValuesManifest {
     }
 
     /// The ranks of all shards, in the order of their numbers.
-    pub fn places(&self) -> impl Iterator<Item = ShardPlace> {
-        self.size().places(self.tiles)
+    pub fn spans(&self) -> impl Iterator<Item = ShardSpan> {
+        self.size().spans(self.tiles)
     }
 
     /// The fingerprint of the table of at most `tiles` tiles that this one contains.
@@ -212,12 +212,11 @@ impl ValuesManifest {
         ensure(area.shards.len() as u64 == shards, || {
             format!("{} shards of {tiles} tiles", area.shards.len())
         })?;
-        for ((place, shard), number) in self.size().places_of(tiles).zip(&area.shards).zip(numbers)
-        {
+        for ((span, shard), number) in self.size().spans_of(tiles).zip(&area.shards).zip(numbers) {
             ensure(shard.name == shard_name(number), || {
                 format!("shard {number} has another name")
             })?;
-            shard.check(&place)?;
+            shard.check(&span)?;
         }
         let stored: u64 = area.shards.iter().map(|shard| shard.stored).sum();
         let positions = area.positions_by_value().iter().sum::<u64>();

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::manifest::ValuesManifest;
-use super::shard::{ShardPlace, ValueShardIndex, ValueShardInfo, decode_shard};
+use super::shard::{ShardSpan, ValueShardIndex, ValueShardInfo, decode_shard};
 use crate::format::{Damage, FormatError};
 use crate::partition::{Partition, count};
 use crate::reader::{
@@ -26,7 +26,7 @@ pub struct Values {
 #[derive(Debug)]
 struct Shard {
     info: ValueShardInfo,
-    place: ShardPlace,
+    span: ShardSpan,
 }
 
 impl ListedShard for Shard {
@@ -38,7 +38,7 @@ impl ListedShard for Shard {
     }
 
     fn parse_index(&self, bytes: &[u8]) -> Result<ValueShardIndex, FormatError> {
-        ValueShardIndex::parse(bytes, &self.info, &self.place)
+        ValueShardIndex::parse(bytes, &self.info, &self.span)
     }
 }
 
@@ -68,10 +68,10 @@ impl Values {
 
     /// The table whose shards are in `files`, which need not have the manifest yet.
     pub fn with_manifest(files: Box<dyn Files>, manifest: ValuesManifest) -> Values {
-        let shards = manifest.shards().zip(manifest.places());
-        let shards = shards.map(|(info, place)| Shard {
+        let shards = manifest.shards().zip(manifest.spans());
+        let shards = shards.map(|(info, span)| Shard {
             info: info.clone(),
-            place,
+            span,
         });
         let mut first = vec![0, 0];
         for area in &manifest.areas {
@@ -113,12 +113,12 @@ impl Values {
     ///
     /// As for [`Values::value`], for any of them.
     pub fn values(&self, positions: &[Partition]) -> Result<Vec<u8>, TableError> {
-        let place = |(number, position)| {
-            let (id, at) = self.place(position)?;
+        let frame_of = |(number, position)| {
+            let (id, at) = self.frame_of(position)?;
             Ok((id, (at, number)))
         };
-        let places = positions.iter().enumerate().map(place);
-        let places = places.collect::<Result<Vec<_>, TableError>>()?;
+        let frames = positions.iter().enumerate().map(frame_of);
+        let frames = frames.collect::<Result<Vec<_>, TableError>>()?;
         let mut values = vec![0; positions.len()];
         let take = |id: FrameId, frame: &Vec<u8>, (at, number): (usize, usize)| {
             let damage = || Damage::new(format!("frame {} is too short", id.frame)).into();
@@ -126,18 +126,18 @@ impl Values {
             values[number] = value.map_err(|error| self.shards.refused(id.shard, error))?;
             Ok(())
         };
-        self.shards.ask(places, take)?;
+        self.shards.ask(frames, take)?;
         Ok(values)
     }
 
     /// The frame that holds the value of a position, and where in it.
-    fn place(&self, position: &Partition) -> Result<(FrameId, usize), TableError> {
+    fn frame_of(&self, position: &Partition) -> Result<(FrameId, usize), TableError> {
         let tiles = position.area();
         self.check_tiles(tiles)?;
         let rank = position.clone().representative().rank();
         let shard = usize::try_from(rank >> self.manifest.shard_bits).expect("at most 2^31");
         let shard = self.first[tiles as usize] + shard;
-        let (frame, at) = self.shards.infos[shard].place.find(rank);
+        let (frame, at) = self.shards.infos[shard].span.find(rank);
         Ok((FrameId { shard, frame }, at))
     }
 
@@ -159,8 +159,8 @@ impl Values {
         self.check_tiles(tiles)?;
         let mut area = vec![0; usize::try_from(count(tiles)).expect("a length in memory")];
         let shards = self.shards.infos.iter().enumerate();
-        for (number, shard) in shards.filter(|(_, shard)| shard.place.area == tiles) {
-            shard.place.spread(&self.read_shard(number)?, &mut area);
+        for (number, shard) in shards.filter(|(_, shard)| shard.span.area == tiles) {
+            shard.span.spread(&self.read_shard(number)?, &mut area);
         }
         Ok(area)
     }
@@ -176,8 +176,8 @@ impl Values {
     ///
     /// If there is no such shard.
     pub fn read_shard(&self, number: usize) -> Result<Vec<u8>, TableError> {
-        let Shard { info, place } = &self.shards.infos[number];
-        let values = decode_shard(&self.shards.whole(number)?, info, place);
+        let Shard { info, span } = &self.shards.infos[number];
+        let values = decode_shard(&self.shards.whole(number)?, info, span);
         values.map_err(|error| self.shards.refused(number, error))
     }
 }

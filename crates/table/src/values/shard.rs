@@ -61,39 +61,39 @@ const INDEX: SkippableFrame = SkippableFrame {
 const INDEX_FIXED_LENGTH: u64 = 8 + 12 + 20;
 const ENTRY_LENGTH: u64 = 36;
 
-/// How many ranks go into a frame and into a shard.
+/// The numbers of ranks of a frame and of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShardSize {
+pub struct ValueShardSize {
     /// A frame is of 2^`frame_bits` ranks.
     pub frame_bits: u32,
     /// A shard is of 2^`shard_bits` ranks.
     pub shard_bits: u32,
 }
 
-impl ShardSize {
+impl ValueShardSize {
     /// The size of published tables. It is also the largest that can be read.
-    pub const PUBLISHED: ShardSize = ShardSize {
+    pub const PUBLISHED: ValueShardSize = ValueShardSize {
         frame_bits: 14,
         shard_bits: 24,
     };
 
     /// Whether this is within the limits.
     pub fn is_valid(self) -> bool {
-        let most = ShardSize::PUBLISHED;
+        let most = ValueShardSize::PUBLISHED;
         let frames = self.shard_bits.checked_sub(self.frame_bits);
         self.frame_bits <= most.frame_bits
             && frames.is_some_and(|frames| frames <= most.shard_bits - most.frame_bits)
     }
 
     /// The shards of a table of `tiles` tiles, in their order: by area, then by ranks.
-    pub fn places(self, tiles: u32) -> impl Iterator<Item = ShardPlace> {
-        (1..=tiles).flat_map(move |area| self.places_of(area))
+    pub fn spans(self, tiles: u32) -> impl Iterator<Item = ShardSpan> {
+        (1..=tiles).flat_map(move |area| self.spans_of(area))
     }
 
     /// The shards of one area.
-    pub fn places_of(self, area: u32) -> impl Iterator<Item = ShardPlace> {
+    pub fn spans_of(self, area: u32) -> impl Iterator<Item = ShardSpan> {
         let starts = (0..count(area)).step_by(1 << self.shard_bits);
-        starts.map(move |start| ShardPlace {
+        starts.map(move |start| ShardSpan {
             area,
             ranks: start..count(area).min(start + (1 << self.shard_bits)),
             frame_bits: self.frame_bits,
@@ -101,9 +101,9 @@ impl ShardSize {
     }
 }
 
-/// The ranks of a shard.
+/// The area and ranks of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShardPlace {
+pub struct ShardSpan {
     /// The number of tiles.
     pub area: u32,
     /// The ranks.
@@ -112,7 +112,7 @@ pub struct ShardPlace {
     pub frame_bits: u32,
 }
 
-impl ShardPlace {
+impl ShardSpan {
     fn len(&self) -> u64 {
         self.ranks.end - self.ranks.start
     }
@@ -153,7 +153,7 @@ impl ShardPlace {
             if position <= mirror {
                 let value = stored.next().expect("a value for each mirror pair");
                 for rank in [rank, mirror.rank()] {
-                    area[usize::try_from(rank).expect("a place in memory")] = *value;
+                    area[usize::try_from(rank).expect("a rank in memory")] = *value;
                 }
             }
             position.advance();
@@ -194,12 +194,12 @@ impl ValueShardInfo {
     /// # Errors
     ///
     /// If it has more or fewer bytes or values than such ranks can have.
-    pub fn check(&self, place: &ShardPlace) -> Result<(), Damage> {
-        let frame_max = gaps::frame_len_max(1 << place.frame_bits);
+    pub fn check(&self, span: &ShardSpan) -> Result<(), Damage> {
+        let frame_max = gaps::frame_len_max(1 << span.frame_bits);
         let data = self.index_offset.checked_sub(HEADER_LENGTH);
-        let end = self.index_offset.checked_add(place.index_length());
+        let end = self.index_offset.checked_add(span.index_length());
         ensure(
-            data.is_some_and(|data| data <= frame_max * place.frames() as u64)
+            data.is_some_and(|data| data <= frame_max * span.frames() as u64)
                 && end == Some(self.bytes),
             || format!("{} has a length that it cannot have", self.name),
         )?;
@@ -207,9 +207,9 @@ impl ValueShardInfo {
         let sum = counts.iter().try_fold(0u64, |sum, &n| sum.checked_add(n));
         let twice = self.stored.saturating_mul(2);
         ensure(
-            self.stored <= place.len()
+            self.stored <= span.len()
                 && sum.is_some_and(|sum| (self.stored..=twice).contains(&sum))
-                && counts.len() <= place.area as usize
+                && counts.len() <= span.area as usize
                 && counts.last() != Some(&0),
             || format!("{} counts values that it cannot have", self.name),
         )
@@ -220,7 +220,7 @@ impl ValueShardInfo {
 #[derive(Debug)]
 pub struct ValueShardWriter {
     number: usize,
-    place: ShardPlace,
+    span: ShardSpan,
     bytes: Vec<u8>,
     frames: Vec<(u32, Digest)>,
     /// The next position.
@@ -252,17 +252,17 @@ impl ShardTally {
 }
 
 impl ValueShardWriter {
-    /// The shard at `place`, which is number `number` of its table, counted from 0.
-    pub fn new(number: usize, place: ShardPlace) -> ValueShardWriter {
+    /// The shard at `span`, which is number `number` of its table, counted from 0.
+    pub fn new(number: usize, span: ShardSpan) -> ValueShardWriter {
         let mut bytes = Vec::new();
         HEADER.write(&[], &mut bytes);
         ValueShardWriter {
             number,
             bytes,
             frames: Vec::new(),
-            walk: Walk::from(place.area, place.ranks.start),
-            rank: place.ranks.start,
-            place,
+            walk: Walk::from(span.area, span.ranks.start),
+            rank: span.ranks.start,
+            span,
             values: Vec::new(),
             tally: ShardTally::default(),
         }
@@ -274,10 +274,10 @@ impl ValueShardWriter {
     ///
     /// If they are more than the shard has left, or no values of its area.
     pub fn push(&mut self, values: &[u8]) {
-        check_values(self.place.area, values).expect("values of the area");
+        check_values(self.span.area, values).expect("values of the area");
         for &value in values {
             assert!(
-                self.rank < self.place.ranks.end,
+                self.rank < self.span.ranks.end,
                 "no more ranks than the shard has"
             );
             let positions = self.walk.next().expect("a position for each rank");
@@ -286,7 +286,7 @@ impl ValueShardWriter {
                 self.values.push(value);
             }
             self.rank += 1;
-            if self.rank == self.place.frame(self.frames.len()).end {
+            if self.rank == self.span.frame(self.frames.len()).end {
                 self.finish_frame();
             }
         }
@@ -311,9 +311,9 @@ impl ValueShardWriter {
     ///
     /// If ranks are missing.
     pub fn finish(mut self) -> (ValueShardInfo, Vec<u8>) {
-        assert_eq!(self.rank, self.place.ranks.end, "ranks are missing");
+        assert_eq!(self.rank, self.span.ranks.end, "ranks are missing");
         let index_offset = self.bytes.len() as u64;
-        let index = index_frame(&self.place, &self.frames);
+        let index = index_frame(&self.span, &self.frames);
         self.bytes.extend_from_slice(&index);
         let info = ValueShardInfo {
             name: shard_name(self.number),
@@ -337,11 +337,11 @@ fn check_values(area: u32, values: &[u8]) -> Result<(), Damage> {
     })
 }
 
-fn index_frame(place: &ShardPlace, frames: &[(u32, Digest)]) -> Vec<u8> {
+fn index_frame(span: &ShardSpan, frames: &[(u32, Digest)]) -> Vec<u8> {
     let count = u32::try_from(frames.len()).expect("at most 1,024 frames");
-    let mut content = place.area.to_le_bytes().to_vec();
-    content.extend(place.ranks.start.to_le_bytes());
-    content.extend(place.frame_bits.to_le_bytes());
+    let mut content = span.area.to_le_bytes().to_vec();
+    content.extend(span.ranks.start.to_le_bytes());
+    content.extend(span.frame_bits.to_le_bytes());
     content.extend(count.to_le_bytes());
     for (length, digest) in frames {
         content.extend(length.to_le_bytes());
@@ -355,7 +355,7 @@ fn index_frame(place: &ShardPlace, frames: &[(u32, Digest)]) -> Vec<u8> {
 /// The index of a shard: where its frames are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueShardIndex {
-    place: ShardPlace,
+    span: ShardSpan,
     /// Where each frame starts, and the last one ends.
     offsets: Vec<u64>,
     digests: Vec<Digest>,
@@ -366,28 +366,28 @@ impl ValueShardIndex {
     ///
     /// # Errors
     ///
-    /// If the bytes are not the index of that shard at `place`.
+    /// If the bytes are not the index of that shard at `span`.
     pub fn parse(
         frame: &[u8],
         info: &ValueShardInfo,
-        place: &ShardPlace,
+        span: &ShardSpan,
     ) -> Result<ValueShardIndex, FormatError> {
         check_digest("the index", frame, info.index_sha256)?;
         let mut fields = INDEX.read(frame)?;
         let (area, first) = (fields.u32()?, fields.u64()?);
         let (frame_bits, count) = (fields.u32()?, fields.u32()?);
         ensure(
-            (area, first, frame_bits) == (place.area, place.ranks.start, place.frame_bits)
-                && count as usize == place.frames()
-                && frame.len() as u64 == place.index_length(),
+            (area, first, frame_bits) == (span.area, span.ranks.start, span.frame_bits)
+                && count as usize == span.frames()
+                && frame.len() as u64 == span.index_length(),
             || "the index is that of other ranks",
         )?;
         let mut offsets = vec![HEADER_LENGTH];
-        let mut digests = Vec::with_capacity(place.frames());
+        let mut digests = Vec::with_capacity(span.frames());
         let mut end = HEADER_LENGTH;
-        for number in 0..place.frames() {
+        for number in 0..span.frames() {
             let length = u64::from(fields.u32()?);
-            let ranks = place.frame(number);
+            let ranks = span.frame(number);
             ensure(
                 length <= gaps::frame_len_max(ranks.end - ranks.start),
                 || format!("frame {number} of the index has {length} bytes"),
@@ -401,7 +401,7 @@ impl ValueShardIndex {
             || "the frames of the index do not end where it starts",
         )?;
         Ok(ValueShardIndex {
-            place: place.clone(),
+            span: span.clone(),
             offsets,
             digests,
         })
@@ -413,7 +413,7 @@ impl Index for ValueShardIndex {
 
     fn memory(&self) -> usize {
         // An offset and a digest for each frame, and a last offset.
-        size_of::<ValueShardIndex>() + self.place.frames() * (8 + 32) + 8
+        size_of::<ValueShardIndex>() + self.span.frames() * (8 + 32) + 8
     }
 
     fn location(&self, number: usize) -> Range<u64> {
@@ -425,12 +425,12 @@ impl Index for ValueShardIndex {
         if bytes.is_empty() {
             return Ok(Vec::new());
         }
-        let ranks = self.place.frame(number);
+        let ranks = self.span.frame(number);
         let values = gaps::decompress(bytes, ranks.end - ranks.start)?;
         ensure(!values.is_empty(), || {
             format!("frame {number} is empty and has bytes")
         })?;
-        check_values(self.place.area, &values)?;
+        check_values(self.span.area, &values)?;
         Ok(values)
     }
 }
@@ -439,24 +439,24 @@ impl Index for ValueShardIndex {
 ///
 /// # Errors
 ///
-/// If `bytes` are not the shard that `info` describes, at `place`.
+/// If `bytes` are not the shard that `info` describes, at `span`.
 pub fn decode_shard(
     bytes: &[u8],
     info: &ValueShardInfo,
-    place: &ShardPlace,
+    span: &ShardSpan,
 ) -> Result<Vec<u8>, FormatError> {
     check_digest("the shard", bytes, info.sha256)?;
     let part = |range| part_of(bytes, range);
     HEADER.read(part(0..HEADER_LENGTH)?)?;
     let index = part(info.index_offset..bytes.len() as u64)?;
-    let index = ValueShardIndex::parse(index, info, place)?;
+    let index = ValueShardIndex::parse(index, info, span)?;
 
-    let mut walk = Walk::from(place.area, place.ranks.start);
+    let mut walk = Walk::from(span.area, span.ranks.start);
     let mut tally = ShardTally::default();
     let mut all = Vec::new();
-    for number in 0..place.frames() {
+    for number in 0..span.frames() {
         let values = index.decode_frame(number, part(index.location(number))?)?;
-        let ranks = place.frame(number);
+        let ranks = span.frame(number);
         let positions = ranks.zip(walk.by_ref()).map(|(_, positions)| positions);
         let positions: Vec<u64> = positions.filter(|&positions| positions > 0).collect();
         ensure(positions.len() == values.len(), || {

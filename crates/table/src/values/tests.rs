@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::manifest::{ValuesManifest, folder_name};
-use super::shard::{ShardSize, ValueShardInfo, ValueShardWriter, decode_shard};
+use super::manifest::{ValuesManifest, values_folder_name};
+use super::shard::{ValueShardInfo, ValueShardSize, ValueShardWriter, decode_shard};
 use super::*;
 use crate::format::FormatError;
 use crate::gaps;
@@ -20,7 +20,7 @@ use crate::rng::mix;
 use crate::shard::Index;
 use crate::{Digest, TableError};
 
-const SMALL: ShardSize = ShardSize {
+const SMALL: ValueShardSize = ValueShardSize {
     frame_bits: 5,
     shard_bits: 8,
 };
@@ -43,17 +43,17 @@ fn area(tiles: u32) -> Vec<u8> {
 
 /// The shards of a table, and what a manifest says about them.
 fn shards(tiles: u32) -> Vec<(ValueShardInfo, Vec<u8>)> {
-    let places = (0..).zip(SMALL.places(tiles));
-    let shard = |(number, place): (usize, shard::ShardPlace)| {
-        let values = area(place.area);
-        let values = &values[size(place.ranks.start)..size(place.ranks.end)];
-        let mut writer = ValueShardWriter::new(number, place);
+    let spans = (0..).zip(SMALL.spans(tiles));
+    let shard = |(number, span): (usize, shard::ShardSpan)| {
+        let values = area(span.area);
+        let values = &values[size(span.ranks.start)..size(span.ranks.end)];
+        let mut writer = ValueShardWriter::new(number, span);
         let (some, others) = values.split_at(values.len() / 3);
         writer.push(some);
         writer.push(others);
         writer.finish()
     };
-    places.map(shard).collect()
+    spans.map(shard).collect()
 }
 
 fn manifest(tiles: u32, shards: &[(ValueShardInfo, Vec<u8>)]) -> ValuesManifest {
@@ -83,7 +83,7 @@ fn a_table_answers_for_both_of_each_mirror_pair() {
     let manifest = manifest(tiles, &shards);
     publish(&directory.path().join("values-007"), &manifest, &[]);
     publish(
-        &directory.path().join(folder_name(tiles)),
+        &directory.path().join(values_folder_name(tiles)),
         &manifest,
         &shards,
     );
@@ -121,7 +121,7 @@ fn a_table_answers_for_both_of_each_mirror_pair() {
 struct Memory(BTreeMap<String, Vec<u8>>, Arc<Mutex<Vec<usize>>>);
 
 impl Files for Memory {
-    fn place(&self, name: &str) -> PathBuf {
+    fn full_name(&self, name: &str) -> PathBuf {
         name.into()
     }
 
@@ -168,7 +168,7 @@ fn indices_and_frames_in_memory_are_bounded() {
         assert_eq!(table.value(&last).unwrap(), made_up(&last));
         asked.lock().unwrap().iter().sum::<usize>()
     };
-    let frames = [11, 12, 13].map(|area| SMALL.places_of(area).next().unwrap().frames());
+    let frames = [11, 12, 13].map(|area| SMALL.spans_of(area).next().unwrap().frames());
     assert_eq!(frames, [2, 3, 4]);
     let index = |frames: usize| (size_of::<shard::ValueShardIndex>() + 40 * frames + 8) as u64;
     for (bytes, kept) in [
@@ -217,10 +217,10 @@ fn every_byte_is_checked() {
     }
 }
 
-/// A shard of zeros at the place, and what a manifest says about it.
-fn zeros(place: &shard::ShardPlace) -> (ValueShardInfo, Vec<u8>) {
-    let mut writer = ValueShardWriter::new(0, place.clone());
-    writer.push(&vec![0; size(place.ranks.end - place.ranks.start)]);
+/// A shard of zeros at the span, and what a manifest says about it.
+fn zeros(span: &shard::ShardSpan) -> (ValueShardInfo, Vec<u8>) {
+    let mut writer = ValueShardWriter::new(0, span.clone());
+    writer.push(&vec![0; size(span.ranks.end - span.ranks.start)]);
     writer.finish()
 }
 
@@ -229,17 +229,17 @@ fn zeros(place: &shard::ShardPlace) -> (ValueShardInfo, Vec<u8>) {
 fn the_digest_of_a_whole_shard_is_compared() {
     let tiles = 11;
     let (info, bytes) = shards(tiles).pop().unwrap();
-    let place = SMALL.places(tiles).last().unwrap();
-    assert!(decode_shard(&bytes, &info, &place).is_ok());
+    let span = SMALL.spans(tiles).last().unwrap();
+    assert!(decode_shard(&bytes, &info, &span).is_ok());
     let sha256 = Digest::of(b"something else");
     let other = ValueShardInfo { sha256, ..info };
-    let error = decode_shard(&bytes, &other, &place).unwrap_err();
+    let error = decode_shard(&bytes, &other, &span).unwrap_err();
     assert!(error.to_string().starts_with("the shard has the SHA-256"));
 }
 
 /// Changes the index of a shard at a byte of it. All digests are those of the new bytes.
-fn forged(place: &shard::ShardPlace, at: usize, with: &[u8]) -> (ValueShardInfo, Vec<u8>) {
-    let (mut info, mut bytes) = zeros(place);
+fn forged(span: &shard::ShardSpan, at: usize, with: &[u8]) -> (ValueShardInfo, Vec<u8>) {
+    let (mut info, mut bytes) = zeros(span);
     let index = size(info.index_offset);
     bytes[index + at..index + at + with.len()].copy_from_slice(with);
     info.index_sha256 = Digest::of(&bytes[index..]);
@@ -249,8 +249,8 @@ fn forged(place: &shard::ShardPlace, at: usize, with: &[u8]) -> (ValueShardInfo,
 
 #[test]
 fn frames_with_other_values_than_their_ranks_have_are_refused() {
-    let places: Vec<_> = SMALL.places(22).filter(|place| place.area == 22).collect();
-    let (first, later) = (&places[0], &places[2]);
+    let spans: Vec<_> = SMALL.spans(22).filter(|span| span.area == 22).collect();
+    let (first, later) = (&spans[0], &spans[2]);
     let (info, bytes) = zeros(later);
     assert!(decode_shard(&bytes, &info, later).is_ok());
     assert!(decode_shard(&bytes, &info, first).is_err());
@@ -276,8 +276,8 @@ fn frames_with_other_values_than_their_ranks_have_are_refused() {
 
 #[test]
 fn indices_that_do_not_fit_are_refused() {
-    let place = SMALL.places(22).find(|place| place.area == 22).unwrap();
-    let length = zeros(&place).1[size(zeros(&place).0.index_offset) + 40];
+    let span = SMALL.spans(22).find(|span| span.area == 22).unwrap();
+    let length = zeros(&span).1[size(zeros(&span).0.index_offset) + 40];
     for (at, with) in [
         (0, 0),
         (4, 0),
@@ -290,27 +290,27 @@ fn indices_that_do_not_fit_are_refused() {
         (40, length - 1),
         (42, 1),
     ] {
-        let (info, bytes) = forged(&place, at, &[with]);
+        let (info, bytes) = forged(&span, at, &[with]);
         let index = &bytes[size(info.index_offset)..];
-        let parsed = shard::ValueShardIndex::parse(index, &info, &place);
+        let parsed = shard::ValueShardIndex::parse(index, &info, &span);
         assert!(
             matches!(parsed, Err(FormatError::Damaged(_))),
             "{at} {with}"
         );
     }
-    let (info, bytes) = forged(&place, 16, &[2]);
-    let newer = decode_shard(&bytes, &info, &place);
+    let (info, bytes) = forged(&span, 16, &[2]);
+    let newer = decode_shard(&bytes, &info, &span);
     assert!(matches!(newer, Err(FormatError::Newer { .. })));
 }
 
 /// The longest frame depends on the number of its ranks, and not on where they are.
 #[test]
 fn later_frames_have_no_more_than_the_first() {
-    let place = SMALL.places(22).find(|place| place.area == 22).unwrap();
+    let span = SMALL.spans(22).find(|span| span.area == 22).unwrap();
     let parse = |(info, bytes): &(ValueShardInfo, Vec<u8>)| {
-        shard::ValueShardIndex::parse(&bytes[size(info.index_offset)..], info, &place)
+        shard::ValueShardIndex::parse(&bytes[size(info.index_offset)..], info, &span)
     };
-    let info = zeros(&place).0;
+    let info = zeros(&span).0;
     let data = size(info.index_offset) - 20;
     let entry =
         |length: usize| [&u32::try_from(length).unwrap().to_le_bytes()[..], &[0; 32]].concat();
@@ -318,15 +318,15 @@ fn later_frames_have_no_more_than_the_first() {
         let lengths = [0, length, 0, 0, 0, 0, 0, data - length];
         let entries = lengths.map(entry).concat();
         assert_eq!(
-            parse(&forged(&place, 40, &entries)).is_ok(),
+            parse(&forged(&span, 40, &entries)).is_ok(),
             fits,
             "{length}"
         );
     }
-    // As long as the frame in its place, but of 40 values.
+    // As long as the frame in its span, but of 40 values.
     let frame = gaps::compress(&[0; 40], 40);
     let digest = Digest::of(&frame).0;
-    let index = parse(&forged(&place, 40 + 36 + 4, &digest)).unwrap();
+    let index = parse(&forged(&span, 40 + 36 + 4, &digest)).unwrap();
     let location = index.location(1);
     assert_eq!(location.end - location.start, frame.len() as u64);
     let error = index.decode_frame(1, &frame).unwrap_err().to_string();
@@ -335,11 +335,11 @@ fn later_frames_have_no_more_than_the_first() {
 
 #[test]
 fn frames_of_the_published_size_may_be_as_long_as_they_are() {
-    let place = ShardSize::PUBLISHED.places_of(32).next().unwrap();
-    let mut writer = ValueShardWriter::new(31, place.clone());
+    let span = ValueShardSize::PUBLISHED.spans_of(32).next().unwrap();
+    let mut writer = ValueShardWriter::new(31, span.clone());
     writer.push(&area(32));
     let (info, bytes) = writer.finish();
     assert!(info.bytes > 1_000, "noise");
-    assert_eq!(info.check(&place), Ok(()));
-    assert!(decode_shard(&bytes, &info, &place).is_ok());
+    assert_eq!(info.check(&span), Ok(()));
+    assert!(decode_shard(&bytes, &info, &span).is_ok());
 }

@@ -172,10 +172,13 @@ fn damage_is_named_by_its_part() {
     let dir = tempfile::tempdir().unwrap();
     let folder = publish(dir.path(), 12, SMALL);
     let table = Table::open(&folder).unwrap();
-    let place = table.place(Word::new(words(12)[30 + 17])).unwrap().unwrap();
-    assert_eq!((place.shard, place.frame), ("shard-0001.zst", 2));
+    let frame = table
+        .frame_of(Word::new(words(12)[30 + 17]))
+        .unwrap()
+        .unwrap();
+    assert_eq!((frame.shard, frame.frame), ("shard-0001.zst", 2));
     let info = &table.manifest().shards[1];
-    assert_eq!(table.place(Word::EMPTY).unwrap(), None);
+    assert_eq!(table.frame_of(Word::EMPTY).unwrap(), None);
     assert_eq!(chomp_table::reader::locate(dir.path()).unwrap(), folder);
     let index = usize::try_from(info.index_offset).unwrap();
     let length = usize::try_from(info.bytes).unwrap();

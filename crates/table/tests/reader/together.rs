@@ -14,12 +14,12 @@ use chomp_testing::tables::publish_words;
 struct Counted(PathBuf, Arc<Mutex<Vec<usize>>>);
 
 impl Files for Counted {
-    fn place(&self, name: &str) -> PathBuf {
+    fn full_name(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
     fn whole(&self, name: &str, _most: u64) -> Result<Vec<u8>, TableError> {
-        Ok(fs::read(self.place(name)).unwrap())
+        Ok(fs::read(self.full_name(name)).unwrap())
     }
 
     fn parts(&self, parts: &[FilePart<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
@@ -27,7 +27,7 @@ impl Files for Counted {
         let part = |part: &FilePart<'_>| {
             let [start, end] = [part.range.start, part.range.end];
             let [start, end] = [start, end].map(|at| usize::try_from(at).unwrap());
-            fs::read(self.place(part.name)).unwrap()[start..end].to_vec()
+            fs::read(self.full_name(part.name)).unwrap()[start..end].to_vec()
         };
         Ok(parts.iter().map(part).collect())
     }

@@ -38,7 +38,7 @@ fn manifests_count_what_the_shards_hold() {
         ValuesManifest::parse(&manifest.to_bytes()),
         Ok(manifest.clone())
     );
-    let mut all = SMALL.places(tiles).zip(&shards).peekable();
+    let mut all = SMALL.spans(tiles).zip(&shards).peekable();
     for info in &manifest.areas {
         let mut counts = vec![0; 17];
         for value in area(info.tiles) {
@@ -49,8 +49,8 @@ fn manifests_count_what_the_shards_hold() {
         }
         assert_eq!(info.positions_by_value(), counts);
         let mut stored = Vec::new();
-        while let Some((place, (info, bytes))) = all.next_if(|(p, _)| p.area == info.tiles) {
-            stored.extend(decode_shard(bytes, info, &place).unwrap());
+        while let Some((span, (info, bytes))) = all.next_if(|(p, _)| p.area == info.tiles) {
+            stored.extend(decode_shard(bytes, info, &span).unwrap());
         }
         let representatives = (0..count(info.tiles)).map(|rank| Partition::at(info.tiles, rank));
         let representatives = representatives.filter(Partition::is_representative);
