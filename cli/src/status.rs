@@ -151,7 +151,7 @@ fn text(status: &Status) -> String {
     line("layer", &format!("{layer} of {}", status.layers));
     let (done, ranges) = (HumanCount(status.ranges_done), HumanCount(status.ranges));
     let leases = counted(status.leases, "lease");
-    let results = counted(status.submissions, "result");
+    let results = counted(status.results_waiting, "result");
     line(
         "ranges",
         &format!("{done} of {ranges} done, {leases}, {results} being written"),
@@ -166,8 +166,11 @@ fn text(status: &Status) -> String {
         let (done, shards) = (HumanCount(status.shards_done), HumanCount(status.shards));
         line("shards", &format!("{done} of {shards} written"));
     }
-    if status.arbitrations > 0 {
-        line("arbitrations", &HumanCount(status.arbitrations).to_string());
+    if status.own_checks_waiting > 0 {
+        line(
+            "arbitrations",
+            &HumanCount(status.own_checks_waiting).to_string(),
+        );
     }
     line("replicas", &status.replicas.to_string());
     for worker in &status.workers {
@@ -177,7 +180,7 @@ fn text(status: &Status) -> String {
 }
 
 fn describe(worker: &WorkerStatus) -> String {
-    if let Some(reason) = &worker.quarantined {
+    if let Some(reason) = &worker.out {
         return format!(
             "{}, of {}: gets no more tasks: {reason}",
             worker.name, worker.participant
@@ -443,10 +446,10 @@ mod tests {
 
     #[test]
     fn what_workers_say_is_one_line_each_and_commands_no_terminal() {
-        let named = |name: &str, quarantined: Option<&str>| WorkerStatus {
+        let named = |name: &str, out: Option<&str>| WorkerStatus {
             name: name.to_owned(),
             participant: "ann".to_owned(),
-            quarantined: quarantined.map(str::to_owned),
+            out: out.map(str::to_owned),
             ..WorkerStatus::default()
         };
         let status = Status {

@@ -140,8 +140,8 @@ impl Job {
             positions_per_second: pace.of_all() * self.positions_of_range(),
             seconds_left: pace.time_left().map(|left| left.as_secs_f64()),
             leases: progress.leases,
-            submissions: progress.results_waiting,
-            arbitrations: progress.own_waiting,
+            results_waiting: progress.results_waiting,
+            own_checks_waiting: progress.own_waiting,
             replicas: self.replicas,
             epoch: self.tools.journal.epoch(),
             software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -187,7 +187,7 @@ impl Job {
                 positions_per_second: self.status.pace.of_worker(id) * self.positions_of_range(),
                 failures: worker.failures,
                 last_contact_ms: now.0.saturating_sub(worker.heard.0),
-                quarantined: worker.out.as_ref().map(ToString::to_string),
+                out: worker.out.as_ref().map(ToString::to_string),
             }
         };
         workers.iter().map(one).collect()

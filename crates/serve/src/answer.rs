@@ -32,11 +32,11 @@ pub fn text(status: StatusCode, kind: &'static str, text: impl Into<Body>) -> Re
 
 /// A JSON document that may be another one next time.
 pub(crate) fn json(value: &impl Serialize) -> Response {
-    text(StatusCode::OK, JSON, line(value))
+    text(StatusCode::OK, JSON, json_line(value))
 }
 
 /// A JSON document on a line.
-pub(crate) fn line(value: &impl Serialize) -> String {
+pub(crate) fn json_line(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("texts, numbers and lists become JSON") + "\n"
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Problem<'a> {
 
 /// An error response, with the body `{"error": what}`.
 pub fn problem(status: StatusCode, what: &str) -> Response {
-    text(status, JSON, line(&Problem { error: what }))
+    text(status, JSON, json_line(&Problem { error: what }))
 }
 
 /// Why a request is not answered as it wants.

@@ -63,7 +63,7 @@ impl SmallFile {
     /// The file, or the part of it that a request with these headers wants, with the policy of pages.
     pub(crate) fn answer(&self, headers: &HeaderMap) -> Response {
         let bytes = self.bytes.len() as u64;
-        let (part, mut response) = head(headers, self.sha256, bytes, self.kind);
+        let (part, mut response) = response_for(headers, self.sha256, bytes, self.kind);
         if let Some(part) = part {
             let [start, end] = [part.start, part.end]
                 .map(|at| usize::try_from(at).expect("within bytes that are in memory"));
@@ -79,7 +79,7 @@ impl SmallFile {
 }
 
 /// The response to a request for a file, still without its bytes; which ones they are, if any.
-pub(crate) fn head(
+pub(crate) fn response_for(
     headers: &HeaderMap,
     sha256: Digest,
     bytes: u64,

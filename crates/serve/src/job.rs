@@ -61,9 +61,11 @@ pub struct Status {
     /// The leases that stand.
     pub leases: u64,
     /// The results that wait for votes of others, or are being written.
-    pub submissions: u64,
+    #[serde(rename = "submissions")]
+    pub results_waiting: u64,
     /// The ranges and shards that are computed again, because workers disagreed or one of them is not trusted any more.
-    pub arbitrations: u64,
+    #[serde(rename = "arbitrations")]
+    pub own_checks_waiting: u64,
     /// How many participants have to agree on a range.
     pub replicas: u32,
     /// The number of this owner of the table: larger than that of every other before.
@@ -107,5 +109,6 @@ pub struct WorkerStatus {
     /// The milliseconds since its last call.
     pub last_contact_ms: u64,
     /// The reason if it gets no more tasks; null if it does.
-    pub quarantined: Option<String>,
+    #[serde(rename = "quarantined")]
+    pub out: Option<String>,
 }

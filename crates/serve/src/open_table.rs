@@ -12,7 +12,7 @@ use chomp_table::{Digest, Table, TableError, Word};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::answer::{Refusal, line};
+use crate::answer::{Refusal, json_line};
 use crate::job::JobPhase;
 use crate::once::Once;
 use crate::published::Published;
@@ -23,9 +23,9 @@ use crate::status::StatusText;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The rest of the thread that counts, after each piece of the table, as a multiple of the time that counting it took:
 /// questions about positions have most of a CPU.
-const REST: u32 = 3;
+const PAUSE_FACTOR: u32 = 3;
 /// The longest rest.
-const REST_MAX: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// The openings, and the same as JSON.
 type OpeningList = (Arc<Vec<Opening>>, Bytes);
@@ -151,7 +151,7 @@ impl OpenTable {
             software: concat!("chomp ", env!("CARGO_PKG_VERSION")),
         };
         OpenTable {
-            facts: line(&summary).into(),
+            facts: json_line(&summary).into(),
             status: StatusText::new(&status),
             table: Arc::new(table),
             published,
@@ -172,7 +172,7 @@ impl OpenTable {
                 published.refusal(&error);
                 openings
             });
-            let text = line(&all).into();
+            let text = json_line(&all).into();
             Ok((all.into(), text))
         };
         let soon = "the list of openings is being worked out: try again soon";
@@ -203,7 +203,7 @@ fn count(table: &Table, counted: &Weak<AtomicU64>) -> Result<Vec<u64>, TableErro
         let goes_on = counted
             .upgrade()
             .map(|counted| counted.store(so_far, Ordering::Release));
-        std::thread::park_timeout((start.elapsed() * REST).min(REST_MAX));
+        std::thread::park_timeout((start.elapsed() * PAUSE_FACTOR).min(PAUSE_MAX));
         start = Instant::now();
         goes_on.is_some()
     })

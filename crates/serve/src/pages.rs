@@ -29,7 +29,7 @@ pub(crate) struct Page<'a> {
     title: &'static str,
     description: &'static str,
     /// Where the page belongs, in the words of the frame.
-    place: &'static str,
+    nav_entry: &'static str,
     /// Its first module; none if it does nothing.
     script: &'static str,
     /// The source of the answers to its questions.
@@ -48,13 +48,13 @@ enum Needs {
     Files,
 }
 
-const FRAME: &str = include_str!("../pages/frame.html");
+const PAGE_TEMPLATE: &str = include_str!("../pages/frame.html");
 
 const GAME: Page<'static> = Page {
     path: "",
     title: "",
     description: "Play a small game against a computer that knows who wins, and see why.",
-    place: "Games",
+    nav_entry: "Games",
     script: "game",
     needs: Needs::Server,
     main: include_str!("../pages/play.html"),
@@ -75,7 +75,7 @@ pub(crate) const PAGES: [Page<'static>; 14] = [
         path: "/bite",
         title: "One bite",
         description: "A bar of chocolate with a poisoned corner. You move first, so you can win, mostly with one bite only: find it. A new bar each day.",
-        place: "One bite",
+        nav_entry: "One bite",
         script: "bite",
         needs: Needs::Table,
         main: include_str!("../pages/bite.html"),
@@ -85,7 +85,7 @@ pub(crate) const PAGES: [Page<'static>; 14] = [
         path: "/play",
         title: "Chomp",
         description: "Play Chomp against a table that knows every losing position.",
-        place: "Play",
+        nav_entry: "Play",
         script: "play",
         needs: Needs::Table,
         rules: "Cells of chocolate lie in rows. A move takes a cell and everything to the right of it and below. The cell in the upper left corner is poisoned. Who takes it loses. A position is losing if no move leads to a losing one.",
@@ -95,7 +95,7 @@ pub(crate) const PAGES: [Page<'static>; 14] = [
         path: "/explore",
         title: "Explore",
         description: "What the table of losing Chomp positions says: winning first moves, counts, and any position.",
-        place: "Explore",
+        nav_entry: "Explore",
         script: "explore",
         needs: Needs::Table,
         main: include_str!("../pages/explore.html"),
@@ -122,7 +122,7 @@ pub(crate) const PAGES: [Page<'static>; 14] = [
         path: "/job",
         title: "Job",
         description: "How far the job is that computes the table of losing Chomp positions.",
-        place: "Job",
+        nav_entry: "Job",
         script: "job",
         main: include_str!("../pages/job.html"),
         ..GAME
@@ -149,12 +149,12 @@ impl Page<'_> {
         } else {
             (" data-only=\"server\"", "data-only=\"files\"")
         };
-        let lines = FRAME.split_inclusive('\n');
+        let lines = PAGE_TEMPLATE.split_inclusive('\n');
         let frame: String = lines.filter(|line| !line.contains(other)).collect();
-        let place = format!(">{}</a>", self.place);
+        let nav_entry = format!(">{}</a>", self.nav_entry);
         let mut html = frame
             .replace(own, "")
-            .replace(&place, &format!(" aria-current=\"page\"{place}"))
+            .replace(&nav_entry, &format!(" aria-current=\"page\"{nav_entry}"))
             .replace("{main}", self.main)
             .replace("{modules}", &self.modules(root))
             .replace("{root}", root)
@@ -242,7 +242,7 @@ pub(crate) fn without_server(about: &str) -> Vec<(String, Vec<u8>)> {
         path: "/files",
         title: "Files",
         description: "What the table of losing Chomp positions is, its files, and how to check and cite them.",
-        place: "Files",
+        nav_entry: "Files",
         script: "files",
         needs: Needs::Files,
         main: about,
@@ -300,25 +300,25 @@ pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
     let [mut page, mut json] = [0.0_f32; 2];
     for part in accepted.flat_map(|value| value.split(',')) {
         let (kind, parameters) = part.split_once(';').unwrap_or((part, ""));
-        let place = match kind.trim().to_ascii_lowercase().as_str() {
+        let quality = match kind.trim().to_ascii_lowercase().as_str() {
             "text/html" => &mut page,
             "application/json" => &mut json,
             _ => continue,
         };
-        *place = place.max(weight(parameters));
+        *quality = quality.max(quality_of(parameters));
     }
     page > 0.0 && page >= json
 }
 
-/// The weight among the parameters of a media type; what is no weight is the most.
-fn weight(parameters: &str) -> f32 {
-    let mut weights = parameters.split(';').filter_map(|parameter| {
+/// The quality among the parameters of a media type; what is no quality is the most.
+fn quality_of(parameters: &str) -> f32 {
+    let mut qualities = parameters.split(';').filter_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         name.trim().eq_ignore_ascii_case("q").then(|| value.trim())
     });
-    let weight = weights.next().and_then(|weight| weight.parse().ok());
-    weight
-        .filter(|weight| (0.0..=1.0).contains(weight))
+    let quality = qualities.next().and_then(|quality| quality.parse().ok());
+    quality
+        .filter(|quality| (0.0..=1.0).contains(quality))
         .unwrap_or(1.0)
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use chomp_query::with_boxes;
 use chomp_table::{Table, TableError};
 
-use crate::answer::line;
+use crate::answer::json_line;
 use crate::open_table::{AreaCounts, TableSummary, count_by_area};
 use crate::pages;
 
@@ -41,9 +41,9 @@ pub fn plain_files(
     let summary = TableSummary::new(table.manifest(), bits);
     let counts = AreaCounts::complete(summary.stored(), bits, by_area);
     let data = [
-        ("table", line(&summary)),
-        ("openings", line(&openings)),
-        ("counts", line(&counts)),
+        ("table", json_line(&summary)),
+        ("openings", json_line(&openings)),
+        ("counts", json_line(&counts)),
     ];
     let data = data.map(|(name, text)| (format!("data/{name}.json"), text.into_bytes()));
     Ok(Some(

@@ -47,7 +47,7 @@ pub enum StatusSource {
 
 /// The origins whose pages may read the answers of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Readers {
+enum AllowedOrigins {
     /// The pages of this server alone.
     Own,
     /// The pages of other origins too.
@@ -57,13 +57,13 @@ enum Readers {
 impl Site {
     /// The routes, by their paths.
     pub fn routes(&self, status: StatusSource) -> Vec<(&'static str, MethodRouter)> {
-        let (told, told_to) = match status {
-            StatusSource::Table => (self.current.status.subscribe(), Readers::All),
-            StatusSource::Job(told) => (told, Readers::Own),
+        let (told, origins) = match status {
+            StatusSource::Table => (self.current.status.subscribe(), AllowedOrigins::All),
+            StatusSource::Job(told) => (told, AllowedOrigins::Own),
         };
         let status = StatusPage::new(told);
         let status = get(async move |request: Parts| {
-            if told_to == Readers::Own && is_foreign(&request.headers) {
+            if origins == AllowedOrigins::Own && is_foreign(&request.headers) {
                 return problem(
                     StatusCode::FORBIDDEN,
                     "a job is not for pages of other sites",
@@ -102,9 +102,9 @@ impl Site {
             "/job",
             "/assets/{name}",
         ];
-        let open = open.map(|(path, route)| (path, self.guard(route, Readers::All)));
-        let pages = pages.map(|path| (path, self.guard(get(page), Readers::Own)));
-        let status = [("/api/status", self.guard(status, told_to))];
+        let open = open.map(|(path, route)| (path, self.guard(route, AllowedOrigins::All)));
+        let pages = pages.map(|path| (path, self.guard(get(page), AllowedOrigins::Own)));
+        let status = [("/api/status", self.guard(status, origins))];
         open.into_iter().chain(pages).chain(status).collect()
     }
 
@@ -112,19 +112,22 @@ impl Site {
     pub fn router(&self) -> Router {
         let alive = get(async || text(StatusCode::OK, TEXT, "ok\n"));
         let mut all = Router::new()
-            .route("/healthz", self.guard(alive, Readers::All))
-            .route("/readyz", self.guard(get(tables::ready), Readers::All));
+            .route("/healthz", self.guard(alive, AllowedOrigins::All))
+            .route(
+                "/readyz",
+                self.guard(get(tables::ready), AllowedOrigins::All),
+            );
         for (path, route) in self.routes(StatusSource::Table) {
             all = all.route(path, route);
         }
-        let elsewhere = self.guard(get(async || Refusal::Nothing), Readers::Own);
+        let elsewhere = self.guard(get(async || Refusal::Nothing), AllowedOrigins::Own);
         all.fallback_service(elsewhere)
     }
 
     /// The route with the rules of every open route: how much memory the answers take, whose pages may read them, and
     /// which methods there are.
-    fn guard(&self, route: MethodRouter<Site>, readers: Readers) -> MethodRouter {
-        let state = (self.clone(), readers);
+    fn guard(&self, route: MethodRouter<Site>, origins: AllowedOrigins) -> MethodRouter {
+        let state = (self.clone(), origins);
         let route = route.options(options).fallback(no_such_method);
         let route = route.layer(from_fn_with_state(state, pass));
         route.with_state(self.clone())
@@ -146,7 +149,7 @@ async fn page(State(site): State<Site>, uri: Uri, headers: HeaderMap) -> Respons
 }
 
 async fn pass(
-    State((site, readers)): State<(Site, Readers)>,
+    State((site, origins)): State<(Site, AllowedOrigins)>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -162,7 +165,7 @@ async fn pass(
     };
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if readers == Readers::All {
+    if origins == AllowedOrigins::All {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, MAY_READ);
     }

@@ -1,6 +1,6 @@
 //! `/api/status`: how a job gets on, once or as events for as long as somebody listens.
 //!
-//! Each status is made once for all listeners. A listener gets the newest one when its peer has taken the one before:
+//! Each status is made once for all subscribers. A subscriber gets the newest one when its peer has taken the one before:
 //! so a slow reader misses those between, and one that does not read is dropped with its connection.
 
 use std::convert::Infallible;
@@ -21,14 +21,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::answer::{JSON, Refusal, text};
 use crate::net::Stopping;
-use crate::net::limits::LISTENERS;
+use crate::net::limits::SUBSCRIBERS_MAX;
 
 /// How often an event comes at the most.
 const EVENT_EVERY: Duration = Duration::from_millis(500);
 /// How often something comes at the least, so that everybody on the way knows that both ends live.
 const SIGN_EVERY: Duration = Duration::from_secs(15);
 
-/// The text before the JSON of an event, and after it: axum's events would be put together for each listener, these are
+/// The text before the JSON of an event, and after it: axum's events would be put together for each subscriber, these are
 /// the same bytes for all.
 const BEFORE: &str = "event: status\ndata: ";
 const AFTER: &str = "\n\n";
@@ -64,14 +64,14 @@ impl StatusText {
 #[derive(Clone, Debug)]
 pub(crate) struct StatusPage {
     told: watch::Receiver<StatusText>,
-    listeners: Arc<Semaphore>,
+    subscribers: Arc<Semaphore>,
 }
 
 impl StatusPage {
     pub(crate) fn new(told: watch::Receiver<StatusText>) -> StatusPage {
         StatusPage {
             told,
-            listeners: Arc::new(Semaphore::new(LISTENERS)),
+            subscribers: Arc::new(Semaphore::new(SUBSCRIBERS_MAX)),
         }
     }
 
@@ -98,21 +98,21 @@ impl StatusPage {
             Body::empty()
         } else {
             let full = "too many listen: ask without text/event-stream, or try again later";
-            let place = Arc::clone(&self.listeners).try_acquire_owned();
-            let place = place.map_err(|_| Refusal::NotNow(full, 10))?;
+            let slot = Arc::clone(&self.subscribers).try_acquire_owned();
+            let slot = slot.map_err(|_| Refusal::NotNow(full, 10))?;
             let stop = request.extensions.get::<Stopping>();
             let stop = stop.map_or_else(CancellationToken::new, |Stopping(stop)| stop.clone());
-            let listener = Listener {
+            let subscriber = Subscriber {
                 told: self.told.clone(),
                 stop,
                 last: StatusText::default(),
                 next_at: Instant::now(),
                 goes_on: true,
-                _place: place,
+                _slot: slot,
             };
-            Body::from_stream(stream::unfold(listener, async |mut listener| {
-                let event = listener.next().await?;
-                Some((Ok::<_, Infallible>(event), listener))
+            Body::from_stream(stream::unfold(subscriber, async |mut subscriber| {
+                let event = subscriber.next().await?;
+                Some((Ok::<_, Infallible>(event), subscriber))
             }))
         };
         // Proxies that collect answers before they pass them on would collect for ever.
@@ -128,18 +128,18 @@ fn wants_events(request: &Parts) -> bool {
 
 /// One who listens. The place is free again when this is dropped.
 #[derive(Debug)]
-struct Listener {
+struct Subscriber {
     told: watch::Receiver<StatusText>,
     stop: CancellationToken,
     last: StatusText,
     /// When the next event may come.
     next_at: Instant,
     goes_on: bool,
-    _place: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
 }
 
-impl Listener {
-    /// The newest status, each time the listener asks for it, until the server stops or nobody tells
+impl Subscriber {
+    /// The newest status, each time the subscriber asks for it, until the server stops or nobody tells
     /// of changes any more. The last status comes before that.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
@@ -178,31 +178,31 @@ mod tests {
             .map(|number| StatusText::new(&json!({"a": number})))
             .collect();
         let (teller, told) = watch::channel(texts[0].clone());
-        let places = Arc::new(Semaphore::new(1));
-        let mut listener = Listener {
+        let slots = Arc::new(Semaphore::new(1));
+        let mut subscriber = Subscriber {
             told,
             stop: CancellationToken::new(),
             last: StatusText::default(),
             next_at: Instant::now(),
             goes_on: true,
-            _place: Arc::clone(&places).try_acquire_owned().unwrap(),
+            _slot: Arc::clone(&slots).try_acquire_owned().unwrap(),
         };
-        let unread = listener.next().await.unwrap();
+        let unread = subscriber.next().await.unwrap();
         assert_eq!(unread.as_ptr(), texts[0].0.as_ptr());
         for told in &texts {
             teller.send_replace(told.clone());
             sleep(Duration::from_secs(1)).await;
         }
-        let next = listener.next().await.unwrap();
+        let next = subscriber.next().await.unwrap();
         assert_eq!(next.as_ptr(), texts[99].0.as_ptr());
         let start = Instant::now();
         for _ in 0..3 {
-            assert_eq!(listener.next().await.unwrap(), SIGN);
+            assert_eq!(subscriber.next().await.unwrap(), SIGN);
         }
         assert_eq!(start.elapsed(), EVENT_EVERY + 3 * SIGN_EVERY);
-        listener.stop.cancel();
-        assert_eq!(listener.next().await, None);
-        drop(listener);
-        assert_eq!(places.available_permits(), 1);
+        subscriber.stop.cancel();
+        assert_eq!(subscriber.next().await, None);
+        drop(subscriber);
+        assert_eq!(slots.available_permits(), 1);
     }
 }

@@ -18,14 +18,15 @@ use http::{Method, StatusCode};
 use serde::Serialize;
 
 use crate::answer::{Refusal, TEXT, json, text};
-use crate::files::{ChunkBody, head};
+use crate::files::{ChunkBody, response_for};
 use crate::published::{Published, TableFile};
 use crate::site::Site;
 
 /// A finished table in the list. A table of losing positions has `bits`, a table of values `tiles`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct TableLine {
+#[cfg_attr(test, schemars(rename = "TableLine"))]
+pub(crate) struct TableEntry {
     #[serde(flatten)]
     #[cfg_attr(test, schemars(with = "crate::tests::description::TableSize"))]
     table: TableName,
@@ -42,11 +43,11 @@ pub(crate) async fn ready(State(site): State<Site>) -> Result<Response, Refusal>
 
 /// The list of the tables.
 pub(crate) async fn list(site: &Site) -> Result<Response, Refusal> {
-    let line = |table: TableName| TableLine {
+    let entry = |table: TableName| TableEntry {
         table,
         path: format!("/{}/", table.folder()),
     };
-    let list = move |published: &Published| published.finished().map(line).collect::<Vec<_>>();
+    let list = move |published: &Published| published.finished().map(entry).collect::<Vec<_>>();
     Ok(json(&site.read(list).await?))
 }
 
@@ -74,7 +75,7 @@ pub(crate) async fn file(State(site): State<Site>, request: Parts) -> Result<Res
         TableFile::Shard(shard) => shard,
     };
     let kind = "application/zstd";
-    let (part, mut response) = head(&request.headers, shard.sha256, shard.bytes, kind);
+    let (part, mut response) = response_for(&request.headers, shard.sha256, shard.bytes, kind);
     if let Some(part) = part.filter(|_| request.method != Method::HEAD) {
         let open = move |published: &Published| {
             let opened = shard.open();

@@ -6,7 +6,7 @@ use std::fs;
 use chomp_serve::Questions;
 use chomp_serve::net::Limits;
 use chomp_serve::net::limits::{
-    ANSWER_UNIT_BYTES, ANSWER_UNITS, FOREIGN_QUESTIONS, GAME_QUESTIONS, LISTENERS, QUESTIONS,
+    ANSWER_UNIT_BYTES, ANSWER_UNITS, FOREIGN_QUESTIONS, GAME_QUESTIONS, SUBSCRIBERS_MAX, QUESTIONS,
 };
 
 use crate::error::{CALLS_MAX, WORKERS_MAX};
@@ -65,7 +65,7 @@ fn table() -> String {
             mib(ANSWER_UNITS * ANSWER_UNIT_BYTES as usize),
             full,
         ),
-        ("listeners", LISTENERS.to_string(), full),
+        ("listeners", SUBSCRIBERS_MAX.to_string(), full),
         (
             "the CPU time of a question",
             format!("{} ms", Questions::ALONE.time.as_millis()),

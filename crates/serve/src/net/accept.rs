@@ -15,14 +15,14 @@ use super::Endpoint;
 use super::connection::{Ended, Shared, serve};
 use super::limits::{ACCEPT_PAUSE, BACKLOG, GONE_TIME, KEPT_SHARE, Limits, UNSENT_BYTES};
 
-/// The places for connections. Clones share them.
+/// The slots for connections. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Permits(Arc<Places>);
+pub struct Permits(Arc<Slots>);
 
 #[derive(Debug)]
-struct Places {
+struct Slots {
     limits: Limits,
-    /// The addresses that may have more places.
+    /// The addresses that may have more slots.
     trusted: Vec<IpAddr>,
     /// The open connections of each address.
     open: Mutex<HashMap<IpAddr, usize>>,
@@ -32,7 +32,7 @@ struct Places {
 /// The right to one connection, released when dropped.
 #[derive(Debug)]
 pub(super) struct Permit {
-    places: Arc<Places>,
+    slots: Arc<Slots>,
     address: IpAddr,
 }
 
@@ -40,7 +40,7 @@ impl Permits {
     /// As many as `limits` say. The addresses in `trusted`, of proxies that limit their clients, may have all but those
     /// that are kept for others: whoever else is on the machine of a proxy has its address.
     pub fn new(limits: &Limits, trusted: Vec<IpAddr>) -> Permits {
-        Permits(Arc::new(Places {
+        Permits(Arc::new(Slots {
             limits: *limits,
             trusted,
             open: Mutex::default(),
@@ -63,8 +63,8 @@ impl Permits {
             return None;
         }
         *open.entry(address).or_default() += 1;
-        let places = Arc::clone(&self.0);
-        Some(Permit { places, address })
+        let slots = Arc::clone(&self.0);
+        Some(Permit { slots, address })
     }
 
     /// The connections that are open.
@@ -80,7 +80,7 @@ impl Permits {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut open = self.places.open.lock();
+        let mut open = self.slots.open.lock();
         if let Some(of_address) = open.get_mut(&self.address) {
             *of_address -= 1;
             if *of_address == 0 {
@@ -196,7 +196,7 @@ mod tests {
         drop(network);
         let proxy: Vec<Permit> = (0..9).filter_map(|_| take("::ffff:10.0.0.9")).collect();
         assert_eq!((proxy.len(), permits.open()), (4, 6));
-        assert!(take("10.0.0.2").is_none(), "all places are taken");
+        assert!(take("10.0.0.2").is_none(), "all slots are taken");
         drop((silent, proxy));
         let proxy: Vec<Permit> = (0..9).filter_map(|_| take("10.0.0.9")).collect();
         assert_eq!(proxy.len(), 5);

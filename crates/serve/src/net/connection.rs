@@ -30,8 +30,8 @@ use tower_http::timeout::TimeoutBody;
 
 use super::Stopping;
 use super::limits::{
-    CONNECTION_WINDOW_BYTES, ERROR_RESETS, FRAME_BYTES, HEADERS, HTTP1_BUFFER_BYTES_MIN, Limits,
-    PENDING_RESETS, SEND_BUFFER_BYTES, STILL_CHECKS, STREAM_WINDOW_BYTES,
+    CONNECTION_WINDOW_BYTES, ERROR_RESETS, HEADERS, HTTP1_BUFFER_BYTES_MIN, HTTP2_FRAME_BYTES,
+    Limits, PENDING_RESETS, SEND_BUFFER_BYTES, STILL_CHECKS, STREAM_WINDOW_BYTES,
 };
 
 /// The state that all connections of a server share.
@@ -58,7 +58,7 @@ impl Shared {
             .keep_alive_timeout(limits.keepalive)
             .max_concurrent_streams(limits.calls_per_connection)
             .max_header_list_size(limits.header_bytes)
-            .max_frame_size(FRAME_BYTES)
+            .max_frame_size(HTTP2_FRAME_BYTES)
             .max_pending_accept_reset_streams(PENDING_RESETS)
             .max_local_error_reset_streams(ERROR_RESETS)
             .adaptive_window(false)

@@ -11,7 +11,7 @@ pub const ANSWER_UNIT_BYTES: u32 = 4 << 10;
 /// many peers take it.
 pub const ANSWER_BYTES_MAX: u64 = 256 << 10;
 /// Listeners to the status of a job at a time. Each has one status in memory, which its connection has not sent yet.
-pub const LISTENERS: usize = 256;
+pub const SUBSCRIBERS_MAX: usize = 256;
 /// Questions that wait for a thread. A warm lookup takes a tenth of a millisecond, so the last of them waits a fraction
 /// of a second.
 pub const QUESTIONS: usize = 1024;
@@ -114,7 +114,7 @@ pub(super) const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
 /// The HTTP/2 send buffer of a call. Streams refill it as it drains.
 pub(super) const SEND_BUFFER_BYTES: usize = 256 << 10;
 /// The largest HTTP/2 frame that is read: the smallest limit that the protocol permits.
-pub(super) const FRAME_BYTES: u32 = 16 << 10;
+pub(super) const HTTP2_FRAME_BYTES: u32 = 16 << 10;
 /// The least that hyper takes for the head of an HTTP/1 request.
 pub(super) const HTTP1_BUFFER_BYTES_MIN: usize = 8 << 10;
 /// Calls that were reset before the server began them: beyond it the peer is an attacker.

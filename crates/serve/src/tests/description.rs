@@ -19,13 +19,13 @@ use crate::games::{EFFORT, GameRules, LISTED_MAX, LISTED_MOVES_MAX};
 use crate::job::Status;
 use crate::open_table::{AreaCounts, FinishedTable, TableSummary};
 use crate::routes::{OPENAPI, StatusSource};
-use crate::tables::TableLine;
+use crate::tables::TableEntry;
 
 /// The types that become JSON.
 type Described = (
     (TableSummary<'static>, Answer, Depth, ValueAnswer, Opening),
     (AreaCounts, GameRules, GameAnswer, GameList),
-    (Status, FinishedTable<'static>, TableLine, Problem<'static>),
+    (Status, FinishedTable<'static>, TableEntry, Problem<'static>),
 );
 
 /// The routes whose answers are pages, so no program has a use for their description.

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::{Tested, site, start};
-use crate::net::limits::LISTENERS;
+use crate::net::limits::SUBSCRIBERS_MAX;
 use crate::routes::StatusSource;
 use crate::status::StatusText;
 
@@ -28,17 +28,17 @@ async fn tested() -> (Tested, watch::Sender<StatusText>) {
 }
 
 /// One who listens.
-struct Listener {
+struct Subscriber {
     stream: TcpStream,
     heard: String,
 }
 
-impl Listener {
-    async fn new(tested: &Tested) -> Listener {
+impl Subscriber {
+    async fn new(tested: &Tested) -> Subscriber {
         let mut stream = TcpStream::connect(tested.address).await.unwrap();
         stream.write_all(LISTEN).await.unwrap();
         let heard = String::new();
-        Listener { stream, heard }
+        Subscriber { stream, heard }
     }
 
     /// Reads up to `end`; less if the connection ends before.
@@ -74,14 +74,14 @@ impl Listener {
 async fn listeners_hear_what_is_told_at_once_and_then_what_changes() {
     let (tested, sender) = tested().await;
     assert_eq!(tested.get("/api/status").await.status, 503);
-    let mut early = Listener::new(&tested).await;
+    let mut early = Subscriber::new(&tested).await;
     let head = early.until("\r\n\r\n").await;
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
 
     sender.send_replace(StatusText::new(&json!({"layer": 1})));
     assert_eq!(early.next().await, json!({"layer": 1}));
     assert_eq!(tested.get("/api/status").await.json(), json!({"layer": 1}));
-    let mut late = Listener::new(&tested).await;
+    let mut late = Subscriber::new(&tested).await;
     assert_eq!(late.next().await, json!({"layer": 1}));
 
     // Of many changes at once the last is heard.
@@ -104,37 +104,37 @@ async fn listeners_hear_what_is_told_at_once_and_then_what_changes() {
 async fn a_server_that_stops_tells_the_last_and_ends() {
     let (tested, sender) = tested().await;
     sender.send_replace(StatusText::new(&json!({"phase": "running"})));
-    let mut listener = Listener::new(&tested).await;
-    assert_eq!(listener.next().await["phase"], "running");
+    let mut subscriber = Subscriber::new(&tested).await;
+    assert_eq!(subscriber.next().await["phase"], "running");
     sender.send_replace(StatusText::new(&json!({"phase": "finished"})));
     drop(sender);
     arrives("the end of the server", tested.server.stop()).await;
-    assert_eq!(listener.next().await["phase"], "finished");
-    assert_eq!(listener.until("never").await, "\r\n0\r\n\r\n");
+    assert_eq!(subscriber.next().await["phase"], "finished");
+    assert_eq!(subscriber.until("never").await, "\r\n0\r\n\r\n");
 }
 
 #[tokio::test]
 async fn so_many_may_listen_and_one_that_leaves_makes_room() {
     let (tested, sender) = tested().await;
-    let mut listeners = Vec::new();
-    for _ in 0..LISTENERS {
-        let mut listener = Listener::new(&tested).await;
-        listener.until("\r\n\r\n").await;
-        listeners.push(listener);
+    let mut subscribers = Vec::new();
+    for _ in 0..SUBSCRIBERS_MAX {
+        let mut subscriber = Subscriber::new(&tested).await;
+        subscriber.until("\r\n\r\n").await;
+        subscribers.push(subscriber);
     }
     let refused = tested.ask("GET", "/api/status", &[EVENTS]).await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, "10"));
     sender.send_replace(StatusText::new(&json!({"layer": 1})));
     assert_eq!(tested.get("/api/status").await.json(), json!({"layer": 1}));
-    listeners.pop();
+    subscribers.pop();
     let room = async {
         loop {
-            let mut listener = Listener::new(&tested).await;
-            if listener.until("\r\n").await.contains(" 200 ") {
-                return listener;
+            let mut subscriber = Subscriber::new(&tested).await;
+            if subscriber.until("\r\n").await.contains(" 200 ") {
+                return subscriber;
             }
         }
     };
-    let mut next = arrives("room for a listener", room).await;
+    let mut next = arrives("room for a subscriber", room).await;
     assert_eq!(next.next().await, json!({"layer": 1}));
 }
