@@ -133,7 +133,7 @@ pub(crate) async fn run(args: CertifyArgs, display: &Display) -> anyhow::Result<
     let file = (!to_stdout)
         .then(|| create(&args.out, args.force))
         .transpose()?;
-    let table = match source::open(&args.source, display.haste()).await? {
+    let table = match source::open(&args.source, display.overrides()).await? {
         AnyTable::Losing(table) => table,
         AnyTable::Values(_) => {
             return Err(usage("a certificate takes a table of losing positions"));

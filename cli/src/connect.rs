@@ -8,7 +8,7 @@ use chomp_download::{DownloadError, Reach, ServerPatience};
 use chomp_store::location::Location;
 use reqwest::Url;
 
-use crate::Haste;
+use crate::TestOverrides;
 use crate::exit::{Exit, usage};
 use crate::flags::ReachArgs;
 use crate::{progress, status};
@@ -33,7 +33,11 @@ pub(crate) fn coordinator(args: &ReachArgs) -> anyhow::Result<Access> {
 
 /// How to reach the finished tables at an address, with an access file or without. They are open to everybody, so the
 /// token stays here.
-pub(crate) fn tables(from: &str, access: Option<&Path>, haste: Haste) -> anyhow::Result<Reach> {
+pub(crate) fn tables(
+    from: &str,
+    access: Option<&Path>,
+    overrides: TestOverrides,
+) -> anyhow::Result<Reach> {
     let ca = match access {
         _ if Location::is_of_bucket(from) => None,
         Some(file) => Access::read(file)?.ca,
@@ -43,7 +47,7 @@ pub(crate) fn tables(from: &str, access: Option<&Path>, haste: Haste) -> anyhow:
         from: from.to_owned(),
         ca,
         token: None,
-        patience: ServerPatience::USUAL.hastened(haste.limits),
+        patience: ServerPatience::USUAL.hastened(overrides.limits),
     })
 }
 

@@ -124,7 +124,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         bits: size,
         replicas: args.replicas,
         keep_parts: table.keep_parts,
-        checks_per_1000: display.haste().checks_per_1000,
+        checks_per_1000: display.overrides().checks_per_1000,
         store_hint: Some(directory.location.clone().absolute()?.to_string()),
         secrets: Arc::new(secrets),
         participants: Participants::read(&list_file)?,
@@ -137,8 +137,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         site: matches!(directory.location, Location::Directory(_))
             .then(|| serve::beside_job(table.table.clone(), display)),
         open_status: false,
-        limits: machine::limits().hastened(display.haste().limits),
-        haste: display.haste().leases,
+        limits: machine::limits().hastened(display.overrides().limits),
+        haste: display.overrides().leases,
     };
     let has_pages = options.site.is_some();
     let in_table = || in_table(&directory.location);

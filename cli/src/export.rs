@@ -138,7 +138,7 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<(
     chomp_export::check(&request)?;
     let out = Out::open(&args, format)?;
     let stop = display.stop();
-    let opening = source::open(&args.source, display.haste());
+    let opening = source::open(&args.source, display.overrides());
     let opened = stop.run_until_cancelled(opening).await;
     let table = opened.ok_or(ExportError::Stopped)??;
     let (name, fingerprint) = (table.name(), table.manifest().fingerprint());

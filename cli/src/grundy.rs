@@ -68,7 +68,7 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
         let error = machine::too_little_memory(given, needed, why);
         return Err(args.share.too_small(error));
     }
-    let isa = display.haste().isa();
+    let isa = display.overrides().isa();
     let seal = local::seal().unwrap_or_else(|error| {
         display.say(&format!(
             "no later run goes on from this one: {}",

@@ -101,7 +101,7 @@ const LAYOUT: &[char] = &['\n', '\t'];
 /// The changes that tests make to this program: its times are divided, as tests wait for these, and chance is taken
 /// away.
 #[derive(Clone, Copy, Debug)]
-pub struct Haste {
+pub struct TestOverrides {
     /// Divides leases, the times after which a worker is silent or slow, and the pauses between lines of progress.
     pub leases: u32,
     /// Divides the limits of connections, and the patience with servers.
@@ -112,9 +112,9 @@ pub struct Haste {
     pub isa: Option<Isa>,
 }
 
-impl Haste {
+impl TestOverrides {
     /// The usual times.
-    pub const NONE: Haste = Haste {
+    pub const NONE: TestOverrides = TestOverrides {
         leases: 1,
         limits: 1,
         checks_per_1000: None,
@@ -128,13 +128,13 @@ impl Haste {
 
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
-    main_in_haste(Haste::NONE)
+    main_with(TestOverrides::NONE)
 }
 
 /// Runs the program with its times divided: for tests.
-pub fn main_in_haste(haste: Haste) -> ExitCode {
+pub fn main_with(overrides: TestOverrides) -> ExitCode {
     let (command, name) = Args::read();
-    let display = Display::new(command.tells_events(), haste);
+    let display = Display::new(command.tells_events(), overrides);
     display.tell("started", json!({ "command": name }));
     start_log(&display, &command);
     let exit = conclude(execute(command, &display), &display);

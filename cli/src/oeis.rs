@@ -108,7 +108,7 @@ pub(crate) async fn run(args: OeisArgs, display: &Display) -> anyhow::Result<()>
     let words: Vec<&str> = line.split_whitespace().collect();
     let (name, offset, growth) = (words[0], words[1].parse::<u64>()?, words[2]);
     let is_read = line.contains(" bits") || line.contains(" tiles");
-    let table = match is_read.then(|| source::open(&args.source, display.haste())) {
+    let table = match is_read.then(|| source::open(&args.source, display.overrides())) {
         None => None,
         Some(opening) => match opening.await {
             Err(error) if source::is_missing(&error) => None,

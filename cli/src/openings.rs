@@ -33,7 +33,7 @@ pub(crate) struct OpeningsArgs {
 }
 
 pub(crate) async fn run(args: OpeningsArgs, display: &Display) -> anyhow::Result<()> {
-    let source = source::losing(&args.source, display.haste()).await?;
+    let source = source::losing(&args.source, display.overrides()).await?;
     if source.bits() == 0 {
         return Err(usage(format!(
             "{} has no openings, as it does not begin with the smallest positions: give the whole table or its first shard",

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use crate::Haste;
+use crate::TestOverrides;
 use crate::stderr::Stderr;
 
 /// How often the bar moves.
@@ -40,7 +40,7 @@ pub(crate) struct Display {
     terminal: bool,
     /// Whether to write events instead of lines.
     json: bool,
-    haste: Haste,
+    overrides: TestOverrides,
 }
 
 /// Where work on a thread of its own tells how far it is, and hears when to end.
@@ -128,7 +128,7 @@ impl Teller {
 }
 
 impl Display {
-    pub(crate) fn new(json: bool, haste: Haste) -> Display {
+    pub(crate) fn new(json: bool, overrides: TestOverrides) -> Display {
         let stderr = Stderr::start(move |count| {
             let text = format!("{count} lines are lost, as nobody has read this output");
             if json {
@@ -145,7 +145,7 @@ impl Display {
             // A terminal that shows no bar, as a dumb one, gets lines.
             terminal: !json && !ProgressDrawTarget::stderr().is_hidden(),
             json,
-            haste,
+            overrides,
         }
     }
 
@@ -162,8 +162,8 @@ impl Display {
         self.stop.clone()
     }
 
-    pub(crate) fn haste(&self) -> Haste {
-        self.haste
+    pub(crate) fn overrides(&self) -> TestOverrides {
+        self.overrides
     }
 
     pub(crate) fn is_terminal(&self) -> bool {
@@ -290,7 +290,7 @@ impl Display {
             // The first progress is shown at once, as short work ends before the bar moves. If nothing is told any more,
             // the work ends.
             let _ = progress.wait_for(|now| view(now).is_some()).await;
-            let mut lines = regularly(LINE_EVERY / self.haste.leases);
+            let mut lines = regularly(LINE_EVERY / self.overrides.leases);
             let mut moves = regularly(BAR_EVERY);
             lines.tick().await;
             moves.tick().await;

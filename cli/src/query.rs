@@ -112,7 +112,7 @@ const TOGETHER_WITH_MOVES: usize = 1 << 14;
 
 pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()> {
     let texts = typed::positions(&args, display)?;
-    let asked = source::queried(&args.source, display.haste()).await;
+    let asked = source::queried(&args.source, display.overrides()).await;
     let table = match asked {
         Ok(table) => Ok(table),
         Err(error) => Err(error.downcast::<NoTable>()?),

@@ -112,7 +112,7 @@ pub(crate) async fn restore(
 
 /// The largest published table of losing positions in a store. One that cannot be read is as good as none.
 async fn published(location: &Location, display: &Display) -> Option<Table> {
-    match source::published(location, display.haste()).await {
+    match source::published(location, display.overrides()).await {
         Ok(Some(AnyTable::Losing(table))) => Some(*table),
         Ok(_) => None,
         Err(error) => {

@@ -57,7 +57,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
     let resources = Resources {
         threads,
         memory_bytes,
-        isa: display.haste().isa(),
+        isa: display.overrides().isa(),
     };
     let pages = match args.http {
         Some(address) => {

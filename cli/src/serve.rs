@@ -101,10 +101,10 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
             table.display()
         ),
     };
-    let limits = machine::limits().hastened(display.haste().limits);
+    let limits = machine::limits().hastened(display.overrides().limits);
     let permits = Permits::new(&limits, args.trust_proxy);
     let site = Site::open(SiteOptions {
-        questions: Questions::ALONE.hastened(display.haste().limits),
+        questions: Questions::ALONE.hastened(display.overrides().limits),
         directory: table,
         cache_bytes: args.cache.as_u64(),
     })
@@ -127,7 +127,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
 /// The options for serving the tables in `directory` beside a job.
 pub(crate) fn beside_job(directory: PathBuf, display: &Display) -> SiteOptions {
     SiteOptions {
-        questions: Questions::BESIDE_JOB.hastened(display.haste().limits),
+        questions: Questions::BESIDE_JOB.hastened(display.overrides().limits),
         directory,
         cache_bytes: CACHE_BYTES,
     }

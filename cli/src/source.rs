@@ -11,7 +11,7 @@ use chomp_table::reader::{AnyManifest, AnyTable};
 use chomp_table::values::Values;
 use chomp_table::{ShardFile, TableError, Word};
 
-use crate::Haste;
+use crate::TestOverrides;
 use crate::connect;
 use crate::exit::usage;
 use crate::flags::{SourceArgs, TablePlace};
@@ -36,8 +36,11 @@ const WITHOUT_TABLE: &str = "without one, `chomp query` answers for small positi
      rectangles of few rows";
 
 /// Opens a table of losing positions.
-pub(crate) async fn losing(args: &SourceArgs, haste: Haste) -> anyhow::Result<LosingTable> {
-    match queried(args, haste).await? {
+pub(crate) async fn losing(
+    args: &SourceArgs,
+    overrides: TestOverrides,
+) -> anyhow::Result<LosingTable> {
+    match queried(args, overrides).await? {
         QueriedTable::Losing(table) => Ok(table),
         QueriedTable::Values(_) => Err(usage(format!(
             "{} is a table of Grundy values, and this takes one of losing positions",
@@ -47,14 +50,17 @@ pub(crate) async fn losing(args: &SourceArgs, haste: Haste) -> anyhow::Result<Lo
 }
 
 /// Opens a table, or a shard.
-pub(crate) async fn queried(args: &SourceArgs, haste: Haste) -> anyhow::Result<QueriedTable> {
+pub(crate) async fn queried(
+    args: &SourceArgs,
+    overrides: TestOverrides,
+) -> anyhow::Result<QueriedTable> {
     if let TablePlace::Here(path) = &args.table
         && path.is_file()
     {
         let shard = here(path, ShardFile::open).await?;
         return Ok(QueriedTable::Losing(LosingTable(Box::new(shard))));
     }
-    match open(args, haste).await {
+    match open(args, overrides).await {
         Ok(AnyTable::Losing(table)) => Ok(QueriedTable::Losing(LosingTable(table))),
         Ok(AnyTable::Values(table)) => Ok(QueriedTable::Values(table)),
         Err(error) if is_missing(&error) => {
@@ -65,8 +71,8 @@ pub(crate) async fn queried(args: &SourceArgs, haste: Haste) -> anyhow::Result<Q
 }
 
 /// Opens a table that is read where it is, in threads that may block.
-pub(crate) async fn open(args: &SourceArgs, haste: Haste) -> anyhow::Result<AnyTable> {
-    let table = opened(args, haste).await?;
+pub(crate) async fn open(args: &SourceArgs, overrides: TestOverrides) -> anyhow::Result<AnyTable> {
+    let table = opened(args, overrides).await?;
     warn_of_known(&table.manifest(), &table.name().folder());
     Ok(table)
 }
@@ -78,11 +84,11 @@ pub(crate) fn warn_of_known(manifest: &AnyManifest, folder: &str) {
     }
 }
 
-async fn opened(args: &SourceArgs, haste: Haste) -> anyhow::Result<AnyTable> {
+async fn opened(args: &SourceArgs, overrides: TestOverrides) -> anyhow::Result<AnyTable> {
     match &args.table {
         TablePlace::Here(path) => here(path, AnyTable::open).await,
         TablePlace::Elsewhere(from) => {
-            let reach = connect::tables(from, args.access.as_deref(), haste)?;
+            let reach = connect::tables(from, args.access.as_deref(), overrides)?;
             match chomp_download::open(reach.clone()).await {
                 Ok(table) => Ok(table),
                 Err(error) => Err(connect::explain(error, &reach, args.access.as_deref()).await),
@@ -92,14 +98,17 @@ async fn opened(args: &SourceArgs, haste: Haste) -> anyhow::Result<AnyTable> {
 }
 
 /// The first table that is published in a store, if there is one.
-pub(crate) async fn published(store: &Location, haste: Haste) -> anyhow::Result<Option<AnyTable>> {
+pub(crate) async fn published(
+    store: &Location,
+    overrides: TestOverrides,
+) -> anyhow::Result<Option<AnyTable>> {
     match store {
         Location::Directory(path) => match here(path, AnyTable::open).await {
             Err(error) if is_missing(&error) => Ok(None),
             opened => opened.map(Some),
         },
         Location::Bucket(bucket) => {
-            let reach = connect::tables(&bucket.to_string(), None, haste)?;
+            let reach = connect::tables(&bucket.to_string(), None, overrides)?;
             match chomp_download::open(reach).await {
                 Err(DownloadError::NoTable { .. }) => Ok(None),
                 opened => Ok(Some(opened?)),

@@ -21,7 +21,7 @@ use reqwest::Url;
 use serde_json::{Map, Value, json};
 use tokio::net::TcpStream;
 
-use crate::Haste;
+use crate::TestOverrides;
 use crate::access::ACCESS_NAME;
 use crate::connect::{self, is_there};
 use crate::exit::Exit;
@@ -58,7 +58,7 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 const REASON_CHARS_MAX: usize = 300;
 
 pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<()> {
-    let patience = ServerPatience::USUAL.hastened(display.haste().limits);
+    let patience = ServerPatience::USUAL.hastened(display.overrides().limits);
     let named = args.reach.access.is_some() || args.reach.coordinator.is_some();
     let status = match &args.table {
         _ if named => Some(ask(&connect::coordinator(&args.reach)?, patience).await?),
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<(
     if let Some(status) = status {
         return crate::print_as(args.json, &status, text);
     }
-    let found = look(&args.table, display.haste()).await?;
+    let found = look(&args.table, display.overrides()).await?;
     crate::print_as(args.json, &found.json, |_| found.text())
 }
 
@@ -221,7 +221,7 @@ impl Found {
 }
 
 /// Looks at a table without owning it. Records are not read.
-async fn look(place: &TablePlace, haste: Haste) -> anyhow::Result<Found> {
+async fn look(place: &TablePlace, overrides: TestOverrides) -> anyhow::Result<Found> {
     let (location, holder, areas) = match place {
         TablePlace::Here(directory) => (
             Location::Directory(directory.clone()),
@@ -230,7 +230,7 @@ async fn look(place: &TablePlace, haste: Haste) -> anyhow::Result<Found> {
         ),
         TablePlace::Elsewhere(bucket) => (Location::parse(bucket)?, None, None),
     };
-    let table = source::published(&location, haste).await?;
+    let table = source::published(&location, overrides).await?;
     if let TablePlace::Here(directory) = place
         && !directory.is_dir()
     {

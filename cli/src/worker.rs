@@ -63,7 +63,7 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<(
         name: args.name.unwrap_or_else(machine::process_name),
         threads: args.share.threads(),
         memory_bytes: args.share.memory_bytes()?,
-        isa: display.haste().isa(),
+        isa: display.overrides().isa(),
         store: args.store,
         shard_size: ShardSize::PUBLISHED,
         patience: args.patience.map(Duration::from_secs),
@@ -77,7 +77,7 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<(
         config.name,
         counted(config.threads, "thread")
     ));
-    let report = chomp_worker::run_in_haste(config, display.haste().limits, stop).await?;
+    let report = chomp_worker::run_in_haste(config, display.overrides().limits, stop).await?;
     let line = match (report.end, report.acknowledged) {
         (End::Finished, _) => "the table is finished".to_owned(),
         (End::Drained, _) => {

@@ -10,10 +10,10 @@
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use chomp_cli::Haste;
+use chomp_cli::TestOverrides;
 
 fn main() -> ExitCode {
-    chomp_cli::main_in_haste(Haste {
+    chomp_cli::main_with(TestOverrides {
         leases: variable("CHOMP_TEST_HASTE").unwrap_or(1),
         limits: variable("CHOMP_TEST_HASTE_LIMITS").unwrap_or(1),
         checks_per_1000: variable("CHOMP_TEST_CHECKS_PER_1000"),

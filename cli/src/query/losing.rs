@@ -112,7 +112,7 @@ mod tests {
 
     use super::super::{Numbers, PlayArgs};
     use super::*;
-    use crate::Haste;
+    use crate::TestOverrides;
 
     /// Positions of at most 4 cells in a row, by hand.
     struct Rows;
@@ -129,7 +129,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn answers_are_told() {
-        let display = Display::new(false, Haste::NONE);
+        let display = Display::new(false, TestOverrides::NONE);
         let check = move || {
             let solver = Solver {
                 table: Ok(LosingTable(Box::new(Rows))),
