@@ -1,9 +1,9 @@
 //! `chomp query`: says which positions are losing, and what wins.
 
 mod board;
-mod line;
-mod lines;
+mod input;
 mod losing;
+mod play;
 mod sum;
 mod typed;
 
@@ -26,13 +26,13 @@ use crate::flags::{SourceArgs, flag};
 use crate::progress::{Display, blocking};
 use crate::source::{self, NoTable, QueriedTable};
 use board::Boards;
-use line::PlayArgs;
-use lines::Positions;
-use losing::Solver;
+use input::Positions;
+use losing::LosingAnswers;
+use play::PlayArgs;
 
 /// The meaning of the numbers in a position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Numbers {
+pub(crate) enum Notation {
     /// The length of a row; a rectangle is rows x columns
     #[default]
     Rows,
@@ -87,7 +87,7 @@ pub(crate) struct QueryArgs {
 
     /// The meaning of a position's numbers
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) numbers: Numbers,
+    pub(crate) numbers: Notation,
 
     /// Say only whether a position is losing, or its value, without the moves; much faster for many positions
     #[arg(long, value_parser = flag)]
@@ -135,20 +135,20 @@ pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()
             Err(missing) => Err(missing),
         };
         let display = &display;
-        Batch::new(&Solver { table, display }, &args, display).answer(&texts)
+        Batch::new(&LosingAnswers { table, display }, &args, display).answer(&texts)
     })
     .await
 }
 
 /// A source of some kind that answers queries.
-trait Tells {
+trait AnswerSource {
     /// Whether the position is looked up, together with others. Any other is asked for alone.
     fn has(&self, board: &Boards) -> bool;
 
     fn texts(&self, style: Style, boards: &[Boards]) -> anyhow::Result<String>;
 }
 
-impl Tells for Values {
+impl AnswerSource for Values {
     fn has(&self, _: &Boards) -> bool {
         true
     }
@@ -179,7 +179,7 @@ enum Form {
     Json,
     Text,
     /// With a drawing of each board.
-    Drawn,
+    WithPicture,
 }
 
 impl Style {
@@ -205,12 +205,12 @@ struct Batch<'a, T> {
     code: Exit,
 }
 
-impl<'a, T: Tells> Batch<'a, T> {
+impl<'a, T: AnswerSource> Batch<'a, T> {
     fn new(source: &'a T, args: &'a QueryArgs, display: &'a Display) -> Batch<'a, T> {
         let style = Style {
             form: match args.json {
                 true => Form::Json,
-                false if io::stdout().is_terminal() => Form::Drawn,
+                false if io::stdout().is_terminal() => Form::WithPicture,
                 false => Form::Text,
             },
             moves: !args.no_moves,

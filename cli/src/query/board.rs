@@ -4,7 +4,7 @@ use chomp_query::{drawing, mirrored};
 use chomp_table::Position;
 use chomp_table::position::{LENGTH_MAX, PositionError, parse_rows};
 
-use super::Numbers;
+use super::Notation;
 use crate::exit::usage;
 
 /// The rows of a position, or those of each board of a sum.
@@ -46,7 +46,7 @@ impl Boards {
     }
 }
 
-impl Numbers {
+impl Notation {
     /// The position or the sum that a text stands for.
     pub(super) fn parse(self, text: &str) -> anyhow::Result<Boards> {
         let text = text.trim_start_matches('\u{feff}').trim();
@@ -55,7 +55,7 @@ impl Numbers {
         }
         let parts: Vec<&str> = text.split('+').collect();
         let are_rows =
-            |pair: &[&str]| self != Numbers::Words && pair.iter().all(|part| is_row(part));
+            |pair: &[&str]| self != Notation::Words && pair.iter().all(|part| is_row(part));
         if parts.windows(2).any(are_rows) {
             return Err(usage(format!(
                 "\"{text}\" has single numbers side by side: write rows of one board as 3,2 and boards of a sum as [3] + [2]"
@@ -74,20 +74,20 @@ impl Numbers {
 
     /// Whether a text has several boards. Numbers alone, as 3+2, are the rows of one, unless they are words.
     fn is_sum(self, text: &str) -> bool {
-        text.contains('+') && (self == Numbers::Words || !text.split('+').all(is_row))
+        text.contains('+') && (self == Notation::Words || !text.split('+').all(is_row))
     }
 
     /// The rows of one board.
     fn rows(self, text: &str) -> Result<Vec<u32>, PositionError> {
         let text = text.trim();
-        if self == Numbers::Words {
+        if self == Notation::Words {
             // In any base: what is no number is told as it was written.
             let word = text.parse::<u64>().map(|word| format!("{word:#b}"));
             return parse_rows(word.as_deref().unwrap_or(text), LENGTH_MAX);
         }
         let rows = parse_rows(text, LENGTH_MAX)?;
         let is_word = text.starts_with("0b") || text.starts_with("0x");
-        Ok(if self == Numbers::Columns && !is_word {
+        Ok(if self == Notation::Columns && !is_word {
             mirrored(&rows)
         } else {
             rows

@@ -9,7 +9,7 @@ use chomp_table::position::PositionError;
 use tokio::runtime::Handle;
 
 use super::board::Boards;
-use super::{Form, Style, Tells, answer_text, told, verdict_text};
+use super::{AnswerSource, Form, Style, answer_text, told, verdict_text};
 use crate::exit::{Interruption, usage};
 use crate::machine;
 use crate::progress::Display;
@@ -19,12 +19,12 @@ use crate::source::{LosingTable, NoTable};
 const LOWER_ROWS_MAX: u64 = 1 << 33;
 
 /// A table, or why there is none, and where the progress of other answers is shown.
-pub(super) struct Solver<'a> {
+pub(super) struct LosingAnswers<'a> {
     pub(super) table: Result<LosingTable, NoTable>,
     pub(super) display: &'a Display,
 }
 
-impl Tells for Solver<'_> {
+impl AnswerSource for LosingAnswers<'_> {
     fn has(&self, board: &Boards) -> bool {
         let table = self.table.as_ref();
         table.is_ok_and(|table| board.bits() <= u64::from(table.bits()))
@@ -36,7 +36,7 @@ impl Tells for Solver<'_> {
         let full = |board: &Boards, answer: &Answer| {
             let moves = &answer.winning_moves;
             let text = answer_text(&board.name(), answer.verdict.losing, moves);
-            let drawn = board.position().filter(|_| style.form == Form::Drawn);
+            let drawn = board.position().filter(|_| style.form == Form::WithPicture);
             text + &drawn.map_or_else(String::new, |position| drawing::draw(&position, moves))
         };
         let mut missing = None;
@@ -73,7 +73,7 @@ impl Tells for Solver<'_> {
     }
 }
 
-impl Solver<'_> {
+impl LosingAnswers<'_> {
     /// The answer about a position that the table does not have: it is `missing` there.
     fn solve(&self, board: &Boards, missing: Option<TableError>) -> anyhow::Result<Answer> {
         let limits = SolveLimits {
@@ -110,7 +110,7 @@ impl Solver<'_> {
 mod tests {
     use chomp_table::Word;
 
-    use super::super::{Numbers, PlayArgs};
+    use super::super::{Notation, PlayArgs};
     use super::*;
     use crate::TestOverrides;
 
@@ -131,12 +131,12 @@ mod tests {
     async fn answers_are_told() {
         let display = Display::new(false, TestOverrides::NONE);
         let check = move || {
-            let solver = Solver {
+            let solver = LosingAnswers {
                 table: Ok(LosingTable(Box::new(Rows))),
                 display: &display,
             };
             let tell = |texts: [&str; 3], moves, form, depth| {
-                let boards = texts.map(|text| Numbers::Rows.parse(text).unwrap());
+                let boards = texts.map(|text| Notation::Rows.parse(text).unwrap());
                 let play = PlayArgs { depth, line: false };
                 let style = Style { form, moves, play };
                 solver.texts(style, &boards).unwrap()
@@ -148,12 +148,12 @@ mod tests {
                  0 is won: the other one took the poison\n"
             );
             assert_eq!(
-                told(true, Form::Drawn),
+                told(true, Form::WithPicture),
                 "4 is winning, with (1,2)\nx O . .\n1 is losing: no move wins\nx\n\
                  0 is won: the other one took the poison\n"
             );
             assert_eq!(
-                told(false, Form::Drawn),
+                told(false, Form::WithPicture),
                 "4 is winning\n1 is losing\n0 is winning\n"
             );
             let lines = told(true, Form::Json);

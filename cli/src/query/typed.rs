@@ -2,14 +2,14 @@
 
 use chomp_table::position::TIMES;
 
-use super::{Numbers, QueryArgs};
+use super::{Notation, QueryArgs};
 use crate::exit::usage;
 use crate::progress::Display;
 
 /// The positions of a command line, as texts. Arguments that are none by themselves, as `[5,` and `4]` or `8`, `x` and
 /// `10`, are put together; so are numbers, and people are told.
 pub(super) fn positions(args: &QueryArgs, display: &Display) -> anyhow::Result<Vec<String>> {
-    if args.numbers == Numbers::Words {
+    if args.numbers == Notation::Words {
         return Ok(args.positions.clone());
     }
     let positions = joined(&args.positions);

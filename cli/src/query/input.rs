@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use anyhow::Context;
 
-use super::Numbers;
+use super::Notation;
 use super::board::Boards;
 use crate::exit::usage;
 
@@ -22,7 +22,7 @@ const UNCLEAR: &str = "a drawing or a comment: write an empty line between drawi
 /// The positions in some lines, in order, each with the number of its last line.
 pub(super) struct Positions<R> {
     input: BufReader<R>,
-    numbers: Numbers,
+    numbers: Notation,
     /// The lines that were read.
     number: u64,
     /// Rows of a drawing whose end is not known yet.
@@ -37,7 +37,7 @@ pub(super) struct Positions<R> {
 }
 
 impl<R: Read> Positions<R> {
-    pub(super) fn new(input: R, numbers: Numbers) -> Self {
+    pub(super) fn new(input: R, numbers: Notation) -> Self {
         Positions {
             input: BufReader::with_capacity(BUFFER_BYTES, input),
             numbers,
@@ -103,7 +103,7 @@ impl<R: Read> Positions<R> {
                 cells_drawn(&rows).ok_or(NO_DRAWING)
             };
             let drawn = match drawn {
-                Ok(cells) => parse(Numbers::Rows, &cells, number - 1),
+                Ok(cells) => parse(Notation::Rows, &cells, number - 1),
                 Err(why) => {
                     let row = rows[0].trim();
                     Err(usage(format!(
@@ -114,9 +114,9 @@ impl<R: Read> Positions<R> {
             };
             self.ready.push_back((number - 1, drawn));
         }
-        if text == "word" && self.numbers == Numbers::Rows {
+        if text == "word" && self.numbers == Notation::Rows {
             // The lines after it are words.
-            self.numbers = Numbers::Words;
+            self.numbers = Notation::Words;
         } else if !text.is_empty() && !is_comment && !is_head(text) {
             let position = parse(self.numbers, field(text), number);
             self.ready.push_back((number, position));
@@ -127,7 +127,7 @@ impl<R: Read> Positions<R> {
 }
 
 /// The position of a text, of which this line is the last.
-fn parse(numbers: Numbers, text: &str, line: u64) -> anyhow::Result<Boards> {
+fn parse(numbers: Notation, text: &str, line: u64) -> anyhow::Result<Boards> {
     let parsed = numbers.parse(text);
     parsed.with_context(|| format!("line {line} of stdin"))
 }
@@ -225,7 +225,7 @@ fn field(line: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn read(numbers: Numbers, lines: &str) -> Vec<String> {
+    fn read(numbers: Notation, lines: &str) -> Vec<String> {
         let positions = Positions::new(lines.as_bytes(), numbers);
         let rows = |rows: &Vec<u32>| match rows[..] {
             [] => "0".to_owned(),
@@ -252,16 +252,16 @@ mod tests {
     fn lists_and_files_of_exports_are_read() {
         let lines = "\u{feff}5,4,2,1\r\n\n# a comment\n[5, 4, 2, 1]\n5 4 2 1 0 # with a zero\n8×2\t## \n3+2 #1\n";
         let expected = ["5,4,2,1", "5,4,2,1", "5,4,2,1", "line 6", "3,2"];
-        let mut told = read(Numbers::Rows, lines);
+        let mut told = read(Notation::Rows, lines);
         told[3].truncate(6);
         assert_eq!(told, expected);
         let lines = "word,bits,area,rows\n2,2,1,\"1\"\n346,9,12,\"5,4,2,1\"\n";
-        assert_eq!(read(Numbers::Rows, lines), ["1", "5,4,2,1"]);
+        assert_eq!(read(Notation::Rows, lines), ["1", "5,4,2,1"]);
         let sums = "2,1 + 2x2 # two\n[3]+[2]\n3 + 2\n\"5 4 + [1]\"\n";
         let expected = ["2,1 + 2,2", "3 + 2", "3,2", "5,4 + 1"];
-        assert_eq!(read(Numbers::Rows, sums), expected);
-        assert_eq!(read(Numbers::Words, "346 + 0b10\n"), ["5,4,2,1 + 1"]);
-        let told = read(Numbers::Rows, "3,1\nthree\n");
+        assert_eq!(read(Notation::Rows, sums), expected);
+        assert_eq!(read(Notation::Words, "346 + 0b10\n"), ["5,4,2,1 + 1"]);
+        let told = read(Notation::Rows, "3,1\nthree\n");
         assert!(
             told[1].starts_with("line 2 of stdin: \"three\""),
             "{told:?}"
@@ -272,14 +272,14 @@ mod tests {
     fn drawings_are_read() {
         let lines = "ooo\noo\n\n  * * *\n  *\n4,1\n■■\nx O .\n. .\n";
         let expected = ["3,2", "3,1", "4,1", "2,3", "line 9"];
-        let told = read(Numbers::Rows, lines);
+        let told = read(Notation::Rows, lines);
         assert_eq!(told[..3], expected[..3]);
         // It is named by its last line.
         assert!(told[3].starts_with("line 9 of stdin: \"■■\""), "{told:?}");
         // Rows that grow are no position, in a drawing as in a list.
-        assert!(read(Numbers::Rows, "oo\nooo")[0].contains("row 2 has 3"));
-        assert_eq!(read(Numbers::Rows, "x O .\n. .\n"), ["3,2"]);
-        assert_eq!(read(Numbers::Rows, "...\n3,1"), ["3", "3,1"]);
+        assert!(read(Notation::Rows, "oo\nooo")[0].contains("row 2 has 3"));
+        assert_eq!(read(Notation::Rows, "x O .\n. .\n"), ["3,2"]);
+        assert_eq!(read(Notation::Rows, "...\n3,1"), ["3", "3,1"]);
     }
 
     #[test]
@@ -304,7 +304,7 @@ mod tests {
             ("# a board\n###\n##\n", "?"),
             ("ooo\n#\n", "?"),
         ] {
-            let mut told = read(Numbers::Rows, lines);
+            let mut told = read(Notation::Rows, lines);
             for told in &mut told {
                 if told.contains("begins") {
                     "?".clone_into(told);
@@ -323,7 +323,7 @@ mod tests {
             b"\n# M\xfcller\n\xff\xff\n2,1",
         ]
         .concat();
-        let found: Vec<_> = Positions::new(lines.as_slice(), Numbers::Rows).collect();
+        let found: Vec<_> = Positions::new(lines.as_slice(), Notation::Rows).collect();
         let right: Vec<u64> = found
             .iter()
             .filter(|one| one.1.is_ok())
@@ -340,12 +340,12 @@ mod tests {
     #[test]
     fn numbers_are_words_or_columns_if_that_is_said() {
         // A head says it too.
-        assert_eq!(read(Numbers::Rows, "word\n346\n0x15a\n"), ["5,4,2,1"; 2]);
-        let words = Numbers::Words;
+        assert_eq!(read(Notation::Rows, "word\n346\n0x15a\n"), ["5,4,2,1"; 2]);
+        let words = Notation::Words;
         let expected = ["5,4,2,1", "5,4,2,1", "5,4,2,1", "0"];
         assert_eq!(read(words, "word\n346\n0x15a\n0b101011010\n0\n"), expected);
         assert!(read(words, "347")[0].contains("0b101011011 is not a word"));
-        let columns = Numbers::Columns;
+        let columns = Notation::Columns;
         assert_eq!(
             read(columns, "4,3,2,2,1\n2x3\n0\n"),
             ["5,4,2,1", "2,2,2", "0"]

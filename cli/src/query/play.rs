@@ -22,7 +22,7 @@ pub(crate) struct PlayArgs {
 /// Perfect play from a position on.
 pub(super) struct Play {
     args: PlayArgs,
-    line: Result<Vec<(u32, u32)>, TooManyInside>,
+    moves: Result<Vec<(u32, u32)>, TooManyInside>,
 }
 
 impl PlayArgs {
@@ -34,26 +34,26 @@ impl PlayArgs {
     pub(super) fn find(self, rows: &[u32]) -> Option<Play> {
         let depths = self.is_wanted().then(|| Inside::depths(rows, INSIDE_MAX))?;
         let pair = |cell: Cell| (cell.row, cell.column);
-        let line = depths.map(|depths| depths.line().into_iter().map(pair).collect());
-        Some(Play { args: self, line })
+        let moves = depths.map(|depths| depths.line().into_iter().map(pair).collect());
+        Some(Play { args: self, moves })
     }
 }
 
 impl Play {
     /// Adds it to an answer, or null if it is not told.
     pub(super) fn add_to(&self, answer: &mut Value) {
-        let line = self.line.as_ref().ok();
+        let moves = self.moves.as_ref().ok();
         if self.args.depth {
-            answer["depth"] = line.map(Vec::len).into();
+            answer["depth"] = moves.map(Vec::len).into();
         }
         if self.args.line {
-            answer["line"] = serde_json::json!(line);
+            answer["line"] = serde_json::json!(moves);
         }
     }
 
     pub(super) fn text(&self) -> String {
-        let line = match &self.line {
-            Ok(line) => line,
+        let moves = match &self.moves {
+            Ok(moves) => moves,
             Err(many) => {
                 let what = if self.args.depth {
                     "how many moves to the end"
@@ -63,14 +63,14 @@ impl Play {
                 return format!("  {what} is not told: {many}\n");
             }
         };
-        let (count, noun) = (line.len(), if line.len() == 1 { "move" } else { "moves" });
+        let (count, noun) = (moves.len(), if moves.len() == 1 { "move" } else { "moves" });
         let depth =
             format!("  {count} {noun} to the end, if the winner hurries and the loser delays\n");
-        let moves = format!("  perfect play: {}\n", drawing::moves(line));
+        let played = format!("  perfect play: {}\n", drawing::moves(moves));
         match (self.args.depth, self.args.line) {
             (true, false) => depth,
-            (true, true) => depth + &moves,
-            (false, _) => moves,
+            (true, true) => depth + &played,
+            (false, _) => played,
         }
     }
 }
