@@ -31,7 +31,7 @@ pub(crate) enum AccessCommand {
     /// List who has access, and who had it
     List {
         #[command(flatten)]
-        place: PlaceArgs,
+        directory: DirectoryArgs,
 
         /// Print one JSON object
         #[arg(long, value_parser = flag)]
@@ -43,7 +43,7 @@ pub(crate) enum AccessCommand {
         name: String,
 
         #[command(flatten)]
-        place: PlaceArgs,
+        directory: DirectoryArgs,
     },
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct AddArgs {
     pub(crate) name: String,
 
     #[command(flatten)]
-    pub(crate) place: PlaceArgs,
+    pub(crate) directory: DirectoryArgs,
 
     /// The access file that the coordinator wrote, which says how it is reached [default: access.json in the table's
     /// directory]
@@ -71,7 +71,7 @@ pub(crate) struct AddArgs {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct PlaceArgs {
+pub(crate) struct DirectoryArgs {
     /// The directory of the table, where its coordinator keeps its secrets
     #[arg(long, value_name = "DIR", default_value = TABLE, value_parser = path())]
     pub(crate) table: PathBuf,
@@ -109,15 +109,15 @@ pub(crate) fn token_of_owner(home: &Path, known: &Path) -> anyhow::Result<Token>
 pub(crate) fn run(args: AccessArgs) -> anyhow::Result<()> {
     let text = match args.what {
         AccessCommand::Add(args) => add(&args)?,
-        AccessCommand::Revoke { name, place } => {
-            let home = owned(&place.table)?;
+        AccessCommand::Revoke { name, directory } => {
+            let home = owned(&directory.table)?;
             Participants::change(&list_file(home), |list| list.revoke(&name))?;
             format!(
                 "{name} has no access any more; a running coordinator turns it away within a second\n"
             )
         }
-        AccessCommand::List { place, json } => {
-            let list = Participants::read(&list_file(owned(&place.table)?))?;
+        AccessCommand::List { directory, json } => {
+            let list = Participants::read(&list_file(owned(&directory.table)?))?;
             if json {
                 let one = |one: &Participant| json!({ "name": one.name, "number": one.number, "revoked": one.revoked });
                 let participants: Vec<Value> = list.iter().map(one).collect();
@@ -147,7 +147,7 @@ fn owned(home: &Path) -> anyhow::Result<&Path> {
 
 /// Adds a participant, and writes its access file. It has no access unless the file is written.
 fn add(args: &AddArgs) -> anyhow::Result<String> {
-    let home = owned(&args.place.table)?;
+    let home = owned(&args.directory.table)?;
     let owners = args.from.clone().unwrap_or_else(|| home.join(ACCESS_NAME));
     let read = Access::read(&owners);
     let mut access = read.context("--from names the access file that the coordinator wrote")?;

@@ -17,7 +17,7 @@ use crate::flags::{ShareArgs, flag, number, path, sides};
 use crate::machine;
 use crate::openings;
 use crate::progress::{Display, Teller};
-use crate::summary::{Lines, Meter};
+use crate::summary::{Meter, TextReport};
 
 mod few;
 mod opening;
@@ -194,7 +194,7 @@ async fn find<T: Serialize + Send + 'static>(
     args: &BoxArgs,
     display: &Display,
     work: impl FnOnce(&Teller) -> anyhow::Result<Option<T>> + Send + 'static,
-    lines: fn(&T) -> Lines,
+    lines: fn(&T) -> TextReport,
 ) -> anyhow::Result<()> {
     let (meter, stop) = (Meter::start(), display.stop());
     let finding = display.during("solving", &stop, move |teller| work(&teller));
@@ -278,9 +278,9 @@ impl SolvedBox {
     }
 
     /// The winning first moves, a rectangle a line, and then the counts.
-    fn lines(&self) -> Lines {
+    fn lines(&self) -> TextReport {
         let openings = self.openings.iter().map(openings::line);
-        let mut lines = Lines::after(openings.collect());
+        let mut lines = TextReport::after(openings.collect());
         lines.line("positions", HumanCount(self.positions));
         lines.line("losing", HumanCount(self.losing));
         lines.line("digest", &self.digest);

@@ -17,7 +17,7 @@ use crate::flags::{SourceArgs, flag, path, sides};
 use crate::machine;
 use crate::progress::{Display, Teller};
 use crate::source;
-use crate::summary::Lines;
+use crate::summary::TextReport;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -90,7 +90,7 @@ impl Proved {
             positions,
             necessary,
         } = self;
-        let mut lines = Lines::new(format_args!("({i},{j}) wins on {m}x{n}"));
+        let mut lines = TextReport::new(format_args!("({i},{j}) wins on {m}x{n}"));
         lines.line("positions", HumanCount(*positions as u64));
         if let Some(necessary) = necessary {
             let necessary = HumanCount(*necessary as u64);

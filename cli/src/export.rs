@@ -20,7 +20,7 @@ use crate::exit::usage;
 use crate::flags::{SourceArgs, flag, number, path, size};
 use crate::progress::{Display, Teller};
 use crate::source;
-use crate::summary::{Lines, Meter};
+use crate::summary::{Meter, TextReport};
 
 /// The most bits of a table.
 const BITS_MAX: u64 = u64::BITS as u64;
@@ -278,7 +278,7 @@ impl Out {
 
 impl Exported {
     fn text(&self) -> String {
-        let mut lines = Lines::new(match self.table {
+        let mut lines = TextReport::new(match self.table {
             TableName::Losing(bits) => format!("Losing positions of a table of {bits} bits"),
             TableName::Values(tiles) => format!("Values of a table of {tiles} tiles"),
         });

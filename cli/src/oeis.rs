@@ -117,7 +117,7 @@ pub(crate) async fn run(args: OeisArgs, display: &Display) -> anyhow::Result<()>
     };
     let share = args.share;
     let find = move |teller| {
-        Work {
+        TermSources {
             table,
             share,
             teller,
@@ -139,13 +139,13 @@ fn lacks(what: &str, command: &str) -> anyhow::Error {
 }
 
 /// The sources of the terms.
-struct Work {
+struct TermSources {
     table: Option<AnyTable>,
     share: ShareArgs,
     teller: Teller,
 }
 
-impl Work {
+impl TermSources {
     /// The first terms of a sequence, of boards that are hardly larger than they have to be.
     fn first(&self, name: &str, growth: &str, wanted: usize) -> Found {
         let is_enough = |&rows: &usize| rows * (rows + 1) / 2 >= wanted;

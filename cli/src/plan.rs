@@ -15,7 +15,7 @@ use crate::exit::usage;
 use crate::flags::{ShareArgs, WantedTable, bits, flag, number};
 use crate::local::COORDINATOR_RANGE_BYTES;
 use crate::restore::is_restored;
-use crate::summary::Lines;
+use crate::summary::TextReport;
 use crate::{coordinator, local, machine, trial};
 
 #[derive(Debug, clap::Args)]
@@ -147,7 +147,7 @@ fn text(plan: &Value) -> String {
             format!("{workers}, each with {threads} like this machine's")
         }
     };
-    let mut lines = Lines::new(heading);
+    let mut lines = TextReport::new(heading);
     let mut line = |name, value: String| lines.line(name, value);
     line("positions", count("/positions").to_string());
     let (losing, stored) = (count("/losing"), count("/stored"));

@@ -24,7 +24,7 @@ use crate::exit::{Exit, Interruption, usage};
 use crate::flags::{bits, flag, path, size, url};
 use crate::progress::{Display, Teller};
 use crate::source;
-use crate::summary::{Lines, Meter};
+use crate::summary::{Meter, TextReport};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -94,7 +94,7 @@ impl Written {
         let Written {
             out, bits, files, ..
         } = self;
-        let mut lines = Lines::new(format_args!(
+        let mut lines = TextReport::new(format_args!(
             "the positions of at most {bits} bits as plain files"
         ));
         lines.line("fingerprint", self.fingerprint);

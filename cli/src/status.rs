@@ -29,7 +29,7 @@ use crate::failure::exit_of;
 use crate::flags::{ReachArgs, TABLE, TablePlace, flag, place};
 use crate::progress::{self, Display, rate_text as rate, time_left};
 use crate::source;
-use crate::summary::Lines;
+use crate::summary::TextReport;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -141,7 +141,7 @@ pub(crate) async fn ask(access: &Access, patience: ServerPatience) -> anyhow::Re
 fn text(status: &Status) -> String {
     let phase = json!(status.phase);
     let phase = phase.as_str().unwrap_or_default();
-    let mut lines = Lines::new(format_args!("{} bits, {phase}", status.bits));
+    let mut lines = TextReport::new(format_args!("{} bits, {phase}", status.bits));
     // Reasons and names come from others, and each is one line.
     let mut line = |name: &str, value: &str| lines.line(name, shown(value, &[]));
     if let Some(reason) = &status.waiting_for {

@@ -18,16 +18,16 @@ use serde_json::{Value, json};
 use crate::machine;
 
 /// A result for people: a heading, and lines with a name and a value.
-pub(crate) struct Lines(String);
+pub(crate) struct TextReport(String);
 
-impl Lines {
-    pub(crate) fn new(heading: impl Display) -> Lines {
-        Lines::after(format!("{heading}\n"))
+impl TextReport {
+    pub(crate) fn new(heading: impl Display) -> TextReport {
+        TextReport::after(format!("{heading}\n"))
     }
 
     /// What follows other lines.
-    pub(crate) fn after(text: String) -> Lines {
-        Lines(text)
+    pub(crate) fn after(text: String) -> TextReport {
+        TextReport(text)
     }
 
     pub(crate) fn line(&mut self, name: &str, value: impl Display) {
@@ -162,7 +162,7 @@ pub(crate) fn report(
 }
 
 impl RunSummary {
-    fn text(&self, mut lines: Lines) -> String {
+    fn text(&self, mut lines: TextReport) -> String {
         lines.line("fingerprint", self.fingerprint);
         let seconds = self.cost.seconds;
         lines.time(seconds, self.cost.cpu_seconds);
@@ -179,12 +179,12 @@ impl RunSummary {
 
 /// The losing positions of at most `bits` bits, for programs and people. Of a mirror pair, `stored` counts one; all other
 /// numbers count both.
-fn of_losing(manifest: &Manifest, bits: u32) -> (Value, Lines) {
+fn of_losing(manifest: &Manifest, bits: u32) -> (Value, TextReport) {
     let losing_by_bits = &manifest.losing_by_bits[..=bits as usize];
     let (positions, losing) = (1 << (bits - 1), losing_by_bits[bits as usize]);
     // The hooks with equal arms, one for each even number of bits, are their own mirror images.
     let stored = losing.midpoint(u64::from(bits / 2));
-    let mut lines = Lines::new(format_args!("All Chomp positions of at most {bits} bits"));
+    let mut lines = TextReport::new(format_args!("All Chomp positions of at most {bits} bits"));
     lines.line("positions", HumanCount(positions));
     lines.line("losing", HumanCount(losing));
     lines.stored(stored);
@@ -199,7 +199,7 @@ fn of_losing(manifest: &Manifest, bits: u32) -> (Value, Lines) {
 }
 
 /// The Grundy values of the positions of at most `tiles` tiles, for programs and people.
-fn of_values(areas: &[AreaInfo], tiles: u32) -> (Value, Lines) {
+fn of_values(areas: &[AreaInfo], tiles: u32) -> (Value, TextReport) {
     let (mut positions, mut losing, mut largest) = (0, 0, 0);
     let areas_json = areas.iter().map(|area| {
         let counts = area.positions_by_value();
@@ -215,7 +215,7 @@ fn of_values(areas: &[AreaInfo], tiles: u32) -> (Value, Lines) {
     let areas_json: Vec<Value> = areas_json.collect();
     let shards = areas.iter().flat_map(|area| &area.shards);
     let stored = shards.map(|shard| shard.stored).sum();
-    let mut lines = Lines::new(format_args!(
+    let mut lines = TextReport::new(format_args!(
         "Grundy values of all Chomp positions of at most {tiles} tiles"
     ));
     lines.line("positions", HumanCount(positions));

@@ -19,7 +19,7 @@ use crate::flags::{ShareArgs, SourceArgs, flag, number, path};
 use crate::machine;
 use crate::progress::{Display, Teller};
 use crate::source;
-use crate::summary::{Lines, Meter};
+use crate::summary::{Meter, TextReport};
 
 mod checks;
 mod full;
@@ -84,14 +84,14 @@ const PROGRAM_BYTES: u64 = 64 << 20;
 
 /// The threads, the memory and the channels of the checks.
 #[derive(Clone, Debug)]
-struct Resources {
+struct CheckContext {
     threads: NonZeroUsize,
     memory_bytes: u64,
     meter: Meter,
     teller: Teller,
 }
 
-impl Resources {
+impl CheckContext {
     /// How many threads check shards. Each thread takes up to `shard_bytes`. One more shard waits until the others are
     /// done, and `kept` bytes of all shards stay in memory.
     fn shard_threads(&self, shard_bytes: u64, kept: u64) -> anyhow::Result<usize> {
@@ -167,7 +167,7 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<(
     let checking = display.during("checking", &stop, move |teller| {
         let mut checks = Checks {
             args,
-            resources: Resources {
+            context: CheckContext {
                 threads,
                 memory_bytes,
                 meter,
@@ -270,7 +270,7 @@ fn without_report(error: anyhow::Error, display: &Display) -> anyhow::Result<Opt
 /// The report for people, which names its file if that was written.
 fn text(report: &Report, path: Option<&Path>) -> String {
     let (folder, level) = (report.folder.display(), report.level);
-    let mut lines = Lines::new(format_args!(
+    let mut lines = TextReport::new(format_args!(
         "{folder} passed all checks of the level {level}"
     ));
     for check in &report.checks {
@@ -292,8 +292,8 @@ mod tests {
 
     use super::*;
 
-    fn resources(threads: usize, memory_bytes: u64) -> Resources {
-        Resources {
+    fn context(threads: usize, memory_bytes: u64) -> CheckContext {
+        CheckContext {
             threads: NonZeroUsize::new(threads).unwrap(),
             memory_bytes,
             meter: Meter::start(),
@@ -312,11 +312,11 @@ mod tests {
             (64, 139 * MIB, None),
             (2, 0, None),
         ] {
-            let found = resources(threads, memory).shard_threads(shard, 0).ok();
+            let found = context(threads, memory).shard_threads(shard, 0).ok();
             assert_eq!(found, expected, "{threads} threads, {memory} bytes");
         }
         let sizes = Sizes::of(24, vec![1000; 16]);
-        let error = resources(2, 0)
+        let error = context(2, 0)
             .marking_plan(&sizes, None)
             .unwrap_err()
             .to_string();
@@ -324,7 +324,7 @@ mod tests {
             error,
             "0 B of memory are too few: give at least --memory 69MiB"
         );
-        assert!(resources(2, 69 * MIB).marking_plan(&sizes, None).is_ok());
+        assert!(context(2, 69 * MIB).marking_plan(&sizes, None).is_ok());
     }
 
     #[test]

@@ -57,14 +57,14 @@ pub(super) async fn run(
             seal: &folder.seal,
         });
         let loaded = kept.as_ref().map(|kept| kept.load(&few));
-        let mut work = loaded
+        let mut run = loaded
             .transpose()?
             .flatten()
-            .unwrap_or_else(|| Work::new(few));
-        if !work.finish(threads, kept.as_ref(), teller)? {
+            .unwrap_or_else(|| FewRun::new(few));
+        if !run.finish(threads, kept.as_ref(), teller)? {
             return Ok(None);
         }
-        let Work { solver, tally } = work;
+        let FewRun { solver, tally } = run;
         let losing = tally.losing();
         let few = FewPositions {
             rows,
@@ -150,14 +150,14 @@ impl Out {
 }
 
 /// A solver, and what it has found.
-struct Work {
+struct FewRun {
     solver: FewSolver,
     tally: FewTally,
 }
 
-impl Work {
-    fn new(few: Few) -> Work {
-        Work {
+impl FewRun {
+    fn new(few: Few) -> FewRun {
+        FewRun {
             tally: FewTally::new(few.rows(), few.columns()),
             solver: FewSolver::new(few),
         }
@@ -174,7 +174,7 @@ impl Work {
         kept: Option<&Kept<'_>>,
         teller: &Teller,
     ) -> Result<bool, ThinError> {
-        let Work { solver, tally } = self;
+        let FewRun { solver, tally } = self;
         let (mut part, mut wait, mut saved) = (1, Duration::ZERO, Instant::now());
         while !solver.is_finished() {
             let begun = Instant::now();
@@ -209,7 +209,7 @@ struct Kept<'a> {
 
 impl Kept<'_> {
     /// Reads what was saved; none if nothing was.
-    fn load(&self, few: &Few) -> Result<Option<Work>, ThinError> {
+    fn load(&self, few: &Few) -> Result<Option<FewRun>, ThinError> {
         let (mut file, metadata) = match open_within(self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(failed("open", self.path))?,
@@ -242,7 +242,7 @@ impl Kept<'_> {
             return Err(ThinError::Few { rows, columns });
         }
         let solver = FewSolver::load(few.clone(), &mut from).map_err(read)?;
-        Ok(Some(Work { solver, tally }))
+        Ok(Some(FewRun { solver, tally }))
     }
 
     fn save(&self, solver: &mut FewSolver, tally: &FewTally) -> Result<(), ThinError> {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{BoxArgs, enough, find};
 use crate::exit::usage;
 use crate::progress::{Display, Teller};
-use crate::summary::Lines;
+use crate::summary::TextReport;
 
 /// A cell of a first move: (row, column), counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -71,7 +71,7 @@ pub(super) async fn run(
     };
     find(args, display, solve, |told| {
         let lines = told.boards.iter().map(|(m, n)| format!("{m}x{n}\n"));
-        let mut lines = Lines::after(lines.collect());
+        let mut lines = TextReport::after(lines.collect());
         lines.line("boards", HumanCount(told.boards.len() as u64));
         lines
     })

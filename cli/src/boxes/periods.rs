@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{BoxArgs, enough, find};
 use crate::progress::{Display, Teller};
-use crate::summary::Lines;
+use crate::summary::TextReport;
 
 /// The differences of rows are told if there are at most so many.
 const DIFFERENCES_MAX: usize = 1 << 24;
@@ -106,7 +106,7 @@ pub(super) async fn run(
 }
 
 impl FoundPeriods {
-    fn lines(&self) -> Lines {
+    fn lines(&self) -> TextReport {
         let mut text = String::new();
         for TailPeriod {
             tail,
@@ -134,7 +134,7 @@ impl FoundPeriods {
             let line = format!("{}: {told}: {}", tail.join(","), differences.trim_start());
             writeln!(text, "{}", line.trim_end_matches(": ")).expect("a string takes any text");
         }
-        let mut lines = Lines::after(text);
+        let mut lines = TextReport::after(text);
         for (period, proved, seen) in &self.periods {
             let (proved, seen) = (HumanCount(*proved), HumanCount(*seen));
             let told = format_args!("{proved} proved, {seen} seen only");

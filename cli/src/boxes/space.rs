@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::{BoxArgs, enough, find};
 use crate::exit::usage;
 use crate::progress::{Display, Teller};
-use crate::summary::Lines;
+use crate::summary::TextReport;
 
 /// The sides of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,14 +91,14 @@ pub(super) async fn run(
 }
 
 impl SolvedSpace {
-    fn lines(&self) -> Lines {
+    fn lines(&self) -> TextReport {
         let line = |InnerBox { sides, moves, .. }: &InnerBox| {
             let [a, b, c] = sides;
             let moves = moves.iter().map(|[x, y, z]| format!(" ({x},{y},{z})"));
             format!("{a}x{b}x{c}{}\n", moves.collect::<String>())
         };
         let text = self.boxes.iter().map(line).collect();
-        let mut lines = Lines::after(text);
+        let mut lines = TextReport::after(text);
         lines.line("positions", HumanCount(self.positions));
         lines.line("losing", HumanCount(self.losing));
         lines.line("digest", &self.digest);

@@ -15,7 +15,7 @@ use chomp_verify::sample::{self, Sample, SampleReport};
 use chomp_verify::{CheckError, Watch};
 use indicatif::{HumanBytes, HumanCount};
 
-use super::Resources;
+use super::CheckContext;
 use super::VerifyArgs;
 use super::lanes::in_order;
 use crate::machine;
@@ -24,7 +24,7 @@ use crate::progress::Display;
 /// A table to be checked, and what was found so far.
 pub(super) struct Checks {
     pub(super) args: VerifyArgs,
-    pub(super) resources: Resources,
+    pub(super) context: CheckContext,
     pub(super) report: Report,
     pub(super) say: Display,
     /// Whether a later run goes on where this one ended, if it was stopped.
@@ -58,8 +58,8 @@ impl Checks {
     /// The report, with the present date, and whether what was done is kept.
     pub(super) fn finish(mut self) -> (Report, bool) {
         self.report.date = machine::date();
-        self.report.seconds += self.resources.meter.wall().as_secs_f64();
-        self.report.cpu_seconds += self.resources.meter.cpu().as_secs_f64();
+        self.report.seconds += self.context.meter.wall().as_secs_f64();
+        self.report.cpu_seconds += self.context.meter.cpu().as_secs_f64();
         (self.report, self.kept)
     }
 
@@ -87,9 +87,9 @@ impl Checks {
     fn shards(&mut self, table: &Table) -> anyhow::Result<Content> {
         let manifest = table.manifest();
         let shards = manifest.shards.len();
-        let threads = self.resources.shard_threads(bytes::shard_bytes(table), 0)?;
-        let resources = &self.resources;
-        let watch = |part| resources.teller.stage("every byte", part);
+        let threads = self.context.shard_threads(bytes::shard_bytes(table), 0)?;
+        let teller = &self.context.teller;
+        let watch = |part| teller.stage("every byte", part);
         let content = in_order(
             threads,
             shards,
@@ -141,10 +141,10 @@ impl Checks {
         let sample = Sample {
             positions: self.args.sample.unwrap_or(super::SAMPLE),
             seed: self.args.seed.unwrap_or_else(usual),
-            memory: self.resources.rest_bytes(),
+            memory: self.context.rest_bytes(),
         };
-        let resources = &self.resources;
-        let watch = |part| resources.teller.stage("random positions", part);
+        let teller = &self.context.teller;
+        let watch = |part| teller.stage("random positions", part);
         let decided = check(sample, &watch);
         let decided = self.report.take(Check::Sample, decided, describe)?;
         self.report.sample = Some(decided);

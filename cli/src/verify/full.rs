@@ -30,7 +30,7 @@ impl Checks {
         (subject, sizes): (Subject, &Sizes),
         report: &Path,
     ) -> anyhow::Result<()> {
-        let (resources, say) = (&self.resources, &self.say);
+        let (context, say) = (&self.context, &self.say);
         // Where the progress is kept, if it can be: then a later run goes on where this one ends.
         let path = place(&subject);
         let path = path.inspect_err(|error| {
@@ -55,7 +55,7 @@ impl Checks {
                 None
             })
         });
-        let plan = resources.marking_plan(sizes, progress.as_ref().map(|kept| kept.window_bits))?;
+        let plan = context.marking_plan(sizes, progress.as_ref().map(|kept| kept.window_bits))?;
         let mut progress =
             progress.unwrap_or_else(|| CheckProgress::new(subject, plan.window_bits));
         let (left, all) = (progress.left(), progress.windows_total());
@@ -78,16 +78,16 @@ impl Checks {
         };
         keep(&progress);
         let done = AtomicU64::new(before);
-        let read = |part| resources.teller.stage("its losing positions", part);
+        let read = |part| context.teller.stage("its losing positions", part);
         let tell = |parts: f64| {
             let done = as_f64(done.load(Ordering::Relaxed)) + parts;
-            resources.teller.stage("every position", done / as_f64(all))
+            context.teller.stage("every position", done / as_f64(all))
         };
         let marked = check_windows(table, plan, &left, (&read, &tell), |number, report| {
             done.fetch_add(1, Ordering::Relaxed);
             progress.windows.insert(number, report.losing);
-            progress.millis = millis(wall + resources.meter.wall());
-            progress.cpu_millis = millis(cpu + resources.meter.cpu());
+            progress.millis = millis(wall + context.meter.wall());
+            progress.cpu_millis = millis(cpu + context.meter.cpu());
             keep(&progress);
         });
         let marked = marked.and_then(|()| progress.finish(table, before));

@@ -38,10 +38,10 @@ impl Checks {
         let shards = table.manifest().shards().count();
         let kept = values::positions(tiles);
         let threads = self
-            .resources
+            .context
             .shard_threads(values::shard_bytes(table), kept)?;
-        let resources = &self.resources;
-        let watch = |part| resources.teller.stage("every byte", part);
+        let teller = &self.context.teller;
+        let watch = |part| teller.stage("every byte", part);
         let areas = in_order(
             threads,
             shards,
@@ -72,9 +72,9 @@ impl Checks {
     }
 
     fn definition(&mut self, table: &Values, areas: &Areas, tiles: u32) -> anyhow::Result<()> {
-        let (resources, pieces) = (&self.resources, areas.pieces());
+        let (context, pieces) = (&self.context, areas.pieces());
         let checked = in_order(
-            resources.threads.get(),
+            context.threads.get(),
             pieces.len(),
             |number| areas.check(table, &pieces[number]),
             |checked| {
@@ -82,7 +82,7 @@ impl Checks {
                 for piece in checked {
                     positions += piece?;
                     let part = as_f64(positions) / as_f64(values::positions(tiles));
-                    if resources.teller.stage("the definition", part).is_break() {
+                    if context.teller.stage("the definition", part).is_break() {
                         return Err(chomp_verify::CheckError::Stopped);
                     }
                 }
