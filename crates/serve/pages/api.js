@@ -39,7 +39,7 @@ export const askTable = () => ask(files ? "data/table.json" : "api/table");
 /** The winning first moves of every board that the table covers. */
 export const askOpenings = () => ask(files ? "data/openings.json" : "api/openings");
 
-/** How many losing positions there are; the server may still be counting those of so many cells. */
+/** How many losing positions there are; the server may still be counting them by cells. */
 export const askCounts = () => ask(files ? "data/counts.json" : "api/counts");
 
 /** What the table says of a position. */

@@ -60,7 +60,7 @@ export function say(place, text) {
 export const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /**
- * A promise that is kept after so many milliseconds.
+ * A promise that resolves after `ms` milliseconds.
  * @param {number} ms
  */
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

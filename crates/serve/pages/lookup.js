@@ -3,7 +3,7 @@
 import { ask, fetched, Problem } from "./net.js";
 import { bitsOf, movesOf, take } from "./rules.js";
 
-/** The first layer has the positions of at most so many bits, and each other one those of so many more. */
+/** The bits of the first layer, and of how many more each other layer is. */
 const FIRST_BITS = 20;
 const LAYER_BITS = 4;
 const FILE_NUMBERS = 65_536;
@@ -27,7 +27,7 @@ while (CHOICES.length <= 40) {
 }
 
 const layerOf = (bits) => Math.max(0, Math.ceil((bits - FIRST_BITS) / LAYER_BITS));
-/** The most rows of a position of so many columns, which has no fewer columns than rows. */
+/** The most rows of a position of `columns` columns, which has no fewer columns than rows. */
 const rowsMax = (layer, columns) => Math.min(columns, FIRST_BITS + layer * LAYER_BITS - columns);
 
 /** Rows and columns exchanged. */

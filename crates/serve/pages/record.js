@@ -73,7 +73,7 @@ export class Game {
     return new Game(this.rules, this.start, this.first, [...this.moves.slice(0, this.at), move]);
   }
 
-  /** The same game, looked at after so many moves. */
+  /** The same game, looked at after `at` moves. */
   look(at) {
     return new Game(this.rules, this.start, this.first, this.moves, at);
   }

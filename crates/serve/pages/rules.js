@@ -76,7 +76,7 @@ export const nameOf = (rows) =>
   rows.length > 0 && rows.at(-1) === rows[0] ? `${rows.length} × ${rows[0]}` : textOf(rows).replaceAll(",", ", ");
 
 /**
- * The rectangle of so many rows and columns.
+ * The rectangle of `rows` rows and `columns` columns.
  * @type {(rows: number, columns: number) => Rows}
  */
 export const rectangle = (rows, columns) => Array(rows).fill(columns);
@@ -145,7 +145,7 @@ function check(rows) {
 }
 
 /**
- * A random position with so many rows, and so many columns in the first: each is equally likely.
+ * A random position with `rows` rows and `columns` columns in the first: each is equally likely.
  * @param {number} rows
  * @param {number} columns
  */

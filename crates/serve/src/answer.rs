@@ -13,7 +13,7 @@ use http::request::Parts;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The media type of what follows.
+/// The media type of JSON.
 pub const JSON: &str = "application/json";
 /// The media type of a page.
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
@@ -24,18 +24,18 @@ pub const TEXT: &str = "text/plain; charset=utf-8";
 /// 239; 32 heaps of four digits and commas with rules less.
 pub(crate) const TEXT_BYTES_MAX: usize = 256;
 
-/// A text of some kind that may be another one next time.
+/// A response with a text that clients must revalidate.
 pub fn text(status: StatusCode, kind: &'static str, text: impl Into<Body>) -> Response {
     let headers = [(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-cache")];
     (status, headers, text.into()).into_response()
 }
 
-/// A JSON document that may be another one next time.
+/// A response with a JSON document that clients must revalidate.
 pub(crate) fn json(value: &impl Serialize) -> Response {
     text(StatusCode::OK, JSON, json_line(value))
 }
 
-/// A JSON document on a line.
+/// `value` as JSON on one line.
 pub(crate) fn json_line(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("texts, numbers and lists become JSON") + "\n"
 }
@@ -53,23 +53,23 @@ pub fn problem(status: StatusCode, what: &str) -> Response {
     text(status, JSON, json_line(&Problem { error: what }))
 }
 
-/// Why a request is not answered as it wants.
+/// The reason why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// It makes no sense, or wants too much.
+    /// The request makes no sense, or wants too much.
     #[error("{0}")]
     Wrong(String),
     #[error("no position takes more than {TEXT_BYTES_MAX} characters")]
     TooLong,
     #[error("there is nothing here")]
     Nothing,
-    /// It may be made again after so many seconds.
+    /// The client may retry after this number of seconds.
     #[error("{0}")]
     NotNow(&'static str, u64),
     /// The work panicked, or the program is going down.
     #[error("the question could not be answered")]
     Lost,
-    /// Something of a table cannot be used. The log says where.
+    /// A file of the table is damaged. The log names it.
     #[error("the table is damaged here: tell its owner")]
     Damaged,
 }
@@ -103,13 +103,13 @@ impl From<GameError> for Refusal {
     }
 }
 
-/// A number of digits alone.
+/// Parses a number that has only digits, without a sign.
 pub(crate) fn number<T: FromStr>(digits: &str) -> Option<T> {
     let all_digits = digits.bytes().all(|digit| digit.is_ascii_digit());
     digits.parse().ok().filter(|_| all_digits)
 }
 
-/// The texts in a path, decoded.
+/// The parameters of a path, decoded.
 #[derive(Debug)]
 pub(crate) struct Texts<const N: usize>(pub(crate) [String; N]);
 

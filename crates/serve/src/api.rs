@@ -31,7 +31,7 @@ use crate::games;
 use crate::lookups::has_time;
 use crate::site::Site;
 
-/// The most positions inside one whose depth is told: they take some milliseconds.
+/// The most positions inside one whose depth is computed, in some milliseconds.
 pub(crate) const INSIDE_MAX: u64 = 1 << 17;
 
 /// The longest row or column of a position that the table does not have.
@@ -87,7 +87,7 @@ pub(crate) async fn position(
         (Ok(_), Err(other)) => return Err(other),
         (Err(error), _) => error.into(),
     };
-    // Games have a thread of their own, and so these questions delay none to the table.
+    // On the thread for games, so that these questions delay none to the table.
     let question = move || solve(&rows, SOLVED, |_| has_time());
     let answer = site.game_lookups.run(question).await?;
     let answer = answer.map_err(|error| match (refusal, error) {

@@ -1,6 +1,5 @@
 //! The tables that answer questions: of the finished ones, that of losing positions with the most bits, and that of
-//! values with the most tiles, open. When another takes its place in the directory it is noticed, and opened beside the
-//! one in use.
+//! values with the most tiles, open. A newly published table is noticed, and opened before it replaces the one in use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use crate::open_table::OpenTable;
 use crate::published::{Published, PublishedTable};
 use crate::status::StatusText;
 
-/// How often to look whether there is another table.
+/// The interval at which the directory is searched for new tables.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The table that answers, with what was published when it was opened; or why none does.
@@ -46,7 +45,7 @@ impl Current {
         }
     }
 
-    /// Looks for the tables again and again.
+    /// Searches the directory for tables until the server ends.
     pub(crate) async fn follow(self: Arc<Current>) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -54,7 +53,7 @@ impl Current {
         }
     }
 
-    /// Looks for the tables, on a thread that may wait for the disk.
+    /// Searches the directory for tables, on a thread that may block on the disk.
     pub(crate) async fn look(self: &Arc<Current>) {
         let this = Arc::clone(self);
         let look = move || {
@@ -78,7 +77,7 @@ impl Current {
                 is_new
             });
         };
-        // It fails when the runtime goes down, and this task with it.
+        // This fails only at the shutdown of the runtime, which ends this task too.
         blocking(look)
             .await
             .expect("looking for tables does not panic");
@@ -125,7 +124,7 @@ impl Current {
     }
 }
 
-/// Tells the owner of a table that has another fingerprint than the known one.
+/// Logs a warning if the fingerprint of a table is not the known one.
 fn warn_of_known(manifest: &AnyManifest, of: &PublishedTable) {
     if let Err(error) = manifest.check_known(&of.folder) {
         tracing::warn!("{error}");

@@ -28,16 +28,15 @@ use tokio::sync::mpsc;
 use crate::answer::number;
 use crate::lookups::blocking;
 
-/// The most bytes of a file that are read at a time.
+/// The most bytes of a file per read.
 const CHUNK_BYTES: u64 = 64 << 10;
 /// The chunks that are read ahead of the network.
 const CHUNKS_AHEAD: usize = 1;
 
 /// File names carry no version, so clients must revalidate; the entity tag is the SHA-256.
 const CACHE: HeaderValue = HeaderValue::from_static("no-cache");
-/// Nothing in a page comes from elsewhere, and nothing of it runs but its own files. No other page
-/// shows it in a frame, where people would click what they do not see. `base-uri` and `form-action` limit what injected
-/// markup could do.
+/// A page loads and runs only files of this server, and no other page may embed it (clickjacking).
+/// `base-uri` and `form-action` limit injected markup.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 );
@@ -60,7 +59,7 @@ impl SmallFile {
         }
     }
 
-    /// The file, or the part of it that a request with these headers wants, with the policy of pages.
+    /// Answers with the file, or the part that `headers` ask for, and with the security headers of pages.
     pub(crate) fn answer(&self, headers: &HeaderMap) -> Response {
         let bytes = self.bytes.len() as u64;
         let (part, mut response) = response_for(headers, self.sha256, bytes, self.kind);
@@ -71,14 +70,14 @@ impl SmallFile {
         }
         let fields = response.headers_mut();
         fields.insert(CONTENT_SECURITY_POLICY, POLICY);
-        // For browsers that do not know that part of the policy.
+        // For browsers that do not know `frame-ancestors`.
         fields.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
         fields.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
         response
     }
 }
 
-/// The response to a request for a file, still without its bytes; which ones they are, if any.
+/// The response to a request for a file, with an empty body, and the range of bytes to send in it, if any.
 pub(crate) fn response_for(
     headers: &HeaderMap,
     sha256: Digest,
@@ -107,8 +106,8 @@ pub(crate) fn response_for(
     (part, response)
 }
 
-/// How to answer a request with these headers for a file of `bytes` bytes with this entity tag: the status, and which
-/// bytes to send, if any.
+/// The status of the response to a request for a file of `bytes` bytes with this entity tag, and the range of bytes to
+/// send, if any.
 fn wanted(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> (StatusCode, Option<Range<u64>>) {
     let mut known = headers.get_all(IF_NONE_MATCH).iter();
     if known.any(|tags| names(tags, etag)) {
@@ -148,7 +147,7 @@ pub fn is_part(value: &[u8], bytes: u64) -> bool {
     true
 }
 
-/// Whether one of a list of tags is `etag`, or all are meant.
+/// Whether a list of tags has `etag` or is `*`.
 fn names(tags: &HeaderValue, etag: &HeaderValue) -> bool {
     let (Ok(tags), Ok(etag)) = (tags.to_str(), etag.to_str()) else {
         return false;
@@ -160,8 +159,8 @@ fn names(tags: &HeaderValue, etag: &HeaderValue) -> bool {
     })
 }
 
-/// The bytes of a `Range`, none of which may be there. None if it is to be ignored: what nobody understands, and
-/// several parts at once.
+/// The bytes of a `Range`, which is empty if the file has none of them. None if the header must be ignored: if it is
+/// invalid or has several ranges.
 fn part_of(range: &str, bytes: u64) -> Option<Range<u64>> {
     let (unit, range) = range.split_once('=')?;
     let (first, last) = range.trim().split_once('-')?;
@@ -176,19 +175,19 @@ fn part_of(range: &str, bytes: u64) -> Option<Range<u64>> {
     })
 }
 
-/// Bytes of a body, or why there are no more.
+/// The next bytes of a body, or the error that ends it.
 pub type BodyChunk = io::Result<Bytes>;
 
 /// A body whose bytes come from a task, a chunk at a time.
 #[derive(Debug)]
 pub struct ChunkBody {
     chunks: mpsc::Receiver<BodyChunk>,
-    /// The bytes to come, if that is known.
+    /// The number of bytes to come, if known.
     left: Option<u64>,
 }
 
 impl ChunkBody {
-    /// A body of `length` bytes, if that is known. The task of `fill` sends the bytes. An empty chunk ends a body of
+    /// A body of `length` bytes, if known. The task of `fill` sends the bytes. An empty chunk ends a body of
     /// unknown length. If the task ends before that, or before all `length` bytes, the body ends with an error.
     #[expect(
         clippy::disallowed_methods,
@@ -263,7 +262,7 @@ async fn send(file: Arc<File>, part: Range<u64>, chunks: mpsc::Sender<BodyChunk>
         if let Err(error) = &chunk {
             tracing::error!("a file that is being downloaded cannot be read: {error}");
         }
-        // A peer that is gone gets no more.
+        // The send fails after the peer has disconnected.
         if chunks.send(chunk).await.is_err() || failed {
             return;
         }

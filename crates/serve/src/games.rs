@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::answer::{Refusal, json, number};
 use crate::lookups::has_time;
 
-/// What a search may take: boards of 8x8 are in, in 10 MiB.
+/// The limits of a search: boards of 8x8 are within them, in 10 MiB.
 pub(crate) const EFFORT: Effort = Effort {
     moves: 1 << 20,
     has_time,
@@ -80,7 +80,7 @@ pub(crate) const GAMES: [GameRules; 9] = [
     },
 ];
 
-/// One position of a game.
+/// The answer about one position of a game.
 pub(crate) fn position(game: &str, text: &str) -> Result<Response, Refusal> {
     let (position, rules) = text.split_once('@').unwrap_or((text, ""));
     let answer = chomp_games::open_within(game, rules, EFFORT)?.answer(position)?;

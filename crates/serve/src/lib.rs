@@ -3,20 +3,20 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`net`] | connections, and how much they may take |
-//! | `routes` | all routes that are open, and what they have in common |
-//! | [`site`] | what they share |
-//! | [`answer`] | answers that are short texts; why a request does not get what it wants |
+//! | [`net`] | connections and their limits |
+//! | `routes` | all open routes and their common rules |
+//! | [`site`] | the state that the routes share |
+//! | [`answer`] | short texts as answers; refusals |
 //! | `published` | which files of finished tables are for everybody; what is damaged, told to the owner alone |
 //! | `files` | which part of a file a request wants; its bytes on their way |
 //! | `tables` | the list of finished tables, and their files |
 //! | `current` | the tables that answer questions |
-//! | `open_table`, `once` | a table of losing positions, and what is worked out of it once |
+//! | `open_table`, `once` | a table of losing positions, and results that are computed from it once |
 //! | `api` | the questions about positions, boards and the table |
 //! | `games` | the small games beside Chomp |
 //! | `lookups` | the threads that work answers out, and the queues for them |
 //! | [`job`] | the status of a job, as JSON has it |
-//! | [`status`] | how a job gets on, once or as events |
+//! | [`status`] | the progress of a job, once or as events |
 //! | `pages` | the pages for people, and their files |
 //! | `plain_files` | the pages without a server |
 //!
@@ -29,7 +29,7 @@
 //! * Named limits say how much memory, connections and time peers may take: in `net/limits.rs`, and for questions at
 //!   the top of `answer`, `lookups`, `api` and `games`.
 //! * The threads that serve calls read no table.
-//! * Each listener keeps only the newest status, so a slow reader delays nobody.
+//! * Each subscriber keeps only the newest status, so a slow reader delays nobody.
 //! * The pages are not built and load nothing from elsewhere. Texts become text, never HTML. They
 //!   ask the table what is won or lost, and the server for the moves of small games.
 //! * A page drops an answer that comes after the visitor did something else, so it makes no move

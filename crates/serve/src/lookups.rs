@@ -21,12 +21,12 @@ const THREADS_EACH: usize = 4;
 #[cfg(target_os = "linux")]
 const NICE_MAX: i32 = 19;
 
-/// How much questions may take.
+/// The limits of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Questions {
-    /// The CPU time of one.
+    /// The CPU time of one question.
     pub time: Duration,
-    /// Whether they yield to all other threads.
+    /// Whether their threads yield to all others.
     pub yields: bool,
 }
 
@@ -103,12 +103,12 @@ impl Lookups {
 }
 
 impl Questions {
-    /// Those to a server without a job. The largest game that is allowed takes half a second.
+    /// The limits on a server without a job. The largest game that is allowed takes half a second.
     pub const ALONE: Questions = Questions {
         time: Duration::from_secs(2),
         yields: false,
     };
-    /// Those to a server with a job.
+    /// The limits on a server with a job.
     pub const BESIDE_JOB: Questions = Questions {
         time: Duration::from_millis(250),
         yields: true,
@@ -155,7 +155,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
         // A caller that is gone needs no answer.
         let _ = sender.send(work());
     }));
-    // The work has panicked, which the log says, or the program ends.
+    // The work panicked, as the log says, or the program is shutting down.
     done.await.map_err(|_| Refusal::Lost)
 }
 

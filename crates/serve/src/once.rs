@@ -1,4 +1,4 @@
-//! What is found out of a table once, when somebody asks.
+//! Results that are computed from a table once, on the first request.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use tokio::time::timeout;
 use crate::answer::Refusal;
 use crate::lookups::spawn_blocking;
 
-/// The result of work that is done once, by one thread for all who ask; none until it is there.
+/// The result of work that is done once, on one thread for all requests.
 type Found<T> = watch::Receiver<Option<Result<T, Refusal>>>;
 
-/// The work, once somebody has asked for it.
+/// The work, after the first request.
 #[derive(Debug, Default)]
 pub(crate) struct Once<T>(Mutex<Option<Found<T>>>);
 
 impl<T: Clone + Send + Sync + 'static> Once<T> {
-    /// The result; none if it takes longer than the `patience`. The first who asks has the `work` begun, on a
-    /// thread that may wait for the disk, and so has the first after somebody heard that it failed.
+    /// The result; none if it takes longer than the `patience`. The first request starts the `work`, on a thread that may
+    /// block on the disk, and so does the first after the failure was returned.
     pub(crate) async fn ask(
         &self,
         patience: Duration,
@@ -33,7 +33,7 @@ impl<T: Clone + Send + Sync + 'static> Once<T> {
         let result = match timeout(patience, found.wait_for(Option::is_some)).await {
             Err(_) => return Ok(None),
             Ok(Ok(result)) => result.clone().expect("it was waited for"),
-            // The work has panicked, which the log says.
+            // The work panicked, as the log says.
             Ok(Err(_)) => Err(Refusal::Lost),
         };
         if result.is_err() {

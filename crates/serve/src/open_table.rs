@@ -1,5 +1,5 @@
-//! A table of losing positions that is open, and what is worked out of it once, when somebody asks: the winning first
-//! moves of all rectangles that are known, and how many losing positions of each area there are.
+//! An open table of losing positions, and two results that are computed from it once, on the first request: the winning
+//! first moves of all known rectangles, and the number of losing positions of each area.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -18,13 +18,12 @@ use crate::once::Once;
 use crate::published::Published;
 use crate::status::StatusText;
 
-/// How long a request waits for the list of openings. It takes as long as it takes to read a part of the table
-/// for each of some ten thousand moves.
+/// How long a request waits for the list of openings, which needs reads of the table for some ten thousand moves.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The rest of the thread that counts, after each piece of the table, as a multiple of the time that counting it took:
-/// questions about positions have most of a CPU.
+/// The pause of the counting thread after each piece of the table, as a multiple of the time spent on the piece: this
+/// leaves most of a CPU to questions about positions.
 const PAUSE_FACTOR: u32 = 3;
-/// The longest rest.
+/// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// The openings, and the same as JSON.
@@ -34,7 +33,7 @@ type OpeningList = (Arc<Vec<Opening>>, Bytes);
 #[derive(Debug)]
 pub(crate) struct OpenTable {
     pub(crate) table: Arc<Table>,
-    /// Where the table is, and files of boxes may be.
+    /// The directory with the table, and perhaps with files of boxes.
     published: Arc<Published>,
     /// The answer to `/api/table`.
     pub(crate) facts: Bytes,
@@ -161,7 +160,7 @@ impl OpenTable {
         }
     }
 
-    /// The winning first moves. The first who asks has them worked out.
+    /// The winning first moves. The first request starts the computation.
     pub(crate) async fn openings(&self) -> Result<OpeningList, Refusal> {
         let (table, published) = (Arc::clone(&self.table), Arc::clone(&self.published));
         let work = move || {
@@ -180,7 +179,7 @@ impl OpenTable {
         list.ok_or(Refusal::NotNow(soon, 10))
     }
 
-    /// How far the counting has come. The first who asks has it begun.
+    /// The counts, or how far the counting has come. The first request starts it.
     pub(crate) async fn counts(&self) -> Result<AreaCounts, Refusal> {
         let (table, published) = (Arc::clone(&self.table), Arc::clone(&self.published));
         let counted = Arc::downgrade(&self.counted);
@@ -196,7 +195,7 @@ impl OpenTable {
     }
 }
 
-/// Counts until it is done; or until nobody is left who could ask how far it is.
+/// Counts to the end, or until the table is dropped and nobody can ask for the result.
 fn count(table: &Table, counted: &Weak<AtomicU64>) -> Result<Vec<u64>, TableError> {
     let mut start = Instant::now();
     count_by_area(table, table.manifest().bits, |so_far| {
@@ -209,8 +208,8 @@ fn count(table: &Table, counted: &Weak<AtomicU64>) -> Result<Vec<u64>, TableErro
     })
 }
 
-/// The losing positions of at most `bits` bits by area. `watch` hears after each piece of the table how many of its words
-/// are counted, and says whether to go on.
+/// The losing positions of at most `bits` bits by area. `watch` gets the number of words counted after each piece of
+/// the table, and returns whether to go on.
 pub(crate) fn count_by_area(
     table: &Table,
     bits: u32,

@@ -22,17 +22,17 @@ pub(crate) type File = (&'static str, &'static str, &'static [u8]);
 /// The page that browsers get at `/`.
 pub(crate) const FIRST: &str = "/bite";
 
-/// A page: a frame that all have, and what is in it.
+/// A page: the texts that are put into the template of all pages.
 #[derive(Debug)]
 pub(crate) struct Page<'a> {
     pub(crate) path: &'static str,
     title: &'static str,
     description: &'static str,
-    /// Where the page belongs, in the words of the frame.
+    /// The entry of the navigation to mark as current.
     nav_entry: &'static str,
-    /// Its first module; none if it does nothing.
+    /// The name of its script in `assets/`; empty if it has none.
     script: &'static str,
-    /// The source of the answers to its questions.
+    /// The source of its data.
     needs: Needs,
     main: &'a str,
     rules: &'static str,
@@ -42,9 +42,9 @@ pub(crate) struct Page<'a> {
 enum Needs {
     /// A server, or the files of a table.
     Table,
-    /// The server: it is about a job or a small game.
+    /// A server: the page is about a job or a small game.
     Server,
-    /// Nobody: it is about the files.
+    /// None: the page is about the files.
     Files,
 }
 
@@ -130,8 +130,8 @@ pub(crate) const PAGES: [Page<'static>; 14] = [
 ];
 
 impl Page<'_> {
-    /// The page in its frame, where there is a server or where there are only files. What is filled in are texts of the
-    /// program, none of which needs escapes.
+    /// The HTML of the page, for a server or for a host of plain files. The texts are parts of the program, and need no
+    /// escapes.
     fn html(&self, only_files: bool) -> String {
         let root = if self.path.matches('/').count() > 1 {
             "../"
@@ -164,7 +164,7 @@ impl Page<'_> {
             .replace("{description}", self.description)
             .replace("{rules}", self.rules);
         if only_files {
-            // A host of files knows no other names.
+            // On a host of plain files, the names have their extension.
             for path in PAGES.iter().map(|page| page.path).chain(["/files"]) {
                 let name = path.trim_start_matches('/');
                 html = html.replace(
@@ -176,7 +176,7 @@ impl Page<'_> {
         html
     }
 
-    /// Its first module, and those that this one names, so that a browser asks for all at once.
+    /// The tags for the script of the page and the modules that it imports, so that a browser fetches all at once.
     fn modules(&self, root: &str) -> String {
         let path = format!("/assets/{}.js", self.script);
         let Some((_, _, script)) = FILES.iter().find(|(file, ..)| *file == path) else {
@@ -208,7 +208,7 @@ macro_rules! file {
     };
 }
 
-/// The files that pages name.
+/// The files that the pages load, with their media types.
 pub(crate) const FILES: [File; 23] = [
     file!("api.js", SCRIPT),
     file!("bite.js", SCRIPT),
@@ -284,7 +284,7 @@ impl Pages {
         Pages(files.chain(PAGES.iter().map(page)).collect())
     }
 
-    /// The file at `path`, as it was sent: what is there needs no escapes.
+    /// The file at `path`. Paths of files have no escapes, so `path` need not be decoded.
     pub(crate) fn file(&self, path: &str, headers: &HeaderMap) -> Response {
         match self.0.get(path) {
             Some(file) => file.answer(headers),
@@ -293,7 +293,7 @@ impl Pages {
     }
 }
 
-/// Whether who asks would rather have a page than JSON.
+/// Whether a client prefers a page to JSON.
 pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());
@@ -310,7 +310,7 @@ pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
     page > 0.0 && page >= json
 }
 
-/// The quality among the parameters of a media type; what is no quality is the most.
+/// The `q` of a media type; 1 if there is none or it is invalid.
 fn quality_of(parameters: &str) -> f32 {
     let mut qualities = parameters.split(';').filter_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;

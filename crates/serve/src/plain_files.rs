@@ -14,7 +14,7 @@ use crate::pages;
 pub type PlainFile = (String, Vec<u8>);
 
 /// The pages that need no server, and the answers of `table` about all positions of at most `bits` bits together, as
-/// files with their paths; none if `watch`, which hears how many stored words are counted, breaks. `about` is the
+/// files with their paths; none if `watch`, which gets the number of stored words counted, breaks. `about` is the
 /// content of the page about the files, as HTML. Boxes lie in `directory`.
 ///
 /// # Errors

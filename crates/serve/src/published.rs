@@ -1,4 +1,4 @@
-//! The files of finished tables that are for everybody: those that a manifest lists, and no others.
+//! The public files of finished tables: the files that a manifest lists, and no others.
 
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
@@ -22,9 +22,9 @@ use crate::files::SmallFile;
 
 /// The bytes that are read at a time to check a shard.
 const CHECK_BYTES: usize = 256 << 10;
-/// How often the same damage is written to the log, however many requests meet it.
+/// The interval at which the same damage is logged, however many requests meet it.
 const SAME_EVERY: Duration = Duration::from_mins(1);
-/// The kinds of damage that are written to the log in that time.
+/// The most kinds of damage that are logged in [`SAME_EVERY`].
 const DAMAGES_MAX: usize = 64;
 
 /// The finished tables in a directory. A manifest is read again when it changes.
@@ -40,7 +40,7 @@ pub(crate) struct Published {
 /// The stamp of a manifest, and the table; none if it is damaged.
 type Known = (Stamp, Option<Arc<PublishedTable>>);
 
-/// A finished table. Another manifest makes it another one.
+/// A finished table, as its manifest described it when that was read.
 #[derive(Debug)]
 pub(crate) struct PublishedTable {
     pub(crate) folder: PathBuf,
@@ -53,7 +53,7 @@ pub(crate) struct Shard {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) sha256: Digest,
-    /// The state of the file when it was found to have this digest.
+    /// The stamp of the file when its digest was last checked.
     checked: Mutex<Option<Stamp>>,
 }
 
@@ -82,7 +82,7 @@ impl Published {
         }
     }
 
-    /// The tables that are finished, ascending. One that is damaged is in the log.
+    /// The finished tables, smallest first. A damaged one is left out, and logged.
     pub(crate) fn finished(&self) -> impl Iterator<Item = TableName> {
         let folders = self.folders().unwrap_or_default().into_iter();
         folders.filter(|name| matches!(self.table(*name), Ok(Some(_))))
@@ -110,7 +110,7 @@ impl Published {
         let folder = self.directory.join(name.folder());
         let path = folder.join(MANIFEST_NAME);
         let failed = |error| self.unreadable(&path, &error);
-        // It is read by one at a time.
+        // The lock is held while the manifest is read, so one thread reads it at a time.
         let mut known = self.known.lock();
         let stamp = match open_within(&path) {
             Ok((_, metadata)) => stamp_of(&metadata),
@@ -125,7 +125,7 @@ impl Published {
         {
             return table.clone().map(Some).ok_or(Refusal::Damaged);
         }
-        // If it is replaced just now, the next one to ask reads it again.
+        // If the manifest is replaced just now, the next request reads it again.
         let bytes = read_within(&path, MANIFEST_BYTES_MAX).map_err(failed)?;
         let of_folder = match AnyManifest::parse(&bytes) {
             Ok(manifest) if manifest.table() == name => Ok(manifest),
@@ -150,7 +150,7 @@ impl Published {
         table.files.get(name).cloned().ok_or(Refusal::Nothing)
     }
 
-    /// Why a table does not answer: the question is beyond it, or it is damaged.
+    /// The refusal for an error of a table: the question is beyond the table, or the table is damaged.
     pub(crate) fn refusal(&self, error: &TableError) -> Refusal {
         match error {
             TableError::Beyond { .. } | TableError::BeyondTiles { .. } => {
@@ -204,9 +204,8 @@ impl PublishedTable {
 }
 
 impl Shard {
-    /// Opens the file, if it is what the manifest says. Its digest is checked before anything of it is
-    /// handed out, and again when the file is another or was written to: so a name that leads to
-    /// something else, however that was done, shows nothing.
+    /// Opens the file, if it is the one of the manifest. Its digest is checked before the first byte is sent, and again
+    /// after the file was replaced or written to: so a link or another file under this name is never shown.
     pub(crate) fn open(&self) -> io::Result<File> {
         let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
         let (file, metadata) = open_within(&self.path)?;

@@ -1,5 +1,5 @@
-//! The routes that are open to everybody, and what all of them have in common: how much memory the answers take, whose
-//! pages may read them, and which methods there are.
+//! The routes that are open to everybody, and their common rules: the memory for answers, the origins whose pages may
+//! read them, and the methods.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) const OPENAPI: &str = include_str!("../openapi.json");
 pub enum StatusSource {
     /// The finished table.
     Table,
-    /// A job, to whoever has the right to hear of it, and to no page of another site.
+    /// A job, for authorised clients, and for no page of another site.
     Job(watch::Receiver<StatusText>),
 }
 
@@ -108,7 +108,7 @@ impl Site {
         open.into_iter().chain(pages).chain(status).collect()
     }
 
-    /// The routes alone, for a server without a job.
+    /// The whole router of a server without a job: [`Site::routes`], health checks, and 404 for the rest.
     pub fn router(&self) -> Router {
         let alive = get(async || text(StatusCode::OK, TEXT, "ok\n"));
         let mut all = Router::new()
@@ -124,8 +124,7 @@ impl Site {
         all.fallback_service(elsewhere)
     }
 
-    /// The route with the rules of every open route: how much memory the answers take, whose pages may read them, and
-    /// which methods there are.
+    /// Adds the rules of every open route: the memory for answers, the origins that may read them, and the methods.
     fn guard(&self, route: MethodRouter<Site>, origins: AllowedOrigins) -> MethodRouter {
         let state = (self.clone(), origins);
         let route = route.options(options).fallback(no_such_method);
@@ -153,7 +152,7 @@ async fn pass(
     request: Request,
     next: Next,
 ) -> Response {
-    // A visitor has not asked for what a page of another site asks through the browser.
+    // Pages of other sites can use a visitor's browser to ask, so they share a small limit.
     let is_foreign = request.uri().path().starts_with("/api/") && is_foreign(request.headers());
     let place = is_foreign.then(|| site.foreign.try_acquire());
     let mut response = match place {
@@ -185,7 +184,7 @@ fn is_foreign(headers: &HeaderMap) -> bool {
     origin.is_some_and(|origin| host(origin).as_deref() != text(HOST))
 }
 
-/// The answer, which has its share of the memory until it is taken.
+/// Reserves memory for the answer until it is sent; 503 if none is left. Answers below [`ANSWER_UNIT_BYTES`] are free.
 fn held(response: Response, answers: &Arc<Semaphore>) -> Response {
     let bytes = response.body().size_hint().exact().unwrap_or_default();
     let units = u32::try_from(bytes.min(ANSWER_BYTES_MAX)).expect("a small number");

@@ -1,4 +1,4 @@
-//! All that is open to everybody of the tables in a directory: what the routes share.
+//! The state that the open routes of one directory of tables share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::published::Published;
 pub struct SiteOptions {
     /// The directory with the finished tables, also those that come later.
     pub directory: PathBuf,
-    /// How many bytes of the table that answers stay in memory.
+    /// The bytes of the open table to cache.
     pub cache_bytes: u64,
-    /// Whether there is a job beside it.
+    /// The limits of questions.
     pub questions: Questions,
 }
 
-/// All that is open of the tables in a directory. Clones are the same site.
+/// The open routes of a directory of tables, and their state. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Site {
     pub(crate) published: Arc<Published>,
@@ -32,15 +32,15 @@ pub struct Site {
     pub(crate) lookups: Lookups,
     pub(crate) game_lookups: Lookups,
     pub(crate) pages: Arc<Pages>,
-    /// The memory for answers that are not taken yet.
+    /// The memory for answers that are not sent yet.
     pub(crate) answers: Arc<Semaphore>,
-    /// The questions of pages of other sites under way.
+    /// The permits for questions of pages of other sites.
     pub(crate) foreign: Arc<Semaphore>,
     _follow: Arc<AbortOnDropHandle<()>>,
 }
 
 impl Site {
-    /// Opens the table of the most bits, if there is one, and looks out for others from now on.
+    /// Opens the largest tables of the directory, and follows new ones from then on.
     #[expect(clippy::disallowed_methods, reason = "ends with the last clone")]
     pub async fn open(options: SiteOptions) -> Site {
         let published = Arc::new(Published::new(options.directory));
@@ -59,7 +59,7 @@ impl Site {
         }
     }
 
-    /// Reads what is published, on a thread that may wait for the disk.
+    /// Calls `read` on a thread that may block on the disk.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Published) -> T + Send + 'static,

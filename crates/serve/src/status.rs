@@ -1,7 +1,7 @@
-//! `/api/status`: how a job gets on, once or as events for as long as somebody listens.
+//! `/api/status`: the progress of a job, once or as a stream of events.
 //!
-//! Each status is made once for all subscribers. A subscriber gets the newest one when its peer has taken the one before:
-//! so a slow reader misses those between, and one that does not read is dropped with its connection.
+//! Each status is serialized once for all subscribers. A subscriber gets the newest status when its peer has read the
+//! previous one: a slow reader skips statuses, and one that does not read is dropped with its connection.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,30 +23,30 @@ use crate::answer::{JSON, Refusal, text};
 use crate::net::Stopping;
 use crate::net::limits::SUBSCRIBERS_MAX;
 
-/// How often an event comes at the most.
+/// The least time between two events.
 const EVENT_EVERY: Duration = Duration::from_millis(500);
-/// How often something comes at the least, so that everybody on the way knows that both ends live.
+/// The longest time without a byte: peers and proxies close connections that seem dead.
 const SIGN_EVERY: Duration = Duration::from_secs(15);
 
-/// The text before the JSON of an event, and after it: axum's events would be put together for each subscriber, these are
-/// the same bytes for all.
+/// The texts before and after the JSON of an event. All subscribers share the bytes, while axum's own events would be
+/// built for each of them.
 const BEFORE: &str = "event: status\ndata: ";
 const AFTER: &str = "\n\n";
-/// A line that says nothing.
+/// A comment in the stream, which clients ignore.
 const SIGN: &[u8] = b": still here\n\n";
 
 const EVENTS: &str = "text/event-stream";
 
-/// Something that is told of a job, as JSON, and ready to be sent as an event.
+/// A status as JSON, ready to be sent as an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusText(Bytes);
 
 impl StatusText {
-    /// The text of `status`. The default is that there is nothing to say yet.
+    /// The text of `status`. The default is no status yet.
     ///
     /// # Panics
     ///
-    /// If it cannot be JSON, as a map whose keys are no texts.
+    /// If `status` cannot be JSON, as a map whose keys are no strings.
     pub fn new(status: &impl Serialize) -> StatusText {
         let mut event = BEFORE.as_bytes().to_vec();
         serde_json::to_writer(&mut event, status).expect("texts, numbers and lists become JSON");
@@ -54,13 +54,13 @@ impl StatusText {
         StatusText(event.into())
     }
 
-    /// The JSON, with the end of its line. It is the same bytes for all who have it.
+    /// The JSON, with the end of its line. All callers share the bytes.
     pub fn json(&self) -> Bytes {
         self.0.slice(BEFORE.len()..self.0.len() - 1)
     }
 }
 
-/// The page.
+/// The handler of `/api/status`.
 #[derive(Clone, Debug)]
 pub(crate) struct StatusPage {
     told: watch::Receiver<StatusText>,
@@ -115,7 +115,7 @@ impl StatusPage {
                 Some((Ok::<_, Infallible>(event), subscriber))
             }))
         };
-        // Proxies that collect answers before they pass them on would collect for ever.
+        // Proxies that buffer whole answers would never forward a stream without an end.
         let at_once = [("x-accel-buffering", "no")];
         Ok((at_once, text(StatusCode::OK, EVENTS, body)).into_response())
     }
@@ -126,7 +126,7 @@ fn wants_events(request: &Parts) -> bool {
     accepted.any(|value| value.to_str().is_ok_and(|value| value.contains(EVENTS)))
 }
 
-/// One who listens. The place is free again when this is dropped.
+/// A client of the event stream. Dropping it frees its slot.
 #[derive(Debug)]
 struct Subscriber {
     told: watch::Receiver<StatusText>,
@@ -139,8 +139,8 @@ struct Subscriber {
 }
 
 impl Subscriber {
-    /// The newest status, each time the subscriber asks for it, until the server stops or nobody tells
-    /// of changes any more. The last status comes before that.
+    /// The next event: the newest status or a comment. None after the last status, when the server stops or the sender
+    /// is gone.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             tokio::select! {

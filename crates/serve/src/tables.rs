@@ -34,14 +34,14 @@ pub(crate) struct TableEntry {
     path: String,
 }
 
-/// Whether a table answers questions; if none does, why the one of losing positions does not.
+/// Answers 200 if a table answers questions, or else the reason why the one of losing positions does not.
 pub(crate) async fn ready(State(site): State<Site>) -> Result<Response, Refusal> {
     let losing = site.current.losing().map(drop);
     losing.or_else(|why| site.current.values().map(drop).map_err(|_| why))?;
     Ok(text(StatusCode::OK, TEXT, "ready\n"))
 }
 
-/// The list of the tables.
+/// The list of finished tables.
 pub(crate) async fn list(site: &Site) -> Result<Response, Refusal> {
     let entry = |table: TableName| TableEntry {
         table,
@@ -51,8 +51,8 @@ pub(crate) async fn list(site: &Site) -> Result<Response, Refusal> {
     Ok(json(&site.read(list).await?))
 }
 
-/// The way to the folder of a table whose address lacks its last slash. It is relative, as a proxy may have the server
-/// below a path of its own.
+/// Redirects from the address of a folder without its last slash. The location is relative, as a proxy may put the
+/// server below a path.
 pub(crate) async fn folder(State(site): State<Site>, request: Parts) -> Result<Response, Refusal> {
     let folder = request.uri.path().trim_start_matches('/').to_owned();
     let location = [(LOCATION, format!("{folder}/"))];
@@ -63,7 +63,7 @@ pub(crate) async fn folder(State(site): State<Site>, request: Parts) -> Result<R
 
 /// The file of a table that a request asks for.
 pub(crate) async fn file(State(site): State<Site>, request: Parts) -> Result<Response, Refusal> {
-    // The path as it was sent: what is there needs no escapes, so what has some is not there.
+    // The path is not decoded: no name of a file needs escapes.
     let path = request.uri.path().to_owned();
     let find = move |published: &Published| {
         let path = path.strip_prefix('/').and_then(|path| path.split_once('/'));

@@ -1,4 +1,4 @@
-//! Accepts connections: so many in all, and so many from one address.
+//! Accepts connections, up to a limit in all and a limit per address.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -37,8 +37,8 @@ pub(super) struct Permit {
 }
 
 impl Permits {
-    /// As many as `limits` say. The addresses in `trusted`, of proxies that limit their clients, may have all but those
-    /// that are kept for others: whoever else is on the machine of a proxy has its address.
+    /// The slots that `limits` allow. Addresses in `trusted`, of proxies that limit their clients, may use all of them but
+    /// those that are kept for others: other users of the machine of a proxy have its address.
     pub fn new(limits: &Limits, trusted: Vec<IpAddr>) -> Permits {
         Permits(Arc::new(Slots {
             limits: *limits,
@@ -48,7 +48,7 @@ impl Permits {
         }))
     }
 
-    /// A place for a peer, unless that is one too many.
+    /// A permit for a peer, or none if a limit is reached.
     pub(super) fn take(&self, peer: IpAddr) -> Option<Permit> {
         let (address, limits) = (network(peer), &self.0.limits);
         let of_address = if self.0.trusted.contains(&peer.to_canonical()) {
@@ -100,14 +100,14 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Serves the connections of one listener until the server is told to stop, and then until they are done.
+/// Serves the connections of one listener until the server stops, and then until they are done.
 pub(super) async fn accept(endpoint: Endpoint, permits: Permits, shared: Arc<Shared>) {
     let Endpoint { listener, router } = endpoint;
     // Listeners are made with a backlog of 128.
     if let Err(error) = SockRef::from(&listener).listen(BACKLOG) {
         tracing::warn!("connections that come all at once will be delayed: {error}");
     }
-    // Ends with this task, and all connections with it.
+    // Dropping the set, at the end of this task, ends all connections.
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -117,7 +117,7 @@ pub(super) async fn accept(endpoint: Endpoint, permits: Permits, shared: Arc<Sha
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
-            // It concerns one peer.
+            // This error concerns one peer only.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -159,7 +159,7 @@ pub(super) async fn accept(endpoint: Endpoint, permits: Permits, shared: Arc<Sha
     }
 }
 
-/// Sets how much waits in the kernel for the peer, and how soon the kernel notices that the peer is gone.
+/// Limits the unsent bytes in the kernel, and the time until the kernel notices that the peer is gone.
 fn prepare(stream: &TcpStream) -> Ended {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);

@@ -1,6 +1,6 @@
 //! Serves HTTP over one connection, and ends one that stands still.
 //!
-//! A connection stands still if it has no call, or if its peer takes no bytes. The server may take any time for an
+//! A connection stands still if it has no call, or if its peer reads no bytes. The server may need any time for an
 //! answer. hyper limits how long the head of an HTTP/1 request takes, and finds out whether the peer of a quiet HTTP/2
 //! connection is there.
 
@@ -38,7 +38,7 @@ use super::limits::{
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) limits: Limits,
-    /// Cancelled when no more connections are taken, and those that are open are to end.
+    /// Cancelled when the server accepts no more connections and ends the open ones.
     pub(super) stop: CancellationToken,
     tls: Option<Arc<ServerConfig>>,
     http: auto::Builder<TokioExecutor>,

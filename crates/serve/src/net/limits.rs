@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-/// Memory for answers that peers have not taken yet, in units of [`ANSWER_UNIT_BYTES`]. Smaller answers are not counted:
+/// Memory for answers that peers have not read yet, in units of [`ANSWER_UNIT_BYTES`]. Smaller answers are not counted:
 /// no more of them are under way than calls.
 pub const ANSWER_UNITS: usize = 64 << 8;
 /// The unit in which [`ANSWER_UNITS`] counts.
 pub const ANSWER_UNIT_BYTES: u32 = 4 << 10;
-/// The most bytes of an answer that count: a shard is read as it is taken, and a manifest is in memory once, however
-/// many peers take it.
+/// The most bytes of an answer that count: a shard is read as it is sent, and a manifest is in memory once for all
+/// peers.
 pub const ANSWER_BYTES_MAX: u64 = 256 << 10;
-/// Listeners to the status of a job at a time. Each has one status in memory, which its connection has not sent yet.
+/// Subscribers to the status of a job at a time. Each keeps one unsent status in memory.
 pub const SUBSCRIBERS_MAX: usize = 256;
 /// Questions that wait for a thread. A warm lookup takes a tenth of a millisecond, so the last of them waits a fraction
 /// of a second.
@@ -19,7 +19,7 @@ pub const QUESTIONS: usize = 1024;
 /// at most, or so.
 pub const GAME_QUESTIONS: usize = 64;
 
-/// Questions under way that pages of other sites ask through the browser of a visitor.
+/// The most questions under way from pages of other sites, which ask through the browser of a visitor.
 pub const FOREIGN_QUESTIONS: usize = 4;
 
 /// One connection in so many is kept from trusted proxies.
@@ -99,7 +99,7 @@ impl Limits {
     }
 }
 
-/// How often a connection is checked for standing still, in parts of the time that it may.
+/// How many times within `still_time` a connection is checked for standing still.
 pub(super) const STILL_CHECKS: u32 = 8;
 /// The files that a process has open besides connections and what they read: a job has a few for each of its threads.
 const OWN_FILES: usize = 192;
@@ -115,13 +115,13 @@ pub(super) const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
 pub(super) const SEND_BUFFER_BYTES: usize = 256 << 10;
 /// The largest HTTP/2 frame that is read: the smallest limit that the protocol permits.
 pub(super) const HTTP2_FRAME_BYTES: u32 = 16 << 10;
-/// The least that hyper takes for the head of an HTTP/1 request.
+/// The smallest buffer that hyper permits for a request head.
 pub(super) const HTTP1_BUFFER_BYTES_MIN: usize = 8 << 10;
-/// Calls that were reset before the server began them: beyond it the peer is an attacker.
+/// The most calls that a peer may reset before the server began them; an attacker resets more.
 pub(super) const PENDING_RESETS: usize = 20;
-/// Calls that were reset because the peer broke the protocol: beyond it, too.
+/// The most calls that are reset because the peer broke the protocol.
 pub(super) const ERROR_RESETS: usize = 64;
-/// The headers of an HTTP/1 request.
+/// The most headers of an HTTP/1 request.
 pub(super) const HEADERS: usize = 64;
 /// The most unsent bytes in the kernel, which asks for more when half of them are sent. Few, so that a slow reader makes
 /// progress in small steps: one that takes 1 KiB/s takes such a step in [`Limits::still_time`].

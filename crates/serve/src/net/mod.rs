@@ -1,9 +1,9 @@
-//! The server's connections: accepting them, TLS, HTTP, and how much they may take.
+//! The server's connections: accepting them, TLS, HTTP, and their limits.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`limits`] | every bound, with its reason |
-//! | `accept` | accepts connections, so many in all and from each address |
+//! | `accept` | accepts connections, up to a limit in all and per address |
 //! | `connection` | shakes hands, serves HTTP over one, and ends one that stands still |
 //!
 //! A [`Router`] serves calls and pages alike: HTTP/2 and HTTP/1 are told apart by
@@ -37,7 +37,7 @@ pub struct Stopping(pub CancellationToken);
 /// Something to serve, and where.
 #[derive(Debug)]
 pub struct Endpoint {
-    /// Where connections come from.
+    /// The source of connections.
     pub listener: TcpListener,
     /// Answers their requests.
     pub router: Router,
@@ -70,7 +70,7 @@ impl Server {
         }
     }
 
-    /// Takes no more connections, and ends those that are open when their calls are done, or
+    /// Accepts no more connections, and ends the open ones when their calls are done, or
     /// when [`Limits::drain_time`] is over.
     pub async fn stop(self) {
         self.stop.cancel();
