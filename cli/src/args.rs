@@ -63,7 +63,7 @@ fn end(error: &clap::Error) -> ! {
     if shown == text {
         error.exit();
     }
-    // When standard error is gone there is nobody left to tell.
+    // Without standard error, no error can be reported.
     std::io::stderr().write_all(shown.as_bytes()).unwrap_or(());
     std::process::exit(error.exit_code())
 }
@@ -172,7 +172,8 @@ pub(crate) enum Command {
     Certify(certify::CertifyArgs),
     /// Print the terms of integer sequences about Chomp, as the b-files of the OEIS have them
     Oeis(oeis::OeisArgs),
-    /// Say who wins in iChomp, Chomp with poisons, in space, on divisors, with cells crossed out or without end, Nim, towers on a chessboard or the Trojan horse, and how
+    /// Say who wins a small game, and how: iChomp, Nim, Chomp with poisons, in space, on divisors, transfinite, and
+    /// others
     Game(game::GameArgs),
     /// Serve a finished table over HTTP: pages to play and explore, JSON, and its files
     Serve(serve::ServeArgs),

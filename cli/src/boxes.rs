@@ -180,7 +180,7 @@ fn open_scratch(args: &BoxArgs, rows: usize) -> anyhow::Result<Option<Folder>> {
     Ok(Some(Folder::open(folder, rows, seal)?))
 }
 
-/// What was found, and what that took.
+/// A result, and the time that it took.
 #[derive(Serialize)]
 struct Timed<T> {
     #[serde(flatten)]

@@ -67,7 +67,7 @@ struct Proved {
     opening: (u32, u32),
     /// The positions of the certificate, one of each mirror pair.
     positions: usize,
-    /// Those that every certificate of this move has; known to the search alone.
+    /// The positions that every certificate of this move has; known only to the search.
     #[serde(skip_serializing_if = "Option::is_none")]
     necessary: Option<usize>,
 }
@@ -231,7 +231,7 @@ impl Representatives {
                 if word >> bits > 0 {
                     return Ok(found);
                 }
-                let (at, bit) = Representatives::place(word);
+                let (at, bit) = Representatives::bit_of(word);
                 found.0[at] |= bit;
             }
             if teller.stage("words", 0.0).is_break() {
@@ -241,15 +241,15 @@ impl Representatives {
         Ok(found)
     }
 
-    /// Which number has the bit of a word, and the bit.
-    fn place(word: u64) -> (usize, u64) {
+    /// The index of the number with the bit of a word, and the bit.
+    fn bit_of(word: u64) -> (usize, u64) {
         let index = word / 2;
         let at = usize::try_from(index / 64).expect("in memory");
         (at, 1 << (index % 64))
     }
 
     fn has(&self, word: Word) -> bool {
-        let (at, bit) = Representatives::place(word.get());
+        let (at, bit) = Representatives::bit_of(word.get());
         self.0[at] & bit != 0
     }
 }

@@ -84,7 +84,7 @@ pub(crate) async fn explain(
     }
 }
 
-/// The access to a coordinator of which only the address is known.
+/// The access to a coordinator by its address alone.
 pub(crate) fn local_access(url: &str) -> anyhow::Result<Access> {
     let file = local::folder().and_then(|folder| local::file(&folder, url));
     let (ca, token) = match file {

@@ -74,11 +74,11 @@ pub(crate) struct CoordinatorArgs {
     pub(crate) exit_when_done: bool,
 }
 
-/// The threads that range bits are chosen for, as nobody knows which workers will come.
+/// The threads that range bits are chosen for, as the workers are not known yet.
 pub(crate) const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// The memory that range bits are chosen for.
 pub(crate) const MEMORY_BYTES: u64 = 64 << 30;
-/// How often the coordinator looks whether its directory is still there.
+/// The interval at which the coordinator checks that its directory is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How long this process tries to reach itself as workers will; less than a wait that is reported.
 const SELF_PATIENCE: Duration = Duration::from_secs(3);
@@ -211,8 +211,8 @@ fn lock_home(
     Ok(lock.transpose()?)
 }
 
-/// Waits until the directory of the table is not where it was. Without work nobody would notice, and without the
-/// directory nobody can work.
+/// Waits until the directory of the table is gone. No worker can go on without it, and without work nothing else would
+/// notice.
 async fn lost(directory: &OwnedDirectory) {
     while directory.storage.is_in_place().await {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -223,7 +223,7 @@ async fn lost(directory: &OwnedDirectory) {
 async fn say_goodbye(coordinator: &Coordinator) {
     let mut progress = coordinator.progress();
     let all_gone = progress.wait_for(|progress| progress.workers == 0);
-    // Those that are silent learn it when they find nobody here.
+    // Workers that make no call in this time find no coordinator later.
     let _ = tokio::time::timeout(GOODBYE, all_gone).await;
 }
 

@@ -76,7 +76,7 @@ impl OwnedDirectory {
                 )
             }
             Ok(ledger) => (ledger, false),
-            // Who wants to remove them is told what is wrong.
+            // An explicit wish to remove the files fails with the error.
             Err(_) if finished.is_some() => (None, true),
             Err(error) => return Err(error).with_context(in_table),
         };

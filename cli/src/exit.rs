@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Everything asked for is done.
     Done = 0,
-    /// It failed: a full disk, a missing permission, a bug.
+    /// The command failed: a full disk, a missing permission, a bug.
     Failed = 1,
     /// Wrong usage. Most of it is found before anything is done.
     Usage = 2,
@@ -52,10 +52,10 @@ pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
 /// A command was told to stop, and did: the program ends with [`Exit::Stopped`], which is no failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Interruption {
-    /// The user is told that the same command continues.
+    /// The message says that the same command continues.
     #[error("stopped early: what is done so far is kept, run the same command again to go on")]
     Resumable,
-    /// The user is told that nothing is kept.
+    /// The message says that nothing is kept.
     #[error("stopped early: nothing is kept, the same command starts from the beginning")]
     Lost,
     /// There is nothing to tell, or it was told.

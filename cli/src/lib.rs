@@ -89,7 +89,7 @@ const SOFTWARE: &str = concat!("chomp ", env!("CARGO_PKG_VERSION"));
 /// The most threads for calls and the store; evaluation has its own.
 const IO_THREADS: usize = 2;
 
-/// The threads for files and others that come and go.
+/// The threads for files and other short work.
 const SPARE_THREADS: usize = 4;
 
 /// How long the program waits at its end for work in the background.
@@ -98,22 +98,21 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The control characters with which results and messages are laid out.
 const LAYOUT: &[char] = &['\n', '\t'];
 
-/// The changes that tests make to this program: its times are divided, as tests wait for these, and chance is taken
-/// away.
+/// Overrides for tests: shorter times, a fixed rate of checks, and an instruction set.
 #[derive(Clone, Copy, Debug)]
 pub struct TestOverrides {
     /// Divides leases, the times after which a worker is silent or slow, and the pauses between lines of progress.
     pub leases: u32,
     /// Divides the limits of connections, and the patience with servers.
     pub limits: u32,
-    /// A coordinator draws one range in so many for a check; 0: none. Without it, as the plan chooses.
+    /// Of 1,000 ranges, the number that a coordinator selects for a check; by default, as the plan chooses.
     pub checks_per_1000: Option<u32>,
-    /// Positions are evaluated with no wider instruction set than this; without it, with the CPU's widest.
+    /// The widest instruction set to evaluate positions with; by default, the CPU's widest.
     pub isa: Option<Isa>,
 }
 
 impl TestOverrides {
-    /// The usual times.
+    /// No overrides.
     pub const NONE: TestOverrides = TestOverrides {
         leases: 1,
         limits: 1,
@@ -131,7 +130,7 @@ pub fn main() -> ExitCode {
     main_with(TestOverrides::NONE)
 }
 
-/// Runs the program with its times divided: for tests.
+/// Runs the program with `overrides`.
 pub fn main_with(overrides: TestOverrides) -> ExitCode {
     let (command, name) = Args::read();
     let display = Display::new(command.tells_events(), overrides);
@@ -142,7 +141,7 @@ pub fn main_with(overrides: TestOverrides) -> ExitCode {
     exit.into()
 }
 
-/// Tells how the command ended.
+/// Reports the end of a command, and returns its exit code.
 fn conclude(done: anyhow::Result<()>, display: &Display) -> Exit {
     let Err(error) = done else {
         display.tell("finished", json!({}));
@@ -166,7 +165,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<()> {
         anyhow::bail!("TLS was set up before");
     }
     let threads = match &command {
-        // It does nothing else.
+        // A server has no other work.
         Command::Serve(_) => machine::threads().get(),
         // Where little is to be done for each call, a change of threads takes longer than that. But many workers
         // make many calls.

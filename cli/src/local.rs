@@ -31,7 +31,7 @@ pub(crate) struct Resources {
 const FINISH_TIME: Duration = Duration::from_millis(500);
 /// The memory that a coordinator takes besides its ranges.
 const COORDINATOR_BYTES: u64 = 128 << 20;
-/// The memory that a coordinator takes for each range: its place in the plan and in the journal.
+/// The memory of a coordinator for each range: its entries in the plan and in the journal.
 pub(crate) const COORDINATOR_RANGE_BYTES: u64 = 250;
 
 /// The worker's part of `memory_bytes`, which it shares with the coordinator.

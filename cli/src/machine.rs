@@ -41,7 +41,7 @@ pub(crate) fn threads() -> NonZeroUsize {
         .map_or(may_use, |granted| granted.min(may_use))
 }
 
-/// Fails if this process cannot start so many threads. A thread that cannot be started later would end in a panic.
+/// Fails if this process cannot start `wanted` threads. A thread that cannot be started later would end in a panic.
 pub(crate) fn check_threads(wanted: usize) -> anyhow::Result<()> {
     let gate = Mutex::new(());
     let closed = gate.lock();

@@ -84,7 +84,7 @@ cubes       1 each     losing positions inside n x n x n
 ichomp      0 each     losing positions of iChomp with n cells
 ";
 
-/// Some terms, or why there are none.
+/// Some terms, or the reason why there are none.
 type Found = anyhow::Result<Vec<u64>>;
 
 fn names() -> PossibleValuesParser {
@@ -274,7 +274,7 @@ impl TermSources {
         told.is_continue().then_some(()).ok_or(Interruption::Lost)
     }
 
-    /// A table of losing positions of so many bits.
+    /// The table, if it has the losing positions of `bits` bits.
     fn losing(&self, bits: usize) -> anyhow::Result<&Table> {
         match &self.table {
             Some(AnyTable::Losing(table)) if table.manifest().bits as usize >= bits => Ok(table),
@@ -282,7 +282,7 @@ impl TermSources {
         }
     }
 
-    /// A table of values of so many tiles.
+    /// The table, if it has the values of `tiles` tiles.
     fn values(&self, tiles: usize) -> anyhow::Result<&Values> {
         match &self.table {
             Some(AnyTable::Values(table)) if table.manifest().tiles as usize >= tiles => Ok(table),
@@ -303,7 +303,7 @@ impl TermSources {
         Ok(counts)
     }
 
-    /// Of 1, 2, … tiles the positions with so many winning moves; or with more, of 2.
+    /// For 1, 2, … tiles, the number of positions with `wanted` winning moves; if `wanted` is 2, with 2 or more.
     fn by_winning_moves(&self, tiles: usize, wanted: usize) -> Found {
         let (table, most) = (self.values(tiles)?, u32::try_from(tiles)?);
         let areas = (1..=most).map(|tiles| table.area(tiles));
@@ -340,14 +340,14 @@ impl TermSources {
         Ok(goes_on.then_some(()).ok_or(Interruption::Lost)?)
     }
 
-    /// The losing positions of few rows and at most so many columns.
+    /// The losing positions of `rows` rows and at most `columns` columns.
     fn tally(&self, rows: usize, columns: usize) -> anyhow::Result<FewTally> {
         let mut tally = FewTally::new(rows, columns);
         self.few(rows, columns, |tails| tally.add(tails))?;
         Ok(tally)
     }
 
-    /// For 1, 2, … columns: their number, and the first winning first move (row, column) with so many rows.
+    /// For 1, 2, … columns: their number, and the first winning first move (row, column) with `rows` rows.
     fn first_moves(
         &self,
         rows: u32,

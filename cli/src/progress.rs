@@ -23,9 +23,9 @@ use tokio_util::sync::CancellationToken;
 use crate::TestOverrides;
 use crate::stderr::Stderr;
 
-/// How often the bar moves.
+/// The interval between updates of the bar.
 const BAR_EVERY: Duration = Duration::from_millis(100);
-/// How often a line is written where there is no terminal.
+/// The interval between lines of progress where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 /// The length of the bar, in steps: all the work of a job or a stage.
 const BAR_STEPS: u64 = 1000;
@@ -43,7 +43,7 @@ pub(crate) struct Display {
     overrides: TestOverrides,
 }
 
-/// Where work on a thread of its own tells how far it is, and hears when to end.
+/// The channel by which work on another thread reports its progress, and learns that it must end.
 #[derive(Clone, Debug)]
 pub(crate) struct Teller {
     progress: watch::Sender<Stage>,

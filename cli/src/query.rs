@@ -105,9 +105,9 @@ pub(crate) struct QueryArgs {
     pub(crate) json: bool,
 }
 
-/// How many positions are looked up together. A group reads each part of the table that it needs once.
+/// The most positions of a batch. A batch reads each part of the table that it needs once.
 const TOGETHER: usize = 1 << 18;
-/// How many are looked up together with their moves, which take 5 KB a position.
+/// The most positions of a batch with their moves, which take 5 KB a position.
 const TOGETHER_WITH_MOVES: usize = 1 << 14;
 
 pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()> {
@@ -140,9 +140,9 @@ pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()
     .await
 }
 
-/// A source of some kind that answers queries.
+/// A table, or another source of answers to queries.
 trait AnswerSource {
-    /// Whether the position is looked up, together with others. Any other is asked for alone.
+    /// Whether the position can be looked up in a batch; positions that must be solved are answered one at a time.
     fn has(&self, board: &Boards) -> bool;
 
     fn texts(&self, style: Style, boards: &[Boards]) -> anyhow::Result<String>;
@@ -166,7 +166,7 @@ impl AnswerSource for Values {
     }
 }
 
-/// How answers are told.
+/// The form and the content of answers.
 #[derive(Clone, Copy, Debug)]
 struct Style {
     form: Form,
@@ -178,7 +178,7 @@ struct Style {
 enum Form {
     Json,
     Text,
-    /// With a drawing of each board.
+    /// As [`Form::Text`], with a drawing of each board.
     WithPicture,
 }
 
@@ -200,7 +200,7 @@ struct Batch<'a, T> {
     args: &'a QueryArgs,
     style: Style,
     display: &'a Display,
-    /// How many have no answer so far, and the code of the first of them.
+    /// The number of positions without an answer so far, and the exit code for the first of them.
     unanswered: u64,
     code: Exit,
 }
@@ -251,8 +251,8 @@ impl<'a, T: AnswerSource> Batch<'a, T> {
         }
     }
 
-    /// Answers positions, each with its line on stdin or 0. While a group is looked up, another thread reads the next one. So a slow writer
-    /// gets each answer at once, and a fast writer gets large groups.
+    /// Answers positions, each with its line on stdin or 0. While a group is looked up, another thread reads the next
+    /// one. So a slow writer gets each answer at once, and a fast writer gets large groups.
     fn answer_all(
         &mut self,
         lines: impl Iterator<Item = (u64, anyhow::Result<Boards>)> + Send + 'static,
@@ -331,7 +331,7 @@ impl<'a, T: AnswerSource> Batch<'a, T> {
         }
     }
 
-    /// Ends with this error; or only notes it, if there may be an answer to other positions.
+    /// Fails with this error; with `--keep-going`, only reports it if it concerns one position.
     fn fail(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
         let code = failure::exit_of(&error);
         let is_of_position =

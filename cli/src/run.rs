@@ -108,7 +108,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
 /// Waits until the job stops for another reason than its end.
 async fn stopped_by_itself(coordinator: &Coordinator) {
     if coordinator.ended().await == Phase::Finished {
-        // The worker hears of it.
+        // The worker ends by itself, as it learns of the end from its next call.
         std::future::pending::<()>().await;
     }
 }

@@ -61,7 +61,7 @@ pub(crate) struct SiteArgs {
     pub(crate) json: bool,
 }
 
-/// The rights of a folder, of which the process may take some away.
+/// The permissions of a new folder, before the umask.
 const MODE: u32 = 0o777;
 
 /// The summary.
@@ -209,7 +209,7 @@ impl Folder {
         Ok(())
     }
 
-    /// The files of the table, of which each shard is checked.
+    /// Copies the files of the table, and checks each shard.
     fn copy_table(&mut self, table: &Table, teller: &Teller) -> anyhow::Result<()> {
         let manifest = table.manifest();
         for name in [MANIFEST_NAME, SHA256SUMS_NAME] {

@@ -135,7 +135,8 @@ pub(crate) fn is_missing(error: &anyhow::Error) -> bool {
     error.is::<NoTable>()
 }
 
-/// The error of opening a table on this machine: if there is none, with what is there instead and how to get one.
+/// The error of opening a table on this machine: if there is none, with the content of the directory and the ways to get
+/// one.
 pub(crate) fn explained(error: TableError) -> anyhow::Error {
     match error {
         TableError::NotFound { path } => NoTable(no_table(&path)).into(),

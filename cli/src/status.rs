@@ -50,7 +50,7 @@ pub(crate) struct StatusArgs {
     pub(crate) json: bool,
 }
 
-/// How long it may take to find out whether somebody listens where the owner of a table did.
+/// The time limit for the test whether the owner of a table still listens.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest answer: that of a job with many thousand workers.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
@@ -91,7 +91,7 @@ async fn ask_owner(directory: &Path, patience: ServerPatience) -> anyhow::Result
     }
 }
 
-/// Whether nobody listens at this address: then its coordinator has ended.
+/// Whether connections to this address are refused: then its coordinator has ended.
 async fn is_refused(url: &str) -> bool {
     let Ok(url) = Url::parse(url) else {
         return false;

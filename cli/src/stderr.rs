@@ -121,7 +121,7 @@ impl Shared {
 }
 
 fn write_now(text: &str) {
-    // When standard error is gone there is nobody left to tell.
+    // Without standard error, no error can be reported.
     let mut stderr = io::stderr().lock();
     let written = stderr.write_all(without_passwords(text).as_bytes());
     written.and_then(|()| stderr.flush()).unwrap_or(());

@@ -1,5 +1,4 @@
-//! What commands print when they are done, in a few lines or as JSON: most of all, the summary of a run and its
-//! finished table.
+//! The results that commands print at their end, as text or JSON: above all the summary of a run and its table.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -25,7 +24,7 @@ impl TextReport {
         TextReport::after(format!("{heading}\n"))
     }
 
-    /// What follows other lines.
+    /// A report that begins with `text` as it is.
     pub(crate) fn after(text: String) -> TextReport {
         TextReport(text)
     }
@@ -58,7 +57,7 @@ struct RunSummary {
     #[serde(flatten)]
     content: Value,
     fingerprint: Digest,
-    /// How many participants computed each range alike.
+    /// The number of participants that computed each range, with the same result.
     replicas: u32,
     #[serde(flatten)]
     cost: RunCost,
@@ -85,7 +84,7 @@ pub(crate) struct RunCost {
     pub(crate) ranges_evaluated: u64,
 }
 
-/// Measures what a run takes.
+/// Measures the wall time and CPU time of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meter {
     start: Instant,
@@ -115,7 +114,7 @@ impl Meter {
         machine::cpu_time().saturating_sub(self.cpu)
     }
 
-    /// Both of them.
+    /// The wall time and the CPU time since the start.
     pub(crate) fn cost(&self) -> RunCost {
         RunCost {
             seconds: self.wall().as_secs_f64(),
@@ -125,7 +124,7 @@ impl Meter {
     }
 }
 
-/// Prints the summary of the first `size` bits, or tiles, of a published table.
+/// Prints the summary of the positions of at most `size` bits, or tiles, of a published table.
 pub(crate) fn report(
     json: bool,
     size: u32,

@@ -44,7 +44,7 @@ struct Trial {
     cpu: f64,
 }
 
-/// Measures the costs with so many threads, in the temporary folder or else in memory, where Linux has a folder. If
+/// Measures the costs with `threads` threads, in the temporary folder or else in memory, where Linux has a folder. If
 /// neither can be written, the costs are those of another machine.
 pub(crate) async fn measure(threads: NonZeroUsize) -> Costs {
     for parent in [&*std::env::temp_dir(), Path::new("/dev/shm")] {
@@ -67,7 +67,7 @@ async fn measure_in(threads: NonZeroUsize, parent: &Path) -> anyhow::Result<Cost
     let mut trials = Vec::new();
     let mut commit = 0.0;
     for (bits, range_bits) in JOBS {
-        // Others may write there too: nobody knows its name before.
+        // The folder may be writable for others, so the name is random.
         let scratch = tempfile::Builder::new()
             .prefix("chomp-plan-")
             .tempdir_in(parent);

@@ -77,9 +77,9 @@ pub(crate) struct VerifyArgs {
     pub(crate) json: bool,
 }
 
-/// How many random positions are checked.
+/// The default number of random positions.
 const SAMPLE: u64 = 100_000;
-/// The memory that the program takes besides shards, queries and windows.
+/// The memory of the program without shards, queries and windows.
 const PROGRAM_BYTES: u64 = 64 << 20;
 
 /// The threads, the memory and the channels of the checks.
@@ -92,8 +92,8 @@ struct CheckContext {
 }
 
 impl CheckContext {
-    /// How many threads check shards. Each thread takes up to `shard_bytes`. One more shard waits until the others are
-    /// done, and `kept` bytes of all shards stay in memory.
+    /// The number of threads that check shards. Each thread needs up to `shard_bytes`. One more shard waits until the
+    /// others are done, and `kept` bytes of all shards stay in memory.
     fn shard_threads(&self, shard_bytes: u64, kept: u64) -> anyhow::Result<usize> {
         let room = self.memory_bytes.saturating_sub(PROGRAM_BYTES + kept);
         match room / shard_bytes.max(1) {
@@ -105,7 +105,7 @@ impl CheckContext {
         }
     }
 
-    /// The memory that is left for queries or windows.
+    /// The memory for queries or windows.
     fn rest_bytes(&self) -> u64 {
         self.memory_bytes.saturating_sub(PROGRAM_BYTES)
     }
@@ -126,7 +126,7 @@ impl CheckContext {
         plan.ok_or_else(|| self.too_small(PROGRAM_BYTES + least()))
     }
 
-    /// The error that the memory does not hold the `needed` bytes that a check takes at a time.
+    /// The error that the memory does not hold the `needed` bytes of a check.
     fn too_small(&self, needed: u64) -> anyhow::Error {
         machine::too_little_memory(self.memory_bytes, needed, "")
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `CHOMP_TEST_HASTE` | divides leases and pauses |
 //! | `CHOMP_TEST_HASTE_LIMITS` | divides the limits of connections and the patience with servers |
-//! | `CHOMP_TEST_CHECKS_PER_1000` | has a coordinator draw so many of 1,000 ranges for a check |
+//! | `CHOMP_TEST_CHECKS_PER_1000` | of 1,000 ranges, the number that a coordinator selects for a check |
 //! | `CHOMP_TEST_ISA` | evaluates with no wider instruction set: portable, avx2 or avx512 |
 
 use std::process::ExitCode;

@@ -100,7 +100,7 @@ pub(super) struct PositionsFile {
     pub(super) sha256: Digest,
 }
 
-/// Where the positions go.
+/// The output file for the positions.
 struct Out {
     path: PathBuf,
     format: Format,
@@ -119,7 +119,7 @@ impl Out {
         })
     }
 
-    /// Finds the positions again, and writes them: as many at a time as so much memory holds.
+    /// Finds the positions again, and writes them in batches of at most `bytes` bytes.
     fn write(
         mut self,
         few: FewPositions,
@@ -149,7 +149,7 @@ impl Out {
     }
 }
 
-/// A solver, and what it has found.
+/// A run of a solver, with the tally of the positions that it has found.
 struct FewRun {
     solver: FewSolver,
     tally: FewTally,
@@ -163,7 +163,7 @@ impl FewRun {
         }
     }
 
-    /// Solves all that is left. False if it was told to end.
+    /// Solves to the end. False if it was cancelled.
     #[expect(
         clippy::disallowed_methods,
         reason = "how often the state is saved depends on what that takes"
@@ -208,7 +208,7 @@ struct Kept<'a> {
 }
 
 impl Kept<'_> {
-    /// Reads what was saved; none if nothing was.
+    /// Reads the saved state, if there is one.
     fn load(&self, few: &Few) -> Result<Option<FewRun>, ThinError> {
         let (mut file, metadata) = match open_within(self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -11,10 +11,10 @@ use super::{BoxArgs, enough, find};
 use crate::progress::{Display, Teller};
 use crate::summary::TextReport;
 
-/// The differences of rows are told if there are at most so many.
+/// The most differences of rows that are printed.
 const DIFFERENCES_MAX: usize = 1 << 24;
 
-/// First rows are looked at up to as many times the longest second row.
+/// The longest first row of the search, as a multiple of the longest second row.
 const FIRST_ROWS: usize = 2;
 
 #[derive(Debug, Serialize)]
@@ -24,14 +24,14 @@ struct FoundPeriods {
     columns: usize,
     /// The tails of which nothing more is losing in the end.
     dead: u64,
-    /// Those without a period so far.
+    /// The tails without a period so far.
     unknown: u64,
     /// For each period the tails that have it: proved, and only seen.
     periods: Vec<(u32, u64, u64)>,
     tails: Vec<TailPeriod>,
 }
 
-/// What becomes of the positions with the same rows from the third on.
+/// The behaviour of the positions with the same rows from the third on.
 #[derive(Debug, Serialize)]
 struct TailPeriod {
     /// The third row and those after it.

@@ -44,7 +44,7 @@ struct State {
 }
 
 impl Folder {
-    /// Makes the folder for boards of so many rows if need be.
+    /// Opens the folder for boards of `rows` rows, and makes it if it is missing.
     ///
     /// # Errors
     ///

@@ -81,7 +81,7 @@ impl Notation {
     fn rows(self, text: &str) -> Result<Vec<u32>, PositionError> {
         let text = text.trim();
         if self == Notation::Words {
-            // In any base: what is no number is told as it was written.
+            // In any base; an error quotes the text as it was written.
             let word = text.parse::<u64>().map(|word| format!("{word:#b}"));
             return parse_rows(word.as_deref().unwrap_or(text), LENGTH_MAX);
         }

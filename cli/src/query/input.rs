@@ -23,15 +23,15 @@ const UNCLEAR: &str = "a drawing or a comment: write an empty line between drawi
 pub(super) struct Positions<R> {
     input: BufReader<R>,
     numbers: Notation,
-    /// The lines that were read.
+    /// The number of lines read.
     number: u64,
-    /// Rows of a drawing whose end is not known yet.
+    /// The rows read so far of an unfinished drawing.
     drawn: Vec<String>,
-    /// Whether these may be comments.
+    /// Whether these rows may be comments.
     is_unclear: bool,
     /// Whether the last line was a comment.
     after_comment: bool,
-    /// The lines that are read and not taken yet: a drawing, and those after it.
+    /// Parsed positions that are not returned yet.
     ready: VecDeque<(u64, anyhow::Result<Boards>)>,
     has_ended: bool,
 }
@@ -50,7 +50,7 @@ impl<R: Read> Positions<R> {
         }
     }
 
-    /// The next line, which is empty after the last.
+    /// Reads the next line; empty at the end of the input.
     fn line(&mut self) -> anyhow::Result<String> {
         let mut line = Vec::new();
         let mut limited = (&mut self.input).take(LINE_BYTES_MAX + 1);
@@ -126,7 +126,7 @@ impl<R: Read> Positions<R> {
     }
 }
 
-/// The position of a text, of which this line is the last.
+/// Parses a position whose last line has the number `line`.
 fn parse(numbers: Notation, text: &str, line: u64) -> anyhow::Result<Boards> {
     let parsed = numbers.parse(text);
     parsed.with_context(|| format!("line {line} of stdin"))
@@ -143,7 +143,7 @@ impl<R: Read> Iterator for Positions<R> {
     }
 }
 
-/// A line up to the comment behind a position. Not where only # follow, which may be cells.
+/// A line without the comment behind a position. A tail of `#` alone is no comment: it may be cells.
 fn without_comment(line: &str) -> &str {
     let is_comment = |&(place, _): &(usize, &str)| {
         let (before, comment) = line.split_at(place);

@@ -15,10 +15,10 @@ use crate::machine;
 use crate::progress::Display;
 use crate::source::{LosingTable, NoTable};
 
-/// The most sets of rows below the first that are looked at: they take half an hour.
+/// The most sets of rows below the first in a search, which takes half an hour.
 const LOWER_ROWS_MAX: u64 = 1 << 33;
 
-/// A table, or why there is none, and where the progress of other answers is shown.
+/// Answers from a table of losing positions, or solved on the spot for positions that it lacks.
 pub(super) struct LosingAnswers<'a> {
     pub(super) table: Result<LosingTable, NoTable>,
     pub(super) display: &'a Display,

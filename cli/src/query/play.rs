@@ -40,7 +40,7 @@ impl PlayArgs {
 }
 
 impl Play {
-    /// Adds it to an answer, or null if it is not told.
+    /// Adds the play to a JSON answer, as null if it is unknown.
     pub(super) fn add_to(&self, answer: &mut Value) {
         let moves = self.moves.as_ref().ok();
         if self.args.depth {

@@ -1,4 +1,4 @@
-//! Positions on a command line, of which a shell cuts some at their spaces.
+//! Positions on a command line, which a shell may have split at their spaces.
 
 use chomp_table::position::TIMES;
 

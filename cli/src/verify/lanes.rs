@@ -144,7 +144,7 @@ mod tests {
         };
         let first = in_order(4, 1000, make, |all| all.next());
         assert_eq!(first, Some(0));
-        // One that was taken, one that waits in each lane, and one more where it was taken.
+        // One result was read, one waits in each lane, and one more in the lane that was read.
         assert!(calls.into_inner() <= 6);
     }
 }

@@ -100,7 +100,7 @@ impl Checks {
 }
 
 fn describe_sample(report: &SampleReport, tiles: u32) -> String {
-    // Positions of fewer tiles are all decided.
+    // Positions of at most `TILES_CHECKED` tiles are all checked, so the sample begins above.
     let least = if tiles > TILES_CHECKED {
         TILES_CHECKED + 1
     } else {
