@@ -39,7 +39,7 @@ const LIST_BYTES_MAX: u64 = 64 << 10;
 /// The most of a header that is shown.
 const HEADER_BYTES_MAX: usize = 200;
 
-/// A folder on a server, and how to speak to it.
+/// A folder on a server, and the client for it.
 #[derive(Debug)]
 pub(crate) struct Server {
     client: Client,
@@ -57,7 +57,7 @@ pub struct ServerReply {
     pub body: Vec<u8>,
 }
 
-/// Asks a server for what is at `path` below its address, at most `bytes_max` bytes.
+/// Asks a server for the content of `path` below its address, at most `bytes_max` bytes.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ struct ListedTable {
 impl Server {
     pub(crate) fn new(reach: &Reach) -> Result<Server, DownloadError> {
         let base = parse(&reach.from, reach.ca.is_some())?;
-        // Fails if the process has one already, which then serves as well.
+        // Fails if the process has a provider already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
         // Without it any encoding is acceptable, and a digest is that of the bytes themselves.
@@ -332,7 +332,7 @@ impl Server {
     /// The URL of a file, whose name is one that a manifest can have; of the folder, if the name is empty.
     pub(crate) fn url(&self, name: &str) -> Url {
         let mut url = self.base.join(name).expect("a plain name can be joined");
-        // It may be a signature that opens the whole folder.
+        // The query may be a signature that opens the whole folder.
         url.set_query(self.base.query());
         url
     }

@@ -1,5 +1,4 @@
-//! Fetches a published table over HTTP or from a bucket. The files on disk are those that were published, to the last
-//! byte.
+//! Fetches a published table over HTTP or from a bucket. The files on disk are the published ones, to the last byte.
 //!
 //! The manifest and `SHA256SUMS` come first: they say which files there are, and every byte that follows is checked
 //! against them. Shards are fetched some at a time, each into `<name>.partial`, which becomes `<name>` when it is
@@ -12,7 +11,7 @@
 //! | `error` | what can go wrong, by what a caller can do about it |
 //! | `source` | where a table is: on a server, or in a bucket |
 //! | `http` | the requests to a server, with their limits |
-//! | `patience` | how long a server may give nothing, and what is said meanwhile |
+//! | `patience` | how long a server may be silent, and the reports meanwhile |
 //! | `proxy` | which proxy requests go through |
 //! | `folder` | the folder on this machine: locked, and written so that a crash leaves it in order |
 //! | `shard` | one shard from start to end |
@@ -55,10 +54,10 @@ pub use remote::open;
 use folder::{TargetFolder, blocking};
 use source::TableSource;
 
-/// How many shards are fetched at a time.
+/// The number of shards that are fetched at a time.
 const PARALLEL: usize = 4;
 
-/// How to get at a server.
+/// The address of a server, and the access to it.
 #[derive(Clone, Debug)]
 pub struct Reach {
     /// The URL of a server, which lists its tables, of a bucket or folder in it that has tables, or of a
@@ -68,7 +67,7 @@ pub struct Reach {
     pub ca: Option<String>,
     /// Opens a server that does not give its tables to everybody.
     pub token: Option<Token>,
-    /// How long the server may give nothing, however often it is asked: [`ServerPatience::USUAL`].
+    /// How long the server may be silent: [`ServerPatience::USUAL`].
     pub patience: ServerPatience,
 }
 
@@ -98,7 +97,7 @@ pub struct DownloadReport {
 ///
 /// Of a server or bucket with tables, it is the [first](chomp_table::reader::TableName::first).
 ///
-/// It may be dropped at any time, and started again.
+/// The future may be dropped at any time, and the download started again.
 ///
 /// # Errors
 ///

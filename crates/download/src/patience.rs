@@ -1,4 +1,4 @@
-//! How long a server is asked that gives nothing.
+//! How long a silent server is asked again.
 //!
 //! The requests of a download share one [`Contact`], so that an outage is reported once.
 
@@ -11,25 +11,25 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::error::{DownloadError, Outage};
 
-/// How long an answer may keep everybody waiting before that is reported.
+/// How long a request may wait before the outage is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(3);
 
-/// How long a server may give nothing, however often it is asked.
+/// How long a server may be silent, however often it is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerPatience {
-    /// If it has never answered: its address may be wrong.
+    /// For a server that has never answered: its address may be wrong.
     pub first: Duration,
-    /// If it has answered before: it may have to be started again.
+    /// For a server that has answered before: it may be restarting.
     pub later: Duration,
 }
 
-/// Whether one server has answered, and whether it does.
+/// The state of the contact with one server.
 #[derive(Debug)]
 pub(crate) struct Contact {
     outages: Outages,
     patience: ServerPatience,
     began: Instant,
-    /// Whether it has ever answered.
+    /// Whether the server has ever answered.
     answered: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! One shard from start to end: what is there of it is kept, the rest is fetched, all is checked.
+//! The download of one shard: bytes on disk are kept, the rest is fetched, all are checked.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ impl ShardFetch<'_> {
 
     async fn fill_from_server(&mut self, server: &Server) -> Result<(), DownloadError> {
         let mut attempts = server.contact.attempts();
-        // A server that always begins at the start and never gets further gives nothing.
+        // Bytes that the server sent before do not count: else one that always starts anew would be asked for ever.
         let mut furthest = self.partial.length;
         while self.partial.length < self.shard.bytes {
             let received = self.receive(server).await;

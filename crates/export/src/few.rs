@@ -1,5 +1,5 @@
-//! Losing positions of three to five rows, with as many columns as they may have: the lengths of all rows of each, 0 for those
-//! that are not there, in ascending order.
+//! Losing positions of three to five rows, with any number of columns: the lengths of all rows of each, 0 for missing
+//! rows, in ascending order.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,19 +8,19 @@ use chomp_table::Digest;
 
 use crate::{ExportError, ExportReport, Format, Pieces, npy, parquet, written};
 
-/// What takes positions, piece after piece.
+/// A consumer of positions, piece by piece.
 pub type TakesPositions<'a> = dyn FnMut(&[[u32; 5]]) -> Result<(), ExportError> + 'a;
 
-/// What gives all positions, in ascending order.
+/// A producer, which passes all positions, in ascending order, to the consumer.
 pub type GivesPositions<'a> =
     dyn FnMut(&mut TakesPositions<'_>) -> Result<(), ExportError> + Send + 'a;
 
 /// The positions of an export.
 #[derive(Clone, Copy, Debug)]
 pub struct FewPositions {
-    /// How many rows are written of each.
+    /// The number of rows that are written of each position.
     pub rows: usize,
-    /// How many positions there are.
+    /// The number of positions.
     pub count: u64,
     /// The digest that a Parquet file names.
     pub digest: Digest,

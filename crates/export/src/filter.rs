@@ -1,4 +1,4 @@
-//! Which positions an export holds.
+//! The filter of an export.
 
 use std::str::FromStr;
 
@@ -12,7 +12,7 @@ const SIDE_MAX: u32 = 64;
 /// The most cells that a position of 64 bits has: those of the square of 32.
 const AREA_MAX: u32 = 1024;
 
-/// Which positions are exported. The default filter takes every losing position of the table, one of
+/// The positions to export. By default, every losing position of the table, one of
 /// each mirror pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {

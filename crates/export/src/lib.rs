@@ -138,9 +138,9 @@ impl FromStr for Format {
 pub struct ExportRequest {
     /// The form of the file.
     pub format: Format,
-    /// Which positions.
+    /// The positions to export.
     pub filter: Filter,
-    /// How many bytes the words that are sorted at a time may take. Less memory means more passes
+    /// The memory in bytes for the words that are sorted at a time. Less memory means more passes
     /// over the table. The words of one place are always sorted together: one 65,536th of all, or one
     /// class of a checkpoint. If the table has the words in order already, nothing is sorted.
     pub memory: u64,
@@ -151,7 +151,7 @@ pub struct ExportRequest {
 pub struct ExportProgress {
     /// The stored words read so far, in all passes.
     pub read: u64,
-    /// How many will be read, as far as that is known. It grows if more passes are needed.
+    /// The stored words that will be read, as far as known. It grows if more passes are needed.
     pub total: u64,
 }
 
@@ -260,8 +260,8 @@ pub fn check(request: &ExportRequest) -> Result<(), ExportError> {
     }
 }
 
-/// Writes the positions of the request to `out`. After each piece of the table, `watch` hears how much
-/// was read, and says whether to go on.
+/// Writes the positions of the request to `out`. After each piece of the table, `watch` gets how
+/// much was read, and returns whether to go on.
 ///
 /// # Errors
 ///
@@ -286,7 +286,7 @@ pub fn export(
     })
 }
 
-/// Reports the size and the digest of what `write` writes to `to`, and the number of positions that it returns.
+/// Runs `write` on `to`, and reports the size and digest of the output, and the number of positions that it returns.
 fn written(
     to: &mut (dyn Write + Send),
     write: impl FnOnce(&mut BufWriter<Output<'_>>) -> Result<u64, ExportError>,
@@ -309,7 +309,7 @@ fn written(
     })
 }
 
-/// What an export goes through, in order.
+/// The items of an export, in order.
 trait Pieces {
     /// A word, or a position and its value.
     type Item;

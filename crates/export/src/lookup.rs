@@ -1,4 +1,4 @@
-//! The losing positions as small files, so that a program that can do nothing but fetch whole files looks one up.
+//! The losing positions as small files, for lookups by programs that can only fetch whole files.
 //!
 //! Every position has a **number**, the same in every table. Mirror images have one: that of the image with at least as
 //! many columns as rows, or, of two with as many, of the representative. The numbers ascend by layer (positions of at
@@ -55,9 +55,9 @@ const PLACE_BITS: u32 = 16;
 pub struct Lookup {
     /// 1.
     pub format: u32,
-    /// All positions of at most so many bits are covered.
+    /// The files cover all positions of at most this number of bits.
     pub bits: u32,
-    /// How many numbers there are: the words that a table of so many bits stores.
+    /// The number of numbers: the words that a table of `bits` bits stores.
     pub stored: u64,
     /// The fingerprint of this table.
     pub fingerprint: Digest,
@@ -82,12 +82,12 @@ struct Numbers {
     choices: Vec<Vec<u64>>,
 }
 
-/// The layer of positions of so many bits.
+/// The layer of positions of `bits` bits.
 fn layer_of(bits: u32) -> u32 {
     bits.saturating_sub(FIRST_BITS).div_ceil(LAYER_BITS)
 }
 
-/// The most rows that a wide position of so many columns has in a layer.
+/// The most rows that a wide position of `columns` columns has in a layer.
 fn rows_max(layer: u32, columns: u32) -> u32 {
     columns.min(FIRST_BITS + layer * LAYER_BITS - columns)
 }
@@ -255,8 +255,8 @@ impl Files<'_> {
 /// Hands the files about all positions of at most `bits` bits to `put`, with their paths, and returns what is to be in
 /// `lookup.json`. The same table gives the same bytes.
 ///
-/// Numbers are sorted within `memory` bytes, in as many passes over the table as that takes. `watch` hears after each
-/// piece of the table how much was read, and says whether to go on.
+/// Numbers are sorted within `memory` bytes, in as many passes over the table as that takes. `watch` gets after each
+/// piece of the table how much was read, and returns whether to go on.
 ///
 /// # Errors
 ///

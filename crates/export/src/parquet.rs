@@ -224,7 +224,7 @@ pub(crate) fn write_few<W: Write + Send>(
     )
 }
 
-/// What is known of a table.
+/// The metadata of a table.
 fn of_table(table: TableName, fingerprint: Digest) -> [(&'static str, String); 2] {
     [
         ("chomp.table", table.folder()),

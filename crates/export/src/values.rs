@@ -21,7 +21,7 @@ use crate::{
     ExportError, ExportProgress, ExportReport, ExportRequest, Format, Pieces, npy, parquet, written,
 };
 
-/// Writes the positions of the request to `out`. After each area, `watch` hears how much was read, and says whether to
+/// Writes the positions of the request to `out`. After each area, `watch` gets how much was read, and returns whether to
 /// go on.
 ///
 /// # Errors

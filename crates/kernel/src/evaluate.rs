@@ -50,11 +50,11 @@ impl Evaluator {
         self.isa
     }
 
-    /// The bytes that an evaluator for `range_bits` takes, its result not counted.
+    /// The bytes of memory of an evaluator for `range_bits`, without its result.
     pub fn memory(range_bits: RangeBits) -> u64 {
         // The bitmap, one bitmap's worth of sets, less than one of scratch, and room for twice the
         // losing indices, which takes less than one; besides, some half a MiB for tables, which all
-        // evaluators share, and for what is known of a block.
+        // evaluators share, and for the state of a block.
         range_bits.positions() / 8 * 4 + (1 << 19)
     }
 

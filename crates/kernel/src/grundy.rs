@@ -123,7 +123,7 @@ impl AreaValues {
 /// Values below 64, and those from 64 on.
 type Set = [u64; 2];
 
-/// A prefix β, and what is known of it for q tiles after it.
+/// A prefix β, with its sums for q tiles after it.
 #[derive(Clone, Debug)]
 struct Prefix {
     /// |β|, and how many tiles the positions of the area have besides.
@@ -157,7 +157,7 @@ impl Prefix {
 /// The parent of the empty prefix.
 static NOTHING: Prefix = Prefix::EMPTY;
 
-/// Finds the values of positions.
+/// Evaluates Grundy values.
 #[derive(Debug)]
 pub struct GrundyEvaluator {
     isa: Isa,
@@ -168,7 +168,7 @@ pub struct GrundyEvaluator {
 }
 
 impl GrundyEvaluator {
-    /// One for the instruction set `isa`, or the widest below it that this CPU has.
+    /// An evaluator for the instruction set `isa`, or the widest below it that this CPU has.
     pub fn new(isa: Isa) -> GrundyEvaluator {
         let words = vec![0; WINDOW + LANES];
         GrundyEvaluator {

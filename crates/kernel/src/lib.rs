@@ -117,8 +117,8 @@
 //!
 //! [`pyramid`] is Lemma 2 on bitmaps. The 512 indices that have all but their lowest nine bits in common are one
 //! [`Chunk`](chunk::Chunk): [`masks`] has what happens within it as tables, and [`bases`] puts together what these mean
-//! for a lift. `source.rs` holds finished ranges for those that depend on them, and `fingerprint.rs` evaluates known ranges, by
-//! which a coordinator knows that a worker's kernel is right.
+//! for a lift. `source.rs` holds finished ranges for those that depend on them, and `fingerprint.rs` evaluates known
+//! ranges, by which a coordinator knows that a worker's kernel is right.
 //!
 //! # Four bits
 //!

@@ -75,7 +75,7 @@ impl ChunkLists {
         &self.chunks[usize::from(self.first[l])..usize::from(self.first[l + 1])]
     }
 
-    /// What follows the first two.
+    /// The lists after the first two.
     #[inline(always)]
     pub(crate) fn rest(&self, l: usize) -> &[Chunk] {
         &self.at(l)[2..]
@@ -150,7 +150,7 @@ pub(crate) fn spread(l: usize, length: usize) -> impl Iterator<Item = (usize, us
     (0..1 << length).map(move |t| (zeros(t, length), t << rest | r))
 }
 
-/// Those with `with_zeros` 0s in t, as a set.
+/// The strings of [`spread`] with `with_zeros` 0s in t, as a set.
 fn spread_with(l: usize, length: usize, with_zeros: usize) -> Chunk {
     let mut all = Chunk::EMPTY;
     for (_, string) in spread(l, length).filter(|&(zeros, _)| zeros == with_zeros) {

@@ -1,6 +1,7 @@
 //! In which order the chunks of a block are solved, and what each takes from those before it.
 //!
-//! Within its block a chunk is identified by its number, a string of bits. By Lemma 1, a move that starts at a 1 of the number
+//! Within its block a chunk is identified by its number, a string of bits. By Lemma 1, a move that starts at a 1 of the
+//! number
 //!
 //! * and ends at a 0 of it leads to the chunk whose number has this segment sorted, and leaves what is within the chunk;
 //! * and ends within the chunk leads to the half of the block whose numbers begin with the bits before the 1

@@ -27,7 +27,7 @@ const FIRST_CHUNK_PATHS: u64 = 2 * CHUNK_LEN as u64;
 
 /// Room for the positions of a chunk and two more. So many cache lines that those of many chunks stay in the cache.
 const ROOM: usize = CHUNK_LEN + 32;
-/// The losing positions of a chunk are copied by so many.
+/// The number of losing positions of a chunk that are copied at a time.
 const PIECE: usize = 16;
 /// The chunks of a bucket.
 const BUCKET: usize = 1 << (BUCKET_BITS - CHUNK_BITS);

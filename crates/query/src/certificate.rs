@@ -1,4 +1,4 @@
-//! Proofs that a first move wins, which anybody can check without a table.
+//! Proofs that a first move wins, which can be checked without a table.
 //!
 //! A set of positions is **closed** if after every move from one of them, but the one that takes the poison, some reply
 //! leads into the set again. Whoever is to move from one of them loses: the other one always has such a reply, the
@@ -125,7 +125,7 @@ impl Set {
 
 impl Certificate {
     /// Finds a certificate of a first move; none if the move does not win. `is_losing` tells of each representative
-    /// inside the board whether it is losing. `watch` hears which part of a search is done, and says whether to go on.
+    /// inside the board whether it is losing. `watch` gets the part of a search that is done, and returns whether to go on.
     ///
     /// # Errors
     ///

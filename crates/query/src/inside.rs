@@ -97,7 +97,7 @@ impl Inside {
         Ok(settled.expect(NOT_TOLD))
     }
 
-    /// As [`depths`](Inside::depths). `tell` hears how much is done, from 0 to 1; none if it said that it shall end.
+    /// As [`depths`](Inside::depths). `tell` gets the part that is done, from 0 to 1; none if it cancelled.
     ///
     /// # Errors
     ///

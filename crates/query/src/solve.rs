@@ -8,7 +8,7 @@ use chomp_table::{Cell, Position, Word};
 use crate::answer::{Answer, PositionVerdict, reply};
 use crate::inside::{Inside, TooManyInside, cells, cut, mirrored};
 
-/// How much work an answer may take.
+/// The limits of the work for an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct SolveLimits {
     /// Of a position with more than five rows and columns: the most positions inside it, six bytes each.
@@ -21,22 +21,22 @@ pub struct SolveLimits {
     pub threads: NonZeroUsize,
 }
 
-/// Why a position is not solved.
+/// The reason why a position is not solved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SolveError {
     /// Too many positions are inside.
     #[error("{0}")]
     Inside(String),
-    /// It has few rows or columns, but they are too long.
+    /// The position has few rows or columns, but they are too long.
     #[error("{0}")]
     FewRows(String),
-    /// It was told to end.
+    /// `tell` cancelled the work.
     #[error("stopped")]
     Stopped,
 }
 
-/// The answer about the position with these rows. `tell` hears how much is done, from 0 to 1, and whether to go on is
-/// what it says.
+/// The answer about the position with these rows. `tell` gets the part that is done, from 0 to 1, and returns
+/// whether to go on.
 ///
 /// # Errors
 ///

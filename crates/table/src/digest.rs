@@ -32,13 +32,13 @@ impl Digest {
     }
 }
 
-/// Marks digests with a secret, so that only those who have the secret can mark bytes as their own. The secret is not
+/// Marks digests with a secret, so that only its owner can mark bytes as their own. The secret is not
 /// shown when this is printed for debugging.
 #[derive(Clone)]
 pub struct Seal(Digest);
 
 impl Seal {
-    /// The seal of whoever has this secret.
+    /// The seal with this secret.
     pub fn new(secret: &[u8]) -> Seal {
         Seal(Digest::of(secret))
     }

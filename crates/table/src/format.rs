@@ -17,7 +17,7 @@ pub enum FormatError {
         /// The newest format that this program knows.
         known: u32,
     },
-    /// They are not what the format says.
+    /// The bytes contradict the format.
     #[error(transparent)]
     Damaged(#[from] Damage),
 }

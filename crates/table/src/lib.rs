@@ -12,7 +12,7 @@
 //! | [`gaps`], [`classes`], [`range`], [`shard`], [`manifest`] | the bytes, as `docs/FORMAT.md` describes them |
 //! | [`values`] | the same for tables of Grundy values: bytes, manifest, reader |
 //! | [`rng`] | numbers that look random and are the same for everybody |
-//! | [`fingerprint`], [`known`] | the one number that names a table's content; those that are published |
+//! | [`fingerprint`], [`known`] | the number that names a table's content; the published ones |
 //! | [`reader`] | opens a published table and looks positions up |
 //!
 //! # What always holds

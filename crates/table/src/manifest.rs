@@ -173,7 +173,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The manifest in `bytes`, of which everything is checked that it says about itself.
+    /// Parses a manifest, and checks its claims about itself.
     ///
     /// # Errors
     ///

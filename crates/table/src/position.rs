@@ -23,7 +23,7 @@ pub struct Position {
 #[error("the position has more than {0} tiles")]
 pub struct TooManyTiles(pub u32);
 
-/// The longest row or column of positions that are told without a table.
+/// The longest row or column of positions that are solved without a table.
 pub const LENGTH_MAX: u32 = 200_000;
 
 /// Why some rows are not a position.
@@ -56,7 +56,7 @@ pub enum PositionError {
         /// First row + number of rows.
         bits: u64,
     },
-    /// It has more tiles than a partition may have.
+    /// The position has more tiles than a partition may have.
     #[error(transparent)]
     TooManyTiles(#[from] TooManyTiles),
 }

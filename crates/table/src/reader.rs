@@ -68,7 +68,7 @@ pub enum TableError {
         /// Where it was looked for.
         path: PathBuf,
     },
-    /// The bytes of a file are not those that were published.
+    /// The bytes of a file differ from the published ones.
     #[error("{file} is damaged: {what}; download or build this table again")]
     Damaged {
         /// The file.
@@ -149,7 +149,7 @@ pub enum TableError {
 }
 
 impl TableError {
-    /// That the bytes of `file` are not those that were published: `what` is wrong with them.
+    /// The error that the bytes of `file` differ from the published ones, for the reason `what`.
     pub fn damaged(file: impl Into<PathBuf>, what: impl Into<String>) -> TableError {
         TableError::Damaged {
             file: file.into(),
@@ -263,7 +263,7 @@ impl Table {
         self.shards.all().map(|id| self.shards.read(id?))
     }
 
-    /// Gives `take` the words of each frame that may have some in `range`, in any order, of which every byte was
+    /// Passes to `take` the words of each frame that may have some in `range`, in any order, after every byte was
     /// checked: one representative for each mirror pair of losing positions; and a bound that no word of the frames
     /// after it is below.
     ///
@@ -318,7 +318,7 @@ impl Table {
         found.map_err(|damage| self.other_words(damage.to_string()))
     }
 
-    /// All words of the shard with this number, counted from 0, of which every byte was checked.
+    /// All words of the shard with this number, counted from 0, after a check of every byte.
     ///
     /// # Errors
     ///

@@ -129,7 +129,7 @@ pub trait Index {
     ///
     /// # Errors
     ///
-    /// If the bytes are not those that the index names, or do not hold what it says.
+    /// If the bytes have another digest or other words than the index names.
     fn decode_frame(&self, number: usize, bytes: &[u8]) -> Result<Vec<Self::Entry>, FormatError>;
 }
 
@@ -218,8 +218,8 @@ impl ShardIndex {
         Ok((index, start))
     }
 
-    /// The index of a shard of which there is only the file: `frame` is what that has from `start`
-    /// on, the place that its trailer tells. It vouches for the data frames, and nobody for it.
+    /// The index of a shard without its table. `frame` has the bytes of the file from `start` on, the offset in its
+    /// trailer. The index vouches for the data frames, but nothing vouches for the index.
     ///
     /// # Errors
     ///
@@ -426,7 +426,7 @@ impl SkippableFrame {
         name.filter(|(found, known)| found == known).count() + 1 >= self.name.len()
     }
 
-    /// What follows the version in `frame`.
+    /// The fields after the version in `frame`.
     pub(crate) fn read<'a>(&self, frame: &'a [u8]) -> Result<Fields<'a>, FormatError> {
         let mut fields = Fields::new(self.what, frame);
         let (found, length) = (fields.u32()?, fields.u32()?);
@@ -459,7 +459,7 @@ pub(crate) fn check_digest(what: &str, bytes: &[u8], expected: Digest) -> Result
     })
 }
 
-/// These of the bytes of a shard.
+/// The bytes `range` of a shard.
 pub(crate) fn part_of(bytes: &[u8], range: Range<u64>) -> Result<&[u8], Damage> {
     let start = usize::try_from(range.start).ok();
     let part = start.zip(usize::try_from(range.end).ok());
@@ -467,7 +467,7 @@ pub(crate) fn part_of(bytes: &[u8], range: Range<u64>) -> Result<&[u8], Damage> 
     part.ok_or_else(|| Damage::new(format!("the shard ends before byte {}", range.end)))
 }
 
-/// All words of a shard, of which every byte is checked.
+/// All words of a shard, after a check of every byte.
 ///
 /// # Errors
 ///
@@ -485,7 +485,7 @@ pub fn decode_shard(bytes: &[u8], info: &ShardInfo) -> Result<Vec<u64>, FormatEr
     Ok(words)
 }
 
-/// Which part of a shard with another digest than `info` has is not as it was.
+/// Names the damaged part of a shard whose digest is not that of `info`.
 fn locate_damage(bytes: &[u8], info: &ShardInfo) -> String {
     let length = bytes.len() as u64;
     if length != info.bytes {

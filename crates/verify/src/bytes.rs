@@ -14,7 +14,7 @@ use crate::{CheckError, Watch, known, tell};
 /// The most bytes that a frame of 8,192 words and an index take while they are decoded.
 const FRAME_BYTES: u64 = 4 << 20;
 
-/// A shard of which every byte was checked.
+/// The result of checking every byte of a shard.
 #[derive(Debug)]
 pub struct CheckedShard<'a> {
     words: Vec<u64>,

@@ -12,7 +12,7 @@ use chomp_table::{Digest, TableError};
 
 /// `SHA256SUMS` has a line of about 80 bytes for each shard, and there are at most 65,536.
 const SHA256SUMS_BYTES_MAX: u64 = 8 << 20;
-/// The most unknown files that are named. Of the others only their number is told.
+/// The most unknown files that are named; the others are only counted.
 const STRANGERS_MAX: usize = 20;
 
 /// The two lists of a table, found to be in agreement about the manifest.

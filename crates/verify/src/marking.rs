@@ -72,7 +72,7 @@ pub struct Sizes {
 #[derive(Debug)]
 pub struct Band<'a> {
     table: &'a Table,
-    /// It has 2^`size_bits` words.
+    /// The band has 2^`size_bits` words.
     size_bits: u32,
     number: u64,
     tile_bits: u32,

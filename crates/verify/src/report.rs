@@ -45,7 +45,7 @@ impl FromStr for Level {
     }
 }
 
-/// One of the checks.
+/// A kind of check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {

@@ -24,10 +24,10 @@ const PICKS_MAX: u64 = 1 << 20;
 /// Makes the draws from the listed positions differ from the draws from all, which have the same seed.
 const LISTED_STREAM: u64 = 0x6c69_7374_6564_2121;
 
-/// Which random positions are decided, and with how much memory.
+/// The random positions to decide, and the memory for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// How many positions are drawn, with repetition.
+    /// The number of positions to draw, with repetition.
     pub positions: u64,
     /// Equal seeds draw equal positions from equal tables, whatever the memory.
     pub seed: u64,
@@ -133,7 +133,7 @@ pub fn check_sample(
 /// A listed position to be drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Pick {
-    /// The place of its word among those that the table stores.
+    /// The index of its word among the stored words of the table.
     rank: u64,
     /// Whether a position that differs from it by one cell is decided instead.
     beside: bool,

@@ -1,4 +1,4 @@
-//! Lists of a manifest that end where a table's do, before memory is taken for what follows.
+//! Lists of a manifest that end where a table's do, before memory is allocated for the rest.
 
 use std::fmt;
 use std::marker::PhantomData;

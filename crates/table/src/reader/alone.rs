@@ -1,4 +1,4 @@
-//! One shard without the rest of its table.
+//! Reads one shard without the rest of its table.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use crate::shard::{self, Index, ShardIndex, TRAILER_LENGTH};
 use crate::values;
 use crate::word::Word;
 
-/// A shard that is open for reading, of which no manifest is there.
+/// A shard that is open for reading, without its manifest.
 ///
-/// It has a digest for each of its bytes, so no damage goes unnoticed. Nothing shows that it is a shard of a true
+/// The digests in it cover all bytes, so no damage goes unnoticed. Nothing shows that it is a shard of a true
 /// table. It knows about the positions whose representatives are between its first and its last word. The first shard
 /// of a table, which starts with the poison's word, 2, knows about all up to its last.
 #[derive(Debug)]

@@ -73,7 +73,7 @@ impl AnyTable {
         }
     }
 
-    /// Which table it is.
+    /// The name of the table.
     pub fn name(&self) -> TableName {
         match self {
             AnyTable::Losing(table) => TableName::Losing(table.manifest().bits),
@@ -129,7 +129,7 @@ impl From<&ValueShardInfo> for ShardFileInfo {
 }
 
 impl AnyManifest {
-    /// The manifest in `bytes`, of which everything is checked that it says about itself.
+    /// Parses a manifest, and checks its claims about itself.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl AnyManifest {
         self.table().size()
     }
 
-    /// Which table it is of.
+    /// The name of its table.
     pub fn table(&self) -> TableName {
         match self {
             AnyManifest::Losing(manifest) => TableName::Losing(manifest.bits),

@@ -1,4 +1,4 @@
-//! Which kind of table a table is, and its name.
+//! The kind and the name of a table.
 
 use std::fmt;
 
@@ -13,9 +13,9 @@ use crate::values::manifest::values_folder_name;
 /// The kind of a published table, by what it tells of its positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableKind {
-    /// Which are losing: a [`Table`](crate::Table).
+    /// The losing positions: a [`Table`](crate::Table).
     Losing,
-    /// The Grundy value of each: [`Values`](crate::values::Values).
+    /// The Grundy value of each position: [`Values`](crate::values::Values).
     Values,
 }
 
@@ -45,7 +45,7 @@ impl TableKind {
     }
 }
 
-/// Which table it is, as the name of its folder tells. As JSON, it is a field.
+/// The kind and size of a table, which its folder is named after. As JSON, it is a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum TableName {
     /// The losing positions up to this number of bits.
@@ -68,8 +68,7 @@ impl TableName {
         TableName::all().find(|table| table.folder() == folder)
     }
 
-    /// Of several tables in one place, the one that is meant if none is named: the largest, and one of losing positions
-    /// if there is any.
+    /// The default of several tables: the largest, and one of losing positions if there is any.
     pub fn first(tables: impl Iterator<Item = TableName>) -> Option<TableName> {
         tables.max_by_key(|table| (table.kind() == TableKind::Losing, *table))
     }

@@ -53,7 +53,7 @@ pub(crate) struct Shards<S: ListedShard> {
 }
 
 impl Shards<ShardInfo> {
-    /// Which of `words` the shards hold.
+    /// For each of `words`, whether the shards hold it.
     pub(super) fn hold(&self, words: &[u64]) -> Result<Vec<bool>, TableError> {
         let mut held = vec![false; words.len()];
         let shards: Vec<Option<usize>> = words.iter().map(|&word| self.shard_of(word)).collect();
@@ -82,8 +82,8 @@ impl Shards<ShardInfo> {
         Ok(frame.map(|frame| FrameId { shard, frame }))
     }
 
-    /// Gives `take` the words of each frame that may have some in `range`, in any order, and what no word of the frames
-    /// after it is below.
+    /// Passes to `take` the words of each frame that may have some in `range`, in any order, with a lower bound of the
+    /// words of all later frames.
     pub(super) fn frames_in<E: From<TableError>>(
         &self,
         range: &Range<u64>,

@@ -154,7 +154,7 @@ impl Values {
     ///
     /// # Errors
     ///
-    /// If the table does not cover positions of so many tiles, and as for [`Values::read_shard`].
+    /// If the table does not cover positions of `tiles` tiles, and as for [`Values::read_shard`].
     pub fn area(&self, tiles: u32) -> Result<Vec<u8>, TableError> {
         self.check_tiles(tiles)?;
         let mut area = vec![0; usize::try_from(count(tiles)).expect("a length in memory")];
@@ -165,8 +165,8 @@ impl Values {
         Ok(area)
     }
 
-    /// All values of the shard with this number, counted from 0, of which every byte, the counts and the leaf were
-    /// checked: those of the representatives among its ranks.
+    /// All values of the shard with this number, counted from 0, after a check of every byte, the counts and the leaf:
+    /// the values of the representatives among its ranks.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Value shards: the files of a published table of values.
 //!
-//! A shard holds the values of 2^s consecutive ranks of one area, the last of an area those that are left. They are cut
-//! into frames of 2^f ranks. A frame holds the values of the representatives among its ranks, in their order: one byte
+//! A shard holds the values of 2^s consecutive ranks of one area, the last shard of an area the remaining ranks. They
+//! are cut into frames of 2^f ranks. A frame holds the values of the representatives among its ranks, in their order: one byte
 //! for each mirror pair. Where a value is follows from ranks alone: count the representatives from the start of the
 //! frame.
 //!
@@ -435,7 +435,7 @@ impl Index for ValueShardIndex {
     }
 }
 
-/// All values of a shard, those of the representatives, of which every byte, the counts and the leaf are checked.
+/// All values of a shard, one for each representative, after a check of every byte, the counts and the leaf.
 ///
 /// # Errors
 ///

@@ -11,7 +11,7 @@ use crate::{CheckError, Watch, ensure, tell};
 
 /// The words of a bucket, which are even, differ in 16 bits.
 const BUCKET_BITS: u32 = 17;
-/// The buckets that are sorted, in some milliseconds, before progress is told again.
+/// The buckets that are sorted, in some milliseconds, between two reports of progress.
 const TELL_BUCKETS: usize = 1 << 10;
 
 /// The losing words of some regions.
@@ -20,7 +20,7 @@ pub(crate) struct Lists {
     /// A region has 2^`region_bits` words.
     region_bits: u32,
     bucket_bits: u32,
-    /// For each region of the table its place among those that are kept.
+    /// For each region of the table, its index among the kept regions.
     places: Vec<Option<u32>>,
     /// Where the words of each bucket start, and where the last one's end.
     starts: Vec<usize>,
@@ -112,7 +112,7 @@ impl Lists {
         8 * (buckets + 2) + 2 * words
     }
 
-    /// The place of the bucket of `word`, if it is kept.
+    /// The index of the bucket of `word`, if its region is kept.
     fn bucket(&self, word: u64) -> Option<usize> {
         let region = word.checked_shr(self.region_bits).unwrap_or(0);
         let place = (*self.places.get(index(region))?)?;

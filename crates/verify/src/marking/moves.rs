@@ -6,7 +6,7 @@
 //! * Append t trailing 1s to q, for every t that leaves it short enough; this is the **path** that
 //!   the move left before 1s were dropped. Its leading 0s, up to the bits of the table, count.
 //! * Choose a block of 0s followed by 1s in the path, at least one of each: a part of a run of 0s,
-//!   and of the run of 1s that follows. With trailing 1s, the block must take in all of them: the
+//!   and of the run of 1s that follows. With trailing 1s, the block must include all of them: the
 //!   segment ended with the last 0 of p.
 //! * Replace it by 1, any arrangement of as many 0s and 1s as are left, 0.
 //!

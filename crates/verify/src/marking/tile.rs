@@ -33,11 +33,11 @@ const ACROSS: usize = CHUNK - 1;
 /// word from bit `from` on, and 0 elsewhere.
 type Patterns = [[[u64; CHUNK]; CHUNK]; CHUNK + 1];
 
-/// Which words of a tile have a move to one of the losing words met so far. A chunk that is solved has its losing
-/// words instead.
+/// The words of a tile that have a move to one of the losing words met so far. A solved chunk has its losing words
+/// instead.
 #[derive(Debug)]
 pub(crate) struct Tile {
-    /// It has 2^`size_bits` words.
+    /// The tile has 2^`size_bits` words.
     size_bits: u32,
     first: u64,
     pub(crate) numbers: Vec<u64>,
