@@ -55,7 +55,7 @@ pub struct Tail {
     /// The third row and all after it.
     pub rows: [u32; 3],
     /// For each second row, from the third row on, the first row that makes it losing; 0 if there is none within the limits.
-    /// It ends where all longer ones are dead.
+    /// The list ends where all longer second rows are dead.
     pub firsts: Vec<u32>,
     /// Whether all second rows behind the last one are dead.
     pub is_dead: bool,
@@ -161,7 +161,7 @@ impl Few {
         self.numbers(tail)[2]
     }
 
-    /// The bytes that solving takes with so many threads at the most, beside what is done with the positions.
+    /// The most bytes of memory for solving with `threads` threads, without the use of the positions.
     pub fn memory(&self, threads: NonZeroUsize) -> u64 {
         let of_depth = |depth: usize| -> u128 {
             let lengths = if depth < self.rows() {
@@ -292,7 +292,7 @@ impl Set {
         self.words[place + word] |= 1 << (first % 64);
     }
 
-    /// Gives each second row so many words, or as many as there are.
+    /// Gives each second row `width` words, or all if it has fewer.
     fn lay_out(&mut self, width: usize) {
         self.width = width.min(self.most);
         self.full = (self.seconds.start / 64 + self.most + 1 - self.width) * 64;
@@ -332,7 +332,7 @@ impl Set {
         self.words.extend_from_slice(&other.words[skipped..]);
     }
 
-    /// Takes the widths that give so many words; false if none do.
+    /// Sets the smallest width with at least `words` words in all; false if there is none.
     fn fit(&mut self, words: usize) -> bool {
         let width = (0..=self.most).find(|&width| {
             self.lay_out(width);
@@ -351,7 +351,7 @@ struct Part {
     sets: Mutex<Vec<Set>>,
 }
 
-/// What only tails need whose rows are equal, or begin. Index j − 2 or j − 3, then (p₍ⱼ₊₁₎, …).
+/// The sets that are needed only for tails whose rows are equal, or begin. Index j − 2 or j − 3, then (p₍ⱼ₊₁₎, …).
 #[derive(Debug)]
 struct Diagonal {
     /// E(1, j) for j ≥ 2: bitmaps of first rows.
@@ -466,7 +466,7 @@ impl FewSolver {
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn save(&mut self, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(&(self.next as u64).to_le_bytes())?;
         self.each_list(|_, words| {
@@ -484,7 +484,7 @@ impl FewSolver {
     ///
     /// # Errors
     ///
-    /// Those of `from`, and [`ErrorKind::InvalidData`] if it cannot be what was written.
+    /// The errors of `from`, and [`ErrorKind::InvalidData`] if the bytes cannot be those of [`save`](FewSolver::save).
     pub fn load(few: Few, from: &mut dyn Read) -> io::Result<FewSolver> {
         let mut solver = FewSolver::new(few);
         let mut number = [0; 8];
@@ -615,7 +615,7 @@ impl<T: FnMut(Vec<Tail>, f64) -> bool + Send> Batch<'_, T> {
     }
 }
 
-/// One thread.
+/// The state of one thread.
 struct Lane<'a> {
     few: &'a Few,
     diagonal: &'a Mutex<Diagonal>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::few::Tail;
 
-/// What is known of the losing positions of the third rows so far.
+/// The counts of losing positions of the third rows so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FewTally {
@@ -21,7 +21,7 @@ pub struct FewTally {
 }
 
 impl FewTally {
-    /// Of no position of at most so many rows and columns.
+    /// An empty tally for boards of at most `rows` rows and `columns` columns.
     pub fn new(rows: usize, columns: usize) -> FewTally {
         FewTally {
             rows,

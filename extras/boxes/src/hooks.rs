@@ -233,7 +233,7 @@ struct Family {
     first: Vec<u16>,
 }
 
-/// How many descending lists there are of so many lengths of at most `most`: binom(most + count, count).
+/// The number of descending lists of `count` lengths of at most `most`: binom(most + count, count).
 fn descending(count: usize, most: usize) -> u128 {
     (1..=count as u128).fold(1, |all, one| all * (most as u128 + one) / one)
 }

@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use crate::few::{Few, Tail};
 
-/// What becomes of a tail as the second row grows.
+/// The behaviour of a tail as the second row grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Ending {
     /// The least period of the difference of the first two rows. None if nothing is losing in the end, or none was seen.

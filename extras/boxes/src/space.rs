@@ -41,7 +41,7 @@ const NONE: u16 = 0;
 pub struct Space {
     /// The sides of a layer, and the number of layers.
     sides: [usize; 3],
-    /// Which side of the box, as it was given, each of these is.
+    /// For each of these sides, the index of that side in the given box.
     axes: [usize; 3],
     /// The rows of each diagram, by number of cells.
     diagrams: Vec<Vec<usize>>,
@@ -52,7 +52,7 @@ pub struct Space {
     surroundings: usize,
 }
 
-/// What was found.
+/// The losing positions of a [`Space`].
 #[derive(Debug)]
 pub struct SolvedSpace<'a> {
     space: &'a Space,
@@ -513,7 +513,7 @@ mod tests {
     /// A position as the heights of its lines, by rows.
     type Lines = Vec<usize>;
 
-    /// Which positions inside a box are losing, by the definition.
+    /// Whether each position inside a box is losing, by the definition.
     fn by_definition([a, b, c]: [usize; 3]) -> BTreeMap<Lines, bool> {
         fn decide([a, b, c]: [usize; 3], lines: &Lines, known: &mut BTreeMap<Lines, bool>) -> bool {
             if let Some(&known) = known.get(lines) {

@@ -13,7 +13,7 @@ use chomp_fuzz::{Broken, Count, Fuzzer, corpus_folder};
 
 /// The executions between two looks at the clock.
 const BATCH: u64 = 1000;
-/// How often it is told how far it is.
+/// The interval between lines of progress.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 const USAGE: &str = "usage: chomp-fuzz TARGET SECONDS [SEED] | TARGET times COUNT [SEED] | TARGET once SEED | list | corpus";
 

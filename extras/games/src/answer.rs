@@ -1,6 +1,6 @@
 //! A game as people and programs ask it: a position as text, and all that is to be said of it.
 //!
-//! One shape serves all games, so whoever shows or plays one shows or plays them all.
+//! One shape serves all games, so one client shows and plays them all.
 
 use serde::Serialize;
 

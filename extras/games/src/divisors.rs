@@ -1,5 +1,5 @@
 //! The game of divisors (Schuh 1952): all divisors of a number are there. A move takes a divisor and all its multiples.
-//! Who takes 1 loses.
+//! The player who takes 1 loses.
 //!
 //! The order is divisibility. The number is a multiple of all its divisors, so from 2 on who begins wins. For two primes
 //! the divisors of p^a q^b are the cells of a board of Chomp of a+1 rows and b+1 columns; for three they are a box.

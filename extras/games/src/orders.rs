@@ -25,11 +25,11 @@ pub(crate) const ELEMENTS_MAX: usize = 128;
 /// A game of this kind: which orders it has, and how people write them. An element is the move that takes it.
 pub(crate) trait Elements: Debug {
     const NAME: &'static str;
-    /// What an element is.
+    /// The noun for an element, in texts.
     const WORD: &'static str;
     /// The largest size of a list, and what it counts.
     const SIZE_MAX: (usize, &'static str);
-    /// The text of the position of the size N of which all others in a list come.
+    /// The text of the position of size N from which all others in a list come.
     const LARGEST: &'static str;
 
     /// The elements of the position that a text means, in ascending order. They may end behind [`ELEMENTS_MAX`].
@@ -75,12 +75,12 @@ pub(crate) trait Elements: Debug {
 #[derive(Debug)]
 pub(crate) struct Orders<E>(pub(crate) E, pub(crate) Effort);
 
-/// What is left of an order.
+/// A position: the elements of an order that are left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
     /// All elements of the order, each with a mask of those that are taken with it.
     order: Rc<[(Move, u128)]>,
-    /// A mask of those that are left.
+    /// A mask of the elements that are left.
     mask: u128,
 }
 

@@ -12,20 +12,20 @@ use crate::game::{Game, GameValue, mex};
 
 /// The most positions that a search visits.
 pub(crate) const POSITIONS_MAX: usize = 1 << 18;
-/// How many positions are visited before it is asked again whether there is time.
+/// The number of positions that are visited between two checks of the time.
 const ASK_EVERY: usize = 1 << 8;
 
-/// How much work an answer may take.
+/// The limits of the work for an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// The most moves that a search follows.
     pub moves: usize,
-    /// Whether there is time left. It is asked again and again.
+    /// Whether there is time left, called again and again.
     pub has_time: fn() -> bool,
 }
 
 impl Effort {
-    /// That of whoever asks at home.
+    /// The effort for a question on the command line.
     pub const USUAL: Effort = Effort {
         moves: 1 << 24,
         has_time: || true,
@@ -44,7 +44,7 @@ pub(crate) struct Solution<P> {
     nodes: Vec<Node>,
 }
 
-/// A position by its number, and what is known of it so far.
+/// A position, by its number, and its verdict so far.
 #[derive(Debug, Default)]
 struct Node {
     entered: bool,
@@ -56,7 +56,7 @@ struct Node {
     valued: bool,
 }
 
-/// [`search_within`] the limit for whoever asks at home.
+/// [`search_within`] the usual effort.
 #[cfg(test)]
 pub(crate) fn search<G: Game>(
     game: &G,
@@ -118,7 +118,7 @@ pub(crate) fn search_within<G: Game>(
     Ok(Solution { numbers, nodes })
 }
 
-/// Finds out what follows for a position from what is known of its moves; false if that is nothing new.
+/// Derives the verdict on a position from the verdicts on its moves; false if it does not change.
 fn settle(nodes: &mut [Node], at: usize) -> bool {
     let node = &nodes[at];
     if node.valued {
@@ -145,7 +145,7 @@ impl<P: Eq + Hash> Solution<P> {
         Some(GameValue { losing, value })
     }
 
-    /// The losing positions among those that were visited, in any order.
+    /// The losing positions among the visited ones, in any order.
     pub(crate) fn losing(&self) -> impl Iterator<Item = &P> {
         let is_losing = |at: u32| self.nodes[at as usize].losing == Some(true);
         let losing = self.numbers.iter().filter(move |&(_, &at)| is_losing(at));

@@ -91,7 +91,7 @@ impl Endless {
             .map(|(rows, below)| Endless::new(rows, below))
     }
 
-    /// What a text with an infinite length means.
+    /// Parses a position with an infinite length.
     fn parse(text: &str) -> Option<Endless> {
         let length = |text: &str| match text.trim() {
             "w" => Some(OMEGA),
@@ -137,7 +137,7 @@ impl Endless {
         lengths.take_while(|&length| length > 0).collect()
     }
 
-    /// What is left when a cell is taken, and all that is neither above nor left of it.
+    /// The position after a cell is taken, with all cells that are neither above nor left of it.
     fn take(&self, (row, column): (u32, u32)) -> Endless {
         let mut rows = self.rows.clone();
         rows.resize(rows.len().max(row as usize - 1), self.below);
@@ -151,7 +151,7 @@ impl Endless {
 impl Game for Transfinite {
     type Position = Endless;
 
-    /// Those in the window.
+    /// The moves in the window.
     fn moves(&self, board: &Endless) -> Vec<(Move, Endless)> {
         let window = board.window();
         let cells = board::cells(&window);
@@ -241,7 +241,7 @@ impl Theory for Transfinite {
         lines
     }
 
-    /// The infinite ones, and the finite ones of so many cells.
+    /// The infinite losing positions, and the finite ones of `size` cells.
     fn losing(&self, size: u32) -> Result<Vec<Endless>, GameError> {
         GameError::check(size as usize, LIST_MAX, "cells")?;
         let finite = board::all(size);

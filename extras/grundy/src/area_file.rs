@@ -157,7 +157,7 @@ fn name(tiles: u32) -> String {
     format!("area-{tiles:03}")
 }
 
-/// What comes before the mark.
+/// The bytes before the mark.
 fn header(tiles: u32) -> Vec<u8> {
     [&MAGIC[..], &VERSION.to_le_bytes(), &tiles.to_le_bytes()].concat()
 }

@@ -29,7 +29,7 @@ const THREAD_BYTES: u64 = 32 << 20;
 const EVALUATION: Range<f64> = 0.0..0.8;
 const WRITING: Range<f64> = 0.8..1.0;
 
-/// The bytes of memory that `threads` threads take for a table of at most `tiles` tiles.
+/// The bytes of memory for a table of at most `tiles` tiles with `threads` threads.
 pub fn memory_bytes(tiles: u32, threads: NonZeroUsize) -> u64 {
     let values: u64 = (1..=tiles).map(count).sum();
     values + threads.get() as u64 * THREAD_BYTES
@@ -38,7 +38,7 @@ pub fn memory_bytes(tiles: u32, threads: NonZeroUsize) -> u64 {
 /// A table to build, and the resources for it.
 #[derive(Debug)]
 pub struct Builder<'a> {
-    /// The directory of the table, which nobody else writes to.
+    /// The directory of the table, which the caller has locked.
     pub directory: &'a Path,
     /// The most tiles of a position, from 1 to 120.
     pub tiles: u32,
@@ -239,7 +239,7 @@ impl Builder<'_> {
         Ok(manifest)
     }
 
-    /// Compares a table with what is known, and with a smaller one that is there.
+    /// Compares a table with the known counts, and with a smaller table in the directory.
     fn compare(&self, manifest: &ValuesManifest) -> Result<(), BuildError> {
         for (area, known) in manifest.areas.iter().zip(LOSING_BY_TILES) {
             let tiles = area.tiles;
@@ -270,7 +270,7 @@ impl Builder<'_> {
 /// How much is done.
 struct Progress<'a> {
     watch: &'a dyn BuildWatch,
-    /// All positions, and those that are done.
+    /// The numbers of all positions, and of those that are done.
     all: u64,
     done: AtomicU64,
     /// Whether a thread has failed, so that the others need not go on.

@@ -31,7 +31,7 @@ class Table:
 
     @property
     def bits(self):
-        """It knows all positions of which first row + number of rows are at most so many."""
+        """The table has all positions with first row + number of rows up to this number."""
         return self._table.bits
 
     @property
@@ -41,7 +41,7 @@ class Table:
 
     @property
     def fingerprint(self):
-        """SHA-256 over its positions: the same for every right table of so many bits."""
+        """SHA-256 over its positions: the same for every right table of as many bits."""
         return self._table.fingerprint
 
     def is_losing(self, rows):

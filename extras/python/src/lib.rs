@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tokio::runtime::Runtime;
 
-/// How long a server may give nothing.
+/// How long a server may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The most positions that are looked up at once: each part of the table is read once for them.
 const TOGETHER: usize = 1 << 20;

@@ -7,7 +7,7 @@ use crate::{GameError, answer};
 
 /// Infinite rows and columns have this length here.
 const FAR: u32 = 40;
-/// Moves are tried in so many rows and columns. All that is finite before them is in fewer, by far.
+/// The rows and columns in which moves are tried. All finite parts of the positions have far fewer.
 const NEAR: u32 = 14;
 
 /// Rows of a large board that mean a text.
