@@ -138,7 +138,6 @@ fn lacks(what: &str, command: &str) -> anyhow::Error {
     ))
 }
 
-/// The sources of the terms.
 struct TermSources {
     table: Option<AnyTable>,
     share: ShareArgs,

@@ -51,7 +51,6 @@ impl TextReport {
     }
 }
 
-/// The summary of a run.
 #[derive(Debug, Serialize)]
 struct RunSummary {
     #[serde(flatten)]

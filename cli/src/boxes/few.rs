@@ -92,7 +92,6 @@ pub(super) async fn run(
     find(args, display, solve, SolvedBox::lines).await
 }
 
-/// The file of the positions.
 #[derive(Debug, Serialize)]
 pub(super) struct PositionsFile {
     pub(super) out: String,

@@ -32,7 +32,6 @@ pub(crate) struct Words<'a> {
 /// The totals of the words of a selection, from one pass over the table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
-    /// The number of words.
     pub(crate) words: u64,
     /// The largest word; 0 if there are none.
     pub(crate) largest: u64,

@@ -31,7 +31,6 @@ pub(crate) struct GameRules {
     pub(crate) rules: &'static str,
 }
 
-/// The games.
 pub(crate) const GAMES: [GameRules; 9] = [
     GameRules {
         name: "ichomp",

@@ -57,7 +57,6 @@ pub(crate) struct Shard {
     checked: Mutex<Option<Stamp>>,
 }
 
-/// A file of a table.
 #[derive(Clone, Debug)]
 pub(crate) enum TableFile {
     Small(SmallFile),

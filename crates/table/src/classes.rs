@@ -27,7 +27,6 @@ const CLASS_BITS: u32 = 6;
 /// The bits of a number above those of its class.
 const HIGH_BITS: u32 = 63 - CLASS_BITS;
 
-/// The number of classes.
 const CLASSES: usize = 1 << CLASS_BITS;
 
 /// The most numbers in a bucket for the insertion sort. Words of tables have a handful in each; crowded or

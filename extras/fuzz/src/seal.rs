@@ -7,7 +7,6 @@ use fastrand::Rng;
 const INDEX_HEADER: usize = 24;
 const ENTRY: usize = 56;
 const TRAILER: usize = 48;
-/// The bytes of a digest.
 const DIGEST: usize = 32;
 
 /// Puts the SHA-256 of all before it at the end.

@@ -20,7 +20,6 @@ use crate::CheckError;
 /// The words that differ in the bits below this one share a number of the bitmap.
 pub(crate) const CHUNK_BITS: u32 = 7;
 const CHUNK: usize = CHUNK_BITS as usize;
-/// The words of a chunk.
 const WORDS: usize = 1 << (CHUNK_BITS - 1);
 /// A tile has at most 2^`WIDE` chunks.
 const WIDE: usize = 13;
