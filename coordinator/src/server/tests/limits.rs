@@ -6,7 +6,7 @@ use std::fs;
 use chomp_serve::Questions;
 use chomp_serve::net::Limits;
 use chomp_serve::net::limits::{
-    ANSWER_UNIT_BYTES, ANSWER_UNITS, FOREIGN_QUESTIONS, GAME_QUESTIONS, SUBSCRIBERS_MAX, QUESTIONS,
+    ANSWER_UNIT_BYTES, ANSWER_UNITS, FOREIGN_QUESTIONS, GAME_QUESTIONS, QUESTIONS, SUBSCRIBERS_MAX,
 };
 
 use crate::error::{CALLS_MAX, WORKERS_MAX};
