@@ -124,15 +124,15 @@ impl Tools {
         let span = self.span(shard)?;
         let mut filling = Merger::new(self.bits, range_bits, self.shard_size, span);
         while let Some(head) = filling.next() {
-            let done_range = self.done_range(head)?;
+            let row = self.done_range(head)?;
             let decode = |record: &[u8]| range::decode_range(record, range_bits);
             let range = self.read(head, decode).await?;
-            let pushed = filling.push(head, &range.losing, done_range.stored);
+            let pushed = filling.push(head, &range.losing, row.stored);
             pushed.map_err(|error| match error {
                 MergeError::Stored { .. } => ArbiterError::Lost {
                     head,
-                    digest: done_range.digest,
-                    source: lost(head, &done_range, error.to_string()),
+                    digest: row.digest,
+                    source: lost(head, &row, error.to_string()),
                 },
                 error => error.into(),
             })?;
@@ -160,18 +160,18 @@ impl Tools {
     pub(crate) fn check_record(
         &self,
         head: Head,
-        done_range: &DoneRange,
+        row: &DoneRange,
         record: &[u8],
     ) -> Result<(), StoreError> {
         let range = range::decode_range(record, self.range_bits());
-        let range = range.map_err(|error| lost(head, done_range, describe(&error)))?;
+        let range = range.map_err(|error| lost(head, row, describe(&error)))?;
         let (summary, _) = range::encode(&range, self.range_bits());
-        if (summary.count, summary.stored) == (done_range.count, done_range.stored) {
+        if (summary.count, summary.stored) == (row.count, row.stored) {
             return Ok(());
         }
         Err(lost(
             head,
-            done_range,
+            row,
             "its counts are not those of the journal".to_owned(),
         ))
     }
@@ -195,15 +195,15 @@ impl Tools {
         let shard_words = self.shard_size.shard_words as u64;
         let mut skip = u64::from(shard) * shard_words;
         let ledger = self.journal.ledger();
-        let mut done_ranges = ledger.done(ledger.range_bits.head_count(self.bits));
-        let begins = done_ranges.find_map(|(head, done_range)| {
-            let begins = skip < done_range.stored;
+        let mut rows = ledger.done(ledger.range_bits.head_count(self.bits));
+        let begins = rows.find_map(|(head, row)| {
+            let begins = skip < row.stored;
             if !begins {
-                skip -= done_range.stored;
+                skip -= row.stored;
             }
             begins.then_some(head)
         });
-        drop(done_ranges);
+        drop(rows);
         let head = begins.unwrap_or(Head(0));
         ShardSpan::new(&ledger, self.bits, shard_words, (shard, head, skip))
     }
@@ -216,13 +216,13 @@ impl Tools {
     pub(crate) fn done_ranges(&self, heads: u64) -> Vec<(Head, DoneRange)> {
         let ledger = self.journal.ledger();
         let done = ledger.done(heads);
-        done.map(|(head, done_range)| (head, *done_range)).collect()
+        done.map(|(head, row)| (head, *row)).collect()
     }
 
     /// Where the record of a range is. The range has to be done.
     pub(crate) fn done_range(&self, head: Head) -> Result<DoneRange, ArbiterError> {
-        let done_range = self.journal.ledger().range(head).copied();
-        done_range.ok_or(ArbiterError::NotReady { head })
+        let row = self.journal.ledger().range(head).copied();
+        row.ok_or(ArbiterError::NotReady { head })
     }
 
     /// The record of a range, as `decode` reads it.
@@ -231,38 +231,35 @@ impl Tools {
         head: Head,
         decode: impl Fn(&[u8]) -> Result<T, FormatError>,
     ) -> Result<T, ArbiterError> {
-        let done_range = self.done_range(head)?;
-        let mut read = self.read_all(&[(head, done_range)], decode).await?;
+        let row = self.done_range(head)?;
+        let mut read = self.read_all(&[(head, row)], decode).await?;
         Ok(read.pop().expect("one was read"))
     }
 
     /// The record of each of these ranges, as `decode` reads it.
     pub(crate) async fn read_all<T>(
         &self,
-        done_ranges: &[(Head, DoneRange)],
+        rows: &[(Head, DoneRange)],
         decode: impl Fn(&[u8]) -> Result<T, FormatError>,
     ) -> Result<Vec<T>, ArbiterError> {
-        let records = read_records(&*self.storage, done_ranges).await;
-        let decoded = done_ranges
-            .iter()
-            .zip(records)
-            .map(|(&(head, done_range), record)| {
-                let wrong = |error: FormatError| lost(head, &done_range, describe(&error));
-                let decoded = record.and_then(|record| decode(&record).map_err(wrong));
-                decoded.map_err(|error| match error {
-                    source @ StoreError::Lost { .. } => ArbiterError::Lost {
-                        head,
-                        digest: done_range.digest,
-                        source,
-                    },
-                    other => other.into(),
-                })
-            });
+        let records = read_records(&*self.storage, rows).await;
+        let decoded = rows.iter().zip(records).map(|(&(head, row), record)| {
+            let wrong = |error: FormatError| lost(head, &row, describe(&error));
+            let decoded = record.and_then(|record| decode(&record).map_err(wrong));
+            decoded.map_err(|error| match error {
+                source @ StoreError::Lost { .. } => ArbiterError::Lost {
+                    head,
+                    digest: row.digest,
+                    source,
+                },
+                other => other.into(),
+            })
+        });
         decoded.collect()
     }
 }
 
-fn lost(head: Head, done_range: &DoneRange, what: String) -> StoreError {
-    let key = done_range.part().key();
+fn lost(head: Head, row: &DoneRange, what: String) -> StoreError {
+    let key = row.part().key();
     StoreError::Lost { head, key, what }
 }

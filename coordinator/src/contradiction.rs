@@ -100,12 +100,12 @@ impl Search<'_> {
     /// Some words whose ranges contradict those of their mirror images. A few other words may be among them.
     async fn mirror_sum(&self) -> Result<Vec<Word>, ArbiterError> {
         let mut sums = Sums::default();
-        let done_ranges = self
+        let rows = self
             .tools
             .done_ranges(self.range_bits.head_count(self.tools.bits));
         let decode = |record: &[u8]| decode_range(record, self.range_bits);
-        for done_ranges in done_ranges.chunks(READ) {
-            for range in self.tools.read_all(done_ranges, decode).await? {
+        for rows in rows.chunks(READ) {
+            for range in self.tools.read_all(rows, decode).await? {
                 let words = range.losing.indices();
                 let words = words.map(|index| range.head.word(index.into(), self.range_bits));
                 for word in words.filter(|word| word.bits() <= self.tools.bits) {

@@ -234,14 +234,14 @@ fn warn_if_left<E: Error + 'static>(removed: Result<(), E>) {
 /// The records that are lost, of those that workers report.
 async fn audit(tools: &Tools, records: &[(Head, DoneRange)]) -> Vec<(Head, Digest)> {
     let mut lost = Vec::new();
-    for &(head, done_range) in records {
-        let record = part::read_record(&*tools.storage, head, &done_range).await;
-        match record.and_then(|record| tools.check_record(head, &done_range, &record)) {
+    for &(head, row) in records {
+        let record = part::read_record(&*tools.storage, head, &row).await;
+        match record.and_then(|record| tools.check_record(head, &row, &record)) {
             // The range may have been computed again meanwhile.
-            Err(StoreError::Lost { .. }) if tools.done_range(head).ok() != Some(done_range) => {}
+            Err(StoreError::Lost { .. }) if tools.done_range(head).ok() != Some(row) => {}
             Err(error @ StoreError::Lost { .. }) => {
                 tracing::warn!("{error}: the range is computed again");
-                lost.push((head, done_range.digest));
+                lost.push((head, row.digest));
             }
             Ok(()) => {
                 tracing::warn!(

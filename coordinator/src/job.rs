@@ -429,9 +429,9 @@ impl Job {
     ) -> Result<(), Refusal> {
         self.check_present(worker)?;
         let doubtful = records.iter().filter_map(|&(head, digest)| {
-            let done_range = self.tools.journal.ledger().range(head).copied()?;
-            let counts = done_range.digest == digest && head < self.plan.merged_from();
-            counts.then_some((head, done_range))
+            let row = self.tools.journal.ledger().range(head).copied()?;
+            let counts = row.digest == digest && head < self.plan.merged_from();
+            counts.then_some((head, row))
         });
         let records: Vec<_> = doubtful.collect();
         if !records.is_empty() && self.audits < AUDITS_MAX {

@@ -110,10 +110,7 @@ pub async fn publish(
         let ledger = journal.ledger();
         let shards: Vec<ShardSummary> = ledger.shards(bits).cloned().collect();
         let heads = ledger.range_bits.head_count(bits);
-        let replicas = ledger
-            .done(heads)
-            .map(|(_, done_range)| done_range.replicas)
-            .min();
+        let replicas = ledger.done(heads).map(|(_, row)| row.replicas).min();
         (shards, ledger.range_bits, replicas.unwrap_or(1).max(1))
     };
     if let Some((number, _)) = (0..)

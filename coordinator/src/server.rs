@@ -314,8 +314,8 @@ pub(crate) fn begin(
         workers: finders.iter().map(worker).collect(),
         wanted: finders.wanted(),
     };
-    let range = |(head, done_range, finders): (chomp_table::Head, &DoneRange, &Finders)| {
-        (done_range.summary(head), found(finders))
+    let range = |(head, row, finders): (chomp_table::Head, &DoneRange, &Finders)| {
+        (row.summary(head), found(finders))
     };
     let party = |party: FinderParty| match party.worker {
         None => Party::Participant(ParticipantId(party.participant)),

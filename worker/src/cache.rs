@@ -69,16 +69,16 @@ impl RangeCache {
         self.held.lock().insert(cached.range.head(), cached);
     }
 
-    /// Moves into `sources` those of `done_ranges` whose ranges are here; returns the others.
+    /// Moves into `sources` those of `rows` whose ranges are here; returns the others.
     pub(crate) fn collect(
         &self,
-        done_ranges: Vec<(Head, DoneRange)>,
+        rows: Vec<(Head, DoneRange)>,
         sources: &mut TaskSources,
     ) -> Vec<(Head, DoneRange)> {
         let held = self.held.lock();
-        let mut missing = done_ranges;
-        missing.retain(|(head, done_range)| match held.get(head) {
-            Some(cached) if cached.digest == done_range.digest => {
+        let mut missing = rows;
+        missing.retain(|(head, row)| match held.get(head) {
+            Some(cached) if cached.digest == row.digest => {
                 sources.insert(Arc::clone(&cached.range));
                 false
             }
@@ -88,10 +88,10 @@ impl RangeCache {
     }
 
     /// A range, if it is here. This does not count as a use of it.
-    pub(crate) fn get(&self, head: Head, done_range: &DoneRange) -> Option<Arc<Source>> {
+    pub(crate) fn get(&self, head: Head, row: &DoneRange) -> Option<Arc<Source>> {
         let all = self.held.lock();
         let found = all.peek(&head)?;
-        (found.digest == done_range.digest).then(|| Arc::clone(&found.range))
+        (found.digest == row.digest).then(|| Arc::clone(&found.range))
     }
 
     /// The bytes of the ranges that are here.

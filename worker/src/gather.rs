@@ -72,11 +72,9 @@ impl Gatherer {
         needed: impl IntoIterator<Item = Head>,
     ) -> Result<(TaskSources, SemaphorePermit<'_>), Trouble> {
         let mut sources = TaskSources::default();
-        let done_ranges = store.done_ranges(needed).await?;
-        let mut missing = self.cache.collect(done_ranges, &mut sources);
-        let lengths = missing
-            .iter()
-            .map(|(_, done_range)| u64::from(done_range.length));
+        let rows = store.done_ranges(needed).await?;
+        let mut missing = self.cache.collect(rows, &mut sources);
+        let lengths = missing.iter().map(|(_, row)| u64::from(row.length));
         // A lane that waits here has claimed no source, so it blocks no other.
         let bytes = lengths.sum::<u64>() * MEMORY_PER_LENGTH;
         let memory = self.memory.take(bytes).await;
@@ -89,13 +87,13 @@ impl Gatherer {
         while !missing.is_empty() {
             missing = self.cache.collect(missing, &mut sources);
             let claim = self.claim(&mut missing);
-            if claim.done_ranges.is_empty() {
+            if claim.rows.is_empty() {
                 if let Some(other) = &claim.other {
                     other.cancelled().await;
                 }
                 continue;
             }
-            self.read(store, &claim.done_ranges, &mut sources).await?;
+            self.read(store, &claim.rows, &mut sources).await?;
         }
         Ok((sources, memory))
     }
@@ -104,12 +102,12 @@ impl Gatherer {
     async fn read(
         &self,
         store: &Store,
-        done_ranges: &[(Head, DoneRange)],
+        rows: &[(Head, DoneRange)],
         sources: &mut TaskSources,
     ) -> Result<(), Trouble> {
-        let records = store.records(done_ranges).await?;
+        let records = store.records(rows).await?;
         let bytes: usize = records.iter().map(Bytes::len).sum();
-        let heads = done_ranges.iter().map(|(head, _)| *head);
+        let heads = rows.iter().map(|(head, _)| *head);
         let records: Vec<(Head, Bytes)> = heads.zip(records).collect();
         let range_bits = store.range_bits;
         let decoded = if bytes <= DECODED_HERE_MAX {
@@ -119,7 +117,7 @@ impl Gatherer {
             self.pool.run(true, decode).await?
         };
         let mut lost = Vec::new();
-        for (&(head, DoneRange { digest, .. }), decoded) in done_ranges.iter().zip(decoded) {
+        for (&(head, DoneRange { digest, .. }), decoded) in rows.iter().zip(decoded) {
             match decoded {
                 Ok(range) => {
                     sources.insert(Arc::clone(&range));
@@ -141,12 +139,12 @@ impl Gatherer {
         let mut under_way = self.under_way.lock();
         let mut claim = ReadClaim {
             gatherer: self,
-            done_ranges: Vec::new(),
+            rows: Vec::new(),
             over: CancellationToken::new(),
             other: None,
         };
-        missing.retain(|&(head, done_range)| {
-            if claim.done_ranges.len() == READS_MAX {
+        missing.retain(|&(head, row)| {
+            if claim.rows.len() == READS_MAX {
                 return true;
             }
             if let Some(other) = under_way.get(&head) {
@@ -154,7 +152,7 @@ impl Gatherer {
                 return true;
             }
             under_way.insert(head, claim.over.clone());
-            claim.done_ranges.push((head, done_range));
+            claim.rows.push((head, row));
             false
         });
         claim
@@ -164,7 +162,7 @@ impl Gatherer {
 /// The right to read some sources. When it is dropped, the lanes that wait for them look again.
 struct ReadClaim<'a> {
     gatherer: &'a Gatherer,
-    done_ranges: Vec<(Head, DoneRange)>,
+    rows: Vec<(Head, DoneRange)>,
     over: CancellationToken,
     /// Cancelled when another lane has read one of the sources that could not be claimed.
     other: Option<CancellationToken>,
@@ -173,7 +171,7 @@ struct ReadClaim<'a> {
 impl Drop for ReadClaim<'_> {
     fn drop(&mut self) {
         let mut under_way = self.gatherer.under_way.lock();
-        for (head, _) in &self.done_ranges {
+        for (head, _) in &self.rows {
             under_way.remove(head);
         }
         self.over.cancel();

@@ -138,28 +138,24 @@ impl Merge<'_> {
     /// The first of the records of these ranges, as many as are merged at a time; none if there are none.
     async fn read(&self, ranges: Range<Head>) -> Result<NotedRanges, Trouble> {
         let heads = (ranges.start.0..ranges.end.0).map(Head);
-        let mut done_ranges = self.store.done_ranges(heads.take(BATCH_MAX)).await?;
+        let mut rows = self.store.done_ranges(heads.take(BATCH_MAX)).await?;
         let mut bytes = 0;
-        done_ranges.retain(|(_, done_range)| {
+        rows.retain(|(_, row)| {
             let before = bytes;
-            bytes += u64::from(done_range.length);
+            bytes += u64::from(row.length);
             before < BATCH_BYTES
         });
-        let mut batch = NotedRanges::with_capacity(done_ranges.len());
-        done_ranges.retain(|&(head, done_range)| {
-            match self.gatherer.cache.get(head, &done_range) {
-                Some(range) => {
-                    batch.push((head, done_range, MergeInput::Cached(range)));
-                    false
-                }
-                None => true,
+        let mut batch = NotedRanges::with_capacity(rows.len());
+        rows.retain(|&(head, row)| match self.gatherer.cache.get(head, &row) {
+            Some(range) => {
+                batch.push((head, row, MergeInput::Cached(range)));
+                false
             }
+            None => true,
         });
-        let records = self.store.records(&done_ranges).await?;
-        let read = done_ranges.into_iter().zip(records);
-        batch.extend(
-            read.map(|((head, done_range), record)| (head, done_range, MergeInput::Read(record))),
-        );
+        let records = self.store.records(&rows).await?;
+        let read = rows.into_iter().zip(records);
+        batch.extend(read.map(|((head, row), record)| (head, row, MergeInput::Read(record))));
         batch.sort_unstable_by_key(|(head, ..)| *head);
         Ok(batch)
     }
@@ -167,8 +163,8 @@ impl Merge<'_> {
 
 /// Merges some ranges.
 fn push(mut merger: Merger, batch: &NotedRanges, range_bits: RangeBits) -> Result<Merger, Trouble> {
-    for (head, done_range, ready) in batch {
-        let lost = |reason| Trouble::Lost(vec![lost_record(*head, done_range.digest, reason)]);
+    for (head, row, ready) in batch {
+        let lost = |reason| Trouble::Lost(vec![lost_record(*head, row.digest, reason)]);
         if merger.next() != Some(*head) {
             break;
         }
@@ -182,10 +178,10 @@ fn push(mut merger: Merger, batch: &NotedRanges, range_bits: RangeBits) -> Resul
             }
         };
         let losing = range.losing();
-        if losing.len() as u64 != done_range.count {
+        if losing.len() as u64 != row.count {
             return Err(lost("it is not what the journal says".to_owned()));
         }
-        let pushed = merger.push(*head, losing, done_range.stored);
+        let pushed = merger.push(*head, losing, row.stored);
         pushed.map_err(|error| match error {
             MergeError::Stored { .. } => lost(error.to_string()),
             error => error.into(),

@@ -268,39 +268,33 @@ impl Store {
     ) -> Result<Vec<(Head, DoneRange)>, Trouble> {
         let journal = self.journal.read().await;
         let ledger = journal.ledger();
-        let done_range = |head| match ledger.range(head) {
-            Some(&done_range) => Ok((head, done_range)),
+        let row = |head| match ledger.range(head) {
+            Some(&row) => Ok((head, row)),
             None => Err(Trouble::Missing(head)),
         };
-        heads.into_iter().map(done_range).collect()
+        heads.into_iter().map(row).collect()
     }
 
     /// The records of ranges, in this order, each with the digest that the journal names. Fails with all that are lost,
     /// if some are.
-    pub(crate) async fn records(
-        &self,
-        done_ranges: &[(Head, DoneRange)],
-    ) -> Result<Vec<Bytes>, Trouble> {
+    pub(crate) async fn records(&self, rows: &[(Head, DoneRange)]) -> Result<Vec<Bytes>, Trouble> {
         let most = max_record_len(self.range_bits);
-        let (mut records, mut lost) = (Vec::with_capacity(done_ranges.len()), Vec::new());
-        for (head, done_range) in done_ranges {
-            if u64::from(done_range.length) > most {
-                let reason = format!(
-                    "it has {} bytes, more than a range can have",
-                    done_range.length
-                );
-                lost.push(lost_record(*head, done_range.digest, reason));
+        let (mut records, mut lost) = (Vec::with_capacity(rows.len()), Vec::new());
+        for (head, row) in rows {
+            if u64::from(row.length) > most {
+                let reason = format!("it has {} bytes, more than a range can have", row.length);
+                lost.push(lost_record(*head, row.digest, reason));
             }
         }
         if !lost.is_empty() {
             return Err(Trouble::Lost(lost));
         }
-        let reads = read_records(&*self.storage, done_ranges).await;
-        for ((head, done_range), read) in done_ranges.iter().zip(reads) {
+        let reads = read_records(&*self.storage, rows).await;
+        for ((head, row), read) in rows.iter().zip(reads) {
             match read {
                 Ok(record) => records.push(record),
                 Err(StoreError::Lost { what, .. }) => {
-                    lost.push(lost_record(*head, done_range.digest, what));
+                    lost.push(lost_record(*head, row.digest, what));
                 }
                 Err(error) => return Err(error.into()),
             }

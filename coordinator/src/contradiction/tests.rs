@@ -102,13 +102,13 @@ fn a_record_that_is_lost_is_named() {
         }
     });
     assert_eq!(tested.wrong_range(), Some(Head(5)));
-    let done_range = tested.tools.done_range(Head(9)).unwrap();
-    assert!(tested.storage.truncate(&done_range.part().key(), 16));
+    let row = tested.tools.done_range(Head(9)).unwrap();
+    assert!(tested.storage.truncate(&row.part().key(), 16));
     let error = ready(wrong_range(&tested.tools)).unwrap_err();
     let (lost, digest) = error.lost().unwrap();
     let lost_range = tested.tools.done_range(lost).unwrap();
     assert_eq!(digest, lost_range.digest);
-    assert_eq!(lost_range.part(), done_range.part());
+    assert_eq!(lost_range.part(), row.part());
 }
 
 /// A record that is a range has to be the one that the journal describes, and its counts the true ones.
@@ -116,25 +116,14 @@ fn a_record_that_is_lost_is_named() {
 fn counts_that_are_wrong_are_those_of_a_lost_record() {
     let tested = tested(|_| {});
     let head = Head(9);
-    let done_range = tested.tools.done_range(head).unwrap();
+    let row = tested.tools.done_range(head).unwrap();
     let record = |record: &[u8]| Ok(record.to_vec());
     let record = ready(tested.tools.read(head, record)).unwrap();
-    let check = |done_range| {
-        tested
-            .tools
-            .check_record(head, &done_range, &record)
-            .is_ok()
-    };
-    assert!(check(done_range));
-    let (count, stored) = (done_range.count + 1, done_range.stored - 1);
-    assert!(!check(DoneRange {
-        count,
-        ..done_range
-    }));
-    assert!(!check(DoneRange {
-        stored,
-        ..done_range
-    }));
+    let check = |row| tested.tools.check_record(head, &row, &record).is_ok();
+    assert!(check(row));
+    let (count, stored) = (row.count + 1, row.stored - 1);
+    assert!(!check(DoneRange { count, ..row }));
+    assert!(!check(DoneRange { stored, ..row }));
 }
 
 /// Twice as many words as there are sums have lost their mirror image: of those that are found alone nearly all are

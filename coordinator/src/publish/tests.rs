@@ -41,7 +41,7 @@ fn merged(
     let stored: u64 = journal
         .ledger()
         .done(u64::MAX)
-        .map(|(_, done_range)| done_range.stored)
+        .map(|(_, row)| row.stored)
         .sum();
     let count = stored.div_ceil(SIZE.shard_words as u64);
     let tools = Tools::new(storage.clone(), &journal, bits, SIZE);
@@ -363,23 +363,14 @@ fn a_contradiction_needs_records_that_are_gone() {
     let tested = merged(&new(), BITS, |merged| merged.sums[0].mirror_sum ^= 1);
     let done: Vec<_> = {
         let ledger = tested.journal.ledger();
-        let done = ledger
-            .done(u64::MAX)
-            .map(|(head, done_range)| (head, *done_range));
+        let done = ledger.done(u64::MAX).map(|(head, row)| (head, *row));
         done.collect()
     };
     let merged = done[done.len() / 2].0..Head(u64::MAX);
     ready(tested.journal.remove_merged(BITS, merged)).unwrap();
-    let is_there = |done_range: &DoneRange| {
-        tested
-            .storage
-            .objects()
-            .contains_key(&done_range.part().key())
-    };
-    let gone = done.iter().filter(|(_, done_range)| !is_there(done_range));
-    let mut gone: Vec<_> = gone
-        .map(|(head, done_range)| (*head, done_range.digest))
-        .collect();
+    let is_there = |row: &DoneRange| tested.storage.objects().contains_key(&row.part().key());
+    let gone = done.iter().filter(|(_, row)| !is_there(row));
+    let mut gone: Vec<_> = gone.map(|(head, row)| (*head, row.digest)).collect();
     assert!(gone.len() > 1);
     // The search finds the first of them itself.
     gone.push(gone[0]);

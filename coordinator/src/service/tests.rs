@@ -188,9 +188,9 @@ async fn a_true_result_is_taken_and_told_of_in_the_journal() {
         .complete(task.lease, evaluated(std::slice::from_ref(&summary)))
         .await;
     assert!(matches!(told, Ok(Told::Accepted(_))), "{told:?}");
-    let done_range = *served.journal.ledger().range(Head(0)).unwrap();
-    assert_eq!(done_range.lease, task.lease);
-    let record = part::read_record(&*served.storage, Head(0), &done_range).await;
+    let row = *served.journal.ledger().range(Head(0)).unwrap();
+    assert_eq!(row.lease, task.lease);
+    let record = part::read_record(&*served.storage, Head(0), &row).await;
     assert_eq!(record.unwrap().len(), summary.length as usize);
 
     // A result is a duplicate when it comes again, and the next task says how far the journal is.

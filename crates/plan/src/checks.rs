@@ -296,9 +296,9 @@ impl<T: PlanTypes> Plan<T> {
 impl<T: PlanTypes> Plan<T> {
     /// Whether the results for a unit differ, from each other or from what is known.
     pub(super) fn is_disputed(&self, unit: Unit) -> bool {
-        let pending_results = self.results.pending(unit).iter();
+        let pending = self.results.pending(unit).iter();
         let known = self.units.content(unit).into_iter();
-        let mut contents = known.chain(pending_results.map(|pending| pending.content));
+        let mut contents = known.chain(pending.map(|pending| pending.content));
         let first = contents.next();
         contents.any(|other| Some(other) != first)
     }
@@ -380,10 +380,8 @@ impl<T: PlanTypes> Plan<T> {
     fn decide(&mut self, unit: Unit, computed: Computed<T::Location>) {
         let digest = Content::of_shard(computed.digest);
         let content = computed.range.map_or(digest, Content::of_range);
-        let pending_results = self.results.pending.remove(&unit).unwrap_or_default();
-        let wrong = pending_results
-            .iter()
-            .filter(|pending| pending.content != content);
+        let pending = self.results.pending.remove(&unit).unwrap_or_default();
+        let wrong = pending.iter().filter(|pending| pending.content != content);
         let mut wrong: BTreeSet<WorkerId> = wrong.map(|pending| pending.worker).collect();
         let is_known_wrong = computed.is_forged || self.units.differs(unit, content);
         if is_known_wrong {
@@ -447,11 +445,11 @@ impl<T: PlanTypes> Plan<T> {
             reason,
         }));
         let mut units = self.units.remove_finder(party);
-        self.results.pending.retain(|&unit, pending_results| {
-            let before = pending_results.len();
-            pending_results.retain(|pending| !party.includes(pending.worker));
-            units.extend((pending_results.len() < before).then_some(unit));
-            !pending_results.is_empty()
+        self.results.pending.retain(|&unit, pending| {
+            let before = pending.len();
+            pending.retain(|pending| !party.includes(pending.worker));
+            units.extend((pending.len() < before).then_some(unit));
+            !pending.is_empty()
         });
         for (.., finders) in &mut self.ending.shards_before {
             finders.workers.retain(|&finder| !party.includes(finder));
@@ -476,7 +474,7 @@ impl<T: PlanTypes> Plan<T> {
         while let Some(&lease) = self.leases.all.keys().next() {
             self.end_lease(lease, None);
         }
-        let pending_results = std::mem::take(&mut self.results.pending);
+        let pending = std::mem::take(&mut self.results.pending);
         let is_one: BTreeSet<Unit> = follows.iter().copied().collect();
         self.own.queue.retain(|&priority, _| {
             let unit = unit_at(priority);
@@ -489,7 +487,7 @@ impl<T: PlanTypes> Plan<T> {
             self.units.revert(unit);
             self.units.forget(unit);
         }
-        for unit in pending_results.into_keys().chain(follows) {
+        for unit in pending.into_keys().chain(follows) {
             self.update_offer(unit);
         }
         self.update_check_offers();

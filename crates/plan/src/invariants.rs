@@ -96,7 +96,7 @@ impl<T: PlanTypes> Plan<T> {
             let is_fresh = self.queue.fresh.all.contains(&priority(unit));
             assert_eq!(is_fresh, is_open && is_untouched, "{unit}");
         }
-        let mut pending_results = self.results.pending.values();
-        assert!(pending_results.all(|pending_results| !pending_results.is_empty()));
+        let mut pending = self.results.pending.values();
+        assert!(pending.all(|pending| !pending.is_empty()));
     }
 }

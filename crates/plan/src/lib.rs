@@ -309,8 +309,8 @@ impl<T: PlanTypes> Plan<T> {
 
     /// Where the contents are stored that wait for others to find the same.
     pub fn locations(&self) -> impl Iterator<Item = &T::Location> {
-        let pending_results = self.results.pending.values().flatten();
-        pending_results.map(|pending| &pending.location)
+        let pending = self.results.pending.values().flatten();
+        pending.map(|pending| &pending.location)
     }
 
     /// For each layer from the lowest, how many ranges it has, and how many of them are committed.

@@ -37,12 +37,10 @@ impl<T: PlanTypes> Plan<T> {
             return None;
         }
         let party = |worker| self.party_of(worker);
-        let pending_results = self.results.pending(unit).iter();
+        let pending = self.results.pending(unit).iter();
         let (kind, finders, needed): (_, BTreeSet<Party>, _) = match self.units.state(unit) {
             State::Ready => {
-                let finders = pending_results
-                    .map(|pending| party(pending.worker))
-                    .collect();
+                let finders = pending.map(|pending| party(pending.worker)).collect();
                 (OfferKind::Work, finders, self.finders_needed(unit))
             }
             State::Committed if self.debt(unit).is_some() && self.units.has_sources(unit) => {

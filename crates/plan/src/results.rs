@@ -191,10 +191,10 @@ impl<T: PlanTypes> Plan<T> {
         location: T::Location,
     ) {
         let party = self.party_of(worker);
-        let pending_results = self.results.pending.entry(unit).or_default();
-        let mut earlier = pending_results.iter();
+        let pending = self.results.pending.entry(unit).or_default();
+        let mut earlier = pending.iter();
         if !earlier.any(|it| party.includes(it.worker) && it.content == content) {
-            pending_results.push(PendingResult {
+            pending.push(PendingResult {
                 worker,
                 content,
                 location,
@@ -216,12 +216,9 @@ impl<T: PlanTypes> Plan<T> {
     /// Accepts the content of a unit once enough participants have found it. Returns the unit, to be written.
     fn accept_content(&mut self, unit: Unit) -> Option<FoundUnit<T::Location>> {
         let is_open = self.units.state(unit) == State::Ready && !self.own.contains(unit);
-        let pending_results = self.results.pending(unit);
-        let first = pending_results.first().filter(|_| is_open)?.clone();
-        let mut workers: Vec<WorkerId> = pending_results
-            .iter()
-            .map(|pending| pending.worker)
-            .collect();
+        let pending = self.results.pending(unit);
+        let first = pending.first().filter(|_| is_open)?.clone();
+        let mut workers: Vec<WorkerId> = pending.iter().map(|pending| pending.worker).collect();
         if participants(workers.iter().copied()).len() < self.finders_needed(unit) {
             return None;
         }

@@ -143,10 +143,7 @@ impl Journal {
         }
         ledger.range_bits = range_bits;
         refuse_gap(&*storage, ledger.next_segment).await?;
-        let parts = ledger
-            .ranges
-            .iter()
-            .map(|(_, done_range, _)| done_range.part());
+        let parts = ledger.ranges.iter().map(|(_, row, _)| row.part());
         let journal = Journal {
             storage,
             coordinator,
@@ -322,9 +319,9 @@ impl Journal {
             }
             let done = ledger.done(merged.end.0);
             let done = done.filter(|(head, _)| *head >= merged.start);
-            parts.extend(done.map(|(_, done_range)| done_range.part()));
-            for (_, done_range) in ledger.done(merged.start.0) {
-                parts.remove(&done_range.part());
+            parts.extend(done.map(|(_, row)| row.part()));
+            for (_, row) in ledger.done(merged.start.0) {
+                parts.remove(&row.part());
             }
         }
         let parts: Vec<Key> = parts.into_iter().map(PartName::key).collect();
@@ -343,10 +340,8 @@ impl Journal {
         let parts: HashSet<PartName> = parts.collect();
         let ledger = self.ledger();
         let done = ledger.done(ledger.range_bits.head_count(bits));
-        let gone = done.filter(|(_, done_range)| !parts.contains(&done_range.part()));
-        Ok(gone
-            .map(|(head, done_range)| (head, done_range.digest))
-            .collect())
+        let gone = done.filter(|(_, row)| !parts.contains(&row.part()));
+        Ok(gone.map(|(head, row)| (head, row.digest)).collect())
     }
 
     /// Forgets all done ranges and removes all parts, if the published table of `bits` bits has all that they hold, and

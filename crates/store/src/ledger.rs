@@ -60,7 +60,7 @@ impl Ledger {
     /// The done ranges among the first `heads`, ascending.
     pub fn done(&self, head_count: u64) -> impl Iterator<Item = (Head, &DoneRange)> {
         self.done_with_finders(head_count)
-            .map(|(head, done_range, _)| (head, done_range))
+            .map(|(head, row, _)| (head, row))
     }
 
     /// The done ranges among the first `heads`, ascending, with the finders of each.
@@ -171,8 +171,8 @@ impl Ledger {
             }
             Entry::Lost { heads } => {
                 for head in heads {
-                    if let Some((done_range, finders)) = self.ranges.remove(*head) {
-                        self.lost.insert(*head, done_range, finders);
+                    if let Some((row, finders)) = self.ranges.remove(*head) {
+                        self.lost.insert(*head, row, finders);
                     }
                 }
             }
@@ -235,7 +235,7 @@ impl Ledger {
             stored,
             digest,
         } = placed.summary;
-        let done_range = DoneRange {
+        let row = DoneRange {
             lease,
             layer: head.layer(),
             offset: placed.offset,
@@ -246,6 +246,6 @@ impl Ledger {
             digest,
         };
         self.lost.remove(head);
-        self.ranges.insert(head, done_range, finders.clone());
+        self.ranges.insert(head, row, finders.clone());
     }
 }

@@ -90,8 +90,8 @@ impl ShardSpan {
     ) -> Result<ShardSpan, MergeError> {
         let heads = ledger.range_bits.head_count(bits);
         let (mut left, mut end) = (0u64, Head(heads));
-        for (done, done_range) in ledger.done(heads).filter(|(done, _)| *done >= head) {
-            left += done_range.stored;
+        for (done, row) in ledger.done(heads).filter(|(done, _)| *done >= head) {
+            left += row.stored;
             if left >= skip.saturating_add(shard_words) {
                 end = end.min(Head(done.0 + 1));
             }
@@ -108,8 +108,8 @@ impl ShardSpan {
         while number > 0 && skip == 0 {
             let before = head.0.checked_sub(1).ok_or(MergeError::Length { number })?;
             head = Head(before);
-            let done_range = ledger.range(head).ok_or(MergeError::Missing { head })?;
-            skip = done_range.stored;
+            let row = ledger.range(head).ok_or(MergeError::Missing { head })?;
+            skip = row.stored;
         }
         Ok(ShardSpan {
             number,

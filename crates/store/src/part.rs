@@ -185,7 +185,7 @@ impl PartBuilder {
     }
 }
 
-/// The record of the range at `done_range`, of which every byte is as the journal says.
+/// The record of the range at `row`, of which every byte is as the journal says.
 ///
 /// # Errors
 ///
@@ -193,36 +193,36 @@ impl PartBuilder {
 pub async fn read_record(
     storage: &dyn Storage,
     head: Head,
-    done_range: &DoneRange,
+    row: &DoneRange,
 ) -> Result<Bytes, StoreError> {
-    let mut read = read_records(storage, &[(head, *done_range)]).await;
+    let mut read = read_records(storage, &[(head, *row)]).await;
     read.pop().expect("one was read")
 }
 
 /// The records of ranges, each as [`read_record`] reads it, in this order.
 pub async fn read_records(
     storage: &dyn Storage,
-    done_ranges: &[(Head, DoneRange)],
+    rows: &[(Head, DoneRange)],
 ) -> Vec<Result<Bytes, StoreError>> {
-    let parts = done_ranges.iter().map(|(_, done_range)| {
-        let start = u64::from(done_range.offset);
-        let end = start + u64::from(done_range.length);
-        (done_range.part().key(), start..end)
+    let parts = rows.iter().map(|(_, row)| {
+        let start = u64::from(row.offset);
+        let end = start + u64::from(row.length);
+        (row.part().key(), start..end)
     });
     let reads = storage.read_each(parts.collect()).await;
-    let done_ranges = done_ranges.iter().zip(reads);
-    let checked = done_ranges.map(|((head, done_range), read)| check(*head, done_range, read));
+    let rows = rows.iter().zip(reads);
+    let checked = rows.map(|((head, row), read)| check(*head, row, read));
     checked.collect()
 }
 
 fn check(
     head: Head,
-    done_range: &DoneRange,
+    row: &DoneRange,
     read: Result<Bytes, StorageError>,
 ) -> Result<Bytes, StoreError> {
     let lost = |what| StoreError::Lost {
         head,
-        key: done_range.part().key(),
+        key: row.part().key(),
         what,
     };
     let record = read.map_err(|error| match error.problem {
@@ -231,8 +231,8 @@ fn check(
         _ => error.into(),
     })?;
     let found = Digest::of(&record);
-    if found != done_range.digest {
-        let what = format!("it has the digest {found} instead of {}", done_range.digest);
+    if found != row.digest {
+        let what = format!("it has the digest {found} instead of {}", row.digest);
         return Err(lost(what));
     }
     Ok(record)
@@ -290,38 +290,31 @@ mod tests {
     /// Whoever reads a record has what the journal says, or learns that it is lost.
     #[test]
     fn records_are_read_as_they_were_written_or_lost() {
-        let (storage, done_ranges) = written();
-        let read = ready(read_records(&storage, &done_ranges));
+        let (storage, rows) = written();
+        let read = ready(read_records(&storage, &rows));
         let read: Vec<Bytes> = read.into_iter().map(Result::unwrap).collect();
         assert_eq!(read, [&b"eleven"[..], b"a hundred"]);
-        for (number, (head, done_range)) in done_ranges.iter().enumerate() {
-            let key = done_range.part().key();
-            let is_lost = |storage: &SimulatedStorage, head: Head, done_range: &DoneRange| {
-                let error = ready(read_record(storage, head, done_range)).unwrap_err();
+        for (number, (head, row)) in rows.iter().enumerate() {
+            let key = row.part().key();
+            let is_lost = |storage: &SimulatedStorage, head: Head, row: &DoneRange| {
+                let error = ready(read_record(storage, head, row)).unwrap_err();
                 let lost = matches!(&error, StoreError::Lost { head: lost, .. } if *lost == head);
                 assert!(lost, "{error:?}");
             };
             assert_eq!(
-                ready(read_record(&storage, *head, done_range)).unwrap(),
+                ready(read_record(&storage, *head, row)).unwrap(),
                 read[number]
             );
-            let end = (done_range.offset + done_range.length) as usize;
-            for at in done_range.offset as usize..end {
+            let end = (row.offset + row.length) as usize;
+            for at in row.offset as usize..end {
                 let (storage, _) = written();
                 assert!(storage.flip_bit(&key, at, 3));
-                is_lost(&storage, *head, done_range);
+                is_lost(&storage, *head, row);
             }
             let (cut, _) = written();
             assert!(cut.truncate(&key, end - 1));
-            is_lost(&cut, *head, done_range);
-            is_lost(
-                &storage,
-                *head,
-                &DoneRange {
-                    lease: 6,
-                    ..*done_range
-                },
-            );
+            is_lost(&cut, *head, row);
+            is_lost(&storage, *head, &DoneRange { lease: 6, ..*row });
         }
     }
 

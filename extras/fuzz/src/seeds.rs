@@ -218,7 +218,7 @@ pub(crate) fn read_part(bytes: &[u8]) -> bool {
     if placed.validate(range_bits()).is_err() {
         return false;
     }
-    let done_range = DoneRange {
+    let row = DoneRange {
         layer: summary.head.layer(),
         lease: 1,
         offset: placed.offset,
@@ -229,9 +229,9 @@ pub(crate) fn read_part(bytes: &[u8]) -> bool {
         digest: summary.digest,
     };
     let storage = SimulatedStorage::new(1);
-    let key = done_range.part().key();
+    let key = row.part().key();
     storage.overwrite(&key, bytes.to_vec());
-    let read = now(part::read_record(&storage, summary.head, &done_range)).expect("it is there");
+    let read = now(part::read_record(&storage, summary.head, &row)).expect("it is there");
     assert_eq!(read, record);
     range::decode(&read, range_bits()).is_ok()
 }

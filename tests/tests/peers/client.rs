@@ -287,12 +287,12 @@ impl Client {
     }
 
     async fn fetch(&mut self, head: Head) -> Option<()> {
-        let done_range = *self.journal.ledger().range(head)?;
-        if self.digests.get(&head) != Some(&done_range.digest) {
-            let record = read_record(&*self.storage, head, &done_range).await.ok()?;
+        let row = *self.journal.ledger().range(head)?;
+        if self.digests.get(&head) != Some(&row.digest) {
+            let record = read_record(&*self.storage, head, &row).await.ok()?;
             let source = Source::decode(&record, self.range_bits).unwrap();
             self.sources.insert(head, source);
-            self.digests.insert(head, done_range.digest);
+            self.digests.insert(head, row.digest);
         }
         Some(())
     }
@@ -308,8 +308,8 @@ impl Client {
         let span = ShardSpan::new(ledger, bits, size.shard_words as u64, from).unwrap();
         let mut filling = Merger::new(bits, self.range_bits, size, span);
         while let Some(head) = filling.next() {
-            let done_range = ledger.range(head).unwrap();
-            let record = read_record(&*self.storage, head, done_range).await.unwrap();
+            let row = ledger.range(head).unwrap();
+            let record = read_record(&*self.storage, head, row).await.unwrap();
             let (range, stored) = range::decode(&record, self.range_bits).unwrap();
             filling.push(head, &range.losing, stored).unwrap();
         }

@@ -24,7 +24,7 @@ fn digest(number: u64) -> Digest {
 
 /// The place of a range whose record has this digest.
 fn place(head: u64, digest: Digest) -> (Head, DoneRange) {
-    let done_range = DoneRange {
+    let row = DoneRange {
         lease: 1,
         layer: 0,
         offset: 0,
@@ -34,7 +34,7 @@ fn place(head: u64, digest: Digest) -> (Head, DoneRange) {
         stored: 0,
         digest,
     };
-    (Head(head), done_range)
+    (Head(head), row)
 }
 
 fn insert(cache: &RangeCache, head: u64, kib: u32) {
@@ -43,8 +43,8 @@ fn insert(cache: &RangeCache, head: u64, kib: u32) {
 
 /// The heads of `heads` that are not there.
 fn missing(cache: &RangeCache, heads: &[u64]) -> Vec<u64> {
-    let done_ranges = heads.iter().map(|&head| place(head, digest(head)));
-    let missing = cache.collect(done_ranges.collect(), &mut TaskSources::default());
+    let rows = heads.iter().map(|&head| place(head, digest(head)));
+    let missing = cache.collect(rows.collect(), &mut TaskSources::default());
     missing.into_iter().map(|(head, _)| head.0).collect()
 }
 

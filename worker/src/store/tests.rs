@@ -50,7 +50,7 @@ async fn a_segment_that_is_seen_late_is_waited_for() {
 #[tokio::test]
 async fn records_that_cannot_be_are_not_read() {
     let (_, store) = store().await;
-    let done_range = DoneRange {
+    let row = DoneRange {
         layer: 0,
         lease: 1,
         offset: 16,
@@ -60,12 +60,12 @@ async fn records_that_cannot_be_are_not_read() {
         stored: 1,
         digest: Digest([1; 32]),
     };
-    let read = store.records(&[(Head(2), done_range)]).await;
+    let read = store.records(&[(Head(2), row)]).await;
     let Err(Trouble::Lost(lost)) = read else {
         panic!("{read:?}")
     };
     let reason = format!("it has {} bytes, more than a range can have", u32::MAX);
-    assert_eq!(lost, [lost_record(Head(2), done_range.digest, reason)]);
+    assert_eq!(lost, [lost_record(Head(2), row.digest, reason)]);
     let missing = store.done_ranges([Head(3)]).await;
     assert!(matches!(missing, Err(Trouble::Missing(Head(3)))));
 }

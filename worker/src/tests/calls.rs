@@ -111,11 +111,7 @@ impl Coordinator for Fake {
         let mut state = self.state();
         for lost in request.records {
             let head = Head(lost.head);
-            let digest = state
-                .journal
-                .ledger()
-                .range(head)
-                .map(|done_range| done_range.digest);
+            let digest = state.journal.ledger().range(head).map(|row| row.digest);
             state.reported.push((head, lost.reason));
             if digest.is_some_and(|digest| digest.0[..] == lost.digest) {
                 let withdrawn = Entry::Withdrawn { heads: vec![head] };

@@ -152,10 +152,7 @@ impl State {
 
     fn shards(&self) -> u32 {
         let ledger = self.journal.ledger();
-        let stored: u64 = ledger
-            .done(self.heads())
-            .map(|(_, done_range)| done_range.stored)
-            .sum();
+        let stored: u64 = ledger.done(self.heads()).map(|(_, row)| row.stored).sum();
         u32::try_from(stored.div_ceil(SHARD.shard_words as u64)).unwrap()
     }
 
@@ -233,11 +230,11 @@ impl State {
 
     fn start(&self, shard: u32) -> (Head, u64) {
         let mut skip = u64::from(shard) * SHARD.shard_words as u64;
-        for (head, done_range) in self.journal.ledger().done(self.heads()) {
-            if skip < done_range.stored {
+        for (head, row) in self.journal.ledger().done(self.heads()) {
+            if skip < row.stored {
                 return (head, skip);
             }
-            skip -= done_range.stored;
+            skip -= row.stored;
         }
         (Head(0), 0)
     }
@@ -259,8 +256,8 @@ impl State {
                 now(storage.create(&key, bytes)).unwrap();
             }
         }
-        for (head, done_range) in self.journal.ledger().done(u64::MAX) {
-            let done = done(done_range.part(), vec![done_range.placed(head)]);
+        for (head, row) in self.journal.ledger().done(u64::MAX) {
+            let done = done(row.part(), vec![row.placed(head)]);
             now(journal.append(vec![done])).unwrap();
         }
         for summary in self.journal.ledger().shards(BITS).cloned() {
@@ -396,9 +393,9 @@ impl Fake {
         let ranges = truth(state.range_bits);
         for (head, range) in &ranges {
             let (summary, record) = range::encode(range, state.range_bits);
-            let done_range = ledger.range(*head).expect("it is done");
-            assert_eq!(done_range.summary(*head), summary);
-            let (start, length) = (done_range.offset as usize, done_range.length as usize);
+            let row = ledger.range(*head).expect("it is done");
+            assert_eq!(row.summary(*head), summary);
+            let (start, length) = (row.offset as usize, row.length as usize);
             let part = &state.storage.objects()[&state.part(*head)];
             assert_eq!(part[start..start + length], record);
         }

@@ -40,8 +40,8 @@ fn what_a_coordinator_decides_is_named_by_its_epoch() {
 #[test]
 fn why_an_effect_failed_is_told() {
     let tested = complete();
-    for (_, done_range) in tested.tools.journal.ledger().done(u64::MAX) {
-        tested.storage.overwrite(&done_range.part().key(), "part");
+    for (_, row) in tested.tools.journal.ledger().done(u64::MAX) {
+        tested.storage.overwrite(&row.part().key(), "part");
     }
     let outcome = ready(publish_table(&tested.tools));
     let is_told = matches!(outcome, (Err(_), Some(JobError::Publish(_))));

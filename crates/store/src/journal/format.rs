@@ -128,18 +128,18 @@ pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
 fn write_ranges(writer: &mut Writer, ranges: &RangeMap) {
     // Ranges that share a part mostly follow each other, or not: each may have an entry of its own.
     let mut done = ranges.iter().peekable();
-    while let Some((head, done_range, finders)) = done.next() {
-        let mut run = vec![done_range.placed(head)];
+    while let Some((head, row, finders)) = done.next() {
+        let mut run = vec![row.placed(head)];
         while let Some(&(head, next, found)) = done.peek()
-            && (next.lease, next.replicas) == (done_range.lease, done_range.replicas)
+            && (next.lease, next.replicas) == (row.lease, row.replicas)
             && found == finders
         {
             run.push(next.placed(head));
             done.next();
         }
         let done = Entry::Done {
-            part: done_range.part(),
-            replicas: done_range.replicas,
+            part: row.part(),
+            replicas: row.replicas,
             finders: finders.clone(),
             ranges: run,
         };

@@ -235,9 +235,9 @@ impl Plain {
                 } => {
                     for placed in ranges {
                         let finders = finders.iter().collect();
-                        let done_range = (part.lease, *replicas, finders, *placed);
+                        let row = (part.lease, *replicas, finders, *placed);
                         plain.lost.remove(&placed.summary.head);
-                        plain.ranges.insert(placed.summary.head, done_range);
+                        plain.ranges.insert(placed.summary.head, row);
                     }
                 }
                 Entry::Withdrawn { heads } => {
@@ -311,14 +311,11 @@ impl Plain {
     }
 
     fn found(ledger: &Ledger) -> Plain {
-        let of_range = |(head, done_range, finders): (Head, &DoneRange, &Finders)| {
-            let placed = done_range.placed(head);
-            assert_eq!(done_range.part().lease, done_range.lease);
+        let of_range = |(head, row, finders): (Head, &DoneRange, &Finders)| {
+            let placed = row.placed(head);
+            assert_eq!(row.part().lease, row.lease);
             let finders: Vec<Finder> = finders.iter().collect();
-            (
-                head,
-                (done_range.lease, done_range.replicas, finders, placed),
-            )
+            (head, (row.lease, row.replicas, finders, placed))
         };
         let of_bits = |bits| {
             let shards = ledger.shards_with_finders(bits);
@@ -330,8 +327,8 @@ impl Plain {
             shards.map(move |(summary, finders)| (bits, finders.iter().collect(), summary.clone()))
         };
         let ranges: BTreeMap<_, _> = ledger.done_with_finders(u64::MAX).map(of_range).collect();
-        for (head, done_range, _) in ledger.done_with_finders(u64::MAX) {
-            assert_eq!(ledger.range(head), Some(done_range));
+        for (head, row, _) in ledger.done_with_finders(u64::MAX) {
+            assert_eq!(ledger.range(head), Some(row));
         }
         assert_eq!(
             (ledger.len(), ledger.is_empty()),
@@ -538,11 +535,7 @@ fn pruning() {
 fn parts_of_merged_ranges_are_removed() {
     let finished = finished();
     let ledger = looked(&finished);
-    let parts = || {
-        ledger
-            .done(u64::MAX)
-            .map(|(_, done_range)| done_range.part())
-    };
+    let parts = || ledger.done(u64::MAX).map(|(_, row)| row.part());
     for part in parts() {
         finished.overwrite(&part.key(), "part");
     }
@@ -566,10 +559,8 @@ fn parts_of_merged_ranges_are_removed() {
             ready(journal.remove_merged(BITS, summary.clone())).unwrap();
         }
         for part in parts() {
-            let done_ranges = ledger
-                .done(u64::MAX)
-                .filter(|(_, done_range)| done_range.part() == part);
-            let of_part: Vec<Head> = done_ranges.map(|(head, _)| head).collect();
+            let rows = ledger.done(u64::MAX).filter(|(_, row)| row.part() == part);
+            let of_part: Vec<Head> = rows.map(|(head, _)| head).collect();
             let is_before = of_part.iter().any(|head| *head < summary.start);
             let is_merged = of_part.iter().any(|head| summary.contains(head));
             let is_there = storage.objects().contains_key(&part.key());

@@ -47,11 +47,11 @@ impl RangeMap {
     }
 
     /// Adds a range, or replaces it.
-    pub(crate) fn insert(&mut self, head: Head, done_range: DoneRange, finders: Finders) {
+    pub(crate) fn insert(&mut self, head: Head, row: DoneRange, finders: Finders) {
         let group = self.0.entry(head.0 >> GROUP_BITS).or_default();
         match find(group, head) {
-            Ok(at) => group[at] = (head, done_range, finders),
-            Err(at) => group.insert(at, (head, done_range, finders)),
+            Ok(at) => group[at] = (head, row, finders),
+            Err(at) => group.insert(at, (head, row, finders)),
         }
     }
 
@@ -59,11 +59,11 @@ impl RangeMap {
         let number = head.0 >> GROUP_BITS;
         let group = self.0.get_mut(&number)?;
         let at = find(group, head).ok()?;
-        let (_, done_range, finders) = group.remove(at);
+        let (_, row, finders) = group.remove(at);
         if group.is_empty() {
             self.0.remove(&number);
         }
-        Some((done_range, finders))
+        Some((row, finders))
     }
 
     pub(crate) fn clear(&mut self) {
@@ -73,7 +73,7 @@ impl RangeMap {
     /// All ranges, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Head, &DoneRange, &Finders)> {
         let done = self.0.values().flatten();
-        done.map(|(head, done_range, finders)| (*head, done_range, finders))
+        done.map(|(head, row, finders)| (*head, row, finders))
     }
 
     /// The ranges below a head, ascending.
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    fn done_range(lease: u64) -> DoneRange {
+    fn row(lease: u64) -> DoneRange {
         DoneRange {
             layer: 0,
             lease,
@@ -125,19 +125,16 @@ mod tests {
                 plain.remove(&head);
             } else {
                 let finders = Finders::new(u32::try_from(random >> 62).unwrap(), []);
-                ranges.insert(head, done_range(step), finders.clone());
-                plain.insert(head, (done_range(step), finders));
+                ranges.insert(head, row(step), finders.clone());
+                plain.insert(head, (row(step), finders));
             }
             assert_eq!(ranges.len(), plain.len());
-            assert_eq!(
-                ranges.get(head),
-                plain.get(&head).map(|(done_range, _)| done_range)
-            );
+            assert_eq!(ranges.get(head), plain.get(&head).map(|(row, _)| row));
         }
         let expected = || {
             plain
                 .iter()
-                .map(|(&head, (done_range, finders))| (head, done_range, finders))
+                .map(|(&head, (row, finders))| (head, row, finders))
         };
         assert!(ranges.iter().eq(expected()));
         assert_eq!(ranges.last(), plain.keys().next_back().copied());
@@ -149,9 +146,9 @@ mod tests {
             ranges.remove(head);
         }
         assert_eq!((ranges.last(), &ranges), (None, &RangeMap::default()));
-        ranges.insert(Head(1), done_range(1), Finders::default());
+        ranges.insert(Head(1), row(1), Finders::default());
         let mut other = RangeMap::default();
-        other.insert(Head(1), done_range(2), Finders::default());
+        other.insert(Head(1), row(2), Finders::default());
         assert_ne!(ranges, other);
         ranges.clear();
         assert_eq!(ranges.len(), 0);

@@ -85,7 +85,7 @@ impl Chain {
         let ledger = self.follower.as_ref().map(Follower::ledger);
         let ledger = ledger.expect("a segment was read");
         let ranges = ledger.done(u64::MAX);
-        let ranges = ranges.map(|(head, done_range)| Fact::Range(head, done_range.digest));
+        let ranges = ranges.map(|(head, row)| Fact::Range(head, row.digest));
         let shards = ledger.shards(self.bits).map(Fact::of_shard);
         let now = ranges.chain(shards).collect();
         let gone = self.now.difference(&now);

@@ -280,7 +280,7 @@ impl World {
         }
         // Lost ranges have to come out the same, and one result settles them.
         let lost = found.lost(u64::MAX);
-        let lost = lost.map(|(head, done_range, _)| Fact::Range(head, done_range.digest));
+        let lost = lost.map(|(head, row, _)| Fact::Range(head, row.digest));
         let known = self.chain.now().iter().copied().chain(lost);
         self.coordinators[at].found(known);
     }
