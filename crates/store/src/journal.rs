@@ -21,7 +21,7 @@
 //!
 //! | kind | entry | fields |
 //! |---|---|---|
-//! | 1 | a coordinator took the table over | the [witness](witness) of a random number of its own (8), bits of its job (4) |
+//! | 1 | a coordinator took the table over | the [witness] of a random number of its own (8), bits of its job (4) |
 //! | 6 | ranges are done | lease of the part (8), replicas (4), [finders](crate::Finders), number of ranges (4), and for each: head, losing, stored positions (8 each), digest (32), offset and length of the record (4 each) |
 //! | 3 | ranges were wrong: they are not done any more | number of ranges (4), heads (8 each) |
 //! | 7 | a shard is done | bits of the table (4), finders, length (4), [`ShardSummary`](crate::ShardSummary) as JSON |
