@@ -1,4 +1,4 @@
-//! What is for this user alone: the access files of coordinators that listen on loopback, and a seal.
+//! Files for this user alone: the access files of coordinators that listen on loopback, and a seal.
 //!
 //! A coordinator on port 7171 leaves its access file as `loopback-7171.json` in a folder of its user
 //! that nobody else can enter, so that workers of that user need no file named. Other commands keep there what only

@@ -370,7 +370,7 @@ impl Journal {
     }
 }
 
-/// What the journal says of the random number of a coordinator, which does not follow from that.
+/// The number that the journal has for the random number of a coordinator, which cannot be computed from it.
 pub fn witness(coordinator: u64) -> u64 {
     let digest = Digest::of_parts(&[b"chomp coordinator\0", &coordinator.to_le_bytes()]);
     u64::from_le_bytes(*digest.0.first_chunk().expect("a digest has 32 bytes"))

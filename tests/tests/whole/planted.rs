@@ -179,7 +179,7 @@ fn wrong_table() -> TempDir {
     wrong
 }
 
-/// What is known of the words of 24 bits is compared wherever a table is opened.
+/// The known fingerprint of 24 bits is compared wherever a table is opened.
 #[test]
 fn a_table_with_another_fingerprint_than_the_known_one_is_told() {
     const KNOWN: &str = "that of the published table is b3bbb2560d37c8de2354c3d1250b3f23";

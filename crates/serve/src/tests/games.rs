@@ -15,7 +15,7 @@ async fn without_a_table() -> (Tested, tempfile::TempDir) {
     (start(site.router()).await, directory)
 }
 
-/// What takes long asks whether there is time for it.
+/// Long computations end when their time is over.
 #[tokio::test]
 async fn questions_without_time_are_refused() {
     let directory = tempfile::tempdir().unwrap();
