@@ -15,7 +15,7 @@
 //!     8                its first number
 //!     32               its digest
 //! 0/000.bin        a file:
-//!     4                how many numbers it has, at most 65,536
+//!     4                how many numbers it has, at most 131,072
 //!     8                the first
 //!     …                the gaps to the others, as Rice codes of 128 gaps each
 //! ```
@@ -39,8 +39,8 @@ pub const LOOKUP_BITS_MAX: u32 = 40;
 /// The bits of the first layer, and of how many more each other one is.
 const FIRST_BITS: u32 = 20;
 const LAYER_BITS: u32 = 4;
-/// The most numbers of a file: some 64 KiB.
-const FILE_NUMBERS: usize = 1 << 16;
+/// The most numbers of a file: some 128 KiB. Of half as many, a position of 32 bits and its replies lie in up to 24.
+const FILE_NUMBERS: usize = 1 << 17;
 /// The most files of a folder besides its index.
 const FOLDER_FILES: usize = 1_000;
 /// The gaps that have one k.

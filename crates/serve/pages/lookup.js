@@ -6,13 +6,13 @@ import { bitsOf, movesOf, take } from "./rules.js";
 /** The bits of the first layer, and of how many more each other layer is. */
 const FIRST_BITS = 20;
 const LAYER_BITS = 4;
-const FILE_NUMBERS = 65_536;
+const FILE_NUMBERS = 131_072;
 const BLOCK_GAPS = 128;
 const K_BITS = 6;
 /** The bytes that the index of a folder has for each file: the first number, the digest. */
 const ENTRY_BYTES = 40;
-/** So many files are kept as numbers, half a megabyte each. */
-const FILES_KEPT = 48;
+/** So many files are kept as numbers, a megabyte each. */
+const FILES_KEPT = 24;
 
 /** Browsers compute digests for pages that came by a secure way only. */
 export const isChecked = Boolean(globalThis.crypto?.subtle);

@@ -182,20 +182,18 @@ fn a_larger_site_on_nginx_answers_as_the_table_does() {
     let Some(browser) = calm() else { return };
     let Some(host) = nginx(32) else { return };
     is_usable(&browser, &host, 32);
-    // The files that a question about a large position takes, at the median of some.
+    // A question about a large position takes few files: at most 19 of 60,000 random ones.
     let random = &mut Random::new();
-    let mut asked = Vec::new();
     for _ in 0..15 {
         let word = Word::new((1 << 31) + random.below(1 << 30) as u64 * 2);
         browser.open("about:blank");
         browser.open(&format!("{}explore.html#position=1", host.url));
         browser.wait_to_say("#outcome", "Losing");
         answers(&browser, &[rows(word)]);
-        let lookups = "performance.getEntriesByType('resource').filter(({name}) => /lookup.3.[0-9]+.bin/.test(name)).length";
-        asked.push(browser.value(lookups).as_u64().unwrap());
+        let lookups = "performance.getEntriesByType('resource').filter(({name}) => /lookup.[0-9].[0-9]+.bin/.test(name)).length";
+        let asked = browser.value(lookups).as_u64().unwrap();
+        assert!((1..=20).contains(&asked), "{asked} for {:?}", rows(word));
     }
-    asked.sort_unstable();
-    assert!(asked[7] <= 20, "{asked:?}");
     agrees(&browser, &host, 32, 60);
     drop(host.server);
 }
