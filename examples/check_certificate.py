@@ -9,40 +9,44 @@ to a position of the file again, or to its mirror image. Then whoever moves from
 import sys
 
 
-def mirror(rows):
-    return tuple(sum(row > j for row in rows) for j in range(rows[0]))
-
-
-def moves(rows, hole=(0, 0)):
-    """The moves that leave the poison, and what they leave; not those that take all around a hole.
-
-    As a reply, such a move leaves what it would have left before, so no position of the file.
-    """
-    for j, height in enumerate(mirror(rows)):
-        for i in range(hole[0] if j < hole[1] else 0, height):
-            if i or j:
-                yield (i + 1, j + 1), rows[:i] + (j,) * (height - i if j else 0) + rows[height:]
-
-
 def main():
     lines = [line.strip() for line in open(sys.argv[1]) if line.strip() and line[0] != "#"]
-    (m, n), (i, j) = lines[0].removeprefix("board ").split("x"), lines[1].removeprefix("move ").split(",")
-    positions = {tuple(map(int, line.split(","))) for line in lines[2:]}
-    closed = positions | {mirror(rows) for rows in positions}
-    start = dict(moves((int(n),) * int(m)))[int(i), int(j)]
-    if start not in closed:
-        sys.exit(f"the position that ({i},{j}) leaves is not there")
+    m, n = map(int, lines[0].removeprefix("board ").split("x"))
+    first = tuple(map(int, lines[1].removeprefix("move ").split(",")))
+
+    def cells(rows):
+        """The cells of a position as the bits of a number, n bits for each row of the board."""
+        return sum(((1 << row) - 1) << n * i for i, row in enumerate(rows))
+
+    # The cells of the board that are not taken, by move; not of the move that takes the poison.
+    left_by = {
+        (i + 1, j + 1): cells([n] * i + [j] * (m - i)) for i in range(m) for j in range(n) if i or j
+    }
+    kept = list(left_by.values())
+    closed, positions = set(), []
+    for line in lines[2:]:
+        rows = list(map(int, line.split(",")))
+        if rows != sorted(rows, reverse=True) or rows[-1] < 1:
+            sys.exit(f"{line} is no position")
+        mirror = [sum(row > j for row in rows) for j in range(rows[0])]
+        images = [cells(image) for image in (rows, mirror) if len(image) <= m and image[0] <= n]
+        if not images:
+            sys.exit(f"{line} does not fit on the board")
+        closed.update(images)
+        positions.append(images[0])
+    if left_by[first] not in closed:
+        sys.exit(f"the position that {first} leaves is not there")
     answered = set()
-    for rows in positions:
-        if list(rows) != sorted(rows, reverse=True) or min(rows) < 1:
-            sys.exit(f"{rows} is no position")
-        if len(answered) > 1_000_000:
+    for position, line in zip(positions, lines[2:]):
+        if len(answered) > 5_000_000:
             answered.clear()  # it only saves time
-        for move, left in moves(rows):
-            if left not in answered and not any(reply in closed for _, reply in moves(left, move)):
-                sys.exit(f"from {rows} the move {move} has no reply")
-            answered.add(left)
-    print(f"({i},{j}) wins on {m}x{n}: {len(positions)} positions")
+        for move, others in left_by.items():
+            left = position & others
+            if left != position and left not in answered:
+                if left in closed or closed.isdisjoint(map(left.__and__, kept)):
+                    sys.exit(f"after {line} the move {move} has no reply")
+                answered.add(left)
+    print("({},{}) wins on {}x{}: {} positions".format(*first, m, n, len(positions)))
 
 
 main()
