@@ -37,11 +37,15 @@
 //! E(1, j), D and E(2, ·) are kept for all p₂; the others belong to one p₂. Threads take one p₂ after the other, and each
 //! stays behind the thread with the p₂ before by some tails, or of three rows by some p₁: for these all is done that it needs.
 
+mod set;
+
 use std::io::{self, ErrorKind, Read, Write};
 use std::num::NonZeroUsize;
 use std::ops::{Range, RangeInclusive};
 
 use parking_lot::{Condvar, Mutex};
+
+use self::set::Set;
 
 /// The fewest and the most rows.
 pub const FEW_ROWS: RangeInclusive<usize> = 3..=5;
@@ -227,118 +231,6 @@ impl Few {
         depths
             .map(|depth| self.sets(depth, 0..usize::MAX))
             .collect()
-    }
-}
-
-/// For each second row of a range a set of first rows that are no shorter.
-#[derive(Debug)]
-struct Set {
-    seconds: Range<usize>,
-    /// The words from that of the shortest first row to that of the longest one.
-    most: usize,
-    /// How many words each second row has. The first of them is that of a first row of the same length.
-    width: usize,
-    /// The first second row with fewer words to the longest first row. From it on, second rows have only these.
-    full: usize,
-    words: Vec<u64>,
-}
-
-impl Set {
-    /// An empty one, for first rows of at most `most` cells.
-    fn new(seconds: Range<usize>, most: usize) -> Set {
-        let mut set = Set {
-            most: most / 64 - seconds.start / 64 + 1,
-            seconds,
-            width: 0,
-            full: 0,
-            words: Vec::new(),
-        };
-        set.lay_out(0);
-        set
-    }
-
-    /// Where the words of a second row are, and how many.
-    #[inline]
-    fn place(&self, second: usize) -> (usize, usize) {
-        let start = self.seconds.start;
-        if second < self.full {
-            return ((second - start) * self.width, self.width);
-        }
-        // 64 second rows have the same number of words, and the next 64 one less.
-        let (whole, rest) = ((second - self.full) / 64, (second - self.full) % 64);
-        let narrow = self.width - 1;
-        let before = 64 * (whole * narrow - whole * whole.saturating_sub(1) / 2);
-        let width = narrow - whole;
-        (
-            (self.full - start) * self.width + before + rest * width,
-            width,
-        )
-    }
-
-    /// The words of a second row.
-    #[inline]
-    fn of(&self, second: usize) -> &[u64] {
-        let (place, width) = self.place(second);
-        &self.words[place..][..width]
-    }
-
-    #[inline]
-    fn insert(&mut self, second: usize, first: usize) {
-        let word = first / 64 - second / 64;
-        if word >= self.width {
-            self.widen(word + 1 + word / 8);
-        }
-        let (place, _) = self.place(second);
-        self.words[place + word] |= 1 << (first % 64);
-    }
-
-    /// Gives each second row `width` words, or all if it has fewer.
-    fn lay_out(&mut self, width: usize) {
-        self.width = width.min(self.most);
-        self.full = (self.seconds.start / 64 + self.most + 1 - self.width) * 64;
-    }
-
-    /// The words of all second rows.
-    fn len(&self) -> usize {
-        self.place(self.seconds.end).0
-    }
-
-    /// Gives each second row more words.
-    #[cold]
-    fn widen(&mut self, width: usize) {
-        let mut wide = Set {
-            words: Vec::new(),
-            seconds: self.seconds.clone(),
-            ..*self
-        };
-        wide.lay_out(width);
-        wide.words = vec![0; wide.len()];
-        for second in self.seconds.clone() {
-            let (place, of) = (wide.place(second).0, self.of(second));
-            wide.words[place..][..of.len()].copy_from_slice(of);
-        }
-        *self = wide;
-    }
-
-    fn clear(&mut self) {
-        self.words.fill(0);
-    }
-
-    /// Becomes what another set has for the second rows of this one.
-    fn copy(&mut self, other: &Set) {
-        self.words.clear();
-        self.lay_out(other.width);
-        let skipped = other.place(self.seconds.start).0;
-        self.words.extend_from_slice(&other.words[skipped..]);
-    }
-
-    /// Sets the smallest width with at least `words` words in all; false if there is none.
-    fn fit(&mut self, words: usize) -> bool {
-        let width = (0..=self.most).find(|&width| {
-            self.lay_out(width);
-            self.len() >= words
-        });
-        width.is_some() && self.len() == words
     }
 }
 

@@ -116,7 +116,7 @@ fn three_three(
             return false;
         }
         by_c[c].clone_from(&squares);
-        // What moves in d exclude begins empty with each c.
+        // The set that moves in d exclude begins empty with each c.
         by_d.fill(0);
         for d in 2..=c {
             by_b.fill(0);

@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    /// What has to be known of the last of some tails, made up as they are, for its period to be proved.
+    /// The facts about made-up tails without which the period of the last one is not proved.
     #[test]
     fn a_period_is_proved_as_soon_as_it_follows() {
         let constant = |value| std::iter::repeat_n(value, 300);
