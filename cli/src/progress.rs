@@ -232,7 +232,7 @@ impl Display {
         let mut clock = StageClock::start("downloading");
         let view = |now: &DownloadProgress| {
             let done = as_f64(now.bytes) / as_f64(now.bytes_total);
-            // What the table has is known first.
+            // The bits of the table are known first.
             let all = (now.bytes_total > 0).then_some(HumanBytes(now.bytes_total))?;
             if clock.stage.is_empty() {
                 let shards = counted(now.shards_total, "shard");

@@ -197,7 +197,7 @@ pub mod complete_request {
         Merged(super::Merged),
     }
 }
-/// What is in a range, and where its record is in the part.
+/// The content of a range, and where its record is in the part.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Summary {
     #[prost(uint64, tag = "1")]
@@ -239,7 +239,7 @@ pub struct LostRecord {
     /// The digest that the record should have.
     #[prost(bytes = "vec", tag = "2")]
     pub digest: ::prost::alloc::vec::Vec<u8>,
-    /// What is wrong with the record, for people to read.
+    /// The fault of the record, for people to read.
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
 }

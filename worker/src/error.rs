@@ -55,7 +55,7 @@ pub enum ClientError {
     Other {
         /// Its address.
         url: String,
-        /// What it does.
+        /// The deviation from the protocol.
         what: String,
     },
 }

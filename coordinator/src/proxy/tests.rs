@@ -1,4 +1,4 @@
-//! Who may move what through the proxy, and what that may take.
+//! Access to the proxy, object by object, and the memory and time that a transfer may take.
 
 use std::io;
 

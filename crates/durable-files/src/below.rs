@@ -1,6 +1,6 @@
 //! Folders that are reached without a link.
 //!
-//! Whoever unpacks an archive, or shares a directory, may find a link in it where a folder is to be. What is done to
+//! An unpacked archive, or a shared directory, may have a link in it where a folder is to be. What is done to
 //! "a file in that folder" would then be done to a file elsewhere: removed, handed out, written over. So each step from
 //! a folder that a user has named goes through a descriptor of the folder before, and never through a link.
 
@@ -105,7 +105,7 @@ impl Below {
         }
         let metadata = new.metadata()?;
         if metadata.gid() != here.gid() {
-            // Who is not of the group cannot give it anything.
+            // A user who is not of the group cannot give it anything.
             fchown(new, None, Some(here.gid())).unwrap_or(());
         }
         let inherited = if metadata.is_dir() {

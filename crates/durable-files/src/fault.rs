@@ -24,7 +24,7 @@ pub enum FaultKind {
     Full,
     /// It stays until a person mends it: no permission, a wrong address.
     Lasting,
-    /// What is there is not what was written.
+    /// The bytes there are not those that were written.
     Damage,
     /// It is not known what the disk holds. Linux reports a failed sync once, and may have dropped what it could not
     /// write: so neither another sync nor reading tells.

@@ -201,8 +201,8 @@ pub(crate) fn open_as(
     })
 }
 
-/// What was opened, if it is a regular file. The system does not say that it was for a link or a socket that it opened
-/// nothing: the mode of what is there does.
+/// The opened file, if it is a regular one. The system's error does not tell a link or a socket from other causes: the
+/// mode of the entry does.
 pub(crate) fn regular(
     opened: io::Result<File>,
     mode: impl FnOnce() -> io::Result<u32>,

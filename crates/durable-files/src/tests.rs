@@ -268,7 +268,7 @@ fn a_file_is_claimed_by_one() {
     assert_eq!(names(&folder), ["lock"]);
 }
 
-/// Whoever gives a claim back removes its lock, perhaps between another one's opening and locking it.
+/// A claim that is given back removes its lock, perhaps between another process's opening and locking it.
 #[test]
 fn a_claim_is_one_process_s_however_many_come_and_go() {
     let (_home, folder, _) = place();
@@ -293,7 +293,7 @@ fn a_claim_is_one_process_s_however_many_come_and_go() {
     });
 }
 
-/// Whoever may open a lock can hold it for ever.
+/// A user who may open a lock can hold it for ever.
 #[test]
 fn a_lock_is_for_those_who_may_write_beside_it() {
     let (_home, folder, _) = place();

@@ -87,7 +87,7 @@ impl ChunkLinks {
             let first = chunk - within - (1 << start);
             let ones = within.count_ones() as usize;
             across.push(bases[first] + ones);
-            // What the entry is put together from, but for a chunk that is among those inside.
+            // The chunks that the entry is put together from; one of them may be inside too.
             let parts = (0..=ones).map(|k| first + (1 << k) - 1);
             after |= parts.map(|part| 1 << part).sum::<u64>();
         }

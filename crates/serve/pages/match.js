@@ -294,8 +294,8 @@ async function random(first) {
     const position = answer.position ?? proposed;
     if (answer.over) continue;
     if (!byId("winnable").checked) return position;
-    // Whoever begins in a winning position can win. The computer is to begin in a losing one: what
-    // a winning move leaves, since losing positions are seldom met by chance.
+    // The player who begins in a winning position can win. The computer is to begin in a losing one:
+    // one that a winning move leaves, since losing positions are seldom met by chance.
     if (answer.losing === (first === COMPUTER)) return position;
     if (first !== COMPUTER) continue;
     const left = play.follow(position, pick(answer.winning_moves));

@@ -287,7 +287,7 @@ mod tests {
         (storage, all)
     }
 
-    /// Whoever reads a record has what the journal says, or learns that it is lost.
+    /// A record that is read is the one of the journal, or an error says that it is lost.
     #[test]
     fn records_are_read_as_they_were_written_or_lost() {
         let (storage, rows) = written();

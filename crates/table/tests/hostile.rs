@@ -85,7 +85,7 @@ fn a_frame_that_is_longer_than_its_words() {
         shard.index_sha256 = Digest::of(&index);
         write_manifest(&folder, &manifest);
         assert_refused(Table::open(&folder), "words cannot have");
-        // Whoever has a manifest that was not parsed is not helped by it either.
+        // A manifest that was not parsed does not help either.
         let table = Table::with_manifest(folder, manifest.clone());
         let last = Word::new(manifest.shards[0].last);
         assert_refused(table.is_losing(last), "bytes for");

@@ -37,7 +37,7 @@ pub fn found<T>(name: &str, found: Result<T, String>) -> Option<T> {
 ///
 /// # Errors
 ///
-/// What is missing, in words.
+/// The missing thing, in words.
 pub fn can(what: &str, command: &mut Command) -> Result<(), String> {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
     match quiet.stderr(Stdio::null()).status() {

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// What takes longer hangs.
+/// A wait that takes longer hangs.
 pub const HANG: Duration = Duration::from_mins(10);
 
 /// The pause between two looks at a condition.

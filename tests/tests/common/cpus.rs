@@ -1,4 +1,4 @@
-//! What benchmarks share: the CPUs that a process may use, and figures of what was measured.
+//! Helpers of benchmarks: the CPUs that a process may use, and figures of what was measured.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;

@@ -124,7 +124,7 @@ impl Cut {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // Those that were never made cannot be removed.
+        // Namespaces that were never made cannot be removed.
         for host in 0..self.hosts {
             let _ = ip(&format!("netns del {}", self.namespace(host)));
         }

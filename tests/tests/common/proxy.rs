@@ -25,7 +25,7 @@ pub(crate) struct Orders {
     gate: Mutex<Gate>,
 }
 
-/// What may pass of shards.
+/// How much of the shards may pass.
 #[derive(Debug, Default)]
 struct Gate {
     /// The bytes that have passed.

@@ -28,7 +28,7 @@ impl Random {
         Random::of(seed())
     }
 
-    /// Those of a seed that somebody else has printed.
+    /// The numbers of a seed that an earlier run has printed.
     pub(crate) fn of(seed: u64) -> Random {
         Random(Rng(seed))
     }

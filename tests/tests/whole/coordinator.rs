@@ -217,7 +217,7 @@ fn a_coordinator_that_is_not_there_is_not_waited_for_for_ever() {
 fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
     let cluster = Cluster::new();
     let coordinator = begin(&cluster, LONGER);
-    // What the coordinator has acknowledged.
+    // The results that the coordinator has acknowledged.
     let stopped = "finished results are submitted, and other leases are returned";
     for (signal, code, said) in [
         (Signal::SIGTERM, 75, stopped),

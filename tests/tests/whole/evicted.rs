@@ -165,7 +165,7 @@ fn evict(mut process: Process, grace: Option<Duration>) -> Ended {
 #[derive(Clone, Copy, Debug, Default)]
 struct Evictions {
     all: u32,
-    /// Those that were not over when the grace was.
+    /// Workers that had not ended when the grace was over.
     killed: u32,
     coordinators: u32,
 }
@@ -216,7 +216,7 @@ fn build(seed: u64) -> Evictions {
     };
     ended.made(FINGERPRINT_28);
     for worker in workers {
-        // Who comes when all is over finds nobody.
+        // A worker that comes when all is over finds no coordinator.
         let ended = worker.kill();
         assert!(matches!(ended.code, None | Some(0)), "{ended:?}");
     }

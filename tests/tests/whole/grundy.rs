@@ -138,7 +138,7 @@ fn areas(table: &Path) -> Vec<PathBuf> {
     listed.into_iter().filter(is_area).collect()
 }
 
-/// What a run leaves that is killed when some areas are there.
+/// The files of a run that is killed when some areas are there.
 fn interrupted(tiles: u32) -> TempDir {
     loop {
         let directory = folder();

@@ -189,7 +189,7 @@ async fn deaf_readers(access: Access) {
     tokio::time::sleep(WATCHED).await;
     for response in bodies {
         assert_eq!(response.status(), StatusCode::OK);
-        // Those that waited too long for their reader may be gone.
+        // Connections that waited too long for their reader may be gone.
         let _ = response.into_body().collect().await;
     }
 }

@@ -166,7 +166,7 @@ fn kill_while_it_publishes(seed: u64) {
     let (mut kills, mut starts) = (0, 0);
     while kills < PUBLICATIONS_KILLED_MIN || starts < PUBLICATIONS_MIN {
         assert!(starts < STARTS_MAX, "{kills} kills");
-        // Those that were faster than we are do it again: their parts are all there.
+        // Workers that were faster than the signal do it again: their parts are all there.
         if is_published(table) {
             fs::remove_dir_all(&folder).unwrap();
         }

@@ -177,7 +177,7 @@ fn build(seed: u64, expected: &BTreeMap<String, Digest>) -> Faults {
     };
     ended.summary();
     assert_eq!(&published(&cluster.table()), expected);
-    // Those that were away when it was done hear of it when they ask again.
+    // Workers that were away when it was done hear of it when they ask again.
     let _coordinator = cluster.start_coordinator(&mut cluster.coordinator(28, RANGE_BITS));
     for mut worker in members.drain(1..) {
         if worker.until.is_some() {

@@ -63,7 +63,7 @@ struct Gap {
 struct Faults {
     /// By kind.
     cuts: [usize; CUTS.len()],
-    /// Those that were longer than a lease, and are over.
+    /// The cuts that were longer than a lease, and are over.
     long_cuts: usize,
     kills: usize,
 }
@@ -248,7 +248,7 @@ fn build(network: &Network, random: &mut Random, faults: &mut Faults) {
     };
     ended.made(FINGERPRINT_26);
 
-    // Those that were cut off when it was done hear of it when they ask again.
+    // Workers that were cut off when it was done hear of it when they ask again.
     machines.mend_all();
     let again = coordinator(&machines.cluster);
     let mut coordinator = network.start(COORDINATOR, &machines.cluster, &again);

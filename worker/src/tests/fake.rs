@@ -51,7 +51,7 @@ pub(super) enum Act {
     Slow(Duration),
 }
 
-/// What it says in place of the truth.
+/// The answer that a lying coordinator gives in place of the true one.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lie {
     Job(fn(&mut v1::JoinReply)),

@@ -53,7 +53,7 @@ fn chaos(seed: u64, moves: bool) -> impl FnMut(&str, &mut State) -> Act + Send {
 
 /// A job with the outages of a seed, in a time of its own.
 async fn a_job_among_outages(seed: u64) {
-    // Those that were told where the store is cannot follow a job to another.
+    // Workers with a named store cannot follow a job to another one.
     let direct = seed % 2 == 1;
     let fake = Fake::new(chaos(seed, !direct));
     let config = Config {

@@ -139,7 +139,7 @@ async fn tasks_that_make_no_sense_fail() {
     ] {
         let (error, returned) = told(lie).await;
         assert!(error.ends_with(ENOUGH), "{what}: {error}");
-        // Those that were held up when it ended are given back without a reason.
+        // Tasks that were held up when it ended are given back without a reason.
         let mut failed = returned.iter().filter(|reason| !reason.is_empty());
         assert!(failed.clone().count() >= FAILURES, "{returned:?}");
         assert!(

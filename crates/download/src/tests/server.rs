@@ -46,7 +46,7 @@ pub(super) enum Peril {
     ShardsElsewhere,
     /// Every answer leads to this port.
     Moved(u16),
-    /// Whoever has no token is refused.
+    /// A client without a token is refused.
     WantsToken,
     /// Files whose name ends so are bytes without end.
     Endless(&'static str),

@@ -18,7 +18,7 @@ use crate::tests::{Tested, patient, start_with};
 
 /// The bytes of `/large`: more than all buffers between two processes hold.
 const LARGE_BYTES: usize = 24 << 20;
-/// What a connection holds of an answer that its peer does not read, if there is no socket.
+/// The bytes of an answer that a connection without a socket holds while its peer does not read.
 const PIPE_BYTES: usize = 64 << 10;
 
 /// Limits of which each is reached in a test.

@@ -174,7 +174,7 @@ fn plant(what: &str, path: &Path, secret: &Path) {
     }
 }
 
-/// Whoever may write the folder of a table must not have the server show what only the server may read.
+/// A user who may write to the folder of a table cannot have the server show files that only the server may read.
 #[tokio::test]
 #[expect(
     clippy::disallowed_methods,

@@ -149,7 +149,7 @@ fn script() -> Vec<Vec<Entry>> {
     let heads = vec![Head(0)];
     script.push(vec![Entry::Withdrawn { heads }]);
     script.push(vec![shard(BITS, finders(0), merged(0))]);
-    // What is lost comes out the same, so what was merged counts.
+    // A lost range comes out the same, so its merged words count.
     let heads = vec![Head(1)];
     script.push(vec![Entry::Lost { heads }]);
     script

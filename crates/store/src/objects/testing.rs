@@ -1,4 +1,4 @@
-//! What tests of storages do again and again.
+//! Helpers for tests of storages.
 
 use bytes::Bytes;
 

@@ -34,7 +34,7 @@ fn assert_noticed(folder: &Path, file: &str, words: &[u64], case: &str) {
     }
 }
 
-/// What is found in a table that opens.
+/// The damage that is found in a table that opens.
 fn damage(folder: &Path) -> String {
     let table = Table::open(folder).unwrap();
     table.verify_bytes().unwrap_err().to_string()
@@ -220,7 +220,7 @@ fn damage_is_named_by_its_part() {
     assert!(error.contains(second), "{error}");
 }
 
-/// Whoever reads a part of a table is told of the file that is damaged or missing.
+/// The error about a part of a table names the file that is damaged or missing.
 #[test]
 fn a_file_without_the_part_that_is_asked_for_is_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ fn games_are_played_to_their_ends() {
         let (mut turn, mut left) = (false, 200);
         while !game.over {
             let reply = game.reply.clone().expect("there is a move");
-            // Who wins plays perfectly, the other one anything.
+            // The winner plays perfectly, the other player anything.
             let choice = if turn == begun {
                 let mut moves = game.moves.iter();
                 moves.find(|choice| choice.name == reply).unwrap()

@@ -22,7 +22,7 @@ pub(super) fn everything<G: Game>(game: &G, start: G::Position) -> Vec<G::Positi
     all
 }
 
-/// What a game's theorem says of positions, of which the first leads to the others.
+/// The values of positions by the game's theorem. The first position leads to the others.
 pub(super) fn verdicts<G: Theory>(game: &G, all: &[G::Position]) -> Vec<GameValue> {
     game.verdicts(all, &game.parts(all).unwrap()).unwrap()
 }

@@ -130,7 +130,7 @@ fn searches_have_limits_of_positions_and_moves() {
     }
 }
 
-/// Who has less time gets no answer, or one without the values where another way tells who wins.
+/// A search with less effort has no answer, or one without values where another way tells the winner.
 #[test]
 fn who_wants_fewer_moves_waits_for_no_more() {
     const HUNDRED: Effort = Effort {

@@ -263,7 +263,7 @@ impl World {
         }
     }
 
-    /// Those who speak to a dead coordinator may hear of it, or not.
+    /// Callers of a dead coordinator may hear of it, or not.
     fn bury(&mut self, number: u64) {
         if self.history.rng.bool() {
             self.break_streams(None, Some(number));

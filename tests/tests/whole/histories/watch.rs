@@ -17,7 +17,7 @@ use crate::histories::chain::Fact;
 use crate::histories::store::Store;
 use crate::histories::wire::{Packet, Payload, Sent, StreamId, Way, Wire, respond};
 
-/// Who said what to a coordinator.
+/// The calls to a coordinator, with their callers.
 #[derive(Debug)]
 pub(crate) struct Findings {
     /// The facts that were durable when it started.

@@ -12,7 +12,7 @@ use super::driver::Driver;
 use super::site::list;
 use crate::common::cluster::wait_for;
 
-/// Those that no test uses. To start one takes longer than most tests.
+/// The browsers that no test uses. To start one takes longer than most tests.
 static IDLE: Mutex<Vec<Arc<Driver>>> = Mutex::new(Vec::new());
 
 /// A key, as drivers write it.

@@ -54,7 +54,7 @@ impl Twin {
         (losing, value)
     }
 
-    /// Those that are no way back come first.
+    /// Moves that are no way back come first.
     fn winning_moves(&mut self, game: &str, position: &str) -> Vec<Move> {
         let told = answer(game, position).unwrap();
         let winning = told.moves.iter();

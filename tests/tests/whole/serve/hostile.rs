@@ -67,7 +67,7 @@ async fn honest_questions_are_answered_among_hostile_ones() {
     let port = served.server.port;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let answered = Arc::new(AtomicBool::new(false));
-    // Those that had to go once.
+    // Connections that had to go once.
     let gone = Arc::new(AtomicUsize::new(0));
     let mut stays = JoinSet::new();
     let mut come = |name, opening: Vec<u8>, then| {

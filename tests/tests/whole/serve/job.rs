@@ -10,7 +10,7 @@ use crate::common::cluster::{Process, free_port, wait_to_answer};
 use crate::common::http::get;
 use crate::common::{FINGERPRINT_28, folder, number, run_in};
 
-/// Those who listen to a job hear of it until it is finished, and it is none the slower.
+/// Listeners hear of a job until it is finished, and it is none the slower.
 #[test]
 fn a_job_is_watched_from_its_beginning_to_its_end() {
     let home = folder();

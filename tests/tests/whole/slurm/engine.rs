@@ -99,7 +99,7 @@ impl Slurm {
                 PartitionName=high Nodes=n1,n2 MaxTime=INFINITE PriorityTier=2\n"
     }
 
-    /// Who the programs of Slurm are is told by a daemon of its own.
+    /// A daemon of Slurm's own vouches for its programs.
     fn start_munge(&self) {
         let munge = self.home().join("munge");
         let (key, random) = (munge.join("key"), fs::File::open("/dev/urandom").unwrap());
@@ -169,7 +169,7 @@ impl Slurm {
 
     /// The states of a job, or of those of an array.
     pub(crate) fn states(&self, job: &str) -> Vec<String> {
-        // Who asks all the time keeps Slurm from its work.
+        // To ask all the time would keep Slurm from its work.
         thread::sleep(Duration::from_millis(50));
         let args = ["-h", "-t", "all", "-j", job, "-r", "-o", "%T"];
         let said = self.run("squeue", &args);

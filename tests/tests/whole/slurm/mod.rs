@@ -48,7 +48,7 @@ fn one_submission_computes_a_table() {
     let said = slurm.said(None);
     assert_eq!(said.matches(" with 1 thread, for ").count(), 2, "{said}");
     assert_eq!(slurm.restarts(&job), 0);
-    // Those that come too late, with a coordinator or without, have nothing to do, and no reason to complain.
+    // Workers that come too late, with a coordinator or without, have nothing to do, and no reason to complain.
     slurm.patience = SOON;
     let late = slurm.submit(&["--array=0-1", "--cpus-per-task=1"], 24, 12);
     let said = || [0, 1].map(|element| slurm.said(Some(element)));

@@ -118,7 +118,7 @@ impl Relay {
         (state.way, state.parts) = (way, 0);
         drop(state);
         self.shared.changed.notify_all();
-        // Who waits for a connection looks at the way again.
+        // A call that waits for a connection looks at the way again.
         drop(TcpStream::connect(self.address));
     }
 

@@ -15,7 +15,7 @@ use super::relay::{CREDENTIALS, NEW_KEY, OLD_KEY, Relay, Way};
 use crate::common::cluster::{Process, wait_for};
 use crate::common::{Ended, FINGERPRINT_24};
 
-/// Who has no key, but is told where to get one.
+/// A user without a key is told where to get one.
 const POD: &str = "";
 /// The seconds for which a server is gone, unless `CHOMP_OUTAGE` says: longer than all is repeated at short intervals,
 /// and shorter than anybody waits.

@@ -51,7 +51,7 @@ async fn unfinished_files_are_no_objects_and_go() {
         fs::write(directory.path().join(name), "in part").unwrap();
     }
 
-    // Those of workers may belong to creations that are under way.
+    // Files of workers may belong to creations that are under way.
     let storage = open(directory.path());
     for name in owners {
         assert!(!directory.path().join(name).exists(), "{name}");
@@ -153,7 +153,7 @@ async fn what_is_no_file_is_no_object() {
     assert_eq!(fs::read(&secret).unwrap(), b"secret");
 }
 
-/// Whoever packs an archive may put a link into it where a folder of ours is to be.
+/// An archive may have a link in the place of one of our folders.
 #[tokio::test]
 async fn no_link_is_followed_to_a_folder() {
     let names = ["work/parts/0001/a", "work/journal/0", "table-20/a"].map(key);
@@ -214,7 +214,7 @@ async fn no_link_is_followed_to_a_folder() {
     }
 }
 
-/// Whoever packs an archive may link a file from elsewhere into it.
+/// An archive may have a hard link to a file from elsewhere.
 #[tokio::test]
 async fn an_object_with_another_name_is_told() {
     let directory = tempfile::tempdir().unwrap();
