@@ -158,6 +158,11 @@ fn is_usable(browser: &Browser, host: &Host, bits: u32) {
         browser.wait("document.querySelector('#table, code') !== null");
         let bad = "[...document.querySelectorAll('a')].filter(({href}) => /(games|job|openapi)/.test(href)).length";
         assert_eq!(browser.value(bad), 0, "{page}");
+        // A phone shows it without scrolling sideways.
+        browser.resize(390, 844, true);
+        let width = "document.documentElement.scrollWidth";
+        assert_eq!(browser.value(width), 390, "{page}");
+        browser.resize(1280, 900, false);
     }
     browser.open(&format!("{}explore.html#position=8x{}", host.url, bits - 8));
     browser.wait_to_say("#outcome", "Winning");
