@@ -56,7 +56,6 @@ mod trial;
 mod verify;
 mod worker;
 
-use std::ffi::OsStr;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -236,10 +235,7 @@ fn start_log(display: &Display, command: &Command) {
     });
     let fields = fields.delimited(" ");
     let writer = display.clone();
-    let is = |name: &str, wanted: fn(&OsStr) -> bool| {
-        std::env::var_os(name).is_some_and(|value| wanted(&value))
-    };
-    let is_plain = is("NO_COLOR", |value| !value.is_empty()) || is("TERM", |term| term == "dumb");
+    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let lines = tracing_subscriber::fmt::layer()
         .fmt_fields(fields)
         .with_writer(move || writer.clone())
