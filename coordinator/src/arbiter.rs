@@ -125,7 +125,7 @@ impl Tools {
         let mut filling = Merger::new(self.bits, range_bits, self.shard_size, span);
         while let Some(head) = filling.next() {
             let row = self.done_range(head)?;
-            let decode = |record: &[u8]| range::decode_range(record, range_bits);
+            let decode = |record: &[u8]| range::decode(record, range_bits);
             let range = self.read(head, decode).await?;
             let pushed = filling.push(head, &range.losing, row.stored);
             pushed.map_err(|error| match error {
@@ -163,7 +163,7 @@ impl Tools {
         row: &DoneRange,
         record: &[u8],
     ) -> Result<(), StoreError> {
-        let range = range::decode_range(record, self.range_bits());
+        let range = range::decode(record, self.range_bits());
         let range = range.map_err(|error| lost(head, row, describe(&error)))?;
         let (summary, _) = range::encode(&range, self.range_bits());
         if (summary.count, summary.stored) == (row.count, row.stored) {

@@ -17,7 +17,7 @@
 
 use std::collections::HashMap;
 
-use chomp_table::range::decode_range;
+use chomp_table::range::decode;
 use chomp_table::rng::mix;
 use chomp_table::sources::sources;
 use chomp_table::word::mask;
@@ -103,7 +103,7 @@ impl Search<'_> {
         let rows = self
             .tools
             .done_ranges(self.range_bits.head_count(self.tools.bits));
-        let decode = |record: &[u8]| decode_range(record, self.range_bits);
+        let decode = |record: &[u8]| decode(record, self.range_bits);
         for rows in rows.chunks(READ) {
             for range in self.tools.read_all(rows, decode).await? {
                 let words = range.losing.indices();
@@ -160,7 +160,7 @@ impl Search<'_> {
             if self.kept.len() >= KEPT {
                 self.kept.clear();
             }
-            let decode = |record: &[u8]| decode_range(record, self.range_bits);
+            let decode = |record: &[u8]| decode(record, self.range_bits);
             self.kept.insert(head, self.tools.read(head, decode).await?);
         }
         Ok(&self.kept[&head])

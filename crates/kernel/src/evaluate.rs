@@ -119,7 +119,7 @@ impl Evaluator {
             .resize(1 << (b as usize - 1 - CHUNK_BITS), Chunk::EMPTY);
         self.solver.finals.reset(self.bitmap.len());
         let mut edges = 0;
-        if head.is_empty() {
+        if head.is_zero() {
             self.bitmap.fill(Chunk::EMPTY);
         } else {
             self.source_sets
@@ -130,7 +130,7 @@ impl Evaluator {
         if solve {
             losing = self
                 .solver
-                .solve::<L>(&mut self.bitmap, b, head.is_empty(), self.masks);
+                .solve::<L>(&mut self.bitmap, b, head.is_zero(), self.masks);
             edges |= u64::from(losing.bucket(0).first() == Some(&0)) << b;
         }
         Ok(Range {

@@ -113,7 +113,7 @@ impl Ranges {
     fn blocker(&self, head: Head) -> Option<Head> {
         // No range is ready before the range of half its head is committed, and that is quickly asked.
         let half = Head(head.0 / 2);
-        if !head.is_empty() && !self.is_committed(half) {
+        if !head.is_zero() && !self.is_committed(half) {
             return Some(half);
         }
         let mut highest = None;

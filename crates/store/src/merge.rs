@@ -187,7 +187,7 @@ impl Merger {
             let lows = losing.bucket(number);
             let base = head.0 << self.range_bits.get() | bucket << (BUCKET_BITS + 1);
             let whole = self.skip == 0
-                && !head.is_empty()
+                && !head.is_zero()
                 && (self.span.last || lows.len() as u64 <= self.room);
             found += if whole {
                 self.take_all(head, base, lows)
@@ -214,7 +214,7 @@ impl Merger {
     /// Takes all words of a bucket, of which none are skipped, and which have one length; returns
     /// how many are stored.
     fn take_all(&mut self, head: Head, base: u64, lows: &[u16]) -> u64 {
-        let bits = head.len() + self.range_bits.get();
+        let bits = head.bit_len() + self.range_bits.get();
         self.words.resize(lows.len(), 0);
         let (mut kept, mut sum) = (0, 0_u64);
         let words = &mut self.words[..];

@@ -68,7 +68,7 @@ impl PlacedRange {
             ..
         } = self.summary;
         const { assert!(HEAD_BITS_MAX + RangeBits::MAX <= u64::BITS) };
-        if head.len() > HEAD_BITS_MAX {
+        if head.bit_len() > HEAD_BITS_MAX {
             return Err(Damage::new(format!("range {head} is not of this table")));
         }
         let most = losing_max(range_bits);

@@ -68,18 +68,18 @@ impl Head {
     }
 
     /// The number of bits from the first 1 on.
-    pub const fn len(self) -> u32 {
+    pub const fn bit_len(self) -> u32 {
         u64::BITS - self.0.leading_zeros()
     }
 
     /// Whether this is the head without a 1, that of the first range.
-    pub const fn is_empty(self) -> bool {
+    pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
     /// The layer: the sum over the 1 bits of their index from the right, counted from 1.
     pub fn layer(self) -> u32 {
-        (0..self.len())
+        (0..self.bit_len())
             .filter(|i| self.0 >> i & 1 == 1)
             .map(|i| i + 1)
             .sum()

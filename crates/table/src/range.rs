@@ -249,7 +249,7 @@ fn stored(range: &Range, range_bits: RangeBits) -> u64 {
         let word = range.head.word(index.into(), range_bits);
         word <= word.mirror()
     };
-    if range.head.is_empty() {
+    if range.head.is_zero() {
         return range
             .losing
             .indices()
@@ -257,10 +257,10 @@ fn stored(range: &Range, range_bits: RangeBits) -> u64 {
             .count() as u64;
     }
     // The first byte of a word and that of its mirror image tell nearly always.
-    let more = u8::BITS.saturating_sub(range.head.len());
+    let more = u8::BITS.saturating_sub(range.head.bit_len());
     let shared = range_bits.get() - 1 - more;
     let count = |start: u32, lows: &[u16]| {
-        let bits = range.head.len() + more;
+        let bits = range.head.bit_len() + more;
         let first = (range.head.0 << more | u64::from(start >> shared)) >> (bits - u8::BITS);
         let [first, ..] = first.to_le_bytes();
         lows.iter().fold(0u32, |stored, &low| {
@@ -310,14 +310,14 @@ pub fn summary(record: &[u8], range_bits: RangeBits) -> Result<RangeSummary, For
     Ok(header.summary(Digest::of(record)))
 }
 
-/// The range in `record`, everything checked as by [`decode`], and the number of stored positions too: this is
-/// the only record of the range.
+/// The range in `record`, with everything checked, the number of stored positions too: this is the only record of the
+/// range.
 ///
 /// # Errors
 ///
 /// If this is not a record of a range with `range_bits`.
-pub fn decode_range(record: &[u8], range_bits: RangeBits) -> Result<Range, FormatError> {
-    let (range, claimed) = decode(record, range_bits)?;
+pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<Range, FormatError> {
+    let (range, claimed) = decode_trusting_stored(record, range_bits)?;
     let counted = stored(&range, range_bits);
     ensure(counted == claimed, || {
         format!("{counted} positions to store where the header says {claimed}")
@@ -325,8 +325,8 @@ pub fn decode_range(record: &[u8], range_bits: RangeBits) -> Result<Range, Forma
     Ok(range)
 }
 
-/// The range in `record`, whose form is checked, and the number of losing positions that are not larger than their
-/// mirror image, as the record claims: they are not counted. Only its digest tells whether it is the right record.
+/// The range in `record`, and the number of stored positions, those that are not larger than their mirror image, as the
+/// record claims it. Everything else is checked as by [`decode`]: for records whose digest was compared.
 ///
 /// Takes memory in proportion to the record, and never more than a range with `range_bits` can
 /// need.
@@ -334,7 +334,10 @@ pub fn decode_range(record: &[u8], range_bits: RangeBits) -> Result<Range, Forma
 /// # Errors
 ///
 /// If this is not a record of a range with `range_bits`.
-pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<(Range, u64), FormatError> {
+pub fn decode_trusting_stored(
+    record: &[u8],
+    range_bits: RangeBits,
+) -> Result<(Range, u64), FormatError> {
     let (header, rest) = Header::parse(record, range_bits)?;
     let buckets = usize::try_from(buckets(range_bits)).expect("at most 2^15");
     let (counts, rest) = rest
@@ -441,7 +444,7 @@ impl Header {
 
     fn check(&self, range_bits: RangeBits) -> Result<(), Damage> {
         let (bits, positions) = (range_bits.get(), range_bits.positions());
-        ensure(self.head.len() + bits <= u64::BITS, || {
+        ensure(self.head.bit_len() + bits <= u64::BITS, || {
             format!("the head {} is too long", self.head)
         })?;
         ensure(self.edges >> bits <= 1, || {

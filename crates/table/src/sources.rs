@@ -32,7 +32,7 @@ pub struct Start {
 
 /// The starts of moves in `head`.
 pub fn starts(head: Head) -> impl Iterator<Item = Start> {
-    (0..head.len())
+    (0..head.bit_len())
         .filter(move |i| head.0 >> i & 1 == 1)
         .map(move |bit| {
             let ones = (head.0 & mask(bit + 1)).count_ones();
@@ -95,10 +95,10 @@ pub fn closure(head: Head, range_bits: RangeBits) -> Vec<Head> {
 
 /// Calls `take` with each source of a range, some of them more than once: [`sources`] without a list.
 pub fn each(head: Head, range_bits: RangeBits, take: &mut impl FnMut(Head)) {
-    if head.is_empty() {
+    if head.is_zero() {
         return;
     }
-    for shift in 1..range_bits.get().min(head.len() + 1) {
+    for shift in 1..range_bits.get().min(head.bit_len() + 1) {
         take(Head(head.0 >> shift));
     }
     take(Head::of(corner(head), range_bits));
@@ -114,12 +114,12 @@ pub fn depends_on(head: Head, source: Head, range_bits: RangeBits) -> bool {
     if source >= head {
         return false;
     }
-    let shorter = head.len() - source.len();
+    let shorter = head.bit_len() - source.bit_len();
     let is_trimmed = (1..range_bits.get()).contains(&shorter) && head.0 >> shorter == source.0;
     if is_trimmed || source == Head::of(corner(head), range_bits) {
         return true;
     }
-    if source.is_empty() {
+    if source.is_zero() {
         // A move from the first 1 takes all 1s of the head out of it.
         return true;
     }

@@ -135,9 +135,9 @@ fn record(bytes: &[u8]) -> bool {
     let bits = bytes.get(12..).and_then(|rest| rest.first_chunk());
     let bits = bits.map_or(0, |bits| u32::from_le_bytes(*bits));
     let range_bits = RangeBits::new(bits).unwrap_or_else(range_bits);
-    let contents = range::decode(bytes, range_bits);
+    let contents = range::decode_trusting_stored(bytes, range_bits);
     let summary = range::summary(bytes, range_bits);
-    let Ok(found) = range::decode_range(bytes, range_bits) else {
+    let Ok(found) = range::decode(bytes, range_bits) else {
         return false;
     };
     let (range, _) = contents.expect("what is a range has contents");

@@ -32,7 +32,7 @@ fn the_range_record() {
         edges: 1 << 4,
     };
     let record = vector("range");
-    assert_eq!(range::decode_range(&record, range_bits), Ok(range.clone()));
+    assert_eq!(range::decode(&record, range_bits), Ok(range.clone()));
     let (summary, encoded) = range::encode(&range, range_bits);
     assert_eq!(encoded, record);
     assert_eq!(vector("range-sha256"), summary.digest.0);
