@@ -166,11 +166,8 @@ fn text(status: &Status) -> String {
         let (done, shards) = (HumanCount(status.shards_done), HumanCount(status.shards));
         line("shards", &format!("{done} of {shards} written"));
     }
-    if status.own_checks_waiting > 0 {
-        line(
-            "arbitrations",
-            &HumanCount(status.own_checks_waiting).to_string(),
-        );
+    if status.arbitrations > 0 {
+        line("arbitrations", &HumanCount(status.arbitrations).to_string());
     }
     line("replicas", &status.replicas.to_string());
     for worker in &status.workers {

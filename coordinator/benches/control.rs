@@ -105,7 +105,7 @@ fn main() {
 async fn run() {
     let range_bits = RangeBits::new(12).expect("the least");
     let mut settings = Settings::new(BITS, range_bits);
-    (settings.checks_per_1000, settings.own_checks_per_1000) = (0, 0);
+    (settings.checks_per_1000, settings.owner_checks_per_1000) = (0, 0);
     // Every task is one range.
     (settings.task_positions_min, settings.task_positions_max) = (0, 1);
     let storage = Arc::new(Memory::default());

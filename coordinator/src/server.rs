@@ -135,7 +135,7 @@ impl Coordinator {
         let mut settings = Settings::new(options.bits, options.range_bits).hastened(options.haste);
         (settings.replicas, settings.keep_parts) = (options.replicas, options.keep_parts);
         if let Some(checks) = options.checks_per_1000 {
-            (settings.checks_per_1000, settings.own_checks_per_1000) = (checks, checks);
+            (settings.checks_per_1000, settings.owner_checks_per_1000) = (checks, checks);
             settings.newcomer_ranges = 0;
         }
         let random = generate::<[u8; 8]>(&SystemRandom::new());

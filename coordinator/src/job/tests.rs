@@ -36,7 +36,7 @@ fn started(storage: &Arc<SimulatedStorage>, change: impl FnOnce(&mut Settings)) 
     let opening = Journal::open(storage.clone(), range_bits(), BITS, 1, 2);
     let journal = Arc::new(ready(opening).unwrap());
     let mut settings = Settings::new(BITS, range_bits());
-    (settings.checks_per_1000, settings.own_checks_per_1000) = (0, 0);
+    (settings.checks_per_1000, settings.owner_checks_per_1000) = (0, 0);
     settings.newcomer_ranges = 0;
     change(&mut settings);
     let tools = Tools::new(storage.clone(), &journal, BITS, ShardSize::PUBLISHED);

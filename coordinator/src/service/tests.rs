@@ -52,7 +52,7 @@ struct Served {
 async fn serve() -> Served {
     let storage = Arc::new(SimulatedStorage::new(0));
     let mut settings = Settings::new(BITS, range_bits());
-    (settings.checks_per_1000, settings.own_checks_per_1000) = (0, 0);
+    (settings.checks_per_1000, settings.owner_checks_per_1000) = (0, 0);
     settings.newcomer_ranges = 0;
     let wishes = Wishes {
         participants: nobody(),

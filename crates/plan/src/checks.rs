@@ -147,7 +147,7 @@ impl<T: PlanTypes> Plan<T> {
             true if is_newcomer => 1000,
             true => self.settings.checks_per_1000,
             false if self.trusts_workers_singly() && has_more_workers => {
-                self.settings.own_checks_per_1000
+                self.settings.owner_checks_per_1000
             }
             false => 0,
         };

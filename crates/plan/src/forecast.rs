@@ -176,7 +176,7 @@ impl Estimate {
         let ranges = as_f64(ranges.max(1));
         let units = as_f64(units);
         // Some ranges are computed by two workers.
-        let checked = f64::from(Settings::new(bits, range_bits).own_checks_per_1000) / 1000.0;
+        let checked = f64::from(Settings::new(bits, range_bits).owner_checks_per_1000) / 1000.0;
         let times = if workers > 1 { 1.0 + checked } else { 1.0 };
         let others = as_f64(work.publication) + from.map_or(0.0, losing_total) * RESTORING;
         Estimate {

@@ -302,7 +302,7 @@ impl<T: PlanTypes> Plan<T> {
             leases: self.leases.all.len() as u64,
             results_waiting: self.results.unanswered_count() as u64,
             checks_waiting: self.checks.due.len() as u64,
-            own_waiting: self.own.queue.len() as u64,
+            arbitrations: self.own.queue.len() as u64,
             workers: self.workers.by_id.len() as u64,
         }
     }

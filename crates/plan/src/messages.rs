@@ -295,7 +295,7 @@ pub struct JobProgress {
     /// The committed units that wait for a check.
     pub checks_waiting: u64,
     /// The units that the coordinator has to compute itself.
-    pub own_waiting: u64,
+    pub arbitrations: u64,
     /// The number of workers that are present.
     pub workers: u64,
 }

@@ -47,7 +47,7 @@ pub struct Settings {
     /// The number of ranges in 1,000 that another participant checks, if one is present.
     pub checks_per_1000: u32,
     /// The number of ranges in 1,000 that another worker of the owner checks while nobody else is present.
-    pub own_checks_per_1000: u32,
+    pub owner_checks_per_1000: u32,
     /// How many of its first ranges make a participant new: all of them are checked by another one, if one is present.
     pub newcomer_ranges: u32,
     /// The number of checks for each thread that may wait while other ranges are ready.
@@ -78,7 +78,7 @@ impl Settings {
             tasks_per_thread: 2,
             shard_words: ShardSize::PUBLISHED.shard_words as u64,
             checks_per_1000: 400,
-            own_checks_per_1000: 31,
+            owner_checks_per_1000: 31,
             newcomer_ranges: 16,
             checks_waiting_per_thread: 4,
             check_seed: 0,

@@ -33,7 +33,7 @@ fn settings() -> Settings {
         task_positions_min: 0,
         task_positions_max: 0,
         checks_per_1000: 0,
-        own_checks_per_1000: 0,
+        owner_checks_per_1000: 0,
         newcomer_ranges: 0,
         shard_words: 1000,
         ..Settings::new(16, RangeBits::new(12).unwrap())

@@ -64,8 +64,7 @@ pub struct Status {
     #[serde(rename = "submissions")]
     pub results_waiting: u64,
     /// The ranges and shards that are computed again, because workers disagreed or one of them is not trusted any more.
-    #[serde(rename = "arbitrations")]
-    pub own_checks_waiting: u64,
+    pub arbitrations: u64,
     /// How many participants have to agree on a range.
     pub replicas: u32,
     /// The number of this owner of the table: larger than that of every other before.

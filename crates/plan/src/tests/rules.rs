@@ -12,7 +12,7 @@ fn two_replicas() -> Settings {
 fn all_checked() -> Settings {
     Settings {
         checks_per_1000: 1000,
-        own_checks_per_1000: 1000,
+        owner_checks_per_1000: 1000,
         ..settings()
     }
 }

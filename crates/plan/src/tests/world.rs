@@ -191,7 +191,7 @@ impl World {
             shard_words: 9,
             replicas: if rng.once_in(3) { 2 } else { 1 },
             checks_per_1000: [0, 400, 1000][rng.index(3).expect("three")],
-            own_checks_per_1000: [0, 500][rng.index(2).expect("two")],
+            owner_checks_per_1000: [0, 500][rng.index(2).expect("two")],
             newcomer_ranges: 2,
             checks_waiting_per_thread: 1,
             check_seed: rng.next_u64(),

@@ -369,7 +369,7 @@ impl World {
         settings.task_positions_min = rng.u64(0..4) * range_bits().positions();
         settings.tasks_per_thread = rng.u32(0..2);
         settings.checks_per_1000 = [0, 400, 1000][rng.usize(0..3)];
-        settings.own_checks_per_1000 = settings.checks_per_1000;
+        settings.owner_checks_per_1000 = settings.checks_per_1000;
         settings.newcomer_ranges = rng.u32(0..3);
         settings.shard_words = SHARD_WORDS;
         self.history
