@@ -430,7 +430,7 @@ impl Job {
         self.check_present(worker)?;
         let doubtful = records.iter().filter_map(|&(head, digest)| {
             let row = self.tools.journal.ledger().range(head).copied()?;
-            let counts = row.digest == digest && head < self.plan.merged_from();
+            let counts = row.digest == digest && head < self.plan.first_unneeded_head();
             counts.then_some((head, row))
         });
         let records: Vec<_> = doubtful.collect();
@@ -455,7 +455,7 @@ impl Job {
         self.audits -= 1;
         for (head, digest) in lost {
             // A range from there on was merged, and its part removed, during the audit.
-            if head < self.plan.merged_from() {
+            if head < self.plan.first_unneeded_head() {
                 self.handle(Event::Lost { head, digest });
             }
         }

@@ -172,7 +172,7 @@ impl Job {
 
     /// Has the parts removed of ranges that are merged, if there are enough of these.
     pub(super) fn remove_merged(&mut self) {
-        let from = self.plan.merged_from();
+        let from = self.plan.first_unneeded_head();
         let step = self.plan.progress().ranges.div_ceil(REMOVALS);
         if self.plan.has_nothing_to_recheck() && from.0 + step <= self.removed_from.0 {
             let ranges = from..std::mem::replace(&mut self.removed_from, from);

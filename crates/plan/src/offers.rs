@@ -133,8 +133,8 @@ impl<T: PlanTypes> Plan<T> {
         if layer == SHARD_LAYER {
             return 1;
         }
-        let left = self.units.ranges.to_do(layer) as u64;
-        let ranges = self.settings.task_ranges(left, self.workers.threads);
+        let missing = self.units.ranges.missing_peak(layer) as u64;
+        let ranges = self.settings.task_ranges(missing, self.workers.threads);
         usize::try_from(ranges).unwrap_or(usize::MAX)
     }
 }

@@ -78,7 +78,7 @@ impl<T: PlanTypes> Plan<T> {
     /// The first range from which on no record is needed: durable shards have the words, and no earlier range depends
     /// on these. Only a table that contradicts itself would need the records again. A job that the owner alone computes
     /// takes that risk, since it costs only time and saves space.
-    pub fn merged_from(&self) -> Head {
+    pub fn first_unneeded_head(&self) -> Head {
         let is_done = |unit: &Unit| self.units.is_committed(*unit) && self.units.is_of_owner(*unit);
         let done = self.units.shards().rev().take_while(is_done);
         let is_complete = self.units.ranges.is_complete() && self.has_nothing_to_recheck();

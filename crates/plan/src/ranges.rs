@@ -130,7 +130,7 @@ impl Ranges {
     }
 
     /// Whether all sources of the range are committed.
-    pub(super) fn is_ready(&self, head: Head) -> bool {
+    pub(super) fn has_all_sources(&self, head: Head) -> bool {
         self.blocker(head).is_none()
     }
 
@@ -168,8 +168,9 @@ impl Ranges {
         as_u32(self.layers.len())
     }
 
-    /// The number of ranges of the layer that were missing at the start, or are missing now if these are more.
-    pub(super) fn to_do(&self, layer: u32) -> usize {
+    /// The number of ranges of the layer that were missing at the start, or are missing now if these are more. It does
+    /// not shrink while the layer is computed.
+    pub(super) fn missing_peak(&self, layer: u32) -> usize {
         let layer = layer as usize;
         self.missing_at_start[layer].max(self.missing[layer])
     }
@@ -215,7 +216,7 @@ impl Ranges {
         let blocked = heads().filter(|&head| state(head) == State::Blocked);
         assert!(watching.into_iter().eq(blocked), "each watches one");
         for head in heads() {
-            let ready = self.is_ready(head);
+            let ready = self.has_all_sources(head);
             let state = state(head);
             assert_eq!(self.is_committed(head), state == State::Committed);
             // A committed range may be there without its sources: they may have been lost since.

@@ -103,12 +103,12 @@ impl Settings {
         u64::BITS - last.leading_zeros()
     }
 
-    /// How many of the `left` ranges of a layer make a good task for one of `threads`: few enough that every thread
+    /// How many of the `missing` ranges of a layer make a good task for one of `threads`: few enough that every thread
     /// gets several tasks of the layer, so that few idle at its end; but not so few that the store and the journal take
     /// longer than computing them, unless a thread would go without.
-    pub(super) fn task_ranges(&self, left: u64, threads: u64) -> u64 {
+    pub(super) fn task_ranges(&self, missing: u64, threads: u64) -> u64 {
         let ranges = |positions| positions / self.range_bits.positions();
-        let to_share = left * u64::from(self.replicas);
+        let to_share = missing * u64::from(self.replicas);
         let tasks_per_thread = u64::from(self.tasks_per_thread);
         let share = to_share / threads.saturating_mul(tasks_per_thread).max(1);
         let one_for_each_thread = to_share.div_ceil(threads.max(1));

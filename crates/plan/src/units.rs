@@ -200,7 +200,7 @@ impl Units {
     /// Whether everything that the unit depends on is committed.
     pub(super) fn has_sources(&self, unit: Unit) -> bool {
         match unit {
-            Unit::Range(head) => self.ranges.is_ready(head),
+            Unit::Range(head) => self.ranges.has_all_sources(head),
             Unit::Shard(_) => self.ranges.is_complete(),
         }
     }

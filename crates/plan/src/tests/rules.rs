@@ -478,10 +478,10 @@ fn parts_go_early_where_the_owner_has_found_all() {
             ..settings()
         };
         let mut bench = all_found_by(finder, merger, settings);
-        assert_eq!(bench.plan.merged_from(), Head(16));
+        assert_eq!(bench.plan.first_unneeded_head(), Head(16));
         let shard = bench.take(merger).unwrap();
         bench.merges(merger, &shard);
-        assert_eq!(bench.plan.merged_from(), Head(from));
+        assert_eq!(bench.plan.first_unneeded_head(), Head(from));
     }
 }
 
