@@ -145,7 +145,7 @@ impl Coordinator {
         let wishes = Wishes {
             settings,
             participants: participants.subscribe(),
-            coordinator: u64::from_le_bytes(random),
+            coordinator_secret: u64::from_le_bytes(random),
             table: options.secrets.table_id(),
             store_hint: options.store_hint.clone(),
             published,
@@ -227,8 +227,8 @@ impl Coordinator {
 pub(crate) struct Wishes {
     pub(crate) settings: Settings,
     pub(crate) participants: watch::Receiver<Participants>,
-    /// A random number that names this coordinator.
-    pub(crate) coordinator: u64,
+    /// A random number that only this coordinator and its workers know.
+    pub(crate) coordinator_secret: u64,
     /// One that names the table, if it is new.
     pub(crate) table: u64,
     pub(crate) store_hint: Option<String>,
@@ -257,8 +257,8 @@ impl Opened {
         let mut settings = wishes.settings;
         settings.validate()?;
         let (bits, range_bits) = (settings.bits, settings.range_bits);
-        let (coordinator, table) = (wishes.coordinator, wishes.table);
-        let opening = Journal::open(Arc::clone(&storage), range_bits, bits, coordinator, table);
+        let (secret, table) = (wishes.coordinator_secret, wishes.table);
+        let opening = Journal::open(Arc::clone(&storage), range_bits, bits, secret, table);
         let journal = Arc::new(opening.await?);
         settings.check_seed = seed(journal.epoch());
         let (replicas, participants) = (settings.replicas, wishes.participants);

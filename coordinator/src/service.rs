@@ -191,7 +191,7 @@ impl Coordinator for Service {
             store: self.description.store.clone().unwrap_or_default(),
             checkpoint: self.journal.latest_checkpoint().unwrap_or(0),
             epoch: self.journal.epoch(),
-            coordinator: self.journal.coordinator(),
+            coordinator: self.journal.coordinator_secret(),
         };
         Ok(Response::new(reply))
     }

@@ -190,7 +190,7 @@ impl StoreProvider {
         if self.choice.is_none() {
             let mut looks = 1;
             let opened = loop {
-                match is_opened_by(&*storage, job.epoch, job.coordinator).await {
+                match is_opened_by(&*storage, job.epoch, job.coordinator_secret).await {
                     Ok(opened) => break opened,
                     Err(error) => look_again(&mut looks, error).await?,
                 }

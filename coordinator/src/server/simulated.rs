@@ -58,7 +58,7 @@ impl SimulatedCoordinator {
         let wishes = Wishes {
             participants: nobody,
             settings,
-            coordinator: seed,
+            coordinator_secret: seed,
             table,
             store_hint: None,
             published,

@@ -169,7 +169,7 @@ async fn every_call_bounds_its_message() {
     let wishes = Wishes {
         settings: Settings::new(14, range_bits()),
         participants: nobody(),
-        coordinator: 1,
+        coordinator_secret: 1,
         table: 2,
         store_hint: None,
         published: None,

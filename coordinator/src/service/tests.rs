@@ -57,7 +57,7 @@ async fn serve() -> Served {
     let wishes = Wishes {
         participants: nobody(),
         settings,
-        coordinator: 1,
+        coordinator_secret: 1,
         table: TABLE,
         store_hint: Some("s3://bucket/table".to_owned()),
         published: None,

@@ -16,8 +16,8 @@ use crate::shard_summary::ShardSummary;
 pub enum Entry {
     /// A coordinator took the table over.
     Opened {
-        /// A random number of its own.
-        coordinator: u64,
+        /// The [digest](crate::journal::secret_digest) of its secret.
+        secret_digest: u64,
         /// The bits of its job.
         bits: u32,
     },

@@ -21,7 +21,7 @@
 //!
 //! | kind | entry | fields |
 //! |---|---|---|
-//! | 1 | a coordinator took the table over | the [witness] of a random number of its own (8), bits of its job (4) |
+//! | 1 | a coordinator took the table over | the [digest](secret_digest) of its secret, a random number (8), bits of its job (4) |
 //! | 6 | ranges are done | lease of the part (8), replicas (4), [finders](crate::Finders), number of ranges (4), and for each: head, losing, stored positions (8 each), digest (32), offset and length of the record (4 each) |
 //! | 3 | ranges were wrong: they are not done any more | number of ranges (4), heads (8 each) |
 //! | 7 | a shard is done | bits of the table (4), finders, length (4), [`ShardSummary`](crate::ShardSummary) as JSON |
@@ -88,7 +88,7 @@ const CHECKPOINTS: usize = 2;
 pub struct Journal {
     storage: Arc<dyn Storage>,
     ledger: RwLock<Ledger>,
-    coordinator: u64,
+    coordinator_secret: u64,
     epoch: u64,
     /// The bits of the job.
     bits: u32,
@@ -116,8 +116,8 @@ struct CheckpointSchedule {
 }
 
 impl Journal {
-    /// Takes over the journal in `storage`, or begins one, for a job of `bits` bits. `coordinator` and
-    /// `table` are random numbers: the first names this writer, the second the table, if it is new.
+    /// Takes over the journal in `storage`, or begins one, for a job of `bits` bits. `coordinator_secret` and `table` are
+    /// random numbers: by the first, workers know this writer; the second names the table, if it is new.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl Journal {
         storage: Arc<dyn Storage>,
         range_bits: RangeBits,
         bits: u32,
-        coordinator: u64,
+        coordinator_secret: u64,
         table: u64,
     ) -> Result<Journal, StoreError> {
         let mut schedule = CheckpointSchedule {
@@ -146,7 +146,7 @@ impl Journal {
         let parts = ledger.ranges.iter().map(|(_, row, _)| row.part());
         let journal = Journal {
             storage,
-            coordinator,
+            coordinator_secret,
             epoch: ledger.next_segment,
             bits,
             parts: RwLock::new(parts.collect()),
@@ -159,16 +159,16 @@ impl Journal {
             .write_checkpoint(&mut *journal.writer.lock().await, CHECKPOINTS)
             .await?;
         let opened = Entry::Opened {
-            coordinator: witness(coordinator),
+            secret_digest: secret_digest(coordinator_secret),
             bits,
         };
         journal.append(vec![opened]).await?;
         Ok(journal)
     }
 
-    /// The random number of this coordinator. Only its workers are told.
-    pub fn coordinator(&self) -> u64 {
-        self.coordinator
+    /// The random number of this coordinator, which only its workers learn.
+    pub fn coordinator_secret(&self) -> u64 {
+        self.coordinator_secret
     }
 
     /// The number of the segment with which this coordinator took the table over: larger than
@@ -370,14 +370,14 @@ impl Journal {
     }
 }
 
-/// The number that the journal has for the random number of a coordinator, which cannot be computed from it.
-pub fn witness(coordinator: u64) -> u64 {
-    let digest = Digest::of_parts(&[b"chomp coordinator\0", &coordinator.to_le_bytes()]);
+/// The digest that the journal has of the secret of a coordinator, which cannot be computed from it.
+pub fn secret_digest(coordinator_secret: u64) -> u64 {
+    let digest = Digest::of_parts(&[b"chomp coordinator\0", &coordinator_secret.to_le_bytes()]);
     u64::from_le_bytes(*digest.0.first_chunk().expect("a digest has 32 bytes"))
 }
 
-/// Whether a coordinator with this random number took the table in `storage` over with segment `epoch`: then it may
-/// write there, and names no store of others.
+/// Whether the coordinator with this secret took the table in `storage` over with segment `epoch`: then it may write
+/// there, and names no store of others.
 ///
 /// # Errors
 ///
@@ -385,12 +385,12 @@ pub fn witness(coordinator: u64) -> u64 {
 pub async fn is_opened_by(
     storage: &dyn Storage,
     epoch: u64,
-    coordinator: u64,
+    coordinator_secret: u64,
 ) -> Result<bool, StoreError> {
     let key = keys::segment(epoch);
     let bytes = read_within(storage, &key, BYTES_MAX).await?;
     let opened = opened_by(&bytes).map_err(|wrong| wrong.at(&key))?;
-    Ok(opened == Some(witness(coordinator)))
+    Ok(opened == Some(secret_digest(coordinator_secret)))
 }
 
 /// A journal that somebody else writes.

@@ -35,8 +35,8 @@ pub(crate) struct JobDescription {
     pub(crate) checkpoint: Option<u64>,
     /// The segment of the journal with which the coordinator took the table over.
     pub(crate) epoch: u64,
-    /// Its random number, of which that segment has the witness.
-    pub(crate) coordinator: u64,
+    /// Its random number, of which that segment has the digest.
+    pub(crate) coordinator_secret: u64,
 }
 
 #[cfg(any(test, feature = "fuzzing"))]
@@ -51,7 +51,7 @@ impl JobDescription {
             store: String::new(),
             checkpoint: None,
             epoch: 0,
-            coordinator: 0,
+            coordinator_secret: 0,
         }
     }
 }
@@ -104,7 +104,7 @@ impl Session {
             store: reply.store,
             checkpoint: (reply.checkpoint > 0).then_some(reply.checkpoint),
             epoch: reply.epoch,
-            coordinator: reply.coordinator,
+            coordinator_secret: reply.coordinator,
         };
         Ok(Session {
             number,

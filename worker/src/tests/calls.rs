@@ -42,7 +42,7 @@ impl Coordinator for Fake {
             store: state.location.clone(),
             checkpoint: state.checkpoint(),
             epoch: state.journal.epoch(),
-            coordinator: state.journal.coordinator(),
+            coordinator: state.journal.coordinator_secret(),
         };
         if let Some(Lie::Job(lie)) = state.lie {
             lie(&mut reply);

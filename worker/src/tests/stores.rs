@@ -77,7 +77,7 @@ async fn one_of_another_coordinator_is_not() {
         let mut state = fake.state();
         state.location = directory.path().display().to_string();
         state.lie = Some(Lie::Job(|job| job.coordinator += 1));
-        (state.journal.epoch(), state.journal.coordinator())
+        (state.journal.epoch(), state.journal.coordinator_secret())
     };
     assert!(is_opened_by(&storage, epoch, number).await.unwrap());
     fake.is_done_by(config(1)).await;

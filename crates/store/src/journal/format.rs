@@ -51,12 +51,12 @@ pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), BadO
     Ok(())
 }
 
-/// The coordinator that took the table over with a segment, if one did.
+/// The digest of the secret of the coordinator that took the table over with a segment, if one did.
 pub(super) fn opened_by(bytes: &[u8]) -> Result<Option<u64>, BadObject> {
     let (mut fields, _) = open(SEGMENT, bytes)?;
     let range_bits = Heading::read(&mut fields)?.range_bits;
     Ok(match read(&mut fields, range_bits)? {
-        Entry::Opened { coordinator, .. } => Some(coordinator),
+        Entry::Opened { secret_digest, .. } => Some(secret_digest),
         _ => None,
     })
 }
@@ -168,7 +168,10 @@ pub(super) fn decode(kind: ObjectKind, bytes: &[u8], number: u64) -> Result<Ledg
 
 pub(super) fn write<'w>(writer: &'w mut Writer, entry: &Entry) -> &'w mut Writer {
     match entry {
-        Entry::Opened { coordinator, bits } => writer.u32(1).u64(*coordinator).u32(*bits),
+        Entry::Opened {
+            secret_digest,
+            bits,
+        } => writer.u32(1).u64(*secret_digest).u32(*bits),
         Entry::Done {
             part,
             replicas,
@@ -257,7 +260,7 @@ fn count(count: usize) -> u32 {
 fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
     Ok(match fields.u32()? {
         1 => Entry::Opened {
-            coordinator: fields.u64()?,
+            secret_digest: fields.u64()?,
             bits: fields.u32()?,
         },
         6 => {

@@ -136,8 +136,11 @@ impl World {
         let (storage, bits) = (self.store.now(), self.plot.bits);
         let journal = Journal::open(storage, range_bits(), bits, 0, TABLE);
         let journal = at_once(journal).expect("the store is in order");
-        for coordinator in 1..self.plot.segments {
-            let opened = Entry::Opened { coordinator, bits };
+        for secret_digest in 1..self.plot.segments {
+            let opened = Entry::Opened {
+                secret_digest,
+                bits,
+            };
             at_once(journal.append(vec![opened])).expect("the store is in order");
         }
     }

@@ -70,7 +70,7 @@ fn of_two_that_start_at_once_one_has_it() {
     // Both have found an empty journal, and the second is the first to write.
     let storage = Arc::new(SimulatedStorage::new(1));
     let [first, second] = [1, 2].map(|_| Journal {
-        coordinator: 0,
+        coordinator_secret: 0,
         storage: storage.clone(),
         parts: RwLock::default(),
         epoch: 0,
@@ -79,9 +79,9 @@ fn of_two_that_start_at_once_one_has_it() {
         ledger: RwLock::new(Ledger::new(TABLE, range_bits())),
         writer: tokio::sync::Mutex::default(),
     });
-    let opened = |coordinator| {
+    let opened = |secret_digest| {
         vec![Entry::Opened {
-            coordinator,
+            secret_digest,
             bits: BITS,
         }]
     };
