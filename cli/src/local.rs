@@ -46,7 +46,7 @@ pub(crate) fn worker_memory(
     threads: NonZeroUsize,
 ) -> Result<u64, WorkerError> {
     let coordinator = COORDINATOR_BYTES + COORDINATOR_RANGE_BYTES * range_bits.head_count(size);
-    chomp_worker::cache_bytes(memory_bytes, coordinator, threads, range_bits)?;
+    chomp_worker::range_budget(memory_bytes, coordinator, threads, range_bits)?;
     Ok(memory_bytes - coordinator)
 }
 

@@ -66,7 +66,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<()> {
     Settings::new(bits, range_bits).validate()?;
     match args.workers {
         None => local::worker_memory(memory, bits, range_bits, threads)?,
-        Some(_) => chomp_worker::cache_bytes(memory, 0, threads, range_bits)?,
+        Some(_) => chomp_worker::range_budget(memory, 0, threads, range_bits)?,
     };
     let costs = trial::measure(threads.min(machine::threads())).await;
     let plan = plan(&args, range_bits, memory, costs);
@@ -90,7 +90,7 @@ fn plan(args: &PlanArgs, range_bits: RangeBits, memory: u64, costs: Costs) -> Va
         records + RANGE_FILE_BYTES * ranges,
         round(shard_bytes(bits)),
     );
-    let worker_memory = |cache| chomp_worker::memory_bytes(cache, threads, range_bits);
+    let worker_memory = |cache| chomp_worker::memory_for_cache(cache, threads, range_bits);
     let network = workers.map(u64::from).map(|workers| {
         // Each worker reads every record, and one of them once more for the shards. The only worker has all records.
         let times = if workers > 1 { workers + 1 } else { 1 };

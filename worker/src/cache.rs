@@ -88,7 +88,7 @@ impl RangeCache {
     }
 
     /// A range, if it is here. This does not count as a use of it.
-    pub(crate) fn get(&self, head: Head, row: &DoneRange) -> Option<Arc<Source>> {
+    pub(crate) fn peek(&self, head: Head, row: &DoneRange) -> Option<Arc<Source>> {
         let all = self.held.lock();
         let found = all.peek(&head)?;
         (found.digest == row.digest).then(|| Arc::clone(&found.range))

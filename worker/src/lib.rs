@@ -175,13 +175,13 @@ pub enum WorkerError {
 /// # Errors
 ///
 /// [`WorkerError::Memory`] if that is too little to work with.
-pub fn cache_bytes(
+pub fn range_budget(
     memory_bytes: u64,
     besides: u64,
     threads: NonZeroUsize,
     range_bits: RangeBits,
 ) -> Result<u64, WorkerError> {
-    let needed = self::memory_bytes(0, threads, range_bits).saturating_add(besides);
+    let needed = memory_for_cache(0, threads, range_bits).saturating_add(besides);
     if memory_bytes < needed {
         let given = match memory_bytes >> 20 {
             0 => format!("{memory_bytes} bytes"),
@@ -199,7 +199,7 @@ pub fn cache_bytes(
 
 /// The memory with which a worker of `threads` threads can keep `bytes` of ranges in its cache; with 0 bytes, the
 /// least memory that it works with.
-pub fn memory_bytes(bytes: u64, threads: NonZeroUsize, range_bits: RangeBits) -> u64 {
+pub fn memory_for_cache(bytes: u64, threads: NonZeroUsize, range_bits: RangeBits) -> u64 {
     let ranges = bytes / (SOURCES_SHARE - 1) * SOURCES_SHARE;
     fixed_bytes(threads, range_bits).saturating_add(ranges.max(CACHE_BYTES_MIN))
 }
@@ -287,7 +287,7 @@ pub async fn run_with(
     let job = client.job();
     let (bits, range_bits, threads) = (job.bits, job.range_bits, config.threads);
     let besides = journal_bytes(bits, range_bits);
-    let ranges_bytes = match cache_bytes(config.memory_bytes, besides, threads, range_bits) {
+    let ranges_bytes = match range_budget(config.memory_bytes, besides, threads, range_bits) {
         Ok(bytes) => bytes,
         Err(error) => {
             client.leave().await;

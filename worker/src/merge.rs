@@ -146,7 +146,7 @@ impl Merge<'_> {
             before < BATCH_BYTES
         });
         let mut batch = NotedRanges::with_capacity(rows.len());
-        rows.retain(|&(head, row)| match self.gatherer.cache.get(head, &row) {
+        rows.retain(|&(head, row)| match self.gatherer.cache.peek(head, &row) {
             Some(range) => {
                 batch.push((head, row, MergeInput::Cached(range)));
                 false
