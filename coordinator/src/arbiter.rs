@@ -28,10 +28,10 @@ const OWN_LEASES_START: u64 = 1 << 31;
 /// Why the arbiter cannot decide.
 #[derive(Debug, thiserror::Error)]
 pub enum ArbiterError {
-    /// A source is not done.
+    /// A range whose record is needed is not done.
     #[error("range {head} is needed and is not done")]
-    NotReady {
-        /// The source.
+    RangeNotDone {
+        /// The range.
         head: Head,
     },
     /// A record is lost, or no range; its range has to be computed again.
@@ -57,7 +57,9 @@ impl ArbiterError {
     pub(crate) fn lost(&self) -> Option<(Head, Digest)> {
         match self {
             ArbiterError::Lost { head, digest, .. } => Some((*head, *digest)),
-            ArbiterError::NotReady { .. } | ArbiterError::Merge(_) | ArbiterError::Store(_) => None,
+            ArbiterError::RangeNotDone { .. } | ArbiterError::Merge(_) | ArbiterError::Store(_) => {
+                None
+            }
         }
     }
 }
@@ -109,7 +111,7 @@ impl Tools {
         }
         let range = Evaluator::new(range_bits, Isa::Portable)
             .evaluate(head, &known)
-            .map_err(|MissingSource(head)| ArbiterError::NotReady { head })?;
+            .map_err(|MissingSource(head)| ArbiterError::RangeNotDone { head })?;
         Ok(range::encode(&range, range_bits))
     }
 
@@ -222,7 +224,7 @@ impl Tools {
     /// Where the record of a range is. The range has to be done.
     pub(crate) fn done_range(&self, head: Head) -> Result<DoneRange, ArbiterError> {
         let row = self.journal.ledger().range(head).copied();
-        row.ok_or(ArbiterError::NotReady { head })
+        row.ok_or(ArbiterError::RangeNotDone { head })
     }
 
     /// The record of a range, as `decode` reads it.

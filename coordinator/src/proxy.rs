@@ -141,13 +141,13 @@ impl Proxy {
     }
 
     /// Asks the job whether a worker may put an object of `length` bytes now.
-    async fn begin_put(
+    async fn authorize_put(
         &self,
         worker: WorkerId,
         target: PutTarget,
         length: u64,
     ) -> Result<Transfer, Response> {
-        let put = move |job: &mut Job| job.begin_put(worker, target, length);
+        let put = move |job: &mut Job| job.authorize_put(worker, target, length);
         let begun = self.handle.ask(put).await;
         begun
             .map_err(PutRefused::from)
@@ -305,14 +305,14 @@ async fn put_object(
     let judged = judge(&proxy, caller, &request);
     let (target, key, worker, length) = judged.map_err(refused)?;
     let turn = proxy.turn().await?;
-    let transfer = proxy.begin_put(worker, target, length).await?;
+    let transfer = proxy.authorize_put(worker, target, length).await?;
     let bytes = u32::try_from(length).expect("no larger than a part");
     let memory = acquire(&proxy.memory, bytes).await?;
     let read = read(&proxy, request.into_body(), length);
     let late = (StatusCode::REQUEST_TIMEOUT, "the body took too long");
     let read = timeout(BODY_TIME, read).await.unwrap_or(Err(late));
     let bytes = read.map_err(refused)?;
-    proxy.begin_put(worker, target, length).await?;
+    proxy.authorize_put(worker, target, length).await?;
     let put = match target {
         PutTarget::Part(_) => proxy
             .storage

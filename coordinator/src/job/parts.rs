@@ -97,9 +97,10 @@ impl Parts {
 }
 
 impl Job {
-    /// Notes that `worker` begins to put an object through the coordinator. Hold the returned [`Transfer`] until no
-    /// more bytes can be written: without it the part may be removed as an orphan.
-    pub(crate) fn begin_put(
+    /// Checks that `worker` may put an object of `bytes` bytes through the coordinator now, and notes that a part is
+    /// begun. May be repeated for the same object. Hold a returned [`Transfer`] until no more bytes can be written:
+    /// without it the part may be removed as an orphan.
+    pub(crate) fn authorize_put(
         &mut self,
         worker: WorkerId,
         target: PutTarget,

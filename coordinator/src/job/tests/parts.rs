@@ -24,7 +24,7 @@ impl Tested {
 
     fn announce(&mut self, worker: u32, name: PartName, bytes: u64) -> Transfer {
         let (worker, target) = (WorkerId::only(worker), PutTarget::Part(name));
-        self.job.begin_put(worker, target, bytes).unwrap()
+        self.job.authorize_put(worker, target, bytes).unwrap()
     }
 
     fn put(&mut self, worker: u32, name: PartName) {
