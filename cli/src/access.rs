@@ -99,10 +99,10 @@ pub(crate) fn list_file(home: &Path) -> PathBuf {
 
 /// The token of the owner of the table in `home`, which is in the access file `known` from an earlier start. If it is
 /// not, or others could read it there, the owner gets a new one.
-pub(crate) fn token_of_owner(home: &Path, known: &Path) -> anyhow::Result<Token> {
+pub(crate) fn keep_or_renew_owner_token(home: &Path, known: &Path) -> anyhow::Result<Token> {
     let known = Access::read(known).ok().and_then(|access| access.token);
     Ok(Participants::change(&list_file(home), |list| {
-        list.owner(known)
+        list.keep_or_renew_owner_token(known)
     })?)
 }
 

@@ -116,7 +116,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let access = Access {
         coordinator: url.clone(),
         ca: tls.then(|| certificate.pem().to_owned()),
-        token: Some(access::token_of_owner(home, &file)?),
+        token: Some(access::keep_or_renew_owner_token(home, &file)?),
     };
     let list_file = access::list_file(home);
     let options = CoordinatorOptions {

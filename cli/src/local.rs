@@ -65,7 +65,7 @@ pub(crate) async fn start(
     // In the clear: the listener is this process's own for as long as the worker runs, so nobody else can take its
     // port, and the token opens nothing but this coordinator, of this process, and is gone with it.
     let mut participants = Participants::default();
-    let token = participants.owner(None)?;
+    let token = participants.keep_or_renew_owner_token(None)?;
     let options = CoordinatorOptions {
         range_bits,
         bits: size,

@@ -111,7 +111,7 @@ impl Checks {
 
 /// Where the progress of checking `subject` is kept.
 fn place(subject: &Subject) -> Result<PathBuf, FileError> {
-    Ok(local::place()?.join(format!("verify-{}.progress", subject.manifest_sha256)))
+    Ok(local::ensure_folder()?.join(format!("verify-{}.progress", subject.manifest_sha256)))
 }
 
 /// The progress of earlier runs, if there is some. The error says why the file is of no use.

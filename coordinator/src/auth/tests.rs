@@ -152,7 +152,7 @@ fn header_of(token: &AccessToken) -> String {
 /// A gate for the owner of a table, and the owner's header.
 fn gate_of_owner() -> (Gate, String) {
     let mut participants = Participants::default();
-    let token = participants.owner(None).unwrap();
+    let token = participants.keep_or_renew_owner_token(None).unwrap();
     let gate = gate_of(ParticipantList::new(participants, false));
     (gate, header_of(&token))
 }
@@ -172,7 +172,7 @@ struct Tested {
 async fn start(tls: bool, open_status: bool) -> Tested {
     let certificate = new_certificate();
     let mut participants = Participants::default();
-    let owner = participants.owner(None).unwrap();
+    let owner = participants.keep_or_renew_owner_token(None).unwrap();
     let revoked = participants.add("eve").unwrap();
     participants.revoke("eve").unwrap();
     let listen = || TcpListener::bind("127.0.0.1:0");

@@ -37,7 +37,7 @@ async fn get(router: &axum::Router, path: &str, authorization: &str) -> Answer {
 #[tokio::test]
 async fn the_pages_of_a_job_tell_its_status() {
     let mut participants = Participants::default();
-    let token = participants.owner(None).unwrap();
+    let token = participants.keep_or_renew_owner_token(None).unwrap();
     let gate = Gate::new(ParticipantList::new(participants, false), false);
     let worker = WorkerStatus {
         name: "a".into(),

@@ -45,7 +45,7 @@ pub(crate) fn options(participants: Participants) -> CoordinatorOptions {
 
 async fn start(storage: Arc<SimulatedStorage>, limits: Limits) -> (Coordinator, Token) {
     let mut participants = Participants::default();
-    let token = participants.owner(None).unwrap();
+    let token = participants.keep_or_renew_owner_token(None).unwrap();
     let options = CoordinatorOptions {
         limits,
         ..options(participants)

@@ -43,7 +43,7 @@ impl LocalAccess {
     ///
     /// If it cannot be written, or if others can enter the folder.
     pub fn leave(folder: &Path, port: u16, access: &Access) -> Result<LocalAccess, FileError> {
-        make(folder)?;
+        make_private(folder)?;
         let path = path(folder, port);
         access.write(&path)?;
         Ok(LocalAccess(path))
@@ -92,7 +92,7 @@ pub fn file(folder: &Path, url: &str) -> Option<PathBuf> {
 ///
 /// If the system gives no random numbers.
 pub fn seal() -> Result<Seal, FileError> {
-    let path = place()?.join(SEAL_NAME);
+    let path = ensure_folder()?.join(SEAL_NAME);
     let content = match private::read::<SealContent>(&path, SEAL) {
         Err(FileError::Missing { .. }) => {
             let secret = random_text();
@@ -122,14 +122,14 @@ pub fn seal_in_memory() -> Seal {
 /// # Errors
 ///
 /// If there is no place for it, it cannot be made, it belongs to another user, or others can enter it.
-pub fn place() -> Result<PathBuf, FileError> {
+pub fn ensure_folder() -> Result<PathBuf, FileError> {
     let folder = folder().ok_or(FileError::NoPlace)?;
-    make(&folder)?;
+    make_private(&folder)?;
     Ok(folder)
 }
 
 /// Makes the folder, if need be, such that nobody else can enter it. `sudo` may keep the HOME of another user.
-fn make(folder: &Path) -> Result<(), FileError> {
+fn make_private(folder: &Path) -> Result<(), FileError> {
     let mut builder = DirBuilder::new();
     let created = builder.recursive(true).mode(0o700).create(folder);
     let metadata = created.and_then(|()| fs::metadata(folder));

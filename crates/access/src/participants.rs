@@ -198,7 +198,10 @@ impl Participants {
     /// # Errors
     ///
     /// As [`add`](Participants::add).
-    pub fn owner(&mut self, known: Option<Token>) -> Result<Token, ChangeError> {
+    pub fn keep_or_renew_owner_token(
+        &mut self,
+        known: Option<Token>,
+    ) -> Result<Token, ChangeError> {
         let Ok(owner) = self.named(OWNER) else {
             return self.add(OWNER);
         };
@@ -289,21 +292,27 @@ mod tests {
     #[test]
     fn the_owner_stays_the_owner_until_it_is_revoked() {
         let mut list = Participants::default();
-        let token = list.owner(None).unwrap();
+        let token = list.keep_or_renew_owner_token(None).unwrap();
         assert_eq!(admitted(&list, &token), Ok(OWNER_NUMBER));
-        assert_eq!(list.owner(Some(token.clone())).unwrap(), token);
+        assert_eq!(
+            list.keep_or_renew_owner_token(Some(token.clone())).unwrap(),
+            token
+        );
         // Its file is gone, or has the token of another.
         let ann = list.add("ann").unwrap();
         for known in [None, Some(ann.clone()), Some(token.clone())] {
-            let new = list.owner(known).unwrap();
+            let new = list.keep_or_renew_owner_token(known).unwrap();
             assert_eq!(admitted(&list, &new), Ok(OWNER_NUMBER));
             assert!(new != ann && new != token);
             assert_eq!(admitted(&list, &token), Err(Denied::Wrong));
         }
         list.revoke(OWNER).unwrap();
-        let new = list.owner(None).unwrap();
+        let new = list.keep_or_renew_owner_token(None).unwrap();
         assert!(admitted(&list, &new).is_ok_and(|new| new != OWNER_NUMBER));
-        assert_eq!(list.owner(Some(new.clone())).unwrap(), new);
+        assert_eq!(
+            list.keep_or_renew_owner_token(Some(new.clone())).unwrap(),
+            new
+        );
     }
 
     #[test]
