@@ -57,7 +57,8 @@ impl OwnedDirectory {
             Location::Directory(folder) => {
                 let folder = folder.clone();
                 // Checking every byte of a table takes long: a signal meanwhile is to be heard.
-                let checked = blocking(move || finished(&folder, TableName::Losing(size))).await?;
+                let checked =
+                    blocking(move || verify_finished(&folder, TableName::Losing(size))).await?;
                 checked.and_then(|manifest| match manifest {
                     AnyManifest::Losing(manifest) => Some(manifest),
                     AnyManifest::Values(_) => None,
@@ -193,7 +194,10 @@ pub(crate) fn tell_left<T>(removed: Result<T, impl Error + 'static>, display: &D
 }
 
 /// The manifest of the published table of this kind, if it has at least this size, after a check of every byte.
-pub(crate) fn finished(directory: &Path, wanted: TableName) -> anyhow::Result<Option<AnyManifest>> {
+pub(crate) fn verify_finished(
+    directory: &Path,
+    wanted: TableName,
+) -> anyhow::Result<Option<AnyManifest>> {
     let read = || {
         let manifest = match wanted {
             TableName::Losing(_) => Table::open(directory)?.manifest().clone().into(),

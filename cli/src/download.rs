@@ -56,9 +56,9 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
     report(args.json, size, done.manifest, &done.folder, meter.cost())
 }
 
-/// Where the table is on this machine, for what needs its files. One that is elsewhere is downloaded to the usual
-/// directory first: its folder there.
-pub(crate) async fn directory(
+/// Where the table is on this machine, for commands that need its files. A table that is elsewhere is downloaded to
+/// the usual directory first, and its folder there is returned.
+pub(crate) async fn download_if_elsewhere(
     source: &SourceArgs,
     display: &Display,
     stop: &CancellationToken,
@@ -87,7 +87,10 @@ async fn fetch(
     let downloading = chomp_download::download(reach.clone(), out, progress, stop);
     match display.during_download(watcher, downloading).await {
         Ok(report) => {
-            source::warn_of_known(&report.manifest, &report.folder.display().to_string());
+            source::warn_of_wrong_fingerprint(
+                &report.manifest,
+                &report.folder.display().to_string(),
+            );
             Ok(report)
         }
         Err(error) => Err(connect::explain(error, &reach, access).await),

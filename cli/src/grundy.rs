@@ -11,7 +11,7 @@ use chomp_table::format::describe;
 use chomp_table::reader::{AnyManifest, TableName};
 
 use crate::SOFTWARE;
-use crate::directory::{finished, tell_left};
+use crate::directory::{tell_left, verify_finished};
 use crate::exit::Interruption;
 use crate::flags::{ShareArgs, flag, number, path};
 use crate::machine;
@@ -56,7 +56,9 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
     let threads = args.share.threads();
     let _lock = TableLock::acquire(&directory)?;
     let path = directory.clone();
-    if let Some(finished) = blocking(move || finished(&path, TableName::Values(tiles))).await? {
+    if let Some(finished) =
+        blocking(move || verify_finished(&path, TableName::Values(tiles))).await?
+    {
         tell_left(remove_areas(&directory, tiles), display);
         let folder = directory.join(finished.table().folder());
         return report(args.json, tiles, finished, &folder, meter.cost());

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::exit::usage;
 use crate::flags::{ShareArgs, WantedTable, bits, flag, number};
 use crate::local::COORDINATOR_RANGE_BYTES;
-use crate::restore::is_restored;
+use crate::restore::would_be_restored;
 use crate::summary::TextReport;
 use crate::{coordinator, local, machine, trial};
 
@@ -77,7 +77,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<()> {
 fn plan(args: &PlanArgs, range_bits: RangeBits, memory: u64, costs: Costs) -> Value {
     let (bits, threads, workers) = (args.wanted.bits, args.share.threads(), args.workers);
     let from = args.from;
-    let from = from.filter(|&from| is_restored(from, bits, range_bits));
+    let from = from.filter(|&from| would_be_restored(from, bits, range_bits));
     let estimate = Estimate::new(bits, range_bits, from, workers.unwrap_or(1), costs);
     let [wall_seconds_least, wall_seconds] = estimate.wall(match workers {
         None => threads.min(machine::threads()).get() as u64,

@@ -32,7 +32,7 @@ const BITS_MIN: u32 = 24;
 const WAITING_SHARE: u64 = 16;
 
 /// Whether the ranges of a table of `bits` bits are restored for one of `size`, if they are not there.
-pub(crate) fn is_restored(bits: u32, size: u32, range_bits: RangeBits) -> bool {
+pub(crate) fn would_be_restored(bits: u32, size: u32, range_bits: RangeBits) -> bool {
     bits < size && bits >= BITS_MIN.max(range_bits.get())
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn restore(
     let ledger = ledger.with_context(|| in_table(&directory.location))?;
     let heads = range_bits.head_count(bits);
     let is_done = ledger.is_some_and(|ledger| ledger.done(heads).count() as u64 == heads);
-    if is_done || !is_restored(bits, size, range_bits) {
+    if is_done || !would_be_restored(bits, size, range_bits) {
         return Ok(());
     }
     let made = chomp_durable_files::make_folders(scratch);

@@ -78,7 +78,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
     // An address in use is told before a download; nobody can connect until the table is there.
     drop(listen(args.http, "--http").await?);
     // A fault of the table is reported now, and not with the first question.
-    let mut table = download::directory(&args.source, display, &stop).await?;
+    let mut table = download::download_if_elsewhere(&args.source, display, &stop).await?;
     if let TablePlace::Elsewhere(_) = args.source.table {
         table.pop();
     }

@@ -73,12 +73,12 @@ pub(crate) async fn queried(
 /// Opens a table that is read where it is, in threads that may block.
 pub(crate) async fn open(args: &SourceArgs, overrides: TestOverrides) -> anyhow::Result<AnyTable> {
     let table = opened(args, overrides).await?;
-    warn_of_known(&table.manifest(), &table.name().folder());
+    warn_of_wrong_fingerprint(&table.manifest(), &table.name().folder());
     Ok(table)
 }
 
 /// Warns of a table that has another fingerprint than the known one.
-pub(crate) fn warn_of_known(manifest: &AnyManifest, folder: &str) {
+pub(crate) fn warn_of_wrong_fingerprint(manifest: &AnyManifest, folder: &str) {
     if let Err(error) = manifest.check_known(Path::new(folder)) {
         tracing::warn!("{error}");
     }

@@ -238,7 +238,7 @@ async fn look(place: &TablePlace, overrides: TestOverrides) -> anyhow::Result<Fo
     let ledger = ledger.with_context(|| crate::directory::in_table(&location))?;
     let mut found = Found::default();
     if let Some(table) = &table {
-        source::warn_of_known(&table.manifest(), &table.name().folder());
+        source::warn_of_wrong_fingerprint(&table.manifest(), &table.name().folder());
         add_table(&mut found, table, place);
     }
     let published = match table.map(|table| table.name()) {

@@ -146,7 +146,7 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<(
         // Before a download that would be in vain.
         drop(claim(path)?);
     }
-    let table = download::directory(&args.source, display, &stop).await?;
+    let table = download::download_if_elsewhere(&args.source, display, &stop).await?;
     let folder = locate(&table).map_err(source::explained)?;
     let absolute = std::fs::canonicalize(&folder);
     let absolute = absolute.with_context(|| format!("cannot look at {}", folder.display()))?;

@@ -60,13 +60,13 @@ impl Current {
             let none = "there is no finished table yet";
             this.renew(&this.losing, TableKind::Losing, none, |of| {
                 let table = Table::open_with_cache(&of.folder, this.cache_bytes)?;
-                warn_of_known(&table.manifest().clone().into(), of);
+                warn_of_wrong_fingerprint(&table.manifest().clone().into(), of);
                 Ok(OpenTable::new(table, Arc::clone(&this.published)))
             });
             let none = "there is no finished table of values yet";
             this.renew(&this.values, TableKind::Values, none, |of| {
                 let table = Values::open(&of.folder)?;
-                warn_of_known(&AnyManifest::Values(table.manifest().clone()), of);
+                warn_of_wrong_fingerprint(&AnyManifest::Values(table.manifest().clone()), of);
                 Ok(table)
             });
             let open = this.losing();
@@ -125,7 +125,7 @@ impl Current {
 }
 
 /// Logs a warning if the fingerprint of a table is not the known one.
-fn warn_of_known(manifest: &AnyManifest, of: &PublishedTable) {
+fn warn_of_wrong_fingerprint(manifest: &AnyManifest, of: &PublishedTable) {
     if let Err(error) = manifest.check_known(&of.folder) {
         tracing::warn!("{error}");
     }
