@@ -19,7 +19,7 @@ use chomp_table::format::describe;
 use tokio::task::JoinSet;
 
 use crate::access::{self, ACCESS_NAME};
-use crate::directory::{OwnedDirectory, in_table};
+use crate::directory::{OwnedStore, in_table};
 use crate::exit::Interruption;
 use crate::flags::{Advertised, TableArgs, WantedTable, address, advertised, flag, number, path};
 use crate::machine;
@@ -91,14 +91,14 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let meter = Meter::start();
     let stop = display.stop();
     let table = &args.table;
-    let opening = OwnedDirectory::open(args.wanted, table, (THREADS, MEMORY_BYTES), display);
-    let directory = unless_stopped(&stop, opening).await?;
-    let (size, was_finished) = (args.wanted.bits, directory.finished.is_some());
+    let opening = OwnedStore::prepare(args.wanted, table, (THREADS, MEMORY_BYTES), display);
+    let store = unless_stopped(&stop, opening).await?;
+    let (size, was_finished) = (args.wanted.bits, store.finished.is_some());
 
     let home = &table.table;
-    let _home = lock_home(home, &directory.location, table.journal.as_deref())?;
+    let _home = lock_home(home, &store.location, table.journal.as_deref())?;
     let share = (machine::threads(), machine::memory_bytes()?);
-    restore(&directory, size, share, home, &stop, display).await?;
+    restore(&store, size, share, home, &stop, display).await?;
     let listeners = Listeners {
         calls: listen(args.listen, "--listen").await?,
         pages: match args.http {
@@ -120,12 +120,12 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     };
     let list_file = access::list_file(home);
     let options = CoordinatorOptions {
-        range_bits: directory.range_bits,
+        range_bits: store.range_bits,
         bits: size,
         replicas: args.replicas,
         keep_parts: table.keep_parts,
         checks_per_1000: display.overrides().checks_per_1000,
-        store_hint: Some(directory.location.clone().absolute()?.to_string()),
+        store_hint: Some(store.location.clone().absolute()?.to_string()),
         secrets: Arc::new(secrets),
         participants: Participants::read(&list_file)?,
         participants_file: Some(list_file),
@@ -134,15 +134,15 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
             .transpose()?
             .map(Arc::new),
         // Tables in a bucket are read from there.
-        site: matches!(directory.location, Location::Directory(_))
+        site: matches!(store.location, Location::Directory(_))
             .then(|| serve::beside_job(table.table.clone(), display)),
         open_status: false,
         limits: machine::limits().hastened(display.overrides().limits),
         haste: display.overrides().leases,
     };
     let has_pages = options.site.is_some();
-    let in_table = || in_table(&directory.location);
-    let (storage, finished) = (directory.storage.clone(), directory.finished.clone());
+    let in_table = || in_table(&store.location);
+    let (storage, finished) = (store.storage.clone(), store.finished.clone());
     let starting = Box::pin(Coordinator::start(storage, options, finished, listeners));
     let starting = async { starting.await.with_context(in_table) };
     let coordinator = unless_stopped(&stop, starting).await?;
@@ -157,10 +157,10 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
             biased;
             ended = coordinator.ended() => Ok(Some(ended)),
             () = stop.cancelled() => Ok(None),
-            () = lost(&directory) => Err(anyhow::anyhow!(
+            () = lost(&store) => Err(anyhow::anyhow!(
                 "the table {} is not where it was: it was renamed or removed, or its volume was detached. What was \
                  acknowledged is in it: bring it back and run the same command again",
-                directory.location
+                store.location
             )),
         }
     };
@@ -172,11 +172,9 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         }
     };
     if ended == Some(Phase::Finished) {
-        let (journal, cost) = (coordinator.journal(), directory.cost(meter));
+        let (journal, cost) = (coordinator.journal(), store.cost(meter));
         let journal = (!was_finished).then_some(&*journal);
-        directory
-            .conclude(table, size, journal, cost, display)
-            .await?;
+        store.conclude(table, size, journal, cost, display).await?;
         if args.exit_when_done {
             say_goodbye(&coordinator).await;
         } else {
@@ -213,8 +211,8 @@ fn lock_home(
 
 /// Waits until the directory of the table is gone. No worker can go on without it, and without work nothing else would
 /// notice.
-async fn lost(directory: &OwnedDirectory) {
-    while directory.storage.is_in_place().await {
+async fn lost(store: &OwnedStore) {
+    while store.storage.is_in_place().await {
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -23,7 +23,7 @@ use crate::summary::{Meter, RunCost, report};
 
 /// The store of a table that this process has taken.
 #[derive(Debug)]
-pub(crate) struct OwnedDirectory {
+pub(crate) struct OwnedStore {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) range_bits: RangeBits,
     /// The manifest of the published table, if that has the bits of the job. If it is in a directory, every
@@ -35,15 +35,15 @@ pub(crate) struct OwnedDirectory {
     worked: Duration,
 }
 
-impl OwnedDirectory {
-    /// Opens the store for a job of `threads` threads with `memory_bytes` bytes of memory. Of a finished table, working files
-    /// that need not be kept are removed.
-    pub(crate) async fn open(
+impl OwnedStore {
+    /// Opens the store for a job of `threads` threads with `memory_bytes` bytes of memory. Removes a damaged segment if
+    /// the arguments say so, and the working files of a finished table unless they are to be kept.
+    pub(crate) async fn prepare(
         wanted: WantedTable,
         args: &TableArgs,
         (threads, memory_bytes): (NonZeroUsize, u64),
         display: &Display,
-    ) -> anyhow::Result<OwnedDirectory> {
+    ) -> anyhow::Result<OwnedStore> {
         let beside = || Location::Directory(args.table.clone());
         let location = args.store.clone().unwrap_or_else(beside);
         let in_table = || in_table(&location);
@@ -94,19 +94,19 @@ impl OwnedDirectory {
             _ => usual,
         };
         let worked = ledger.map_or(0, |ledger| ledger.seconds_worked(size));
-        let directory = OwnedDirectory {
+        let store = OwnedStore {
             storage,
             range_bits,
             finished,
             location,
             worked: Duration::from_secs(worked),
         };
-        if let Some(finished) = directory
+        if let Some(finished) = store
             .finished
             .as_ref()
             .filter(|_| has_parts && !args.keep_parts)
         {
-            match directory.journal(finished.bits).await {
+            match store.journal(finished.bits).await {
                 Ok(journal) => tell_left(journal.prune(finished.bits).await, display),
                 Err(error) => display.say(&format!(
                     "the table is finished; its working files are left alone: {}",
@@ -114,7 +114,7 @@ impl OwnedDirectory {
                 )),
             }
         }
-        Ok(directory)
+        Ok(store)
     }
 
     /// The cost of this run, and of those before.

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::directory::{OwnedDirectory, in_table};
+use crate::directory::{OwnedStore, in_table};
 use crate::exit::Interruption;
 use crate::progress::Display;
 use crate::source;
@@ -39,25 +39,25 @@ pub(crate) fn would_be_restored(bits: u32, size: u32, range_bits: RangeBits) -> 
 /// Restores the ranges that the largest published table in the job's store has and the job has not, by `threads`
 /// threads with `memory_bytes` bytes of memory.
 pub(crate) async fn restore(
-    directory: &OwnedDirectory,
+    store: &OwnedStore,
     size: u32,
     (threads, memory_bytes): (NonZeroUsize, u64),
     scratch: &Path,
     stop: &CancellationToken,
     display: &Display,
 ) -> anyhow::Result<()> {
-    let range_bits = directory.range_bits;
-    if directory.finished.is_some() {
+    let range_bits = store.range_bits;
+    if store.finished.is_some() {
         return Ok(());
     }
-    let Some(table) = published(&directory.location, display).await else {
+    let Some(table) = published(&store.location, display).await else {
         return Ok(());
     };
     let bits = table.manifest().bits;
     let known = AnyManifest::from(table.manifest().clone()).check_known(table.folder());
     known.context("remove this table, and run again: its ranges are computed then")?;
-    let ledger = journal::look(&*directory.storage).await;
-    let ledger = ledger.with_context(|| in_table(&directory.location))?;
+    let ledger = journal::look(&*store.storage).await;
+    let ledger = ledger.with_context(|| in_table(&store.location))?;
     let heads = range_bits.head_count(bits);
     let is_done = ledger.is_some_and(|ledger| ledger.done(heads).count() as u64 == heads);
     if is_done || !would_be_restored(bits, size, range_bits) {
@@ -68,10 +68,10 @@ pub(crate) async fn restore(
     display.say(&format!(
         "the ranges of the table of {bits} bits are restored from its shards"
     ));
-    let opened = directory.journal(size).await;
+    let opened = store.journal(size).await;
     let keeper = RecordKeeper {
-        storage: Arc::clone(&directory.storage),
-        journal: opened.with_context(|| in_table(&directory.location))?,
+        storage: Arc::clone(&store.storage),
+        journal: opened.with_context(|| in_table(&store.location))?,
         replicas: table.manifest().replicas.max(1),
         parts: AtomicU64::new(0),
         waiting: Mutex::default(),
@@ -99,7 +99,7 @@ pub(crate) async fn restore(
     match restoring.await {
         Ok(()) => Ok(()),
         Err(RestoreError::Stopped) => Err(Interruption::Resumable.into()),
-        Err(RestoreError::Keep(error)) => Err(error).with_context(|| in_table(&directory.location)),
+        Err(RestoreError::Keep(error)) => Err(error).with_context(|| in_table(&store.location)),
         Err(error @ (RestoreError::Table(_) | RestoreError::Scratch(_))) => {
             display.say(&format!(
                 "not all ranges were restored, the others are computed: {}",

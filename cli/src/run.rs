@@ -6,7 +6,7 @@ use chomp_coordinator::server::Coordinator;
 use chomp_plan::{Phase, Settings};
 use std::net::SocketAddr;
 
-use crate::directory::{OwnedDirectory, in_table};
+use crate::directory::{OwnedStore, in_table};
 use crate::exit::Interruption;
 use crate::flags::{ShareArgs, TableArgs, WantedTable, address};
 use crate::local::{self, Resources};
@@ -41,19 +41,19 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
     let threads = args.share.threads();
     let memory_bytes = args.share.memory_bytes()?;
     let table = args.table;
-    let opening = OwnedDirectory::open(args.wanted, &table, (threads, memory_bytes), display);
-    let directory = unless_stopped(&stop, opening).await?;
-    let (size, range_bits) = (args.wanted.bits, directory.range_bits);
-    if directory.finished.is_some() {
-        let cost = directory.cost(meter);
-        return directory.conclude(&table, size, None, cost, display).await;
+    let opening = OwnedStore::prepare(args.wanted, &table, (threads, memory_bytes), display);
+    let store = unless_stopped(&stop, opening).await?;
+    let (size, range_bits) = (args.wanted.bits, store.range_bits);
+    if store.finished.is_some() {
+        let cost = store.cost(meter);
+        return store.conclude(&table, size, None, cost, display).await;
     }
 
     Settings::new(size, range_bits).validate()?;
     let memory_bytes = local::worker_memory(memory_bytes, size, range_bits, threads)
         .map_err(|error| args.share.too_small(error))?;
     let share = (threads, memory_bytes);
-    restore(&directory, size, share, &table.table, &stop, display).await?;
+    restore(&store, size, share, &table.table, &stop, display).await?;
     let resources = Resources {
         threads,
         memory_bytes,
@@ -67,12 +67,12 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
         }
         None => None,
     };
-    let storage = directory.storage.clone();
+    let storage = store.storage.clone();
     let keep_parts = table.keep_parts;
     let starting = Box::pin(local::start(
         storage, size, range_bits, keep_parts, resources, pages,
     ));
-    let in_table = || in_table(&directory.location);
+    let in_table = || in_table(&store.location);
     let starting = async { starting.await.with_context(in_table) };
     let (coordinator, config) = unless_stopped(&stop, starting).await?;
     let journal = coordinator.journal();
@@ -90,12 +90,10 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
             let cost = RunCost {
                 evaluation_cpu_seconds: Some(worker.evaluation_cpu.as_secs_f64()),
                 ranges_evaluated: worker.ranges,
-                ..directory.cost(meter)
+                ..store.cost(meter)
             };
             let journal = Some(&*journal);
-            directory
-                .conclude(&table, size, journal, cost, display)
-                .await
+            store.conclude(&table, size, journal, cost, display).await
         }
         JobOutcome::Interrupted => {
             worker.with_context(in_table)?;
