@@ -75,9 +75,9 @@ pub(crate) struct CoordinatorArgs {
 }
 
 /// The threads that range bits are chosen for, as the workers are not known yet.
-pub(crate) const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
-/// The memory that range bits are chosen for.
-pub(crate) const MEMORY_BYTES: u64 = 64 << 30;
+pub(crate) const ASSUMED_WORKER_THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+/// The memory that range bits are chosen for, for the same reason.
+pub(crate) const ASSUMED_WORKER_MEMORY_BYTES: u64 = 64 << 30;
 /// The interval at which the coordinator checks that its directory is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How long this process tries to reach itself as workers will; less than a wait that is reported.
@@ -91,7 +91,12 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let meter = Meter::start();
     let stop = display.stop();
     let table = &args.table;
-    let opening = OwnedStore::prepare(args.wanted, table, (THREADS, MEMORY_BYTES), display);
+    let opening = OwnedStore::prepare(
+        args.wanted,
+        table,
+        (ASSUMED_WORKER_THREADS, ASSUMED_WORKER_MEMORY_BYTES),
+        display,
+    );
     let store = unless_stopped(&stop, opening).await?;
     let (size, was_finished) = (args.wanted.bits, store.finished.is_some());
 
@@ -137,7 +142,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         site: matches!(store.location, Location::Directory(_))
             .then(|| serve::beside_job(table.table.clone(), display)),
         open_status: false,
-        limits: machine::limits().hastened(display.overrides().limits),
+        limits: machine::raise_file_limit().hastened(display.overrides().limits),
         haste: display.overrides().leases,
     };
     let has_pages = options.site.is_some();

@@ -81,7 +81,7 @@ pub(crate) async fn start(
         site: pages.as_ref().map(|(_, site)| site.clone()),
         limits: Limits {
             finish_time: FINISH_TIME,
-            ..machine::limits()
+            ..machine::raise_file_limit()
         },
         haste: 1,
     };

@@ -152,8 +152,8 @@ pub(crate) fn date() -> String {
         .expect("a date with a year of four digits has this form")
 }
 
-/// The limits of connections to this process, which may have as many files open as the system lets it from now on.
-pub(crate) fn limits() -> Limits {
+/// Lets this process have as many files open as the system allows. Returns the limits of its connections.
+pub(crate) fn raise_file_limit() -> Limits {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
     let raised = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     let files = raised.map_or(soft, |()| hard);

@@ -61,7 +61,11 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<()> {
     let (threads, memory) = (args.share.threads(), args.share.memory_bytes()?);
     let range_bits = range_bits.unwrap_or_else(|| match args.workers {
         None => machine::range_bits(bits, threads, memory),
-        Some(_) => machine::range_bits(bits, coordinator::THREADS, coordinator::MEMORY_BYTES),
+        Some(_) => machine::range_bits(
+            bits,
+            coordinator::ASSUMED_WORKER_THREADS,
+            coordinator::ASSUMED_WORKER_MEMORY_BYTES,
+        ),
     });
     Settings::new(bits, range_bits).validate()?;
     match args.workers {

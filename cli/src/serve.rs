@@ -101,7 +101,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
             table.display()
         ),
     };
-    let limits = machine::limits().hastened(display.overrides().limits);
+    let limits = machine::raise_file_limit().hastened(display.overrides().limits);
     let permits = Permits::new(&limits, args.trust_proxy);
     let site = Site::open(SiteOptions {
         questions: Questions::ALONE.hastened(display.overrides().limits),
