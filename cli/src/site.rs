@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use bytesize::ByteSize;
 use chomp_durable_files::{make_folders, put, read_within};
-use chomp_export::lookup::{LOOKUP_BITS_MAX, lookup};
+use chomp_export::lookup::{LOOKUP_BITS_MAX, write_lookup_files};
 use chomp_export::{ExportError, ExportProgress};
 use chomp_plan::forecast::as_f64;
 use chomp_serve::plain_files;
@@ -251,10 +251,11 @@ impl Folder {
     ) -> anyhow::Result<()> {
         let mut watch = |progress: ExportProgress| teller.exported(progress);
         let mut put = |name: &str, bytes: &[u8]| self.put(&format!("lookup/{name}"), bytes);
-        let found = match lookup(table, bits, args.memory.as_u64(), &mut watch, &mut put) {
-            Err(ExportError::Stopped) => return Err(Interruption::Lost.into()),
-            found => found?,
-        };
+        let found =
+            match write_lookup_files(table, bits, args.memory.as_u64(), &mut watch, &mut put) {
+                Err(ExportError::Stopped) => return Err(Interruption::Lost.into()),
+                found => found?,
+            };
         self.put(
             "lookup/lookup.json",
             serde_json::to_string(&found)?.as_bytes(),

@@ -9,7 +9,7 @@
 //! | [`words`] | turns the stored words of a table into the words of an export, ascending |
 //! | [`few`] | positions of few rows and many columns, which are in no table |
 //! | [`values`], `rows` | the export of tables of Grundy values, and the positions of such an export |
-//! | [`lookup`](mod@lookup) | small files in which a browser looks a position up |
+//! | [`lookup`] | small files in which a browser looks a position up |
 //! | [`text`], [`npy`], [`parquet`], [`roaring`], [`chomp_fast`] | the formats |
 //!
 //! # What always holds
@@ -48,7 +48,7 @@ pub mod values;
 mod words;
 
 pub use filter::{AreaRange, Filter, Rectangle};
-pub use lookup::lookup;
+pub use lookup::write_lookup_files;
 pub use values::export_values;
 
 use filter::Selection;

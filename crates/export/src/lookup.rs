@@ -52,7 +52,7 @@ const PLACE_BITS: u32 = 16;
 
 /// The content of `lookup.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Lookup {
+pub struct LookupManifest {
     /// 1.
     pub format: u32,
     /// The files cover all positions of at most this number of bits.
@@ -262,13 +262,13 @@ impl Files<'_> {
 ///
 /// If the table has fewer bits, or cannot be read; if there are more bits than
 /// [`LOOKUP_BITS_MAX`]; if `put` fails; or if `watch` ends it.
-pub fn lookup(
+pub fn write_lookup_files(
     table: &Table,
     bits: u32,
     memory: u64,
     watch: &mut dyn FnMut(ExportProgress) -> ControlFlow<()>,
     put: &mut dyn FnMut(&str, &[u8]) -> io::Result<()>,
-) -> Result<Lookup, ExportError> {
+) -> Result<LookupManifest, ExportError> {
     let filter = Filter {
         bits: Some(bits),
         ..Filter::default()
@@ -307,7 +307,7 @@ pub fn lookup(
         Ok(())
     })?;
     files.end_folder()?;
-    Ok(Lookup {
+    Ok(LookupManifest {
         format: 1,
         bits,
         stored,
@@ -415,7 +415,7 @@ mod tests {
                 Ok(())
             };
             let watch = &mut |_| ControlFlow::Continue(());
-            let told = lookup(&table, bits, memory, watch, &mut put).unwrap();
+            let told = write_lookup_files(&table, bits, memory, watch, &mut put).unwrap();
             let mut found = Vec::new();
             for (name, folder) in told.folders.iter().enumerate() {
                 let index = files.remove(&format!("{name}/index.bin")).unwrap();
@@ -442,7 +442,7 @@ mod tests {
             assert_eq!(told.stored, found.len() as u64);
             assert_eq!(told.folders.len(), if bits > 20 { 2 } else { 1 });
         }
-        let refused = lookup(
+        let refused = write_lookup_files(
             &table,
             23,
             0,
