@@ -26,7 +26,7 @@ use serde::Deserialize;
 use crate::Reach;
 use crate::error::{DownloadError, Outage};
 use crate::patience::Contact;
-use crate::proxy::{is_loopback, proxy};
+use crate::proxy::{describe_proxy, is_loopback};
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -112,7 +112,7 @@ impl Server {
             let certificates = Certificate::from_pem_bundle(ca.as_bytes()).map_err(unusable)?;
             builder = builder.tls_certs_only(certificates);
         }
-        let proxy = proxy(&base, reach.ca.is_some());
+        let proxy = describe_proxy(&base, reach.ca.is_some());
         if reach.ca.is_some() || is_loopback(&base) {
             builder = builder.no_proxy();
         }

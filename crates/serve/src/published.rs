@@ -89,7 +89,7 @@ impl Published {
 
     /// The tables that have a folder, finished or not, ascending.
     pub(crate) fn folders(&self) -> Result<Vec<TableName>, Refusal> {
-        let failed = |error| self.unreadable(&self.directory, &error);
+        let failed = |error| self.log_unreadable(&self.directory, &error);
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -108,7 +108,7 @@ impl Published {
     pub(crate) fn table(&self, name: TableName) -> Result<Option<Arc<PublishedTable>>, Refusal> {
         let folder = self.directory.join(name.folder());
         let path = folder.join(MANIFEST_NAME);
-        let failed = |error| self.unreadable(&path, &error);
+        let failed = |error| self.log_unreadable(&path, &error);
         // The lock is held while the manifest is read, so one thread reads it at a time.
         let mut known = self.known.lock();
         let stamp = match open_within(&path) {
@@ -134,7 +134,7 @@ impl Published {
         let table = match of_folder {
             Ok(manifest) => Some(Arc::new(PublishedTable::new(folder, bytes, &manifest))),
             Err(what) => {
-                self.damaged(&format!("{} is damaged: {what}", path.display()));
+                self.log_damage(&format!("{} is damaged: {what}", path.display()));
                 None
             }
         };
@@ -149,23 +149,24 @@ impl Published {
         table.files.get(name).cloned().ok_or(Refusal::Nothing)
     }
 
-    /// The refusal for an error of a table: the question is beyond the table, or the table is damaged.
-    pub(crate) fn refusal(&self, error: &TableError) -> Refusal {
+    /// The refusal for an error of a table: the question is beyond the table, or the table is damaged, which is logged.
+    pub(crate) fn log_and_refuse(&self, error: &TableError) -> Refusal {
         match error {
             TableError::Beyond { .. } | TableError::BeyondTiles { .. } => {
                 Refusal::Wrong(error.to_string())
             }
-            _ => self.damaged(&describe(error)),
+            _ => self.log_damage(&describe(error)),
         }
     }
 
-    pub(crate) fn unreadable(&self, path: &Path, error: &io::Error) -> Refusal {
+    /// Logs that a file cannot be read, as [`log_damage`](Self::log_damage).
+    pub(crate) fn log_unreadable(&self, path: &Path, error: &io::Error) -> Refusal {
         let (path, what) = (path.display(), describe(error));
-        self.damaged(&format!("cannot read {path}: {what}"))
+        self.log_damage(&format!("cannot read {path}: {what}"))
     }
 
     /// Logs damage for the owner, and answers without saying where it is.
-    pub(crate) fn damaged(&self, what: &str) -> Refusal {
+    pub(crate) fn log_damage(&self, what: &str) -> Refusal {
         let now = Instant::now();
         let mut logged = self.logged.lock();
         logged.retain(|_, at| now - *at < SAME_EVERY);
@@ -292,7 +293,7 @@ mod tests {
         // Not all damage of a broken disk fits into the log.
         let log = log_of(|| {
             for number in 0..2 * DAMAGES_MAX {
-                published.damaged(&number.to_string());
+                published.log_damage(&number.to_string());
             }
         });
         assert_eq!(log.matches("ERROR").count(), DAMAGES_MAX - 1);

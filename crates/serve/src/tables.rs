@@ -79,7 +79,7 @@ pub(crate) async fn file(State(site): State<Site>, request: Parts) -> Result<Res
     if let Some(part) = part.filter(|_| request.method != Method::HEAD) {
         let open = move |published: &Published| {
             let opened = shard.open();
-            opened.map_err(|error| published.unreadable(&shard.path, &error))
+            opened.map_err(|error| published.log_unreadable(&shard.path, &error))
         };
         let file = site.read(open).await??;
         *response.body_mut() = Body::new(ChunkBody::of_file(file, part));
