@@ -61,7 +61,8 @@ pub(crate) struct ExportArgs {
     #[arg(long = "box", value_name = "RxC")]
     pub(crate) within: Option<Rectangle>,
 
-    /// Export both of each mirror pair, not only the one with the smaller word, or rank
+    /// Export both positions of each mirror pair, not only the stored one: that with the smaller word or, in a table of
+    /// Grundy values, the smaller rank
     #[arg(long, value_parser = flag)]
     pub(crate) both: bool,
 

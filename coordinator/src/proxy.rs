@@ -64,7 +64,8 @@ pub(crate) const BODIES_BYTES: u32 = 256 << 20;
 const _: () = assert!(BODIES_BYTES as u64 == part::BYTES_MAX);
 /// The bytes of an object that are read at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// The bytes sent at a time: so the next chunk is read when most of one is taken.
+/// The bytes handed to the body at a time, an eighth of a chunk: so the next chunk is read when the worker has taken
+/// nearly all of the last one.
 const PIECE_BYTES: usize = 128 << 10;
 /// How long a request waits for its turn.
 pub(crate) const TURN_TIME: Duration = Duration::from_secs(30);

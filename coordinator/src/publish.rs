@@ -54,7 +54,7 @@ pub enum PublishError {
     Contradiction {
         /// The bits of the published table that contradicts this one.
         smaller: u32,
-        /// The number of bits for which they differ.
+        /// The fewest bits at which the counts or the fingerprints differ.
         bits: u32,
     },
     /// A smaller table is published, and is known to be wrong.
@@ -67,7 +67,7 @@ pub enum PublishError {
          --replicas 2"
     )]
     DiffersFromKnown {
-        /// The number of bits for which they differ.
+        /// The bits of the known table whose fingerprint is another.
         bits: u32,
         /// The fingerprint of the shards.
         found: Digest,
@@ -85,7 +85,8 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// Whether what is said of some shard may be wrong.
+    /// Whether the cause may be a wrong result for a shard, and not a failed read or a fault of a smaller table: such
+    /// shards are merged again.
     pub(crate) fn is_contradiction(&self) -> bool {
         !matches!(
             self,

@@ -32,7 +32,8 @@ pub(super) struct Writes {
     rests_until: Millis,
     /// Until then no segment begins.
     pauses_until: Millis,
-    /// Whether a worker waits for a verdict and has too little else to do.
+    /// Whether a worker that waits to hear if its result is accepted will soon be idle: then the next segment does not
+    /// wait for `rests_until`.
     pub(super) is_urgent: bool,
     /// Why nothing more can be written.
     pub(super) failed: Option<String>,

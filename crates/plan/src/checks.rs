@@ -246,7 +246,8 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// A check that is due: one that no worker does, or else one that a worker does.
+    /// The first check that is due and that no worker has leased; if workers have leased all of them, the first of
+    /// those.
     fn next_overdue(&self) -> Option<Unit> {
         let all = DEBTS.map(|debt| self.checks.from(debt, Millis(0)));
         let due = all

@@ -114,7 +114,7 @@ impl Questions {
         yields: true,
     };
 
-    /// Divides the time by `haste`: for tests.
+    /// Divides the CPU time of a question by `haste`: for tests.
     #[must_use]
     pub fn hastened(self, haste: u32) -> Questions {
         let time = self.time / haste;
@@ -133,7 +133,8 @@ impl Questions {
     }
 }
 
-/// Does `work` on a new thread: one that yields cannot be used for anything else, as its priority can only fall.
+/// Does `work` on a new thread: a question beside a job lowers the priority of its thread, which cannot be raised
+/// again, so the thread is not reused.
 async fn on_own_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {

@@ -24,7 +24,7 @@ pub struct SiteOptions {
     pub questions: Questions,
 }
 
-/// The open routes of a directory of tables, and their state. Clones share the state.
+/// The routes that need no token, for one directory of tables, with their state. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Site {
     pub(crate) published: Arc<Published>,
@@ -59,7 +59,7 @@ impl Site {
         }
     }
 
-    /// Calls `read` on a thread that may block on the disk.
+    /// Calls `work` on a thread that may block on the disk.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Published) -> T + Send + 'static,

@@ -306,7 +306,8 @@ fn each_pair(base: u64, bits: u32, lows: &[u16], mut take: impl FnMut(u64, u64))
         }
         for (&low, &turned) in lows.iter().zip(&turned) {
             let word = base | u64::from(low) << 1;
-            // A low is the 16 bits above the last of a word; turned, it is those below the first.
+            // `low` is bits 1 to 16 of the word, as bit 0 is always 0. In the mirror they are the 16 bits below the top
+            // bit, in reverse order and inverted: the XOR inverts them.
             let mirror = base_mirror ^ (u64::from(turned) << 47 >> shift);
             take(word, mirror);
         }

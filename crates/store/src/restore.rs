@@ -25,8 +25,8 @@ use parking_lot::Mutex;
 
 use spill::{Spill, Stretch, index_in_stretch};
 
-/// The base-2 logarithm of the losing positions in an average stretch, roughly: enough for many frames of a shard, and
-/// few enough that its bitmap stays in the cache of a processor. No stretch is smaller than a range.
+/// A stretch (see the module) has about 2^this losing positions: enough to span many frames of a shard, few enough that
+/// the bitmap of the stretch stays in a processor's cache. No stretch is smaller than a range.
 const STRETCH_LOSING_BITS: u32 = 19;
 /// The most bits of a stretch: its positions are counted by 31 bits.
 const STRETCH_BITS_MAX: u32 = 32;

@@ -70,8 +70,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The limits for a process that may have `files` files open: connections leave it those that it needs for its own
-    /// work. Each connection has two, as it may read a file. One address still has at most half of them.
+    /// The limits for a process that may have `files` files open. `OWN_FILES` are kept for its own work, and each
+    /// connection counts as two, as it may read a file. One address still has at most half of the connections.
     #[must_use]
     pub fn within(self, files: u64) -> Limits {
         let files = usize::try_from(files).unwrap_or(usize::MAX);

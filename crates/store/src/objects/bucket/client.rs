@@ -80,7 +80,7 @@ impl HttpService for Bounded {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let is_object = request.method().as_str() == "GET" && request.uri().query().is_none();
         let answer = HttpService::call(&self.0, request).await?;
-        // A reader takes no more of an object than was asked for.
+        // An object needs no limit here: its reader stops after the bytes that it asked for. Every other answer does.
         let most = if is_object && answer.status().is_success() {
             usize::MAX
         } else {
