@@ -349,7 +349,7 @@ fn add_working_files(found: &mut Found, ledger: &Ledger, published: u32) {
         .map(|(head, _)| head);
     let done: Vec<Head> = done.collect();
     let work = forecast::JobWork::new(size, range_bits);
-    let done = work.part(&head::layers(size, range_bits), &done);
+    let done = work.fraction_done(&head::layers(size, range_bits), &done);
     let time = Duration::from_secs(seconds);
     // As fast as until now.
     let left = time_left(0.0, done, time);

@@ -182,7 +182,7 @@ impl Job {
 
     /// Whether a job that is to stop may end now. A segment that is being written is always waited for.
     fn may_go(&self, stops_at: Instant) -> bool {
-        let quiet = self.plan.is_idle() && !self.writes.is_under_way();
+        let quiet = self.plan.has_nothing_under_way() && !self.writes.is_under_way();
         quiet || self.running.is_empty() && Instant::now() >= stops_at
     }
 

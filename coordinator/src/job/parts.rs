@@ -151,7 +151,11 @@ impl Job {
         }
         self.parts.next_search = self.now.plus(SEARCH_EVERY_MS);
         let mut waiting = self.writes.leases();
-        waiting.extend(self.plan.locations().filter_map(UnitLocation::lease));
+        waiting.extend(
+            self.plan
+                .pending_locations()
+                .filter_map(UnitLocation::lease),
+        );
         let mut orphans = Vec::new();
         self.parts.begun.retain(|&lease, part| {
             if self.tools.journal.refers_to(&part.name.key()) {

@@ -221,7 +221,7 @@ fn a_journal_that_fails_is_not_written_any_more() {
         assert_eq!(tested.job.plan.progress().results_waiting, 0);
         let worker = WorkerId::only(7);
         tested.job.handle(Event::Left { worker });
-        assert!(tested.job.plan.is_idle());
+        assert!(tested.job.plan.has_nothing_under_way());
     }
 }
 

@@ -92,22 +92,22 @@ pub fn shard_bytes(bits: u32) -> f64 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobWork {
     /// By layer: the work of each of its ranges, at least 1.
-    pub ranges: Vec<u64>,
+    pub per_range: Vec<u64>,
     /// The work of publication.
     pub publication: u64,
 }
 
 impl JobWork {
     /// The part of the work that is done, from 0 to 1, if these ranges are.
-    pub fn part(&self, layers: &[Vec<Head>], done: &[Head]) -> f64 {
-        let of_range = |head: &Head| self.ranges.get(head.layer() as usize);
+    pub fn fraction_done(&self, layers: &[Vec<Head>], done: &[Head]) -> f64 {
+        let of_range = |head: &Head| self.per_range.get(head.layer() as usize);
         let done: u64 = done.iter().filter_map(of_range).sum();
         as_f64(done) / as_f64(self.total(layers))
     }
 
     /// The work of all ranges, and of publication.
     pub fn total(&self, layers: &[Vec<Head>]) -> u64 {
-        let of_layers = layers.iter().zip(&self.ranges);
+        let of_layers = layers.iter().zip(&self.per_range);
         let ranges = of_layers.map(|(heads, each)| heads.len() as u64 * each);
         ranges.sum::<u64>() + self.publication
     }
@@ -124,7 +124,7 @@ impl JobWork {
         };
         let layers = head::layers(bits, range_bits).into_iter();
         JobWork {
-            ranges: layers.map(of_each).collect(),
+            per_range: layers.map(of_each).collect(),
             publication: round(losing_total(bits) * PUBLICATION).max(1),
         }
     }
@@ -168,7 +168,7 @@ impl Estimate {
         let layers = head::layers(bits, range_bits);
         let restored = from.map_or(0, |from| range_bits.head_count(from));
         let (mut ranges, mut units) = (0, 0);
-        for (heads, each) in layers.iter().zip(&work.ranges) {
+        for (heads, each) in layers.iter().zip(&work.per_range) {
             let new = heads.len() - heads.partition_point(|head| head.0 < restored);
             ranges += new as u64;
             units += new as u64 * each;

@@ -275,7 +275,7 @@ impl<T: PlanTypes> Plan<T> {
 
     /// Whether nothing is under way: no lease, no write, nothing that the coordinator computes. A coordinator that
     /// shuts down may go then.
-    pub fn is_idle(&self) -> bool {
+    pub fn has_nothing_under_way(&self) -> bool {
         self.leases.all.is_empty()
             && !self.results.is_writing()
             && self.own.under_way.is_empty()
@@ -307,8 +307,8 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Where the contents are stored that wait for others to find the same.
-    pub fn locations(&self) -> impl Iterator<Item = &T::Location> {
+    /// The locations of the contents that wait for others to find the same.
+    pub fn pending_locations(&self) -> impl Iterator<Item = &T::Location> {
         let pending = self.results.pending.values().flatten();
         pending.map(|pending| &pending.location)
     }

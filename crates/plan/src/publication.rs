@@ -48,7 +48,7 @@ impl<T: PlanTypes> Plan<T> {
         let is_of_owner = self
             .units
             .all_ranges()
-            .all(|unit| self.units.is_of_owner(unit));
+            .all(|unit| self.units.has_no_foreign_finder(unit));
         self.ending.may_trim = is_of_owner && !self.settings.keep_parts;
         for (number, digest, finders) in std::mem::take(&mut self.ending.shards_before) {
             let unit = Unit::Shard(number);
@@ -79,7 +79,8 @@ impl<T: PlanTypes> Plan<T> {
     /// on these. Only a table that contradicts itself would need the records again. A job that the owner alone computes
     /// takes that risk, since it costs only time and saves space.
     pub fn first_unneeded_head(&self) -> Head {
-        let is_done = |unit: &Unit| self.units.is_committed(*unit) && self.units.is_of_owner(*unit);
+        let is_done =
+            |unit: &Unit| self.units.is_committed(*unit) && self.units.has_no_foreign_finder(*unit);
         let done = self.units.shards().rev().take_while(is_done);
         let is_complete = self.units.ranges.is_complete() && self.has_nothing_to_recheck();
         match done.last() {

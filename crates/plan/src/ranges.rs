@@ -192,7 +192,7 @@ impl Ranges {
 
     /// The work of all ranges, and of the committed ones.
     pub(super) fn work(&self) -> (u64, u64) {
-        let layers = self.of_layers().zip(&self.work.ranges);
+        let layers = self.of_layers().zip(&self.work.per_range);
         layers.fold((0, 0), |(all, done), ((ranges, committed), each)| {
             (all + ranges * each, done + committed * each)
         })

@@ -83,7 +83,7 @@ impl<T: PlanTypes> Plan<T> {
             }
         };
         let is_leased = self.holds(worker, lease);
-        let verdict = match self.check_result(worker, lease, &units) {
+        let verdict = match self.validate_result(worker, lease, &units) {
             Ok(()) if is_leased => return self.use_result(worker, lease, units, responder),
             Ok(()) => Verdict::Duplicate,
             Err(reason) => {
@@ -101,7 +101,7 @@ impl<T: PlanTypes> Plan<T> {
 
     /// A result has to be of units of a lease that its worker holds, or repeat what is done: the worker may not have
     /// heard the answer.
-    fn check_result(
+    fn validate_result(
         &self,
         worker: WorkerId,
         lease: LeaseId,

@@ -230,7 +230,7 @@ impl Units {
     }
 
     /// Whether only the owner of the table has found what is known.
-    pub(super) fn is_of_owner(&self, unit: Unit) -> bool {
+    pub(super) fn has_no_foreign_finder(&self, unit: Unit) -> bool {
         let is_owner = |finder: &WorkerId| finder.participant == ParticipantId::OWNER;
         self.found_by(unit).iter().all(is_owner)
     }

@@ -80,7 +80,7 @@ fn near(a: f64, b: f64) {
 #[test]
 fn the_estimate_of_one_range_is_its_costs() {
     let work = JobWork::new(12, range_bits(12));
-    let evaluation = as_f64(work.ranges[0]) * 1e-6;
+    let evaluation = as_f64(work.per_range[0]) * 1e-6;
     let publication = as_f64(work.publication) * 1e-6;
     let found = estimate(12, None, 1);
     near(found.cpu, evaluation + publication + 1e-3);
@@ -108,7 +108,7 @@ fn a_job_that_extends_a_table_evaluates_the_rest() {
     let (anew, extended) = (estimate(20, None, 1), estimate(20, Some(19), 1));
     let work = JobWork::new(20, range_bits(12));
     let new = (range_bits(12).head_count(19)..range_bits(12).head_count(20)).map(Head);
-    let new: u64 = new.map(|head| work.ranges[head.layer() as usize]).sum();
+    let new: u64 = new.map(|head| work.per_range[head.layer() as usize]).sum();
     near(extended.evaluation, as_f64(new) * 1e-6 / 128.0);
     let others = as_f64(work.publication) + 17.0 * losing_total(19);
     near(extended.cpu, (as_f64(new) + others) * 1e-6 + 128.0 * 1e-3);
@@ -120,24 +120,24 @@ fn a_job_that_extends_a_table_evaluates_the_rest() {
 fn work_grows_with_the_layer_and_is_never_nothing() {
     let range_bits = RangeBits::new(20).unwrap();
     let work = JobWork::new(32, range_bits);
-    assert_eq!(work.ranges.len(), head::layer_count(32, range_bits));
-    assert!(work.ranges.iter().all(|&work| work > 0));
-    assert!(work.ranges[40] > work.ranges[1], "{work:?}");
+    assert_eq!(work.per_range.len(), head::layer_count(32, range_bits));
+    assert!(work.per_range.iter().all(|&work| work > 0));
+    assert!(work.per_range[40] > work.per_range[1], "{work:?}");
     let total = work.total(&head::layers(32, range_bits));
     assert!(
         (total / 50..total / 2).contains(&work.publication),
         "{total} and {}",
         work.publication
     );
-    assert_eq!(JobWork::new(2, range_bits).ranges.len(), 1);
+    assert_eq!(JobWork::new(2, range_bits).per_range.len(), 1);
     // With its publication there is always some left.
     let layers = head::layers(32, range_bits);
     let all: Vec<Head> = layers.iter().flatten().copied().collect();
-    let part = |done: &[Head]| work.part(&layers, done);
+    let part = |done: &[Head]| work.fraction_done(&layers, done);
     assert!(part(&[]) == 0.0 && (0.5..1.0).contains(&part(&all)));
     assert!(part(&layers[40][..1]) > part(&layers[1][..1]));
     // A range without sources.
     let positions = as_f64(range_bits.positions());
     let expected = positions / 16.0 + 20.0 * losing_total(20);
-    assert_eq!(JobWork::new(20, range_bits).ranges, [round(expected)]);
+    assert_eq!(JobWork::new(20, range_bits).per_range, [round(expected)]);
 }
