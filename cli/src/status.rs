@@ -254,7 +254,7 @@ async fn look(place: &TablePlace, overrides: TestOverrides) -> anyhow::Result<Fo
         // A finished job leaves all ranges of its table, with --keep-parts, or none.
         let left = [0, ledger.range_bits.head_count(published)];
         let is_larger = ledger.worked.is_some_and(|(size, _)| size > published);
-        published == 0 || is_larger || !left.contains(&(ledger.len() as u64))
+        published == 0 || is_larger || !left.contains(&(ledger.done_count() as u64))
     });
     if found.lines.is_empty() {
         return Err(nothing_at(place));
@@ -312,7 +312,7 @@ fn add_table(found: &mut Found, table: &AnyTable, place: &TablePlace) {
 /// Adds what a journal says of finished ranges, and of the job that is not finished: one of more than `published` bits.
 fn add_working_files(found: &mut Found, ledger: &Ledger, published: u32) {
     let places = || ledger.done(u64::MAX).map(|(_, place)| place);
-    let (range_bits, ranges) = (ledger.range_bits, ledger.len() as u64);
+    let (range_bits, ranges) = (ledger.range_bits, ledger.done_count() as u64);
     let losing = places().map(|place| place.count).sum();
     let bytes = places().map(|place| u64::from(place.length)).sum();
     let json = json!({

@@ -12,7 +12,7 @@ use chomp_kernel::{Evaluator, Isa, MissingSource, Source};
 use chomp_plan::{Computed, Unit};
 use chomp_store::merge::{MergeError, Merger, ShardSpan};
 use chomp_store::part::{PartBuilder, read_records};
-use chomp_store::{Difference, DoneRange, PartName, ShardSummary, StoreError, published};
+use chomp_store::{Difference, PartName, RangeRow, ShardSummary, StoreError, published};
 use chomp_table::format::{FormatError, describe};
 use chomp_table::manifest::folder_name;
 use chomp_table::range::{self, RangeSummary};
@@ -162,7 +162,7 @@ impl Tools {
     pub(crate) fn check_record(
         &self,
         head: Head,
-        row: &DoneRange,
+        row: &RangeRow,
         record: &[u8],
     ) -> Result<(), StoreError> {
         let range = range::decode(record, self.range_bits());
@@ -215,14 +215,14 @@ impl Tools {
     }
 
     /// The ranges that are done among the first `heads`, ascending.
-    pub(crate) fn done_ranges(&self, heads: u64) -> Vec<(Head, DoneRange)> {
+    pub(crate) fn done_ranges(&self, heads: u64) -> Vec<(Head, RangeRow)> {
         let ledger = self.journal.ledger();
         let done = ledger.done(heads);
         done.map(|(head, row)| (head, *row)).collect()
     }
 
     /// Where the record of a range is. The range has to be done.
-    pub(crate) fn done_range(&self, head: Head) -> Result<DoneRange, ArbiterError> {
+    pub(crate) fn done_range(&self, head: Head) -> Result<RangeRow, ArbiterError> {
         let row = self.journal.ledger().range(head).copied();
         row.ok_or(ArbiterError::RangeNotDone { head })
     }
@@ -241,7 +241,7 @@ impl Tools {
     /// The record of each of these ranges, as `decode` reads it.
     pub(crate) async fn read_all<T>(
         &self,
-        rows: &[(Head, DoneRange)],
+        rows: &[(Head, RangeRow)],
         decode: impl Fn(&[u8]) -> Result<T, FormatError>,
     ) -> Result<Vec<T>, ArbiterError> {
         let records = read_records(&*self.storage, rows).await;
@@ -261,7 +261,7 @@ impl Tools {
     }
 }
 
-fn lost(head: Head, row: &DoneRange, what: String) -> StoreError {
+fn lost(head: Head, row: &RangeRow, what: String) -> StoreError {
     let key = row.part().key();
     StoreError::Lost { head, key, what }
 }

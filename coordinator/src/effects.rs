@@ -5,7 +5,7 @@ use std::error::Error;
 use std::ops::Range;
 
 use chomp_plan::{PublishOutcome, Unit, WriteId, counted};
-use chomp_store::{DoneRange, Entry, Key, ShardSummary, StoreError, part, published};
+use chomp_store::{Entry, Key, RangeRow, ShardSummary, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::reader::ShardFileInfo;
@@ -31,7 +31,7 @@ pub(crate) enum Effect {
         known_summary: Option<Box<ShardSummary>>,
     },
     /// Finds out whether these records are lost, as workers report.
-    Audit { records: Vec<(Head, DoneRange)> },
+    Audit { records: Vec<(Head, RangeRow)> },
     /// Publishes the table, after a look at the files of its shards.
     Publish,
     /// Removes parts that nobody has use for.
@@ -232,7 +232,7 @@ fn warn_if_left<E: Error + 'static>(removed: Result<(), E>) {
 }
 
 /// The records that are lost, of those that workers report.
-async fn audit(tools: &Tools, records: &[(Head, DoneRange)]) -> Vec<(Head, Digest)> {
+async fn audit(tools: &Tools, records: &[(Head, RangeRow)]) -> Vec<(Head, Digest)> {
     let mut lost = Vec::new();
     for &(head, row) in records {
         let record = part::read_record(&*tools.storage, head, &row).await;

@@ -20,7 +20,7 @@ use chomp_plan::{
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Permits, Server};
 use chomp_serve::{Site, StatusSource};
-use chomp_store::{DoneRange, Finder, FinderParty, Finders, Journal, Storage, StoreError};
+use chomp_store::{Finder, FinderParty, Finders, Journal, RangeRow, Storage, StoreError};
 use chomp_table::RangeBits;
 use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::shard::ShardSize;
@@ -314,7 +314,7 @@ pub(crate) fn begin(
         workers: finders.iter().map(worker).collect(),
         wanted: finders.wanted(),
     };
-    let range = |(head, row, finders): (chomp_table::Head, &DoneRange, &Finders)| {
+    let range = |(head, row, finders): (chomp_table::Head, &RangeRow, &Finders)| {
         (row.summary(head), found(finders))
     };
     let party = |party: FinderParty| match party.worker {

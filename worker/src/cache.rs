@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use chomp_kernel::{Source, Sources};
-use chomp_store::DoneRange;
+use chomp_store::RangeRow;
 use chomp_table::{Digest, Head, RangeBits};
 use parking_lot::Mutex;
 use quick_cache::unsync;
@@ -72,9 +72,9 @@ impl RangeCache {
     /// Moves into `sources` those of `rows` whose ranges are here; returns the others.
     pub(crate) fn collect(
         &self,
-        rows: Vec<(Head, DoneRange)>,
+        rows: Vec<(Head, RangeRow)>,
         sources: &mut TaskSources,
-    ) -> Vec<(Head, DoneRange)> {
+    ) -> Vec<(Head, RangeRow)> {
         let held = self.held.lock();
         let mut missing = rows;
         missing.retain(|(head, row)| match held.get(head) {
@@ -88,7 +88,7 @@ impl RangeCache {
     }
 
     /// A range, if it is here. This does not count as a use of it.
-    pub(crate) fn peek(&self, head: Head, row: &DoneRange) -> Option<Arc<Source>> {
+    pub(crate) fn peek(&self, head: Head, row: &RangeRow) -> Option<Arc<Source>> {
         let all = self.held.lock();
         let found = all.peek(&head)?;
         (found.digest == row.digest).then(|| Arc::clone(&found.range))

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chomp_store::{DoneRange, READS_MAX};
+use chomp_store::{READS_MAX, RangeRow};
 use chomp_table::Head;
 use chomp_table::format::describe;
 use parking_lot::Mutex;
@@ -102,7 +102,7 @@ impl Gatherer {
     async fn read(
         &self,
         store: &Store,
-        rows: &[(Head, DoneRange)],
+        rows: &[(Head, RangeRow)],
         sources: &mut TaskSources,
     ) -> Result<(), Trouble> {
         let records = store.records(rows).await?;
@@ -117,7 +117,7 @@ impl Gatherer {
             self.pool.run(true, decode).await?
         };
         let mut lost = Vec::new();
-        for (&(head, DoneRange { digest, .. }), decoded) in rows.iter().zip(decoded) {
+        for (&(head, RangeRow { digest, .. }), decoded) in rows.iter().zip(decoded) {
             match decoded {
                 Ok(range) => {
                     sources.insert(Arc::clone(&range));
@@ -135,7 +135,7 @@ impl Gatherer {
 
     /// Claims those of `missing`, which ascend, that no lane reads, [`READS_MAX`] at the most, and removes them from
     /// the list.
-    fn claim(&self, missing: &mut Vec<(Head, DoneRange)>) -> ReadClaim<'_> {
+    fn claim(&self, missing: &mut Vec<(Head, RangeRow)>) -> ReadClaim<'_> {
         let mut under_way = self.under_way.lock();
         let mut claim = ReadClaim {
             gatherer: self,
@@ -162,7 +162,7 @@ impl Gatherer {
 /// The right to read some sources. When it is dropped, the lanes that wait for them look again.
 struct ReadClaim<'a> {
     gatherer: &'a Gatherer,
-    rows: Vec<(Head, DoneRange)>,
+    rows: Vec<(Head, RangeRow)>,
     over: CancellationToken,
     /// Cancelled when another lane has read one of the sources that could not be claimed.
     other: Option<CancellationToken>,

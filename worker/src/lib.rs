@@ -54,7 +54,7 @@ use chomp_access::Access;
 use chomp_kernel::{Evaluator, Isa};
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::JoinRequest;
-use chomp_store::{DoneRange, StorageError};
+use chomp_store::{RangeRow, StorageError};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Head, RangeBits, range};
 use parking_lot::Mutex;
@@ -206,7 +206,7 @@ pub fn memory_for_cache(bytes: u64, threads: NonZeroUsize, range_bits: RangeBits
 
 /// The memory for the locations of all records of a table: twice their size, since a checkpoint is read in one piece.
 pub fn journal_bytes(size: u32, range_bits: RangeBits) -> u64 {
-    let range = 2 * size_of::<(Head, DoneRange)>() as u64;
+    let range = 2 * size_of::<(Head, RangeRow)>() as u64;
     range_bits.head_count(size).saturating_mul(range)
 }
 

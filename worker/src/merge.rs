@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chomp_kernel::Source;
 use chomp_store::merge::{MergeError, Merger, ShardSpan};
-use chomp_store::{DoneRange, ShardSummary, published};
+use chomp_store::{RangeRow, ShardSummary, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
@@ -38,7 +38,7 @@ pub(crate) struct Merge<'a> {
 }
 
 /// Ranges with what the journal says of them.
-type NotedRanges = Vec<(Head, DoneRange, MergeInput)>;
+type NotedRanges = Vec<(Head, RangeRow, MergeInput)>;
 
 /// A range that can be merged.
 #[derive(Debug)]

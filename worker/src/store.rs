@@ -11,7 +11,7 @@ use bytes::Bytes;
 use chomp_store::journal::is_opened_by;
 use chomp_store::location::Location;
 use chomp_store::part::read_records;
-use chomp_store::{DoneRange, Follower, Storage, StorageError, StorageProblem, StoreError};
+use chomp_store::{Follower, RangeRow, Storage, StorageError, StorageProblem, StoreError};
 use chomp_table::format::describe;
 use chomp_table::range::max_record_len;
 use chomp_table::{Head, RangeBits};
@@ -265,7 +265,7 @@ impl Store {
     pub(crate) async fn done_ranges(
         &self,
         heads: impl IntoIterator<Item = Head>,
-    ) -> Result<Vec<(Head, DoneRange)>, Trouble> {
+    ) -> Result<Vec<(Head, RangeRow)>, Trouble> {
         let journal = self.journal.read().await;
         let ledger = journal.ledger();
         let row = |head| match ledger.range(head) {
@@ -277,7 +277,7 @@ impl Store {
 
     /// The records of ranges, in this order, each with the digest that the journal names. Fails with all that are lost,
     /// if some are.
-    pub(crate) async fn records(&self, rows: &[(Head, DoneRange)]) -> Result<Vec<Bytes>, Trouble> {
+    pub(crate) async fn records(&self, rows: &[(Head, RangeRow)]) -> Result<Vec<Bytes>, Trouble> {
         let most = max_record_len(self.range_bits);
         let (mut records, mut lost) = (Vec::with_capacity(rows.len()), Vec::new());
         for (head, row) in rows {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use chomp_store::DoneRange;
+use chomp_store::RangeRow;
 use chomp_store::objects::SimulatedStorage;
 use chomp_table::rng::Rng;
 use chomp_table::shard::ShardSize;
@@ -122,8 +122,8 @@ fn counts_that_are_wrong_are_those_of_a_lost_record() {
     let check = |row| tested.tools.check_record(head, &row, &record).is_ok();
     assert!(check(row));
     let (count, stored) = (row.count + 1, row.stored - 1);
-    assert!(!check(DoneRange { count, ..row }));
-    assert!(!check(DoneRange { stored, ..row }));
+    assert!(!check(RangeRow { count, ..row }));
+    assert!(!check(RangeRow { stored, ..row }));
 }
 
 /// Twice as many words as there are sums have lost their mirror image: of those that are found alone nearly all are

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chomp_plan::{Plan, PublishOutcome, Settings, Unit};
 use chomp_store::objects::{Fault, Moment, Operation, SimulatedStorage, StorageError};
-use chomp_store::{DoneRange, Entry, FaultKind, Finder, Finders, Key};
+use chomp_store::{Entry, FaultKind, Finder, Finders, Key, RangeRow};
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
@@ -368,7 +368,7 @@ fn a_contradiction_needs_records_that_are_gone() {
     };
     let merged = done[done.len() / 2].0..Head(u64::MAX);
     ready(tested.journal.remove_merged(BITS, merged)).unwrap();
-    let is_there = |row: &DoneRange| tested.storage.objects().contains_key(&row.part().key());
+    let is_there = |row: &RangeRow| tested.storage.objects().contains_key(&row.part().key());
     let gone = done.iter().filter(|(_, row)| !is_there(row));
     let mut gone: Vec<_> = gone.map(|(head, row)| (*head, row.digest)).collect();
     assert!(gone.len() > 1);

@@ -8,7 +8,7 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::entry::Entry;
 use crate::finders::{FinderParty, Finders};
-use crate::part::{DoneRange, PlacedRange};
+use crate::part::{PlacedRange, RangeRow};
 use crate::shard_summary::ShardSummary;
 
 pub(crate) use ranges::RangeMap;
@@ -53,38 +53,33 @@ impl Ledger {
     }
 
     /// The row of a range; none if the range is not done.
-    pub fn range(&self, head: Head) -> Option<&DoneRange> {
+    pub fn range(&self, head: Head) -> Option<&RangeRow> {
         self.ranges.get(head)
     }
 
-    /// The done ranges among the first `heads`, ascending.
-    pub fn done(&self, head_count: u64) -> impl Iterator<Item = (Head, &DoneRange)> {
+    /// The done ranges among the first `head_count`, ascending.
+    pub fn done(&self, head_count: u64) -> impl Iterator<Item = (Head, &RangeRow)> {
         self.done_with_finders(head_count)
             .map(|(head, row, _)| (head, row))
     }
 
-    /// The done ranges among the first `heads`, ascending, with the finders of each.
+    /// The done ranges among the first `head_count`, ascending, with the finders of each.
     pub fn done_with_finders(
         &self,
         head_count: u64,
-    ) -> impl Iterator<Item = (Head, &DoneRange, &Finders)> {
+    ) -> impl Iterator<Item = (Head, &RangeRow, &Finders)> {
         self.ranges.below(Head(head_count))
     }
 
-    /// The ranges among the first `heads` whose records are lost, ascending, with the finders of each. Computed again,
-    /// they have to come out the same.
-    pub fn lost(&self, head_count: u64) -> impl Iterator<Item = (Head, &DoneRange, &Finders)> {
+    /// The ranges among the first `head_count` whose records are lost, ascending, with the finders of each. Computed
+    /// again, they have to come out the same.
+    pub fn lost(&self, head_count: u64) -> impl Iterator<Item = (Head, &RangeRow, &Finders)> {
         self.lost.below(Head(head_count))
     }
 
     /// The number of done ranges.
-    pub fn len(&self) -> usize {
+    pub fn done_count(&self) -> usize {
         self.ranges.len()
-    }
-
-    /// Whether nothing is done.
-    pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
     }
 
     /// Whether a job may cut the table so: nothing that is done was cut in another way.
@@ -235,7 +230,7 @@ impl Ledger {
             stored,
             digest,
         } = placed.summary;
-        let row = DoneRange {
+        let row = RangeRow {
             lease,
             layer: head.layer(),
             offset: placed.offset,

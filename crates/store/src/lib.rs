@@ -76,7 +76,7 @@ pub use journal::{Follower, Journal};
 pub use keys::PartName;
 pub use ledger::Ledger;
 pub use objects::{Key, KeyError, READS_MAX, Storage, StorageError, StorageProblem};
-pub use part::{DoneRange, PlacedRange};
+pub use part::{PlacedRange, RangeRow};
 pub use shard_summary::{Difference, LengthSums, ShardSummary};
 
 /// A failure of a store, by how a caller can react to it.

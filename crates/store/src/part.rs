@@ -88,9 +88,10 @@ impl PlacedRange {
     }
 }
 
-/// The row of a ledger for a done range: which part has its record, where in the part it is, and what is in it.
+/// The row of a ledger for a range that is done, or was before its record was lost: which part has the record, where in
+/// the part it is, and what is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DoneRange {
+pub struct RangeRow {
     /// The lease that names the part.
     pub lease: u64,
     /// The layer of the range, which names the part too.
@@ -109,7 +110,7 @@ pub struct DoneRange {
     pub digest: Digest,
 }
 
-impl DoneRange {
+impl RangeRow {
     /// The part with the record.
     pub fn part(&self) -> PartName {
         PartName {
@@ -193,7 +194,7 @@ impl PartBuilder {
 pub async fn read_record(
     storage: &dyn Storage,
     head: Head,
-    row: &DoneRange,
+    row: &RangeRow,
 ) -> Result<Bytes, StoreError> {
     let mut read = read_records(storage, &[(head, *row)]).await;
     read.pop().expect("one was read")
@@ -202,7 +203,7 @@ pub async fn read_record(
 /// The records of ranges, each as [`read_record`] reads it, in this order.
 pub async fn read_records(
     storage: &dyn Storage,
-    rows: &[(Head, DoneRange)],
+    rows: &[(Head, RangeRow)],
 ) -> Vec<Result<Bytes, StoreError>> {
     let parts = rows.iter().map(|(_, row)| {
         let start = u64::from(row.offset);
@@ -217,7 +218,7 @@ pub async fn read_records(
 
 fn check(
     head: Head,
-    row: &DoneRange,
+    row: &RangeRow,
     read: Result<Bytes, StorageError>,
 ) -> Result<Bytes, StoreError> {
     let lost = |what| StoreError::Lost {
@@ -261,7 +262,7 @@ mod tests {
     }
 
     /// A part of ranges of layer 3 in a storage, and where they are.
-    fn written() -> (SimulatedStorage, Vec<(Head, DoneRange)>) {
+    fn written() -> (SimulatedStorage, Vec<(Head, RangeRow)>) {
         let mut part = PartBuilder::default();
         for (head, record) in [(0b11, &b"eleven"[..]), (0b100, b"a hundred")] {
             let mut summary = summary(head);
@@ -269,7 +270,7 @@ mod tests {
             part.push(summary, record);
         }
         let (bytes, placed) = part.finish();
-        let place_of = |placed: PlacedRange| DoneRange {
+        let place_of = |placed: PlacedRange| RangeRow {
             lease: 5,
             offset: placed.offset,
             length: placed.length,
@@ -296,7 +297,7 @@ mod tests {
         assert_eq!(read, [&b"eleven"[..], b"a hundred"]);
         for (number, (head, row)) in rows.iter().enumerate() {
             let key = row.part().key();
-            let is_lost = |storage: &SimulatedStorage, head: Head, row: &DoneRange| {
+            let is_lost = |storage: &SimulatedStorage, head: Head, row: &RangeRow| {
                 let error = ready(read_record(storage, head, row)).unwrap_err();
                 let lost = matches!(&error, StoreError::Lost { head: lost, .. } if *lost == head);
                 assert!(lost, "{error:?}");
@@ -314,7 +315,7 @@ mod tests {
             let (cut, _) = written();
             assert!(cut.truncate(&key, end - 1));
             is_lost(&cut, *head, row);
-            is_lost(&storage, *head, &DoneRange { lease: 6, ..*row });
+            is_lost(&storage, *head, &RangeRow { lease: 6, ..*row });
         }
     }
 

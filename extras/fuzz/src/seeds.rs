@@ -6,8 +6,7 @@ use chomp_proto::v1::{self, complete_request, lease_reply, task};
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::{self, PartBuilder};
 use chomp_store::{
-    DoneRange, Entry, Finder, FinderParty, Finders, Journal, Key, LengthSums, PartName,
-    ShardSummary,
+    Entry, Finder, FinderParty, Finders, Journal, Key, LengthSums, PartName, RangeRow, ShardSummary,
 };
 use chomp_table::definition::losing;
 use chomp_table::fingerprint::{FingerprintBuilder, Leaf};
@@ -218,7 +217,7 @@ pub(crate) fn read_part(bytes: &[u8]) -> bool {
     if placed.validate(range_bits()).is_err() {
         return false;
     }
-    let row = DoneRange {
+    let row = RangeRow {
         layer: summary.head.layer(),
         lease: 1,
         offset: placed.offset,

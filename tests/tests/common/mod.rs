@@ -243,5 +243,5 @@ pub(crate) fn ledger(table: &Path) -> Option<Ledger> {
 
 /// The number of ranges that are done.
 pub(crate) fn ranges_done(table: &Path) -> u64 {
-    ledger(table).map_or(0, |ledger| ledger.len() as u64)
+    ledger(table).map_or(0, |ledger| ledger.done_count() as u64)
 }

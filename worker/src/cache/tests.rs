@@ -23,8 +23,8 @@ fn digest(number: u64) -> Digest {
 }
 
 /// The place of a range whose record has this digest.
-fn place(head: u64, digest: Digest) -> (Head, DoneRange) {
-    let row = DoneRange {
+fn place(head: u64, digest: Digest) -> (Head, RangeRow) {
+    let row = RangeRow {
         lease: 1,
         layer: 0,
         offset: 0,

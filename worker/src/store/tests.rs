@@ -50,7 +50,7 @@ async fn a_segment_that_is_seen_late_is_waited_for() {
 #[tokio::test]
 async fn records_that_cannot_be_are_not_read() {
     let (_, store) = store().await;
-    let row = DoneRange {
+    let row = RangeRow {
         layer: 0,
         lease: 1,
         offset: 16,

@@ -17,7 +17,7 @@ use super::*;
 use crate::objects::SimulatedStorage;
 use crate::ready;
 use crate::{
-    DoneRange, Finder, FinderParty, Finders, LengthSums, PartName, PlacedRange, ShardSummary,
+    Finder, FinderParty, Finders, LengthSums, PartName, PlacedRange, RangeRow, ShardSummary,
 };
 
 /// The bits of the table: it has 128 ranges.
@@ -311,7 +311,7 @@ impl Plain {
     }
 
     fn found(ledger: &Ledger) -> Plain {
-        let of_range = |(head, row, finders): (Head, &DoneRange, &Finders)| {
+        let of_range = |(head, row, finders): (Head, &RangeRow, &Finders)| {
             let placed = row.placed(head);
             assert_eq!(row.part().lease, row.lease);
             let finders: Vec<Finder> = finders.iter().collect();
@@ -330,10 +330,7 @@ impl Plain {
         for (head, row, _) in ledger.done_with_finders(u64::MAX) {
             assert_eq!(ledger.range(head), Some(row));
         }
-        assert_eq!(
-            (ledger.len(), ledger.is_empty()),
-            (ranges.len(), ranges.is_empty())
-        );
+        assert_eq!(ledger.done_count(), ranges.len());
         Plain {
             ranges,
             lost: ledger.lost(u64::MAX).map(of_range).collect(),

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use chomp_table::Head;
 
 use crate::finders::Finders;
-use crate::part::DoneRange;
+use crate::part::RangeRow;
 
 /// The number of low bits in which the heads of a group may differ.
 const GROUP_BITS: u32 = 8;
 
-type Done = (Head, DoneRange, Finders);
+type Done = (Head, RangeRow, Finders);
 
 /// The ledger rows of ranges with their finders, by head. The heads of a group are kept in order; most tables have all
 /// of them, a power of two, so that no room is left over at the end.
@@ -27,7 +27,7 @@ impl RangeMap {
         self.0.is_empty()
     }
 
-    pub(crate) fn get(&self, head: Head) -> Option<&DoneRange> {
+    pub(crate) fn get(&self, head: Head) -> Option<&RangeRow> {
         let group = self.0.get(&(head.0 >> GROUP_BITS))?;
         let at = find(group, head).ok()?;
         Some(&group[at].1)
@@ -47,7 +47,7 @@ impl RangeMap {
     }
 
     /// Adds a range, or replaces it.
-    pub(crate) fn insert(&mut self, head: Head, row: DoneRange, finders: Finders) {
+    pub(crate) fn insert(&mut self, head: Head, row: RangeRow, finders: Finders) {
         let group = self.0.entry(head.0 >> GROUP_BITS).or_default();
         match find(group, head) {
             Ok(at) => group[at] = (head, row, finders),
@@ -55,7 +55,7 @@ impl RangeMap {
         }
     }
 
-    pub(crate) fn remove(&mut self, head: Head) -> Option<(DoneRange, Finders)> {
+    pub(crate) fn remove(&mut self, head: Head) -> Option<(RangeRow, Finders)> {
         let number = head.0 >> GROUP_BITS;
         let group = self.0.get_mut(&number)?;
         let at = find(group, head).ok()?;
@@ -71,13 +71,13 @@ impl RangeMap {
     }
 
     /// All ranges, ascending.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Head, &DoneRange, &Finders)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Head, &RangeRow, &Finders)> {
         let done = self.0.values().flatten();
         done.map(|(head, row, finders)| (*head, row, finders))
     }
 
     /// The ranges below a head, ascending.
-    pub(crate) fn below(&self, head: Head) -> impl Iterator<Item = (Head, &DoneRange, &Finders)> {
+    pub(crate) fn below(&self, head: Head) -> impl Iterator<Item = (Head, &RangeRow, &Finders)> {
         self.iter().take_while(move |&(found, ..)| found < head)
     }
 
@@ -98,8 +98,8 @@ mod tests {
 
     use super::*;
 
-    fn row(lease: u64) -> DoneRange {
-        DoneRange {
+    fn row(lease: u64) -> RangeRow {
+        RangeRow {
             layer: 0,
             lease,
             offset: 16,
