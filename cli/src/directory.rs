@@ -66,7 +66,7 @@ impl OwnedStore {
             }
             Location::Bucket(_) => published(&*storage, size).await.with_context(in_table)?,
         };
-        let (ledger, has_parts) = match journal::look(&*storage).await {
+        let (ledger, has_parts) = match journal::read_ledger(&*storage).await {
             Ok(ledger) if finished.is_some() => {
                 // A run that was killed may have forgotten its parts and not removed all of them.
                 let parts = storage.list(&Key::new("work/parts")?).await;

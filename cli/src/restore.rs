@@ -56,7 +56,7 @@ pub(crate) async fn restore(
     let bits = table.manifest().bits;
     let known = AnyManifest::from(table.manifest().clone()).check_known(table.folder());
     known.context("remove this table, and run again: its ranges are computed then")?;
-    let ledger = journal::look(&*store.storage).await;
+    let ledger = journal::read_ledger(&*store.storage).await;
     let ledger = ledger.with_context(|| in_table(&store.location))?;
     let heads = range_bits.head_count(bits);
     let is_done = ledger.is_some_and(|ledger| ledger.done(heads).count() as u64 == heads);

@@ -234,7 +234,7 @@ async fn look(place: &TablePlace, overrides: TestOverrides) -> anyhow::Result<Fo
         return Err(nothing_at(place));
     }
     let storage = location.open_view()?;
-    let ledger = journal::look(&*storage).await;
+    let ledger = journal::read_ledger(&*storage).await;
     let ledger = ledger.with_context(|| crate::directory::in_table(&location))?;
     let mut found = Found::default();
     if let Some(table) = &table {

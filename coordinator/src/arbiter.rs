@@ -125,7 +125,7 @@ impl Tools {
         let range_bits = self.range_bits();
         let span = self.span(shard)?;
         let mut filling = Merger::new(self.bits, range_bits, self.shard_size, span);
-        while let Some(head) = filling.next() {
+        while let Some(head) = filling.next_head() {
             let row = self.done_range(head)?;
             let decode = |record: &[u8]| range::decode(record, range_bits);
             let range = self.read(head, decode).await?;

@@ -164,7 +164,7 @@ impl Proxy {
     }
 
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, Response> {
-        let read = self.storage.read_alone(key, range).await;
+        let read = self.storage.read_unaliased(key, range).await;
         read.map_err(|error| self.failed(error))
     }
 }
@@ -264,7 +264,7 @@ impl Proxy {
                 break;
             }
             let range = chunk(&rest);
-            bytes = match self.storage.read_alone(key, range.clone()).await {
+            bytes = match self.storage.read_unaliased(key, range.clone()).await {
                 Ok(bytes) => bytes,
                 Err(error) => {
                     tracing::warn!("an object that a worker reads cannot be read: {error}");

@@ -159,7 +159,7 @@ impl Link {
                     return Err(failure.into_error(&self.url));
                 }
             }
-            tokio::time::sleep(backoff.pause()).await;
+            tokio::time::sleep(backoff.next_delay()).await;
         }
         unreachable!("attempts do not end")
     }
@@ -260,7 +260,7 @@ impl Link {
                 tracing::warn!("{}; trying again", describe(&error));
             }
             let left = patience.saturating_sub(since.elapsed());
-            tokio::time::sleep(backoff.pause().min(left)).await;
+            tokio::time::sleep(backoff.next_delay().min(left)).await;
         }
         unreachable!("attempts do not end")
     }

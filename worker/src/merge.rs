@@ -113,7 +113,7 @@ impl Merge<'_> {
             let merge = pool.run(false, move |_| push(filling, &batch, range_bits));
             let (done, read) = tokio::join!(merge, self.read(next..span.end));
             filling = done??;
-            if filling.next().is_none() {
+            if filling.next_head().is_none() {
                 break;
             }
             batch = read?;
@@ -165,7 +165,7 @@ impl Merge<'_> {
 fn push(mut merger: Merger, batch: &NotedRanges, range_bits: RangeBits) -> Result<Merger, Trouble> {
     for (head, row, ready) in batch {
         let lost = |reason| Trouble::Lost(vec![lost_record(*head, row.digest, reason)]);
-        if merger.next() != Some(*head) {
+        if merger.next_head() != Some(*head) {
             break;
         }
         let decoded;

@@ -139,7 +139,7 @@ impl Attempts<'_> {
         };
         self.contact.note(self.since, source);
         let until = self.contact.until(self.since);
-        let pause = Instant::now() + self.backoff.pause();
+        let pause = Instant::now() + self.backoff.next_delay();
         sleep_until(pause.min(until)).await;
         if pause < until { Ok(()) } else { Err(error) }
     }

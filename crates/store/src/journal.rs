@@ -65,7 +65,7 @@ use self::format::{SEGMENT, encode, encode_checkpoint, opened_by, read_segment, 
 #[cfg(feature = "fuzzing")]
 pub use self::fuzzing::is_read;
 pub use self::start::remove_damaged;
-use self::start::{BYTES_MAX, begin, exists, read_all, read_within, refuse_gap};
+use self::start::{BYTES_MAX, begin, check_no_gap, exists, read_all, read_within};
 use crate::StoreError;
 use crate::entry::Entry;
 use crate::keys::{self, PartName};
@@ -142,7 +142,7 @@ impl Journal {
             return Err(StoreError::other_range_bits(ledger.range_bits, range_bits));
         }
         ledger.range_bits = range_bits;
-        refuse_gap(&*storage, ledger.next_segment).await?;
+        check_no_gap(&*storage, ledger.next_segment).await?;
         let parts = ledger.ranges.iter().map(|(_, row, _)| row.part());
         let journal = Journal {
             storage,
@@ -436,12 +436,12 @@ impl Follower {
     }
 }
 
-/// The ledger of the journal in `storage`, if there is a journal; for looking.
+/// The ledger of the journal in `storage`, if there is a journal, without taking it over.
 ///
 /// # Errors
 ///
 /// As [`Journal::open`].
-pub async fn look(storage: &dyn Storage) -> Result<Option<Ledger>, StoreError> {
+pub async fn read_ledger(storage: &dyn Storage) -> Result<Option<Ledger>, StoreError> {
     read_all(storage, &mut CheckpointSchedule::default()).await
 }
 

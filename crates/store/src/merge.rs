@@ -160,7 +160,7 @@ impl Merger {
     }
 
     /// The range that is to be pushed next; none if all that are needed were.
-    pub fn next(&self) -> Option<Head> {
+    pub fn next_head(&self) -> Option<Head> {
         let more = !self.full && self.next < self.span.end;
         more.then_some(self.next)
     }
@@ -180,7 +180,7 @@ impl Merger {
         losing: &IndexBuckets,
         stored: u64,
     ) -> Result<(), MergeError> {
-        assert_eq!(Some(head), self.next(), "ranges come in order");
+        assert_eq!(Some(head), self.next_head(), "ranges come in order");
         self.next = Head(head.0 + 1);
         let mut found = 0;
         for (bucket, number) in (0_u64..).zip(0..losing.number()) {
@@ -269,7 +269,7 @@ impl Merger {
     pub fn finish(self) -> Result<(ShardSummary, Option<Vec<u8>>), MergeError> {
         // The range of a table that is smaller than a range has words of larger tables too.
         let short = self.bits < self.range_bits.get();
-        if self.next().is_some() || !(self.full || self.span.last || short) {
+        if self.next_head().is_some() || !(self.full || self.span.last || short) {
             return Err(self.wrong_length());
         }
         let (shard, leaf, bytes) = if self.shard.is_empty() {

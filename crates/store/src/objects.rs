@@ -110,13 +110,13 @@ pub trait Storage: Send + Sync + Debug + 'static {
         true
     }
 
-    /// As [`read_at`](Storage::read_at), to be handed out: what is known under another name too is damaged, as it may
-    /// be a file from elsewhere that somebody has linked there.
+    /// As [`read_at`](Storage::read_at), for bytes that are handed out: a file with further hard links is damaged, as it
+    /// may be one from elsewhere that somebody has linked there.
     ///
     /// # Errors
     ///
     /// As of [`read_at`](Storage::read_at).
-    async fn read_alone(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+    async fn read_unaliased(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         self.read_at(key, range).await
     }
 

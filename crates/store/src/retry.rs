@@ -28,7 +28,7 @@ impl Backoff {
 
     /// The next pause: between a half and all of twice the one before, so that of many requests that failed together
     /// few are repeated together.
-    pub fn pause(&mut self) -> Duration {
+    pub fn next_delay(&mut self) -> Duration {
         let longest = PAUSES.0.saturating_mul(2_u32.saturating_pow(self.pauses));
         self.pauses += 1;
         longest.min(PAUSES.1).mul_f64(0.5 + self.rng.f64() / 2.0)
@@ -118,7 +118,7 @@ mod tests {
         let mut longest = PAUSES.0;
         let mut differ = false;
         for _ in 0..20 {
-            let pauses = [one.pause(), other.pause()];
+            let pauses = [one.next_delay(), other.next_delay()];
             for pause in pauses {
                 assert!(longest / 2 <= pause && pause <= longest, "{pause:?}");
             }

@@ -233,7 +233,7 @@ pub(crate) fn ledger(table: &Path) -> Option<Ledger> {
     let mut found = None;
     // A checkpoint may be removed while it is looked for, when there is a newer one.
     wait_for(&what, || {
-        let looked = runtime.block_on(journal::look(&storage));
+        let looked = runtime.block_on(journal::read_ledger(&storage));
         let is_read = looked.is_ok();
         found = looked.ok().flatten();
         is_read

@@ -307,7 +307,7 @@ impl Client {
         let from = (merge.shard, Head(merge.head), merge.skip);
         let span = ShardSpan::new(ledger, bits, size.shard_words as u64, from).unwrap();
         let mut filling = Merger::new(bits, self.range_bits, size, span);
-        while let Some(head) = filling.next() {
+        while let Some(head) = filling.next_head() {
             let row = ledger.range(head).unwrap();
             let record = read_record(&*self.storage, head, row).await.unwrap();
             let (range, stored) = range::decode_trusting_stored(&record, self.range_bits).unwrap();

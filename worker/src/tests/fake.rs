@@ -405,7 +405,7 @@ impl Fake {
             let words = SHARD.shard_words as u64;
             let span = ShardSpan::new(&ledger, BITS, words, (shard, head, skip)).unwrap();
             let mut filling = Merger::new(BITS, state.range_bits, SHARD, span);
-            while let Some(head) = filling.next() {
+            while let Some(head) = filling.next_head() {
                 let (_, record) = range::encode(&ranges[&head], state.range_bits);
                 let (range, stored) =
                     range::decode_trusting_stored(&record, state.range_bits).unwrap();

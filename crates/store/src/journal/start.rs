@@ -123,10 +123,10 @@ async fn is_followed(storage: &dyn Storage, number: u64) -> Result<bool, Storage
     exists(storage, &keys::segment(number.saturating_add(1))).await
 }
 
-/// Refuses a journal that lacks segment `next` and has later ones. Some later numbers are tried, since a journal can
+/// Fails if the journal lacks segment `next` and has later ones. Some later numbers are tried, since a journal can
 /// have a million segments: the nearest, and then each twice as far away. A coordinator that goes on in a gap that is
 /// not found so meets the later segments one by one, and ends, for another one has written them.
-pub(super) async fn refuse_gap(storage: &dyn Storage, next: u64) -> Result<(), StoreError> {
+pub(super) async fn check_no_gap(storage: &dyn Storage, next: u64) -> Result<(), StoreError> {
     let key = keys::segment(next);
     let far = (4..=LOOKS_AHEAD).map(|power| 1 << power);
     for ahead in (1..16).chain(far) {

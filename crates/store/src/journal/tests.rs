@@ -349,7 +349,7 @@ async fn open(storage: &Arc<SimulatedStorage>) -> Result<Journal, StoreError> {
 }
 
 fn looked(storage: &SimulatedStorage) -> Ledger {
-    ready(look(storage)).unwrap().unwrap()
+    ready(read_ledger(storage)).unwrap().unwrap()
 }
 
 /// A storage with a journal that has just begun.

@@ -123,7 +123,7 @@ impl Table {
         let start = self.start(number, words, other);
         let span = ShardSpan::new(&self.ledger(), self.bits, words, start).unwrap();
         let mut merger = Merger::new(self.bits, range_bits(), size, span);
-        while let Some(head) = merger.next() {
+        while let Some(head) = merger.next_head() {
             assert!(head < span.end);
             push(&mut merger, &self.ranges[&head]).unwrap();
         }

@@ -394,10 +394,10 @@ impl Storage for LocalStorage {
         self.run(look).await
     }
 
-    async fn read_alone(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+    async fn read_unaliased(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         let key = key.clone();
         let read = move |directory: &Directory, waited| {
-            directory.read_by(files::read_alone, &key, range.clone(), waited)
+            directory.read_by(files::read_unaliased, &key, range.clone(), waited)
         };
         self.try_to(read).await
     }

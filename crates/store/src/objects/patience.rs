@@ -29,7 +29,7 @@ struct PatientRequest<'a> {
     patience: &'a StoragePatience,
     begin: Instant,
     waits: bool,
-    succeeded: bool,
+    answered: bool,
 }
 
 impl StoragePatience {
@@ -58,18 +58,18 @@ impl StoragePatience {
             patience: self,
             begin: Instant::now(),
             waits: false,
-            succeeded: false,
+            answered: false,
         };
         let mut backoff = Backoff::default();
         loop {
             let error = match request.watch(attempt()).await {
                 Err(error) if error.is(FaultKind::Passing) => error,
                 done => {
-                    request.succeeded = true;
+                    request.answered = true;
                     return done;
                 }
             };
-            let pause = backoff.pause();
+            let pause = backoff.next_delay();
             if request.begin.elapsed() + pause > self.most {
                 return Err(error);
             }
@@ -108,7 +108,7 @@ impl Drop for PatientRequest<'_> {
             let mut waiting = self.patience.waiting.lock();
             *waiting -= 1;
             if *waiting == 0 {
-                self.patience.outages.end(self.succeeded);
+                self.patience.outages.end(self.answered);
             }
         }
     }

@@ -55,8 +55,8 @@ impl Storage for Routed {
         self.journal.is_in_place().await && self.rest.is_in_place().await
     }
 
-    async fn read_alone(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
-        self.of(key).read_alone(key, range).await
+    async fn read_unaliased(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+        self.of(key).read_unaliased(key, range).await
     }
 
     fn waits_for(&self) -> Option<String> {

@@ -26,7 +26,7 @@ fn is_checkpoint(key: &Key) -> bool {
 
 /// A damaged checkpoint does not matter. A damaged segment is named, if it is read at all.
 fn check(storage: &SimulatedStorage, key: &Key, expected: &Ledger, what: &str) {
-    match ready(look(storage)) {
+    match ready(read_ledger(storage)) {
         Ok(Some(found)) => assert_eq!(found, *expected, "{key}: {what}"),
         Err(StoreError::Damaged { key: named, .. }) => {
             assert!(
@@ -49,7 +49,7 @@ fn every_flip_and_every_cut_is_found() {
             check(&storage, key, &expected, "a flipped bit");
             if !is_checkpoint(key) {
                 remove_checkpoints(&storage);
-                let error = ready(look(&*storage)).unwrap_err();
+                let error = ready(read_ledger(&*storage)).unwrap_err();
                 assert_eq!(damaged(&error), Some(key), "at {at}: {error:?}");
             }
         }
@@ -117,7 +117,7 @@ fn damaged_checkpoints() {
     assert!(matches!(begun, Err(StoreError::Storage(_))), "{begun:?}");
     // After the list of checkpoints.
     fail(1);
-    let found = ready(look(&*storage));
+    let found = ready(read_ledger(&*storage));
     assert!(matches!(found, Err(StoreError::Storage(_))), "{found:?}");
 
     // Without the segments that would make up for them the newest one is named.
@@ -126,7 +126,7 @@ fn damaged_checkpoints() {
         storage.flip_bit(key, 100, 3);
     }
     ready(storage.delete(&[keys::segment(2)])).unwrap();
-    let error = ready(look(&*storage)).unwrap_err();
+    let error = ready(read_ledger(&*storage)).unwrap_err();
     assert_eq!(damaged(&error), Some(*newest), "{error:?}");
 }
 
@@ -163,7 +163,7 @@ fn segments_that_no_journal_has_here() {
         (FINDERS + 12, 0, "finders out of order"),
     ] {
         storage.overwrite(&key, patched(&bytes, at, &u32::to_le_bytes(number)));
-        let error = ready(look(&*storage)).unwrap_err().to_string();
+        let error = ready(read_ledger(&*storage)).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
 }
@@ -242,7 +242,7 @@ fn claims_beyond_a_table_are_refused() {
     ] {
         let (storage, journal) = begun();
         append(&journal, [vec![entry]]);
-        match (ready(look(&*storage)), expected) {
+        match (ready(read_ledger(&*storage)), expected) {
             (Ok(_), None) => {}
             (Err(StoreError::Damaged { key, what }), Some(expected)) => {
                 assert!(what.contains(expected), "{what} instead of {expected}");
@@ -254,7 +254,10 @@ fn claims_beyond_a_table_are_refused() {
     let storage = restored(&small());
     let key = Key::new("work/checkpoints/x").unwrap();
     storage.overwrite(&key, "");
-    assert_eq!(damaged(&ready(look(&*storage)).unwrap_err()), Some(&key));
+    assert_eq!(
+        damaged(&ready(read_ledger(&*storage)).unwrap_err()),
+        Some(&key)
+    );
 }
 
 #[test]
@@ -270,7 +273,7 @@ fn other_versions_are_told_from_damage() {
             format!("{key} has format version {version}, and this program reads 6: finish");
         for error in [
             ready(open(&storage)).unwrap_err(),
-            ready(look(&*storage)).unwrap_err(),
+            ready(read_ledger(&*storage)).unwrap_err(),
         ] {
             let refused =
                 matches!(&error, StoreError::Refused(what) if what.starts_with(&expected));
@@ -293,7 +296,7 @@ fn hostile_numbers() {
                     remove_checkpoints(&storage);
                 }
                 storage.overwrite(key, patched(&objects[key], at, &patch.to_le_bytes()));
-                match ready(look(&*storage)) {
+                match ready(read_ledger(&*storage)) {
                     Ok(Some(_)) | Err(StoreError::Damaged { .. }) => {}
                     other => panic!("{key} at {at}: {other:?}"),
                 }

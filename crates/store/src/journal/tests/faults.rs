@@ -28,7 +28,7 @@ async fn work(storage: &Arc<SimulatedStorage>, told: &mut usize) -> Result<(), S
 
 /// Whether all that was acknowledged is there, and nothing else but what was under way.
 fn kept(storage: &SimulatedStorage, told: usize) -> bool {
-    let (script, found) = (script(), ready(look(storage)).unwrap());
+    let (script, found) = (script(), ready(read_ledger(storage)).unwrap());
     let found = found.as_ref().map(Plain::found).unwrap_or_default();
     let more = (told + 1).min(script.len());
     [told, more]

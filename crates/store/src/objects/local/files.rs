@@ -138,7 +138,7 @@ pub(super) fn read(folder: &Below, name: &str, range: Range<u64>) -> Result<Byte
 }
 
 /// As [`read`], if the file has no other name than that of the object. What is read is what was looked at.
-pub(super) fn read_alone(
+pub(super) fn read_unaliased(
     folder: &Below,
     name: &str,
     range: Range<u64>,

@@ -221,7 +221,7 @@ async fn an_object_with_another_name_is_told() {
     let storage = open(directory.path());
     let part = key("work/parts/0001/a");
     storage.create(&part, Bytes::new()).await.unwrap();
-    let read = async |part: &Key| storage.read_alone(part, 0..1).await.is_ok();
+    let read = async |part: &Key| storage.read_unaliased(part, 0..1).await.is_ok();
     assert!(read(&part).await);
     let path = directory.path().join(part.as_str());
     let first = directory.path().join("work/parts/0001/a#3");
@@ -231,7 +231,7 @@ async fn an_object_with_another_name_is_told() {
     fs::hard_link(&path, &other).unwrap();
     assert!(!read(&part).await);
     fs::remove_file(&first).unwrap();
-    let told = storage.read_alone(&part, 0..1).await.unwrap_err();
+    let told = storage.read_unaliased(&part, 0..1).await.unwrap_err();
     assert!(told.is(FaultKind::Damage), "{told:?}");
     assert!(
         storage.read_at(&part, 0..1).await.is_ok(),
