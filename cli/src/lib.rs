@@ -18,7 +18,7 @@
 //! # What always holds
 //!
 //! * No other crate needs code of this one. Errors become exit codes in one place, `failure`.
-//! * No control character of others reaches a terminal or a log: `format::shown` escapes them.
+//! * No control character of others reaches a terminal or a log: `format::escape_control` escapes them.
 
 mod access;
 mod args;
@@ -62,7 +62,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use chomp_kernel::Isa;
-use chomp_table::format::shown;
+use chomp_table::format::escape_control;
 use serde_json::json;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::field::MakeExt;
@@ -228,7 +228,7 @@ fn start_log(display: &Display, command: &Command) {
     // Names and reasons come from others.
     let fields = format::debug_fn(|writer, field, value| {
         let value = format!("{value:?}");
-        match (field.name(), shown(&value, &[])) {
+        match (field.name(), escape_control(&value, &[])) {
             ("message", value) => writer.write_str(&value),
             (name, value) => write!(writer, "{name}={value}"),
         }
@@ -271,7 +271,7 @@ fn print_as<T: serde::Serialize>(
 /// Prints a part of a result on stdout, with control characters escaped. False if the reader went away and wants no
 /// more.
 fn try_print(text: &str) -> anyhow::Result<bool> {
-    let text = shown(text, LAYOUT);
+    let text = escape_control(text, LAYOUT);
     let mut stdout = std::io::stdout().lock();
     match stdout
         .write_all(text.as_bytes())

@@ -10,7 +10,7 @@ use chomp_download::DownloadProgress;
 use chomp_export::ExportProgress;
 use chomp_plan::forecast::as_f64;
 use chomp_plan::{NO_WORKER, counted};
-use chomp_table::format::shown;
+use chomp_table::format::escape_control;
 use indicatif::{
     HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle,
 };
@@ -174,7 +174,7 @@ impl Display {
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let text = format!("{error:#}");
         if !self.tell("failed", json!({ "error": text })) {
-            self.line(&format!("error: {}", shown(&text, &[])));
+            self.line(&format!("error: {}", escape_control(&text, &[])));
         }
     }
 
@@ -199,7 +199,7 @@ impl Display {
 
     /// Prints a line, above the bar if there is one, with control characters escaped.
     fn line(&self, line: &str) {
-        self.print(format!("{}\n", shown(line, crate::LAYOUT)));
+        self.print(format!("{}\n", escape_control(line, crate::LAYOUT)));
     }
 
     fn print(&self, text: String) {
@@ -367,7 +367,7 @@ impl Event {
     /// Control characters are escaped in JSON.
     fn line(&self) -> String {
         let line = serde_json::to_string(self).expect("an event has a form in JSON");
-        format!("{}\n", shown(&line, &[]))
+        format!("{}\n", escape_control(&line, &[]))
     }
 }
 
@@ -389,7 +389,7 @@ impl View {
         let waiting = status.waiting_for.as_ref();
         let waiting = waiting.filter(|reason| !(has_worker && *reason == NO_WORKER));
         let pace = match (waiting, pace, left) {
-            (Some(reason), ..) => shown(reason, &[]).into_owned(),
+            (Some(reason), ..) => escape_control(reason, &[]).into_owned(),
             (None, Some(pace), None) => pace,
             (None, pace, left) => pace.map_or(String::new(), |pace| pace + ", ") + &time_text(left),
         };

@@ -13,7 +13,7 @@ use chomp_plan::{Settings, counted, forecast};
 use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
 use chomp_store::{Ledger, journal};
-use chomp_table::format::shown;
+use chomp_table::format::escape_control;
 use chomp_table::reader::{AnyTable, TableError, TableName, locate};
 use chomp_table::{Head, head};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
@@ -130,7 +130,7 @@ pub(crate) async fn ask(access: &Access, patience: ServerPatience) -> anyhow::Re
             let problem: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
             let reason = problem["error"].as_str().unwrap_or("it does not say why");
             let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
-            let reason = shown(&reason, &[]);
+            let reason = escape_control(&reason, &[]);
             Err(Exit::Refused.error(format!(
                 "the coordinator at {url} refuses with status {status}: {reason}"
             )))
@@ -143,7 +143,7 @@ fn text(status: &Status) -> String {
     let phase = phase.as_str().unwrap_or_default();
     let mut lines = TextReport::new(format_args!("{} bits, {phase}", status.bits));
     // Reasons and names come from others, and each is one line.
-    let mut line = |name: &str, value: &str| lines.line(name, shown(value, &[]));
+    let mut line = |name: &str, value: &str| lines.line(name, escape_control(value, &[]));
     if let Some(reason) = &status.waiting_for {
         line("waiting", reason);
     }

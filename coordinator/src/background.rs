@@ -8,7 +8,7 @@ use crate::error::Refusal;
 
 /// The runtime, if it has threads for such work. A simulation has one thread for everything, so that
 /// nothing depends on how threads run.
-pub(crate) fn threads() -> Option<Handle> {
+pub(crate) fn multi_thread_runtime() -> Option<Handle> {
     let runtime = Handle::try_current().ok()?;
     (runtime.runtime_flavor() != RuntimeFlavor::CurrentThread).then_some(runtime)
 }
@@ -17,7 +17,7 @@ pub(crate) fn threads() -> Option<Handle> {
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
-    let Some(runtime) = threads() else {
+    let Some(runtime) = multi_thread_runtime() else {
         return Ok(work());
     };
     let done = runtime.spawn_blocking(work).await;

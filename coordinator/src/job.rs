@@ -208,7 +208,7 @@ impl Job {
             // Work for a CPU is kept off the threads that serve calls.
             let computes = matches!(effect, Effect::Compute { .. } | Effect::Publish);
             let work = async move { effect.perform(&tools).await };
-            match background::threads().filter(|_| computes) {
+            match background::multi_thread_runtime().filter(|_| computes) {
                 Some(runtime) => self.running.spawn_blocking(move || runtime.block_on(work)),
                 None => self.running.spawn(work),
             };
@@ -239,7 +239,7 @@ impl Job {
             };
             actions = self.plan.handle(self.now, event);
         }
-        self.write();
+        self.begin_segment_if_due();
         self.remove_orphans();
     }
 
@@ -256,7 +256,7 @@ impl Job {
                 let _ = responder.send(verdict);
             }
             Action::Write(write) => {
-                self.log(&write);
+                self.warn_about(&write);
                 self.writes.push(write);
             }
             Action::Compute { unit } => {
@@ -319,7 +319,7 @@ impl Job {
         ledger.shard(self.tools.bits, shard).cloned().map(Box::new)
     }
 
-    fn log<P>(&self, write: &Write<P>) {
+    fn warn_about<P>(&self, write: &Write<P>) {
         match write {
             Write::Out {
                 party,
@@ -416,7 +416,7 @@ impl Job {
         });
         if self.plan.would_idle(worker) {
             self.writes.is_urgent = true;
-            self.write();
+            self.begin_segment_if_due();
         }
     }
 
@@ -482,7 +482,7 @@ impl Job {
             Some(fault) if fault.is_storage_fault() => self.fail(fault),
             fault => self.fault = self.fault.take().or(fault),
         }
-        self.write();
+        self.begin_segment_if_due();
     }
 
     /// Handles the end of a publication, and why it failed if the job may have to end for that.

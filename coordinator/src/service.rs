@@ -14,7 +14,7 @@ use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, lease_reply, task};
 use chomp_store::{Journal, ShardSummary};
-use chomp_table::format::{describe, shown};
+use chomp_table::format::{describe, escape_control};
 use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
 use tonic::{Code, Request, Response, Status};
@@ -343,7 +343,7 @@ fn check_count(count: usize, most: usize, what: &str) -> Result<(), Status> {
 /// The beginning of a text that may be long, with escapes for what could garble a terminal or a log.
 fn excerpt(text: &str, chars: usize) -> String {
     let start: String = text.chars().take(chars).collect();
-    shown(&start, &[]).into_owned()
+    escape_control(&start, &[]).into_owned()
 }
 
 /// A task as it is sent.

@@ -87,8 +87,8 @@ impl UnitLocation {
 }
 
 impl Job {
-    /// Begins the next segment, unless one is under way.
-    pub(super) fn write(&mut self) {
+    /// Begins the next segment if it is due, and none is under way.
+    pub(super) fn begin_segment_if_due(&mut self) {
         if self.writes.is_under_way() {
             return;
         }

@@ -124,9 +124,9 @@ impl Server {
         })
     }
 
-    /// Finds the table whose folder the address is by its name, or else the [first](TableName::first) that the server
-    /// lists, or else the one whose manifest is there: archives have no list, and give folders names of their own. The
-    /// server is that of the table's folder then.
+    /// Finds the table whose folder the address is by its name, or else the [preferred](TableName::preferred) one that
+    /// the server lists, or else the one whose manifest is there: archives have no list, and give folders names of
+    /// their own. The server is that of the table's folder then.
     pub(crate) async fn find_table(reach: &Reach) -> Result<(Server, TableName), DownloadError> {
         let mut server = Server::new(reach)?;
         let mut folders = server.base.path_segments().into_iter().flatten();
@@ -151,7 +151,7 @@ impl Server {
         Ok((server, found))
     }
 
-    /// The [first](TableName::first) table that the server lists.
+    /// The [preferred](TableName::preferred) table that the server lists.
     async fn first_listed(&self) -> Result<TableName, DownloadError> {
         let no_table = || DownloadError::NoTable {
             url: self.shown(""),
@@ -167,7 +167,7 @@ impl Server {
             let bits = listed.bits.map(TableName::Losing);
             bits.or_else(|| listed.tiles.map(TableName::Values))
         });
-        TableName::first(tables).ok_or_else(no_table)
+        TableName::preferred(tables).ok_or_else(no_table)
     }
 
     /// A file that must not have more than `bytes_max` bytes.

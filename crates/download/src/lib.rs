@@ -95,7 +95,7 @@ pub struct DownloadReport {
 
 /// Fetches a table into its folder in `out`, until it is complete, `stop` is cancelled, or nothing more can be done.
 ///
-/// Of a server or bucket with tables, it is the [first](chomp_table::reader::TableName::first).
+/// Of a server or bucket with tables, it is the [preferred](chomp_table::reader::TableName::preferred) one.
 ///
 /// The future may be dropped at any time, and the download started again.
 ///

@@ -19,7 +19,7 @@ use crate::source::TableSource;
 /// The requests of one question that are under way at a time.
 const REQUESTS: usize = 16;
 
-/// Opens the [first](chomp_table::reader::TableName::first) table that is there.
+/// Opens the [preferred](chomp_table::reader::TableName::preferred) table that is there.
 ///
 /// The table's methods block the thread that calls them while bytes are fetched, by the runtime of
 /// this call: they are for threads that may block.

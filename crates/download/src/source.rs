@@ -31,7 +31,7 @@ pub(crate) enum SourcePlace {
 }
 
 impl TableSource {
-    /// Finds the table whose folder the address is, or else the [first](TableName::first) there.
+    /// Finds the table whose folder the address is, or else the [preferred](TableName::preferred) one there.
     pub(crate) async fn find(reach: &Reach) -> Result<TableSource, DownloadError> {
         if !Location::is_of_bucket(&reach.from) {
             let (server, table) = Server::find_table(reach).await?;

@@ -183,7 +183,7 @@ impl Merger {
         assert_eq!(Some(head), self.next_head(), "ranges come in order");
         self.next = Head(head.0 + 1);
         let mut found = 0;
-        for (bucket, number) in (0_u64..).zip(0..losing.number()) {
+        for (bucket, number) in (0_u64..).zip(0..losing.bucket_count()) {
             let lows = losing.bucket(number);
             let base = head.0 << self.range_bits.get() | bucket << (BUCKET_BITS + 1);
             let whole = self.skip == 0

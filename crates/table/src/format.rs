@@ -50,7 +50,7 @@ pub fn describe(error: &dyn Error) -> String {
 /// `text` made safe for a terminal or a log, also if a stranger wrote it. Control characters, except those that are
 /// `kept`, become escapes, as do characters that show words in another order than they have. Escapes have the form of
 /// JSON, so a text that is JSON stays the same JSON.
-pub fn shown<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
+pub fn escape_control<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
     let commands = |char: char| {
         let reorders = matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}')
             || ('\u{2028}'..='\u{202e}').contains(&char)
@@ -195,16 +195,16 @@ mod tests {
             ("\0\u{7f}\u{9b}", "\\u0000\\u007f\\u009b"),
             ("\u{202e}txt\u{2066}", "\\u202etxt\\u2066"),
         ] {
-            assert_eq!(shown(text, &['\n', '\t']), escaped);
+            assert_eq!(escape_control(text, &['\n', '\t']), escaped);
         }
-        assert_eq!(shown("a\nb", &[]), "a\\u000ab");
+        assert_eq!(escape_control("a\nb", &[]), "a\\u000ab");
     }
 
     #[test]
     fn json_that_is_shown_is_the_same_json() {
         let every: String = ('\0'..'\u{3000}').collect();
         let json = serde_json::to_string(&every).expect("a text becomes JSON");
-        let shown = shown(&json, &[]);
+        let shown = escape_control(&json, &[]);
         assert_ne!(shown, json);
         assert!(!shown.contains(char::is_control));
         assert_eq!(serde_json::from_str::<String>(&shown).ok(), Some(every));

@@ -125,7 +125,7 @@ impl IndexBuckets {
     }
 
     /// The number of buckets up to the last that has positions, or 1.
-    pub fn number(&self) -> usize {
+    pub fn bucket_count(&self) -> usize {
         self.first.len() - 1
     }
 
@@ -141,7 +141,7 @@ impl IndexBuckets {
 
     /// All indices.
     pub fn indices(&self) -> impl Iterator<Item = u32> {
-        let buckets = (0..).zip(0..self.number());
+        let buckets = (0..).zip(0..self.bucket_count());
         buckets.flat_map(|(high, number)| {
             let lows = self.bucket(number).iter();
             lows.map(move |&low| high << BUCKET_BITS | u32::from(low))
@@ -214,7 +214,7 @@ pub fn encode(range: &Range, range_bits: RangeBits) -> (RangeSummary, Vec<u8>) {
     let last = range.losing.bucket(buckets - 1).last();
     let beyond = last.is_some_and(|&low| u64::from(low) >= range_bits.positions());
     assert!(
-        range.losing.number() <= buckets && !beyond,
+        range.losing.bucket_count() <= buckets && !beyond,
         "an index lies beyond the range"
     );
     let has_first = range.losing.bucket(0).first() == Some(&0);
@@ -273,7 +273,7 @@ fn stored(range: &Range, range_bits: RangeBits) -> u64 {
     let mut stored = 0;
     for (start, number) in (0..)
         .step_by(1 << BUCKET_BITS)
-        .zip(0..range.losing.number())
+        .zip(0..range.losing.bucket_count())
     {
         let mut lows = range.losing.bucket(number);
         // Pieces that agree in the bits above `shared`.

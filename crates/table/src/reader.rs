@@ -254,7 +254,7 @@ impl Table {
             .iter()
             .map(|word| word.representative().get())
             .collect();
-        self.shards.hold(&representatives)
+        self.shards.contains_each(&representatives)
     }
 
     /// All words of the table, ascending, in pieces of at most 8,192: one representative for each
@@ -303,7 +303,7 @@ impl Table {
             leaf.push(&self.read_shard(number)?);
             leaves.push(leaf.finish());
         }
-        let found = self.combine(&leaves)?;
+        let found = self.combine_leaves(&leaves)?;
         self.check_fingerprints(&found.by_bits)?;
         self.check_counts(&found.stored_by_bits)
     }
@@ -313,7 +313,7 @@ impl Table {
     /// # Errors
     ///
     /// If they are not the leaves of a table.
-    pub fn combine(&self, leaves: &[Leaf]) -> Result<Fingerprints, TableError> {
+    pub fn combine_leaves(&self, leaves: &[Leaf]) -> Result<Fingerprints, TableError> {
         let found = fingerprint::combine(self.manifest.bits, leaves);
         found.map_err(|damage| self.other_words(damage.to_string()))
     }

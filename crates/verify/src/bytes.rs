@@ -99,7 +99,7 @@ pub fn check_all<'a>(
         seen += shard.words.len() as u64;
         tell(watch, seen, manifest.stored)?;
     }
-    let fingerprints = table.combine(&leaves)?;
+    let fingerprints = table.combine_leaves(&leaves)?;
     let linear_sha256 = linear_sha256(&all_words.finish(), manifest.bits);
     table.check_fingerprints(&fingerprints.by_bits)?;
     table.check_counts(&fingerprints.stored_by_bits)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use chomp_table::format::shown;
+use chomp_table::format::escape_control;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, SHA256SUMS_NAME};
 use chomp_table::reader::{AnyManifest, AnyTable, Files, Folder};
 use chomp_table::{Digest, TableError};
@@ -90,7 +90,7 @@ pub fn strangers<'a>(
     let mut warnings: Vec<String> = named
         .map(|name| {
             let name = name.to_string_lossy();
-            let name = shown(&name, &[]);
+            let name = escape_control(&name, &[]);
             format!("{name} is in the folder and not part of the table: it was not looked at")
         })
         .collect();

@@ -185,7 +185,7 @@ fn check_any(record: &[u8], range_bits: RangeBits) -> Result<Range, FormatError>
     let decoded = decode_trusting_stored(record, range_bits);
     if let Ok((range, _)) = &decoded {
         assert!(range.losing.len() <= record.len());
-        assert!(range.losing.number() as u64 <= buckets(range_bits));
+        assert!(range.losing.bucket_count() as u64 <= buckets(range_bits));
     }
     let range = decode(record, range_bits)?;
     assert!(decoded.is_ok());

@@ -69,7 +69,7 @@ impl TableName {
     }
 
     /// The default of several tables: the largest, and one of losing positions if there is any.
-    pub fn first(tables: impl Iterator<Item = TableName>) -> Option<TableName> {
+    pub fn preferred(tables: impl Iterator<Item = TableName>) -> Option<TableName> {
         tables.max_by_key(|table| (table.kind() == TableKind::Losing, *table))
     }
 
@@ -151,13 +151,13 @@ mod tests {
         ] {
             assert_eq!(TableName::of(folder), None, "{folder}");
         }
-        let first = |tables: &[TableName]| TableName::first(tables.iter().copied());
+        let preferred = |tables: &[TableName]| TableName::preferred(tables.iter().copied());
         let (losing, values) = (TableName::Losing, TableName::Values);
         assert_eq!(
-            first(&[values(100), losing(8), losing(14), values(20)]),
+            preferred(&[values(100), losing(8), losing(14), values(20)]),
             Some(losing(14))
         );
-        assert_eq!(first(&[values(20), values(100)]), Some(values(100)));
-        assert_eq!(first(&[]), None);
+        assert_eq!(preferred(&[values(20), values(100)]), Some(values(100)));
+        assert_eq!(preferred(&[]), None);
     }
 }

@@ -53,8 +53,8 @@ pub(crate) struct Shards<S: ListedShard> {
 }
 
 impl Shards<ShardInfo> {
-    /// For each of `words`, whether the shards hold it.
-    pub(super) fn hold(&self, words: &[u64]) -> Result<Vec<bool>, TableError> {
+    /// For each of `words`, whether the shards have it.
+    pub(super) fn contains_each(&self, words: &[u64]) -> Result<Vec<bool>, TableError> {
         let mut held = vec![false; words.len()];
         let shards: Vec<Option<usize>> = words.iter().map(|&word| self.shard_of(word)).collect();
         self.read_indices(shards.iter().flatten().copied().collect())?;
