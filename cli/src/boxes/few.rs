@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use chomp_boxes::few::{Few, FewSolver};
 use chomp_boxes::{FewTally, ThinError, in_order};
-use chomp_durable_files::{NewFile, failed, open_within};
+use chomp_durable_files::{NewFile, failed, open_nofollow};
 use chomp_export::few::{FewPositions, TakesPositions, export_few, format_of};
 use chomp_export::{ExportError, Format};
 use chomp_query::Opening;
@@ -209,7 +209,7 @@ struct Kept<'a> {
 impl Kept<'_> {
     /// Reads the saved state, if there is one.
     fn load(&self, few: &Few) -> Result<Option<FewRun>, ThinError> {
-        let (mut file, metadata) = match open_within(self.path) {
+        let (mut file, metadata) = match open_nofollow(self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(failed("open", self.path))?,
         };

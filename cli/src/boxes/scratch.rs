@@ -14,7 +14,7 @@ use std::io::{BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use chomp_boxes::{BoxSummary, RowReader, RowWriter, Scratch, ThinError};
-use chomp_durable_files::{Lock, NewFile, failed, make_folders, open_within, put, read_within};
+use chomp_durable_files::{Lock, NewFile, failed, make_folders, open_nofollow, put, read_nofollow};
 use chomp_table::digest::{Digest, Seal};
 use serde::{Deserialize, Serialize};
 
@@ -95,7 +95,7 @@ impl Folder {
 impl Scratch for Folder {
     fn summary(&self) -> Result<Option<BoxSummary>, ThinError> {
         let path = self.path.join(STATE);
-        let bytes = match read_within(&path, STATE_BYTES_MAX) {
+        let bytes = match read_nofollow(&path, STATE_BYTES_MAX) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             read => read.map_err(failed("read", &path))?,
         };
@@ -122,7 +122,7 @@ impl Scratch for Folder {
 
     fn reader(&self, columns: usize, second: usize) -> Result<Box<dyn RowReader>, ThinError> {
         let row = self.row(columns, second);
-        let (file, _) = open_within(&row.path).map_err(failed("open", &row.path))?;
+        let (file, _) = open_nofollow(&row.path).map_err(failed("open", &row.path))?;
         let file = BufReader::new(file);
         Ok(Box::new(Reader { file, row }))
     }

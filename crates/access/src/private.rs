@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use chomp_durable_files::{
-    check_only_name, check_own, failed, open, open_or_pipe, open_within, put_private,
+    check_only_name, check_own, failed, open, open_nofollow, open_or_pipe, put_private,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -54,7 +54,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path, kind: PrivateKind) -> Resul
         _ => failed("read", path)(source).into(),
     };
     let opened = if kind.own {
-        open_within(path)
+        open_nofollow(path)
     } else if PASSED.iter().any(|folder| path.starts_with(folder)) {
         open_or_pipe(path)
     } else {

@@ -12,7 +12,8 @@ use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use chomp_durable_files::{
-    failed, free, make_folders, open_to_append, open_within, put, read_within, sync, sync_folder,
+    failed, free_bytes, make_folders, open_nofollow, open_to_append, put, read_nofollow, sync,
+    sync_folder,
 };
 use chomp_store::objects::TableLock;
 use chomp_table::digest::{Digest, DigestBuilder};
@@ -69,7 +70,7 @@ impl TargetFolder {
     /// Fails if a table is here that has another manifest than `bytes`.
     pub(crate) fn check_same(&self, bytes: &[u8]) -> Result<(), DownloadError> {
         let path = self.folder.join(MANIFEST_NAME);
-        match read_within(&path, MANIFEST_BYTES_MAX) {
+        match read_nofollow(&path, MANIFEST_BYTES_MAX) {
             Ok(found) if found == bytes => Ok(()),
             Ok(_) => Err(DownloadError::OtherTable(self.folder.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -79,7 +80,7 @@ impl TargetFolder {
 
     /// Fails if the disk has less than what is missing of these shards.
     pub(crate) fn check_space(&self, shards: &[ShardFileInfo]) -> Result<(), DownloadError> {
-        let free = free(&self.folder).map_err(failed("see the space of", &self.folder))?;
+        let free = free_bytes(&self.folder).map_err(failed("see the space of", &self.folder))?;
         self.check_free(shards, free)
     }
 
@@ -115,7 +116,7 @@ impl TargetFolder {
         digest: Digest,
     ) -> Result<bool, DownloadError> {
         let path = self.folder.join(name);
-        let (file, metadata) = match open_within(&path) {
+        let (file, metadata) = match open_nofollow(&path) {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(failed("open", &path)(error).into()),

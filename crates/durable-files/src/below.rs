@@ -85,7 +85,7 @@ impl Below {
     /// # Errors
     ///
     /// If it is a link; or what the system says.
-    pub fn make(&self, name: &str) -> io::Result<Below> {
+    pub fn make_folder(&self, name: &str) -> io::Result<Below> {
         match mkdirat(&self.folder, name, Mode::from_bits_truncate(0o777)) {
             Ok(()) => {
                 let made = self.folder(name)?;
@@ -122,7 +122,7 @@ impl Below {
     /// # Errors
     ///
     /// [`Unfit`] if it is no file; or what the system says.
-    pub fn read(&self, name: &str) -> io::Result<(File, Metadata)> {
+    pub fn open_file(&self, name: &str) -> io::Result<(File, Metadata)> {
         // A pipe is opened without waiting for its other end, and a terminal does not become ours.
         let flags = OFlag::O_RDONLY
             | OFlag::O_NOFOLLOW

@@ -5,8 +5,8 @@
 //! process that is killed leaves one whose name begins with a point and ends with `.partial`. [`put`] writes all at
 //! once, [`put_private`] a secret.
 //!
-//! [`open`] and [`open_within`] open regular files only, and do not wait for a pipe. [`open_within`], for folders that
-//! somebody else may have filled, follows no link.
+//! [`open`] and [`open_nofollow`] open regular files only, and do not wait for a pipe. [`open_nofollow`], for folders
+//! that somebody else may have filled, opens no link.
 //!
 //! [`Below`] is a folder below a directory that a user has named: on the way to it, and to what is in it, no link is
 //! followed.
@@ -34,12 +34,12 @@ pub use below::Below;
 pub use fault::{FaultKind, RareCall};
 pub use lock::{Claim, Lock};
 pub use new::{
-    NewFile, create_private, folder, free, make_folder, make_folders, put, put_private, remove,
-    sync, sync_folder,
+    NewFile, create_private, folder, free_bytes, make_folder, make_folders, put, put_private,
+    remove, sync, sync_folder,
 };
 pub use open::{
-    Unfit, check_only_name, check_own, open, open_or_pipe, open_to_append, open_within, read_own,
-    read_within,
+    Unfit, check_only_name, check_own, open, open_nofollow, open_or_pipe, open_to_append,
+    read_nofollow, read_own,
 };
 
 /// Why a file is not written.

@@ -201,7 +201,7 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
 /// # Errors
 ///
 /// The operating system's error.
-pub fn free(path: &Path) -> io::Result<u64> {
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let found = statvfs(path)?;
     let bytes = found
         .blocks_available()

@@ -103,33 +103,33 @@ pub fn open_or_pipe(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// Opens for reading a file in a folder that somebody else may have filled: no link is followed.
-/// The folder itself may be reached through links.
+/// Opens for reading a file in a folder that somebody else may have filled: the file may be no link, as with
+/// `O_NOFOLLOW`. The folder itself may be reached through links.
 ///
 /// # Errors
 ///
 /// [`Unfit`] if it is no file, at once; or what the system says.
-pub fn open_within(path: &Path) -> io::Result<(File, Metadata)> {
+pub fn open_nofollow(path: &Path) -> io::Result<(File, Metadata)> {
     open_as(File::options().read(true), path, Links::Refused)
 }
 
-/// The content of the file, opened as by [`open_within`]. Of a file longer than `most` bytes it is the first `most` +
+/// The content of the file, opened as by [`open_nofollow`]. Of a file longer than `most` bytes it is the first `most` +
 /// 1.
 ///
 /// # Errors
 ///
 /// [`Unfit`] if it is no file, at once; or what the system says.
-pub fn read_within(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    read_up_to(open_within(path)?.0, most)
+pub fn read_nofollow(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    read_up_to(open_nofollow(path)?.0, most)
 }
 
-/// The content of a file as by [`read_within`], if it is this user's own and has no other name.
+/// The content of a file as by [`read_nofollow`], if it is this user's own and has no other name.
 ///
 /// # Errors
 ///
 /// [`Unfit`] if it is not, at once; or what the system says.
 pub fn read_own(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let (file, metadata) = open_within(path)?;
+    let (file, metadata) = open_nofollow(path)?;
     check_own(&metadata)?;
     check_only_name(&metadata)?;
     read_up_to(file, most)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chomp_durable_files::{open_within, read_within};
+use chomp_durable_files::{open_nofollow, read_nofollow};
 use chomp_table::TableError;
 use chomp_table::digest::{Digest, DigestBuilder};
 use chomp_table::format::describe;
@@ -111,7 +111,7 @@ impl Published {
         let failed = |error| self.log_unreadable(&path, &error);
         // The lock is held while the manifest is read, so one thread reads it at a time.
         let mut known = self.known.lock();
-        let stamp = match open_within(&path) {
+        let stamp = match open_nofollow(&path) {
             Ok((_, metadata)) => stamp_of(&metadata),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 known.remove(&name);
@@ -125,7 +125,7 @@ impl Published {
             return table.clone().map(Some).ok_or(Refusal::Damaged);
         }
         // If the manifest is replaced just now, the next request reads it again.
-        let bytes = read_within(&path, MANIFEST_BYTES_MAX).map_err(failed)?;
+        let bytes = read_nofollow(&path, MANIFEST_BYTES_MAX).map_err(failed)?;
         let of_folder = match AnyManifest::parse(&bytes) {
             Ok(manifest) if manifest.table() == name => Ok(manifest),
             Ok(manifest) => Err(format!("it is the manifest of a {}", manifest.table())),
@@ -208,7 +208,7 @@ impl Shard {
     /// after the file was replaced or written to: so a link or another file under this name is never shown.
     pub(crate) fn open(&self) -> io::Result<File> {
         let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
-        let (file, metadata) = open_within(&self.path)?;
+        let (file, metadata) = open_nofollow(&self.path)?;
         let (bytes, expected) = (metadata.len(), self.bytes);
         if bytes != expected {
             return wrong(format!("it has {bytes} bytes, and should have {expected}"));

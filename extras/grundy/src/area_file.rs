@@ -67,7 +67,7 @@ impl AreaFiles<'_> {
     /// The folder in the directory of a table, which is made if it is not there.
     pub(crate) fn open<'a>(directory: &Path, seal: &'a Seal) -> Result<AreaFiles<'a>, FileError> {
         let path = directory.join(FOLDER);
-        let folder = Below::open(directory).and_then(|below| below.make(FOLDER));
+        let folder = Below::open(directory).and_then(|below| below.make_folder(FOLDER));
         let folder = folder.map_err(failed("make or open", &path))?;
         Ok(AreaFiles { folder, seal })
     }
@@ -78,7 +78,7 @@ impl AreaFiles<'_> {
 
     /// The values of an area; none if there is no such file.
     pub(crate) fn read(&self, tiles: u32) -> Result<Option<AreaValues>, AreaError> {
-        match self.folder.read(&name(tiles)) {
+        match self.folder.open_file(&name(tiles)) {
             Ok((file, metadata)) => Ok(Some(self.read_from(file, metadata.len(), tiles)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),

@@ -203,7 +203,7 @@ impl Builder<'_> {
         let folder = self.folder();
         // A link to a folder elsewhere is refused.
         let made = Below::open(self.directory)
-            .and_then(|below| below.make(&values_folder_name(self.tiles)));
+            .and_then(|below| below.make_folder(&values_folder_name(self.tiles)));
         made.map_err(failed("make or open", &folder))?;
         let size = ValueShardSize::PUBLISHED;
         let spans: Vec<ShardSpan> = size.spans(self.tiles).collect();

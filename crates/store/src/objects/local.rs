@@ -217,7 +217,7 @@ impl Directory {
             below = if known.contains(path) {
                 below.folder(segment)?
             } else {
-                let made = below.make(segment)?;
+                let made = below.make_folder(segment)?;
                 files::sync(&below)?;
                 known.insert(path.to_owned());
                 made

@@ -59,7 +59,7 @@ impl Files for Folder {
 
     fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
         let file = self.full_name(name);
-        let read = chomp_durable_files::read_within(&file, most);
+        let read = chomp_durable_files::read_nofollow(&file, most);
         let bytes = read.map_err(|error| not_opened(&file, error))?;
         if bytes.len() as u64 <= most {
             Ok(bytes)
@@ -117,7 +117,7 @@ pub fn boxes(directory: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, TableError> {
             continue;
         }
         let file = directory.join(name);
-        let bytes = chomp_durable_files::read_within(&file, BOX_BYTES_MAX);
+        let bytes = chomp_durable_files::read_nofollow(&file, BOX_BYTES_MAX);
         let bytes = bytes.map_err(TableError::io(&file))?;
         if bytes.len() as u64 > BOX_BYTES_MAX || found.len() == BOXES_MAX {
             let what = format!(
@@ -141,7 +141,7 @@ pub(super) fn read(file: &mut File, range: Range<u64>) -> io::Result<Vec<u8>> {
 
 /// Opens a file that must be `length` bytes long.
 fn open_whole(file: &Path, length: u64) -> Result<File, TableError> {
-    let opened = chomp_durable_files::open_within(file);
+    let opened = chomp_durable_files::open_nofollow(file);
     let (handle, metadata) = opened.map_err(|error| not_opened(file, error))?;
     let found = metadata.len();
     if found == length {

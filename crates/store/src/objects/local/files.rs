@@ -133,7 +133,7 @@ pub(super) fn try_writing(folder: &Below) -> io::Result<()> {
 
 /// The bytes of a file in `range`, as far as there are any.
 pub(super) fn read(folder: &Below, name: &str, range: Range<u64>) -> Result<Bytes, FileFailure> {
-    let (file, metadata) = folder.read(name).map_err(FileFailure::of_existing)?;
+    let (file, metadata) = folder.open_file(name).map_err(FileFailure::of_existing)?;
     read_from(file, &metadata, range)
 }
 
@@ -143,7 +143,7 @@ pub(super) fn read_unaliased(
     name: &str,
     range: Range<u64>,
 ) -> Result<Bytes, FileFailure> {
-    let (file, metadata) = folder.read(name).map_err(FileFailure::of_existing)?;
+    let (file, metadata) = folder.open_file(name).map_err(FileFailure::of_existing)?;
     // One that was interrupted has kept its first name.
     let is_own = |number| folder.is_same(&metadata, &format!("{name}#{number}"));
     let is_alone = |file: &Metadata| match file.nlink() {
