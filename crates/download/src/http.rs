@@ -41,7 +41,7 @@ const HEADER_BYTES_MAX: usize = 200;
 
 /// A folder on a server, and the client for it.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct ServerClient {
     client: Client,
     base: Url,
     proxy: Option<String>,
@@ -63,7 +63,7 @@ pub struct ServerReply {
 ///
 /// If the server cannot be reached, or what is there gives no answer of this kind.
 pub async fn ask(reach: Reach, path: &str, bytes_max: u64) -> Result<ServerReply, DownloadError> {
-    let server = &Server::new(&reach)?;
+    let server = &ServerClient::new(&reach)?;
     let ask = async || {
         let mut response = server.send(path, None).await?;
         let status = response.status().as_u16();
@@ -81,8 +81,8 @@ struct ListedTable {
     tiles: Option<u32>,
 }
 
-impl Server {
-    pub(crate) fn new(reach: &Reach) -> Result<Server, DownloadError> {
+impl ServerClient {
+    pub(crate) fn new(reach: &Reach) -> Result<ServerClient, DownloadError> {
         let base = parse(&reach.from, reach.ca.is_some())?;
         // Fails if the process has a provider already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -116,7 +116,7 @@ impl Server {
         if reach.ca.is_some() || is_loopback(&base) {
             builder = builder.no_proxy();
         }
-        Ok(Server {
+        Ok(ServerClient {
             client: builder.build().map_err(unusable)?,
             contact: Contact::new(shown(&base, proxy.as_deref()), reach.patience),
             base,
@@ -127,8 +127,10 @@ impl Server {
     /// Finds the table whose folder the address is by its name, or else the [preferred](TableName::preferred) one that
     /// the server lists, or else the one whose manifest is there: archives have no list, and give folders names of
     /// their own. The server is that of the table's folder then.
-    pub(crate) async fn find_table(reach: &Reach) -> Result<(Server, TableName), DownloadError> {
-        let mut server = Server::new(reach)?;
+    pub(crate) async fn find_table(
+        reach: &Reach,
+    ) -> Result<(ServerClient, TableName), DownloadError> {
+        let mut server = ServerClient::new(reach)?;
         let mut folders = server.base.path_segments().into_iter().flatten();
         let folder = folders.rfind(|folder| !folder.is_empty());
         if let Some(table) = folder.and_then(TableName::of) {
@@ -280,7 +282,7 @@ impl Server {
         response: &mut Response,
     ) -> Result<Option<Bytes>, DownloadError> {
         let chunk = self.contact.heed(response.chunk()).await?;
-        self.contact.received();
+        self.contact.note_received();
         chunk.map_err(|error| self.contact.outage(failed(&error)))
     }
 
@@ -309,7 +311,7 @@ impl Server {
         if status.is_server_error() || is_passing.contains(&status) {
             return Err(self.contact.outage(Outage::Status(status.as_u16())));
         }
-        self.contact.received();
+        self.contact.note_received();
         if status.is_redirection() {
             let target = without_query(header(&response, LOCATION).unwrap_or("elsewhere"));
             let status = status.as_u16();

@@ -67,8 +67,8 @@ impl Contact {
         }
     }
 
-    /// An answer began, or more of it came.
-    pub(crate) fn received(&self) {
+    /// Notes that an answer began, or that more of it came.
+    pub(crate) fn note_received(&self) {
         self.answered.store(true, Ordering::Relaxed);
         self.outages.end(true);
     }

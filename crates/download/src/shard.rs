@@ -8,7 +8,7 @@ use reqwest::StatusCode;
 use crate::Download;
 use crate::error::DownloadError;
 use crate::folder::{Partial, blocking};
-use crate::http::Server;
+use crate::http::ServerClient;
 use crate::source::SourcePlace;
 
 /// The bytes of one request to a bucket.
@@ -90,7 +90,7 @@ impl ShardFetch<'_> {
         Ok(())
     }
 
-    async fn fill_from_server(&mut self, server: &Server) -> Result<(), DownloadError> {
+    async fn fill_from_server(&mut self, server: &ServerClient) -> Result<(), DownloadError> {
         let mut attempts = server.contact.attempts();
         // Bytes that the server sent before do not count: else one that always starts anew would be asked for ever.
         let mut furthest = self.partial.length;
@@ -108,7 +108,7 @@ impl ShardFetch<'_> {
     }
 
     /// Asks for the bytes that are missing, and writes what comes until the answer ends.
-    async fn receive(&mut self, server: &Server) -> Result<(), DownloadError> {
+    async fn receive(&mut self, server: &ServerClient) -> Result<(), DownloadError> {
         let ShardFileInfo { name, bytes, .. } = self.shard;
         let missing = self.partial.length..*bytes;
         let (mut response, part) = server.get_range(name, &missing, *bytes).await?;

@@ -11,7 +11,7 @@ use chomp_table::reader::TableName;
 
 use crate::Reach;
 use crate::error::DownloadError;
-use crate::http::Server;
+use crate::http::ServerClient;
 
 /// The folder of a published table, wherever it is.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct TableSource {
 #[derive(Debug)]
 pub(crate) enum SourcePlace {
     /// A folder on a server.
-    Server(Box<Server>),
+    Server(Box<ServerClient>),
     /// A bucket, which repeats requests itself as long as its patience lasts.
     Bucket(Arc<dyn Storage>),
 }
@@ -34,7 +34,7 @@ impl TableSource {
     /// Finds the table whose folder the address is, or else the [preferred](TableName::preferred) one there.
     pub(crate) async fn find(reach: &Reach) -> Result<TableSource, DownloadError> {
         if !Location::is_of_bucket(&reach.from) {
-            let (server, table) = Server::find_table(reach).await?;
+            let (server, table) = ServerClient::find_table(reach).await?;
             return Ok(TableSource {
                 table,
                 address: server.address(),

@@ -263,7 +263,7 @@ async fn a_token_is_sent_and_never_shown() {
         token: Some(Token::new(token.to_owned())),
         ..tested.reach()
     };
-    let client = http::Server::new(&with("secret")).unwrap();
+    let client = http::ServerClient::new(&with("secret")).unwrap();
     assert!(!format!("{:?} {client:?}", with("secret")).contains("secret"));
     get(with("secret"), tested.out.path()).await.unwrap();
     let rubbish = "-----BEGIN CERTIFICATE-----\nrubbish\n-----END CERTIFICATE-----\n";
