@@ -196,7 +196,7 @@ async fn find<T: Serialize + Send + 'static>(
     work: impl FnOnce(&Teller) -> anyhow::Result<Option<T>> + Send + 'static,
     lines: fn(&T) -> TextReport,
 ) -> anyhow::Result<()> {
-    let (meter, stop) = (Meter::start(), display.stop());
+    let (meter, stop) = (Meter::start(), display.stop_token());
     let finding = display.during("solving", &stop, move |teller| work(&teller));
     let interruption = match &args.scratch {
         Some(_) => Interruption::Resumable,

@@ -115,7 +115,7 @@ fn cell(text: &str) -> Result<Cell, &'static str> {
 }
 
 pub(crate) async fn run(args: CertifyArgs, display: &Display) -> anyhow::Result<()> {
-    let (stop, json) = (display.stop(), args.json);
+    let (stop, json) = (display.stop_token(), args.json);
     if let Some(file) = args.check {
         let check = move |teller: Teller| check(&file, &teller);
         let proved = display.during("checking", &stop, check).await?;

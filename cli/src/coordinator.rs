@@ -89,7 +89,7 @@ const GOODBYE: Duration = Duration::from_secs(15);
 
 pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
-    let stop = display.stop();
+    let stop = display.stop_token();
     let table = &args.table;
     let opening = OwnedStore::prepare(
         args.wanted,

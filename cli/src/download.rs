@@ -49,7 +49,7 @@ fn from() -> impl TypedValueParser<Value = String> {
 
 pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
-    let stop = display.stop();
+    let stop = display.stop_token();
     let reach = connect::tables(&args.from, args.access.as_deref(), display.overrides())?;
     let done = fetch(reach, args.access.as_deref(), args.out, display, stop).await?;
     let size = done.manifest.size();

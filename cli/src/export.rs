@@ -138,7 +138,7 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<(
     };
     chomp_export::check(&request)?;
     let out = Out::open(&args, format)?;
-    let stop = display.stop();
+    let stop = display.stop_token();
     let opening = source::open(&args.source, display.overrides());
     let opened = stop.run_until_cancelled(opening).await;
     let table = opened.ok_or(ExportError::Stopped)??;

@@ -51,7 +51,7 @@ const PROGRAM_BYTES: u64 = 32 << 20;
 
 pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
-    let stop = display.stop();
+    let stop = display.stop_token();
     let (tiles, directory) = (args.tiles, args.table);
     let threads = args.share.threads();
     let _lock = TableLock::acquire(&directory)?;

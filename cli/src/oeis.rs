@@ -124,7 +124,9 @@ pub(crate) async fn run(args: OeisArgs, display: &Display) -> anyhow::Result<()>
         }
         .first(name, growth, args.terms as usize)
     };
-    let terms = display.during("solving", &display.stop(), find).await?;
+    let terms = display
+        .during("solving", &display.stop_token(), find)
+        .await?;
     let lines = (offset..)
         .zip(terms)
         .map(|(n, term)| format!("{n} {term}\n"));

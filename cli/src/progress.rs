@@ -158,7 +158,7 @@ impl Display {
     }
 
     /// The token that is cancelled when the command is to end.
-    pub(crate) fn stop(&self) -> CancellationToken {
+    pub(crate) fn stop_token(&self) -> CancellationToken {
         self.stop.clone()
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct RunArgs {
 
 pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
-    let stop = display.stop();
+    let stop = display.stop_token();
     let threads = args.share.threads();
     let memory_bytes = args.share.memory_bytes()?;
     let table = args.table;

@@ -74,7 +74,7 @@ fn first(directory: &Path) -> Result<Option<(PathBuf, TableName, Value)>, TableE
 }
 
 pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()> {
-    let stop = display.stop();
+    let stop = display.stop_token();
     // An address in use is told before a download; nobody can connect until the table is there.
     drop(listen(args.http, "--http").await?);
     // A fault of the table is reported now, and not with the first question.

@@ -80,7 +80,7 @@ struct Written {
 
 pub(crate) async fn run(args: SiteArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
-    let (json, stop) = (args.json, display.stop());
+    let (json, stop) = (args.json, display.stop_token());
     let written = display.during("exporting", &stop, move |teller| {
         Folder::write(&args, &teller)
     });

@@ -134,7 +134,7 @@ impl CheckContext {
 
 pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
-    let stop = display.stop();
+    let stop = display.stop_token();
     let (threads, memory_bytes) = (args.share.threads(), args.share.memory_bytes()?);
     if args.level != Level::Sample && (args.sample.is_some() || args.seed.is_some()) {
         let level = args.level;

@@ -57,7 +57,7 @@ fn way(store: Location) -> StoreChoice {
 
 pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
-    let stop = display.stop();
+    let stop = display.stop_token();
     let config = Config {
         access: connect::coordinator(&args.reach)?,
         name: args.name.unwrap_or_else(machine::process_name),

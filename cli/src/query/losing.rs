@@ -83,7 +83,7 @@ impl LosingAnswers<'_> {
             threads: machine::threads(),
         };
         let rows = board.rows().to_vec();
-        let stop = self.display.stop();
+        let stop = self.display.stop_token();
         let solving = self.display.during("solving", &stop, move |teller| {
             solve(&rows, limits, |done| {
                 teller.stage("positions inside", done).is_continue()
