@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use chomp_serve::net::{Endpoint, Permits, Server};
-use chomp_serve::{Questions, Site, SiteOptions};
+use chomp_serve::{QuestionLimits, Site, SiteOptions};
 use chomp_table::TableError;
 use chomp_table::reader::{AnyTable, CACHE_BYTES, TableName, locate};
 use serde_json::{Value, json};
@@ -104,7 +104,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
     let limits = machine::raise_file_limit().hastened(display.overrides().limits);
     let permits = Permits::new(&limits, args.trust_proxy);
     let site = Site::open(SiteOptions {
-        questions: Questions::ALONE.hastened(display.overrides().limits),
+        question_limits: QuestionLimits::ALONE.hastened(display.overrides().limits),
         directory: table,
         cache_bytes: args.cache.as_u64(),
     })
@@ -127,7 +127,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
 /// The options for serving the tables in `directory` beside a job.
 pub(crate) fn beside_job(directory: PathBuf, display: &Display) -> SiteOptions {
     SiteOptions {
-        questions: Questions::BESIDE_JOB.hastened(display.overrides().limits),
+        question_limits: QuestionLimits::BESIDE_JOB.hastened(display.overrides().limits),
         directory,
         cache_bytes: CACHE_BYTES,
     }

@@ -91,7 +91,7 @@ async fn every_route_of_a_site_has_its_rule() {
 /// Where no tables are.
 fn nowhere() -> chomp_serve::SiteOptions {
     chomp_serve::SiteOptions {
-        questions: chomp_serve::Questions::BESIDE_JOB,
+        question_limits: chomp_serve::QuestionLimits::BESIDE_JOB,
         directory: "/nowhere".into(),
         cache_bytes: 0,
     }

@@ -37,7 +37,7 @@ pub(crate) const INSIDE_MAX: u64 = 1 << 17;
 /// The longest row or column of a position that the table does not have.
 pub(crate) const LENGTH_MAX: u32 = 10_000;
 /// The limits of a position that is solved without the table: it takes half a second or so.
-pub(crate) const SOLVED: SolveLimits = SolveLimits {
+pub(crate) const SOLVE_LIMITS: SolveLimits = SolveLimits {
     inside: 1 << 21,
     lower_rows: 1 << 21,
     memory: 64 << 20,
@@ -88,8 +88,8 @@ pub(crate) async fn position(
         (Err(error), _) => error.into(),
     };
     // On the thread for games, so that these questions delay none to the table.
-    let question = move || solve(&rows, SOLVED, |_| has_time());
-    let answer = site.game_lookups.run(question).await?;
+    let question = move || solve(&rows, SOLVE_LIMITS, |_| has_time());
+    let answer = site.game_threads.run(question).await?;
     let answer = answer.map_err(|error| match (refusal, error) {
         (_, SolveError::Stopped) => GameError::NoTime.into(),
         (Refusal::Wrong(why), error) => Refusal::Wrong(format!("{why}; {error}")),
@@ -105,7 +105,7 @@ pub(crate) async fn value(
     let position: Partition = position.parse()?;
     let values = site.current.values()?;
     let question = move || chomp_query::value_answers(&values, &[position]);
-    let answers = site.lookups.run(question).await?;
+    let answers = site.question_threads.run(question).await?;
     let answers = answers.map_err(|error| site.published.log_and_refuse(&error))?;
     Ok(json(&answers[0]))
 }
@@ -120,7 +120,7 @@ pub(crate) async fn depth(
         let found = Inside::depths_within(position.rows(), INSIDE_MAX, |_| has_time());
         found.map(|found| found.map(|found| found.line()))
     };
-    let line = site.lookups.run(question).await?;
+    let line = site.question_threads.run(question).await?;
     let line = line.map_err(|TooManyInside { inside, most }| {
         let told = format!("it has {inside} positions inside, and the depth is told up to {most}");
         Refusal::Wrong(told)
@@ -170,7 +170,7 @@ pub(crate) async fn game_position(
     Texts([game, text]): Texts<2>,
 ) -> Result<Response, Refusal> {
     let question = move || games::position(&game, &text);
-    site.game_lookups.run(question).await?
+    site.game_threads.run(question).await?
 }
 
 pub(crate) async fn game_losing(
@@ -178,7 +178,7 @@ pub(crate) async fn game_losing(
     Texts([game, text]): Texts<2>,
 ) -> Result<Response, Refusal> {
     let question = move || games::listed(game, &text, None);
-    site.game_lookups.run(question).await?
+    site.game_threads.run(question).await?
 }
 
 pub(crate) async fn game_picture(
@@ -186,7 +186,7 @@ pub(crate) async fn game_picture(
     Texts([game, fixed, text]): Texts<3>,
 ) -> Result<Response, Refusal> {
     let question = move || games::listed(game, &text, Some(fixed));
-    site.game_lookups.run(question).await?
+    site.game_threads.run(question).await?
 }
 
 /// Asks the table, on a thread that may wait for the disk.
@@ -196,7 +196,7 @@ async fn ask<T: Serialize>(
 ) -> Result<Response, Refusal> {
     let open = site.current.losing()?;
     let work = move || question(&open.table).map(|answer| json(&answer));
-    let answer = site.lookups.run(work).await?;
+    let answer = site.question_threads.run(work).await?;
     answer.map_err(|error| site.published.log_and_refuse(&error))
 }
 

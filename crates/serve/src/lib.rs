@@ -59,7 +59,7 @@ mod tests;
 #[doc(hidden)]
 pub use files::is_part;
 pub use files::{BodyChunk, ChunkBody};
-pub use lookups::Questions;
+pub use lookups::QuestionLimits;
 pub use plain_files::{PlainFile, plain_files};
 pub use routes::StatusSource;
 pub use site::{Site, SiteOptions};

@@ -23,7 +23,7 @@ const NICE_MAX: i32 = 19;
 
 /// The limits of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Questions {
+pub struct QuestionLimits {
     /// The CPU time of one question.
     pub time: Duration,
     /// Whether their threads yield to all others.
@@ -48,10 +48,10 @@ pub(crate) fn has_time() -> bool {
     cpu_time().is_some_and(|used| used < DEADLINE.get())
 }
 
-/// The threads and the queue for them. Clones share them.
+/// The threads for questions, and the queue for them. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Lookups {
-    questions: Questions,
+pub(crate) struct QuestionThreads {
+    limits: QuestionLimits,
     queue: Arc<Semaphore>,
     threads: Arc<Semaphore>,
 }
@@ -59,21 +59,21 @@ pub(crate) struct Lookups {
 /// Too much work waits already.
 const FULL: Refusal = Refusal::NotNow("too many questions at once: try again soon", 1);
 
-impl Lookups {
+impl QuestionThreads {
     /// Threads for questions to tables.
-    pub(crate) fn of_tables(questions: Questions) -> Lookups {
+    pub(crate) fn of_tables(limits: QuestionLimits) -> QuestionThreads {
         let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Lookups::new(questions, THREADS_EACH * cpus, QUESTIONS)
+        QuestionThreads::new(limits, THREADS_EACH * cpus, QUESTIONS)
     }
 
     /// A thread for questions about games, which delay no others.
-    pub(crate) fn of_games(questions: Questions) -> Lookups {
-        Lookups::new(questions, 1, GAME_QUESTIONS)
+    pub(crate) fn of_games(limits: QuestionLimits) -> QuestionThreads {
+        QuestionThreads::new(limits, 1, GAME_QUESTIONS)
     }
 
-    fn new(questions: Questions, threads: usize, queue: usize) -> Lookups {
-        Lookups {
-            questions,
+    fn new(limits: QuestionLimits, threads: usize, queue: usize) -> QuestionThreads {
+        QuestionThreads {
+            limits,
             queue: Arc::new(Semaphore::new(queue)),
             threads: Arc::new(Semaphore::new(threads)),
         }
@@ -87,14 +87,14 @@ impl Lookups {
         let queued = self.queue.try_acquire().map_err(|_| FULL)?;
         let thread = Arc::clone(&self.threads).acquire_owned().await;
         drop(queued);
-        let questions = self.questions;
+        let limits = self.limits;
         let work = move || {
             // The permit is held for as long as the work runs, even if the caller is gone.
             let _thread = thread;
-            questions.begin();
+            limits.begin();
             work()
         };
-        if questions.yields {
+        if limits.yields {
             on_own_thread(work).await
         } else {
             blocking(work).await
@@ -102,23 +102,23 @@ impl Lookups {
     }
 }
 
-impl Questions {
+impl QuestionLimits {
     /// The limits on a server without a job. The largest game that is allowed takes half a second.
-    pub const ALONE: Questions = Questions {
+    pub const ALONE: QuestionLimits = QuestionLimits {
         time: Duration::from_secs(2),
         yields: false,
     };
     /// The limits on a server with a job.
-    pub const BESIDE_JOB: Questions = Questions {
+    pub const BESIDE_JOB: QuestionLimits = QuestionLimits {
         time: Duration::from_millis(250),
         yields: true,
     };
 
     /// Divides the CPU time of a question by `haste`: for tests.
     #[must_use]
-    pub fn hastened(self, haste: u32) -> Questions {
+    pub fn hastened(self, haste: u32) -> QuestionLimits {
         let time = self.time / haste;
-        Questions { time, ..self }
+        QuestionLimits { time, ..self }
     }
 
     /// Prepares this thread for a question.
@@ -175,31 +175,31 @@ mod tests {
 
     #[tokio::test]
     async fn the_queue_is_bounded() {
-        let lookups = Lookups::new(Questions::ALONE, 1, 3);
+        let threads = QuestionThreads::new(QuestionLimits::ALONE, 1, 3);
         let (release, wait) = mpsc::sync_channel::<()>(0);
         let wait = Arc::new(Mutex::new(wait));
         let mut asked = JoinSet::new();
         for _ in 0..4 {
-            let (lookups, wait) = (lookups.clone(), Arc::clone(&wait));
+            let (threads, wait) = (threads.clone(), Arc::clone(&wait));
             asked.spawn(async move {
                 let work = move || wait.lock().unwrap().recv().unwrap();
-                lookups.run(work).await
+                threads.run(work).await
             });
             tokio::task::yield_now().await;
         }
         // One works and three wait.
-        assert_eq!(lookups.run(|| ()).await, Err(FULL));
+        assert_eq!(threads.run(|| ()).await, Err(FULL));
         std::thread::spawn(move || (0..4).for_each(|_| release.send(()).unwrap()));
         assert_eq!(asked.join_all().await, [const { Ok(()) }; 4]);
-        assert_eq!(lookups.run(|| 1).await, Ok(1));
+        assert_eq!(threads.run(|| 1).await, Ok(1));
     }
 
     /// A question ends when its time is over, and takes the CPU only when nobody else wants it.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_question_has_its_time_and_yields() {
-        let questions = Questions::BESIDE_JOB.hastened(100);
-        let beside_job = Lookups::new(questions, 1, 1);
+        let limits = QuestionLimits::BESIDE_JOB.hastened(100);
+        let beside_job = QuestionThreads::new(limits, 1, 1);
         let asked = beside_job.run(|| {
             let nice = rustix::process::getpriority_process(None).unwrap();
             let mut asked = 0_u64;
@@ -210,18 +210,18 @@ mod tests {
         });
         assert_eq!(asked.await, Ok((NICE_MAX, true)));
         let before = rustix::process::getpriority_process(None).unwrap();
-        let alone = Lookups::new(Questions::ALONE, 1, 1);
+        let alone = QuestionThreads::new(QuestionLimits::ALONE, 1, 1);
         let nice = alone.run(|| rustix::process::getpriority_process(None).unwrap());
         assert_eq!(nice.await, Ok(before));
     }
 
     #[tokio::test]
     async fn a_panic_gives_its_thread_back() {
-        let lookups = Lookups::new(Questions::ALONE, 1, 1);
+        let threads = QuestionThreads::new(QuestionLimits::ALONE, 1, 1);
         for _ in 0..3 {
-            let lost = lookups.run(|| panic!("as the test wants it")).await;
+            let lost = threads.run(|| panic!("as the test wants it")).await;
             assert_eq!(lost, Err::<(), _>(Refusal::Lost));
         }
-        assert_eq!(lookups.run(|| 1).await, Ok(1));
+        assert_eq!(threads.run(|| 1).await, Ok(1));
     }
 }

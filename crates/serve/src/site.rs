@@ -8,7 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::answer::Refusal;
 use crate::current::Current;
-use crate::lookups::{Lookups, Questions, blocking};
+use crate::lookups::{QuestionLimits, QuestionThreads, blocking};
 use crate::net::limits::{ANSWER_UNITS, FOREIGN_QUESTIONS};
 use crate::pages::Pages;
 use crate::published::Published;
@@ -21,7 +21,7 @@ pub struct SiteOptions {
     /// The bytes of the open table to cache.
     pub cache_bytes: u64,
     /// The limits of questions.
-    pub questions: Questions,
+    pub question_limits: QuestionLimits,
 }
 
 /// The routes that need no token, for one directory of tables, with their state. Clones share the state.
@@ -29,8 +29,8 @@ pub struct SiteOptions {
 pub struct Site {
     pub(crate) published: Arc<Published>,
     pub(crate) current: Arc<Current>,
-    pub(crate) lookups: Lookups,
-    pub(crate) game_lookups: Lookups,
+    pub(crate) question_threads: QuestionThreads,
+    pub(crate) game_threads: QuestionThreads,
     pub(crate) pages: Arc<Pages>,
     /// The memory for answers that are not sent yet.
     pub(crate) answers: Arc<Semaphore>,
@@ -50,8 +50,8 @@ impl Site {
         Site {
             published,
             current,
-            lookups: Lookups::of_tables(options.questions),
-            game_lookups: Lookups::of_games(options.questions),
+            question_threads: QuestionThreads::of_tables(options.question_limits),
+            game_threads: QuestionThreads::of_games(options.question_limits),
             pages: Arc::new(Pages::new()),
             answers: Arc::new(Semaphore::new(ANSWER_UNITS)),
             foreign: Arc::new(Semaphore::new(FOREIGN_QUESTIONS)),

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use chomp_serve::Questions;
+use chomp_serve::QuestionLimits;
 use chomp_serve::net::Limits;
 use chomp_serve::net::limits::{
     ANSWER_UNIT_BYTES, ANSWER_UNITS, FOREIGN_QUESTIONS, GAME_QUESTIONS, QUESTIONS, SUBSCRIBERS_MAX,
@@ -68,12 +68,12 @@ fn table() -> String {
         ("listeners", SUBSCRIBERS_MAX.to_string(), full),
         (
             "the CPU time of a question",
-            format!("{} ms", Questions::ALONE.time.as_millis()),
+            format!("{} ms", QuestionLimits::ALONE.time.as_millis()),
             "400",
         ),
         (
             "that of one beside a job, to which it yields",
-            format!("{} ms", Questions::BESIDE_JOB.time.as_millis()),
+            format!("{} ms", QuestionLimits::BESIDE_JOB.time.as_millis()),
             "400",
         ),
         (

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Tested, site, start};
-use crate::lookups::Questions;
+use crate::lookups::QuestionLimits;
 use crate::site::{Site, SiteOptions};
 
 /// A site without a table: games need none.
@@ -20,7 +20,7 @@ async fn without_a_table() -> (Tested, tempfile::TempDir) {
 async fn questions_without_time_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let options = SiteOptions {
-        questions: Questions {
+        question_limits: QuestionLimits {
             time: Duration::ZERO,
             yields: false,
         },

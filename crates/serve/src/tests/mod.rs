@@ -24,7 +24,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-use crate::lookups::Questions;
+use crate::lookups::QuestionLimits;
 use crate::net::{Endpoint, Limits, Permits, Server};
 use crate::site::{Site, SiteOptions};
 
@@ -150,7 +150,7 @@ impl Answer {
 
 async fn site(directory: &Path) -> Site {
     let options = SiteOptions {
-        questions: Questions::ALONE,
+        question_limits: QuestionLimits::ALONE,
         directory: directory.to_owned(),
         cache_bytes: 16 << 20,
     };
