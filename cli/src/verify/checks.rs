@@ -5,7 +5,7 @@ use std::path::Path;
 use chomp_plan::counted;
 use chomp_table::reader::AnyTable;
 use chomp_table::{Digest, Table, TableError};
-use chomp_verify::bytes::{self, Content};
+use chomp_verify::bytes::{self, ComputedFacts};
 use chomp_verify::folder::{self, FolderLists};
 use chomp_verify::known::{self, Compared};
 use chomp_verify::marking::Sizes;
@@ -69,7 +69,7 @@ impl Checks {
             Ok((lists.open(&self.report.folder)?, lists))
         };
         let opened = open().map_err(Into::into);
-        let opened = self.report.take(Check::Files, opened, |(table, _)| {
+        let opened = self.report.record(Check::Files, opened, |(table, _)| {
             let shards = counted(table.manifest().shards().len(), "shard");
             format!("manifest.json and SHA256SUMS, which agree about {shards}")
         });
@@ -80,11 +80,11 @@ impl Checks {
         });
         let shards = table.manifest().shards();
         let shards = shards.iter().map(|shard| &shard.name[..]);
-        self.report.warnings = folder::strangers(&self.report.folder, shards)?;
+        self.report.warnings = folder::warnings_of_strangers(&self.report.folder, shards)?;
         Ok((table, lists))
     }
 
-    fn shards(&mut self, table: &Table) -> anyhow::Result<Content> {
+    fn shards(&mut self, table: &Table) -> anyhow::Result<ComputedFacts> {
         let manifest = table.manifest();
         let shards = manifest.shards.len();
         let threads = self.context.shard_threads(bytes::shard_bytes(table), 0)?;
@@ -96,7 +96,7 @@ impl Checks {
             |number| bytes::check_shard(table, number),
             |checked| bytes::check_all(table, checked, &watch),
         );
-        let content = self.report.take(Check::Shards, content, |_| {
+        let content = self.report.record(Check::Shards, content, |_| {
             let bytes = manifest.shards.iter().map(|shard| shard.bytes).sum();
             format!(
                 "{} words in {}, {}: digests, order, mirror pairs, counts and fingerprints, \
@@ -114,7 +114,7 @@ impl Checks {
             Ok((fingerprints, known::compare(&content.survey)?))
         };
         let said = compare();
-        self.report.take(Check::Known, said, |(fingerprints, counts)| {
+        self.report.record(Check::Known, said, |(fingerprints, counts)| {
             let Compared {
                 by_bits,
                 by_area,
@@ -146,7 +146,7 @@ impl Checks {
         let teller = &self.context.teller;
         let watch = |part| teller.stage("random positions", part);
         let decided = check(sample, &watch);
-        let decided = self.report.take(Check::Sample, decided, describe)?;
+        let decided = self.report.record(Check::Sample, decided, describe)?;
         self.report.sample = Some(decided);
         Ok(())
     }

@@ -15,7 +15,7 @@ use chomp_plan::forecast::as_f64;
 use chomp_table::Table;
 use chomp_table::format::describe;
 use chomp_verify::marking::Sizes;
-use chomp_verify::progress::{CheckProgress, PROGRESS_BYTES_MAX, Subject};
+use chomp_verify::progress::{MarkingProgress, PROGRESS_BYTES_MAX, Subject};
 use chomp_verify::report::Check;
 use indicatif::HumanCount;
 
@@ -57,7 +57,7 @@ impl Checks {
         });
         let plan = context.marking_plan(sizes, progress.as_ref().map(|kept| kept.window_bits))?;
         let mut progress =
-            progress.unwrap_or_else(|| CheckProgress::new(subject, plan.window_bits));
+            progress.unwrap_or_else(|| MarkingProgress::new(subject, plan.window_bits));
         let (left, all) = (progress.left(), progress.windows_total());
         let before = progress.windows.len() as u64;
         if before > 0 {
@@ -67,7 +67,7 @@ impl Checks {
         let [wall, cpu] = [progress.millis, progress.cpu_millis].map(Duration::from_millis);
         self.report.seconds += wall.as_secs_f64();
         self.report.cpu_seconds += cpu.as_secs_f64();
-        let mut keep = |progress: &CheckProgress| {
+        let mut keep = |progress: &MarkingProgress| {
             if let Some(file) = &path
                 && let Err(error) = chomp_durable_files::put(file, &progress.to_bytes())
             {
@@ -92,7 +92,7 @@ impl Checks {
         });
         let marked = marked.and_then(|()| progress.finish(table, before));
         self.kept = path.is_some();
-        let marked = self.report.take(Check::Full, marked, |marked| {
+        let marked = self.report.record(Check::Full, marked, |marked| {
             format!(
                 "{} positions, {} of them losing, agree with marking, in {} of 2^{} words",
                 HumanCount(marked.positions),
@@ -115,13 +115,13 @@ fn place(subject: &Subject) -> Result<PathBuf, FileError> {
 }
 
 /// The progress of earlier runs, if there is some. The error says why the file is of no use.
-fn earlier(path: &Path, subject: &Subject) -> Result<Option<CheckProgress>, String> {
+fn earlier(path: &Path, subject: &Subject) -> Result<Option<MarkingProgress>, String> {
     let bytes = match chomp_durable_files::read_own(path, PROGRESS_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    let progress = CheckProgress::parse(&bytes, subject);
+    let progress = MarkingProgress::parse(&bytes, subject);
     progress.map(Some).map_err(|damage| damage.to_string())
 }
 

@@ -36,7 +36,7 @@ impl Checks {
     /// Checks every byte. Returns the values of at most `tiles` tiles.
     fn value_shards(&mut self, table: &Values, tiles: u32) -> anyhow::Result<Areas> {
         let shards = table.manifest().shards().count();
-        let kept = values::positions(tiles);
+        let kept = values::position_count(tiles);
         let threads = self
             .context
             .shard_threads(values::shard_bytes(table), kept)?;
@@ -48,7 +48,7 @@ impl Checks {
             |number| table.read_shard(number),
             |checked| values::gather(table, tiles, checked, &watch),
         );
-        let areas = self.report.take(Check::Shards, areas, |_| {
+        let areas = self.report.record(Check::Shards, areas, |_| {
             let manifest = table.manifest();
             format!(
                 "{} values in {}, {}: digests, order, mirror pairs, counts and fingerprints",
@@ -62,7 +62,7 @@ impl Checks {
 
     fn known(&mut self, table: &Values) -> anyhow::Result<()> {
         let known = values::check_known(table);
-        self.report.take(Check::Known, known, |areas| {
+        self.report.record(Check::Known, known, |areas| {
             format!(
                 "{} of losing positions by tiles, as others have found them",
                 counted(areas, "count")
@@ -81,7 +81,7 @@ impl Checks {
                 let mut positions = 0_u64;
                 for piece in checked {
                     positions += piece?;
-                    let part = as_f64(positions) / as_f64(values::positions(tiles));
+                    let part = as_f64(positions) / as_f64(values::position_count(tiles));
                     if context.teller.stage("the definition", part).is_break() {
                         return Err(chomp_verify::CheckError::Stopped);
                     }
@@ -89,7 +89,7 @@ impl Checks {
                 Ok(positions)
             },
         );
-        self.report.take(Check::Definition, checked, |&positions| {
+        self.report.record(Check::Definition, checked, |&positions| {
             format!(
                 "{} positions, all of at most {tiles} tiles, have the least value that none of their moves leads to",
                 HumanCount(positions)

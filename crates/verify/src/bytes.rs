@@ -24,7 +24,7 @@ pub struct CheckedShard<'a> {
 
 /// The fingerprints and counts that the words of a table give. They agree with its manifest.
 #[derive(Debug)]
-pub struct Content {
+pub struct ComputedFacts {
     /// Fingerprints and numbers of words, for each number of bits.
     pub fingerprints: Fingerprints,
     /// Index k holds the [linear SHA-256](crate::linear) of the words of at most k bits.
@@ -78,7 +78,7 @@ pub fn check_all<'a>(
     table: &'a Table,
     shards: impl Iterator<Item = Result<CheckedShard<'a>, CheckError>>,
     watch: Watch<'_>,
-) -> Result<Content, CheckError> {
+) -> Result<ComputedFacts, CheckError> {
     let manifest = table.manifest();
     let mut all_words = LeafBuilder::new();
     let mut leaves = Vec::with_capacity(manifest.shards.len());
@@ -103,14 +103,14 @@ pub fn check_all<'a>(
     let linear_sha256 = linear_sha256(&all_words.finish(), manifest.bits);
     table.check_fingerprints(&fingerprints.by_bits)?;
     table.check_counts(&fingerprints.stored_by_bits)?;
-    Ok(Content {
+    Ok(ComputedFacts {
         fingerprints: regrouped.map_or(fingerprints, FingerprintBuilder::finish),
         linear_sha256,
         survey: counted.finish()?,
     })
 }
 
-impl Content {
+impl ComputedFacts {
     /// Compares the fingerprints of both versions with the published ones. Returns how many were compared.
     ///
     /// # Errors

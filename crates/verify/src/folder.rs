@@ -73,7 +73,7 @@ impl FolderLists {
 /// # Errors
 ///
 /// If the folder cannot be listed.
-pub fn strangers<'a>(
+pub fn warnings_of_strangers<'a>(
     folder: &Path,
     shards: impl Iterator<Item = &'a str>,
 ) -> Result<Vec<String>, TableError> {

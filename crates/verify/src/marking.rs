@@ -80,7 +80,7 @@ pub struct Band<'a> {
 }
 
 /// The number of windows of 2^`window_bits` words in a table of `bits` bits.
-pub fn windows(bits: u32, window_bits: u32) -> u64 {
+pub fn window_count(bits: u32, window_bits: u32) -> u64 {
     1 << (bits.saturating_sub(window_bits))
 }
 
@@ -190,7 +190,7 @@ impl<'a> Band<'a> {
         let band_bits = band_bits.min(bits);
         let tile_bits = TILE_BITS.min(band_bits);
         assert!(
-            number < windows(bits, band_bits),
+            number < window_count(bits, band_bits),
             "band {number} of bands of {band_bits} bits in a table of {bits}"
         );
         let last = number.checked_shl(band_bits).unwrap_or(0) | mask(band_bits);
@@ -308,7 +308,7 @@ fn losing_in_tiles(bits: u32, tile_bits: u32) -> Vec<u64> {
     let mut words = Vec::new();
     let mut lists = Lists::begin(bits, tile_bits);
     let mut tile = Tile::new(bits, tile_bits);
-    for number in 0..windows(bits, tile_bits) {
+    for number in 0..window_count(bits, tile_bits) {
         tile.begin(number);
         mark_from_below(&mut tile, tile_bits, &lists);
         let before = words.len();

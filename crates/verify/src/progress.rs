@@ -3,7 +3,7 @@
 //! ```text
 //! 64 hexadecimal digits   SHA-256 of what follows the line feed
 //! 1 line feed
-//! JSON                    the fields of `CheckProgress`
+//! JSON                    the fields of `MarkingProgress`
 //! ```
 //!
 //! A window that agreed once always agrees, as long as the table and the program are the same. So the
@@ -20,7 +20,7 @@ use chomp_table::{Digest, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::folder::FolderLists;
-use crate::marking::{window_bits_min, windows};
+use crate::marking::{window_bits_min, window_count};
 use crate::report::FullReport;
 use crate::{CheckError, ensure};
 
@@ -46,7 +46,7 @@ pub struct Subject {
 /// How far marking has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CheckProgress {
+pub struct MarkingProgress {
     format: u32,
     /// The table and the program.
     pub subject: Subject,
@@ -72,10 +72,10 @@ impl Subject {
     }
 }
 
-impl CheckProgress {
+impl MarkingProgress {
     /// The progress before the first window.
-    pub fn new(subject: Subject, window_bits: u32) -> CheckProgress {
-        CheckProgress {
+    pub fn new(subject: Subject, window_bits: u32) -> MarkingProgress {
+        MarkingProgress {
             format: FORMAT,
             subject,
             window_bits,
@@ -102,7 +102,7 @@ impl CheckProgress {
     /// # Errors
     ///
     /// If the bytes have changed, or are about something else.
-    pub fn parse(bytes: &[u8], subject: &Subject) -> Result<CheckProgress, Damage> {
+    pub fn parse(bytes: &[u8], subject: &Subject) -> Result<MarkingProgress, Damage> {
         let not_ours = || Damage::new("it is not as it was written");
         let line = bytes.iter().position(|&byte| byte == b'\n');
         let (digest, json) = bytes.split_at(line.ok_or_else(not_ours)?);
@@ -111,7 +111,7 @@ impl CheckProgress {
             return Err(not_ours());
         }
         let not_json = |error| Damage::new(format!("it is not understood: {error}"));
-        let progress: CheckProgress = serde_json::from_slice(json).map_err(not_json)?;
+        let progress: MarkingProgress = serde_json::from_slice(json).map_err(not_json)?;
         let found = &progress.subject;
         let damage = if progress.format != FORMAT {
             format!("it has the format {}", progress.format)
@@ -140,7 +140,7 @@ impl CheckProgress {
 
     /// The number of windows, done or not.
     pub fn windows_total(&self) -> u64 {
-        windows(self.subject.bits, self.window_bits)
+        window_count(self.subject.bits, self.window_bits)
     }
 
     /// The result of marking, when no window is left.

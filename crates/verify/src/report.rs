@@ -10,7 +10,7 @@ use chomp_table::{Digest, Table, TableError};
 use serde::{Serialize, Serializer};
 
 use crate::CheckError;
-use crate::bytes::Content;
+use crate::bytes::ComputedFacts;
 use crate::folder::FolderLists;
 use crate::sample::SampleReport;
 
@@ -87,7 +87,8 @@ pub enum CheckVerdict {
     /// All checks of the level passed.
     Passed,
     /// A check failed, and the checks after it were not made.
-    Damaged,
+    #[serde(rename = "damaged")]
+    Failed,
 }
 
 /// A shard that was checked.
@@ -223,10 +224,10 @@ impl TableFacts {
     }
 
     /// Adds the fingerprints that were computed from all words.
-    pub fn add(&mut self, content: &Content) {
-        let by_bits = &content.fingerprints.by_bits;
+    pub fn add(&mut self, computed: &ComputedFacts) {
+        let by_bits = &computed.fingerprints.by_bits;
         self.fingerprint = *by_bits.last().expect("0 bits have a fingerprint too");
-        self.linear_sha256 = content.linear_sha256.last().copied();
+        self.linear_sha256 = computed.linear_sha256.last().copied();
     }
 }
 
@@ -242,7 +243,7 @@ impl ValuesFacts {
         });
         ValuesFacts {
             tiles: manifest.tiles,
-            positions: crate::values::positions(manifest.tiles),
+            positions: crate::values::position_count(manifest.tiles),
             stored: manifest.shards().map(|shard| shard.stored).sum(),
             fingerprint: manifest.fingerprint,
             manifest_sha256: lists.manifest_sha256,
@@ -281,7 +282,7 @@ impl Report {
     /// # Errors
     ///
     /// The error of the check.
-    pub fn take<T>(
+    pub fn record<T>(
         &mut self,
         check: Check,
         said: Result<T, CheckError>,
@@ -293,7 +294,7 @@ impl Report {
             }
             Err(error @ (CheckError::Wrong(_) | CheckError::Table(TableError::Damaged { .. }))) => {
                 let what = describe(error);
-                self.result = CheckVerdict::Damaged;
+                self.result = CheckVerdict::Failed;
                 self.damage = Some(what.clone());
                 self.push(check, false, what);
             }
@@ -342,10 +343,10 @@ mod tests {
         }
         assert!("fuller".parse::<Level>().is_err());
         let mut report = Report::new("chomp".into(), Level::Quick, "folder".into());
-        report.take(Check::Files, Ok(3), i32::to_string).unwrap();
+        report.record(Check::Files, Ok(3), i32::to_string).unwrap();
         let wrong: Result<i32, _> = Err(CheckError::Wrong("it is wrong".into()));
         report
-            .take(Check::Known, wrong, i32::to_string)
+            .record(Check::Known, wrong, i32::to_string)
             .unwrap_err();
         let lines = report.checks.iter();
         let lines = lines.map(|line| format!("{} {} {}", line.check, line.passed, line.what));

@@ -38,7 +38,7 @@ pub fn shard_bytes(table: &Values) -> u64 {
 }
 
 /// The number of positions of 1 to `tiles` tiles. [`Areas`] takes a byte of memory for each.
-pub fn positions(tiles: u32) -> u64 {
+pub fn position_count(tiles: u32) -> u64 {
     (1..=tiles).map(count).sum()
 }
 
@@ -66,7 +66,7 @@ pub fn gather(
     watch: Watch<'_>,
 ) -> Result<Areas, CheckError> {
     let manifest = table.manifest();
-    let all = positions(manifest.tiles);
+    let all = position_count(manifest.tiles);
     let mut seen = 0;
     let mut areas = Areas(vec![Vec::new()]);
     for (span, stored) in manifest.spans().zip(shards) {
@@ -187,11 +187,11 @@ pub fn check_sample(
 ) -> Result<SampleReport, CheckError> {
     let tiles = table.manifest().tiles;
     let checked = if tiles > TILES_CHECKED {
-        positions(TILES_CHECKED)
+        position_count(TILES_CHECKED)
     } else {
         0
     };
-    let all = positions(tiles) - checked;
+    let all = position_count(tiles) - checked;
     let most = usize::try_from(sample.memory / size_of::<Query>() as u64).unwrap_or(usize::MAX);
     let most = most.clamp(4 * MOVES_MAX, u32::MAX as usize);
     let mut rng = Rng(sample.seed);
@@ -287,7 +287,7 @@ fn look_up(
     mut tell_value: impl FnMut(u64, u8),
 ) -> Result<(), CheckError> {
     let manifest = table.manifest();
-    let all = positions(manifest.tiles);
+    let all = position_count(manifest.tiles);
     let mut seen = 0;
     let mut rest = queries;
     for (number, span) in manifest.spans().enumerate() {

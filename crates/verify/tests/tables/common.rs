@@ -8,8 +8,8 @@ use chomp_table::Table;
 use chomp_table::shard::ShardSize;
 use chomp_testing::tables::publish_words;
 pub(crate) use chomp_testing::tables::words as right_words;
-use chomp_verify::bytes::{self, Content, check_shard};
-use chomp_verify::marking::{Band, WindowReport, windows};
+use chomp_verify::bytes::{self, ComputedFacts, check_shard};
+use chomp_verify::marking::{Band, WindowReport, window_count};
 use chomp_verify::sample::{self, Sample, SampleReport};
 use chomp_verify::{CheckError, UNWATCHED};
 
@@ -23,7 +23,7 @@ const SIZE: ShardSize = ShardSize {
 /// losing.
 pub(crate) fn check_all(table: &Table, window_bits: u32) -> Result<(u64, u64), CheckError> {
     let mut sum = (0, 0);
-    for number in 0..windows(table.manifest().bits, window_bits) {
+    for number in 0..window_count(table.manifest().bits, window_bits) {
         let report = check_window(table, window_bits, number)?;
         sum = (sum.0 + report.positions, sum.1 + report.losing);
     }
@@ -59,7 +59,7 @@ pub(crate) fn check_window(
 }
 
 /// Every byte, in one thread.
-pub(crate) fn check_bytes(table: &Table) -> Result<Content, CheckError> {
+pub(crate) fn check_bytes(table: &Table) -> Result<ComputedFacts, CheckError> {
     let shards = 0..table.manifest().shards.len();
     let shards = shards.map(|number| check_shard(table, number));
     bytes::check_all(table, shards, UNWATCHED)

@@ -11,8 +11,8 @@ use chomp_table::manifest::{Manifest, sha256sums};
 use chomp_table::reader::AnyTable;
 use chomp_table::shard::ShardInfo;
 use chomp_table::{Digest, Table, TableError, Word};
-use chomp_verify::bytes::{self, Content, check_shard};
-use chomp_verify::folder::{FolderLists, strangers};
+use chomp_verify::bytes::{self, ComputedFacts, check_shard};
+use chomp_verify::folder::{FolderLists, warnings_of_strangers};
 use chomp_verify::known;
 use chomp_verify::marking::{Band, losing};
 use chomp_verify::report::TableFacts;
@@ -21,7 +21,7 @@ use chomp_verify::{CheckError, UNWATCHED, sample};
 const BITS: u32 = 13;
 
 /// All that is checked of a table without deciding positions.
-fn quick(folder: &Path) -> Result<Content, CheckError> {
+fn quick(folder: &Path) -> Result<ComputedFacts, CheckError> {
     let lists = FolderLists::read(folder)?;
     let AnyTable::Losing(table) = lists.open(folder)? else {
         panic!("a table of values");
@@ -102,7 +102,7 @@ fn every_flipped_bit_of_every_file_is_found() {
 
 fn unlisted(table: &Table) -> Result<Vec<String>, TableError> {
     let shards = table.manifest().shards.iter();
-    strangers(table.folder(), shards.map(|shard| &shard.name[..]))
+    warnings_of_strangers(table.folder(), shards.map(|shard| &shard.name[..]))
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::others::catalogue::{CHECKPOINTS, check_published};
 use crate::others::openings::{check_openings, openings};
 use chomp_table::{Position, Table, Word, definition};
 use chomp_verify::known::{BY_BITS, Compared, compare};
-use chomp_verify::marking::{losing, windows};
+use chomp_verify::marking::{losing, window_count};
 use chomp_verify::survey::Survey;
 
 const BITS: u32 = 16;
@@ -54,7 +54,7 @@ fn windows_of_any_size_agree() {
             assert_eq!(check_all(table, window_bits).unwrap(), all, "{window_bits}");
         }
         // Each by itself.
-        let mut each = (0..windows(BITS, 12)).rev();
+        let mut each = (0..window_count(BITS, 12)).rev();
         let sum = each.try_fold(0, |sum, n| Ok(sum + check_window(table, 12, n)?.losing));
         let sum: Result<u64, chomp_verify::CheckError> = sum;
         assert_eq!(sum.unwrap(), both(words).count() as u64);

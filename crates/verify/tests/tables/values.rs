@@ -10,7 +10,7 @@ use chomp_table::values::Values;
 use chomp_testing::values::{SMALL, areas, publish};
 use chomp_verify::folder::FolderLists;
 use chomp_verify::sample::SampleReport;
-use chomp_verify::values::{Areas, check_known, check_sample, gather, positions, shard_bytes};
+use chomp_verify::values::{Areas, check_known, check_sample, gather, position_count, shard_bytes};
 use chomp_verify::{CheckError, UNWATCHED, Watch};
 
 fn open(directory: &Path, areas: &[Vec<u8>]) -> Values {
@@ -41,7 +41,7 @@ fn right_values_pass() {
     let table = open(directory.path(), &areas);
     assert_eq!(check_known(&table).unwrap(), 39);
     for tiles in [1, 7, 30, 43] {
-        assert_eq!(check(&table, tiles).unwrap(), positions(tiles));
+        assert_eq!(check(&table, tiles).unwrap(), position_count(tiles));
     }
     // The draws do not depend on the memory.
     let once = sample(&table, 3000, 1 << 30).unwrap();

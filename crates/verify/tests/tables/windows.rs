@@ -4,8 +4,8 @@
 use crate::common::{check_bytes, check_window, publish, right_words};
 use chomp_table::{Digest, Table, Word};
 use chomp_verify::folder::FolderLists;
-use chomp_verify::marking::{self, Band, Plan, Sizes, windows};
-use chomp_verify::progress::{CheckProgress, Subject};
+use chomp_verify::marking::{self, Band, Plan, Sizes, window_count};
+use chomp_verify::progress::{MarkingProgress, Subject};
 use chomp_verify::{CheckError, UNWATCHED};
 
 const BITS: u32 = 13;
@@ -21,19 +21,19 @@ fn subject() -> (Table, Subject, tempfile::TempDir) {
 #[test]
 fn progress_is_believed_only_as_it_was_written() {
     let (table, subject, _dir) = subject();
-    let mut progress = CheckProgress::new(subject.clone(), BITS);
+    let mut progress = MarkingProgress::new(subject.clone(), BITS);
     assert_eq!((progress.windows_total(), progress.left()), (1, vec![0]));
     let larger = Subject {
         bits: 22,
         ..subject.clone()
     };
-    assert_eq!(CheckProgress::new(larger, 20).left(), [0, 1, 2, 3]);
+    assert_eq!(MarkingProgress::new(larger, 20).left(), [0, 1, 2, 3]);
     progress.millis = 17;
     let report = check_window(&table, BITS, 0).unwrap();
     progress.windows.insert(0, report.losing);
     assert_eq!(progress.left(), [0; 0]);
     let bytes = progress.to_bytes();
-    assert_eq!(CheckProgress::parse(&bytes, &subject).unwrap(), progress);
+    assert_eq!(MarkingProgress::parse(&bytes, &subject).unwrap(), progress);
     let full = progress.finish(&table, 0).unwrap();
     assert_eq!(
         (full.positions, full.losing),
@@ -45,21 +45,21 @@ fn progress_is_believed_only_as_it_was_written() {
             let mut bytes = bytes.clone();
             bytes[at] ^= 1 << bit;
             assert!(
-                CheckProgress::parse(&bytes, &subject).is_err(),
+                MarkingProgress::parse(&bytes, &subject).is_err(),
                 "{at}, {bit}"
             );
         }
         assert!(
-            CheckProgress::parse(&bytes[..at], &subject).is_err(),
+            MarkingProgress::parse(&bytes[..at], &subject).is_err(),
             "{at}"
         );
     }
-    assert!(CheckProgress::parse(&[&bytes[..], b"\n"].concat(), &subject).is_err());
+    assert!(MarkingProgress::parse(&[&bytes[..], b"\n"].concat(), &subject).is_err());
 
-    let refused = |change: &dyn Fn(&mut CheckProgress), part: &str| {
+    let refused = |change: &dyn Fn(&mut MarkingProgress), part: &str| {
         let mut other = progress.clone();
         change(&mut other);
-        let error = CheckProgress::parse(&other.to_bytes(), &subject).unwrap_err();
+        let error = MarkingProgress::parse(&other.to_bytes(), &subject).unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
     };
     refused(
@@ -134,7 +134,7 @@ fn windows_suit_the_memory_and_the_threads() {
                 };
                 assert!(plan.threads <= threads && plan.threads > 0);
                 assert!(sizes.least_bytes(plan.band_bits) <= memory);
-                assert!(windows(bits, plan.window_bits) <= 1 << 16);
+                assert!(window_count(bits, plan.window_bits) <= 1 << 16);
                 assert!(plan.window_bits <= plan.band_bits && plan.band_bits <= bits);
             }
         }
@@ -171,7 +171,7 @@ fn bands_and_windows_of_any_size_agree() {
     assert_eq!(survey.regions(), [0, 1, 2, 3].map(region));
     for band_bits in 20..=bits {
         let mut bands = Vec::new();
-        for band in 0..windows(bits, band_bits) {
+        for band in 0..window_count(bits, band_bits) {
             bands.push(Band::gather(&table, band_bits, band, UNWATCHED).unwrap());
         }
         for window_bits in 20..=band_bits {
@@ -181,7 +181,7 @@ fn bands_and_windows_of_any_size_agree() {
                 threads: 1,
             };
             let mut found = (0, 0);
-            for window in 0..windows(bits, window_bits) {
+            for window in 0..window_count(bits, window_bits) {
                 let band = &bands[usize::try_from(plan.band(window)).unwrap()];
                 let report = band.check_window(window_bits, window, UNWATCHED).unwrap();
                 found = (found.0 + report.positions, found.1 + report.losing);
