@@ -70,7 +70,7 @@ impl RangeCache {
     }
 
     /// Moves into `sources` those of `rows` whose ranges are here; returns the others.
-    pub(crate) fn collect(
+    pub(crate) fn collect_cached(
         &self,
         rows: Vec<(Head, RangeRow)>,
         sources: &mut TaskSources,

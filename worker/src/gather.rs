@@ -73,7 +73,7 @@ impl Gatherer {
     ) -> Result<(TaskSources, SemaphorePermit<'_>), Trouble> {
         let mut sources = TaskSources::default();
         let rows = store.done_ranges(needed).await?;
-        let mut missing = self.cache.collect(rows, &mut sources);
+        let mut missing = self.cache.collect_cached(rows, &mut sources);
         let lengths = missing.iter().map(|(_, row)| u64::from(row.length));
         // A lane that waits here has claimed no source, so it blocks no other.
         let bytes = lengths.sum::<u64>() * MEMORY_PER_LENGTH;
@@ -85,7 +85,7 @@ impl Gatherer {
         let turn = self.readers.acquire().await;
         let _turn = turn.expect("the semaphore is never closed");
         while !missing.is_empty() {
-            missing = self.cache.collect(missing, &mut sources);
+            missing = self.cache.collect_cached(missing, &mut sources);
             let claim = self.claim(&mut missing);
             if claim.rows.is_empty() {
                 if let Some(other) = &claim.other {

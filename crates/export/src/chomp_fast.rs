@@ -106,7 +106,7 @@ pub(crate) fn write_checkpoint(
         class_of[rows as usize][columns as usize].filter(|_| word.bits() > CHECKPOINT_SEED_BITS)
     };
 
-    let counts = words.len_by_place(classes.len(), class_of)?;
+    let counts = words.count_by_place(classes.len(), class_of)?;
     out.write_all(b"CHOMPCP2")?;
     let mut written = 0;
     let count = words.for_each_place(&counts, class_of, |class, words| {

@@ -280,7 +280,7 @@ pub fn write_lookup_files(
     let last = layer_of(bits);
     let shift = (u64::BITS - numbers.end(last).leading_zeros()).saturating_sub(PLACE_BITS);
     let place_of = |word| Some(usize::try_from(numbers.of(word) >> shift).expect("a place"));
-    let counts = words.len_by_place(1 << PLACE_BITS, place_of)?;
+    let counts = words.count_by_place(1 << PLACE_BITS, place_of)?;
     let mut files = Files {
         put,
         numbers: Vec::with_capacity(FILE_NUMBERS),

@@ -19,7 +19,7 @@ const PREFIX_BYTES: usize = 10;
 const ALIGNMENT: usize = 64;
 
 pub(crate) fn write(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
-    let count = words.len()?;
+    let count = words.count()?;
     out.write_all(&preamble("'<u8'", &format!("({count},)")))?;
     write_words(words, out)
 }

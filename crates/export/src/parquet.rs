@@ -167,7 +167,7 @@ pub(crate) fn write<W: Write + Send>(
     words: &mut Words<'_>,
     out: &mut W,
 ) -> Result<u64, ExportError> {
-    if words.len_max() > GROUPS_MAX * GROUP_ROWS as u64 {
+    if words.count_max() > GROUPS_MAX * GROUP_ROWS as u64 {
         return Err(ExportError::Unsuited {
             format: Format::Parquet,
             what: "has at most 34,358,689,792 positions in a file: ask for less with --bits",

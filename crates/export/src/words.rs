@@ -60,12 +60,12 @@ impl<'a> Words<'a> {
 
     /// No selection has more words than this, as the manifest tells.
     #[cfg(feature = "formats")]
-    pub(crate) fn len_max(&self) -> u64 {
+    pub(crate) fn count_max(&self) -> u64 {
         self.table.manifest().losing_by_bits[self.selection.bits as usize]
     }
 
     /// The number of words.
-    pub(crate) fn len(&mut self) -> Result<u64, ExportError> {
+    pub(crate) fn count(&mut self) -> Result<u64, ExportError> {
         if self.selection.is_as_stored() {
             Ok(self.stored())
         } else {
@@ -103,7 +103,7 @@ impl<'a> Words<'a> {
     }
 
     /// Calls `visit` with each place that has words, in order, and with these words, ascending.
-    /// `counts` has the number of words at each place, as [`len_by_place`](Words::len_by_place) tells it.
+    /// `counts` has the number of words at each place, as [`count_by_place`](Words::count_by_place) tells it.
     /// Returns the number of all words.
     pub(crate) fn for_each_place(
         &mut self,
@@ -147,7 +147,7 @@ impl<'a> Words<'a> {
     }
 
     /// The number of words at each of `places` places.
-    pub(crate) fn len_by_place(
+    pub(crate) fn count_by_place(
         &mut self,
         places: usize,
         place_of: impl Fn(Word) -> Option<usize>,

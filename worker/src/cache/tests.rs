@@ -44,7 +44,7 @@ fn insert(cache: &RangeCache, head: u64, kib: u32) {
 /// The heads of `heads` that are not there.
 fn missing(cache: &RangeCache, heads: &[u64]) -> Vec<u64> {
     let rows = heads.iter().map(|&head| place(head, digest(head)));
-    let missing = cache.collect(rows.collect(), &mut TaskSources::default());
+    let missing = cache.collect_cached(rows.collect(), &mut TaskSources::default());
     missing.into_iter().map(|(head, _)| head.0).collect()
 }
 
@@ -60,7 +60,7 @@ fn what_is_drawn_on_stays_and_the_bound_is_kept() {
     }
     assert!(cache.bytes() > bytes_max / 2, "the room is used");
     let mut sources = TaskSources::default();
-    cache.collect(vec![place(3, digest(3))], &mut sources);
+    cache.collect_cached(vec![place(3, digest(3))], &mut sources);
     assert_eq!(sources.find(Head(3)), Some(&*range(3, 1000)));
     insert(&cache, 999, 30_000);
     assert_eq!(missing(&cache, &[999]), [999], "too large for all of it");
@@ -72,14 +72,14 @@ fn a_range_with_another_digest_is_another_range() {
     cache.insert(digest(1), range(5, 10));
     let mut sources = TaskSources::default();
     let other = place(5, digest(2));
-    assert_eq!(cache.collect(vec![other], &mut sources), [other]);
+    assert_eq!(cache.collect_cached(vec![other], &mut sources), [other]);
     assert!(sources.find(Head(5)).is_none());
     cache.insert(digest(2), range(5, 20));
-    assert_eq!(cache.collect(vec![other], &mut sources), []);
+    assert_eq!(cache.collect_cached(vec![other], &mut sources), []);
     assert_eq!(sources.find(Head(5)), Some(&*range(5, 20)));
     let first = place(5, digest(1));
     assert_eq!(
-        cache.collect(vec![first], &mut TaskSources::default()),
+        cache.collect_cached(vec![first], &mut TaskSources::default()),
         [first]
     );
     let bytes = range(5, 20).memory();
