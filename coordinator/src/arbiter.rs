@@ -214,10 +214,10 @@ impl Tools {
         self.journal.ledger().range_bits
     }
 
-    /// The ranges that are done among the first `heads`, ascending.
-    pub(crate) fn done_ranges(&self, heads: u64) -> Vec<(Head, RangeRow)> {
+    /// The ranges that are done among the first `head_count`, ascending.
+    pub(crate) fn done_ranges(&self, head_count: u64) -> Vec<(Head, RangeRow)> {
         let ledger = self.journal.ledger();
-        let done = ledger.done(heads);
+        let done = ledger.done(head_count);
         done.map(|(head, row)| (head, *row)).collect()
     }
 

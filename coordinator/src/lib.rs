@@ -17,7 +17,7 @@
 //! | `proxy` | the objects of the store, for workers that reach nothing else |
 //! | [`auth`] | the rule of each call and route: who may use it |
 //! | `participants` | the participants of the job, as their file has them now |
-//! | `messages` | the messages of calls on their way, bounded in memory and time |
+//! | `message_budget` | the messages of calls on their way, bounded in memory and time |
 //! | `pages` | the pages of the job: health, status and metrics |
 //! | [`status`] | the status of a job, as JSON: made every half second for those that follow the job |
 //! | [`server`] | starts and stops all of this |

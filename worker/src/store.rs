@@ -74,7 +74,7 @@ impl StoreProvider {
         }
     }
 
-    /// The store, of whose journal all segments below `journal` are read.
+    /// The store, of whose journal all segments below `journal_end` are read.
     pub(crate) async fn caught_up_to(&self, journal_end: u64) -> Result<Arc<Store>, Trouble> {
         let store = match self.present(None).await {
             Err(Trouble::Failed(reason)) => {
@@ -94,7 +94,7 @@ impl StoreProvider {
         Ok(store)
     }
 
-    /// Whether more of the journal is read than all segments below `journal`.
+    /// Whether more of the journal is read than all segments below `journal_end`.
     pub(crate) async fn are_beyond(&self, journal_end: u64) -> bool {
         match &*self.open.lock().await {
             Some(store) => store.journal.read().await.ledger().next_segment > journal_end,

@@ -5,7 +5,7 @@
 //! | [`objects`] | objects by key: a directory, a bucket, or a simulation that fails on demand |
 //! | [`location`] | where a store is, as users write it, and how it is opened |
 //! | [`part`] | the result of a task: the records of some ranges |
-//! | `entry`, `finders`, `merged` | what a journal says: which ranges and shards are done, by whom |
+//! | `entry`, `finders`, `shard_summary` | what a journal says: which ranges and shards are done, by whom |
 //! | [`journal`] | numbered segments with entries, each created only if absent |
 //! | [`ledger`] | what a journal adds up to: where the record of each range is |
 //! | [`merge`] | how ranges become the words of a shard |
