@@ -19,7 +19,7 @@ const RATE_AFTER: Duration = Duration::from_millis(300);
 struct PaceSample {
     at: Instant,
     progress: JobProgress,
-    /// The findings of each worker, ascending.
+    /// The ranges of each worker, by its id.
     by_worker: Vec<(WorkerId, u64)>,
 }
 
@@ -35,7 +35,7 @@ impl JobPace {
         self.0.push_back(PaceSample {
             at,
             progress: plan.progress(),
-            by_worker: workers.map(|worker| (worker.id, worker.found)).collect(),
+            by_worker: workers.map(|worker| (worker.id, worker.ranges)).collect(),
         });
     }
 
@@ -58,7 +58,7 @@ impl JobPace {
         self.rate(|sample| as_f64(sample.progress.ranges_done))
     }
 
-    /// Ranges and shards per second of one worker.
+    /// Ranges per second of one worker.
     pub(super) fn of_worker(&self, worker: WorkerId) -> f64 {
         self.rate(|PaceSample { by_worker, .. }| {
             let at = by_worker.binary_search_by_key(&worker, |&(id, _)| id);
@@ -117,8 +117,8 @@ mod tests {
         // Units that were done before say nothing about the pace.
         pace.0.push_back(sample(0, 40, 0, vec![(ids[0], 2)]));
         assert_eq!((pace.time_left(), pace.of_all()), (None, 0.0));
-        let found = vec![(ids[0], 22), (ids[1], 3)];
-        pace.0.push_back(sample(10, 60, 0, found));
+        let ranges = vec![(ids[0], 22), (ids[1], 3)];
+        pace.0.push_back(sample(10, 60, 0, ranges));
         near(pace.of_all(), 2.0);
         near(pace.time_left().unwrap().as_secs_f64(), 20.0);
         for (id, expected) in ids.into_iter().zip([2.0, 0.3, 0.0]) {

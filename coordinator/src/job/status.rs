@@ -183,7 +183,7 @@ impl Job {
                     .map_or_else(|| format!("number {number}"), |one| one.name.clone()),
                 threads: worker.threads,
                 leases: worker.leases,
-                ranges: worker.found,
+                ranges: worker.ranges,
                 positions_per_second: self.status.pace.of_worker(id) * self.positions_of_range(),
                 failures: worker.failures,
                 last_contact_ms: now.0.saturating_sub(worker.heard.0),

@@ -311,8 +311,8 @@ pub struct WorkerProgress {
     pub threads: u32,
     /// The leases that it holds.
     pub leases: u64,
-    /// The ranges and shards that it found.
-    pub found: u64,
+    /// The ranges that it found or checked.
+    pub ranges: u64,
     /// Its failed attempts.
     pub failures: u64,
     /// When it was last heard of.

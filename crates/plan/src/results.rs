@@ -149,7 +149,7 @@ impl<T: PlanTypes> Plan<T> {
                 State::Writing(under_way) if is_equal => write = write.max(Some(under_way)),
                 State::Committed if is_equal && self.may_check(worker, unit) => {
                     self.units.add_finder(unit, worker);
-                    self.workers.credit(worker);
+                    self.workers.credit(worker, unit);
                     confirmed.push(unit);
                 }
                 State::Committed if is_equal => {}
@@ -223,7 +223,7 @@ impl<T: PlanTypes> Plan<T> {
             return None;
         }
         for &worker in &workers {
-            self.workers.credit(worker);
+            self.workers.credit(worker, unit);
         }
         let finders = if self.units.content(unit).is_none() {
             let wanted = self.settings.replicas + u32::from(self.sample_for_check(unit, &workers));

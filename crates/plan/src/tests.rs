@@ -189,6 +189,17 @@ impl Bench {
         self.completes(worker, task.lease, result)
     }
 
+    /// A worker returns the right result of a task of one unit.
+    fn does(&mut self, worker: WorkerId, task: &Task) -> Verdict {
+        match &task.work {
+            Work::Merge { .. } => self.merges(worker, task),
+            Work::Evaluate { heads, .. } => {
+                assert_eq!(heads.len(), 1);
+                self.returns(worker, task.lease, range(heads[0].0, 0))
+            }
+        }
+    }
+
     fn completes(&mut self, worker: WorkerId, lease: LeaseId, result: TaskResult<()>) -> Verdict {
         self.handle(Event::Completed {
             worker,

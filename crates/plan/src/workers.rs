@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Plan;
-use super::ids::{LeaseId, Millis, ParticipantId, Party, RequestId, WorkerId};
+use super::ids::{LeaseId, Millis, ParticipantId, Party, RequestId, Unit, WorkerId};
 use super::messages::{LeaseAnswer, PlanTypes, WorkerProgress};
 use super::reasons::OutReason;
 use super::requests::Waiter;
@@ -51,10 +51,10 @@ impl Workers {
         entry.expect("leases and requests end with their worker")
     }
 
-    /// Counts a unit that a worker found.
-    pub(super) fn credit(&mut self, worker: WorkerId) {
-        if let Some(entry) = self.by_id.get_mut(&worker) {
-            entry.progress.found += 1;
+    /// Counts a unit that a worker found, if it is a range.
+    pub(super) fn credit(&mut self, worker: WorkerId, unit: Unit) {
+        if let (Some(entry), Unit::Range(_)) = (self.by_id.get_mut(&worker), unit) {
+            entry.progress.ranges += 1;
         }
     }
 

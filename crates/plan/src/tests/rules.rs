@@ -456,15 +456,26 @@ fn a_table_is_published_when_no_check_is_left() {
     assert!(bench.plan.units.are_shards_complete());
     while let Some(check) = bench.take(B) {
         assert_eq!(bench.publications, 0);
-        match check.work {
-            Work::Merge { .. } => _ = bench.merges(B, &check),
-            Work::Evaluate { heads, .. } => {
-                assert_eq!(heads.len(), 1);
-                bench.returns(B, check.lease, range(heads[0].0, 0));
-            }
-        }
+        bench.does(B, &check);
     }
     assert_eq!(bench.publications, 1);
+}
+
+/// The speed of a worker is that of its ranges.
+#[test]
+fn shards_are_no_ranges_of_a_worker() {
+    let mut bench = all_found();
+    let ranges = |bench: &Bench| -> Vec<u64> {
+        let workers = bench.plan.workers();
+        workers.map(|worker| worker.ranges).collect()
+    };
+    let shard = bench.take(A).unwrap();
+    bench.merges(A, &shard);
+    assert_eq!(ranges(&bench), [16, 0]);
+    while let Some(check) = bench.take(B) {
+        bench.does(B, &check);
+    }
+    assert_eq!(ranges(&bench), [16, 16], "checks count");
 }
 
 /// Parts go when their ranges are merged, if nobody but the owner has found anything. Each range has 3 words, so the
