@@ -4,9 +4,10 @@
 //! positions with a move to it, and goes on with the next word without a mark. It keeps one bit for each
 //! position, has no ranges, layers or edges, and takes moves backwards, not forwards.
 //!
-//! The bitmap covers a **tile** of 2^20 words that share their high bits, and stays in the CPU's cache. The losing
-//! words below a tile come from the table itself, and are checked in their own tiles. Tiles may be checked in any
-//! order. If every tile agrees, the table is right: the first wrong word would have been found in its tile.
+//! The bitmap covers a **tile** of 2^20 words that share their high bits, and stays in the CPU's cache: a tile as of a
+//! tiled loop, and none of a position. The losing words below a tile come from the table itself, and are checked in
+//! their own tiles. Tiles may be checked in any order. If every tile agrees, the table is right: the first wrong word
+//! would have been found in its tile.
 //!
 //! A **band** of 2^b words is checked between two readings of the table. The memory holds the losing words of
 //! those parts of the table to which a move leads from the band, two bytes each. The tiles of a band are checked
