@@ -47,7 +47,7 @@ impl Source {
         Source(range)
     }
 
-    /// The range in `record` as a source. Its number of stored positions is not checked, as by
+    /// The range in `record` as a source, with everything checked but the number of stored positions, as by
     /// [`decode_trusting_stored`].
     ///
     /// # Errors

@@ -116,8 +116,8 @@ struct CheckpointSchedule {
 }
 
 impl Journal {
-    /// Takes over the journal in `storage`, or begins one, for a job of `bits` bits. `coordinator_secret` and `table` are
-    /// random numbers: by the first, workers know this writer; the second names the table, if it is new.
+    /// Takes over the journal in `storage`, or begins one, for a job of `bits` bits. `coordinator_secret` and `table`
+    /// are random numbers: by the first, workers know this writer; the second names the table, if it is new.
     ///
     /// # Errors
     ///

@@ -110,8 +110,8 @@ pub trait Storage: Send + Sync + Debug + 'static {
         true
     }
 
-    /// As [`read_at`](Storage::read_at), for bytes that are handed out: a file with further hard links is damaged, as it
-    /// may be one from elsewhere that somebody has linked there.
+    /// As [`read_at`](Storage::read_at), for bytes that are handed out: a file with further hard links is damaged, as
+    /// it may be one from elsewhere that somebody has linked there.
     ///
     /// # Errors
     ///
