@@ -1,6 +1,7 @@
 // The questions of the pages about a table, answered by the server, or, where there are only files, from these.
 
-import { address, ask } from "./net.js";
+import { address, ask, keeper } from "./net.js";
+import { textOf } from "./rules.js";
 
 export { address, ask, Problem, problemOf } from "./net.js";
 
@@ -18,20 +19,8 @@ export const isChecked = files?.isChecked ?? null;
  */
 export const pageAddress = (name) => address(files ? `${name}.html` : name).href;
 
-const answers = new Map();
-
-/** An answer that may be kept: what is said of a position never changes. */
-function askOnce(path, question = () => ask(path)) {
-  const known = answers.get(path);
-  if (known) return known;
-  if (answers.size >= ANSWERS_MAX) answers.clear();
-  const answer = question();
-  answers.set(path, answer);
-  answer.catch(() => answers.delete(path));
-  return answer;
-}
-
-const written = (rows) => (rows.length === 0 ? "0" : rows.join(","));
+/** What is said of a position never changes. */
+const askOnce = keeper(ANSWERS_MAX, (path, question = ask) => question(path));
 
 /** The size of the table, its counts and its fingerprint. */
 export const askTable = () => ask(files ? "data/table.json" : "api/table");
@@ -43,13 +32,13 @@ export const askOpenings = () => ask(files ? "data/openings.json" : "api/opening
 export const askCounts = () => ask(files ? "data/counts.json" : "api/counts");
 
 /** What the table says of a position. */
-export const askPosition = (rows) => askOnce(`/api/position/${written(rows)}`, files ? () => files.position(rows) : undefined);
+export const askPosition = (rows) => askOnce(`/api/position/${textOf(rows)}`, files ? () => files.position(rows) : ask);
 
 /** Whether there is a table of Grundy values to ask. */
 export const hasValues = async () => !files && (await ask("/")).some(({ tiles }) => tiles);
 
 /** The Grundy value of a position, and the moves to each smaller one. */
-export const askValue = (rows) => askOnce(`/api/value/${written(rows)}`);
+export const askValue = (rows) => askOnce(`/api/value/${textOf(rows)}`);
 
 /** What is known of a position of a small game; or of its losing positions, as `losing/20`. */
 export const askGame = (game, text) => askOnce(`/api/games/${game}/${text}`);

@@ -1,6 +1,6 @@
 // The One bite page: a bar whose winning bite has to be found, why there is one, and where it is on every bar.
 
-import { askOpenings, askPosition, Problem } from "./api.js";
+import { askOpenings, askPosition } from "./api.js";
 import { Board, CHOMP_BOARD, skull } from "./board.js";
 import { byId, cellName, copy, count, drawn, element, listed, Notice, pause, persist, say, tableFacts, tellTable } from "./dom.js";
 import { drawMap, withMirrors } from "./map.js";
@@ -171,7 +171,7 @@ async function bite(move) {
     }
   } catch (error) {
     if (mine !== shown) return;
-    notice.show(asProblem(error), () => bite(move));
+    notice.show(error, () => bite(move));
     isAnswered = true;
     return draw();
   }
@@ -181,12 +181,6 @@ async function bite(move) {
   // A square that was gone has lost the focus.
   if (held && found()) byId("copy").focus({ preventScroll: true });
   else if (held) squareOf(move).focus({ preventScroll: true });
-}
-
-/** An error that is no problem of the server is a fault of this page, and is for the console. */
-function asProblem(error) {
-  if (error instanceof Problem) return error;
-  throw error;
 }
 
 /** @param {Move} move */

@@ -104,8 +104,13 @@ export class Notice {
     this.#place = place;
   }
 
-  /** Shows a problem; `retry` is called by the button, and after a while by itself if that may help. */
+  /**
+   * Shows a problem; `retry` is called by the button, and after a while by itself if that may help.
+   *
+   * Any other error is a fault of this page: it is thrown on, for the console.
+   */
   show(problem, retry) {
+    if (!(problem instanceof Problem)) throw problem;
     this.hide();
     const again = () => {
       this.hide();
@@ -147,7 +152,6 @@ export function persist(notice, question) {
       try {
         resolve(await question());
       } catch (error) {
-        if (!(error instanceof Problem)) throw error;
         notice.show(error, attempt);
       }
     };

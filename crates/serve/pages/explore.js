@@ -74,7 +74,6 @@ async function show(rows) {
     drawOutcomes(answer);
     await showRanks(answer);
   } catch (error) {
-    if (!(error instanceof Problem)) throw error;
     if (mine === asked) notice.show(error, () => show(rows));
   }
 }

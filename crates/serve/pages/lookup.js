@@ -1,6 +1,6 @@
 // Looks positions up in the files that `chomp site` writes. docs/FORMAT.md tells what is in them.
 
-import { ask, fetched, Problem } from "./net.js";
+import { ask, fetched, keeper, Problem } from "./net.js";
 import { bitsOf, movesOf, take } from "./rules.js";
 
 /** The bits of the first layer, and of how many more each other layer is. */
@@ -75,19 +75,6 @@ async function bytesOf(path, sha256) {
   const buffer = await fetched(path, (response) => response.arrayBuffer());
   if (isChecked && hex(new Uint8Array(await crypto.subtle.digest("SHA-256", buffer))) !== sha256) throw wrong(path);
   return buffer;
-}
-
-/** Asks once for each key, as long as that succeeds. Keeps the last ones. */
-function keeper(most, question) {
-  const kept = new Map();
-  return (key, ...rest) => {
-    const answer = kept.get(key) ?? question(key, ...rest);
-    kept.delete(key);
-    kept.set(key, answer);
-    if (kept.size > most) kept.delete(kept.keys().next().value);
-    answer.catch(() => kept.delete(key));
-    return answer;
-  };
 }
 
 const root = keeper(1, async () => {

@@ -74,7 +74,7 @@ async function goOn() {
     if (game.result !== null) await judge();
     else if (!game.isReplay && game.turn === COMPUTER) await computerMoves();
   } catch (error) {
-    if (mine === turn) notice.show(asProblem(error), goOn);
+    if (mine === turn) notice.show(error, goOn);
   }
 }
 
@@ -121,12 +121,6 @@ function verdict({ index, better }) {
   const instead = `${listed(right)} ${right.length === 1 ? "was the winning move" : "were the winning moves"}.`;
   const look = element("button", { type: "button", class: "link", onclick: () => set(game.look(index)) }, "Look at it");
   return [`${who} move ${Math.floor(index / 2) + 1}, ${play.called(game.moves[index])}, ${winner}; ${instead} `, look];
-}
-
-// An error that is no problem of the server is a fault of this page, and is for the console.
-function asProblem(error) {
-  if (error instanceof Problem) return error;
-  throw error;
 }
 
 // --- What is shown --------------------------------------------------------------------------------
@@ -247,7 +241,7 @@ async function hint() {
     if (mine !== turn) return;
     place.removeAttribute("aria-busy");
     say(place, "The hints are not known now.");
-    if (game.turn !== COMPUTER) notice.show(asProblem(error), hint);
+    if (game.turn !== COMPUTER) notice.show(error, hint);
   }
 }
 
@@ -273,7 +267,7 @@ async function newGame() {
   } catch (error) {
     if (mine !== turn) return;
     if (isWrong(error)) wrong(error.message);
-    else notice.show(asProblem(error), newGame);
+    else notice.show(error, newGame);
     return;
   }
   if (mine === turn) set(new Game(play, start, first), "push");
@@ -336,7 +330,7 @@ async function fromAddress() {
     if (mine === turn) set(next, linked ? null : "replace");
   } catch (error) {
     if (mine !== turn) return;
-    if (!isWrong(error)) return notice.show(asProblem(error), fromAddress);
+    if (!isWrong(error)) return notice.show(error, fromAddress);
     history.replaceState(null, "", location.pathname);
     await fromAddress();
     notice.tell(`This link holds no game that can be played here. ${error.message}`);

@@ -95,3 +95,16 @@ export async function fetched(path, read, accept = "*/*") {
  * @returns {Promise<any>}
  */
 export const ask = (path) => fetched(path, (response) => response.json(), "application/json");
+
+/** Asks once for each key, as long as that succeeds. Keeps the last ones. */
+export function keeper(most, question) {
+  const kept = new Map();
+  return (key, ...rest) => {
+    const answer = kept.get(key) ?? question(key, ...rest);
+    kept.delete(key);
+    kept.set(key, answer);
+    if (kept.size > most) kept.delete(kept.keys().next().value);
+    answer.catch(() => kept.delete(key));
+    return answer;
+  };
+}

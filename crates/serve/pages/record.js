@@ -1,5 +1,7 @@
 // The record of a game: of Chomp, or of any other that two play in turn. Nothing here knows of pages or servers.
 
+import { shortened } from "./rules.js";
+
 /** The two who play. */
 export const YOU = "you";
 export const COMPUTER = "computer";
@@ -129,5 +131,3 @@ export function fieldsOf(fragment) {
   if (!/^\d{1,4}$/.test(at)) throw new RangeError("It does not say which step to look at.");
   return { start: fields.get("start") ?? "", first, moves, at: Number(at) };
 }
-
-const shortened = (text) => (text.length > 40 ? `${text.slice(0, 40)}…` : text);

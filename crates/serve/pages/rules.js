@@ -129,7 +129,8 @@ export function parse(text) {
   return rows;
 }
 
-const shortened = (text) => (text.length > 40 ? `${text.slice(0, 40)}…` : text);
+/** The beginning of a text, for a message about it. */
+export const shortened = (text) => (text.length > 40 ? `${text.slice(0, 40)}…` : text);
 
 const tooLarge = (bits) =>
   new RangeError(`This position has ${bits} bits (first row + number of rows); at most ${BITS_MAX} are possible.`);
