@@ -8,7 +8,8 @@ use chomp_store::{Entry, FaultKind, Finder, Finders, Key, RangeRow};
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
-use chomp_table::{Head, Word, definition};
+use chomp_table::{Head, Word};
+use chomp_testing::definition;
 
 use super::*;
 use crate::effects::publish_table;

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use chomp_store::objects::OpenError;
 use chomp_table::reader::{ShardFileInfo, TableName};
-use chomp_table::{Table, TableError, Word, definition};
+use chomp_table::{Table, TableError, Word};
+use chomp_testing::definition;
 use chomp_testing::waiting::{HANG, becomes};
 use server::{BITS, ELSEWHERE, Peril, Server, TABLE};
 use tempfile::TempDir;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use chomp_table::range::IndexBuckets;
 use chomp_table::sources::{corner, trimmed};
 use chomp_table::word::mask;
-use chomp_table::{Head, Range, RangeBits, head};
+use chomp_table::{Head, Range, RangeBits};
 
 use crate::chunk::{CHUNK_BITS, Chunk};
 use crate::isa::{Isa, Lowest, PortableLowest};
@@ -163,12 +163,6 @@ impl Evaluator {
         let found = source.contains((corner.get() & mask(b)) / 2);
         Ok(edges | u64::from(found))
     }
-}
-
-/// All ranges of the table of `bits` bits, one after the other, all in memory.
-pub fn evaluate_table(bits: u32, range_bits: RangeBits, isa: Isa) -> BTreeMap<Head, Range> {
-    let heads = head::layers(bits, range_bits).concat();
-    evaluate_heads(heads, range_bits, isa)
 }
 
 /// The ranges of `heads`, which are in the order of their layers, and their sources among them.

@@ -68,7 +68,7 @@ fn write(range: &Range, bytes: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use chomp_table::Word;
-    use chomp_table::definition::Oracle;
+    use chomp_testing::definition::Oracle;
 
     use super::*;
 

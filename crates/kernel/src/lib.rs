@@ -177,7 +177,7 @@ mod source;
 mod source_sets;
 mod trailing;
 
-pub use evaluate::{Evaluator, evaluate_heads, evaluate_table};
+pub use evaluate::{Evaluator, evaluate_heads};
 pub use fingerprint::fingerprint;
 pub use isa::Isa;
 pub use source::{MissingSource, Source, Sources};

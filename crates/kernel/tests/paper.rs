@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use chomp_table::Word;
-use chomp_table::definition::Oracle;
+use chomp_testing::definition::Oracle;
 
 type Strings = BTreeSet<String>;
 

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::sync::Once;
 
-use chomp_kernel::{Evaluator, Isa, MissingSource, Source, evaluate_heads, evaluate_table};
-use chomp_table::definition::{self, Oracle};
+use chomp_kernel::{Evaluator, Isa, MissingSource, Source, evaluate_heads};
 use chomp_table::sources::{closure, sources};
-use chomp_table::{Head, Range, RangeBits, Word};
+use chomp_table::{Head, Range, RangeBits, Word, head};
+use chomp_testing::definition::{self, Oracle};
 
 fn range_bits(bits: u32) -> RangeBits {
     RangeBits::new(bits).expect("valid range bits")
@@ -25,6 +25,11 @@ fn instruction_sets() -> impl Iterator<Item = Isa> {
         }
     });
     Isa::ALL.into_iter().filter(|isa| isa.is_available())
+}
+
+/// All ranges of the table of `bits` bits.
+fn evaluate_table(bits: u32, range_bits: RangeBits, isa: Isa) -> BTreeMap<Head, Range> {
+    evaluate_heads(head::layers(bits, range_bits).concat(), range_bits, isa)
 }
 
 /// All losing words of some ranges, ascending.

@@ -83,12 +83,12 @@ pub(crate) mod tests {
 
     impl ByDefinition {
         pub(crate) fn new(bits: u32) -> ByDefinition {
-            let losing = chomp_table::definition::losing(bits);
+            let losing = chomp_testing::definition::losing(bits);
             ByDefinition { bits, losing }
         }
 
         pub(crate) fn is_losing(&self, word: Word) -> bool {
-            self.losing[chomp_table::definition::index_of(word)]
+            self.losing[chomp_testing::definition::index_of(word)]
         }
     }
 

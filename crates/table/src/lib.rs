@@ -5,7 +5,6 @@
 //! | module | holds |
 //! |---|---|
 //! | [`word`], [`position`] | the two ways to write a position, its moves, its mirror image |
-//! | [`definition`] | W by its definition: slow, obvious, the oracle of every test |
 //! | [`partition`] | positions by area: their ranks, and which of a mirror pair is kept |
 //! | [`head`], [`sources`] | ranges, layers, and which ranges a range depends on |
 //! | [`digest`], [`format`](mod@format) | SHA-256 digests; why bytes are refused |
@@ -31,38 +30,10 @@
 //!
 //! use chomp_table::{Position, Table, Word};
 //!
-//! # use chomp_table::RangeBits;
-//! # use chomp_table::definition::{index_of, losing};
-//! # use chomp_table::fingerprint::FingerprintBuilder;
-//! # use chomp_table::manifest::{Manifest, sha256sums};
-//! # use chomp_table::shard::{ShardSize, ShardWriter};
-//! #
-//! # // A small table to look at.
-//! # fn publish(folder: &Path) -> std::io::Result<()> {
-//! #     let bits = 16;
-//! #     let losing = losing(bits);
-//! #     let words = (0..losing.len() as u64).map(|index| Word::new(2 * index));
-//! #     let words = words.filter(|&word| losing[index_of(word)] && word == word.representative());
-//! #     let words: Vec<u64> = words.map(Word::get).collect();
-//! #     let mut fingerprints = FingerprintBuilder::new(bits);
-//! #     fingerprints.push(&words);
-//! #     let mut shard = ShardWriter::new(0, ShardSize::PUBLISHED);
-//! #     shard.push(&words);
-//! #     let (info, bytes) = shard.finish();
-//! #     std::fs::write(folder.join(&info.name), bytes)?;
-//! #     let range_bits = RangeBits::new(12).expect("the least");
-//! #     let fingerprints = fingerprints.finish();
-//! #     let manifest = Manifest::new(range_bits, 1, "chomp".into(), fingerprints, vec![info]);
-//! #     let bytes = manifest.to_bytes();
-//! #     std::fs::write(folder.join("SHA256SUMS"), sha256sums(&bytes, &manifest))?;
-//! #     std::fs::write(folder.join("manifest.json"), bytes)
-//! # }
-//! #
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let path = Path::new("chomp-table");
 //! # let directory = tempfile::tempdir()?;
-//! # publish(directory.path())?;
-//! # let path = directory.path();
+//! # let path = &chomp_testing::tables::publish(directory.path(), 16, chomp_testing::tables::SMALL);
 //! let table = Table::open(path)?;
 //!
 //! // Rows, longest first. The mirror image has another word and the same answer.
@@ -95,7 +66,6 @@
 
 mod cell;
 pub mod classes;
-pub mod definition;
 pub mod digest;
 pub mod fingerprint;
 pub mod format;

@@ -8,11 +8,11 @@ use chomp_store::part::{self, PartBuilder};
 use chomp_store::{
     Entry, Finder, FinderParty, Finders, Journal, Key, LengthSums, PartName, RangeRow, ShardSummary,
 };
-use chomp_table::definition::losing;
 use chomp_table::fingerprint::{FingerprintBuilder, Leaf};
 use chomp_table::manifest::Manifest;
 use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
 use chomp_table::{Digest, Head, Range, RangeBits, Word, fuzzing, range};
+use chomp_testing::definition::losing;
 use futures_util::FutureExt;
 use prost::Message;
 

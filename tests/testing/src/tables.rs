@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::definition;
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::{MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, sha256sums};
 use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
-use chomp_table::{RangeBits, Word, definition};
+use chomp_table::{RangeBits, Word};
 
 /// Shards and frames that are small, so that there are several.
 pub const SMALL: ShardSize = ShardSize {

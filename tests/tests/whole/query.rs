@@ -9,9 +9,9 @@ use std::process::Command;
 use crate::common::cluster::Cluster;
 use crate::common::random::seed;
 use crate::common::{ask, chomp, end, hasten_limits, run};
-use chomp_table::definition::{self, index_of};
 use chomp_table::rng::Rng;
 use chomp_table::{Digest, Position, Word};
+use chomp_testing::definition::{self, index_of};
 use chomp_testing::tables::{SMALL, publish};
 use serde_json::{Value, json};
 

@@ -7,7 +7,8 @@ use crate::common::{
     FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_32, chomp, digests, end, fingerprint, number, run,
     run_in,
 };
-use chomp_table::{Table, Word, definition};
+use chomp_table::{Table, Word};
+use chomp_testing::definition;
 
 /// Runs in an empty directory.
 fn fresh<T>(run: impl FnOnce(&Path) -> T) -> T {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_access::{Access, Token};
-use chomp_kernel::{Isa, evaluate_table};
+use chomp_kernel::{Isa, evaluate_heads};
 use chomp_proto::v1::{self, task};
 use chomp_store::merge::{Merger, ShardSpan};
 use chomp_store::objects::SimulatedStorage;
@@ -424,7 +424,8 @@ impl Fake {
 
 /// The ranges of the whole table.
 pub(super) fn truth(range_bits: RangeBits) -> BTreeMap<Head, Range> {
-    evaluate_table(BITS, range_bits, Isa::Portable)
+    let heads = head::layers(BITS, range_bits).concat();
+    evaluate_heads(heads, range_bits, Isa::Portable)
 }
 
 pub(super) fn config(seed: u64) -> Config {

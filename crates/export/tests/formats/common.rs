@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use chomp_export::{ExportError, ExportReport, ExportRequest, Filter, Format, export};
 use chomp_table::shard::ShardSize;
-use chomp_table::{Digest, Position, Table, Word, definition};
+use chomp_table::{Digest, Position, Table, Word};
+use chomp_testing::definition;
 use chomp_testing::tables::publish;
 
 /// Small, so that there are many frames and shards.

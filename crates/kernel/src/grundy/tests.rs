@@ -110,14 +110,14 @@ fn known_families() {
 #[test]
 fn losing_positions_are_as_many_as_others_found_and_those_of_the_bits_table() {
     let areas = areas(43);
-    let losing = chomp_table::definition::losing(16);
+    let losing = chomp_testing::definition::losing(16);
     for (area, known) in (1..=43).zip(LOSING_BY_TILES) {
         let values = areas[area as usize].get();
         let found: u64 = values.iter().map(|&value| u64::from(value == 0)).sum();
         assert_eq!(found, known);
         for (rank, &value) in (0..).zip(values) {
             let position = Position::new(Partition::at(area, rank).rows().to_vec()).unwrap();
-            let index = chomp_table::definition::index_of((&position).into());
+            let index = chomp_testing::definition::index_of((&position).into());
             if let Some(&is_losing) = losing.get(index) {
                 assert_eq!(value == 0, is_losing, "{position}");
             }

@@ -3,7 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use chomp_table::{Position, Table, Word, definition};
+use chomp_table::{Position, Table, Word};
+use chomp_testing::definition;
 use chomp_testing::values;
 use chomp_testing::waiting::arrives;
 use serde_json::{Value, json};

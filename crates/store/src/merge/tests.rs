@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use chomp_table::Range;
 use chomp_table::fingerprint::LeafBuilder;
 use chomp_table::range::IndexBuckets;
-use chomp_table::{Digest, RangeSummary, definition};
+use chomp_table::{Digest, RangeSummary};
+use chomp_testing::definition;
 
 use super::*;
 use crate::finders::Finders;

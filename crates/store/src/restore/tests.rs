@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::fs;
 use std::path::PathBuf;
 
-use chomp_table::definition;
 use chomp_table::shard::ShardSize;
+use chomp_testing::definition;
 use chomp_testing::tables::{publish_words, words_of};
 
 use super::*;

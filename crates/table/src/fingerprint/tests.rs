@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::definition;
+use chomp_testing::definition;
 
 /// The fingerprint and the number of the words of at most `bits` bits, by the definition.
 fn slowly(words: &[u64], bits: u32, leaf_words: usize) -> (Digest, u64) {

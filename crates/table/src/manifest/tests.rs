@@ -257,7 +257,7 @@ fn no_shard_is_longer_than_its_words_can_make_it() {
 #[test]
 fn true_counts_are_possible() {
     for bits in 2..=16 {
-        let losing = crate::definition::losing(bits);
+        let losing = chomp_testing::definition::losing(bits);
         let count = losing.iter().filter(|&&losing| losing).count() as u64;
         assert!((1..=losing_max(bits)).contains(&count), "{bits}: {count}");
         assert_eq!(losing_max(bits), positions(bits) / 2);

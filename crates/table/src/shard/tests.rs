@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::writer::{index_frame, sign_index};
 use super::*;
-use crate::definition;
 use crate::rng::mix;
 use crate::word::Word;
+use chomp_testing::definition;
 
 const SMALL: ShardSize = size(16, 1000);
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use chomp_table::definition::{index_of, losing};
 use chomp_table::shard::TRAILER_LENGTH;
 use chomp_table::{ShardFile, TableError, Word};
+use chomp_testing::definition::{index_of, losing};
 
 use chomp_testing::tables::{SMALL, publish};
 

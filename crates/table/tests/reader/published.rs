@@ -6,10 +6,10 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
-use chomp_table::definition;
 use chomp_table::reader::{Files, Folder};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Table, TableError, Word};
+use chomp_testing::definition;
 use chomp_testing::tables::{SMALL, publish, publish_words, words, write_manifest};
 
 /// All words of the table in `folder`, after its answers were compared with them.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chomp_table::definition;
+use chomp_testing::definition;
 
 use super::tile::CHUNK_BITS;
 use super::*;

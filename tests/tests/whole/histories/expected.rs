@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use chomp_store::objects::Key;
 use chomp_table::manifest::{MANIFEST_NAME, Manifest, folder_name};
-use chomp_table::{Digest, Word, definition};
+use chomp_table::{Digest, Word};
+use chomp_testing::definition;
 
 use crate::histories::history::History;
 use crate::histories::network::Weather;

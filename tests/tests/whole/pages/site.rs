@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use chomp_table::definition::{index_of, losing};
 use chomp_table::{Position, Word};
+use chomp_testing::definition::{index_of, losing};
 use serde_json::Value;
 use tempfile::TempDir;
 

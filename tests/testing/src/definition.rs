@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::word::Word;
+use chomp_table::Word;
 
 /// For each position of at most `bits` bits, at index word / 2: is it losing?
 ///
@@ -46,9 +46,10 @@ impl Oracle {
 
 #[cfg(test)]
 mod tests {
+    use chomp_table::Position;
+    use chomp_table::known::LOSING_BY_TILES;
+
     use super::*;
-    use crate::known::LOSING_BY_TILES;
-    use crate::position::Position;
 
     #[test]
     fn single_positions_agree_with_the_table() {
