@@ -124,7 +124,7 @@ pub async fn publish(
     let software = concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned();
     let fingerprints = fingerprints_of(bits, &shards)?;
     let infos: Vec<_> = shards.into_iter().filter_map(|shard| shard.shard).collect();
-    let published = Manifest::try_new(range_bits, replicas, software, fingerprints, infos);
+    let published = Manifest::new(range_bits, replicas, software, fingerprints, infos);
     let published = published.map_err(PublishError::Shards)?;
     compare_with_known(&published.fingerprints_by_bits)?;
     compare_with_smaller(storage, &published).await?;

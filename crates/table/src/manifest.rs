@@ -117,31 +117,15 @@ pub(crate) fn to_json(manifest: &impl Serialize) -> Vec<u8> {
 impl Manifest {
     /// The manifest of a table with this content.
     ///
-    /// # Panics
+    /// # Errors
     ///
     /// If this is not a valid table, such as shards in another order, or with other words than
     /// `fingerprints` was made of.
-    pub fn new(
-        range_bits: RangeBits,
-        replicas: u32,
-        software: String,
-        fingerprints: Fingerprints,
-        shards: Vec<ShardInfo>,
-    ) -> Manifest {
-        let made = Manifest::try_new(range_bits, replicas, software, fingerprints, shards);
-        made.expect("a manifest describes a table")
-    }
-
-    /// As [`Manifest::new`], for shards that others describe: what is not valid is an error.
-    ///
-    /// # Errors
-    ///
-    /// If this is not a valid table.
     ///
     /// # Panics
     ///
     /// If `fingerprints` are none.
-    pub fn try_new(
+    pub fn new(
         range_bits: RangeBits,
         replicas: u32,
         software: String,

@@ -146,7 +146,8 @@ fn manifest(bits: u32, shard_words: usize) -> Vec<u8> {
     let shards = shards.map(|(number, words)| shard_of(number, words, 16).0);
     let software = "chomp 0.1.0".to_owned();
     let shards = shards.collect();
-    Manifest::new(range_bits(), 1, software, fingerprints.finish(), shards).to_bytes()
+    let manifest = Manifest::new(range_bits(), 1, software, fingerprints.finish(), shards);
+    manifest.expect("a table").to_bytes()
 }
 
 /// The output of `chomp box --json` for boards up to 1x1, and up to 2x3.

@@ -45,7 +45,7 @@ pub fn shards(bits: u32, size: ShardSize, mut words: &[u64]) -> (Manifest, Vec<V
     let range_bits = RangeBits::new(12).expect("a number of bits");
     let software = "chomp 0.0.0".into();
     let manifest = Manifest::new(range_bits, 1, software, fingerprints.finish(), infos);
-    (manifest, files)
+    (manifest.expect("a table"), files)
 }
 
 /// Publishes the table of `bits` bits in `directory`, and returns its folder.

@@ -35,6 +35,7 @@ fn example() -> Manifest {
         fingerprints.finish(),
         shards,
     )
+    .unwrap()
 }
 
 #[test]
@@ -275,7 +276,8 @@ fn tables_without_words_have_no_shards() {
             "chomp 0.1.0".into(),
             fingerprints,
             Vec::new(),
-        );
+        )
+        .unwrap();
         assert_eq!((manifest.positions, manifest.losing), (1, 0));
         assert_eq!(Manifest::parse(&manifest.to_bytes()), Ok(manifest));
     }
