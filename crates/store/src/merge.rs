@@ -275,7 +275,7 @@ impl Merger {
         let (shard, leaf, bytes) = if self.shard.is_empty() {
             (None, Leaf::default(), None)
         } else {
-            let (info, leaf, bytes) = self.shard.finish_with_leaf();
+            let (info, leaf, bytes) = self.shard.finish();
             (Some(info), leaf, Some(bytes))
         };
         let summary = ShardSummary {

@@ -188,13 +188,11 @@ mod tests {
         };
         let mut writer = ShardWriter::new(0, size);
         writer.push(words);
-        let (info, bytes) = writer.finish();
-        let mut leaf = LeafBuilder::new();
-        leaf.push(words);
+        let (info, leaf, bytes) = writer.finish();
         let summary = ShardSummary {
             number: 0,
             shard: Some(info),
-            leaf: leaf.finish(),
+            leaf,
             sums: Vec::new(),
         };
         (summary, bytes)

@@ -51,7 +51,8 @@ fn a_range() -> (Range, RangeBits) {
 fn write_shard(words: &[u64]) -> (ShardInfo, Vec<u8>) {
     let mut writer = ShardWriter::new(0, ShardSize::PUBLISHED);
     assert!(writer.push(words).is_empty(), "one shard has room");
-    writer.finish()
+    let (info, _, bytes) = writer.finish();
+    (info, bytes)
 }
 
 fn main() {

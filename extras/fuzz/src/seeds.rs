@@ -77,7 +77,7 @@ fn shard_of(number: usize, words: &[u64], frame_words: usize) -> (ShardInfo, Lea
     };
     let mut writer = ShardWriter::new(number, size);
     assert!(writer.push(words).is_empty(), "a shard has room for them");
-    writer.finish_with_leaf()
+    writer.finish()
 }
 
 pub(crate) fn shards() -> Vec<Vec<u8>> {

@@ -38,7 +38,7 @@ pub fn shards(bits: u32, size: ShardSize, mut words: &[u64]) -> (Manifest, Vec<V
     while !words.is_empty() {
         let mut shard = ShardWriter::new(infos.len(), size);
         words = shard.push(words);
-        let (info, bytes) = shard.finish();
+        let (info, _, bytes) = shard.finish();
         infos.push(info);
         files.push(bytes);
     }

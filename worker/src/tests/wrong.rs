@@ -162,7 +162,7 @@ fn replace(state: &State, number: u32, frame_words: usize, change: fn(&mut [u64]
     };
     let mut writer = ShardWriter::new(number as usize, size);
     writer.push(&words);
-    let (other, bytes) = writer.finish();
+    let (other, _, bytes) = writer.finish();
     *info = ShardInfo {
         words_sha256: info.words_sha256,
         ..other

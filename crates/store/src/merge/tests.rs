@@ -163,7 +163,8 @@ impl Table {
                 .then(|| {
                     let mut writer = ShardWriter::new(number, size);
                     assert!(writer.push(&words).is_empty());
-                    writer.finish()
+                    let (info, _, bytes) = writer.finish();
+                    (info, bytes)
                 })
                 .unzip();
             let mut leaf = LeafBuilder::new();
@@ -331,7 +332,7 @@ fn buckets_make_no_difference() {
     let kept: Vec<u64> = all.into_iter().filter(|&word| is_stored(word)).collect();
     let mut writer = ShardWriter::new(0, ShardSize::PUBLISHED);
     assert!(writer.push(&kept).is_empty());
-    assert_eq!(bytes, Some(writer.finish().1));
+    assert_eq!(bytes, Some(writer.finish().2));
     assert_eq!(made.leaf.words, kept.len() as u64);
 }
 

@@ -229,7 +229,7 @@ fn no_shard_is_longer_than_its_words_can_make_it() {
             },
         );
         assert!(writer.push(&words).is_empty());
-        let (info, _) = writer.finish();
+        let (info, ..) = writer.finish();
         assert_eq!(info.check_sizes(), Ok(()));
         let frames = 2_000_u64.div_ceil(frame_words as u64);
         // Nine bytes a word, those that zstd adds, and its own for each frame.

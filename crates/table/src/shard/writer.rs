@@ -80,24 +80,9 @@ impl ShardWriter {
         rest
     }
 
-    /// Whether no more words can be pushed.
-    pub fn is_full(&self) -> bool {
-        self.entries == self.size.shard_words
-    }
-
     /// Whether no words were pushed yet.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
-    }
-
-    /// The finished shard.
-    ///
-    /// # Panics
-    ///
-    /// If the shard has no words: such a shard is not part of a table.
-    pub fn finish(self) -> (ShardInfo, Vec<u8>) {
-        let (info, _, bytes) = self.finish_with_leaf();
-        (info, bytes)
     }
 
     /// The finished shard, and the leaf that its words are.
@@ -105,7 +90,7 @@ impl ShardWriter {
     /// # Panics
     ///
     /// If the shard has no words: such a shard is not part of a table.
-    pub fn finish_with_leaf(mut self) -> (ShardInfo, Leaf, Vec<u8>) {
+    pub fn finish(mut self) -> (ShardInfo, Leaf, Vec<u8>) {
         if !self.words.is_empty() {
             self.finish_frame();
         }
