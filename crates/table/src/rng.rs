@@ -34,11 +34,6 @@ impl Rng {
     pub fn index(&mut self, len: usize) -> Option<usize> {
         (len > 0).then(|| usize::try_from(self.below(len as u64)).expect("below a usize"))
     }
-
-    /// Some of these, in order.
-    pub fn some<T: Copy>(&mut self, of: &[T]) -> Vec<T> {
-        of.iter().copied().filter(|_| !self.once_in(3)).collect()
-    }
 }
 
 #[cfg(test)]
@@ -81,11 +76,5 @@ mod tests {
         for number in numbers(7).take(20) {
             assert_eq!(rng.index(5), usize::try_from(number % 5).ok());
         }
-        let all: Vec<usize> = (0..300).collect();
-        let some = Rng(7).some(&all);
-        assert!(
-            some.is_sorted() && (180..220).contains(&some.len()),
-            "two of three"
-        );
     }
 }
