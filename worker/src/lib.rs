@@ -146,8 +146,6 @@ pub struct Report {
     pub ranges: u64,
     /// The CPU time that evaluating them took.
     pub evaluation_cpu: Duration,
-    /// The shards it wrote.
-    pub merges: u64,
 }
 
 /// Why a worker gave up.
@@ -280,7 +278,6 @@ pub async fn run_with(
             acknowledged: true,
             ranges: 0,
             evaluation_cpu: Duration::ZERO,
-            merges: 0,
         }),
         client = Client::join(link) => client?,
     };

@@ -131,7 +131,6 @@ impl Merge<'_> {
             // The file replaces another shard of that name, as long as the table is not published.
             published::put(&*self.store.storage, &folder, &key, bytes.into()).await?;
         }
-        self.gatherer.pool.note_merge();
         Ok(())
     }
 

@@ -39,7 +39,6 @@ enum Executor {
 struct Counters {
     ranges: AtomicU64,
     evaluation_ns: AtomicU64,
-    merges: AtomicU64,
 }
 
 impl Pool {
@@ -117,11 +116,6 @@ impl Pool {
         .await?
     }
 
-    /// Takes note that a shard was written.
-    pub(crate) fn note_merge(&self) {
-        self.counters.merges.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// The work of a worker that ended like this.
     pub(crate) fn report(&self, end: End, acknowledged: bool) -> Report {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -130,7 +124,6 @@ impl Pool {
             acknowledged,
             ranges: count(&self.counters.ranges),
             evaluation_cpu: Duration::from_nanos(count(&self.counters.evaluation_ns)),
-            merges: count(&self.counters.merges),
         }
     }
 

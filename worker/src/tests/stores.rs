@@ -37,8 +37,7 @@ async fn a_store_that_is_reached_is_used() {
     let report = fake.is_done_by(direct(&fake)).await;
     let state = fake.state();
     assert_eq!((state.count("get"), state.count("put")), (0, 0));
-    // Five shards, each of which is written and then read.
-    assert_eq!((report.ranges, report.merges), (16, 5));
+    assert_eq!(report.ranges, 16);
     assert_eq!(state.returned, Vec::<String>::new());
 }
 
