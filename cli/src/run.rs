@@ -79,7 +79,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<()> 
     // If the job stops by itself, the worker has no report.
     let work = Box::pin(async {
         tokio::select! {
-            worker = chomp_worker::run(config, stop) => worker.map(Some),
+            worker = chomp_worker::run(config, 1, stop) => worker.map(Some),
             () = stopped_by_itself(&coordinator) => Ok(None),
         }
     });

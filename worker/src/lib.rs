@@ -219,19 +219,12 @@ fn fixed_bytes(threads: NonZeroUsize, range_bits: RangeBits) -> u64 {
 /// When `stop` is cancelled, the worker finishes and submits the tasks that it is evaluating, and returns the others.
 /// It takes 15 seconds at the most, and leaves undone what takes longer.
 ///
+/// Dead connections are noticed `haste` times sooner than usual: tests wait for that.
+///
 /// # Errors
 ///
 /// If the coordinator cannot be reached or refuses, or if the memory is too small.
-pub async fn run(config: Config, stop: CancellationToken) -> Result<Report, WorkerError> {
-    run_in_haste(config, 1, stop).await
-}
-
-/// Does what [`run`] does, and notices dead connections `haste` times sooner: for tests, which wait for that.
-///
-/// # Errors
-///
-/// As [`run`].
-pub async fn run_in_haste(
+pub async fn run(
     config: Config,
     haste: u32,
     stop: CancellationToken,
