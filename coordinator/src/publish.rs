@@ -14,11 +14,11 @@ use bytes::Bytes;
 use chomp_store::{Journal, ShardSummary, Storage, StoreError, published};
 use chomp_table::fingerprint::{Fingerprints, Leaf, combine};
 use chomp_table::format::{Damage, FormatError};
+use chomp_table::known::{self, OtherThanKnown};
 use chomp_table::manifest::{
     MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits, sha256sums,
 };
 use chomp_table::reader::{AnyManifest, TableError};
-use chomp_table::{Digest, known};
 
 #[cfg(test)]
 mod tests;
@@ -60,20 +60,12 @@ pub enum PublishError {
     /// A smaller table is published, and is known to be wrong.
     #[error("a smaller table is wrong: remove it, and run again")]
     Smaller(#[source] TableError),
-    /// The known table of `bits` bits has another fingerprint.
+    /// The fingerprint of some number of bits is not the known one.
     #[error(
-        "the positions of {bits} bits have the fingerprint {found}; that of the published table is {known}. Some worker's \
-         result is wrong and was not found out: do not use this table, build it anew in another directory with \
-         --replicas 2"
+        "{0}. Some worker's result is wrong and was not found out: do not use this table, build it anew in another \
+         directory with --replicas 2"
     )]
-    DiffersFromKnown {
-        /// The bits of the known table whose fingerprint is another.
-        bits: u32,
-        /// The fingerprint of the shards.
-        found: Digest,
-        /// The published fingerprint.
-        known: Digest,
-    },
+    OtherFingerprint(#[from] OtherThanKnown),
     /// The manifest of a smaller table cannot be read.
     #[error("the manifest of {folder} cannot be used")]
     Manifest {
@@ -126,7 +118,7 @@ pub async fn publish(
     let infos: Vec<_> = shards.into_iter().filter_map(|shard| shard.shard).collect();
     let published = Manifest::new(range_bits, replicas, software, fingerprints, infos);
     let published = published.map_err(PublishError::Shards)?;
-    compare_with_known(&published.fingerprints_by_bits)?;
+    known::compare_losing(&published.fingerprints_by_bits)?;
     compare_with_smaller(storage, &published).await?;
     let folder = folder_name(bits);
     // If it is published already, who has found it may have changed since, or the program: the table has not.
@@ -176,15 +168,6 @@ fn fingerprints_of(bits: u32, shards: &[ShardSummary]) -> Result<Fingerprints, P
         }
     }
     Ok(fingerprints)
-}
-
-/// Compares the fingerprints of a table with those that are known.
-fn compare_with_known(by_bits: &[Digest]) -> Result<(), PublishError> {
-    known::compare_losing(by_bits).map_err(|other| PublishError::DiffersFromKnown {
-        bits: other.size,
-        found: other.found,
-        known: other.known,
-    })
 }
 
 /// Compares a table with the smaller ones in the same store.

@@ -152,7 +152,8 @@ async fn who_follows_a_job_hears_of_its_end() {
     assert!(writer.push(&words).is_empty());
     let shards = vec![writer.finish().0];
     let software = "chomp 0.1.0".to_owned();
-    let published = Manifest::new(range_bits(), 1, software, fingerprints.finish(), shards).unwrap();
+    let published =
+        Manifest::new(range_bits(), 1, software, fingerprints.finish(), shards).unwrap();
 
     let options = options(Participants::default());
     let storage = Arc::new(SimulatedStorage::new(0));
