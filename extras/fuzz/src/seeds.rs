@@ -8,11 +8,11 @@ use chomp_store::part::{self, PartBuilder};
 use chomp_store::{
     Entry, Finder, FinderParty, Finders, Journal, Key, LengthSums, PartName, RangeRow, ShardSummary,
 };
-use chomp_table::fingerprint::{FingerprintBuilder, Leaf};
-use chomp_table::manifest::Manifest;
+use chomp_table::fingerprint::Leaf;
 use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
-use chomp_table::{Digest, Head, Range, RangeBits, Word, fuzzing, range};
+use chomp_table::{Digest, Head, Range, RangeBits, fuzzing, range};
 use chomp_testing::definition::losing;
+use chomp_testing::tables::{self, words};
 use futures_util::FutureExt;
 use prost::Message;
 
@@ -60,22 +60,13 @@ pub(crate) fn records() -> Vec<Vec<u8>> {
     records
 }
 
-/// The representative words of the losing positions of at most `bits` bits.
-fn words(bits: u32) -> Vec<u64> {
-    let losing = losing(bits);
-    let words = (0..losing.len()).filter(|&index| losing[index]);
-    let words = words.map(|index| Word::new(index as u64 * 2));
-    let stored = words.filter(|&word| word == word.representative());
-    stored.map(Word::get).collect()
-}
-
-/// The shard with this number and these words, and its leaf.
-fn shard_of(number: usize, words: &[u64], frame_words: usize) -> (ShardInfo, Leaf, Vec<u8>) {
+/// The first shard of a table with these words, and its leaf.
+fn shard_of(words: &[u64], frame_words: usize) -> (ShardInfo, Leaf, Vec<u8>) {
     let size = ShardSize {
         frame_words,
         shard_words: 1 << 12,
     };
-    let mut writer = ShardWriter::new(number, size);
+    let mut writer = ShardWriter::new(0, size);
     assert!(writer.push(words).is_empty(), "a shard has room for them");
     writer.finish()
 }
@@ -84,7 +75,7 @@ pub(crate) fn shards() -> Vec<Vec<u8>> {
     let words = words(12);
     let far: Vec<u64> = (1..40).map(|number| number << 50).collect();
     [(&words[..], 7), (&words, 1 << 12), (&[2], 1), (&far, 16)]
-        .map(|(words, frame_words)| shard_of(0, words, frame_words).2)
+        .map(|(words, frame_words)| shard_of(words, frame_words).2)
         .to_vec()
 }
 
@@ -92,7 +83,7 @@ pub(crate) fn indices() -> Vec<Vec<u8>> {
     let words = words(12);
     [7, 100, 1000]
         .map(|frame_words| {
-            let (info, _, bytes) = shard_of(0, &words, frame_words);
+            let (info, _, bytes) = shard_of(&words, frame_words);
             let start = usize::try_from(info.index_offset).expect("a small shard");
             bytes[start..].to_vec()
         })
@@ -105,7 +96,7 @@ pub(crate) fn class_blocks() -> Vec<Vec<u8>> {
     let pieces = words.chunks(100);
     pieces
         .map(|words| {
-            let (info, _, bytes) = shard_of(0, words, 100);
+            let (info, _, bytes) = shard_of(words, 100);
             let end = usize::try_from(info.index_offset).expect("a small shard");
             let block = fuzzing::frame(&bytes[20..end], 1 << 17).expect("one data frame");
             behind_count(words.len(), &block)
@@ -139,15 +130,12 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
 }
 
 fn manifest(bits: u32, shard_words: usize) -> Vec<u8> {
-    let words = words(bits);
-    let mut fingerprints = FingerprintBuilder::with_leaf(bits, shard_words);
-    fingerprints.push(&words);
-    let shards = words.chunks(shard_words).enumerate();
-    let shards = shards.map(|(number, words)| shard_of(number, words, 16).0);
-    let software = "chomp 0.1.0".to_owned();
-    let shards = shards.collect();
-    let manifest = Manifest::new(range_bits(), 1, software, fingerprints.finish(), shards);
-    manifest.expect("a table").to_bytes()
+    let size = ShardSize {
+        frame_words: 16,
+        shard_words,
+    };
+    let (manifest, _) = tables::shards(bits, size, &words(bits));
+    manifest.to_bytes()
 }
 
 /// The output of `chomp box --json` for boards up to 1x1, and up to 2x3.
@@ -237,7 +225,7 @@ pub(crate) fn read_part(bytes: &[u8]) -> bool {
 }
 
 fn merged() -> ShardSummary {
-    let (shard, leaf, _) = shard_of(0, &words(12), 16);
+    let (shard, leaf, _) = shard_of(&words(12), 16);
     ShardSummary {
         number: 0,
         shard: Some(shard),
