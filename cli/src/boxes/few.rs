@@ -16,7 +16,7 @@ use chomp_durable_files::{NewFile, failed, open_nofollow};
 use chomp_export::few::{FewPositions, TakesPositions, export_few, format_of};
 use chomp_export::{ExportError, Format};
 use chomp_query::Opening;
-use chomp_table::digest::{Digest, DigestBuilder, Seal};
+use chomp_table::digest::{Digest, DigestBuilder, Hashed, Seal};
 use serde::Serialize;
 
 use super::{BoxArgs, SAVE_SHARE, SolvedBox, enough, find, open_scratch};
@@ -246,36 +246,15 @@ impl Kept<'_> {
 
     fn save(&self, solver: &mut FewSolver, tally: &FewTally) -> Result<(), ThinError> {
         let file = NewFile::create(self.path, true)?;
-        let mut to = Hashed {
-            file: BufWriter::new(file),
-            hash: DigestBuilder::default(),
-        };
+        let mut to = Hashed::new(BufWriter::new(file));
         let text = serde_json::to_vec(tally).expect("numbers and texts");
         let written = to.write_all(&(text.len() as u64).to_le_bytes());
         let written = written.and_then(|()| to.write_all(&text));
         let written = written.and_then(|()| solver.save(&mut to));
-        let Hashed { mut file, hash } = to;
-        let mark = self.seal.mark(hash.finish());
+        let mark = self.seal.mark(to.digest().1);
+        let mut file = to.into_inner();
         let written = written.and_then(|()| file.write_all(&mark.0));
         let file = written.and_then(|()| file.into_inner().map_err(io::IntoInnerError::into_error));
         Ok(file.map_err(failed("write", self.path))?.finish()?)
-    }
-}
-
-/// A file, and the digest of what was written so far.
-struct Hashed {
-    file: BufWriter<NewFile>,
-    hash: DigestBuilder,
-}
-
-impl Write for Hashed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write(bytes)?;
-        self.hash.push(&bytes[..count]);
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
     }
 }

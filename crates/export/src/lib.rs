@@ -27,6 +27,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::str::FromStr;
 
+use chomp_table::digest::Hashed;
 use chomp_table::{Digest, Table, TableError};
 
 pub mod few;
@@ -37,7 +38,6 @@ mod chomp_fast;
 #[cfg(not(feature = "formats"))]
 mod left_out;
 mod npy;
-mod output;
 #[cfg(feature = "formats")]
 mod parquet;
 #[cfg(feature = "formats")]
@@ -54,7 +54,6 @@ pub use values::export_values;
 use filter::Selection;
 #[cfg(not(feature = "formats"))]
 use left_out::{parquet, roaring};
-use output::Output;
 use words::Words;
 
 /// The size of the output buffer.
@@ -286,12 +285,15 @@ pub fn export(
     })
 }
 
+/// The output, whose bytes are counted and hashed.
+type Output<'a> = Hashed<&'a mut (dyn Write + Send)>;
+
 /// Runs `write` on `to`, and reports the size and digest of the output, and the number of positions that it returns.
 fn written(
     to: &mut (dyn Write + Send),
     write: impl FnOnce(&mut BufWriter<Output<'_>>) -> Result<u64, ExportError>,
 ) -> Result<ExportReport, ExportError> {
-    let mut out = BufWriter::with_capacity(BUFFER_BYTES, Output::new(to));
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, Hashed::new(to));
     let positions = match write(&mut out) {
         Ok(positions) => positions,
         Err(error) => {

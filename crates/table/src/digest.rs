@@ -83,6 +83,48 @@ impl Write for DigestBuilder {
     }
 }
 
+/// Counts and hashes bytes, and passes them on. Callers give it large pieces.
+#[derive(Debug)]
+pub struct Hashed<W> {
+    to: W,
+    digest: DigestBuilder,
+    bytes: u64,
+}
+
+impl<W> Hashed<W> {
+    /// Passes bytes on to this.
+    pub fn new(to: W) -> Hashed<W> {
+        Hashed {
+            to,
+            digest: DigestBuilder::default(),
+            bytes: 0,
+        }
+    }
+
+    /// The number of bytes that passed, and their digest.
+    pub fn digest(&self) -> (u64, Digest) {
+        (self.bytes, self.digest.clone().finish())
+    }
+
+    /// What they were passed on to.
+    pub fn into_inner(self) -> W {
+        self.to
+    }
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = self.to.write(bytes)?;
+        self.digest.push(&bytes[..taken]);
+        self.bytes += taken as u64;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -160,5 +202,15 @@ mod tests {
         ] {
             assert_eq!(wrong.parse::<Digest>(), Err(DigestError), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_passes_is_counted_and_hashed() {
+        let mut hashed = Hashed::new(Vec::new());
+        for piece in [&b"ab"[..], b"", b"c"] {
+            hashed.write_all(piece).unwrap();
+        }
+        assert_eq!(hashed.digest(), (3, Digest::of(b"abc")));
+        assert_eq!(hashed.into_inner(), b"abc");
     }
 }
