@@ -48,7 +48,7 @@ pub(crate) struct OpenTable {
 /// A finished table.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct TableFacts {
+pub(crate) struct TableFacts {
     /// The table covers the positions of at most so many bits: first row + number of rows.
     bits: u32,
     /// The number of these positions, the empty one included.
@@ -56,7 +56,7 @@ struct TableFacts {
     /// The number of losing positions among them, both of a mirror pair.
     losing: u64,
     /// The number of words in the shards: one for each mirror pair.
-    stored: u64,
+    pub(crate) stored: u64,
     /// The fingerprint in the manifest: it names the content. Tables of format 1 have one of version 1.
     #[cfg_attr(test, schemars(with = "String", regex(pattern = "^[0-9a-f]{64}$")))]
     fingerprint: Digest,
@@ -69,7 +69,7 @@ struct TableFacts {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct TableSummary<'a> {
     #[serde(flatten)]
-    facts: TableFacts,
+    pub(crate) facts: TableFacts,
     /// At index k, the number of losing positions of at most k bits.
     losing_by_bits: &'a [u64],
 }
@@ -93,13 +93,13 @@ pub(crate) struct FinishedTable<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct AreaCounts {
     /// The stored words that are counted so far.
-    counted: u64,
+    pub(crate) counted: u64,
     /// All stored words.
-    stored: u64,
+    pub(crate) stored: u64,
     /// The largest area up to which all positions are in the table. Up to this area the counts are those of the game.
-    complete_to: u32,
+    pub(crate) complete_to: u32,
     /// At index n, the losing positions of n cells in the table, both of a mirror pair. Null until all are counted.
-    losing_by_area: Option<Vec<u64>>,
+    pub(crate) losing_by_area: Option<Vec<u64>>,
 }
 
 impl TableSummary<'_> {
@@ -119,22 +119,6 @@ impl TableSummary<'_> {
         TableSummary {
             facts,
             losing_by_bits,
-        }
-    }
-
-    pub(crate) fn stored(&self) -> u64 {
-        self.facts.stored
-    }
-}
-
-impl AreaCounts {
-    /// The counts of a table that is counted.
-    pub(crate) fn complete(stored: u64, bits: u32, losing_by_area: Vec<u64>) -> AreaCounts {
-        AreaCounts {
-            counted: stored,
-            stored,
-            complete_to: bits.saturating_sub(1),
-            losing_by_area: Some(losing_by_area),
         }
     }
 }

@@ -39,7 +39,12 @@ pub fn plain_files(
     openings.retain(|board| board.rows + board.columns <= bits);
     let openings = with_boxes(openings, directory)?;
     let summary = TableSummary::new(table.manifest(), bits);
-    let counts = AreaCounts::complete(summary.stored(), bits, by_area);
+    let counts = AreaCounts {
+        counted: summary.facts.stored,
+        stored: summary.facts.stored,
+        complete_to: bits.saturating_sub(1),
+        losing_by_area: Some(by_area),
+    };
     let data = [
         ("table", json_line(&summary)),
         ("openings", json_line(&openings)),
