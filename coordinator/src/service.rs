@@ -14,7 +14,7 @@ use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, lease_reply, task};
 use chomp_store::{Journal, ShardSummary};
-use chomp_table::format::{describe, escape_control};
+use chomp_table::format::{Damage, describe, escape_control};
 use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
 use tonic::{Code, Request, Response, Status};
@@ -296,7 +296,7 @@ impl Coordinator for Service {
         check_count(records.len(), REPORTS_MAX, "records")?;
         let mut lost = Vec::new();
         for record in records {
-            let wrong = |wrong: incoming::BadResult| Status::invalid_argument(wrong.to_string());
+            let wrong = |wrong: Damage| Status::invalid_argument(wrong.to_string());
             let digest = incoming::digest(&record.digest).map_err(wrong)?;
             tracing::debug!(
                 "worker {worker} cannot read range {}: {}",

@@ -5,6 +5,7 @@ use chomp_plan::{LeaseId, TaskResult};
 use chomp_proto::v1::{self, complete_request};
 use chomp_store::ShardSummary;
 use chomp_store::part::{self, PlacedRange};
+use chomp_table::format::Damage;
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use super::{TEXT_CHARS_MAX, excerpt};
@@ -13,18 +14,13 @@ use crate::tools::UnitLocation;
 /// The longest description of a shard. That of a table of 64 bits has about 10 KiB.
 const MERGED_BYTES_MAX: usize = 1 << 20;
 
-/// Why a message of a worker is no result.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct BadResult(String);
-
 /// Parses the result of a worker under this lease, in a job of `bits` bits.
 pub(super) fn result(
     result: Option<complete_request::Result>,
     lease: LeaseId,
     range_bits: RangeBits,
     bits: u32,
-) -> Result<TaskResult<UnitLocation>, BadResult> {
+) -> Result<TaskResult<UnitLocation>, Damage> {
     match result {
         Some(complete_request::Result::Evaluated(evaluated)) => {
             let ranges = evaluated_ranges(evaluated.ranges, range_bits)?;
@@ -34,7 +30,7 @@ pub(super) fn result(
             let summary = merged_shard(&summary.json, bits)?;
             Ok(UnitLocation::in_file(Box::new(summary)))
         }
-        None => Err(BadResult("a result without content".to_owned())),
+        None => Err(Damage::new("a result without content")),
     }
 }
 
@@ -56,11 +52,11 @@ pub fn is_result(sent: v1::CompleteRequest, range_bits: RangeBits, bits: u32) ->
 }
 
 /// A digest of the right length.
-pub(super) fn digest(bytes: &[u8]) -> Result<Digest, BadResult> {
+pub(super) fn digest(bytes: &[u8]) -> Result<Digest, Damage> {
     let digest = <[u8; 32]>::try_from(bytes);
     digest
         .map(Digest)
-        .map_err(|_| BadResult(format!("a digest of {} bytes", bytes.len())))
+        .map_err(|_| Damage::new(format!("a digest of {} bytes", bytes.len())))
 }
 
 /// A range as it is sent.
@@ -85,10 +81,10 @@ pub(super) fn summary(placed: &PlacedRange) -> v1::Summary {
 fn evaluated_ranges(
     ranges: Vec<v1::Summary>,
     range_bits: RangeBits,
-) -> Result<Vec<PlacedRange>, BadResult> {
+) -> Result<Vec<PlacedRange>, Damage> {
     let (count, most) = (ranges.len(), part::RANGES_MAX);
     if count > most {
-        return Err(BadResult(format!(
+        return Err(Damage::new(format!(
             "{count} ranges, where {most} are possible"
         )));
     }
@@ -98,7 +94,7 @@ fn evaluated_ranges(
         let head = Head(range.head);
         let last = placed.last().map(|last| last.summary.head);
         if last >= Some(head) {
-            return Err(BadResult(format!("range {head} comes out of order")));
+            return Err(Damage::new(format!("range {head} comes out of order")));
         }
         let range = PlacedRange {
             summary: RangeSummary {
@@ -110,11 +106,10 @@ fn evaluated_ranges(
             offset: range.offset,
             length: range.length,
         };
-        let checked = range.validate(range_bits);
-        checked.map_err(|damage| BadResult(damage.to_string()))?;
+        range.validate(range_bits)?;
         if free != u64::from(range.offset) {
             let at = format!("{} with {} bytes", range.offset, range.length);
-            return Err(BadResult(format!(
+            return Err(Damage::new(format!(
                 "the record of range {head} cannot be at {at}"
             )));
         }
@@ -124,11 +119,11 @@ fn evaluated_ranges(
     Ok(placed)
 }
 
-fn merged_shard(json: &[u8], bits: u32) -> Result<ShardSummary, BadResult> {
+fn merged_shard(json: &[u8], bits: u32) -> Result<ShardSummary, Damage> {
     let bytes = json.len();
     if bytes > MERGED_BYTES_MAX {
-        return Err(BadResult(format!("a shard described by {bytes} bytes")));
+        return Err(Damage::new(format!("a shard described by {bytes} bytes")));
     }
     let summary = ShardSummary::parse(json, bits);
-    summary.map_err(|damage| BadResult(excerpt(&damage.to_string(), TEXT_CHARS_MAX)))
+    summary.map_err(|damage| Damage::new(excerpt(&damage.to_string(), TEXT_CHARS_MAX)))
 }
