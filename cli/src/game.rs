@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use std::io::{self, BufRead, IsTerminal};
 
 use anyhow::{Context, bail};
-use chomp_games::{GameAnswer, GameError, GameList, LosingList, Move, Poisons};
+use chomp_games::{Effort, GameAnswer, GameError, GameList, LosingList, Move, Poisons};
 
 use crate::exit::usage;
 use crate::flags::{flag, number};
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &GameArgs, display: &Display) -> anyhow::Result<()> {
         let game = match games.entry(rules.to_owned()) {
             Entry::Occupied(game) => game.into_mut(),
             Entry::Vacant(place) => {
-                let game = chomp_games::open(&args.name, rules);
+                let game = chomp_games::open(&args.name, rules, Effort::USUAL);
                 place.insert(game.with_context(wrong)?)
             }
         };
@@ -154,10 +154,10 @@ fn list(args: &GameArgs, size: u32) -> anyhow::Result<String> {
         if game != "poisons" {
             bail!(GameError::Syntax(fix.clone(), "--fix with poisons only"));
         }
-        let (rows, lines) = Poisons::parse(rules)?.picture(size, fix)?;
+        let (rows, lines) = Poisons::parse(rules, Effort::USUAL)?.picture(size, fix)?;
         (LosingList::Rows(rows), lines)
     } else {
-        let lines = chomp_games::open(game, rules)?.list(size)?;
+        let lines = chomp_games::open(game, rules, Effort::USUAL)?.list(size)?;
         (LosingList::Positions(lines.clone()), lines)
     };
     if args.json {

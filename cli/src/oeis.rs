@@ -6,6 +6,7 @@ use std::iter::once;
 use chomp_boxes::few::{Few, FewSolver, Tail};
 use chomp_boxes::space::Space;
 use chomp_boxes::{Bounds, FewTally, Memory, Solver, hooks};
+use chomp_games::Effort;
 use chomp_plan::forecast::as_f64;
 use chomp_query::{INSIDE_MAX, Inside, TooManyInside, openings};
 use chomp_table::Table;
@@ -258,7 +259,7 @@ impl TermSources {
             _ => {
                 let mut counts = vec![0; size];
                 let cells = u32::try_from(size - 1)?;
-                for position in chomp_games::open("ichomp", "")?.list(cells)? {
+                for position in chomp_games::open("ichomp", "", Effort::USUAL)?.list(cells)? {
                     let boards = position.split('/').map(str::parse::<Partition>);
                     let boards = boards.collect::<Result<Vec<_>, _>>()?;
                     let cells: u32 = boards.iter().map(Partition::area).sum();

@@ -82,7 +82,7 @@ pub(crate) const GAMES: [GameRules; 9] = [
 /// The answer about one position of a game.
 pub(crate) fn position(game: &str, text: &str) -> Result<Response, Refusal> {
     let (position, rules) = text.split_once('@').unwrap_or((text, ""));
-    let answer = chomp_games::open_within(game, rules, EFFORT)?.answer(position)?;
+    let answer = chomp_games::open(game, rules, EFFORT)?.answer(position)?;
     within(answer.moves.len(), LISTED_MOVES_MAX, "moves")?;
     Ok(json(&answer))
 }
@@ -116,10 +116,10 @@ pub(crate) fn listed(game: String, text: &str, fixed: Option<String>) -> Result<
         return Err(Refusal::Wrong(what.to_owned()));
     }
     let losing = if let Some(fixed) = &fixed {
-        let (rows, _) = Poisons::parse_within(rules, EFFORT)?.picture(size, fixed)?;
+        let (rows, _) = Poisons::parse(rules, EFFORT)?.picture(size, fixed)?;
         LosingList::Rows(rows)
     } else {
-        let positions = chomp_games::open_within(&game, rules, EFFORT)?.list(size)?;
+        let positions = chomp_games::open(&game, rules, EFFORT)?.list(size)?;
         within(positions.len(), LISTED_MAX, "positions")?;
         LosingList::Positions(positions)
     };

@@ -60,28 +60,16 @@ pub const NAMES: [&str; 9] = [
     "transfinite",
 ];
 
-/// The game of a name, by the rules that stand behind the `@` of its positions; no text for the usual rules.
+/// The game of a name, by the rules that stand behind the `@` of its positions; no text for the usual rules. `effort` is
+/// the most that an answer may take.
 ///
 /// # Errors
 ///
 /// If there is no such game, or it has no such rules.
-pub fn open(name: &str, rules: &str) -> Result<Box<dyn Playable>, GameError> {
-    open_within(name, rules, Effort::USUAL)
-}
-
-/// [`open`] for a caller who has less time.
-///
-/// # Errors
-///
-/// As of [`open`].
-pub fn open_within(
-    name: &str,
-    rules: &str,
-    effort: Effort,
-) -> Result<Box<dyn Playable>, GameError> {
+pub fn open(name: &str, rules: &str, effort: Effort) -> Result<Box<dyn Playable>, GameError> {
     Ok(match (name, rules) {
         ("ichomp", "") => Box::new(ichomp::IChomp(effort)),
-        ("poisons", _) => Box::new(Poisons::parse_within(rules, effort)?),
+        ("poisons", _) => Box::new(Poisons::parse(rules, effort)?),
         ("nim", _) => Box::new(nim::Nim::parse(rules)?),
         ("towers", "") => Box::new(towers::CHESSBOARD),
         ("horse", "") => Box::new(horse::Horse),
@@ -106,7 +94,7 @@ pub fn open_within(
 /// If the board or the rules are not understood.
 pub fn stray_cell(name: &str, board: &str, rules: &str) -> Result<Option<String>, GameError> {
     let cells = match name {
-        "poisons" if !rules.is_empty() => Poisons::parse(rules)?.cells,
+        "poisons" if !rules.is_empty() => Poisons::parse(rules, Effort::USUAL)?.cells,
         "crossed" => crossed::Crossed::parse(rules)?.0,
         _ => return Ok(None),
     };
@@ -117,14 +105,4 @@ pub fn stray_cell(name: &str, board: &str, rules: &str) -> Result<Option<String>
         let board = board::name(&rows);
         format!("the cell ({row},{column}) is not on the board {board}")
     }))
-}
-
-/// All about a position of the game of a name; the rules stand in the text, behind `@`.
-///
-/// # Errors
-///
-/// If there is no such game or position, or if it is larger than the stated limits.
-pub fn answer(name: &str, text: &str) -> Result<GameAnswer, GameError> {
-    let (position, rules) = text.split_once('@').unwrap_or((text, ""));
-    open(name, rules)?.answer(position)
 }

@@ -60,16 +60,7 @@ impl Poisons {
     /// # Errors
     ///
     /// If they are no poisons, too many, or none that a board may have.
-    pub fn parse(rules: &str) -> Result<Poisons, GameError> {
-        Poisons::parse_within(rules, Effort::USUAL)
-    }
-
-    /// [`parse`](Poisons::parse) for a caller who has less time.
-    ///
-    /// # Errors
-    ///
-    /// As of [`parse`](Poisons::parse).
-    pub fn parse_within(rules: &str, effort: Effort) -> Result<Poisons, GameError> {
+    pub fn parse(rules: &str, effort: Effort) -> Result<Poisons, GameError> {
         if rules.is_empty() {
             return Ok(Poisons::new(vec![(1, 1)], effort));
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chomp_games::Effort;
 use serde_json::{Value, json};
 
 use super::{Tested, site, start};
@@ -63,13 +64,15 @@ async fn answers_are_those_of_the_games() {
         ("transfinite", "w,w,3", 30, ""),
     ] {
         let path = format!("/api/games/{game}/{}", position.replace('/', "%2F"));
-        let expected = chomp_games::answer(game, position).unwrap();
+        let open = |rules| chomp_games::open(game, rules, Effort::USUAL).unwrap();
+        let (start, of_position) = position.split_once('@').unwrap_or((position, ""));
+        let expected = open(of_position).answer(start).unwrap();
         let answer = tested.get(&path).await.json();
         assert_eq!(answer, serde_json::to_value(expected).unwrap());
 
         let at = if rules.is_empty() { "" } else { "@" };
         let path = format!("/api/games/{game}/losing/{size}{at}{rules}");
-        let losing = chomp_games::open(game, rules).unwrap().list(size).unwrap();
+        let losing = open(rules).list(size).unwrap();
         let expected =
             json!({"game": game, "rules": rules, "size": size, "fixed": null, "losing": losing});
         assert_eq!(tested.get(&path).await.json(), expected);

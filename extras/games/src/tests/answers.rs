@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::{GameAnswer, GameError, NAMES, answer, open};
+use super::common::answer;
+use crate::{Effort, GameAnswer, GameError, NAMES, open};
 
 /// Pages rely on this: texts lead on, and who follows the replies from a winning position wins.
 #[test]
@@ -145,7 +146,7 @@ fn texts_that_mean_nothing_are_refused() {
     }
     let limits = [16, 1000, 40, 8, 100, 4, 1_000_000_000, 10, 30];
     for (name, limit) in NAMES.into_iter().zip(limits) {
-        let refused = open(name, "").unwrap().list(limit + 1);
+        let refused = open(name, "", Effort::USUAL).unwrap().list(limit + 1);
         assert!(matches!(refused, Err(GameError::TooLarge(..))), "{name}");
     }
 }

@@ -5,6 +5,13 @@ use crate::game::{Game, GameValue};
 use crate::ichomp::by_search;
 use crate::poisons::Poisons;
 use crate::search::{Effort, search};
+use crate::{GameAnswer, GameError, open};
+
+/// All about a position of the game of a name; the rules stand in the text, behind `@`.
+pub(super) fn answer(name: &str, text: &str) -> Result<GameAnswer, GameError> {
+    let (position, rules) = text.split_once('@').unwrap_or((text, ""));
+    open(name, rules, Effort::USUAL)?.answer(position)
+}
 
 /// All positions that can come of one.
 pub(super) fn everything<G: Game>(game: &G, start: G::Position) -> Vec<G::Position> {
@@ -49,7 +56,7 @@ pub(super) fn agrees<G: Theory>(game: &G, start: G::Position) {
 }
 
 pub(super) fn rules(poisons: &str) -> Poisons {
-    Poisons::parse(poisons).unwrap()
+    Poisons::parse(poisons, Effort::USUAL).unwrap()
 }
 
 pub(super) fn value_of(rows: &[u32]) -> u32 {

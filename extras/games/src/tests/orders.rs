@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::board;
-use crate::{GameAnswer, GameError, Move, answer, open};
+use crate::{Effort, GameAnswer, GameError, Move, open};
 
-use super::common::everything;
+use super::common::{answer, everything};
 
 type Set = BTreeSet<Move>;
 
@@ -153,7 +153,10 @@ fn lists_have_all_losing_positions() {
         twin.of(&start);
         let expected = twin.known.iter().filter(|(_, found)| found.0);
         let expected: BTreeSet<&Set> = expected.map(|(set, _)| set).collect();
-        let list = open(game, rules).unwrap().list(size).unwrap();
+        let list = open(game, rules, Effort::USUAL)
+            .unwrap()
+            .list(size)
+            .unwrap();
         let sets = list.iter().map(|text| {
             let told = answer(game, text).unwrap();
             assert_eq!((&told.position, told.losing), (text, true), "{game}");
@@ -376,7 +379,6 @@ fn positions_are_drawn() {
 fn as_many_positions_come_of_a_start_as_is_known() {
     use crate::answer::Theory;
     use crate::orders::Orders;
-    use crate::search::Effort;
     let space = Orders(crate::space::Space, Effort::USUAL);
     let divisors = Orders(crate::divisors::Divisors, Effort::USUAL);
     let count = |text| everything(&space, space.position(text).unwrap()).len();

@@ -1,9 +1,8 @@
 //! Chomp with poisons: the fast rule for three rows against the search and against the rule as it is told.
 
-use crate::answer;
 use crate::board;
 
-use super::common::{agrees, corner, rules};
+use super::common::{agrees, answer, corner, rules};
 
 #[test]
 fn poisons_anywhere_agree_with_the_search() {

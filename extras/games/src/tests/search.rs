@@ -7,9 +7,9 @@ use crate::horse::Horse;
 use crate::nim::Nim;
 use crate::search::search;
 use crate::sum::Sum;
-use crate::{Effort, GameError, open_within};
+use crate::{Effort, GameError, open};
 
-use super::common::{corner, everything, none, rules};
+use super::common::{answer as usual, corner, everything, none, rules};
 
 /// Plain recursion, by the words of the definition.
 fn by_definition<G: Game>(
@@ -137,16 +137,16 @@ fn who_wants_fewer_moves_waits_for_no_more() {
         moves: 100,
         ..Effort::USUAL
     };
-    let answer = |name, text: &str| open_within(name, "", HUNDRED)?.answer(text);
+    let answer = |name, text: &str| open(name, "", HUNDRED)?.answer(text);
     let (small, large) = (answer("ichomp", "2x3").unwrap(), answer("ichomp", "4x4"));
-    assert_eq!(small, crate::answer("ichomp", "2x3").unwrap());
+    assert_eq!(small, usual("ichomp", "2x3").unwrap());
     assert!(
         matches!(large, Err(GameError::TooLarge(100, _))),
         "{large:?}"
     );
     assert!(answer("poisons", "4x4").is_err());
     let told = answer("poisons", "3x9").unwrap();
-    let all = crate::answer("poisons", "3x9").unwrap();
+    let all = usual("poisons", "3x9").unwrap();
     assert_eq!((told.value, told.winning_moves), (None, all.winning_moves));
     assert!(all.value.is_some());
 }
@@ -154,7 +154,7 @@ fn who_wants_fewer_moves_waits_for_no_more() {
 /// The largest position of all, whose moves are too many to look beyond each.
 #[test]
 fn a_reply_is_found_among_many_moves() {
-    let answer = crate::answer("nim", &vec!["1000"; 32].join(",")).unwrap();
+    let answer = usual("nim", &vec!["1000"; 32].join(",")).unwrap();
     assert!(answer.losing && answer.moves.len() == 32_000);
     assert_eq!(answer.reply, Some(vec![1, 999]));
 }

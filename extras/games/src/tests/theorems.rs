@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::answer;
 use crate::answer::Theory;
 use crate::board::{self, Rows};
 use crate::game::GameValue;
@@ -15,7 +14,7 @@ use crate::sum::Sum;
 use crate::towers::{CHESSBOARD, Towers};
 use crate::transfinite::Transfinite;
 
-use super::common::{agrees, corner, everything, none, value_of, verdicts};
+use super::common::{agrees, answer, corner, everything, none, value_of, verdicts};
 
 #[test]
 fn ichomp_is_the_sum_of_its_quadrants() {

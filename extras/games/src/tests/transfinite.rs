@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::common::answer;
+use crate::GameError;
 use crate::board::{self, Rows};
-use crate::{GameError, answer};
 
 /// Infinite rows and columns have this length here.
 const FAR: u32 = 40;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::browser::{Browser, Key, calm};
 use super::site::{Site, number};
-use chomp_games::{Choice, Move, answer};
+use chomp_games::{Choice, Effort, GameAnswer, GameError, Move};
 
 /// Games that who begins can win, and what is said when you have.
 const WON: [(&str, &str, &str); 14] = [
@@ -24,6 +24,12 @@ const WON: [(&str, &str, &str); 14] = [
     ("transfinite", "3xw", "The computer took the poison."),
     ("transfinite", "wx1", "The computer took the poison."),
 ];
+
+/// All about a position; the rules stand in the text, behind `@`.
+fn answer(game: &str, text: &str) -> Result<GameAnswer, GameError> {
+    let (position, rules) = text.split_once('@').unwrap_or((text, ""));
+    chomp_games::open(game, rules, Effort::USUAL)?.answer(position)
+}
 
 /// Outcomes and values by their definition, from the moves alone.
 #[derive(Debug, Default)]
