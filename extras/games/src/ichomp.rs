@@ -16,7 +16,7 @@ use crate::board::{self, Rows};
 use crate::error::GameError;
 use crate::game::{Game, Move};
 use crate::poisons::Poisons;
-use crate::search::{Effort, search_within};
+use crate::search::{Effort, search};
 use crate::sum::{Sum, balanced};
 
 const QUADRANTS: usize = 4;
@@ -27,7 +27,7 @@ const LIST_MAX: usize = 16;
 /// The values of boards of Chomp by their definition, with at most so much effort.
 pub(crate) fn by_search(boards: &[Rows], effort: Effort) -> Result<Vec<u32>, GameError> {
     let chomp = Poisons::new(vec![(1, 1)], effort);
-    let solution = search_within(&chomp, boards.iter().cloned(), effort)?;
+    let solution = search(&chomp, boards.iter().cloned(), effort)?;
     let value = |rows| solution.verdict(rows)?.value;
     let value = |rows| value(rows).expect("the game goes on, and ends");
     Ok(boards.iter().map(value).collect())

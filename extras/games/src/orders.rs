@@ -16,7 +16,7 @@ use std::rc::Rc;
 use crate::answer::{GameAnswer, Theory};
 use crate::error::GameError;
 use crate::game::{Game, GameValue, Move};
-use crate::search::{Effort, search_within};
+use crate::search::{Effort, search};
 use crate::text::list;
 
 /// The most elements of an order.
@@ -143,7 +143,7 @@ impl<E: Elements> Theory for Orders<E> {
     }
 
     fn verdicts(&self, all: &[Left], _: &[Vec<u32>]) -> Result<Vec<GameValue>, GameError> {
-        let solution = search_within(self, [all[0].clone()], self.1)?;
+        let solution = search(self, [all[0].clone()], self.1)?;
         let verdict = |left| solution.verdict(left).expect("it comes of the first");
         Ok(all.iter().map(verdict).collect())
     }
@@ -164,7 +164,7 @@ impl<E: Elements> Theory for Orders<E> {
         let (size_max, what) = E::SIZE_MAX;
         GameError::check(size as usize, size_max, what)?;
         let largest = self.position(&E::LARGEST.replace('N', &size.to_string()))?;
-        let solution = search_within(self, [largest], self.1)?;
+        let solution = search(self, [largest], self.1)?;
         let mut losing: Vec<Left> = solution.losing().cloned().collect();
         losing.sort_by_key(|left| (left.mask.count_ones(), left.mask));
         Ok(losing)

@@ -17,7 +17,7 @@ use crate::answer::{GameAnswer, Theory};
 use crate::board::{self, COLUMNS_MAX, Rows};
 use crate::error::GameError;
 use crate::game::{Game, GameValue, Move};
-use crate::search::{Effort, Solution, search_within};
+use crate::search::{Effort, Solution, search};
 use crate::text::{cell, list, number};
 
 const POISONS_MAX: usize = 2;
@@ -178,7 +178,7 @@ impl Theory for Poisons {
         let mut known = self.known.borrow_mut();
         let solved = |solution: &Solution<Rows>| solution.verdict(&all[0]).is_some();
         if is_searched && !known.solution.as_ref().is_some_and(solved) {
-            match search_within(self, [all[0].clone()], self.effort) {
+            match search(self, [all[0].clone()], self.effort) {
                 Err(GameError::TooLarge(..)) if three_rows => known.solution = None,
                 found => known.solution = Some(found?),
             }

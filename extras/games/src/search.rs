@@ -56,17 +56,8 @@ struct Node {
     valued: bool,
 }
 
-/// [`search_within`] the usual effort.
-#[cfg(test)]
-pub(crate) fn search<G: Game>(
-    game: &G,
-    starts: impl IntoIterator<Item = G::Position>,
-) -> Result<Solution<G::Position>, GameError> {
-    search_within(game, starts, Effort::USUAL)
-}
-
 /// Visits `starts` and all positions that can come of them, with at most so much effort.
-pub(crate) fn search_within<G: Game>(
+pub(crate) fn search<G: Game>(
     game: &G,
     starts: impl IntoIterator<Item = G::Position>,
     effort: Effort,

@@ -51,7 +51,7 @@ use crate::board::{self, COLUMNS_MAX, Rows};
 use crate::error::GameError;
 use crate::game::{Game, GameValue, Move};
 use crate::poisons::Poisons;
-use crate::search::{Effort, search_within};
+use crate::search::{Effort, search};
 use crate::text::{list, number};
 
 /// The length of an infinite row.
@@ -198,7 +198,7 @@ impl Theory for Transfinite {
     fn verdicts(&self, all: &[Endless], _: &[Vec<u32>]) -> Result<Vec<GameValue>, GameError> {
         let finite = all.iter().filter(|board| !board.is_infinite());
         let finite = finite.map(|board| board.rows.clone());
-        let solution = search_within(&Poisons::new(vec![(1, 1)], self.0), finite, self.0)?;
+        let solution = search(&Poisons::new(vec![(1, 1)], self.0), finite, self.0)?;
         let three = Endless::losing();
         let verdict = |board: &Endless| {
             let losing = three.contains(board);

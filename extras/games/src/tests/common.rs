@@ -4,13 +4,21 @@ use crate::answer::Theory;
 use crate::game::{Game, GameValue};
 use crate::ichomp::by_search;
 use crate::poisons::Poisons;
-use crate::search::{Effort, search};
+use crate::search::{self, Effort, Solution};
 use crate::{GameAnswer, GameError, open};
 
 /// All about a position of the game of a name; the rules stand in the text, behind `@`.
 pub(super) fn answer(name: &str, text: &str) -> Result<GameAnswer, GameError> {
     let (position, rules) = text.split_once('@').unwrap_or((text, ""));
     open(name, rules, Effort::USUAL)?.answer(position)
+}
+
+/// The verdicts on some positions and all that can come of them, with the usual effort.
+pub(super) fn search<G: Game>(
+    game: &G,
+    starts: impl IntoIterator<Item = G::Position>,
+) -> Result<Solution<G::Position>, GameError> {
+    search::search(game, starts, Effort::USUAL)
 }
 
 /// All positions that can come of one.

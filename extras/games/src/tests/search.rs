@@ -5,11 +5,10 @@ use std::collections::HashMap;
 use crate::game::{Game, GameValue, Move, mex};
 use crate::horse::Horse;
 use crate::nim::Nim;
-use crate::search::search;
 use crate::sum::Sum;
 use crate::{Effort, GameError, open};
 
-use super::common::{answer as usual, corner, everything, none, rules};
+use super::common::{answer as usual, corner, everything, none, rules, search};
 
 /// Plain recursion, by the words of the definition.
 fn by_definition<G: Game>(

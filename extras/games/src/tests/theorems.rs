@@ -9,12 +9,12 @@ use crate::game::GameValue;
 use crate::horse::Horse;
 use crate::ichomp::{IChomp, by_search};
 use crate::nim::Nim;
-use crate::search::{Effort, search};
+use crate::search::Effort;
 use crate::sum::Sum;
 use crate::towers::{CHESSBOARD, Towers};
 use crate::transfinite::Transfinite;
 
-use super::common::{agrees, answer, corner, everything, none, value_of, verdicts};
+use super::common::{agrees, answer, corner, everything, none, search, value_of, verdicts};
 
 #[test]
 fn ichomp_is_the_sum_of_its_quadrants() {
