@@ -32,7 +32,7 @@ impl Boards {
     }
 
     pub(super) fn name(&self) -> String {
-        let names = self.0.iter().map(|rows| drawing::name_of_rows(rows));
+        let names = self.0.iter().map(|rows| drawing::name(rows));
         names.collect::<Vec<_>>().join(" + ")
     }
 

@@ -34,7 +34,7 @@ pub(super) fn text(style: Style, boards: &Boards) -> anyhow::Result<String> {
             _ => ": it is winning",
         };
         for (rows, board) in solved {
-            let name = drawing::name_of_rows(rows);
+            let name = drawing::name(rows);
             write!(text, "\n  {name} has the value {}", board.value).expect("a string takes it");
             if !board.winning_moves.is_empty() {
                 text = text + ", won with " + &drawing::moves(&board.winning_moves);

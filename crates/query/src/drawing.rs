@@ -31,25 +31,17 @@ pub fn draw(position: &Position, winning_moves: &[(u32, u32)]) -> String {
 }
 
 /// The name of a position: `8x10` for a rectangle of several rows, else its rows.
-pub fn name(position: &Position) -> String {
-    name_of_rows(position.rows())
-}
-
-/// The name of a position of any size.
-pub fn name_of_rows(rows: &[u32]) -> String {
-    let lengths = || rows.iter().map(u32::to_string).collect::<Vec<_>>();
+pub fn name(rows: &[u32]) -> String {
     match rows {
         [] => "0".to_owned(),
-        _ => rectangle(rows).unwrap_or_else(|| lengths().join(",")),
-    }
-}
-
-fn rectangle(rows: &[u32]) -> Option<String> {
-    match rows {
         [columns, _, ..] if rows.iter().all(|length| length == columns) => {
-            Some(format!("{}x{columns}", rows.len()))
+            format!("{}x{columns}", rows.len())
         }
-        _ => None,
+        _ => rows
+            .iter()
+            .map(u32::to_string)
+            .collect::<Vec<_>>()
+            .join(","),
     }
 }
 
@@ -77,7 +69,7 @@ mod tests {
     fn names_are_positions() {
         for name in ["0", "1", "4", "2x2", "8x10", "3,3,2", "2,1"] {
             let position: Position = name.parse().unwrap();
-            assert_eq!(super::name(&position), name);
+            assert_eq!(super::name(position.rows()), name);
         }
     }
 

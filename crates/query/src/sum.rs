@@ -3,7 +3,7 @@
 
 use chomp_table::Cell;
 
-use crate::drawing::name_of_rows;
+use crate::drawing;
 use crate::inside::{Inside, TooManyInside, cells, cut};
 
 /// The answer about a sum.
@@ -63,7 +63,7 @@ pub fn sum(boards: &[Vec<u32>], most: u64) -> Result<SumAnswer, SumError> {
             return Err(SumError::NoCells);
         }
         let inside = Inside::values(rows, most).map_err(|many| SumError::TooLarge {
-            board: name_of_rows(rows),
+            board: drawing::name(rows),
             many,
         })?;
         let left = |cell| (cell, inside.of(&cut(rows, cell)));
