@@ -46,6 +46,7 @@ use std::ops::{Range, RangeInclusive};
 use parking_lot::{Condvar, Mutex};
 
 use self::set::Set;
+use crate::hooks::descending;
 
 /// The fewest and the most rows.
 pub const FEW_ROWS: RangeInclusive<usize> = 3..=5;
@@ -144,10 +145,7 @@ impl Few {
             self.most.iter().all(|&most| most == self.most[0]),
             "a rectangle"
         );
-        // binom(columns + rows, rows): each product is divided as soon as it can be.
-        let choose = (1..=self.rows() as u128)
-            .fold(1_u128, |all, row| all * (self.most[0] as u128 + row) / row);
-        u64::try_from(choose).unwrap_or(u64::MAX)
+        u64::try_from(descending(self.rows(), self.most[0])).unwrap_or(u64::MAX)
     }
 
     /// The number of tails.

@@ -234,7 +234,7 @@ struct Family {
 }
 
 /// The number of descending lists of `count` lengths of at most `most`: binom(most + count, count).
-fn descending(count: usize, most: usize) -> u128 {
+pub(crate) fn descending(count: usize, most: usize) -> u128 {
     (1..=count as u128).fold(1, |all, one| all * (most as u128 + one) / one)
 }
 
