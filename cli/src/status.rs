@@ -311,7 +311,7 @@ fn add_table(found: &mut Found, table: &AnyTable, place: &TablePlace) {
 
 /// Adds what a journal says of finished ranges, and of the job that is not finished: one of more than `published` bits.
 fn add_working_files(found: &mut Found, ledger: &Ledger, published: u32) {
-    let places = || ledger.done(u64::MAX).map(|(_, place)| place);
+    let places = || ledger.done(u64::MAX).map(|(_, place, _)| place);
     let (range_bits, ranges) = (ledger.range_bits, ledger.done_count() as u64);
     let losing = places().map(|place| place.count).sum();
     let bytes = places().map(|place| u64::from(place.length)).sum();
@@ -346,7 +346,7 @@ fn add_working_files(found: &mut Found, ledger: &Ledger, published: u32) {
     };
     let done = ledger
         .done(range_bits.head_count(size))
-        .map(|(head, _)| head);
+        .map(|(head, ..)| head);
     let done: Vec<Head> = done.collect();
     let work = forecast::JobWork::new(size, range_bits);
     let done = work.fraction_done(&head::layers(size, range_bits), &done);

@@ -198,7 +198,7 @@ impl Tools {
         let mut skip = u64::from(shard) * shard_words;
         let ledger = self.journal.ledger();
         let mut rows = ledger.done(ledger.range_bits.head_count(self.bits));
-        let begins = rows.find_map(|(head, row)| {
+        let begins = rows.find_map(|(head, row, _)| {
             let begins = skip < row.stored;
             if !begins {
                 skip -= row.stored;
@@ -218,7 +218,7 @@ impl Tools {
     pub(crate) fn done_ranges(&self, head_count: u64) -> Vec<(Head, RangeRow)> {
         let ledger = self.journal.ledger();
         let done = ledger.done(head_count);
-        done.map(|(head, row)| (head, *row)).collect()
+        done.map(|(head, row, _)| (head, *row)).collect()
     }
 
     /// Where the record of a range is. The range has to be done.

@@ -156,7 +156,7 @@ fn merge_again(shards: Vec<u32>, reason: &str) -> PublishResult {
 /// The shards that one participant alone has found: also the owner, whose machine may be faulty.
 fn found_by_one(tools: &Tools) -> Vec<u32> {
     let ledger = tools.journal.ledger();
-    let found = ledger.shards_with_finders(tools.bits);
+    let found = ledger.shards(tools.bits);
     let of_one = found.filter(|(_, finders)| finders.participants() == 1);
     of_one.map(|(summary, _)| summary.number).collect()
 }
@@ -194,7 +194,7 @@ async fn lost_shards(
     let files: Vec<(u32, ShardFileInfo)> = {
         let ledger = tools.journal.ledger();
         let shards = ledger.shards(tools.bits);
-        let files = shards.filter_map(|summary| Some((summary.number, summary.file()?)));
+        let files = shards.filter_map(|(summary, _)| Some((summary.number, summary.file()?)));
         files
             .filter(|(_, file)| !compared.contains(&file.sha256))
             .collect()

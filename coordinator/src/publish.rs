@@ -101,9 +101,10 @@ pub async fn publish(
     journal.append(Vec::new()).await?;
     let (shards, range_bits, replicas) = {
         let ledger = journal.ledger();
-        let shards: Vec<ShardSummary> = ledger.shards(bits).cloned().collect();
+        let shards = ledger.shards(bits).map(|(summary, _)| summary.clone());
+        let shards: Vec<ShardSummary> = shards.collect();
         let heads = ledger.range_bits.head_count(bits);
-        let replicas = ledger.done(heads).map(|(_, row)| row.replicas).min();
+        let replicas = ledger.done(heads).map(|(_, row, _)| row.replicas).min();
         (shards, ledger.range_bits, replicas.unwrap_or(1).max(1))
     };
     if let Some((number, _)) = (0..)

@@ -321,9 +321,9 @@ pub(crate) fn begin(
         None => Party::Participant(ParticipantId(party.participant)),
         Some(worker) => Party::Worker(WorkerId::new(party.participant, worker)),
     };
-    let shards = ledger.shards_with_finders(settings.bits);
+    let shards = ledger.shards(settings.bits);
     let past = Past {
-        ranges: ledger.done_with_finders(heads).map(range).collect(),
+        ranges: ledger.done(heads).map(range).collect(),
         lost: ledger.lost(heads).map(range).collect(),
         shards: shards
             .map(|(summary, finders)| (summary.number, summary.words_digest(), found(finders)))

@@ -42,7 +42,7 @@ fn merged(
     let stored: u64 = journal
         .ledger()
         .done(u64::MAX)
-        .map(|(_, row)| row.stored)
+        .map(|(_, row, _)| row.stored)
         .sum();
     let count = stored.div_ceil(SIZE.shard_words as u64);
     let tools = Tools::new(storage.clone(), &journal, bits, SIZE);
@@ -361,7 +361,7 @@ fn a_contradiction_needs_records_that_are_gone() {
     let tested = merged(&new(), BITS, |merged| merged.sums[0].mirror_sum ^= 1);
     let done: Vec<_> = {
         let ledger = tested.journal.ledger();
-        let done = ledger.done(u64::MAX).map(|(head, row)| (head, *row));
+        let done = ledger.done(u64::MAX).map(|(head, row, _)| (head, *row));
         done.collect()
     };
     let merged = done[done.len() / 2].0..Head(u64::MAX);

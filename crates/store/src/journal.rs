@@ -318,9 +318,9 @@ impl Journal {
                 return Ok(());
             }
             let done = ledger.done(merged.end.0);
-            let done = done.filter(|(head, _)| *head >= merged.start);
-            parts.extend(done.map(|(_, row)| row.part()));
-            for (_, row) in ledger.done(merged.start.0) {
+            let done = done.filter(|(head, ..)| *head >= merged.start);
+            parts.extend(done.map(|(_, row, _)| row.part()));
+            for (_, row, _) in ledger.done(merged.start.0) {
                 parts.remove(&row.part());
             }
         }
@@ -340,8 +340,8 @@ impl Journal {
         let parts: HashSet<PartName> = parts.collect();
         let ledger = self.ledger();
         let done = ledger.done(ledger.range_bits.head_count(bits));
-        let gone = done.filter(|(_, row)| !parts.contains(&row.part()));
-        Ok(gone.map(|(head, row)| (head, row.digest)).collect())
+        let gone = done.filter(|(_, row, _)| !parts.contains(&row.part()));
+        Ok(gone.map(|(head, row, _)| (head, row.digest)).collect())
     }
 
     /// Forgets all done ranges and removes all parts, if the published table of `bits` bits has all that they hold, and

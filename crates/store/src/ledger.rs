@@ -57,17 +57,8 @@ impl Ledger {
         self.ranges.get(head)
     }
 
-    /// The done ranges among the first `head_count`, ascending.
-    pub fn done(&self, head_count: u64) -> impl Iterator<Item = (Head, &RangeRow)> {
-        self.done_with_finders(head_count)
-            .map(|(head, row, _)| (head, row))
-    }
-
     /// The done ranges among the first `head_count`, ascending, with the finders of each.
-    pub fn done_with_finders(
-        &self,
-        head_count: u64,
-    ) -> impl Iterator<Item = (Head, &RangeRow, &Finders)> {
+    pub fn done(&self, head_count: u64) -> impl Iterator<Item = (Head, &RangeRow, &Finders)> {
         self.ranges.below(Head(head_count))
     }
 
@@ -109,16 +100,8 @@ impl Ledger {
         last.is_some_and(|head| head.0 >= self.range_bits.head_count(bits))
     }
 
-    /// The shards of the table of `bits` bits that are there, ascending.
-    pub fn shards(&self, bits: u32) -> impl Iterator<Item = &ShardSummary> {
-        self.shards_with_finders(bits).map(|(summary, _)| summary)
-    }
-
     /// The shards of the table of `bits` bits that are there, ascending, with the finders of each.
-    pub fn shards_with_finders(
-        &self,
-        bits: u32,
-    ) -> impl Iterator<Item = (&ShardSummary, &Finders)> {
+    pub fn shards(&self, bits: u32) -> impl Iterator<Item = (&ShardSummary, &Finders)> {
         let shards = self.shards.range((bits, 0)..=(bits, u32::MAX));
         shards.map(|(_, (summary, finders))| (summary, finders))
     }

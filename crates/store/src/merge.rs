@@ -90,7 +90,7 @@ impl ShardSpan {
     ) -> Result<ShardSpan, MergeError> {
         let heads = ledger.range_bits.head_count(bits);
         let (mut left, mut end) = (0u64, Head(heads));
-        for (done, row) in ledger.done(heads).filter(|(done, _)| *done >= head) {
+        for (done, row, _) in ledger.done(heads).filter(|(done, ..)| *done >= head) {
             left += row.stored;
             if left >= skip.saturating_add(shard_words) {
                 end = end.min(Head(done.0 + 1));

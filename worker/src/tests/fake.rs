@@ -152,7 +152,10 @@ impl State {
 
     fn shards(&self) -> u32 {
         let ledger = self.journal.ledger();
-        let stored: u64 = ledger.done(self.heads()).map(|(_, row)| row.stored).sum();
+        let stored: u64 = ledger
+            .done(self.heads())
+            .map(|(_, row, _)| row.stored)
+            .sum();
         u32::try_from(stored.div_ceil(SHARD.shard_words as u64)).unwrap()
     }
 
@@ -172,7 +175,7 @@ impl State {
         let (leased_as, work) = if self.are_ranges_done() {
             let are_written = self.are_shards_done();
             let ledger = self.journal.ledger();
-            let written = ledger.shards(BITS).map(|summary| summary.number);
+            let written = ledger.shards(BITS).map(|(summary, _)| summary.number);
             let (kind, done): (fn(u32) -> Leased, BTreeSet<u32>) = if are_written {
                 (Leased::File, self.read.clone())
             } else {
@@ -230,7 +233,7 @@ impl State {
 
     fn start(&self, shard: u32) -> (Head, u64) {
         let mut skip = u64::from(shard) * SHARD.shard_words as u64;
-        for (head, row) in self.journal.ledger().done(self.heads()) {
+        for (head, row, _) in self.journal.ledger().done(self.heads()) {
             if skip < row.stored {
                 return (head, skip);
             }
@@ -256,16 +259,16 @@ impl State {
                 now(storage.create(&key, bytes)).unwrap();
             }
         }
-        for (head, row) in self.journal.ledger().done(u64::MAX) {
+        for (head, row, _) in self.journal.ledger().done(u64::MAX) {
             let done = done(row.part(), vec![row.placed(head)]);
             now(journal.append(vec![done])).unwrap();
         }
-        for summary in self.journal.ledger().shards(BITS).cloned() {
+        for (summary, _) in self.journal.ledger().shards(BITS) {
             let (bits, finders) = (BITS, Finders::default());
             let entry = Entry::Shard {
                 bits,
                 finders,
-                summary,
+                summary: summary.clone(),
             };
             now(journal.append(vec![entry])).unwrap();
         }
@@ -399,7 +402,10 @@ impl Fake {
             let part = &state.storage.objects()[&state.part(*head)];
             assert_eq!(part[start..start + length], record);
         }
-        let found: Vec<ShardSummary> = ledger.shards(BITS).cloned().collect();
+        let found: Vec<ShardSummary> = ledger
+            .shards(BITS)
+            .map(|(summary, _)| summary.clone())
+            .collect();
         let expected = (0..state.shards()).map(|shard| {
             let (head, skip) = state.start(shard);
             let words = SHARD.shard_words as u64;

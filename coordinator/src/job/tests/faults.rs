@@ -40,7 +40,7 @@ fn what_a_coordinator_decides_is_named_by_its_epoch() {
 #[test]
 fn why_an_effect_failed_is_told() {
     let tested = complete();
-    for (_, row) in tested.tools.journal.ledger().done(u64::MAX) {
+    for (_, row, _) in tested.tools.journal.ledger().done(u64::MAX) {
         tested.storage.overwrite(&row.part().key(), "part");
     }
     let outcome = ready(publish_table(&tested.tools));

@@ -15,7 +15,7 @@ impl Tested {
 
     fn finders(&self, head: u64) -> Vec<u32> {
         let ledger = self.tools.journal.ledger();
-        let mut found = ledger.done_with_finders(u64::MAX);
+        let mut found = ledger.done(u64::MAX);
         let (.., finders) = found.find(|(one, ..)| one.0 == head).unwrap();
         finders.iter().map(|finder| finder.participant).collect()
     }
@@ -43,7 +43,7 @@ fn who_is_out_is_so_after_a_restart() {
     third.wait_for_checks();
     {
         let ledger = third.tools.journal.ledger();
-        let (_, row, finders) = ledger.done_with_finders(1).next().unwrap();
+        let (_, row, finders) = ledger.done(1).next().unwrap();
         assert_ne!(row.digest, placed(0).summary.digest, "the lie is kept");
         assert_eq!((finders.iter().len(), finders.wanted()), (0, 0));
     }

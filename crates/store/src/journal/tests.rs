@@ -318,16 +318,14 @@ impl Plain {
             (head, (row.lease, row.replicas, finders, placed))
         };
         let of_bits = |bits| {
-            let shards = ledger.shards_with_finders(bits);
-            let alone = ledger.shards_with_finders(bits).map(|(summary, _)| summary);
-            assert!(ledger.shards(bits).eq(alone));
-            for summary in ledger.shards(bits) {
+            let shards = ledger.shards(bits);
+            for (summary, _) in ledger.shards(bits) {
                 assert_eq!(ledger.shard(bits, summary.number), Some(summary));
             }
             shards.map(move |(summary, finders)| (bits, finders.iter().collect(), summary.clone()))
         };
-        let ranges: BTreeMap<_, _> = ledger.done_with_finders(u64::MAX).map(of_range).collect();
-        for (head, row, _) in ledger.done_with_finders(u64::MAX) {
+        let ranges: BTreeMap<_, _> = ledger.done(u64::MAX).map(of_range).collect();
+        for (head, row, _) in ledger.done(u64::MAX) {
             assert_eq!(ledger.range(head), Some(row));
         }
         assert_eq!(ledger.done_count(), ranges.len());
@@ -532,7 +530,7 @@ fn pruning() {
 fn parts_of_merged_ranges_are_removed() {
     let finished = finished();
     let ledger = looked(&finished);
-    let parts = || ledger.done(u64::MAX).map(|(_, row)| row.part());
+    let parts = || ledger.done(u64::MAX).map(|(_, row, _)| row.part());
     for part in parts() {
         finished.overwrite(&part.key(), "part");
     }
@@ -556,8 +554,10 @@ fn parts_of_merged_ranges_are_removed() {
             ready(journal.remove_merged(BITS, summary.clone())).unwrap();
         }
         for part in parts() {
-            let rows = ledger.done(u64::MAX).filter(|(_, row)| row.part() == part);
-            let of_part: Vec<Head> = rows.map(|(head, _)| head).collect();
+            let rows = ledger
+                .done(u64::MAX)
+                .filter(|(_, row, _)| row.part() == part);
+            let of_part: Vec<Head> = rows.map(|(head, ..)| head).collect();
             let is_before = of_part.iter().any(|head| *head < summary.start);
             let is_merged = of_part.iter().any(|head| summary.contains(head));
             let is_there = storage.objects().contains_key(&part.key());

@@ -85,8 +85,10 @@ impl Chain {
         let ledger = self.follower.as_ref().map(Follower::ledger);
         let ledger = ledger.expect("a segment was read");
         let ranges = ledger.done(u64::MAX);
-        let ranges = ranges.map(|(head, row)| Fact::Range(head, row.digest));
-        let shards = ledger.shards(self.bits).map(Fact::of_shard);
+        let ranges = ranges.map(|(head, row, _)| Fact::Range(head, row.digest));
+        let shards = ledger
+            .shards(self.bits)
+            .map(|(shard, _)| Fact::of_shard(shard));
         let now = ranges.chain(shards).collect();
         let gone = self.now.difference(&now);
         let gone = gone.filter(|fact| matches!(fact, Fact::Range(..)));
