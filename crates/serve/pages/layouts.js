@@ -32,10 +32,8 @@ const figure = (path, kind) => () => drawn("svg", { viewBox: "0 0 24 24", class:
 const TOWER = "M5 3h3v2.500h2.500V3h3v2.500H16V3h3v6l-2 2v5.500l2 2V21H5v-2.500l2-2V11L5 9z";
 const HORSE = "M6 21v-2.500l2-1.500c0-3.500 3-4 3.500-7-1.500.5-2.500 1.500-4 1.500L5 13l-1.500-2.500L7 6.500 7.500 3l2.500 2c5.500.5 9 4 9 9.500V21z";
 
-const ichomp = {
+const ichomp = order("cell", {
   form: "Up to four boards: 4x4/3,1/2",
-  // Quadrants that touch at their corners only have no line in common.
-  leaps: true,
   goal: () => "Whoever takes the last cell wins.",
   starts: [
     ["3x4/4x3/2x4/2x2", "Four small boards"],
@@ -67,17 +65,16 @@ const ichomp = {
     const sides = [column === 1 && (quadrant % 2 === 1 ? "mid-right" : "mid-left"), row === 1 && (quadrant < 3 ? "mid-below" : "mid-above")];
     return { kind: sides.filter(Boolean).join(" ") };
   },
-  words: (text, square) => `takes ${cells(ichomp.count(text, square))}`,
   place: ([quadrant, row, column]) => `quadrant ${quadrant}, row ${row}, column ${column}`,
-  took: (text, move) => `took ${ichomp.place(move)}: ${cells(ichomp.count(text, move))}`,
   called: ([quadrant, ...cell]) => `quadrant ${quadrant} ${cellName(cell)}`,
   ending: (start, winner) => `${winner} took the last cell.`,
   /** The value of the quadrant that a move leaves. */
   value: (answer, choice) => answer.value ^ answer.parts[choice.move[0] - 1].value ^ choice.value,
-};
+});
 
-const poisons = {
+const poisons = order("cell", {
   ...CHOMP_BOARD,
+  leaps: false,
   form: "A board and its poisons: 3x8@1,1@2,2",
   goal: () => "Whoever takes a poison loses.",
   starts: [
@@ -105,10 +102,8 @@ const poisons = {
     const kills = markedOf(text).some((poison) => poisons.takes(text, square, poison.split(",").map(Number)));
     return `takes ${cells(poisons.count(text, square))}${poisons.isPoison(text, square) ? ", a poison" : kills ? " and a poison" : ""}`;
   },
-  took: (text, move) => `took ${poisons.place(move)}: ${cells(poisons.count(text, move))}`,
   ending: (start, winner, loser) => `${loser} took a poison.`,
-  value: (answer, choice) => choice.value,
-};
+});
 
 const nim = {
   form: "Heaps: 3,4,5, or 3,4,5@misere",
@@ -201,10 +196,11 @@ const horse = {
   took: (text, move) => `moved the horse to ${horse.place(move)}`,
 };
 
-/** Chomp on any order. `build` shows nothing but what is left, so that the rest follows from it. */
+/** Chomp on any order. Where `build` shows nothing but what is left, the rest follows from it. */
 function order(noun, own) {
   const left = (text) => own.build(text).lines.flat().filter(Boolean);
   const layout = {
+    // Parts that touch at their corners only have no line in common.
     leaps: true,
     has: (text, square) => left(text).some((other) => same(other, square)),
     takes: (text, move, square) => move.every((number, at) => square[at] >= number),
@@ -325,8 +321,9 @@ function endlessOf(text) {
   return text.endsWith("...") ? [...rows, ...rectangle(FAR - rows.length, rows.at(-1))] : rows;
 }
 
-const transfinite = {
+const transfinite = order("cell", {
   ...CHOMP_BOARD,
+  leaps: false,
   form: "Rows, w for one without end: w,w,5 or 3xw; w,1... if the last goes on downwards",
   kind: "endless",
   starts: [
@@ -337,7 +334,6 @@ const transfinite = {
     ["w,3,2...", "One without end, one of 3, then 2"],
     ["5,3,1...", "5 and 3, then a column"],
   ],
-  goal: () => "Whoever takes the poison loses.",
   random() {
     const above = ["", "w,", "w,w,"][some(0, 2)];
     return above + textOf(randomPosition(some(1, 3), some(1, 4))) + (above === "" || Math.random() < 0.3 ? "..." : "");
@@ -360,10 +356,7 @@ const transfinite = {
     return { kind: [kind, ...goesOn].filter(Boolean).join(" "), draw };
   },
   words: (text, square) => `takes ${cells(transfinite.count(text, square))}${String(square) === "1,1" ? ", the poison and all" : ""}`,
-  took: (text, move) => `took ${transfinite.place(move)}: ${cells(transfinite.count(text, move))}`,
-  ending: (start, winner, loser) => `${loser} took the poison.`,
-  value: (answer, choice) => choice.value,
-};
+});
 
 /** The games by their names. */
 export const LAYOUTS = { ichomp, poisons, nim, towers, horse, space, divisors, crossed, transfinite };
