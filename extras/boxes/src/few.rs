@@ -892,4 +892,18 @@ pub(crate) mod tests {
             assert_eq!(found(usize::MAX), found(most[2] / 3), "{most:?}");
         }
     }
+
+    /// A list that says it is longer than any such list takes no memory.
+    #[test]
+    fn no_list_of_a_state_is_longer_than_its_limit() {
+        let load = |length: u64| {
+            let state = [0, length].map(u64::to_le_bytes).concat();
+            let loaded = FewSolver::load(Few::new(&[300; 4]), &mut &state[..]);
+            loaded.unwrap_err().kind()
+        };
+        assert_eq!(load(1), ErrorKind::UnexpectedEof);
+        for length in [1 << 40, u64::MAX] {
+            assert_eq!(load(length), ErrorKind::InvalidData);
+        }
+    }
 }
