@@ -162,6 +162,19 @@ impl Process {
         ticks / 100.0
     }
 
+    /// The nice values of its threads.
+    pub(crate) fn nice_values(&self) -> Vec<i32> {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        // A thread may end meanwhile.
+        let stats = threads
+            .filter_map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")).ok());
+        let nice = |stat: String| {
+            let (_, fields) = stat.rsplit_once(") ").unwrap();
+            fields.split(' ').nth(16).unwrap().parse().unwrap()
+        };
+        stats.map(nice).collect()
+    }
+
     /// Its exit code and output, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<Ended> {
         let status = self.child.try_wait().expect("a process of ours")?;
