@@ -9,11 +9,18 @@ use std::process::Command;
 
 use crate::common::cluster::{Cluster, Server};
 use crate::common::{chomp, copy, end, files, fingerprint, finished, folder, run, run_in};
+use crate::peers::client::{all, connect};
+use chomp_access::Access;
+use chomp_proto::OBJECTS_PATH;
 use chomp_table::manifest::Manifest;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Table, Word, known};
 use chomp_testing::tables::{publish_words, write_manifest};
+use chomp_testing::waiting::arrives;
+use http::{Method, StatusCode};
+use http_body_util::BodyExt;
 use tempfile::TempDir;
+use tonic::body::Body;
 
 const BITS: u32 = 14;
 const RANGE_BITS: u32 = 12;
@@ -261,4 +268,39 @@ fn strangers_bring_no_secrets() {
         let mut command = cluster.chomp(&format!("{command} --access"));
         end(command.arg(&access)).refuses(1, &["access.json", "it is a pipe"]);
     }
+}
+
+/// An object that a worker reads through the coordinator becomes another file after its first piece was read: nothing
+/// of that file is sent. The connection takes less than the first piece until it is read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_becomes_another_file_is_not_read_on() {
+    const PIECE: usize = 1 << 20;
+    let cluster = Cluster::in_the_clear();
+    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(24, 12));
+    let link = connect(&Access::read(&cluster.access()).unwrap()).await;
+    let object = cluster.table().join("table-24/shard-0000.zst");
+    let precious = cluster.home().join("precious");
+    fs::create_dir(object.parent().unwrap()).unwrap();
+    fs::write(&object, vec![1; 3 * PIECE]).unwrap();
+    fs::write(&precious, vec![2; 3 * PIECE]).unwrap();
+    let path = format!("{OBJECTS_PATH}table-24/shard-0000.zst");
+    let ask = async || {
+        let asked = link.ask(Method::GET, &path, &[], Body::empty());
+        arrives("an answer", asked).await.unwrap()
+    };
+    let (status, bytes) = all(ask().await).await.unwrap();
+    assert_eq!((status, bytes.len()), (StatusCode::OK, 3 * PIECE));
+
+    let begun = ask().await;
+    assert_eq!(begun.status(), StatusCode::OK);
+    fs::remove_file(&object).unwrap();
+    fs::hard_link(&precious, &object).unwrap();
+    let mut body = begun.into_body();
+    let mut bytes = Vec::new();
+    while let Some(Ok(frame)) = arrives("a piece", body.frame()).await {
+        bytes.extend(frame.into_data().unwrap());
+    }
+    assert!(bytes.len() <= PIECE && bytes.iter().all(|&byte| byte == 1));
+    assert_eq!(ask().await.status(), StatusCode::NOT_FOUND);
+    tokio::task::block_in_place(|| coordinator.stop());
 }

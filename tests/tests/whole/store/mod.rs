@@ -9,14 +9,15 @@ mod relay;
 mod troubles;
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 use crate::common::cluster::{Cluster, at_home, wait_for};
 use crate::common::{
-    FINGERPRINT_24, FINGERPRINT_26, FINGERPRINT_28, end, files, folder, ranges_done,
+    FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_26, FINGERPRINT_28, copy, end, files, folder,
+    ranges_done,
 };
 use chomp_testing::needs;
 use nix::sys::signal::Signal;
@@ -50,6 +51,35 @@ fn workers_read_and_write_the_store_themselves_or_through_the_coordinator() {
     lost.says(elsewhere.to_str().unwrap());
     assert_eq!(files(&elsewhere).len(), 0);
     coordinator.stop().made(FINGERPRINT_26);
+}
+
+/// A coordinator names the directory of another job of the same table, to which its worker may write.
+#[test]
+fn the_directory_of_another_coordinator_is_left_alone() {
+    let [hostile, other] = [Cluster::new(), Cluster::new()];
+    let [own, named] = ["own", "named"].map(|name| hostile.home().join(name));
+    let theirs = other.home().join("store");
+    let start = |cluster: &Cluster, store: &Path| {
+        let mut command = cluster.coordinator(20, 12);
+        cluster.start_coordinator(command.arg("--exit-when-done").arg("--store").arg(store))
+    };
+    drop(start(&hostile, &own));
+    copy(&own, &theirs);
+    drop(start(&other, &theirs));
+    symlink(&own, &named).unwrap();
+    let coordinator = start(&hostile, &named);
+    // For that coordinator its lock is where it was.
+    fs::remove_file(theirs.join("lock")).unwrap();
+    fs::hard_link(own.join("lock"), theirs.join("lock")).unwrap();
+    fs::remove_file(&named).unwrap();
+    symlink(&theirs, &named).unwrap();
+    let before = files(&theirs);
+    let mut worker = hostile.join("worker");
+    worker.wait_until(|| files(&theirs) != before);
+    assert_eq!(files(&theirs), before);
+    let worker = worker.wait().done();
+    worker.says("its journal is not that of the coordinator");
+    coordinator.wait().made(FINGERPRINT_20);
 }
 
 /// Users of no account, and their group.
