@@ -368,7 +368,10 @@ mod tests {
             let Command::Serve(args) = args.command else {
                 panic!("another command");
             };
-            assert_eq!(args.http.to_string(), address);
+            let serve::HttpPlace::Port(found) = args.http else {
+                panic!("a file");
+            };
+            assert_eq!(found.to_string(), address);
         }
     }
 
@@ -404,7 +407,10 @@ mod tests {
                 "export --format npy --out there",
                 "--bits 65|--bits 1|--area 9-8|--box 8|--memory lots",
             ),
-            ("serve", "--http 65536|--trust-proxy here|--cache lots"),
+            (
+                "serve",
+                "--http 65536|--http unix:|--trust-proxy here|--cache lots",
+            ),
             (
                 "game",
                 "|chess 1|nim 1 --losing many|poisons --fix 1=50 3x8",

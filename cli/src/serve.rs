@@ -1,12 +1,11 @@
 //! `chomp serve`: serves finished tables as files, answers and pages.
 
-use bytesize::ByteSize;
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use chomp_serve::net::{Endpoint, Permits, Server};
+use bytesize::ByteSize;
+use chomp_serve::net::{Endpoint, Listener, Permits, Server, SocketFile};
 use chomp_serve::{QuestionLimits, Site, SiteOptions};
 use chomp_table::TableError;
 use chomp_table::reader::{AnyTable, CACHE_BYTES, TableName, locate};
@@ -37,9 +36,10 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
 
-    /// Where to listen: HOST:PORT, the port alone for this machine only, or :PORT for everybody who can reach it
-    #[arg(long, value_parser = address, value_name = "ADDR", default_value = "127.0.0.1:7172")]
-    pub(crate) http: SocketAddr,
+    /// Where to listen: HOST:PORT, the port alone for this machine only, or :PORT for everybody who can reach it; or
+    /// unix:PATH for a reverse proxy on this machine, which may then have all connections
+    #[arg(long, value_parser = HttpPlace::parse, value_name = "ADDR", default_value = "127.0.0.1:7172")]
+    pub(crate) http: HttpPlace,
 
     /// The address of a reverse proxy, which limits its clients: it may have seven in eight connections, and any other
     /// address half of them. Several: repeat it, or separate them with commas
@@ -54,6 +54,42 @@ pub(crate) struct ServeArgs {
     /// object a line
     #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
+}
+
+/// The place where `chomp serve` listens.
+#[derive(Clone, Debug)]
+pub(crate) enum HttpPlace {
+    Port(SocketAddr),
+    File(PathBuf),
+}
+
+impl HttpPlace {
+    fn parse(text: &str) -> Result<HttpPlace, &'static str> {
+        match text.strip_prefix("unix:") {
+            Some("") => Err("after unix: comes the path of a file, as unix:/run/chomp/http.sock"),
+            Some(path) => Ok(HttpPlace::File(path.into())),
+            None => address(text).map(HttpPlace::Port),
+        }
+    }
+
+    /// Listens there, and tells the address.
+    async fn listen(&self) -> anyhow::Result<(Listener, String)> {
+        Ok(match self {
+            HttpPlace::Port(address) => {
+                let listener = listen(*address, "--http").await?;
+                let url = format!("http://{}/", listener.local_addr()?);
+                (Listener::Port(listener), url)
+            }
+            HttpPlace::File(path) => {
+                let url = format!("unix:{}", path.display());
+                let failed = || format!("cannot listen on {url}: choose another with --http");
+                (
+                    Listener::File(SocketFile::listen(path).with_context(failed)?),
+                    url,
+                )
+            }
+        })
+    }
 }
 
 /// The folder of the first table in a directory, and what it is; none if there is no table yet. Opening it finds damage
@@ -76,7 +112,7 @@ fn first(directory: &Path) -> Result<Option<(PathBuf, TableName, Value)>, TableE
 pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()> {
     let stop = display.stop_token();
     // An address in use is told before a download; nobody can connect until the table is there.
-    drop(listen(args.http, "--http").await?);
+    drop(args.http.listen().await?);
     // A fault of the table is reported now, and not with the first question.
     let mut table = download::download_if_elsewhere(&args.source, display, &stop).await?;
     if let TablePlace::Elsewhere(_) = args.source.table {
@@ -91,8 +127,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
             table.display()
         )));
     }
-    let listener = listen(args.http, "--http").await?;
-    let url = format!("http://{}/", listener.local_addr()?);
+    let (listener, url) = args.http.listen().await?;
 
     let what = match &first {
         Some((folder, name, _)) => format!("{}, a {name}", folder.display()),

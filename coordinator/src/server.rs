@@ -18,7 +18,7 @@ use chomp_plan::{
     JobProgress, ParticipantId, Party, Past, Phase, PlanError, Settings, StopReason, WorkerId,
 };
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
-use chomp_serve::net::{Endpoint, Limits, Permits, Server};
+use chomp_serve::net::{Endpoint, Limits, Listener, Permits, Server};
 use chomp_serve::{Site, StatusSource};
 use chomp_store::{Finder, FinderParty, Finders, Journal, RangeRow, Storage, StoreError};
 use chomp_table::RangeBits;
@@ -365,11 +365,11 @@ async fn serve(
     calls.extend(pages.iter().cloned());
 
     let mut endpoints = vec![Endpoint {
-        listener: listeners.calls,
+        listener: Listener::Port(listeners.calls),
         router: gate.router(calls),
     }];
     endpoints.extend(listeners.pages.map(|listener| Endpoint {
-        listener,
+        listener: Listener::Port(listener),
         router: gate.router(pages),
     }));
     Server::start(endpoints, options.tls.as_ref(), options.limits, &permits)

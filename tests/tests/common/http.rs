@@ -56,7 +56,8 @@ pub(crate) fn connect(port: u16) -> TcpStream {
     stream
 }
 
-fn ask(mut stream: impl Read + Write, path: &str, headers: &[&str]) -> Response {
+/// Asks over a connection.
+pub(crate) fn ask(mut stream: impl Read + Write, path: &str, headers: &[&str]) -> Response {
     let mut request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
     for header in headers {
         request += header;

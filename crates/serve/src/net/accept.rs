@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use socket2::{SockRef, TcpKeepalive};
-use tokio::net::TcpStream;
+use socket2::SockRef;
 use tokio::task::JoinSet;
 
-use super::Endpoint;
-use super::connection::{Ended, Shared, serve};
-use super::limits::{ACCEPT_PAUSE, BACKLOG, GONE_TIME, KEPT_SHARE, Limits, UNSENT_BYTES};
+use super::connection::{Shared, serve};
+use super::limits::{ACCEPT_PAUSE, BACKLOG, KEPT_SHARE, Limits};
+use super::listener::PROXY;
+use super::{Endpoint, Listener};
 
 /// The slots for connections. Clones share them.
 #[derive(Clone, Debug)]
@@ -48,10 +48,13 @@ impl Permits {
         }))
     }
 
-    /// A permit for a peer, or none if a limit is reached.
+    /// A permit for a peer, or none if a limit is reached. Nobody else can open the socket file of a proxy, so nothing
+    /// is kept from that one.
     pub(super) fn take(&self, peer: IpAddr) -> Option<Permit> {
         let (address, limits) = (network(peer), &self.0.limits);
-        let of_address = if self.0.trusted.contains(&peer.to_canonical()) {
+        let of_address = if address == PROXY {
+            limits.connections
+        } else if self.0.trusted.contains(&peer.to_canonical()) {
             limits.connections - limits.connections.div_ceil(KEPT_SHARE)
         } else {
             limits.connections_per_address
@@ -104,7 +107,9 @@ fn network(address: IpAddr) -> IpAddr {
 pub(super) async fn accept(endpoint: Endpoint, permits: Permits, shared: Arc<Shared>) {
     let Endpoint { listener, router } = endpoint;
     // Listeners are made with a backlog of 128.
-    if let Err(error) = SockRef::from(&listener).listen(BACKLOG) {
+    if let Listener::Port(port) = &listener
+        && let Err(error) = SockRef::from(port).listen(BACKLOG)
+    {
         tracing::warn!("connections that come all at once will be delayed: {error}");
     }
     // Dropping the set, at the end of this task, ends all connections.
@@ -139,10 +144,7 @@ pub(super) async fn accept(endpoint: Endpoint, permits: Permits, shared: Arc<Sha
         };
         let (router, shared) = (router.clone(), Arc::clone(&shared));
         connections.spawn(async move {
-            let served = async {
-                prepare(&stream)?;
-                Box::pin(serve(stream, router, shared)).await
-            };
+            let served = async { Box::pin(serve(stream?, router, shared)).await };
             // Any program may connect to an open port and break off.
             if let Err(error) = served.await {
                 tracing::debug!("the connection of {peer} ended: {error}");
@@ -157,20 +159,6 @@ pub(super) async fn accept(endpoint: Endpoint, permits: Permits, shared: Arc<Sha
         tracing::debug!("connections were open when the server ended");
         connections.shutdown().await;
     }
-}
-
-/// Limits the unsent bytes in the kernel, and the time until the kernel notices that the peer is gone.
-fn prepare(stream: &TcpStream) -> Ended {
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(stream);
-    #[cfg(target_os = "linux")]
-    socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
-    #[cfg(not(target_os = "linux"))]
-    socket.set_send_buffer_size(UNSENT_BYTES as usize)?;
-    #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(GONE_TIME))?;
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(GONE_TIME / 2))?;
-    Ok(())
 }
 
 #[cfg(test)]
@@ -205,5 +193,7 @@ mod tests {
         assert_eq!(permits.open(), 0);
         assert!(permits.0.open.lock().is_empty());
         assert!(take("10.0.0.1").is_some());
+        let proxy: Vec<Permit> = (0..9).filter_map(|_| permits.take(PROXY)).collect();
+        assert_eq!(proxy.len(), 6);
     }
 }

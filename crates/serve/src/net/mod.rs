@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`limits`] | every bound, with its reason |
 //! | `accept` | accepts connections, up to a limit in all and per address |
+//! | `listener` | a port, or a socket file for a proxy on this machine |
 //! | `connection` | shakes hands, serves HTTP over one, and ends one that stands still |
 //!
 //! A [`Router`] serves calls and pages alike: HTTP/2 and HTTP/1 are told apart by
@@ -12,6 +13,7 @@
 mod accept;
 mod connection;
 pub mod limits;
+mod listener;
 #[cfg(test)]
 mod tests;
 
@@ -19,12 +21,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use rustls::ServerConfig;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use accept::Permits;
 pub use limits::Limits;
+pub use listener::{Listener, SocketFile};
 
 pub(crate) use connection::holding;
 
@@ -38,7 +40,7 @@ pub struct Stopping(pub CancellationToken);
 #[derive(Debug)]
 pub struct Endpoint {
     /// The source of connections.
-    pub listener: TcpListener,
+    pub listener: Listener,
     /// Answers their requests.
     pub router: Router,
 }

@@ -25,7 +25,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::lookups::QuestionLimits;
-use crate::net::{Endpoint, Limits, Permits, Server};
+use crate::net::{Endpoint, Limits, Listener, Permits, Server};
 use crate::site::{Site, SiteOptions};
 
 pub(crate) struct Tested {
@@ -71,6 +71,7 @@ pub(crate) async fn start_with(
 ) -> Tested {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
+    let listener = Listener::Port(listener);
     let endpoints = vec![Endpoint { listener, router }];
     let permits = Permits::new(&limits, Vec::new());
     Tested {

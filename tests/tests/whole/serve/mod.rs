@@ -6,10 +6,14 @@ mod job;
 mod life;
 mod proxied;
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::common::cluster::{Process, Server, free_port, serve_tables, wait_for, wait_to_answer};
-use crate::common::http::{Response, get};
+use crate::common::http::{Response, ask, get};
 use crate::common::{change, chomp, end, exists, folder, run};
 use tempfile::TempDir;
 
@@ -59,6 +63,21 @@ impl Served {
     }
 }
 
+/// `chomp serve` for the tables in a directory, at a socket file.
+fn serve_at(socket: &Path, table: &Path) -> Command {
+    let mut command = chomp("serve --http");
+    command.arg(format!("unix:{}", socket.display()));
+    command.arg("--table").arg(table);
+    command
+}
+
+/// Starts a server at a socket file, and waits until it listens.
+fn start_at(socket: &Path, home: &Path) -> Process {
+    let mut process = Process::start(&mut serve_at(socket, &home.join("table")), home);
+    process.wait_to_say("serving unix:");
+    process
+}
+
 /// A table that is served is asked, exported and checked from afar, and served again. What needs its files downloads
 /// them, and says so.
 #[test]
@@ -88,7 +107,7 @@ fn other_commands_find_what_they_need() {
     wait_to_answer(port);
     let manifest = format!("table-{BITS}/manifest.json");
     let copy = get(port, &format!("/{manifest}"), &[]).body;
-    assert_eq!(copy, std::fs::read(table.join(manifest)).unwrap());
+    assert_eq!(copy, fs::read(table.join(manifest)).unwrap());
     drop(again);
     served.stop();
 }
@@ -115,7 +134,7 @@ fn what_cannot_be_served_is_refused() {
 fn it_may_be_there_before_the_first_table() {
     let home = folder();
     let (table, port) = (home.path().join("table"), free_port());
-    std::fs::create_dir(&table).unwrap();
+    fs::create_dir(&table).unwrap();
     let mut command = chomp(&format!("serve --http localhost:{port} --table"));
     let process = Process::start(command.arg(&table), home.path());
     wait_to_answer(port);
@@ -129,4 +148,41 @@ fn it_may_be_there_before_the_first_table() {
     assert_eq!(get(port, "/readyz", &[]).status, 200);
     let ended = process.stop();
     ended.says("which has no table yet");
+}
+
+/// A socket file is for its user and group alone. One server has it, and removes it at its end; what a killed one has
+/// left is replaced, and what is not ours is not.
+#[test]
+fn a_socket_file_belongs_to_one_server() {
+    let home = home(14);
+    let (table, socket) = (home.path().join("table"), home.path().join("http.sock"));
+    let answers = || {
+        let stream = UnixStream::connect(&socket).unwrap();
+        ask(stream, "/api/position/3x4", &[]).status == 200
+    };
+    let refused = || {
+        let refused = end(&mut serve_at(&socket, &table));
+        refused.refuses(1, &["cannot listen on unix:", "http.sock", "--http"]);
+    };
+    let server = start_at(&socket, home.path());
+    let mode = fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o660);
+    assert!(answers());
+    refused();
+    assert!(answers());
+    server.kill();
+    assert!(exists(&socket));
+    let server = start_at(&socket, home.path());
+    assert!(answers());
+    server.stop().done();
+    assert!(!exists(&socket));
+
+    let other = UnixListener::bind(&socket).unwrap();
+    refused();
+    UnixStream::connect(&socket).unwrap();
+    drop(other);
+    fs::remove_file(&socket).unwrap();
+    fs::write(&socket, "precious").unwrap();
+    refused();
+    assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");
 }

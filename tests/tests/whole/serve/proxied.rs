@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use super::{Served, home};
+use super::{home, start_at};
 use crate::common::cluster::{Process, free_port, wait_to_answer};
 use chomp_testing::needs;
 use chomp_testing::waiting::HANG;
@@ -19,18 +19,22 @@ const SILENT: usize = 700;
 /// Questions of one visitor: more than nginx lets pass at once, and within the time of the test.
 const QUESTIONS: usize = 250;
 
-/// nginx on `port` before a server on another, with all its files in a folder of its own. None if there is no nginx.
-fn nginx(home: &Path, port: u16, behind: u16) -> Option<Process> {
+/// nginx on `port` before a server at a socket file, with all its files in a folder of its own. None if there is no
+/// nginx.
+fn nginx(home: &Path, port: u16, socket: &Path) -> Option<Process> {
     let there = needs::can("nginx", Command::new("nginx").arg("-v"));
     needs::found("NGINX", there)?;
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let shipped = fs::read_to_string(tests.join("../deploy/proxy/nginx.conf")).unwrap();
     let site = shipped
-        .replace("127.0.0.1:7172", &format!("127.0.0.1:{behind}"))
+        .replace("/run/chomp/http.sock;", &format!("{};", socket.display()))
         .replace("listen 80;", &format!("listen 127.0.0.1:{port};"))
         .replace("    listen [::]:80;\n", "")
         .replace("rate=100r/s", "rate=1r/m");
-    assert!(!site.contains("7172") && !site.contains("80;"), "{site}");
+    assert!(
+        site.contains(socket.to_str().unwrap()) && !site.contains("80;"),
+        "{site}"
+    );
     assert!(
         site.contains("rate=1r/m") && site.contains("burst=200"),
         "{site}"
@@ -72,11 +76,12 @@ async fn ask(from: u8, port: u16, path: &str) -> u16 {
 
 #[tokio::test]
 async fn nginx_limits_each_visitor_and_keeps_the_silent_from_the_others() {
-    let served = Served::of(home(14), "--trust-proxy 127.0.0.1");
-    let port = free_port();
-    let Some(proxy) = nginx(served.home.path(), port, served.server.port) else {
-        return served.stop();
+    let (home, port) = (home(14), free_port());
+    let socket = home.path().join("http.sock");
+    let Some(proxy) = nginx(home.path(), port, &socket) else {
+        return;
     };
+    let server = start_at(&socket, home.path());
     wait_to_answer(port);
 
     // One that asks too often has to wait, and no other.
@@ -112,5 +117,5 @@ async fn nginx_limits_each_visitor_and_keeps_the_silent_from_the_others() {
     }
     drop(silent);
     proxy.stop().done();
-    served.stop();
+    server.stop().done();
 }
