@@ -91,12 +91,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let meter = Meter::start();
     let stop = display.stop_token();
     let table = &args.table;
-    let opening = OwnedStore::prepare(
-        args.wanted,
-        table,
-        (ASSUMED_WORKER_THREADS, ASSUMED_WORKER_MEMORY_BYTES),
-        display,
-    );
+    let assumed = (ASSUMED_WORKER_THREADS, ASSUMED_WORKER_MEMORY_BYTES);
+    let opening = OwnedStore::prepare(args.wanted, table, assumed, display);
     let store = unless_stopped(&stop, opening).await?;
     let (size, was_finished) = (args.wanted.bits, store.finished.is_some());
 
