@@ -30,7 +30,7 @@ verify: pure durable-files table
 cli: access coordinator download export durable-files games grundy kernel plan query serve store table boxes verify worker
 tests: cli
 testing: kernel table
-fuzz: access coordinator proto query serve store table worker
+fuzz: access coordinator proto query serve store table testing worker
 ";
 
 /// How the crates begin that would bring a network.
