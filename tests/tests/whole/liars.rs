@@ -458,6 +458,29 @@ fn one_that_never_submits() {
     assert!(aftermath.told > 0);
 }
 
+/// It takes each task that it can get, and gives it back at once: two honest workers do all the work between them.
+#[test]
+fn one_that_gives_all_tasks_back() {
+    let aftermath = outlive(14, async |access, others| {
+        let mut client = Client::join(access, 1, "idler").await;
+        let mut given_back = 0;
+        loop {
+            match client.lease().await {
+                Offer::Task(task) => {
+                    client.give_back(task.lease).await.unwrap();
+                    given_back += 1;
+                    // It has had its first task before they come.
+                    others.invite();
+                }
+                Offer::Wait => tokio::time::sleep(Duration::from_millis(10)).await,
+                Offer::Finished | Offer::Refused(_) => break,
+            }
+        }
+        given_back
+    });
+    assert!(aftermath.told > 0);
+}
+
 /// A hundred identities, each of which says that it has many threads, and lies about its first task.
 #[test]
 fn one_that_joins_many_times() {
