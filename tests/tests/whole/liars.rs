@@ -19,7 +19,7 @@ use chomp_table::manifest::folder_name;
 use chomp_table::rng::Rng;
 use chomp_table::shard::shard_name;
 use chomp_table::{Digest, Range, Table};
-use chomp_testing::waiting::HANG;
+use chomp_testing::waiting::{HANG, arrives};
 use http::StatusCode;
 use tokio::sync::oneshot;
 use tonic::{Code, Status};
@@ -464,18 +464,21 @@ fn one_that_gives_all_tasks_back() {
     let aftermath = outlive(14, async |access, others| {
         let mut client = Client::join(access, 1, "idler").await;
         let mut given_back = 0;
-        loop {
-            match client.lease().await {
-                Offer::Task(task) => {
-                    client.give_back(task.lease).await.unwrap();
-                    given_back += 1;
-                    // It has had its first task before they come.
-                    others.invite();
+        let returns = async {
+            loop {
+                match client.lease().await {
+                    Offer::Task(task) => {
+                        client.give_back(task.lease).await.unwrap();
+                        given_back += 1;
+                        // It has had its first task before they come.
+                        others.invite();
+                    }
+                    Offer::Wait => tokio::time::sleep(Duration::from_millis(10)).await,
+                    Offer::Finished | Offer::Refused(_) => break,
                 }
-                Offer::Wait => tokio::time::sleep(Duration::from_millis(10)).await,
-                Offer::Finished | Offer::Refused(_) => break,
             }
-        }
+        };
+        arrives("the end of the job", returns).await;
         given_back
     });
     assert!(aftermath.told > 0);
