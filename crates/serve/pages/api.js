@@ -19,7 +19,7 @@ export const isChecked = files?.isChecked ?? null;
  */
 export const pageAddress = (name) => address(files ? `${name}.html` : name).href;
 
-/** What is said of a position never changes. */
+/** The answer about a position never changes. */
 const askOnce = keeper(ANSWERS_MAX, (path, question = ask) => question(path));
 
 /** The size of the table, its counts and its fingerprint. */
@@ -31,7 +31,7 @@ export const askOpenings = () => ask(files ? "data/openings.json" : "api/opening
 /** How many losing positions there are; the server may still be counting them by cells. */
 export const askCounts = () => ask(files ? "data/counts.json" : "api/counts");
 
-/** What the table says of a position. */
+/** The answer of the table about a position. */
 export const askPosition = (rows) => askOnce(`/api/position/${textOf(rows)}`, files ? () => files.position(rows) : ask);
 
 /** Whether there is a table of Grundy values to ask. */
@@ -40,5 +40,5 @@ export const hasValues = async () => !files && (await ask("/")).some(({ tiles })
 /** The Grundy value of a position, and the moves to each smaller one. */
 export const askValue = (rows) => askOnce(`/api/value/${textOf(rows)}`);
 
-/** What is known of a position of a small game; or of its losing positions, as `losing/20`. */
+/** The answer about a position of a small game; or about its losing positions, as `losing/20`. */
 export const askGame = (game, text) => askOnce(`/api/games/${game}/${text}`);

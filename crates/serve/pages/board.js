@@ -40,7 +40,7 @@ export const CHOMP_BOARD = {
     return `takes ${taking} ${taking === 1 ? "cell" : "cells"}${poison}`;
   },
   place: ([row, column]) => `row ${row}, column ${column}`,
-  /** What a move leaves, for who aims at it. */
+  /** The name of the position that a move leaves, shown while it is aimed at. */
   leaves(rows, move) {
     const left = take(rows, move);
     return left.length === 0 ? "nothing" : nameOf(left);

@@ -162,7 +162,7 @@ export function persist(notice, question) {
 /** @type {Promise<any> | null} */
 let facts = null;
 
-/** What the table is; asked once. */
+/** The facts of the table; asked once. */
 export function tableFacts() {
   facts ??= askTable().catch((error) => {
     facts = null;

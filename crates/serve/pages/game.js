@@ -14,7 +14,7 @@ const layout = LAYOUTS[NAME];
 /** The most squares that are drawn. */
 const SQUARES_MAX = 1_200;
 
-/** What the server said, by the texts of positions. */
+/** The server's answers, by the texts of positions. */
 const answers = new Map();
 let valuesShown = false;
 /** The rows that are drawn of a board that goes on without end. @type {number[]} */
@@ -58,7 +58,7 @@ async function parse(text, moves = []) {
   return start.position;
 }
 
-/** What is on a square besides what its layout knows: a tower, the value of what a move there leaves. */
+/** The content of a square besides what its layout knows: a tower, the value of what a move there leaves. */
 function face(game, square) {
   const standing = layout.stands?.(game.position, square, game.mover(game.at) === YOU);
   if (standing || !valuesShown) return standing ?? null;

@@ -173,7 +173,7 @@ const towers = {
   replies: (answer) => answer.winning_moves.filter((move) => gapsOf(answer.moves.find((choice) => same(choice.move, move)).position) < gapsOf(answer.position)),
   called: ([column, row]) => `column ${column} to row ${row}`,
   took: (text, [column, row]) => `moved the tower of column ${column} to row ${row}`,
-  /** What stands on a square. The text of a position begins with the tower of who is to move. */
+  /** The content of a square. The text of a position begins with the tower of who is to move. */
   stands(text, [column, row], isYourTurn) {
     const at = columnsOf(text)[column - 1].indexOf(row);
     if (at < 0) return null;
@@ -344,7 +344,7 @@ const transfinite = order("cell", {
     const taken = endlessOf(text).slice(row - 1).reduce((sum, length) => sum + Math.max(0, length - column + 1), 0);
     return taken < FAR / 2 ? taken : Infinity;
   },
-  /** What a move leaves, also if the server did not list it. */
+  /** The position that a move leaves, also if the server did not list it. */
   left(text, move) {
     const rows = take(endlessOf(text), move).map((length) => (length === Infinity ? "w" : length));
     const [rest] = rows.slice(FAR - 1);

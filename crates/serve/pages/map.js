@@ -3,7 +3,7 @@
 import { cellName, count, element, listed } from "./dom.js";
 import { Grid } from "./grid.js";
 
-/** What is said of a board. */
+/** The sentence about a board. */
 export function boardWords({ rows, columns, moves }) {
   const board = `${rows} × ${columns}`;
   if (moves.length === 0) return `${board}: no winning first move, only the poison is there.`;

@@ -29,7 +29,7 @@ const notice = new Notice(byId("notice"));
  * @type {any}
  */
 let play = null;
-/** What is set before anybody can play. @type {Board} */
+/** The fields that are set before anybody can play. @type {Board} */
 let board;
 /** @type {Game} */
 let game;
@@ -62,7 +62,7 @@ function set(next, entry = "replace") {
   goOn();
 }
 
-/** What comes next without the visitor. */
+/** The step that comes next without the visitor. */
 async function goOn() {
   const mine = turn;
   try {

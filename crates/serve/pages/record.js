@@ -39,7 +39,7 @@ export class Game {
     return this.positions[this.at];
   }
 
-  /** Who makes the move of this index. */
+  /** The player who makes the move of this index. */
   mover(index) {
     return index % 2 === 0 ? this.first : other(this.first);
   }
@@ -49,7 +49,7 @@ export class Game {
     return this.rules.end(this.position);
   }
 
-  /** Who is to move; null when the game is over. */
+  /** The player to move; null when the game is over. */
   get turn() {
     return this.end === null ? this.mover(this.at) : null;
   }
@@ -59,7 +59,7 @@ export class Game {
     return this.at < this.moves.length;
   }
 
-  /** Who has won at the step that is looked at; null if nobody has. */
+  /** The winner at the step that is looked at; null if there is none. */
   get winner() {
     if (this.at === 0 || this.end === null) return null;
     return this.mover(this.end === "won" ? this.at : this.at - 1);
@@ -117,7 +117,7 @@ export class Game {
   }
 }
 
-/** What the fragment of an address says of a game. Throws a RangeError if that makes no sense. */
+/** The game in the fragment of an address. Throws a RangeError if that makes no sense. */
 export function fieldsOf(fragment) {
   const fields = new URLSearchParams(fragment);
   const first = fields.get("first") ?? YOU;

@@ -159,13 +159,13 @@ export function randomPosition(rows, columns, random = Math.random) {
   return fromDigits(`1${steps.join("")}0`);
 }
 
-/** What the record of a game has to know. */
+/** The rules that the record of a game needs. */
 export const CHOMP = {
   textOf,
   follow(rows, move) {
     if (!has(rows, move)) throw new RangeError("takes a cell that is not there");
     return take(rows, move);
   },
-  /** Who is to move when nothing is left has won: the other one took the poison. */
+  /** The player to move when nothing is left has won: the other one took the poison. */
   end: (rows) => (rows.length === 0 ? "won" : null),
 };

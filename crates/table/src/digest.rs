@@ -106,7 +106,7 @@ impl<W> Hashed<W> {
         (self.bytes, self.digest.clone().finish())
     }
 
-    /// What they were passed on to.
+    /// The writer that they were passed on to.
     pub fn into_inner(self) -> W {
         self.to
     }

@@ -198,7 +198,7 @@ fn one_that_gives_all_back_holds_up_nobody() {
         };
         // In each round it costs others one range at the most, and that for as long as a lease is not slow.
         for _ in 0..16 {
-            // What it gives back at once costs nobody anything.
+            // A task that is given back at once costs nobody anything.
             for _ in 0..3 {
                 if let Some(held) = bench.take(A) {
                     back(&mut bench, held);

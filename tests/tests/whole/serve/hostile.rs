@@ -141,7 +141,7 @@ fn pages_of_other_sites_cost_the_visitor_nothing() {
         let port = served.server.port;
         let asked = (0..PAGES).map(|_| thread::spawn(move || get(port, LONG, &[header]).status));
         let asked: Vec<_> = asked.collect();
-        // Those that wait take all places for a second or more.
+        // The questions that are answered take all places that foreign ones have.
         wait_for("questions that are refused", || {
             let answered = asked.iter().filter(|asked| asked.is_finished());
             answered.count() >= PAGES - FOREIGN_QUESTIONS
