@@ -8,8 +8,8 @@
 //! same W. The [word](chomp_table::word) of a position is the path that begins with 1 and ends with 0; that of the
 //! empty position has no bits.
 //!
-//! A **segment** of a path is a run of adjacent bits. A **move** picks a segment that begins with 1 and ends with 0,
-//! and *sorts* it: it writes all 0s of the segment first, then all its 1s. These are the moves of Chomp. For a cell is
+//! A **span** of a path is a run of adjacent bits. A **move** picks a span that begins with 1 and ends with 0,
+//! and *sorts* it: it writes all 0s of the span first, then all its 1s. These are the moves of Chomp. For a cell is
 //! a 1, the step below its column, and a later 0, the step at the end of its row. Without the cell and all cells beyond
 //! it, the border goes from the beginning of that step up along the column, and then along the row to the end of the
 //! other. A move keeps the length of the path and its number of 1s, and makes the path smaller as a binary number.
@@ -43,7 +43,7 @@
 //!
 //! **Lemma 1.** *Let t have j bits, z of them 0s, z ≥ 1. The path X 1 t r has a move to X `0^z 1^(j+1-z)` r. All
 //! moves that start at this 1 are of this kind.* Proof: sorting 1 t gives `0^z 1^(j+1-z)`. If t ends with 1s, they
-//! are in their place already, so sorting 1 t gives the same as the move whose segment ends at the last 0 of t. A
+//! are in their place already, so sorting 1 t gives the same as the move whose span ends at the last 0 of t. A
 //! move that starts at this 1 sorts 1 t for a t that ends with 0. ∎
 //!
 //! The path after the move begins with X 0, and depends on t by j and z alone. So let

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use chomp_table::word::sort_segment;
+use chomp_table::word::sort_span;
 
 use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk, join};
 
@@ -108,7 +108,7 @@ impl Masks {
             let path = l as u64 * 2;
             for end in (0..FIRST_BIT).filter(|end| path >> end & 1 == 0) {
                 for start in (end + 1..=FIRST_BIT).filter(|start| path >> start & 1 == 1) {
-                    let next = sort_segment(path, start, end);
+                    let next = sort_span(path, start, end);
                     let table = if next & 1 == 0 { &mut even } else { &mut odd };
                     table[(next >> 1) as usize].insert(l);
                 }

@@ -3,7 +3,7 @@
 //! Within its block a chunk is identified by its number, a string of bits. By Lemma 1, a move that starts at a 1 of the
 //! number
 //!
-//! * and ends at a 0 of it leads to the chunk whose number has this segment sorted, and leaves what is within the chunk;
+//! * and ends at a 0 of it leads to the chunk whose number has this span sorted, and leaves what is within the chunk;
 //! * and ends within the chunk leads to the half of the block whose numbers begin with the bits before the 1
 //!   and a 0. The number of 1s after the start says which entry of the half's [base](crate::bases) has these moves.
 //!
@@ -13,7 +13,7 @@
 use std::cmp::Reverse;
 use std::ops::Range as Span;
 
-use chomp_table::word::sort_segment;
+use chomp_table::word::sort_span;
 
 use crate::chunk::CHUNK_BITS;
 
@@ -81,7 +81,7 @@ impl ChunkLinks {
             let within = chunk & ((1 << start) - 1);
             for end in (0..start).filter(|end| chunk >> end & 1 == 0) {
                 let [start, end] = [start, end].map(|bit| u32::try_from(bit).expect("few bits"));
-                let sorted = sort_segment(chunk as u64, start, end);
+                let sorted = sort_span(chunk as u64, start, end);
                 inside.push(usize::try_from(sorted).expect("a chunk of the block"));
             }
             let first = chunk - within - (1 << start);

@@ -11,9 +11,9 @@ fn zeros(string: &str) -> usize {
     string.matches('0').count()
 }
 
-fn sorted(segment: &str) -> String {
-    let zeros = zeros(segment);
-    "0".repeat(zeros) + &"1".repeat(segment.len() - zeros)
+fn sorted(span: &str) -> String {
+    let zeros = zeros(span);
+    "0".repeat(zeros) + &"1".repeat(span.len() - zeros)
 }
 
 /// All strings of `bits` bits, ascending.

@@ -3,9 +3,9 @@
 //! A move starts at a 1. Let that 1 be in the head `h`, at bit i; X is what stands before it, and
 //! g the i + 1 bits from it to the end of the head, with `zeros` 0s and `ones` 1s. The move
 //!
-//! * **ends inside** the head: the source is the head with that segment sorted, and the low bits
+//! * **ends inside** the head: the source is the head with that span sorted, and the low bits
 //!   stay as they are;
-//! * **crosses** into the low bits: the sorted segment starts with `zeros` + d 0s, d ≥ 1 of them
+//! * **crosses** into the low bits: the sorted span starts with `zeros` + d 0s, d ≥ 1 of them
 //!   from the low bits. The source is X 0^z 1^(|g|-z) with z = `zeros` + d, or X 0^|g| for all
 //!   d ≥ `ones`.
 //!
@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 
 use crate::head::{Head, RangeBits};
-use crate::word::{mask, sort_segment};
+use crate::word::{mask, sort_span};
 
 /// A 1 of a head at which a move may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Start {
     /// The sources of the moves from here that end inside the head.
     pub fn inside(self) -> impl Iterator<Item = Head> {
         let ends = (0..self.bit).filter(move |end| self.head.0 >> end & 1 == 0);
-        ends.map(move |end| Head(sort_segment(self.head.0, self.bit, end)))
+        ends.map(move |end| Head(sort_span(self.head.0, self.bit, end)))
     }
 
     /// The source of the moves from here that cross into the low bits and take `d` 0s of them,
@@ -183,7 +183,7 @@ mod tests {
                 let word = head.word(index, range_bits).get();
                 for end in (0..word.ilog2()).filter(|end| word >> end & 1 == 0) {
                     for start in (end + 1..=word.ilog2()).filter(|start| word >> start & 1 == 1) {
-                        let path = sort_segment(word, start, end);
+                        let path = sort_span(word, start, end);
                         assert!(
                             known.contains(&Head(path >> range_bits.get())),
                             "{word:b} to {path:b}"

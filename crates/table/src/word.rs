@@ -6,8 +6,8 @@
 //! Its length is (first row + number of rows): the position's **bits**. The even numbers below
 //! 2^k are exactly the positions of at most k bits, and 0 is the empty position.
 //!
-//! A move takes a cell and all cells beyond it in both directions. On the word it sorts a segment
-//! that starts at a 1 and ends at a 0: all its 0s first, then its 1s. There is one such segment
+//! A move takes a cell and all cells beyond it in both directions. On the word it sorts a span
+//! that starts at a 1 and ends at a 0: all its 0s first, then its 1s. There is one such span
 //! for each cell, and the number always falls.
 
 use crate::cell::Cell;
@@ -82,7 +82,7 @@ impl Word {
             starts.map(move |start| {
                 (
                     self.cell(start, end),
-                    Word::new(sort_segment(self.0, start, end)),
+                    Word::new(sort_span(self.0, start, end)),
                 )
             })
         })
@@ -108,10 +108,10 @@ pub const fn mask(bits: u32) -> u64 {
 }
 
 /// `path` with its bits from `start` down to `end` sorted: all 0s first, then the 1s.
-pub const fn sort_segment(path: u64, start: u32, end: u32) -> u64 {
-    let segment = mask(start + 1) & !mask(end);
-    let ones = (path & segment).count_ones();
-    (path & !segment) | mask(ones) << end
+pub const fn sort_span(path: u64, start: u32, end: u32) -> u64 {
+    let span = mask(start + 1) & !mask(end);
+    let ones = (path & span).count_ones();
+    (path & !span) | mask(ones) << end
 }
 
 #[cfg(test)]

@@ -4,42 +4,41 @@
 //! positions with a move to it, and goes on with the next word without a mark. It keeps one bit for each
 //! position, has no ranges, layers or edges, and takes moves backwards, not forwards.
 //!
-//! The bitmap covers a **tile** of 2^20 words that share their high bits, and stays in the CPU's cache: a tile as of a
-//! tiled loop, and none of a position. The losing words below a tile come from the table itself, and are checked in
-//! their own tiles. Tiles may be checked in any order. If every tile agrees, the table is right: the first wrong word
-//! would have been found in its tile.
+//! The bitmap covers a **block** of 2^20 words that share their high bits, and stays in the CPU's cache. The losing
+//! words below a block come from the table itself, and are checked in their own blocks. Blocks may be checked in any order. If every block agrees, the table is right: the first wrong word
+//! would have been found in its block.
 //!
 //! A **band** of 2^b words is checked between two readings of the table. The memory holds the losing words of
-//! those parts of the table to which a move leads from the band, two bytes each. The tiles of a band are checked
+//! those parts of the table to which a move leads from the band, two bytes each. The blocks of a band are checked
 //! in **windows**: the progress counts windows.
 //!
-//! The module `moves` finds the moves that lead to a word, and `tile` takes back those within a tile.
+//! The module `moves` finds the moves that lead to a word, and `block` takes back those within a block.
 
 use std::collections::BTreeSet;
 
 use chomp_table::word::mask;
 use chomp_table::{Table, Word};
 
+use self::block::Block;
 use self::lists::{Lists, index};
 use self::moves::{above, across, dropped, fills, least_low, reached};
-use self::tile::Tile;
 use crate::explain::contradiction;
-use crate::survey::{Survey, region_bits};
+use crate::survey::{Survey, interval_bits};
 use crate::{CheckError, Watch, tell};
 
+mod block;
 mod lists;
 mod moves;
-mod tile;
 
-/// A tile has 2^20 words: a bitmap of 64 KiB. All tiles use the same megabyte of tables.
-const TILE_BITS: u32 = 20;
+/// A block has 2^20 words: a bitmap of 64 KiB. All blocks use the same megabyte of tables.
+const BLOCK_BITS: u32 = 20;
 
 /// A large table has at least 16 windows, so that progress shows, and at least four for each thread.
 const WINDOWS_USUAL_BITS: u32 = 4;
 const WINDOWS_FOR_THREAD_BITS: u32 = 2;
 
-/// The memory for a tile, and the tables for all.
-const TILE_BYTES: u64 = 4 << 20;
+/// The memory for a block, and the tables for all.
+const BLOCK_BYTES: u64 = 4 << 20;
 
 /// The counts of a window that agreed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +75,7 @@ pub struct Band<'a> {
     /// The band has 2^`size_bits` words.
     size_bits: u32,
     number: u64,
-    tile_bits: u32,
+    block_bits: u32,
     listed: Lists,
 }
 
@@ -87,13 +86,13 @@ pub fn window_count(bits: u32, window_bits: u32) -> u64 {
 
 /// The bits of the smallest windows that a table of `bits` bits is cut into.
 pub fn window_bits_min(bits: u32) -> u32 {
-    region_bits(bits)
+    interval_bits(bits)
 }
 
 impl Sizes {
     /// The sizes for the table that was surveyed.
     pub fn new(survey: &Survey) -> Sizes {
-        Sizes::of(survey.bits(), survey.regions().to_vec())
+        Sizes::of(survey.bits(), survey.intervals().to_vec())
     }
 
     /// The sizes for a table of `bits` bits with these numbers of losing words in its smallest bands, of
@@ -114,18 +113,18 @@ impl Sizes {
     ///
     /// If `window_bits` is less than [`window_bits_min`], or a window is larger than the whole table.
     pub fn least_bytes(&self, window_bits: u32) -> u64 {
-        TILE_BYTES + self.band_bytes(window_bits)
+        BLOCK_BYTES + self.band_bytes(window_bits)
     }
 
     /// The most bytes that a band takes.
     fn band_bytes(&self, band_bits: u32) -> u64 {
         let least = window_bits_min(self.bits);
         assert!((least..=self.bits).contains(&band_bits), "no band");
-        let regions = self.losing.chunks(1 << (band_bits - least));
-        let losing: Vec<u64> = regions.map(|region| region.iter().sum()).collect();
+        let intervals = self.losing.chunks(1 << (band_bits - least));
+        let losing: Vec<u64> = intervals.map(|interval| interval.iter().sum()).collect();
         let band = |number: u64| {
             let drawn_on = reached(self.bits, band_bits, number);
-            let words = drawn_on.iter().map(|&region| losing[index(region)]);
+            let words = drawn_on.iter().map(|&interval| losing[index(interval)]);
             Lists::bytes(band_bits, drawn_on.len() as u64, words.sum())
         };
         let most = (0..losing.len() as u64).map(band).max();
@@ -151,8 +150,8 @@ impl Sizes {
     /// The plan with windows of a given size.
     pub fn plan_windows(&self, window_bits: u32, threads: u64, memory: u64) -> Option<Plan> {
         // Less memory for threads leaves more for the band, but not much.
-        let threads = threads.min(memory / 4 / TILE_BYTES).max(1);
-        let rest = memory.checked_sub(threads * TILE_BYTES)?;
+        let threads = threads.min(memory / 4 / BLOCK_BYTES).max(1);
+        let rest = memory.checked_sub(threads * BLOCK_BYTES)?;
         let mut bands = (window_bits..=self.bits).rev();
         let band_bits = bands.find(|&band_bits| self.band_bytes(band_bits) <= rest)?;
         Some(Plan {
@@ -189,19 +188,19 @@ impl<'a> Band<'a> {
     ) -> Result<Band<'a>, CheckError> {
         let bits = table.manifest().bits;
         let band_bits = band_bits.min(bits);
-        let tile_bits = TILE_BITS.min(band_bits);
+        let block_bits = BLOCK_BITS.min(band_bits);
         assert!(
             number < window_count(bits, band_bits),
             "band {number} of bands of {band_bits} bits in a table of {bits}"
         );
         let last = number.checked_shl(band_bits).unwrap_or(0) | mask(band_bits);
         let drawn_on = reached(bits, band_bits, number);
-        let listed = Lists::gather(table, (band_bits, tile_bits), &drawn_on, last, watch)?;
+        let listed = Lists::gather(table, (band_bits, block_bits), &drawn_on, last, watch)?;
         Ok(Band {
             table,
             size_bits: band_bits,
             number,
-            tile_bits,
+            block_bits,
             listed,
         })
     }
@@ -215,17 +214,17 @@ impl<'a> Band<'a> {
     ///
     /// # Panics
     ///
-    /// If the band has no such window, or a window has fewer words than a tile.
+    /// If the band has no such window, or a window has fewer words than a block.
     pub fn check_window(
         &self,
         window_bits: u32,
         number: u64,
         watch: Watch<'_>,
     ) -> Result<WindowReport, CheckError> {
-        let (bits, tile_bits) = (self.table.manifest().bits, self.tile_bits);
+        let (bits, block_bits) = (self.table.manifest().bits, self.block_bits);
         let window_bits = window_bits.min(bits);
         assert!(
-            window_bits >= tile_bits && number >> (self.size_bits - window_bits) == self.number,
+            window_bits >= block_bits && number >> (self.size_bits - window_bits) == self.number,
             "window {number} of {window_bits} bits in another band than {}",
             self.number
         );
@@ -233,17 +232,17 @@ impl<'a> Band<'a> {
             positions: 1 << window_bits.saturating_sub(1),
             losing: 0,
         };
-        let mut tile = Tile::new(bits, tile_bits);
-        let mut expected = vec![0_u64; tile.numbers.len()];
-        let tiles = 1 << (window_bits - tile_bits);
-        for inside in 0..tiles {
-            tell(watch, inside, tiles)?;
-            let this = number * tiles + inside;
-            tile.begin(this);
-            mark_from_below(&mut tile, tile_bits, &self.listed);
+        let mut block = Block::new(bits, block_bits);
+        let mut expected = vec![0_u64; block.numbers.len()];
+        let blocks = 1 << (window_bits - block_bits);
+        for inside in 0..blocks {
+            tell(watch, inside, blocks)?;
+            let this = number * blocks + inside;
+            block.begin(this);
+            mark_from_below(&mut block, block_bits, &self.listed);
             expected.fill(0);
             self.listed.mark(this, &mut expected);
-            tile.solve(|chunk, start, losing| {
+            block.solve(|chunk, start, losing| {
                 report.losing += u64::from(losing.count_ones());
                 let different = losing ^ expected[chunk];
                 if different == 0 {
@@ -258,62 +257,62 @@ impl<'a> Band<'a> {
     }
 }
 
-/// Marks all words of a tile that have a move to a losing word below the tile.
-fn mark_from_below(tile: &mut Tile, tile_bits: u32, losing: &Lists) {
-    let first = tile.first();
-    let number = first.checked_shr(tile_bits).unwrap_or(0);
+/// Marks all words of a block that have a move to a losing word below the block.
+fn mark_from_below(block: &mut Block, block_bits: u32, losing: &Lists) {
+    let first = block.first();
+    let number = first.checked_shr(block_bits).unwrap_or(0);
     if number == 0 {
         return;
     }
-    above(number, |source| losing.mark(source, &mut tile.numbers));
+    above(number, |source| losing.mark(source, &mut block.numbers));
     across(number, |source, fewer, after| {
-        let Some(least) = least_low(tile_bits, fewer, after) else {
+        let Some(least) = least_low(block_bits, fewer, after) else {
             return;
         };
-        let start = source << tile_bits;
-        for word in losing.words(start | least, start | mask(tile_bits)) {
-            let low = word & mask(tile_bits);
-            fills(low, tile_bits, fewer, after, |end, ones| {
-                tile.fill(first | low & mask(end), end + 1, tile_bits, ones);
+        let start = source << block_bits;
+        for word in losing.words(start | least, start | mask(block_bits)) {
+            let low = word & mask(block_bits);
+            fills(low, block_bits, fewer, after, |end, ones| {
+                block.fill(first | low & mask(end), end + 1, block_bits, ones);
             });
         }
     });
-    for trailing in 1..tile_bits {
-        let (start, last) = (first >> trailing, (first | mask(tile_bits)) >> trailing);
+    for trailing in 1..block_bits {
+        let (start, last) = (first >> trailing, (first | mask(block_bits)) >> trailing);
         for word in losing.words(start, last) {
-            tile.mark_trailing(word << trailing | mask(trailing), trailing);
+            block.mark_trailing(word << trailing | mask(trailing), trailing);
         }
     }
     let mut free = BTreeSet::new();
-    dropped(tile_bits, number, |word, ones| {
+    dropped(block_bits, number, |word, ones| {
         if !free.contains(&ones) && losing.contains(word) {
             free.insert(ones);
         }
     });
     for ones in free {
-        tile.fill(first, 1, tile_bits, ones);
+        block.fill(first, 1, block_bits, ones);
     }
 }
 
 /// The words of all losing positions of at most `bits` bits, both of a mirror pair, ascending. Marking alone
-/// finds them. It takes ten bytes of memory for each word, besides a tile.
+/// finds them. It takes ten bytes of memory for each word, besides a block.
 ///
 /// # Panics
 ///
 /// If `bits` is over 64.
 pub fn losing(bits: u32) -> Vec<u64> {
-    losing_in_tiles(bits, TILE_BITS.min(bits))
+    losing_in_blocks(bits, BLOCK_BITS.min(bits))
 }
 
-fn losing_in_tiles(bits: u32, tile_bits: u32) -> Vec<u64> {
+fn losing_in_blocks(bits: u32, block_bits: u32) -> Vec<u64> {
     let mut words = Vec::new();
-    let mut lists = Lists::begin(bits, tile_bits);
-    let mut tile = Tile::new(bits, tile_bits);
-    for number in 0..window_count(bits, tile_bits) {
-        tile.begin(number);
-        mark_from_below(&mut tile, tile_bits, &lists);
+    let mut lists = Lists::begin(bits, block_bits);
+    let mut block = Block::new(bits, block_bits);
+    for number in 0..window_count(bits, block_bits) {
+        block.begin(number);
+        mark_from_below(&mut block, block_bits, &lists);
         let before = words.len();
-        let all = tile.solve(|_, start, mut losing| {
+        let all = block.solve(|_, start, mut losing| {
             while losing != 0 {
                 words.push(start + 2 * u64::from(losing.trailing_zeros()));
                 losing &= losing - 1;
@@ -321,7 +320,7 @@ fn losing_in_tiles(bits: u32, tile_bits: u32) -> Vec<u64> {
             Ok(())
         });
         all.expect("nothing is compared");
-        lists.push_tile(tile_bits, &words[before..]);
+        lists.push_block(block_bits, &words[before..]);
     }
     words
 }

@@ -20,9 +20,9 @@ use chomp_table::{Position, Table, Word};
 use crate::explain::name;
 use crate::{CheckError, UNWATCHED, each_piece, ensure, rows_and_columns};
 
-/// A table has at most 2^16 regions, of 2^20 words at least.
+/// A table has at most 2^16 intervals, of 2^20 words at least.
 const REGIONS_MAX_BITS: u32 = 16;
-const REGION_BITS_MIN: u32 = 20;
+const INTERVAL_BITS_MIN: u32 = 20;
 
 /// Positions have fewer rows and fewer columns than this.
 const SIDES: usize = 65;
@@ -36,8 +36,8 @@ pub struct Survey {
     classes: Vec<[u64; SIDES]>,
     /// By area, for areas below the bits of the table.
     areas: Vec<u64>,
-    /// By the bits of the word from [`region_bits`] up.
-    regions: Vec<u64>,
+    /// By the bits of the word from [`interval_bits`] up.
+    intervals: Vec<u64>,
 }
 
 /// Counts the words of a table, or of a run of them.
@@ -63,7 +63,7 @@ impl<'a> Counter<'a> {
                 stored: 0,
                 classes: vec![[0; SIDES]; SIDES],
                 areas: vec![0; bits as usize],
-                regions: vec![0; 1 << (bits - region_bits(bits))],
+                intervals: vec![0; 1 << (bits - interval_bits(bits))],
             },
             least: 0,
             first: None,
@@ -108,7 +108,7 @@ impl<'a> Counter<'a> {
         all.stored += more.stored;
         add(all.classes.as_flattened_mut(), more.classes.as_flattened());
         add(&mut all.areas, &more.areas);
-        add(&mut all.regions, &more.regions);
+        add(&mut all.intervals, &more.intervals);
         Ok(())
     }
 
@@ -162,9 +162,9 @@ impl<'a> Counter<'a> {
         for &image in images {
             let (rows, columns) = rows_and_columns(image);
             survey.classes[rows as usize][columns as usize] += 1;
-            let region = image.get().checked_shr(region_bits(survey.bits));
-            let region = usize::try_from(region.unwrap_or(0)).expect("it has 16 bits");
-            survey.regions[region] += 1;
+            let interval = image.get().checked_shr(interval_bits(survey.bits));
+            let interval = usize::try_from(interval.unwrap_or(0)).expect("it has 16 bits");
+            survey.intervals[interval] += 1;
             if rows <= 3 {
                 let rows = Position::from(image).rows().to_vec();
                 self.few_rows.insert(rows);
@@ -248,16 +248,16 @@ impl Survey {
         &self.areas
     }
 
-    /// Losing words by their bits from [`region_bits`] up.
-    pub fn regions(&self) -> &[u64] {
-        &self.regions
+    /// Losing words by their bits from [`interval_bits`] up.
+    pub fn intervals(&self) -> &[u64] {
+        &self.intervals
     }
 }
 
-/// The bits of a region of a table of `bits` bits: a region has 2^`region_bits` words.
-pub fn region_bits(bits: u32) -> u32 {
+/// The bits of an interval of a table of `bits` bits: an interval has 2^`interval_bits` words.
+pub fn interval_bits(bits: u32) -> u32 {
     let least = bits.saturating_sub(REGIONS_MAX_BITS);
-    least.max(REGION_BITS_MIN).min(bits)
+    least.max(INTERVAL_BITS_MIN).min(bits)
 }
 
 /// The number of cells of the position of `word`, if it is less than `limit`.

@@ -1,12 +1,12 @@
 //! Losing words in memory, two bytes each.
 //!
-//! All words of a **bucket** share the bits from 17 up. For a band, only the regions are kept that a move
+//! All words of a **bucket** share the bits from 17 up. For a band, only the intervals are kept that a move
 //! leads to from it.
 
 use chomp_table::word::mask;
 use chomp_table::{Table, Word};
 
-use super::tile::CHUNK_BITS;
+use super::block::CHUNK_BITS;
 use crate::{CheckError, Watch, ensure, tell};
 
 /// The words of a bucket, which are even, differ in 16 bits.
@@ -14,13 +14,13 @@ const BUCKET_BITS: u32 = 17;
 /// The buckets that are sorted, in some milliseconds, between two reports of progress.
 const TELL_BUCKETS: usize = 1 << 10;
 
-/// The losing words of some regions.
+/// The losing words of some intervals.
 #[derive(Debug)]
 pub(crate) struct Lists {
-    /// A region has 2^`region_bits` words.
-    region_bits: u32,
+    /// An interval has 2^`interval_bits` words.
+    interval_bits: u32,
     bucket_bits: u32,
-    /// For each region of the table, its index among the kept regions.
+    /// For each interval of the table, its index among the kept intervals.
     places: Vec<Option<u32>>,
     /// Where the words of each bucket start, and where the last one's end.
     starts: Vec<usize>,
@@ -29,17 +29,17 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Gathers the words of a table up to `last` that lie in these regions. The regions ascend, and each has
-    /// 2^`region_bits` words.
+    /// Gathers the words of a table up to `last` that lie in these intervals. The intervals ascend, and each has
+    /// 2^`interval_bits` words.
     pub(crate) fn gather(
         table: &Table,
-        (region_bits, tile_bits): (u32, u32),
-        regions: &[u64],
+        (interval_bits, block_bits): (u32, u32),
+        intervals: &[u64],
         last: u64,
         watch: Watch<'_>,
     ) -> Result<Lists, CheckError> {
-        let mut lists = Lists::new(region_bits, tile_bits, regions);
-        let buckets = regions.len() << (region_bits - lists.bucket_bits);
+        let mut lists = Lists::new(interval_bits, block_bits, intervals);
+        let buckets = intervals.len() << (interval_bits - lists.bucket_bits);
         // While words are counted, two places further on; while they are placed, one.
         let mut starts = vec![0; buckets + 2];
         let third = |third: u64| move |seen, all| tell(watch, third * all + seen, 3 * all);
@@ -77,27 +77,27 @@ impl Lists {
     }
 
     /// Lists for all words of a table of `bits` bits, still empty.
-    pub(crate) fn begin(bits: u32, tile_bits: u32) -> Lists {
-        Lists::new(bits, tile_bits, &[0])
+    pub(crate) fn begin(bits: u32, block_bits: u32) -> Lists {
+        Lists::new(bits, block_bits, &[0])
     }
 
-    fn new(region_bits: u32, tile_bits: u32, regions: &[u64]) -> Lists {
-        let mut places = vec![None; regions.last().map_or(0, |&last| index(last) + 1)];
-        for (place, &region) in (0..).zip(regions) {
-            places[index(region)] = Some(place);
+    fn new(interval_bits: u32, block_bits: u32, intervals: &[u64]) -> Lists {
+        let mut places = vec![None; intervals.last().map_or(0, |&last| index(last) + 1)];
+        for (place, &interval) in (0..).zip(intervals) {
+            places[index(interval)] = Some(place);
         }
         Lists {
-            region_bits,
-            bucket_bits: BUCKET_BITS.min(tile_bits),
+            interval_bits,
+            bucket_bits: BUCKET_BITS.min(block_bits),
             places,
             starts: vec![0],
             lows: Vec::new(),
         }
     }
 
-    /// Adds the words of the next tile, ascending.
-    pub(crate) fn push_tile(&mut self, tile_bits: u32, words: &[u64]) {
-        let buckets = self.starts.len() - 1 + (1 << (tile_bits - self.bucket_bits));
+    /// Adds the words of the next block, ascending.
+    pub(crate) fn push_block(&mut self, block_bits: u32, words: &[u64]) {
+        let buckets = self.starts.len() - 1 + (1 << (block_bits - self.bucket_bits));
         for &word in words {
             let bucket = index(word >> self.bucket_bits);
             self.starts.resize(bucket + 1, self.lows.len());
@@ -106,18 +106,18 @@ impl Lists {
         self.starts.resize(buckets + 1, self.lows.len());
     }
 
-    /// The bytes that `words` words in `regions` regions take.
-    pub(crate) fn bytes(region_bits: u32, regions: u64, words: u64) -> u64 {
-        let buckets = regions << region_bits.saturating_sub(BUCKET_BITS);
+    /// The bytes that `words` words in `intervals` intervals take.
+    pub(crate) fn bytes(interval_bits: u32, intervals: u64, words: u64) -> u64 {
+        let buckets = intervals << interval_bits.saturating_sub(BUCKET_BITS);
         8 * (buckets + 2) + 2 * words
     }
 
-    /// The index of the bucket of `word`, if its region is kept.
+    /// The index of the bucket of `word`, if its interval is kept.
     fn bucket(&self, word: u64) -> Option<usize> {
-        let region = word.checked_shr(self.region_bits).unwrap_or(0);
-        let place = (*self.places.get(index(region))?)?;
-        let inside = (word & mask(self.region_bits)) >> self.bucket_bits;
-        Some(((place as usize) << (self.region_bits - self.bucket_bits)) + index(inside))
+        let interval = word.checked_shr(self.interval_bits).unwrap_or(0);
+        let place = (*self.places.get(index(interval))?)?;
+        let inside = (word & mask(self.interval_bits)) >> self.bucket_bits;
+        Some(((place as usize) << (self.interval_bits - self.bucket_bits)) + index(inside))
     }
 
     #[expect(
@@ -130,7 +130,7 @@ impl Lists {
 
     /// The words of the bucket of `word`.
     fn lows(&self, word: u64) -> &[u16] {
-        let bucket = self.bucket(word).expect("a region that is kept");
+        let bucket = self.bucket(word).expect("an interval that is kept");
         &self.lows[self.starts[bucket]..self.starts[bucket + 1]]
     }
 
@@ -152,10 +152,10 @@ impl Lists {
         self.lows(word).binary_search(&self.low(word)).is_ok()
     }
 
-    /// Sets the bits of the words in the tile with this number, whose bitmap has as many bits as `numbers`.
-    pub(crate) fn mark(&self, tile: u64, numbers: &mut [u64]) {
+    /// Sets the bits of the words in the block with this number, whose bitmap has as many bits as `numbers`.
+    pub(crate) fn mark(&self, block: u64, numbers: &mut [u64]) {
         let chunks = 1 << self.bucket_bits.saturating_sub(CHUNK_BITS);
-        let start = tile * ((numbers.len() as u64) << CHUNK_BITS);
+        let start = block * ((numbers.len() as u64) << CHUNK_BITS);
         for (numbers, bucket) in numbers.chunks_mut(chunks).zip(0..) {
             for &low in self.lows(start + (bucket << self.bucket_bits)) {
                 numbers[usize::from(low >> 6)] |= 1 << (low & 63);

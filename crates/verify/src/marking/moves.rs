@@ -1,33 +1,33 @@
 //! Moves taken back, by the parts of a word that they change.
 //!
-//! A move sorts a segment of a word that starts at a 1 and ends at a 0, the **block**: its 0s first, then its
-//! 1s; and then trailing 1s are dropped. So the words p with a move to q are found thus:
+//! A move sorts a **span** of a word, which starts at a 1 and ends at a 0: its 0s first, then its 1s; and then
+//! trailing 1s are dropped. So the words p with a move to q are found thus:
 //!
 //! * Append t trailing 1s to q, for every t that leaves it short enough; this is the **path** that
 //!   the move left before 1s were dropped. Its leading 0s, up to the bits of the table, count.
-//! * Choose a block of 0s followed by 1s in the path, at least one of each: a part of a run of 0s,
-//!   and of the run of 1s that follows. With trailing 1s, the block must include all of them: the
-//!   segment ended with the last 0 of p.
+//! * Choose a span of 0s followed by 1s in the path, at least one of each: a part of a run of 0s,
+//!   and of the run of 1s that follows. With trailing 1s, the span must include all of them: the
+//!   span ended with the last 0 of p.
 //! * Replace it by 1, any arrangement of as many 0s and 1s as are left, 0.
 //!
 //! Block and arrangement can be told from p and the path, so each pair of p and a move from it is
-//! met once. p is larger than q: it has a 1 where the block starts.
+//! met once. p is larger than q: it has a 1 where the span starts.
 //!
 //! A word is a high part, from some bit w up, and a low part. For all words p with one high part:
 //!
-//! * [`above`]: the block lies in the high part, and nothing was dropped. q has the low part of p, and the
-//!   high part with one block sorted.
-//! * [`across`]: the block starts in the high part and ends in the low part, and nothing was dropped. The high
-//!   part of q has 0s from the start of the block on, and then the 1s that found no room in the low part;
-//!   [`fills`] says where the block may end.
-//! * The block lies in the low part, and nothing was dropped: q has the same high part.
-//! * t 1s were dropped, so that q is p shifted down by t bits, with a sorted end. If the block starts in the
+//! * [`above`]: the span lies in the high part, and nothing was dropped. q has the low part of p, and the
+//!   high part with one span sorted.
+//! * [`across`]: the span starts in the high part and ends in the low part, and nothing was dropped. The high
+//!   part of q has 0s from the start of the span on, and then the 1s that found no room in the low part;
+//!   [`fills`] says where the span may end.
+//! * The span lies in the low part, and nothing was dropped: q has the same high part.
+//! * t 1s were dropped, so that q is p shifted down by t bits, with a sorted end. If the span starts in the
 //!   low part, q is one of the words in which p can be shifted. If it starts in the high part, q
 //!   is known: the bits above the start, then 0s.
 
 use chomp_table::word::mask;
 
-/// Visits the high parts of words to which a move leads from those with the high part `high`, if its block lies in
+/// Visits the high parts of words to which a move leads from those with the high part `high`, if its span lies in
 /// it.
 pub(crate) fn above(high: u64, mut visit: impl FnMut(u64)) {
     for start in ones(high) {
@@ -43,8 +43,8 @@ pub(crate) fn above(high: u64, mut visit: impl FnMut(u64)) {
     }
 }
 
-/// Visits the high parts of words to which a move leads from those with the high part `high`, if its block starts in
-/// it and ends below: each with how many 1s the block has in it below its start before the move less those after
+/// Visits the high parts of words to which a move leads from those with the high part `high`, if its span starts in
+/// it and ends below: each with how many 1s the span has in it below its start before the move less those after
 /// the move, and with these.
 pub(crate) fn across(high: u64, mut visit: impl FnMut(u64, u32, u32)) {
     for (known, start) in (0..).zip(ones(high)) {
@@ -55,11 +55,11 @@ pub(crate) fn across(high: u64, mut visit: impl FnMut(u64, u32, u32)) {
     }
 }
 
-/// For a word with the low part `low`, of `width` bits, and blocks that start above and end in it, with `fewer` and
-/// `after` as [`across`] has them: visits each bit where such a block may end, with the number of 1s in
+/// For a word with the low part `low`, of `width` bits, and spans that start above and end in it, with `fewer` and
+/// `after` as [`across`] has them: visits each bit where such a span may end, with the number of 1s in
 /// any of the bits above it in the low part before the move.
 pub(crate) fn fills(low: u64, width: u32, fewer: u32, after: u32, mut visit: impl FnMut(u32, u32)) {
-    // The 1s of the block, from `end` up to `high`.
+    // The 1s of the span, from `end` up to `high`.
     let high = match after {
         0 => u64::BITS - low.leading_zeros(),
         _ => width,
@@ -85,12 +85,12 @@ pub(crate) fn least_low(width: u32, fewer: u32, after: u32) -> Option<u64> {
     }
 }
 
-/// Visits the words to which a move leads from words with the high part `high`, from bit `width` up, if its block
+/// Visits the words to which a move leads from words with the high part `high`, from bit `width` up, if its span
 /// starts in that and 1s are dropped: each with the number of 1s that these have in the low part.
 pub(crate) fn dropped(width: u32, high: u64, mut visit: impl FnMut(u64, u32)) {
     for (known, start) in (0..).zip(ones(high)) {
         let kept = high & !mask(start + 1);
-        // The 1s of the block but the first are the known ones, and some of the low part but its bit 0.
+        // The 1s of the span but the first are the known ones, and some of the low part but its bit 0.
         for free in 0..width {
             if kept != 0 {
                 visit(kept << width >> (known + free + 1), free);

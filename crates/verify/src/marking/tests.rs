@@ -1,10 +1,10 @@
-//! Tests of marking, tile by tile, against the definition of a move.
+//! Tests of marking, block by block, against the definition of a move.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use chomp_testing::definition;
 
-use super::tile::CHUNK_BITS;
+use super::block::CHUNK_BITS;
 use super::*;
 
 /// The words that lead to each word, by the definition of a move.
@@ -18,55 +18,55 @@ fn by_definition(bits: u32) -> BTreeMap<u64, BTreeSet<u64>> {
     predecessors
 }
 
-/// The words of a tile that are marked.
-fn marked(tile: &Tile) -> BTreeSet<u64> {
-    let words = (0..tile.numbers.len() as u64 * 64).map(|index| tile.first() + 2 * index);
+/// The words of a block that are marked.
+fn marked(block: &Block) -> BTreeSet<u64> {
+    let words = (0..block.numbers.len() as u64 * 64).map(|index| block.first() + 2 * index);
     words
         .filter(|&word| {
-            let place = (word - tile.first()) / 2;
-            tile.numbers[index(place / 64)] >> (place % 64) & 1 == 1
+            let place = (word - block.first()) / 2;
+            block.numbers[index(place / 64)] >> (place % 64) & 1 == 1
         })
         .collect()
 }
 
 #[test]
-fn tiles_of_any_size_have_the_losing_words_of_the_definition() {
+fn blocks_of_any_size_have_the_losing_words_of_the_definition() {
     for bits in 0..=15 {
         let losing = definition::losing(bits);
         let expected: Vec<u64> = (0..)
             .zip(losing)
             .filter_map(|(index, losing)| losing.then_some(2 * index))
             .collect();
-        for tile_bits in CHUNK_BITS.min(bits)..=bits {
-            let found = losing_in_tiles(bits, tile_bits);
-            assert_eq!(found, expected, "{bits} bits, tiles of {tile_bits}");
+        for block_bits in CHUNK_BITS.min(bits)..=bits {
+            let found = losing_in_blocks(bits, block_bits);
+            assert_eq!(found, expected, "{bits} bits, blocks of {block_bits}");
         }
     }
 }
 
-/// One word at a time is losing, whether it is or not: what it marks in each tile above its own.
+/// One word at a time is losing, whether it is or not: what it marks in each block above its own.
 #[test]
-fn a_word_below_a_tile_marks_its_predecessors() {
+fn a_word_below_a_block_marks_its_predecessors() {
     for bits in [9, 12] {
         let expected = by_definition(bits);
-        for tile_bits in 7..bits {
-            let mut tile = Tile::new(bits, tile_bits);
+        for block_bits in 7..bits {
+            let mut block = Block::new(bits, block_bits);
             for word in (2..1_u64 << bits).step_by(2) {
                 let expected = expected.get(&word).cloned().unwrap_or_default();
-                let mut lists = Lists::begin(bits, tile_bits);
-                for number in 0..1 << (bits - tile_bits) {
-                    tile.begin(number);
-                    let is_own = word >> tile_bits == number;
-                    if word >> tile_bits < number {
-                        mark_from_below(&mut tile, tile_bits, &lists);
-                        let inside = |&word: &u64| word >> tile_bits == number;
+                let mut lists = Lists::begin(bits, block_bits);
+                for number in 0..1 << (bits - block_bits) {
+                    block.begin(number);
+                    let is_own = word >> block_bits == number;
+                    if word >> block_bits < number {
+                        mark_from_below(&mut block, block_bits, &lists);
+                        let inside = |&word: &u64| word >> block_bits == number;
                         let expected: BTreeSet<u64> =
                             expected.iter().copied().filter(inside).collect();
-                        let what = format!("to {word:b} in tile {number} of {tile_bits} bits");
-                        assert_eq!(marked(&tile), expected, "{what}");
+                        let what = format!("to {word:b} in block {number} of {block_bits} bits");
+                        assert_eq!(marked(&block), expected, "{what}");
                     }
                     let words = [word];
-                    lists.push_tile(tile_bits, if is_own { &words } else { &[] });
+                    lists.push_block(block_bits, if is_own { &words } else { &[] });
                 }
             }
         }

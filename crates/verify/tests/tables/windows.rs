@@ -154,7 +154,7 @@ fn smaller_bands_take_less_memory() {
     assert!(bytes(24) < 20 << 20, "{}", bytes(24));
 }
 
-/// Bands of several windows, and windows of several tiles.
+/// Bands of several windows, and windows of several blocks.
 #[test]
 fn bands_and_windows_of_any_size_agree() {
     let bits = 22;
@@ -167,8 +167,8 @@ fn bands_and_windows_of_any_size_agree() {
     let dir = tempfile::tempdir().unwrap();
     let table = publish(dir.path(), bits, &stored.collect::<Vec<u64>>());
     let survey = check_bytes(&table).unwrap().survey;
-    let region = |number| losing.iter().filter(|&word| word >> 20 == number).count() as u64;
-    assert_eq!(survey.regions(), [0, 1, 2, 3].map(region));
+    let interval = |number| losing.iter().filter(|&word| word >> 20 == number).count() as u64;
+    assert_eq!(survey.intervals(), [0, 1, 2, 3].map(interval));
     for band_bits in 20..=bits {
         let mut bands = Vec::new();
         for band in 0..window_count(bits, band_bits) {

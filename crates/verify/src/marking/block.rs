@@ -1,15 +1,15 @@
-//! The bitmap of a tile, and the marks that the losing words of the tile make in it.
+//! The bitmap of a block, and the marks that the losing words of the block make in it.
 //!
 //! A **chunk** is a number of 64 bits in the bitmap: it has a bit for each even word among 128 that share their
-//! high bits. A losing word marks the words from which a move leads to it. The block of that move (see `moves`)
+//! high bits. A losing word marks the words from which a move leads to it. The span of that move (see `moves`)
 //! may be in three places:
 //!
 //! * It lies in the chunk of the losing word: a table has the marks by the losing word.
 //! * It lies above the chunk: the marks are at the same places of other chunks, so whole chunks are joined.
 //! * It reaches across the end of the chunk: further tables have the marks by the losing word, one for each
-//!   [`kind`] of such blocks.
+//!   [`kind`] of such spans.
 //!
-//! Which chunks these are is the same for all tiles of a size, and is found once.
+//! Which chunks these are is the same for all blocks of a size, and is found once.
 
 use chomp_table::Word;
 use chomp_table::word::mask;
@@ -21,9 +21,9 @@ use crate::CheckError;
 pub(crate) const CHUNK_BITS: u32 = 7;
 const CHUNK: usize = CHUNK_BITS as usize;
 const WORDS: usize = 1 << (CHUNK_BITS - 1);
-/// A tile has at most 2^`WIDE` chunks.
+/// A block has at most 2^`WIDE` chunks.
 const WIDE: usize = 13;
-/// A block across the end of a chunk has fewer 1s in the chunk than this.
+/// A span across the end of a chunk has fewer 1s in the chunk than this.
 const ACROSS: usize = CHUNK - 1;
 
 /// The arrangements within a number of the bitmap.
@@ -32,11 +32,11 @@ const ACROSS: usize = CHUNK - 1;
 /// word from bit `from` on, and 0 elsewhere.
 type Patterns = [[[u64; CHUNK]; CHUNK]; CHUNK + 1];
 
-/// The words of a tile that have a move to one of the losing words met so far. A solved chunk has its losing words
+/// The words of a block that have a move to one of the losing words met so far. A solved chunk has its losing words
 /// instead.
 #[derive(Debug)]
-pub(crate) struct Tile {
-    /// The tile has 2^`size_bits` words.
+pub(crate) struct Block {
+    /// The block has 2^`size_bits` words.
     size_bits: u32,
     first: u64,
     pub(crate) numbers: Vec<u64>,
@@ -51,34 +51,34 @@ struct MarkTables {
     patterns: Patterns,
     /// The words that it marks in its own chunk.
     inside: [u64; WORDS],
-    /// The words that it marks in another chunk, by the [`kind`] of blocks across the end of that chunk.
+    /// The words that it marks in another chunk, by the [`kind`] of spans across the end of that chunk.
     across: [[u64; WORDS]; 2 * ACROSS],
     /// The places of words that mark anything.
     across_any: [u64; 2 * ACROSS],
 }
 
-/// The chunks of a tile to which a move leads from each of its chunks.
+/// The chunks of a block to which a move leads from each of its chunks.
 #[derive(Debug)]
 struct Joins {
-    /// The chunks that are reached by moves whose block lies above the chunk.
+    /// The chunks that are reached by moves whose span lies above the chunk.
     above: Vec<u16>,
-    /// The chunks that are reached by moves whose block reaches across the end, with the [`kind`] of the block.
+    /// The chunks that are reached by moves whose span reaches across the end, with the [`kind`] of the span.
     across: Vec<(u16, u8)>,
     /// For each chunk: where its entries end in both lists.
     ends: Vec<(u32, u32)>,
 }
 
-impl Tile {
-    /// The first tile of 2^`tile_bits` words in a table of `bits` bits.
-    pub(crate) fn new(bits: u32, tile_bits: u32) -> Tile {
+impl Block {
+    /// The first block of 2^`block_bits` words in a table of `bits` bits.
+    pub(crate) fn new(bits: u32, block_bits: u32) -> Block {
         assert!(bits <= u64::BITS, "a table of {bits} bits");
         assert!(
-            tile_bits == bits || (CHUNK_BITS..bits).contains(&tile_bits),
-            "tiles of {tile_bits} bits in a table of {bits}"
+            block_bits == bits || (CHUNK_BITS..bits).contains(&block_bits),
+            "blocks of {block_bits} bits in a table of {bits}"
         );
-        let chunks = 1_usize << tile_bits.saturating_sub(CHUNK_BITS);
-        Tile {
-            size_bits: tile_bits,
+        let chunks = 1_usize << block_bits.saturating_sub(CHUNK_BITS);
+        Block {
+            size_bits: block_bits,
             first: 0,
             numbers: vec![0; chunks],
             tables: MarkTables::new(),
@@ -87,13 +87,13 @@ impl Tile {
         }
     }
 
-    /// Begins another tile, without marks.
+    /// Begins another block, without marks.
     pub(crate) fn begin(&mut self, number: u64) {
         self.first = number.checked_shl(self.size_bits).unwrap_or(0);
         self.numbers.fill(0);
     }
 
-    /// The first word of the tile.
+    /// The first word of the block.
     pub(crate) fn first(&self) -> u64 {
         self.first
     }
@@ -122,7 +122,7 @@ impl Tile {
                 losing |= 1 << place;
                 marks |= self.tables.inside[place as usize];
                 if self.first == 0 {
-                    // Only the first tile has both a word and words that are longer by some bits.
+                    // Only the first block has both a word and words that are longer by some bits.
                     self.mark_longer(start + 2 * u64::from(place));
                     marks |= self.numbers[chunk];
                 }
@@ -151,7 +151,7 @@ impl Tile {
         marks
     }
 
-    /// Marks the words of the first tile with a move to `word` that drops trailing 1s.
+    /// Marks the words of the first block with a move to `word` that drops trailing 1s.
     fn mark_longer(&mut self, word: u64) {
         let room = self.size_bits - Word::new(word).bits();
         for trailing in 1..=room {
@@ -159,8 +159,8 @@ impl Tile {
         }
     }
 
-    /// Marks the words of the tile from which a move leads over `path`, if the block lies in the tile's part of
-    /// them: the path has the high part of the tile.
+    /// Marks the words of the block from which a move leads over `path`, if the span lies in the block's part of
+    /// them: the path has the high part of the block.
     pub(crate) fn mark_trailing(&mut self, path: u64, trailing: u32) {
         let zeros = (path >> trailing).trailing_zeros();
         for start in trailing..(trailing + zeros).min(self.size_bits) {
@@ -169,7 +169,7 @@ impl Tile {
         }
     }
 
-    /// Marks all words of the tile that are `kept` but for `ones` 1s anywhere from bit `from` up to below
+    /// Marks all words of the block that are `kept` but for `ones` 1s anywhere from bit `from` up to below
     /// `to`, where `kept` has 0s. Bit 0 is not among them.
     pub(crate) fn fill(&mut self, kept: u64, from: u32, to: u32, ones: u32) {
         let index = kept >> 1 & 63;
@@ -203,7 +203,7 @@ impl Joins {
             across: Vec::new(),
             ends: vec![(0, 0)],
         };
-        let short = |chunk: u64| u16::try_from(chunk).expect("a tile has at most 2^13 chunks");
+        let short = |chunk: u64| u16::try_from(chunk).expect("a block has at most 2^13 chunks");
         for chunk in 0..chunks as u64 {
             above(chunk, |source| joins.above.push(short(source)));
             across(chunk, |source, fewer, after| {
@@ -228,8 +228,8 @@ impl Joins {
     }
 }
 
-/// The index of the table for blocks across the end of a chunk with these `fewer` and `after` (see [`across`]). None
-/// if there can be no such block.
+/// The index of the table for spans across the end of a chunk with these `fewer` and `after` (see [`across`]). None
+/// if there can be no such span.
 fn kind(fewer: u32, after: u32) -> Option<u8> {
     let kind = 2 * fewer + u32::from(after > 0);
     (fewer < CHUNK_BITS - 1).then(|| u8::try_from(kind).expect("a small number"))
@@ -261,7 +261,7 @@ impl MarkTables {
         tables
     }
 
-    /// The words of a chunk with a move to `word` whose block lies in the chunk.
+    /// The words of a chunk with a move to `word` whose span lies in the chunk.
     fn marks_inside(&self, word: u64) -> u64 {
         let mut marks = 0;
         let mut low = word.trailing_zeros();
