@@ -31,9 +31,9 @@ impl PartName {
 
     /// The part that has this key, if one can have it.
     pub fn of(key: &Key) -> Option<PartName> {
-        let mut segments = key.as_str().rsplit('/');
-        let lease = u64::from_str_radix(segments.next()?, 16).ok()?;
-        let layer = segments.next()?.parse().ok()?;
+        let mut components = key.as_str().rsplit('/');
+        let lease = u64::from_str_radix(components.next()?, 16).ok()?;
+        let layer = components.next()?.parse().ok()?;
         let name = PartName { layer, lease };
         (name.key() == *key).then_some(name)
     }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The name of an object: segments joined by `/`, such as `work/parts/0003/00000000000000ff`.
+/// The name of an object: components joined by `/`, such as `work/parts/0003/00000000000000ff`.
 ///
-/// A segment has letters, digits, `-`, `_` and `.`, and does not start with `.`: so a key cannot
+/// A component has letters, digits, `-`, `_` and `.`, and does not start with `.`: so a key cannot
 /// leave its directory, and cannot be mistaken for a file that is still being written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
@@ -13,7 +13,7 @@ pub struct Key(Arc<str>);
 /// A text that is not a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is not a key: at most {} bytes, segments of letters, digits, '-', '_' and '.' that do not start with '.'",
+    "{text:?} is not a key: at most {} bytes, components of letters, digits, '-', '_' and '.' that do not start with '.'",
     Key::BYTES_MAX
 )]
 pub struct KeyError {
@@ -31,7 +31,7 @@ impl Key {
     ///
     /// If it is not one.
     pub fn new(text: &str) -> Result<Key, KeyError> {
-        let is_key = text.len() <= Self::BYTES_MAX && text.split('/').all(is_segment);
+        let is_key = text.len() <= Self::BYTES_MAX && text.split('/').all(is_component);
         is_key
             .then(|| Key(Arc::from(text)))
             .ok_or_else(|| KeyError {
@@ -54,7 +54,7 @@ impl Key {
 }
 
 /// Whether `text` can stand between the slashes of a key.
-pub(crate) fn is_segment(text: &str) -> bool {
+pub(crate) fn is_component(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !text.is_empty() && !text.starts_with('.') && text.bytes().all(allowed)
 }

@@ -194,10 +194,10 @@ impl Directory {
     /// The folder of an object, and the object's name there.
     fn folder<'k>(&self, key: &'k Key) -> io::Result<(Below, &'k str)> {
         let mut below = Below::open(&self.root)?;
-        let mut segments = key.as_str().split('/');
-        let name = segments.next_back().expect("a key has a segment");
-        for segment in segments {
-            below = below.folder(segment)?;
+        let mut components = key.as_str().split('/');
+        let name = components.next_back().expect("a key has a component");
+        for component in components {
+            below = below.folder(component)?;
         }
         Ok((below, name))
     }
@@ -210,14 +210,14 @@ impl Directory {
         let mut known = self.folders.lock();
         let mut below = Below::open(&self.root)?;
         let mut end = 0;
-        for segment in folders.split('/').filter(|segment| !segment.is_empty()) {
-            end += segment.len();
+        for component in folders.split('/').filter(|component| !component.is_empty()) {
+            end += component.len();
             let path = &folders[..end];
             end += 1;
             below = if known.contains(path) {
-                below.folder(segment)?
+                below.folder(component)?
             } else {
-                let made = below.make_folder(segment)?;
+                let made = below.make_folder(component)?;
                 files::sync(&below)?;
                 known.insert(path.to_owned());
                 made

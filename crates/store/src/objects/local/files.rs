@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use bytes::Bytes;
 use chomp_durable_files::{Below, FaultKind, FileError, RareCall, Unfit, failed};
 
-use super::super::key::is_segment;
+use super::super::key::is_component;
 use super::super::{Key, LISTED_MAX, Operation, StorageError, StorageProblem};
 
 /// The most objects that are tried to find out whether any can be read.
@@ -205,7 +205,7 @@ pub(super) fn each_folder(
     folder: &Below,
     act: &impl Fn(&Below) -> Result<(), FileError>,
 ) -> Result<(), FileError> {
-    for (_, below) in folders(folder, is_segment)? {
+    for (_, below) in folders(folder, is_component)? {
         each_folder(&below, act)?;
     }
     act(folder)
@@ -251,7 +251,7 @@ fn names(folder: &Below) -> Result<Vec<String>, FileError> {
 fn is_unfinished(name: &str) -> bool {
     name.split_once('#').is_some_and(|(name, number)| {
         let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        is_segment(name) && is_number
+        is_component(name) && is_number
     })
 }
 
