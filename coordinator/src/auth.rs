@@ -46,7 +46,7 @@ pub const CALLS: [&str; 7] = [
     "/chomp.v1.Coordinator/Leave",
 ];
 
-/// The route of the objects of the store, which the proxy answers.
+/// The route of the objects of the store, which the relay answers.
 pub(crate) const OBJECTS: &str = "/objects/{*key}";
 
 /// The rules of the HTTP routes: of the coordinator itself, then of tables, games and pages.

@@ -14,7 +14,7 @@
 //! | [`publish`] | makes a table of the shards that workers have written |
 //! | `background` | keeps work for a CPU off the threads that serve calls |
 //! | `service` | the gRPC calls; the wire types end there |
-//! | `proxy` | the objects of the store, for workers that reach nothing else |
+//! | `relay` | the objects of the store, for workers that reach nothing else |
 //! | [`auth`] | the rule of each call and route: who may use it |
 //! | `participants` | the participants of the job, as their file has them now |
 //! | `message_budget` | the messages of calls on their way, bounded in memory and time |
@@ -43,8 +43,8 @@ pub use job::status;
 mod message_budget;
 mod pages;
 mod participants;
-mod proxy;
 pub mod publish;
+mod relay;
 pub mod server;
 mod service;
 #[cfg(feature = "fuzzing")]

@@ -66,7 +66,7 @@ async fn status(State(job): State<JobPages>) -> Response {
 /// The content type of `/metrics`.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The bytes of objects that went through the proxy since the start.
+/// The bytes of objects that went through the relay since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     /// To workers.

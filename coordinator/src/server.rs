@@ -38,7 +38,7 @@ use crate::job::{Job, JobOutcome, StatusFeed};
 use crate::message_budget::{MESSAGE_BYTES_MAX, MessageBudget, with_message};
 use crate::pages::JobPages;
 use crate::participants::ParticipantList;
-use crate::proxy::Proxy;
+use crate::relay::Relay;
 use crate::service::{JobDescription, Service};
 use crate::status::Status;
 use crate::tools::{Action, Plan, Tools};
@@ -157,7 +157,7 @@ impl Coordinator {
             journal,
             progress,
             service,
-            proxy,
+            relay,
             ..
         } = opened;
 
@@ -167,7 +167,7 @@ impl Coordinator {
         let feed = job.follow();
         let status = feed.status.clone();
         let finish_time = options.limits.finish_time;
-        let server = serve(options, participants, service, proxy, feed, listeners).await;
+        let server = serve(options, participants, service, relay, feed, listeners).await;
         let stop_job = CancellationToken::new();
         Ok(Coordinator {
             address,
@@ -244,7 +244,7 @@ pub(crate) struct Opened {
     pub(crate) journal: Arc<Journal>,
     pub(crate) progress: watch::Receiver<JobProgress>,
     pub(crate) service: CoordinatorServer<Service>,
-    pub(crate) proxy: Proxy,
+    pub(crate) relay: Relay,
 }
 
 impl Opened {
@@ -289,10 +289,10 @@ impl Opened {
             job,
             #[cfg(feature = "simulation")]
             handle: handle.clone(),
-            proxy: {
+            relay: {
                 let journal = Arc::clone(&journal);
                 let refers_to = move |key: &_| journal.refers_to(key);
-                Proxy::new(storage, handle, refers_to, &folder_name(bits))
+                Relay::new(storage, handle, refers_to, &folder_name(bits))
             },
             journal,
             progress,
@@ -342,7 +342,7 @@ async fn serve(
     options: CoordinatorOptions,
     participants: ParticipantList,
     service: CoordinatorServer<Service>,
-    proxy: Proxy,
+    relay: Relay,
     feed: StatusFeed,
     listeners: Listeners,
 ) -> Server {
@@ -351,9 +351,9 @@ async fn serve(
     let told = feed.text.clone();
     let job = JobPages {
         feed,
-        storage: Arc::clone(&proxy.storage),
+        storage: Arc::clone(&relay.storage),
         permits: permits.clone(),
-        traffic: Arc::clone(&proxy.traffic),
+        traffic: Arc::clone(&relay.traffic),
         gate: gate.clone(),
     };
     let mut pages = job.routes();
@@ -361,7 +361,7 @@ async fn serve(
         pages.extend(Site::open(site).await.routes(StatusSource::Job(told)));
     }
     let mut calls = calls(&service);
-    calls.push(proxy.route());
+    calls.push(relay.route());
     calls.extend(pages.iter().cloned());
 
     let mut endpoints = vec![Endpoint {

@@ -7,7 +7,7 @@
 /// The version of the protocol. Both sides must have the same.
 pub const PROTOCOL: u32 = 8;
 
-/// Where the coordinator's proxy has the objects of the store: `GET` and `PUT` of this, followed by the
+/// Where the coordinator's relay has the objects of the store: `GET` and `PUT` of this, followed by the
 /// key of an object.
 pub const OBJECTS_PATH: &str = "/objects/";
 

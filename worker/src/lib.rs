@@ -7,7 +7,7 @@
 //! | `link` | keeps contact with the coordinator, over any number of connections |
 //! | [`client`] | speaks to the coordinator, and checks what it says |
 //! | `store` | opens the store, and follows the journal |
-//! | `proxy` | reaches the store through the coordinator |
+//! | `relay` | reaches the store through the coordinator |
 //! | `cache` | ranges in memory, within a bound |
 //! | `gather` | finds the sources of a task |
 //! | `pool` | evaluates, decodes and merges, on threads of its own |
@@ -38,7 +38,7 @@ mod lane;
 mod link;
 mod merge;
 mod pool;
-mod proxy;
+mod relay;
 mod store;
 #[cfg(test)]
 mod tests;

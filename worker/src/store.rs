@@ -1,7 +1,7 @@
 //! The store, and the journal as far as this worker has read it.
 //!
 //! The coordinator says where the store is. A worker that finds its coordinator's journal there, or the table of its job
-//! where its user has said, goes to it by itself; one that does not says why, and goes through the [coordinator](crate::proxy).
+//! where its user has said, goes to it by itself; one that does not says why, and goes through the [coordinator](crate::relay).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, RwLock};
 
 use crate::client::{Client, lost_record};
 use crate::link::JobDescription;
-use crate::proxy::ProxyStorage;
+use crate::relay::RelayStorage;
 use crate::trouble::Trouble;
 
 /// How often the worker looks for a segment that a task names: where many machines share files, one may see them later
@@ -158,10 +158,10 @@ impl StoreProvider {
             |location: &Location| location.open_shared().map_err(|error| describe(&error));
         let storage = match &self.choice {
             Some(StoreChoice::Shared(storage)) => Ok(Arc::clone(storage)),
-            Some(StoreChoice::Coordinator) => return self.open_proxy(job).await,
+            Some(StoreChoice::Coordinator) => return self.open_relay(job).await,
             _ if let Some((_, reason)) = useless => Err(reason),
             Some(StoreChoice::Location(location)) => open_at(location),
-            None if job.store.is_empty() => return self.open_proxy(job).await,
+            None if job.store.is_empty() => return self.open_relay(job).await,
             None => Location::parse(&job.store)
                 .map_err(|error| describe(&error))
                 .and_then(|location| open_at(&location)),
@@ -178,7 +178,7 @@ impl StoreProvider {
         tracing::warn!(
             "records go through the coordinator, which takes longer: this worker cannot use the store: {reason}"
         );
-        self.open_proxy(job).await
+        self.open_relay(job).await
     }
 
     /// Opens a store that the user has named, or that is the coordinator's.
@@ -203,9 +203,9 @@ impl StoreProvider {
         Store::open(storage, job, false).await
     }
 
-    async fn open_proxy(&self, job: &JobDescription) -> Result<Store, Trouble> {
-        let proxy = Arc::new(ProxyStorage(self.client.clone()));
-        Store::open(proxy, job, true).await
+    async fn open_relay(&self, job: &JobDescription) -> Result<Store, Trouble> {
+        let relay = Arc::new(RelayStorage(self.client.clone()));
+        Store::open(relay, job, true).await
     }
 }
 

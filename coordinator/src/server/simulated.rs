@@ -68,7 +68,7 @@ impl SimulatedCoordinator {
         for path in CALLS {
             router = router.route(path, any_service(opened.service.clone()));
         }
-        let (path, objects) = opened.proxy.route();
+        let (path, objects) = opened.relay.route();
         let stop = CancellationToken::new();
         let job = opened.job.run(stop.clone(), Duration::ZERO);
         Ok(SimulatedCoordinator {

@@ -5,6 +5,6 @@ mod calls;
 mod ends;
 mod fake;
 mod outages;
-mod proxy;
+mod relay;
 mod stores;
 mod wrong;

@@ -11,7 +11,7 @@ use chomp_serve::net::limits::{
 
 use crate::error::{CALLS_MAX, WORKERS_MAX};
 use crate::message_budget::{MESSAGE_TIME, MESSAGES_BYTES};
-use crate::proxy::{BODIES_BYTES, BODY_TIME, TRANSFERS_MAX, TURN_TIME, WAITING_MAX};
+use crate::relay::{BODIES_BYTES, BODY_TIME, TRANSFERS_MAX, TURN_TIME, WAITING_MAX};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/SERVING.md");
 const HEAD: &str = "\

@@ -5,7 +5,7 @@
 //! Without it there is nothing to test, unless `CHOMP_REQUIRE_S3=1`.
 
 mod bucket;
-mod relay;
+mod faulty_proxy;
 mod troubles;
 
 use std::fs::{self, Permissions};

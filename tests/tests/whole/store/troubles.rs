@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::bucket::{Bucket, PATIENT, SOON};
-use super::relay::{CREDENTIALS, NEW_KEY, OLD_KEY, Relay, Way};
+use super::faulty_proxy::{CREDENTIALS, FaultyProxy, NEW_KEY, OLD_KEY, Way};
 use crate::common::cluster::{Process, wait_for};
 use crate::common::{Ended, FINGERPRINT_24};
 
@@ -23,20 +23,20 @@ const OUTAGE: f64 = 2.0;
 /// A number of ranges that is far from all.
 const SOME: u64 = 1 << 4;
 
-/// A job whose way to the server is a relay.
+/// A job whose way to the server is a proxy.
 struct Job {
     bucket: Bucket,
-    relay: Relay,
+    proxy: FaultyProxy,
 }
 
 impl Job {
     /// None if there is no server.
     fn new(way: Way) -> Option<Job> {
         let mut bucket = Bucket::new()?;
-        let relay = Relay::start(&bucket.address, way);
-        bucket.url.clone_from(&relay.url);
+        let proxy = FaultyProxy::start(&bucket.address, way);
+        bucket.url.clone_from(&proxy.url);
         (bucket.bits, bucket.range_bits) = (24, 16);
-        Some(Job { bucket, relay })
+        Some(Job { bucket, proxy })
     }
 
     /// A coordinator with this key, always the same one.
@@ -70,7 +70,7 @@ impl Job {
         }
         let token = self.bucket.directory("token");
         fs::write(&token, "a token").unwrap();
-        let place = format!("{}{CREDENTIALS}", self.relay.url);
+        let place = format!("{}{CREDENTIALS}", self.proxy.url);
         for key in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
             command.env_remove(key);
         }
@@ -118,7 +118,7 @@ fn a_server_that_fails_now_and_then() {
     for worker in is_done(coordinator, workers) {
         worker.says_nothing_of("through the coordinator");
     }
-    let counts = job.relay.counts();
+    let counts = job.proxy.counts();
     let least = counts.failed_before.min(counts.failed_after);
     assert!(least > 10, "{counts:?}");
 }
@@ -131,7 +131,7 @@ fn a_server_that_is_gone_for_a_while_is_waited_for() {
     let mut coordinator = job.coordinator(NEW_KEY);
     let mut workers = job.workers([NEW_KEY; 2], PATIENT);
     job.wait_for_more(SOME);
-    job.relay.set(Way::Gone);
+    job.proxy.set(Way::Gone);
     let outage = std::env::var("CHOMP_OUTAGE");
     let usual = OUTAGE * effort().clamp(1.0, 4.0);
     let outage = outage.map_or(usual, |seconds| seconds.parse().unwrap());
@@ -139,7 +139,7 @@ fn a_server_that_is_gone_for_a_while_is_waited_for() {
     for process in [&mut coordinator].into_iter().chain(&mut workers) {
         assert!(process.ended().is_none(), "{:?}", process.ended());
     }
-    job.relay.set(Way::Open);
+    job.proxy.set(Way::Open);
     is_done(coordinator, workers);
 }
 
@@ -177,7 +177,7 @@ fn credentials_that_expire_half_way() {
     let coordinator = job.go_on(done);
     // And the workers': then the coordinator does for them what is done in the store.
     let (parts, status) = (2, 403);
-    job.relay.set(Way::Expires { parts, status });
+    job.proxy.set(Way::Expires { parts, status });
     let texts = ["through the coordinator", "the credentials have expired"];
     let [old] = job.workers([OLD_KEY], PATIENT);
     wait_for("credentials that have expired", || {
@@ -206,6 +206,6 @@ fn credentials_that_are_renewed_in_time() {
     let coordinator = job.coordinator(POD);
     let workers = job.workers([POD; 2], PATIENT);
     is_done(coordinator, workers);
-    let counts = job.relay.counts();
+    let counts = job.proxy.counts();
     assert!(counts.expired == 0 && counts.renewed > 10, "{counts:?}");
 }

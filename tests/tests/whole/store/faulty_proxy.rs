@@ -45,9 +45,9 @@ pub(crate) struct Counts {
     pub(crate) renewed: usize,
 }
 
-/// A relay that runs for as long as the test.
+/// A proxy that runs for as long as the test.
 #[derive(Debug)]
-pub(crate) struct Relay {
+pub(crate) struct FaultyProxy {
     pub(crate) url: String,
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -78,9 +78,9 @@ enum Fate {
     Answer(String),
 }
 
-impl Relay {
-    /// A relay to the server at `address`.
-    pub(crate) fn start(server: &str, way: Way) -> Relay {
+impl FaultyProxy {
+    /// A proxy to the server at `address`.
+    pub(crate) fn start(server: &str, way: Way) -> FaultyProxy {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let random = Random::new();
         let shared = Arc::new(Shared {
@@ -106,7 +106,7 @@ impl Relay {
                 listener = TcpListener::bind(address).unwrap();
             }
         });
-        Relay {
+        FaultyProxy {
             url: format!("http://{address}"),
             address,
             shared,

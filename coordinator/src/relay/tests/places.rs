@@ -21,7 +21,7 @@ async fn transfers_are_bounded_and_read_little_ahead() {
     assert_eq!(beyond.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(beyond.headers()[RETRY_AFTER], "1");
     assert_eq!(start.elapsed(), TURN_TIME);
-    let read = served.proxy.traffic.fetched.load(Ordering::Relaxed);
+    let read = served.relay.traffic.fetched.load(Ordering::Relaxed);
     let most = (TRANSFERS_MAX as u64) << 20;
     assert!(read <= most, "{read} bytes are read ahead");
     // One that is dropped leaves its place at once.

@@ -13,10 +13,10 @@ use tonic::Status;
 use super::fake::{Act, Fake, Leased, State, config, now};
 use crate::client::Client;
 use crate::link::Link;
-use crate::proxy::ProxyStorage;
+use crate::relay::RelayStorage;
 
 /// The storage of a worker that has leases for two parts.
-async fn proxy(fake: &Fake) -> ProxyStorage {
+async fn relay(fake: &Fake) -> RelayStorage {
     let join_request = JoinRequest {
         worker: 5,
         ..JoinRequest::default()
@@ -30,7 +30,7 @@ async fn proxy(fake: &Fake) -> ProxyStorage {
         let heads = vec![chomp_table::Head(1)];
         state.leases.insert(lease, Leased::Ranges(heads));
     }
-    ProxyStorage(client)
+    RelayStorage(client)
 }
 
 fn part(lease: u64) -> Key {
@@ -44,17 +44,17 @@ fn storage(fake: &Fake) -> Arc<SimulatedStorage> {
 #[tokio::test(start_paused = true)]
 async fn objects_are_created_once_and_read() {
     let fake = Fake::new(|_, _| Act::Go);
-    let proxy = proxy(&fake).await;
+    let relay = relay(&fake).await;
     let (digits, large) = (
         Bytes::from_static(b"0123456789"),
         Bytes::from(vec![7; 3 << 20]),
     );
-    proxy.create(&part(0), digits.clone()).await.unwrap();
-    proxy.create(&part(1), large.clone()).await.unwrap();
-    proxy.create(&part(2), Bytes::new()).await.unwrap();
+    relay.create(&part(0), digits.clone()).await.unwrap();
+    relay.create(&part(1), large.clone()).await.unwrap();
+    relay.create(&part(2), Bytes::new()).await.unwrap();
     assert_eq!(now(storage(&fake).read(&part(0))).unwrap(), digits);
-    proxy.create(&part(0), digits.clone()).await.unwrap();
-    let again = proxy.create(&part(0), Bytes::new()).await.unwrap_err();
+    relay.create(&part(0), digits.clone()).await.unwrap();
+    let again = relay.create(&part(0), Bytes::new()).await.unwrap_err();
     assert!(
         (again.problem, again.action, again.key)
             == (StorageProblem::AlreadyExists, Operation::Create, part(0))
@@ -71,30 +71,30 @@ async fn objects_are_created_once_and_read() {
         (0..u64::MAX, "0123456789"),
         (u64::MAX..u64::MAX, ""),
     ] {
-        let bytes = proxy.read_at(&part(0), range.clone()).await.unwrap();
+        let bytes = relay.read_at(&part(0), range.clone()).await.unwrap();
         assert_eq!(bytes, expected, "{range:?}");
     }
-    assert_eq!(proxy.read(&part(0)).await.unwrap(), "0123456789");
-    assert_eq!(proxy.read(&part(1)).await.unwrap(), large);
+    assert_eq!(relay.read(&part(0)).await.unwrap(), "0123456789");
+    assert_eq!(relay.read(&part(1)).await.unwrap(), large);
     assert_eq!(
-        proxy.read_at(&part(1), 5..3 << 20).await.unwrap(),
+        relay.read_at(&part(1), 5..3 << 20).await.unwrap(),
         large.slice(5..)
     );
-    assert_eq!(proxy.read(&part(2)).await.unwrap(), "");
+    assert_eq!(relay.read(&part(2)).await.unwrap(), "");
 
     let missing = part(9);
     for result in [
-        proxy.read(&missing).await.map(drop),
-        proxy.read_at(&missing, 0..0).await.map(drop),
-        proxy.read_at(&missing, 3..8).await.map(drop),
+        relay.read(&missing).await.map(drop),
+        relay.read_at(&missing, 0..0).await.map(drop),
+        relay.read_at(&missing, 3..8).await.map(drop),
     ] {
         assert!(
             matches!(&result, Err(error) if error.problem == StorageProblem::NotFound),
             "{result:?}"
         );
     }
-    let listed = proxy.list(&missing).await.unwrap_err();
-    let deleted = proxy.delete(&[part(0)]).await.unwrap_err();
+    let listed = relay.list(&missing).await.unwrap_err();
+    let deleted = relay.delete(&[part(0)]).await.unwrap_err();
     assert_eq!(
         [listed, deleted].map(|error| error.problem),
         [StorageProblem::Fault(FaultKind::Lasting); 2]
@@ -127,15 +127,15 @@ async fn it_survives_outages() {
     let bytes = Bytes::from_static(b"abc");
     for attempts in 0..7 {
         let fake = Fake::new(script(attempts));
-        let proxy = proxy(&fake).await;
+        let relay = relay(&fake).await;
         // The first attempt had an effect, of which nobody heard.
-        proxy.create(&part(0), bytes.clone()).await.unwrap();
+        relay.create(&part(0), bytes.clone()).await.unwrap();
         assert_eq!(now(storage(&fake).read(&part(0))).unwrap(), bytes);
 
         let fake = Fake::new(script(attempts));
-        let proxy = self::proxy(&fake).await;
+        let relay = self::relay(&fake).await;
         now(storage(&fake).create(&part(0), bytes.clone())).unwrap();
-        assert_eq!(proxy.read_at(&part(0), 1..9).await.unwrap(), "bc");
+        assert_eq!(relay.read_at(&part(0), 1..9).await.unwrap(), "bc");
         assert_eq!(fake.state().count("get"), attempts + 1);
     }
 }
@@ -144,25 +144,25 @@ async fn it_survives_outages() {
 #[tokio::test(start_paused = true)]
 async fn what_is_not_allowed_and_answers_that_are_too_long_are_refused() {
     let fake = Fake::new(|_, _| Act::Go);
-    let proxy = proxy(&fake).await;
+    let relay = relay(&fake).await;
     let refused = |error: StorageError, what: &str| {
         assert!(error.is(FaultKind::Lasting), "{error:?}");
         assert!(describe(&error).contains(what), "{error}");
     };
-    let error = proxy.create(&part(77), Bytes::new()).await.unwrap_err();
+    let error = relay.create(&part(77), Bytes::new()).await.unwrap_err();
     refused(error, "does not accept a call: 403");
-    proxy
+    relay
         .create(&part(0), Bytes::from_static(b"0123456789"))
         .await
         .unwrap();
     fake.state().more_bytes = BYTES_MAX - 9;
     refused(
-        proxy.read(&part(0)).await.unwrap_err(),
+        relay.read(&part(0)).await.unwrap_err(),
         "more than was asked",
     );
     fake.state().more_bytes = 1;
     for range in [0..10, 2..5] {
-        let error = proxy.read_at(&part(0), range).await.unwrap_err();
+        let error = relay.read_at(&part(0), range).await.unwrap_err();
         refused(error, "more than was asked");
     }
 }

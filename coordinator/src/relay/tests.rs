@@ -1,4 +1,4 @@
-//! Access to the proxy, object by object, and the memory and time that a transfer may take.
+//! Access to the relay, object by object, and the memory and time that a transfer may take.
 
 use std::io;
 
@@ -27,7 +27,7 @@ const PART: &str = "work/parts/0000/0000000000000000";
 const SHARD: &str = "table-20/shard-0001.zst";
 
 struct Served {
-    proxy: Proxy,
+    relay: Relay,
     storage: Arc<SimulatedStorage>,
     router: Router,
     _job: JoinSet<()>,
@@ -40,17 +40,17 @@ fn serve() -> Served {
     // Of the layers above nothing is done.
     let known = ["work/journal/", "work/checkpoints/", "work/parts/000"];
     let refers_to = move |key: &Key| known.iter().any(|start| key.as_str().starts_with(start));
-    let proxy = Proxy::new(
+    let relay = Relay::new(
         storage.clone(),
         handle,
         refers_to,
         &chomp_table::manifest::folder_name(BITS),
     );
-    let (path, methods) = proxy.route();
+    let (path, methods) = relay.route();
     let routes = Router::new().route(path, methods);
     let participant = WorkerId::only(7).participant;
     Served {
-        proxy,
+        relay,
         storage,
         router: routes.layer(Extension(AuthenticatedParticipant(participant))),
         _job: job,
@@ -71,9 +71,9 @@ impl Served {
 
     /// The bytes for bodies and the transfers that are free.
     fn free(&self) -> (usize, usize) {
-        let Proxy {
+        let Relay {
             memory, transfers, ..
-        } = &self.proxy;
+        } = &self.relay;
         (memory.available_permits(), transfers.available_permits())
     }
 
@@ -232,7 +232,7 @@ async fn workers_read_what_tasks_need_and_nothing_else() {
         let (status, ..) = served.get("work/journal/0000000000", Some(range)).await;
         assert_eq!(status, 400, "{range}");
     }
-    let fetched = served.proxy.traffic.fetched.load(Ordering::Relaxed);
+    let fetched = served.relay.traffic.fetched.load(Ordering::Relaxed);
     assert_eq!(fetched, 5 * 5);
 }
 
@@ -402,7 +402,7 @@ async fn a_body_that_is_held_back_until_its_lease_has_ended_is_refused() {
         failure: None,
     };
     served
-        .proxy
+        .relay
         .handle
         .send(|job| job.handle(returned))
         .unwrap();

@@ -33,12 +33,12 @@ const REASON_BYTES_MAX: usize = 1 << 10;
 
 /// The store at the coordinator's end of the link.
 #[derive(Clone, Debug)]
-pub(crate) struct ProxyStorage(pub(crate) Client);
+pub(crate) struct RelayStorage(pub(crate) Client);
 
 /// The bytes of an object, or why there are none, unless a call failed.
 type StoreReply = Result<Bytes, StorageProblem>;
 
-impl ProxyStorage {
+impl RelayStorage {
     /// Makes a request, again and again until it has an answer.
     async fn ask<F>(
         &self,
@@ -70,7 +70,7 @@ impl ProxyStorage {
 }
 
 #[async_trait]
-impl Storage for ProxyStorage {
+impl Storage for RelayStorage {
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
         let ask = |session, request| put(session, request, bytes.clone());
         self.ask(key, Operation::Create, ask).await.map(drop)

@@ -1,4 +1,4 @@
-//! The proxy: the objects of the store over HTTP, for workers that reach nothing else.
+//! The relay: the objects of the store over HTTP, for workers that reach nothing else.
 //!
 //! | request | answer |
 //! |---|---|
@@ -72,9 +72,9 @@ pub(crate) const TURN_TIME: Duration = Duration::from_secs(30);
 /// How long a body may take from its first byte to its last, however large.
 pub(crate) const BODY_TIME: Duration = Duration::from_mins(10);
 
-/// The proxy of one store. Clones share all.
+/// The relay of one store. Clones share all.
 #[derive(Clone)]
-pub(crate) struct Proxy {
+pub(crate) struct Relay {
     pub(crate) storage: Arc<dyn Storage>,
     handle: Handle,
     /// Whether the journal refers to this object.
@@ -88,15 +88,15 @@ pub(crate) struct Proxy {
     memory: Arc<Semaphore>,
 }
 
-impl Proxy {
-    /// The proxy of the job behind `handle`, whose journal names these objects, and whose table will be in this folder.
+impl Relay {
+    /// The relay of the job behind `handle`, whose journal names these objects, and whose table will be in this folder.
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         handle: Handle,
         refers_to: impl Fn(&Key) -> bool + Send + Sync + 'static,
         folder: &str,
-    ) -> Proxy {
-        Proxy {
+    ) -> Relay {
+        Relay {
             storage,
             handle,
             refers_to: Arc::new(refers_to),
@@ -182,10 +182,10 @@ fn key_of(request: &Request<Body>) -> Option<Key> {
 }
 
 async fn get_object(
-    State(proxy): State<Proxy>,
+    State(relay): State<Relay>,
     request: Request<Body>,
 ) -> Result<Response, Response> {
-    let key = key_of(&request).filter(|key| proxy.may_read(key));
+    let key = key_of(&request).filter(|key| relay.may_read(key));
     let key =
         key.ok_or_else(|| problem(StatusCode::FORBIDDEN, "workers have no use for this object"))?;
     let header = request.headers().get(RANGE);
@@ -193,9 +193,9 @@ async fn get_object(
         let what = "one range, as bytes=FIRST-LAST";
         problem(StatusCode::BAD_REQUEST, what)
     })?;
-    let turn = proxy.turn().await?;
+    let turn = relay.turn().await?;
     let asked = chunk(&range);
-    let first = proxy.read_at(&key, asked.clone()).await?;
+    let first = relay.read_at(&key, asked.clone()).await?;
     if header.is_some() && first.is_empty() {
         let what = "the object ends before that";
         return Err(problem(StatusCode::RANGE_NOT_SATISFIABLE, what));
@@ -208,9 +208,9 @@ async fn get_object(
     let rest = if ends { read..read } else { read..range.end };
     let named = header.map(|_| format!("bytes {}-{}/*", range.start, rest.end - 1));
     let body = ChunkBody::new(exact, {
-        let proxy = proxy.clone();
+        let relay = relay.clone();
         async move |chunks| {
-            proxy.send(&key, first, rest, &chunks).await;
+            relay.send(&key, first, rest, &chunks).await;
             drop(turn);
         }
     });
@@ -222,7 +222,7 @@ fn chunk(range: &Range<u64>) -> Range<u64> {
     range.start..range.end.min(range.start.saturating_add(CHUNK_BYTES))
 }
 
-/// The bytes that a request with this `Range` header asks for; none if the proxy does not understand it.
+/// The bytes that a request with this `Range` header asks for; none if the relay does not understand it.
 fn asked(range: Option<&HeaderValue>) -> Option<Range<u64>> {
     let Some(range) = range else {
         return Some(0..u64::MAX);
@@ -239,7 +239,7 @@ fn digits(text: &str) -> Option<u64> {
     digits.then(|| text.parse().ok())?
 }
 
-impl Proxy {
+impl Relay {
     /// Sends `first`, which was read already, then the bytes `rest` of the object, up to its end. A read error ends the
     /// body with an error.
     async fn send(
@@ -298,34 +298,34 @@ fn bytes_answer(body: ChunkBody, named: Option<String>, exact: Option<u64>) -> R
 }
 
 async fn put_object(
-    State(proxy): State<Proxy>,
+    State(relay): State<Relay>,
     Extension(caller): Extension<AuthenticatedParticipant>,
     request: Request<Body>,
 ) -> Result<Response, Response> {
     let refused = |(status, what): Refused| problem(status, what);
-    let judged = judge(&proxy, caller, &request);
+    let judged = judge(&relay, caller, &request);
     let (target, key, worker, length) = judged.map_err(refused)?;
-    let turn = proxy.turn().await?;
-    let transfer = proxy.authorize_put(worker, target, length).await?;
+    let turn = relay.turn().await?;
+    let transfer = relay.authorize_put(worker, target, length).await?;
     let bytes = u32::try_from(length).expect("no larger than a part");
-    let memory = acquire(&proxy.memory, bytes).await?;
-    let read = read(&proxy, request.into_body(), length);
+    let memory = acquire(&relay.memory, bytes).await?;
+    let read = read(&relay, request.into_body(), length);
     let late = (StatusCode::REQUEST_TIMEOUT, "the body took too long");
     let read = timeout(BODY_TIME, read).await.unwrap_or(Err(late));
     let bytes = read.map_err(refused)?;
-    proxy.authorize_put(worker, target, length).await?;
+    relay.authorize_put(worker, target, length).await?;
     let put = match target {
-        PutTarget::Part(_) => proxy
+        PutTarget::Part(_) => relay
             .storage
             .create(&key, bytes)
             .await
             .map_err(StoreError::from),
-        PutTarget::Shard(_) => published::put(&*proxy.storage, &proxy.folder, &key, bytes).await,
+        PutTarget::Shard(_) => published::put(&*relay.storage, &relay.folder, &key, bytes).await,
     };
     drop((turn, memory, transfer));
     match put {
         Ok(()) => Ok(StatusCode::CREATED.into_response()),
-        Err(StoreError::Storage(error)) => Err(proxy.failed(error)),
+        Err(StoreError::Storage(error)) => Err(relay.failed(error)),
         Err(error) => Err(problem(StatusCode::PRECONDITION_FAILED, &describe(&error))),
     }
 }
@@ -334,13 +334,13 @@ type Refused = (StatusCode, &'static str);
 
 /// The object that a request puts, and for which worker; or why no worker may ask for that.
 fn judge(
-    proxy: &Proxy,
+    relay: &Relay,
     AuthenticatedParticipant(participant): AuthenticatedParticipant,
     request: &Request<Body>,
 ) -> Result<(PutTarget, Key, WorkerId, u64), Refused> {
     let headers = request.headers();
     let key = key_of(request);
-    let target = key.and_then(|key| Some((target_of(&key, &proxy.folder)?, key)));
+    let target = key.and_then(|key| Some((target_of(&key, &relay.folder)?, key)));
     let (target, key) = target.ok_or((
         StatusCode::FORBIDDEN,
         "workers write the parts and shards of their leases, and nothing else",
@@ -390,7 +390,7 @@ fn target_of(key: &Key, folder: &str) -> Option<PutTarget> {
 }
 
 /// Reads a body of `length` bytes.
-async fn read(proxy: &Proxy, body: Body, length: u64) -> Result<Bytes, Refused> {
+async fn read(relay: &Relay, body: Body, length: u64) -> Result<Bytes, Refused> {
     let wrong = (
         StatusCode::BAD_REQUEST,
         "the body is not as long as was said",
@@ -403,7 +403,7 @@ async fn read(proxy: &Proxy, body: Body, length: u64) -> Result<Bytes, Refused> 
         if (bytes.len() + data.len()) as u64 > length {
             return Err(wrong);
         }
-        let submitted = &proxy.traffic.submitted;
+        let submitted = &relay.traffic.submitted;
         submitted.fetch_add(data.len() as u64, Ordering::Relaxed);
         bytes.extend_from_slice(&data);
     }
