@@ -56,7 +56,7 @@ struct View {
     stage: String,
     /// The part of the stage that is done, from 0 to 1.
     done: f64,
-    /// The text after the part.
+    /// The text after the fraction.
     pace: String,
     /// The event that the stage has begun, if there is one.
     begun: Option<Event>,
@@ -85,7 +85,7 @@ pub(crate) struct Stage {
 struct StageClock {
     event: &'static str,
     stage: &'static str,
-    /// The part that was done at first, and when that was.
+    /// The fraction that was done at first, and when that was.
     first: f64,
     since: Instant,
 }
@@ -434,7 +434,7 @@ impl StageClock {
         }
     }
 
-    /// The view of a stage of which this part is done, with the time that it still takes if it goes on as fast as since it
+    /// The view of a stage of which this fraction is done, with the time that it still takes if it goes on as fast as since it
     /// was first seen.
     fn view(&mut self, stage: &'static str, done: f64, of: &str, mut fields: Value) -> View {
         if stage != self.stage {
@@ -459,7 +459,7 @@ pub(crate) fn rate_text(positions_per_second: f64) -> String {
     format!("{positions} positions/s")
 }
 
-/// The time that a stage still takes, if it goes on as fast as in the time `since`, when the part `before` was done.
+/// The time that a stage still takes, if it goes on as fast as in the time `since`, when the fraction `before` was done.
 pub(crate) fn time_left(before: f64, done: f64, since: Duration) -> Option<Duration> {
     let gone = since.as_secs_f64();
     let left = (1.0 - done).max(0.0) / (done - before) * gone;
@@ -477,11 +477,11 @@ fn time_text(left: Option<Duration>) -> String {
 
 /// How many of `all` steps are done, if this part of the work is, from 0 to 1. The last step is done only when all the
 /// work is.
-pub(crate) fn steps(part: f64, all: u64) -> u64 {
-    if part >= 1.0 {
+pub(crate) fn steps(fraction: f64, all: u64) -> u64 {
+    if fraction >= 1.0 {
         return all;
     }
-    whole(part * as_f64(all)).min(all.saturating_sub(1))
+    whole(fraction * as_f64(all)).min(all.saturating_sub(1))
 }
 
 #[expect(

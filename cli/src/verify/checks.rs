@@ -89,7 +89,7 @@ impl Checks {
         let shards = manifest.shards.len();
         let threads = self.context.shard_threads(bytes::shard_bytes(table), 0)?;
         let teller = &self.context.teller;
-        let watch = |part| teller.stage("every byte", part);
+        let watch = |fraction| teller.stage("every byte", fraction);
         let content = in_order(
             threads,
             shards,
@@ -144,7 +144,7 @@ impl Checks {
             memory: self.context.rest_bytes(),
         };
         let teller = &self.context.teller;
-        let watch = |part| teller.stage("random positions", part);
+        let watch = |fraction| teller.stage("random positions", fraction);
         let decided = check(sample, &watch);
         let decided = self.report.record(Check::Sample, decided, describe)?;
         self.report.sample = Some(decided);

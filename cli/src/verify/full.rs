@@ -78,9 +78,9 @@ impl Checks {
         };
         keep(&progress);
         let done = AtomicU64::new(before);
-        let read = |part| context.teller.stage("its losing positions", part);
-        let tell = |parts: f64| {
-            let done = as_f64(done.load(Ordering::Relaxed)) + parts;
+        let read = |fraction| context.teller.stage("its losing positions", fraction);
+        let tell = |fractions: f64| {
+            let done = as_f64(done.load(Ordering::Relaxed)) + fractions;
             context.teller.stage("every position", done / as_f64(all))
         };
         let marked = check_windows(table, plan, &left, (&read, &tell), |number, report| {

@@ -61,20 +61,20 @@ pub(super) fn check_windows(
         let band = Band::gather(table, plan.band_bits, plan.band(numbers[0]), reading)?;
         let threads = usize::try_from(plan.threads).unwrap_or(1);
         let threads = threads.min(numbers.len());
-        let parts = Mutex::new(vec![0.0; threads]);
+        let fractions = Mutex::new(vec![0.0; threads]);
         let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let check = |thread: usize, number: u64| {
-            let tell: Watch<'_> = &|part| {
-                let mut parts = parts.lock();
-                parts[thread] = part;
+            let tell: Watch<'_> = &|fraction| {
+                let mut fractions = fractions.lock();
+                fractions[thread] = fraction;
                 if has_failed.load(Ordering::Relaxed) {
                     return ControlFlow::Break(());
                 }
-                watch(parts.iter().sum())
+                watch(fractions.iter().sum())
             };
             let report = band.check_window(plan.window_bits, number, tell);
             // A finished window counts by its report.
-            parts.lock()[thread] = 0.0;
+            fractions.lock()[thread] = 0.0;
             report
         };
         let take = || {

@@ -41,7 +41,7 @@ impl Checks {
             .context
             .shard_threads(values::shard_bytes(table), kept)?;
         let teller = &self.context.teller;
-        let watch = |part| teller.stage("every byte", part);
+        let watch = |fraction| teller.stage("every byte", fraction);
         let areas = in_order(
             threads,
             shards,
@@ -81,8 +81,8 @@ impl Checks {
                 let mut positions = 0_u64;
                 for piece in checked {
                     positions += piece?;
-                    let part = as_f64(positions) / as_f64(values::position_count(tiles));
-                    if context.teller.stage("the definition", part).is_break() {
+                    let fraction = as_f64(positions) / as_f64(values::position_count(tiles));
+                    if context.teller.stage("the definition", fraction).is_break() {
                         return Err(chomp_verify::CheckError::Stopped);
                     }
                 }

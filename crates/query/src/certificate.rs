@@ -125,7 +125,7 @@ impl Set {
 
 impl Certificate {
     /// Finds a certificate of a first move; none if the move does not win. `is_losing` tells of each representative
-    /// inside the board whether it is losing. `watch` gets the part of a search that is done, and returns whether to go on.
+    /// inside the board whether it is losing. `watch` gets the fraction of a search that is done, and returns whether to go on.
     ///
     /// # Errors
     ///
@@ -206,7 +206,7 @@ impl Certificate {
         }))
     }
 
-    /// Checks that it proves what it claims, from the rules of the game alone. `watch` hears which part is done, and says
+    /// Checks that it proves what it claims, from the rules of the game alone. `watch` hears which fraction is done, and says
     /// whether to go on.
     ///
     /// # Errors
@@ -225,7 +225,7 @@ impl Certificate {
             return Err(CertificateError::NoStart(first.into()));
         }
         for (index, &position) in self.positions.iter().enumerate() {
-            #[expect(clippy::cast_precision_loss, reason = "a part, to be shown")]
+            #[expect(clippy::cast_precision_loss, reason = "a fraction, to be shown")]
             let done = index as f64 / self.positions.len() as f64;
             if index % 64 == 0 && watch(done).is_break() {
                 return Err(CertificateError::Stopped);

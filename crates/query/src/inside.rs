@@ -97,7 +97,7 @@ impl Inside {
         Ok(settled.expect(NOT_TOLD))
     }
 
-    /// As [`depths`](Inside::depths). `tell` gets the part that is done, from 0 to 1; none if it cancelled.
+    /// As [`depths`](Inside::depths). `tell` gets the fraction that is done, from 0 to 1; none if it cancelled.
     ///
     /// # Errors
     ///

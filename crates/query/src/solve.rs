@@ -35,7 +35,7 @@ pub enum SolveError {
     Stopped,
 }
 
-/// The answer about the position with these rows. `tell` gets the part that is done, from 0 to 1, and returns
+/// The answer about the position with these rows. `tell` gets the fraction that is done, from 0 to 1, and returns
 /// whether to go on.
 ///
 /// # Errors

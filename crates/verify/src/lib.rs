@@ -73,8 +73,8 @@ pub const UNWATCHED: Watch<'static> = &|_| ControlFlow::Continue(());
 /// Tells `watch` that `done` of `all` is done.
 fn tell(watch: Watch<'_>, done: u64, all: u64) -> Result<(), CheckError> {
     #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
-    let part = done as f64 / all.max(1) as f64;
-    match watch(part) {
+    let fraction = done as f64 / all.max(1) as f64;
+    match watch(fraction) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(CheckError::Stopped),
     }

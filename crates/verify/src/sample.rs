@@ -108,13 +108,13 @@ pub fn check_sample(
         picks.sort_unstable();
         batch.report.passes += 1;
         let (before, decided) = (2 * listed - left, batch.decided(0, 0.0));
-        let watch = |part| {
-            let picked = part_of(before, count, 2 * listed, part);
+        let watch = |fraction| {
+            let picked = fraction_done(before, count, 2 * listed, fraction);
             watch(f64::midpoint(picked, decided))
         };
         let words = pick(table, &picks, &watch)?;
         left -= count;
-        batch.picked = part_of(2 * listed - left, 0, 2 * listed, 0.0);
+        batch.picked = fraction_done(2 * listed - left, 0, 2 * listed, 0.0);
         for word in words {
             batch.push(word)?;
         }
@@ -205,7 +205,7 @@ struct Batch<'a> {
     words: Vec<Word>,
     queries: Vec<Query>,
     report: SampleReport,
-    /// The part of the listed positions that is picked. Picking all takes about as long as deciding all.
+    /// The fraction of the listed positions that is picked. Picking all takes about as long as deciding all.
     picked: f64,
 }
 
@@ -230,9 +230,9 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The part of all positions that is decided when `part` of the next `these` is.
-    fn decided(&self, these: u64, part: f64) -> f64 {
-        part_of(self.report.positions, these, self.all, part)
+    /// The fraction of all positions that is decided when `fraction` of the next `these` is.
+    fn decided(&self, these: u64, fraction: f64) -> f64 {
+        fraction_done(self.report.positions, these, self.all, fraction)
     }
 
     /// Adds a position. The tag of its queries is twice its number; the tag of the query for the position
@@ -258,7 +258,8 @@ impl<'a> Batch<'a> {
         let table = self.table;
         let these = self.words.len() as u64;
         let mut queries = std::mem::take(&mut self.queries);
-        let watch = |part| (self.watch)(f64::midpoint(self.picked, self.decided(these, part)));
+        let watch =
+            |fraction| (self.watch)(f64::midpoint(self.picked, self.decided(these, fraction)));
         let mut listed = vec![false; 2 * self.words.len()];
         join(table, &mut queries, &watch, |tag| {
             listed[tag as usize] = true;
@@ -281,10 +282,10 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The part of `all` that is done when `before` and `part` of `these` are.
+/// The fraction of `all` that is done when `before` and `fraction` of `these` are.
 #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
-pub(crate) fn part_of(before: u64, these: u64, all: u64, part: f64) -> f64 {
-    (before as f64 + these as f64 * part) / all as f64
+pub(crate) fn fraction_done(before: u64, these: u64, all: u64, fraction: f64) -> f64 {
+    (before as f64 + these as f64 * fraction) / all as f64
 }
 
 /// A number below `end`, which is not 0, each as likely as any other to 1 in 2^64 / `end`. Equal seeds give equal

@@ -19,7 +19,7 @@ use chomp_table::values::shard::ValueShardSize;
 use chomp_table::{Partition, TableError};
 
 use crate::known::BY_AREA;
-use crate::sample::{Sample, SampleReport, one_in, part_of, random_below};
+use crate::sample::{Sample, SampleReport, fraction_done, one_in, random_below};
 use crate::{CheckError, Watch, ensure, tell};
 
 /// All positions of at most `TILES_CHECKED` tiles are always checked.
@@ -208,7 +208,7 @@ pub fn check_sample(
             batch.push(numbered(checked + random_below(&mut rng, all)));
         }
         let (before, these) = (report.positions, batch.positions.len() as u64);
-        let watch = |part| watch(part_of(before, these, sample.positions, part));
+        let watch = |fraction| watch(fraction_done(before, these, sample.positions, fraction));
         report.moves += batch.queries.len() as u64 - these;
         report.losing += batch.decide(table, &watch)?;
         report.positions += these;

@@ -52,7 +52,7 @@ pub const SUM_MAX: usize = 8;
 
 /// The boards up to `most` x `most` on which the opening (i, j) wins, as (rows, columns), ascending.
 ///
-/// `control` hears now and then which part of the positions is done, and says whether to go on; none if it did not.
+/// `control` hears now and then which fraction of the positions is done, and says whether to go on; none if it did not.
 ///
 /// # Panics
 ///
@@ -91,7 +91,7 @@ pub fn memory(opening: [usize; 2], most: usize) -> u64 {
     }
 }
 
-/// A part of the work: what the lengths to `of` are of those to `most`, where it grows with this power.
+/// A fraction of the work: what the lengths to `of` are of those to `most`, where it grows with this power.
 #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
 fn share(of: usize, most: usize, power: i32) -> f64 {
     (of as f64 / most as f64).powi(power)
@@ -312,14 +312,14 @@ fn by_moves(
             let lengths = i32::try_from(family.ranks.len()).expect("few");
             // The last family takes nearly all of the time, as it is the largest.
             let is_last = (rows + 1, columns + 1) == (i, j);
-            let part = |length| {
+            let fraction = |length| {
                 if is_last {
                     share(length, most, lengths)
                 } else {
                     0.0
                 }
             };
-            let tell = &mut |length| control(part(length));
+            let tell = &mut |length| control(fraction(length));
             if !fill(&mut family, &families, &mut Vec::new(), tell) {
                 return None;
             }

@@ -25,7 +25,7 @@ use crate::area_file::{AreaFiles, FOLDER};
 const PIECE: usize = 1 << 16;
 /// The memory that a thread takes beside the values: the sets of a window, and a shard that it writes.
 const THREAD_BYTES: u64 = 32 << 20;
-/// The parts of the work that evaluation and writing shards are.
+/// The fractions of the work that evaluation and writing shards are.
 const EVALUATION: Range<f64> = 0.0..0.8;
 const WRITING: Range<f64> = 0.8..1.0;
 
@@ -54,8 +54,8 @@ pub struct Builder<'a> {
 
 /// Receives the progress of a build, and may end it.
 pub trait BuildWatch: Sync {
-    /// The part that is done, from 0 to 1. May end it.
-    fn done(&self, part: f64) -> ControlFlow<()>;
+    /// The fraction that is done, from 0 to 1. May end it.
+    fn done(&self, fraction: f64) -> ControlFlow<()>;
     /// Something that people are to know.
     fn say(&self, text: &str);
 }
@@ -278,13 +278,13 @@ struct Progress<'a> {
 }
 
 impl Progress<'_> {
-    /// Adds positions to those that are done, at a `stage` that is this part of the work.
+    /// Adds positions to those that are done, at a `stage` that is this fraction of the work.
     #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
     fn add(&self, positions: usize, stage: Range<f64>) -> Result<(), BuildError> {
         let before = self.done.fetch_add(positions as u64, Ordering::Relaxed);
-        let part = (before + positions as u64) as f64 / self.all as f64;
-        let part = stage.start + (stage.end - stage.start) * part;
-        match self.watch.done(part) {
+        let fraction = (before + positions as u64) as f64 / self.all as f64;
+        let fraction = stage.start + (stage.end - stage.start) * fraction;
+        match self.watch.done(fraction) {
             ControlFlow::Continue(()) if !self.has_failed.load(Ordering::Relaxed) => Ok(()),
             _ => Err(BuildError::Stopped),
         }
