@@ -191,7 +191,7 @@ impl ServerClient {
     }
 
     /// Some bytes of a file that is `length` bytes long.
-    pub(crate) async fn part(
+    pub(crate) async fn fetch_slice(
         &self,
         name: &str,
         range: Range<u64>,
@@ -201,11 +201,11 @@ impl ServerClient {
         let mut missing = range;
         while missing.start < missing.end {
             let get = async || {
-                let (mut response, part) = self.get_range(name, &missing, length).await?;
+                let (mut response, slice) = self.get_range(name, &missing, length).await?;
                 if response.status() == StatusCode::OK {
                     return Err(DownloadError::WholeFiles(self.shown(name)));
                 }
-                let expected = part.end - part.start;
+                let expected = slice.end - slice.start;
                 let bytes = self.body(name, &mut response, expected).await?;
                 let found = bytes.len() as u64;
                 if found < expected {
@@ -214,14 +214,14 @@ impl ServerClient {
                 }
                 Ok(bytes)
             };
-            let part = self.contact.retry(get).await?;
-            missing.start += part.len() as u64;
-            bytes.extend(part);
+            let slice = self.contact.retry(get).await?;
+            missing.start += slice.len() as u64;
+            bytes.extend(slice);
         }
         Ok(bytes)
     }
 
-    /// The answer to a request for some bytes of a file that is `length` bytes long, and its part of the file: these
+    /// The answer to a request for some bytes of a file that is `length` bytes long, and its slice of the file: these
     /// bytes or the first ones of them (status 206), or all of it from a server that knows no ranges (status 200).
     pub(crate) async fn get_range(
         &self,
@@ -237,8 +237,8 @@ impl ServerClient {
         }
         let found = header(&response, CONTENT_RANGE).unwrap_or_default();
         match content_range(found, length) {
-            Some(part) if part.start == range.start && part.end <= range.end => {
-                Ok((response, part))
+            Some(slice) if slice.start == range.start && slice.end <= range.end => {
+                Ok((response, slice))
             }
             _ => {
                 let expected = format!("bytes {}-{}/{length}", range.start, range.end - 1);
@@ -422,7 +422,7 @@ fn without_query(url: &str) -> String {
     }
 }
 
-/// The part of a file of `length` bytes that an answer has by its header, as `bytes 5-9/100`, or `bytes 5-9/*` if it
+/// The slice of a file of `length` bytes that an answer has by its header, as `bytes 5-9/100`, or `bytes 5-9/*` if it
 /// does not tell the length.
 fn content_range(text: &str, length: u64) -> Option<Range<u64>> {
     let (unit, range) = text.split_once(' ')?;
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_told_in_several_ways() {
+    fn slices_are_told_in_several_ways() {
         for (text, expected) in [
             ("bytes 0-9/100", Some(0..10)),
             ("bytes 90-99/*", Some(90..100)),

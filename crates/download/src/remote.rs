@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 
 use chomp_table::TableError;
-use chomp_table::reader::{AnyTable, FilePart, Files};
+use chomp_table::reader::{AnyTable, FileSlice, Files};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::runtime::Handle;
 
@@ -63,11 +63,14 @@ impl Files for RemoteFiles {
         read.map_err(|error| self.failed(name, error))
     }
 
-    fn parts(&self, parts: &[FilePart<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
-        let reads = parts.iter().map(async |part| {
-            let range = part.range.clone();
-            let read = self.source.part(part.name, range, part.length).await;
-            read.map_err(|error| self.failed(part.name, error))
+    fn read_slices(&self, slices: &[FileSlice<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
+        let reads = slices.iter().map(async |slice| {
+            let range = slice.range.clone();
+            let read = self
+                .source
+                .fetch_slice(slice.name, range, slice.length)
+                .await;
+            read.map_err(|error| self.failed(slice.name, error))
         });
         let reads = stream::iter(reads).buffered(REQUESTS);
         self.runtime.block_on(reads.try_collect())

@@ -84,7 +84,11 @@ impl ShardFetch<'_> {
         while self.partial.length < *bytes {
             let from = self.partial.length;
             let range = from..(from + PIECE_BYTES).min(*bytes);
-            let piece = self.download.source.part(name, range, *bytes).await?;
+            let piece = self
+                .download
+                .source
+                .fetch_slice(name, range, *bytes)
+                .await?;
             self.write(&piece)?;
         }
         Ok(())
@@ -111,18 +115,18 @@ impl ShardFetch<'_> {
     async fn receive(&mut self, server: &ServerClient) -> Result<(), DownloadError> {
         let ShardFileInfo { name, bytes, .. } = self.shard;
         let missing = self.partial.length..*bytes;
-        let (mut response, part) = server.get_range(name, &missing, *bytes).await?;
+        let (mut response, slice) = server.get_range(name, &missing, *bytes).await?;
         if response.status() == StatusCode::OK {
             self.clear()?;
         }
         while let Some(more) = server.chunk(&mut response).await? {
-            if more.len() as u64 > part.end - self.partial.length {
+            if more.len() as u64 > slice.end - self.partial.length {
                 return Err(server.wrong(name, format!("it has more than {bytes} bytes")));
             }
             self.write(&more)?;
         }
         let found = self.partial.length;
-        if found < part.end {
+        if found < slice.end {
             let what = format!("it has {found} of {bytes} bytes");
             return Err(server.too_short(name, &response, what));
         }

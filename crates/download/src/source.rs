@@ -116,14 +116,14 @@ impl TableSource {
     }
 
     /// Some bytes of a file that is `length` bytes long.
-    pub(crate) async fn part(
+    pub(crate) async fn fetch_slice(
         &self,
         name: &str,
         range: Range<u64>,
         length: u64,
     ) -> Result<Vec<u8>, DownloadError> {
         let storage = match &self.place {
-            SourcePlace::Server(server) => return server.part(name, range, length).await,
+            SourcePlace::Server(server) => return server.fetch_slice(name, range, length).await,
             SourcePlace::Bucket(storage) => storage,
         };
         let bytes = self.read(storage, name, range.clone()).await?;

@@ -59,12 +59,12 @@ impl SmallFile {
         }
     }
 
-    /// Answers with the file, or the part that `headers` ask for, and with the security headers of pages.
+    /// Answers with the file, or the bytes that `headers` ask for, and with the security headers of pages.
     pub(crate) fn answer(&self, headers: &HeaderMap) -> Response {
         let bytes = self.bytes.len() as u64;
-        let (part, mut response) = response_for(headers, self.sha256, bytes, self.kind);
-        if let Some(part) = part {
-            let [start, end] = [part.start, part.end]
+        let (range, mut response) = response_for(headers, self.sha256, bytes, self.kind);
+        if let Some(range) = range {
+            let [start, end] = [range.start, range.end]
                 .map(|at| usize::try_from(at).expect("within bytes that are in memory"));
             *response.body_mut() = Body::from(self.bytes.slice(start..end));
         }
@@ -85,7 +85,7 @@ pub(crate) fn response_for(
     kind: &'static str,
 ) -> (Option<Range<u64>>, Response) {
     let etag = HeaderValue::try_from(format!("\"{sha256}\"")).expect("digits may be in a header");
-    let (status, part) = wanted(headers, &etag, bytes);
+    let (status, range) = wanted(headers, &etag, bytes);
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     let fields = response.headers_mut();
@@ -93,17 +93,17 @@ pub(crate) fn response_for(
     fields.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     fields.insert(CACHE_CONTROL, CACHE);
     fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    if let Some(part) = &part {
-        fields.insert(CONTENT_LENGTH, (part.end - part.start).into());
+    if let Some(range) = &range {
+        fields.insert(CONTENT_LENGTH, (range.end - range.start).into());
     }
-    let place = match (status, &part) {
-        (StatusCode::PARTIAL_CONTENT, Some(part)) => format!("{}-{}", part.start, part.end - 1),
+    let place = match (status, &range) {
+        (StatusCode::PARTIAL_CONTENT, Some(range)) => format!("{}-{}", range.start, range.end - 1),
         (StatusCode::RANGE_NOT_SATISFIABLE, _) => "*".to_owned(),
-        _ => return (part, response),
+        _ => return (range, response),
     };
     let place = HeaderValue::try_from(format!("bytes {place}/{bytes}"));
     fields.insert(CONTENT_RANGE, place.expect("digits may be in a header"));
-    (part, response)
+    (range, response)
 }
 
 /// The status of the response to a request for a file of `bytes` bytes with this entity tag, and the range of bytes to
@@ -114,36 +114,36 @@ fn wanted(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> (StatusCode, O
         return (StatusCode::NOT_MODIFIED, None);
     }
     let mut ranges = headers.get_all(RANGE).iter();
-    // A part of another version is of no use. Dates are never equal to a tag.
+    // Bytes of another version are of no use. Dates are never equal to a tag.
     let is_version = headers.get(IF_RANGE).is_none_or(|tag| tag == etag);
-    let part = match (ranges.next(), ranges.next()) {
+    let value = match (ranges.next(), ranges.next()) {
         (Some(range), None) if is_version => range.to_str().ok(),
         _ => None,
     };
-    match part.and_then(|range| part_of(range, bytes)) {
+    match value.and_then(|range| parse_range(range, bytes)) {
         None => (StatusCode::OK, Some(0..bytes)),
-        Some(part) if part.is_empty() => (StatusCode::RANGE_NOT_SATISFIABLE, None),
-        Some(part) => (StatusCode::PARTIAL_CONTENT, Some(part)),
+        Some(range) if range.is_empty() => (StatusCode::RANGE_NOT_SATISFIABLE, None),
+        Some(range) => (StatusCode::PARTIAL_CONTENT, Some(range)),
     }
 }
 
-/// Whether a file of `bytes` bytes has the part that a `Range` with this value wants.
+/// Whether a file of `bytes` bytes has the bytes that a `Range` with this value wants.
 ///
 /// # Panics
 ///
 /// If it would be given bytes that it does not have, or none.
 #[cfg(feature = "fuzzing")]
-pub fn is_part(value: &[u8], bytes: u64) -> bool {
+pub fn is_satisfiable(value: &[u8], bytes: u64) -> bool {
     let Ok(value) = HeaderValue::from_bytes(value) else {
         return false;
     };
     let headers = HeaderMap::from_iter([(RANGE, value)]);
-    let (status, part) = wanted(&headers, &HeaderValue::from_static("\"a\""), bytes);
+    let (status, range) = wanted(&headers, &HeaderValue::from_static("\"a\""), bytes);
     if status != StatusCode::PARTIAL_CONTENT {
         return false;
     }
-    let part = part.expect("a part has bytes");
-    assert!(part.start < part.end && part.end <= bytes, "{part:?}");
+    let range = range.expect("a range has bytes");
+    assert!(range.start < range.end && range.end <= bytes, "{range:?}");
     true
 }
 
@@ -161,8 +161,8 @@ fn names(tags: &HeaderValue, etag: &HeaderValue) -> bool {
 
 /// The bytes of a `Range`, which is empty if the file has none of them. None if the header must be ignored: if it is
 /// invalid or has several ranges.
-fn part_of(range: &str, bytes: u64) -> Option<Range<u64>> {
-    let (unit, range) = range.split_once('=')?;
+fn parse_range(value: &str, bytes: u64) -> Option<Range<u64>> {
+    let (unit, range) = value.split_once('=')?;
     let (first, last) = range.trim().split_once('-')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
         return None;
@@ -205,10 +205,10 @@ impl ChunkBody {
         }
     }
 
-    /// The bytes `part` of `file`. A read that fails ends the body with an error.
-    pub(crate) fn of_file(file: File, part: Range<u64>) -> ChunkBody {
-        let length = part.end - part.start;
-        ChunkBody::new(Some(length), |chunks| send(Arc::new(file), part, chunks))
+    /// The bytes `range` of `file`. A read that fails ends the body with an error.
+    pub(crate) fn of_file(file: File, range: Range<u64>) -> ChunkBody {
+        let length = range.end - range.start;
+        ChunkBody::new(Some(length), |chunks| send(Arc::new(file), range, chunks))
     }
 }
 
@@ -245,10 +245,10 @@ impl hyper::body::Body for ChunkBody {
     }
 }
 
-async fn send(file: Arc<File>, part: Range<u64>, chunks: mpsc::Sender<BodyChunk>) {
-    let mut start = part.start;
-    while start < part.end {
-        let end = part.end.min(start + CHUNK_BYTES);
+async fn send(file: Arc<File>, range: Range<u64>, chunks: mpsc::Sender<BodyChunk>) {
+    let mut start = range.start;
+    while start < range.end {
+        let end = range.end.min(start + CHUNK_BYTES);
         let file = Arc::clone(&file);
         let chunk = blocking(move || {
             let length = usize::try_from(end - start).expect("a chunk fits in memory");
@@ -289,7 +289,7 @@ mod tests {
     async fn every_part_is_that_of_the_file() {
         let chunk = usize::try_from(CHUNK_BYTES).unwrap();
         let bytes: Vec<u8> = (0..=250).cycle().take(3 * chunk + 7).collect();
-        for part in [
+        for range in [
             0..bytes.len(),
             0..0,
             5..6,
@@ -297,10 +297,10 @@ mod tests {
             chunk..2 * chunk,
             3 * chunk..bytes.len(),
         ] {
-            let body = ChunkBody::of_file(file(&bytes), part.start as u64..part.end as u64);
-            assert_eq!(body.size_hint().exact(), Some(part.len() as u64));
+            let body = ChunkBody::of_file(file(&bytes), range.start as u64..range.end as u64);
+            assert_eq!(body.size_hint().exact(), Some(range.len() as u64));
             let read = body.collect().await.unwrap().to_bytes();
-            assert!(read == bytes[part.clone()], "{part:?}");
+            assert!(read == bytes[range.clone()], "{range:?}");
         }
     }
 
@@ -317,7 +317,7 @@ mod tests {
     const WHOLE: (u16, Option<Range<u64>>) = (200, Some(0..100));
     const BEYOND: (u16, Option<Range<u64>>) = (416, None);
 
-    fn part(bytes: Range<u64>) -> (u16, Option<Range<u64>>) {
+    fn range(bytes: Range<u64>) -> (u16, Option<Range<u64>>) {
         (206, Some(bytes))
     }
 
@@ -326,20 +326,20 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
         }
-        let (status, part) = wanted(&map, &HeaderValue::from_static(TAG), bytes);
-        (status.as_u16(), part)
+        let (status, range) = wanted(&map, &HeaderValue::from_static(TAG), bytes);
+        (status.as_u16(), range)
     }
 
     #[test]
     fn ranges_are_those_of_the_rules() {
         for (range, expected) in [
-            ("bytes=0-0", part(0..1)),
-            ("bytes=0-100", part(0..100)),
-            ("bytes=7-", part(7..100)),
-            ("bytes=99-18446744073709551615", part(99..100)),
-            ("bytes=-1", part(99..100)),
-            ("bytes=-101", part(0..100)),
-            ("Bytes = 1-2", part(1..3)),
+            ("bytes=0-0", range(0..1)),
+            ("bytes=0-100", range(0..100)),
+            ("bytes=7-", range(7..100)),
+            ("bytes=99-18446744073709551615", range(99..100)),
+            ("bytes=-1", range(99..100)),
+            ("bytes=-101", range(0..100)),
+            ("Bytes = 1-2", range(1..3)),
             ("bytes=100-200", BEYOND),
             ("bytes=18446744073709551615-", BEYOND),
             ("bytes=-0", BEYOND),
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn a_part_is_of_the_version_that_is_meant_and_one_that_is_known_is_not_sent() {
         for (name, tag, expected) in [
-            ("if-range", TAG, part(1..3)),
+            ("if-range", TAG, range(1..3)),
             ("if-range", "abc", WHOLE),
             ("if-range", "W/\"abc\"", WHOLE),
             ("if-range", "Fri, 20 Nov 2026 13:00:00 GMT", WHOLE),
@@ -371,8 +371,8 @@ mod tests {
             ("if-none-match", "W/\"abc\"", (304, None)),
             ("if-none-match", "\"x\", \"abc\"", (304, None)),
             ("if-none-match", "*", (304, None)),
-            ("if-none-match", "\"x\"", part(1..3)),
-            ("if-none-match", "", part(1..3)),
+            ("if-none-match", "\"x\"", range(1..3)),
+            ("if-none-match", "", range(1..3)),
         ] {
             let headers = [("range", "bytes=1-2"), (name, tag)];
             assert_eq!(with(&headers, 100), expected, "{name}: {tag}");

@@ -57,7 +57,7 @@ mod tests;
 
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
-pub use files::is_part;
+pub use files::is_satisfiable;
 pub use files::{BodyChunk, ChunkBody};
 pub use lookups::QuestionLimits;
 pub use plain_files::{PlainFile, plain_files};

@@ -71,9 +71,9 @@ pub trait Storage: Send + Sync + Debug + 'static {
     /// [`StorageProblem::NotFound`]; or a [fault](StorageProblem::fault).
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError>;
 
-    /// Reads parts of several objects, each as [`read_at`](Storage::read_at) does, in this order.
-    async fn read_each(&self, parts: Vec<(Key, Range<u64>)>) -> Vec<Result<Bytes, StorageError>> {
-        let reads = parts.iter();
+    /// Reads slices of several objects, each as [`read_at`](Storage::read_at) does, in this order.
+    async fn read_each(&self, slices: Vec<(Key, Range<u64>)>) -> Vec<Result<Bytes, StorageError>> {
+        let reads = slices.iter();
         let reads: Vec<_> = reads
             .map(|(key, range)| self.read_at(key, range.clone()))
             .collect();

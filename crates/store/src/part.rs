@@ -205,12 +205,12 @@ pub async fn read_records(
     storage: &dyn Storage,
     rows: &[(Head, RangeRow)],
 ) -> Vec<Result<Bytes, StoreError>> {
-    let parts = rows.iter().map(|(_, row)| {
+    let slices = rows.iter().map(|(_, row)| {
         let start = u64::from(row.offset);
         let end = start + u64::from(row.length);
         (row.part().key(), start..end)
     });
-    let reads = storage.read_each(parts.collect()).await;
+    let reads = storage.read_each(slices.collect()).await;
     let rows = rows.iter().zip(reads);
     let checked = rows.map(|((head, row), read)| check(*head, row, read));
     checked.collect()

@@ -129,7 +129,7 @@ pub(crate) fn decode<T: Copy + Default>(
     mut from: impl FnMut(u64) -> T,
 ) -> Result<Vec<T>, Damage> {
     debug_assert!(end <= 1 << 63, "a sum of two values must not overflow");
-    let (near, far, wide) = parts(block, count).ok_or_else(|| {
+    let (near, far, wide) = split(block, count).ok_or_else(|| {
         Damage::new(format!(
             "a block of {} bytes for {count} numbers",
             block.len()
@@ -165,7 +165,7 @@ pub(crate) fn decode<T: Copy + Default>(
 }
 
 /// The near bytes of a block of `count` numbers, its far bytes and its wide gaps.
-fn parts(block: &[u8], count: u64) -> Option<(&[u8], &[u8], &[u8])> {
+fn split(block: &[u8], count: u64) -> Option<(&[u8], &[u8], &[u8])> {
     let (near, rest) = block.split_at_checked(usize::try_from(count).ok()?)?;
     let is_far = |near: u8| (FAR..WIDE_MARK).contains(&near);
     let far_count = near.iter().filter(|&&near| is_far(near)).count();

@@ -29,7 +29,7 @@ mod shards;
 
 pub use alone::ShardFile;
 pub use cache::CACHE_BYTES;
-pub use files::{FilePart, Files, Folder, boxes};
+pub use files::{FileSlice, Files, Folder, boxes};
 pub use kind::{AnyManifest, AnyTable, ShardFileInfo, locate};
 pub use name::{TableKind, TableName};
 

@@ -460,11 +460,11 @@ pub(crate) fn check_digest(what: &str, bytes: &[u8], expected: Digest) -> Result
 }
 
 /// The bytes `range` of a shard.
-pub(crate) fn part_of(bytes: &[u8], range: Range<u64>) -> Result<&[u8], Damage> {
+pub(crate) fn slice_of(bytes: &[u8], range: Range<u64>) -> Result<&[u8], Damage> {
     let start = usize::try_from(range.start).ok();
-    let part = start.zip(usize::try_from(range.end).ok());
-    let part = part.and_then(|(start, end)| bytes.get(start..end));
-    part.ok_or_else(|| Damage::new(format!("the shard ends before byte {}", range.end)))
+    let slice = start.zip(usize::try_from(range.end).ok());
+    let slice = slice.and_then(|(start, end)| bytes.get(start..end));
+    slice.ok_or_else(|| Damage::new(format!("the shard ends before byte {}", range.end)))
 }
 
 /// All words of a shard, after a check of every byte.
@@ -475,12 +475,12 @@ pub(crate) fn part_of(bytes: &[u8], range: Range<u64>) -> Result<&[u8], Damage> 
 pub fn decode_shard(bytes: &[u8], info: &ShardInfo) -> Result<Vec<u64>, FormatError> {
     check_digest("the shard", bytes, info.sha256)
         .map_err(|damage| Damage::new(format!("{damage}: {}", locate_damage(bytes, info))))?;
-    let part = |range| part_of(bytes, range);
-    HEADER.read(part(0..HEADER_LENGTH)?)?;
-    let index = ShardIndex::parse(part(info.index_offset..bytes.len() as u64)?, info)?;
+    let slice = |range| slice_of(bytes, range);
+    HEADER.read(slice(0..HEADER_LENGTH)?)?;
+    let index = ShardIndex::parse(slice(info.index_offset..bytes.len() as u64)?, info)?;
     let mut words = Vec::with_capacity(usize::try_from(info.entries).unwrap_or(0));
     for number in 0..index.len() {
-        words.extend(index.decode_frame(number, part(index.location(number))?)?);
+        words.extend(index.decode_frame(number, slice(index.location(number))?)?);
     }
     Ok(words)
 }
@@ -491,15 +491,15 @@ fn locate_damage(bytes: &[u8], info: &ShardInfo) -> String {
     if length != info.bytes {
         return format!("it has {length} bytes instead of {}", info.bytes);
     }
-    let part = |range| part_of(bytes, range).ok();
+    let slice = |range| slice_of(bytes, range).ok();
     let at = |range: Range<u64>| format!("bytes {} to {}", range.start, range.end - 1);
     let index = info.index_offset..length;
-    let parsed = part(index.clone()).and_then(|frame| ShardIndex::parse(frame, info).ok());
+    let parsed = slice(index.clone()).and_then(|frame| ShardIndex::parse(frame, info).ok());
     let Some(parsed) = parsed else {
         return format!("its index is damaged ({})", at(index));
     };
     let damaged = (0..parsed.len()).find(|&number| {
-        let frame = part(parsed.location(number));
+        let frame = slice(parsed.location(number));
         frame.is_none_or(|frame| Digest::of(frame) != parsed.frames[number].digest)
     });
     match damaged {

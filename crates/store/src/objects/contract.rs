@@ -44,12 +44,12 @@ async fn reads_ranges(storage: &dyn Storage) {
     }
     assert_eq!(storage.read_at(&second, 0..1).await.unwrap(), "");
 
-    // Of more parts than are read at a time, each is in its place.
-    let parts = (0..40).map(|number| match number {
+    // Of more slices than are read at a time, each is in its place.
+    let slices = (0..40).map(|number| match number {
         7 => (key("work/parts/0001/c"), 0..1),
         _ => (first.clone(), number % 10..number % 10 + 1),
     });
-    let read = storage.read_each(parts.collect()).await;
+    let read = storage.read_each(slices.collect()).await;
     assert_eq!(read.len(), 40);
     for (number, read) in read.into_iter().enumerate() {
         match read {

@@ -10,9 +10,9 @@ use chomp_durable_files::Unfit;
 
 use super::TableError;
 
-/// A part of a file of a table.
+/// A slice of a file of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FilePart<'a> {
+pub struct FileSlice<'a> {
     /// The name of the file in the table's folder.
     pub name: &'a str,
     /// Which of its bytes.
@@ -36,12 +36,12 @@ pub trait Files: fmt::Debug + Send + Sync {
     /// If it is missing, longer than `most` bytes, or cannot be read.
     fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError>;
 
-    /// Some parts of files, in their order.
+    /// Some slices of files, in their order.
     ///
     /// # Errors
     ///
     /// If a file is missing, is not as long as it must be, or cannot be read.
-    fn parts(&self, parts: &[FilePart<'_>]) -> Result<Vec<Vec<u8>>, TableError>;
+    fn read_slices(&self, slices: &[FileSlice<'_>]) -> Result<Vec<Vec<u8>>, TableError>;
 }
 
 /// The files in a folder.
@@ -69,20 +69,20 @@ impl Files for Folder {
         }
     }
 
-    fn parts(&self, parts: &[FilePart<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
+    fn read_slices(&self, slices: &[FileSlice<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
         let mut opened: Option<(&str, File)> = None;
-        let mut all = Vec::with_capacity(parts.len());
-        for part in parts {
-            let file = self.full_name(part.name);
+        let mut all = Vec::with_capacity(slices.len());
+        for slice in slices {
+            let file = self.full_name(slice.name);
             // Parts of one file mostly stand together.
             let handle = match &mut opened {
-                Some((name, handle)) if *name == part.name => handle,
+                Some((name, handle)) if *name == slice.name => handle,
                 _ => {
-                    let handle = open_whole(&file, part.length)?;
-                    &mut opened.insert((part.name, handle)).1
+                    let handle = open_whole(&file, slice.length)?;
+                    &mut opened.insert((slice.name, handle)).1
                 }
             };
-            let bytes = read(handle, part.range.clone());
+            let bytes = read(handle, slice.range.clone());
             all.push(bytes.map_err(TableError::io(&file))?);
         }
         Ok(all)

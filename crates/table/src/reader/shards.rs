@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::cache::{Cache, DECODED_FRAME_BYTES, FrameId, INDEX_BYTES};
-use super::files::{FilePart, Files};
+use super::files::{FileSlice, Files};
 use super::{TableError, refused};
 use crate::format::FormatError;
 use crate::shard::{Index, ShardIndex, ShardInfo};
@@ -98,7 +98,7 @@ impl Shards<ShardInfo> {
                     index.location(frames[0]).start,
                     index.location(frames[frames.len() - 1]).end,
                 );
-                let read = self.files.parts(&[self.part(shard, start..end)])?;
+                let read = self.files.read_slices(&[self.slice(shard, start..end)])?;
                 for &frame in frames {
                     let location = index.location(frame);
                     let [from, to] = [location.start, location.end]
@@ -155,7 +155,7 @@ impl<S: ListedShard> Shards<S> {
     /// All bytes of a shard, unchecked.
     pub(crate) fn whole(&self, shard: usize) -> Result<Vec<u8>, TableError> {
         let (_, _, length) = self.infos[shard].file();
-        let mut read = self.files.parts(&[self.part(shard, 0..length)])?;
+        let mut read = self.files.read_slices(&[self.slice(shard, 0..length)])?;
         Ok(read.pop().expect("one was read"))
     }
 
@@ -164,13 +164,13 @@ impl<S: ListedShard> Shards<S> {
         let index = self.index(id.shard)?;
         let bytes = self
             .files
-            .parts(&[self.part(id.shard, index.location(id.frame))])?;
+            .read_slices(&[self.slice(id.shard, index.location(id.frame))])?;
         self.decode(id, &index, &bytes[0])
     }
 
-    fn part(&self, shard: usize, range: Range<u64>) -> FilePart<'_> {
+    fn slice(&self, shard: usize, range: Range<u64>) -> FileSlice<'_> {
         let (name, _, length) = self.infos[shard].file();
-        FilePart {
+        FileSlice {
             name,
             range,
             length,
@@ -216,11 +216,11 @@ impl<S: ListedShard> Shards<S> {
         let missing: Vec<(FrameId, &mut Option<_>)> =
             missing.map(|(id, frame)| (*id, frame)).collect();
         self.read_indices(missing.iter().map(|(id, _)| id.shard).collect())?;
-        let parts = missing
+        let slices = missing
             .iter()
-            .map(|(id, _)| Ok(self.part(id.shard, self.index(id.shard)?.location(id.frame))))
+            .map(|(id, _)| Ok(self.slice(id.shard, self.index(id.shard)?.location(id.frame))))
             .collect::<Result<Vec<_>, TableError>>()?;
-        let all_bytes = self.files.parts(&parts)?;
+        let all_bytes = self.files.read_slices(&slices)?;
         for ((id, frame), bytes) in missing.into_iter().zip(all_bytes) {
             let entries = Arc::new(self.decode(id, &*self.index(id.shard)?, &bytes)?);
             self.frames
@@ -262,12 +262,12 @@ impl<S: ListedShard> Shards<S> {
     }
 
     fn read_together(&self, shards: &[usize]) -> Result<Vec<Arc<S::Index>>, TableError> {
-        let part = |&shard: &usize| {
+        let slice = |&shard: &usize| {
             let (_, index, end) = self.infos[shard].file();
-            self.part(shard, index..end)
+            self.slice(shard, index..end)
         };
-        let parts: Vec<FilePart<'_>> = shards.iter().map(part).collect();
-        let all_bytes = self.files.parts(&parts)?;
+        let slices: Vec<FileSlice<'_>> = shards.iter().map(slice).collect();
+        let all_bytes = self.files.read_slices(&slices)?;
         let indices = shards.iter().zip(all_bytes).map(|(&shard, bytes)| {
             let index = self.infos[shard].parse_index(&bytes);
             let index = Arc::new(index.map_err(|error| self.refused(shard, error))?);

@@ -52,12 +52,12 @@ fn resigned(info: &ShardInfo, bytes: &[u8]) -> ShardInfo {
 
 /// The index of a shard, and the data frame with this number.
 fn index_of(info: &ShardInfo, bytes: &[u8]) -> ShardIndex {
-    let index = part_of(bytes, info.index_offset..info.bytes).unwrap();
+    let index = slice_of(bytes, info.index_offset..info.bytes).unwrap();
     ShardIndex::parse(index, info).unwrap()
 }
 
 fn frame_of<'a>(index: &ShardIndex, number: usize, bytes: &'a [u8]) -> &'a [u8] {
-    part_of(bytes, index.location(number)).unwrap()
+    slice_of(bytes, index.location(number)).unwrap()
 }
 
 fn check_round_trip(words: &[u64], size: ShardSize) {

@@ -42,7 +42,7 @@ use crate::gaps;
 use crate::manifest::bounded::at_most;
 use crate::partition::{AREA_MAX, Partition, Walk, count};
 use crate::shard::{
-    self as words, HEADER_LENGTH, Index, SkippableFrame, check_digest, part_of, shard_name,
+    self as words, HEADER_LENGTH, Index, SkippableFrame, check_digest, shard_name, slice_of,
 };
 
 pub(crate) const HEADER: SkippableFrame = SkippableFrame {
@@ -446,16 +446,16 @@ pub fn decode_shard(
     span: &ShardSpan,
 ) -> Result<Vec<u8>, FormatError> {
     check_digest("the shard", bytes, info.sha256)?;
-    let part = |range| part_of(bytes, range);
-    HEADER.read(part(0..HEADER_LENGTH)?)?;
-    let index = part(info.index_offset..bytes.len() as u64)?;
+    let slice = |range| slice_of(bytes, range);
+    HEADER.read(slice(0..HEADER_LENGTH)?)?;
+    let index = slice(info.index_offset..bytes.len() as u64)?;
     let index = ValueShardIndex::parse(index, info, span)?;
 
     let mut walk = Walk::from(span.area, span.ranks.start);
     let mut tally = ShardTally::default();
     let mut all = Vec::new();
     for number in 0..span.frames() {
-        let values = index.decode_frame(number, part(index.location(number))?)?;
+        let values = index.decode_frame(number, slice(index.location(number))?)?;
         let ranks = span.frame(number);
         let positions = ranks.zip(walk.by_ref()).map(|(_, positions)| positions);
         let positions: Vec<u64> = positions.filter(|&positions| positions > 0).collect();

@@ -15,7 +15,7 @@ use crate::format::FormatError;
 use crate::gaps;
 use crate::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
 use crate::partition::{Partition, count, count_representatives};
-use crate::reader::{AnyManifest, FilePart, Files, locate};
+use crate::reader::{AnyManifest, FileSlice, Files, locate};
 use crate::rng::mix;
 use crate::shard::Index;
 use crate::{Digest, TableError};
@@ -116,7 +116,7 @@ fn a_table_answers_for_both_of_each_mirror_pair() {
     ));
 }
 
-/// The files of a table, in memory, and how many parts were asked for at a time.
+/// The files of a table, in memory, and how many slices were asked for at a time.
 #[derive(Clone, Debug, Default)]
 struct Memory(BTreeMap<String, Vec<u8>>, Arc<Mutex<Vec<usize>>>);
 
@@ -129,14 +129,14 @@ impl Files for Memory {
         Ok(self.0[name].clone())
     }
 
-    fn parts(&self, parts: &[FilePart<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
-        self.1.lock().unwrap().push(parts.len());
-        let part = |part: &FilePart<'_>| {
-            let bytes = &self.0[part.name];
-            let [start, end] = [part.range.start, part.range.end].map(size);
+    fn read_slices(&self, slices: &[FileSlice<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
+        self.1.lock().unwrap().push(slices.len());
+        let slice = |slice: &FileSlice<'_>| {
+            let bytes = &self.0[slice.name];
+            let [start, end] = [slice.range.start, slice.range.end].map(size);
             bytes[start..bytes.len().min(end)].to_vec()
         };
-        Ok(parts.iter().map(part).collect())
+        Ok(slices.iter().map(slice).collect())
     }
 }
 

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use chomp_table::reader::{FilePart, Files};
+use chomp_table::reader::{FileSlice, Files};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Table, TableError, Word};
 use chomp_testing::tables::publish_words;
 
-/// The files of a table in a folder, and how many parts were asked for at a time.
+/// The files of a table in a folder, and how many slices were asked for at a time.
 #[derive(Debug)]
 struct Counted(PathBuf, Arc<Mutex<Vec<usize>>>);
 
@@ -22,14 +22,14 @@ impl Files for Counted {
         Ok(fs::read(self.full_name(name)).unwrap())
     }
 
-    fn parts(&self, parts: &[FilePart<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
-        self.1.lock().unwrap().push(parts.len());
-        let part = |part: &FilePart<'_>| {
-            let [start, end] = [part.range.start, part.range.end];
+    fn read_slices(&self, slices: &[FileSlice<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
+        self.1.lock().unwrap().push(slices.len());
+        let slice = |slice: &FileSlice<'_>| {
+            let [start, end] = [slice.range.start, slice.range.end];
             let [start, end] = [start, end].map(|at| usize::try_from(at).unwrap());
-            fs::read(self.full_name(part.name)).unwrap()[start..end].to_vec()
+            fs::read(self.full_name(slice.name)).unwrap()[start..end].to_vec()
         };
-        Ok(parts.iter().map(part).collect())
+        Ok(slices.iter().map(slice).collect())
     }
 }
 
