@@ -29,7 +29,7 @@ pub(super) const COLUMNS_MAX: usize = 200_000;
 /// The bytes of counts, first moves and their JSON for each column and row.
 const TALLY_BYTES: u64 = 300;
 /// How long a part of the work should take after which the state may be saved.
-const PART: Duration = Duration::from_secs(1);
+const ADVANCE_TIME: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(
     args: &BoxArgs,
@@ -174,18 +174,18 @@ impl FewRun {
         teller: &Teller,
     ) -> Result<bool, ThinError> {
         let FewRun { solver, tally } = self;
-        let (mut part, mut wait, mut saved) = (1, Duration::ZERO, Instant::now());
+        let (mut third_rows, mut wait, mut saved) = (1, Duration::ZERO, Instant::now());
         while !solver.is_finished() {
             let begun = Instant::now();
-            let goes_on = solver.advance(part, threads, |tails, done| {
+            let goes_on = solver.advance(third_rows, threads, |tails, done| {
                 tally.add(&tails);
                 teller.stage("third rows", done).is_continue()
             });
             if !goes_on {
                 return Ok(false);
             }
-            if begun.elapsed() < PART {
-                part *= 2;
+            if begun.elapsed() < ADVANCE_TIME {
+                third_rows *= 2;
             }
             if let Some(kept) = kept
                 && saved.elapsed() >= wait

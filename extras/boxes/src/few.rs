@@ -234,7 +234,7 @@ impl Few {
 
 /// The sets of E(2, 2) that one step of a thread needs.
 #[derive(Debug)]
-struct Part {
+struct StepSets {
     /// The fourth rows; one of length 0 if there are three rows.
     fourths: Range<usize>,
     seconds: Range<usize>,
@@ -258,7 +258,7 @@ pub struct FewSolver {
     few: Few,
     /// The third row that comes next.
     next: usize,
-    parts: Vec<Part>,
+    steps: Vec<StepSets>,
     diagonal: Mutex<Diagonal>,
 }
 
@@ -266,11 +266,11 @@ impl FewSolver {
     /// A solver that has found nothing yet.
     pub fn new(few: Few) -> FewSolver {
         let seconds = few.most[1] + 1;
-        let mut parts = Vec::new();
+        let mut steps = Vec::new();
         if few.rows() == 3 {
             for start in (0..seconds).step_by(STEP) {
                 let seconds = start..seconds.min(start + STEP);
-                parts.push(Part {
+                steps.push(StepSets {
                     fourths: 0..1,
                     sets: Mutex::new(vec![Set::new(seconds.clone(), few.most[0])]),
                     seconds,
@@ -283,7 +283,7 @@ impl FewSolver {
                 let end = starts.partition_point(|&count| count < full);
                 let fourths = first..end.min(few.most[3] + 1);
                 first = fourths.end;
-                parts.push(Part {
+                steps.push(StepSets {
                     sets: Mutex::new(few.sets(3, fourths.clone())),
                     seconds: 0..seconds,
                     fourths,
@@ -301,7 +301,7 @@ impl FewSolver {
         };
         FewSolver {
             next: 0,
-            parts,
+            steps,
             diagonal: Mutex::new(diagonal),
             few,
         }
@@ -421,9 +421,9 @@ impl FewSolver {
                 .zip(words)
                 .for_each(|(dead, word)| *dead = word > 0);
         }
-        let parts = self.parts.iter_mut();
-        let parts = parts.map(|part| part.sets.get_mut());
-        for set in sets.iter_mut().chain(parts).flatten() {
+        let steps = self.steps.iter_mut();
+        let steps = steps.map(|step| step.sets.get_mut());
+        for set in sets.iter_mut().chain(steps).flatten() {
             let most = self.few.words() * set.seconds.len();
             each(most, &mut set.words)?;
             if !set.fit(set.words.len()) {
@@ -450,7 +450,7 @@ impl<T: FnMut(Vec<Tail>, f64) -> bool + Send> Batch<'_, T> {
     fn work(&self, number: usize) {
         let FewSolver {
             few,
-            parts,
+            steps,
             diagonal,
             ..
         } = self.solver;
@@ -463,17 +463,17 @@ impl<T: FnMut(Vec<Tail>, f64) -> bool + Send> Batch<'_, T> {
         };
         let threads = self.reached.lock().len();
         for third in self.thirds.clone().skip(number).step_by(threads) {
-            for (step, part) in parts.iter().enumerate() {
-                self.wait(number, third, step);
-                if part.fourths.start > third {
+            for (done, step) in steps.iter().enumerate() {
+                self.wait(number, third, done);
+                if step.fourths.start > third {
                     break;
                 }
-                if part.seconds.end > third {
-                    lane.go(third, part);
-                    self.note(number, third, step + 1);
+                if step.seconds.end > third {
+                    lane.go(third, step);
+                    self.note(number, third, done + 1);
                 }
             }
-            self.wait(number, third, parts.len());
+            self.wait(number, third, steps.len());
             let tails = std::mem::take(&mut lane.found);
             let mut take = self.take.lock();
             let goes_on = take
@@ -483,7 +483,7 @@ impl<T: FnMut(Vec<Tail>, f64) -> bool + Send> Batch<'_, T> {
                 *take = None;
             }
             drop(take);
-            self.note(number, third, parts.len() + 1);
+            self.note(number, third, steps.len() + 1);
             if !goes_on {
                 return;
             }
@@ -516,15 +516,15 @@ struct Lane<'a> {
 }
 
 impl Lane<'_> {
-    /// All tails of a part with one third row.
-    fn go(&mut self, third: usize, part: &Part) {
-        let mut sets = part.sets.lock();
+    /// All tails of a step with one third row.
+    fn go(&mut self, third: usize, step: &StepSets) {
+        let mut sets = step.sets.lock();
         let mut tail = [third, 0, 0];
         if self.few.rows() == 3 {
-            self.tail(&tail, part, &mut sets);
+            self.tail(&tail, step, &mut sets);
             return;
         }
-        for fourth in part.fourths.clone() {
+        for fourth in step.fourths.clone() {
             if fourth > third {
                 return;
             }
@@ -532,7 +532,7 @@ impl Lane<'_> {
             if fourth == 0 {
                 self.begin(3);
             }
-            self.below(4, &mut tail, part, &mut sets);
+            self.below(4, &mut tail, step, &mut sets);
         }
     }
 
@@ -543,35 +543,35 @@ impl Lane<'_> {
     }
 
     /// All lengths of the rows from `row` on.
-    fn below(&mut self, row: usize, tail: &mut [usize; 3], part: &Part, sets: &mut [Set]) {
+    fn below(&mut self, row: usize, tail: &mut [usize; 3], step: &StepSets, sets: &mut [Set]) {
         if row == self.few.rows() {
-            self.tail(tail, part, sets);
+            self.tail(tail, step, sets);
             return;
         }
         self.begin(row);
         for length in 0..=tail[row - 3].min(self.few.most[row]) {
             tail[row - 2] = length;
-            self.below(row + 1, tail, part, sets);
+            self.below(row + 1, tail, step, sets);
         }
     }
 
     /// Finds f of all lower rows with a tail, and notes what follows.
-    fn tail(&mut self, tail: &[usize; 3], part: &Part, sets: &mut [Set]) {
+    fn tail(&mut self, tail: &[usize; 3], step: &StepSets, sets: &mut [Set]) {
         let few = self.few;
         let rows = few.rows();
         let numbers = few.numbers(tail);
-        let place = numbers[3] - few.starts[3][part.fourths.start];
+        let place = numbers[3] - few.starts[3][step.fourths.start];
         // Row k is as long as those up to this one.
         let mut ends = [0; 5];
         for row in (2..rows).rev() {
             let is_same = row + 1 < rows && tail[row - 2] == tail[row - 1];
             ends[row] = if is_same { ends[row + 1] } else { row };
         }
-        let begins = part.seconds.start <= tail[0];
+        let begins = step.seconds.start <= tail[0];
         if begins {
             self.copy(&ends, &numbers, &mut sets[place]);
         }
-        let seconds = part.seconds.start.max(tail[0])..part.seconds.end;
+        let seconds = step.seconds.start.max(tail[0])..step.seconds.end;
         let main = &mut sets[place];
         match &mut self.own[..] {
             [] => self.run.go(few, [main], seconds),
@@ -587,7 +587,7 @@ impl Lane<'_> {
             self.note_square(&ends, &numbers, tail[0], first);
         }
         self.note_equal(&ends, &numbers, tail[0]);
-        if part.seconds.end > few.most[1] {
+        if step.seconds.end > few.most[1] {
             self.found.push(Tail {
                 rows: tail.map(|length| u32::try_from(length).expect("a length")),
                 firsts: std::mem::take(&mut self.run.firsts),

@@ -178,10 +178,10 @@ impl Solver {
         if self.tables.inner.rows() < ROWS_STEPPED {
             let mut sweep = Sweep::new(&self.tables, 0);
             sweep.all();
-            let parts = sweep.tally.parts();
+            let pairs = sweep.tally.pairs();
             for columns in 1..=self.tables.bounds.columns() {
                 let of_it: Vec<&RowPair> =
-                    parts.iter().filter(|part| part.first == columns).collect();
+                    pairs.iter().filter(|pair| pair.first == columns).collect();
                 self.add(&of_it);
             }
             return Ok(true);
@@ -192,10 +192,10 @@ impl Solver {
             cells.for_each(|cell| drop(take(cell)));
             self.is_streamed = true;
         }
-        let Some(parts) = Column::new(self).run(control)? else {
+        let Some(pairs) = Column::new(self).run(control)? else {
             return Ok(false);
         };
-        self.add(&parts.iter().collect::<Vec<_>>());
+        self.add(&pairs.iter().collect::<Vec<_>>());
         if self.is_streamed && !self.is_finished() {
             self.commit()?;
         }
@@ -203,10 +203,10 @@ impl Solver {
     }
 
     /// Adds the losing positions of the next column.
-    fn add(&mut self, parts: &[&RowPair]) {
+    fn add(&mut self, pairs: &[&RowPair]) {
         #[cfg(test)]
-        self.ranks.extend(parts.iter().flat_map(|part| &part.ranks));
-        self.summary.add(parts);
+        self.ranks.extend(pairs.iter().flat_map(|pair| &pair.ranks));
+        self.summary.add(pairs);
     }
 
     /// Writes the state into the scratch, if there is a scratch, and a later run could continue from this state.

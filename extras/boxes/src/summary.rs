@@ -36,24 +36,24 @@ impl BoxSummary {
         self.counts.len() - 1
     }
 
-    /// Adds the losing positions of one more column. Each part has those with the same second row; parts without a
-    /// position are missing.
-    pub(crate) fn add(&mut self, parts: &[&RowPair]) {
+    /// Adds the losing positions of one more column. Each pair of rows has those with the same second row; pairs without
+    /// a position are missing.
+    pub(crate) fn add(&mut self, pairs: &[&RowPair]) {
         let columns = self.counts.len();
         let mut counts = vec![0; self.rows + 1];
         let mut hash = DigestBuilder::default();
         hash.push(&self.digests[columns - 1].0);
         for second in 0..=columns {
-            let part = parts.iter().find(|part| part.second == second);
-            hash.push(&part.map_or_else(|| Digest::of(&[]), |part| part.digest).0);
+            let pair = pairs.iter().find(|pair| pair.second == second);
+            hash.push(&pair.map_or_else(|| Digest::of(&[]), |pair| pair.digest).0);
         }
-        for part in parts {
-            assert_eq!(part.first, columns, "columns come one after the other");
+        for pair in pairs {
+            assert_eq!(pair.first, columns, "columns come one after the other");
             counts
                 .iter_mut()
-                .zip(&part.by_rows)
+                .zip(&pair.by_rows)
                 .for_each(|(all, n)| *all += n);
-            self.cuts.extend(&part.cuts);
+            self.cuts.extend(&pair.cuts);
         }
         self.cuts.sort_unstable();
         self.counts.push(counts);

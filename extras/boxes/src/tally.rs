@@ -66,7 +66,7 @@ pub(crate) struct Tally<'a> {
     bytes: Vec<u8>,
     hash: DigestBuilder,
     open: RowPair,
-    parts: Vec<RowPair>,
+    pairs: Vec<RowPair>,
 }
 
 impl<'a> Tally<'a> {
@@ -77,7 +77,7 @@ impl<'a> Tally<'a> {
             bytes: Vec::with_capacity(RANKS * 8),
             hash: DigestBuilder::default(),
             open: RowPair::default(),
-            parts: Vec::new(),
+            pairs: Vec::new(),
         }
     }
 
@@ -92,7 +92,7 @@ impl<'a> Tally<'a> {
                 by_rows: vec![0; ROWS_MAX + 1],
                 ..RowPair::default()
             };
-            self.parts.push(std::mem::replace(&mut self.open, next));
+            self.pairs.push(std::mem::replace(&mut self.open, next));
         }
     }
 
@@ -133,13 +133,13 @@ impl<'a> Tally<'a> {
         self.hash.push(&self.bytes);
     }
 
-    /// All parts since the last call that have a position.
-    pub(crate) fn parts(&mut self) -> Vec<RowPair> {
+    /// The pairs of rows since the last call that have a position.
+    pub(crate) fn pairs(&mut self) -> Vec<RowPair> {
         // No position begins with such rows.
         self.begin(0, 1);
-        let parts = std::mem::take(&mut self.parts).into_iter();
-        parts
-            .filter(|part| part.by_rows.iter().any(|&n| n > 0))
+        let pairs = std::mem::take(&mut self.pairs).into_iter();
+        pairs
+            .filter(|pair| pair.by_rows.iter().any(|&n| n > 0))
             .collect()
     }
 }

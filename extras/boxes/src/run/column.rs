@@ -62,17 +62,17 @@ impl<'a> Column<'a> {
             let mut sweep = Sweep::new(&self.solver.tables, 3);
             let worked = self.work(&mut sweep, control);
             worked.inspect_err(|_| self.stop())?;
-            Ok(sweep.tally.parts())
+            Ok(sweep.tally.pairs())
         };
-        let parts = std::thread::scope(|scope| {
+        let pairs = std::thread::scope(|scope| {
             let threads = 0..self.solver.threads.get();
             let threads: Vec<_> = threads.map(|_| scope.spawn(thread)).collect();
             let joined = threads.into_iter().map(ScopedJoinHandle::join);
-            let joined = joined.map(|parts| parts.unwrap_or_else(|panic| resume_unwind(panic)));
+            let joined = joined.map(|pairs| pairs.unwrap_or_else(|panic| resume_unwind(panic)));
             joined.collect::<Result<Vec<Vec<RowPair>>, ThinError>>()
         })?;
         let is_stopped = self.steps.lock().is_stopped;
-        Ok((!is_stopped).then(|| parts.concat()))
+        Ok((!is_stopped).then(|| pairs.concat()))
     }
 
     /// Takes second rows, one after the other, until none is left.
