@@ -1,5 +1,5 @@
-//! The arbiter: evaluates a range, or merges a shard, that workers disagree about, fail at or do not check. It draws on
-//! what the journal says is done, and on no worker's word for the unit itself.
+//! The arbiter: evaluates a range, or merges a shard, that workers disagree about, fail at or do not check. It relies
+//! on what the journal says is done, and on no worker's word for the unit itself.
 //!
 //! Like a worker, the arbiter puts a range into a part and a shard into the folder of the table.
 //!

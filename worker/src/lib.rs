@@ -163,7 +163,7 @@ pub enum WorkerError {
     /// The evaluation threads cannot be started.
     #[error("cannot start the evaluation threads")]
     Threads(#[source] std::io::Error),
-    /// The worker cannot draw the number that identifies it.
+    /// The worker cannot get the random number that identifies it.
     #[error("the system gives no random numbers")]
     Rng,
 }

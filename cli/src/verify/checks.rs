@@ -153,13 +153,13 @@ impl Checks {
 }
 
 fn describe_sample(report: &SampleReport) -> String {
-    let draws = |count: u64, from: &str| format!("{} {from}", HumanCount(count));
+    let picks = |count: u64, from: &str| format!("{} {from}", HumanCount(count));
     format!(
         "{}, {} and {}, with {} moves, agree with the rules (seed {}); if more than 1 in {} of all positions, or 1 \
          in {} of those listed, did not, this would have been noticed with 99 %",
-        draws(report.of_all, "positions of all"),
-        draws(report.of_listed, "of those listed"),
-        draws(report.beside_listed, "beside such"),
+        picks(report.of_all, "positions of all"),
+        picks(report.of_listed, "of those listed"),
+        picks(report.beside_listed, "beside such"),
         HumanCount(report.moves),
         report.seed,
         HumanCount(report.one_in_of_all),

@@ -305,7 +305,7 @@ impl Journal {
 
     /// Removes the parts that have a record of a range in `merged` and none of a range before it. Nobody may need a
     /// record from the first of `merged` on. Does nothing if there are ranges of a table with more than `bits` bits,
-    /// which draw on these. May be repeated after any failure.
+    /// which read these. May be repeated after any failure.
     ///
     /// # Errors
     ///

@@ -123,9 +123,9 @@ impl Sizes {
         let intervals = self.losing.chunks(1 << (band_bits - least));
         let losing: Vec<u64> = intervals.map(|interval| interval.iter().sum()).collect();
         let band = |number: u64| {
-            let drawn_on = reached(self.bits, band_bits, number);
-            let words = drawn_on.iter().map(|&interval| losing[index(interval)]);
-            Lists::bytes(band_bits, drawn_on.len() as u64, words.sum())
+            let read_from = reached(self.bits, band_bits, number);
+            let words = read_from.iter().map(|&interval| losing[index(interval)]);
+            Lists::bytes(band_bits, read_from.len() as u64, words.sum())
         };
         let most = (0..losing.len() as u64).map(band).max();
         most.unwrap_or(0)
@@ -194,8 +194,8 @@ impl<'a> Band<'a> {
             "band {number} of bands of {band_bits} bits in a table of {bits}"
         );
         let last = number.checked_shl(band_bits).unwrap_or(0) | mask(band_bits);
-        let drawn_on = reached(bits, band_bits, number);
-        let listed = Lists::gather(table, (band_bits, block_bits), &drawn_on, last, watch)?;
+        let read_from = reached(bits, band_bits, number);
+        let listed = Lists::gather(table, (band_bits, block_bits), &read_from, last, watch)?;
         Ok(Band {
             table,
             size_bits: band_bits,

@@ -2,7 +2,7 @@
 //! leads to a losing one. So the table must list it exactly when it lists none of the positions that
 //! its moves lead to.
 //!
-//! Few positions are losing, so only half of the sample is drawn from all positions. A quarter is drawn
+//! Few positions are losing, so only half of the sample is picked from all positions. A quarter is picked
 //! from the positions that the table lists, and a quarter differs by one cell from such a position: a
 //! word that was written wrongly is met by both.
 //!
@@ -21,15 +21,15 @@ use crate::{CheckError, Watch, tell};
 const MOVES_MAX: usize = 1024;
 /// The most listed positions that one pass picks.
 const PICKS_MAX: u64 = 1 << 20;
-/// Makes the draws from the listed positions differ from the draws from all, which have the same seed.
+/// Makes the picks from the listed positions differ from the picks from all, which have the same seed.
 const LISTED_STREAM: u64 = 0x6c69_7374_6564_2121;
 
 /// The random positions to decide, and the memory for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The number of positions to draw, with repetition.
+    /// The number of positions to pick, with repetition.
     pub positions: u64,
-    /// Equal seeds draw equal positions from equal tables, whatever the memory.
+    /// Equal seeds pick equal positions from equal tables, whatever the memory.
     pub seed: u64,
     /// How many bytes queries may take; 64 KiB is the least. The listed positions that are being picked
     /// take up to 32 MiB more.
@@ -41,13 +41,13 @@ pub struct Sample {
 pub struct SampleReport {
     /// The seed.
     pub seed: u64,
-    /// The positions, drawn with repetition.
+    /// The positions, picked with repetition.
     pub positions: u64,
-    /// How many of them were drawn from all positions, each as likely as any other.
+    /// How many of them were picked from all positions, each as likely as any other.
     pub of_all: u64,
-    /// How many were drawn from the listed positions and their mirror images.
+    /// How many were picked from the listed positions and their mirror images.
     pub of_listed: u64,
-    /// How many differ by one cell from a position that was drawn from the listed ones.
+    /// How many differ by one cell from a position that was picked from the listed ones.
     pub beside_listed: u64,
     /// How many of the positions are losing.
     pub losing: u64,
@@ -62,11 +62,11 @@ pub struct SampleReport {
     pub one_in_of_listed: u64,
 }
 
-/// The number n for which `draws` draws meet one contradiction in n with a probability of 99 %. All draws
-/// miss a share p with the probability (1-p)^draws, at most e^(-p draws), and e^-4.6052 is 1 %.
-pub(crate) fn one_in(draws: u64) -> u64 {
-    let n = u128::from(draws) * 10_000 / 46_052;
-    u64::try_from(n.max(1)).expect("less than the draws")
+/// The number n for which `picks` picks meet one contradiction in n with a probability of 99 %. All picks
+/// miss a share p with the probability (1-p)^picks, at most e^(-p picks), and e^-4.6052 is 1 %.
+pub(crate) fn one_in(picks: u64) -> u64 {
+    let n = u128::from(picks) * 10_000 / 46_052;
+    u64::try_from(n.max(1)).expect("less than the picks")
 }
 
 /// Decides random positions by the definition, and compares the table with that.
@@ -96,7 +96,7 @@ pub fn check_sample(
     let mut rng = Rng(sample.seed ^ LISTED_STREAM);
     let mut left = 2 * listed;
     while left > 0 {
-        // Of each two draws the second is for a position beside the one that is drawn.
+        // Of each two picks the second is for a position beside the one that is picked.
         let count = left.min(PICKS_MAX);
         let mut picks: Vec<Pick> = (0..count)
             .map(|number| Pick {
@@ -130,7 +130,7 @@ pub fn check_sample(
     })
 }
 
-/// A listed position to be drawn.
+/// A listed position to be picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Pick {
     /// The index of its word among the stored words of the table.
@@ -351,18 +351,18 @@ mod tests {
 
     #[test]
     fn what_would_have_been_noticed() {
-        for draws in [1, 5, 1000, 50_000, u64::MAX] {
-            let n = one_in(draws);
+        for picks in [1, 5, 1000, 50_000, u64::MAX] {
+            let n = one_in(picks);
             #[expect(clippy::cast_precision_loss, reason = "the bound has a margin")]
-            let missed = |n: u64| (draws as f64 * (-1.0 / n as f64).ln_1p()).exp();
-            assert!(n == 1 || missed(n) <= 0.01, "{draws} draws, 1 in {n}");
-            assert!(missed(n + 1 + n / 1000) > 0.0099, "{draws} draws, 1 in {n}");
+            let missed = |n: u64| (picks as f64 * (-1.0 / n as f64).ln_1p()).exp();
+            assert!(n == 1 || missed(n) <= 0.01, "{picks} picks, 1 in {n}");
+            assert!(missed(n + 1 + n / 1000) > 0.0099, "{picks} picks, 1 in {n}");
         }
         assert_eq!(one_in(50_000), 10_857);
     }
 
     #[test]
-    fn numbers_below_an_end_are_all_drawn() {
+    fn numbers_below_an_end_are_all_picked() {
         let mut rng = Rng(3);
         let mut counts = [0; 7];
         for _ in 0..7000 {
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn every_position_is_drawn() {
+    fn every_position_is_picked() {
         for bits in 0..=10 {
             let mut rng = Rng(1);
             let size = 1 << bits.max(1);

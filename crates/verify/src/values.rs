@@ -174,7 +174,7 @@ pub fn check_known(table: &Values) -> Result<u64, CheckError> {
 }
 
 /// Decides random positions of more than [`TILES_CHECKED`] tiles, each as likely as any other. If the table has no
-/// such positions, all positions may be drawn.
+/// such positions, all positions may be picked.
 ///
 /// # Errors
 ///

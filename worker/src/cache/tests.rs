@@ -49,7 +49,7 @@ fn missing(cache: &RangeCache, heads: &[u64]) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_drawn_on_stays_and_the_bound_is_kept() {
+fn what_is_used_stays_and_the_bound_is_kept() {
     let bytes_max = 20 << 20;
     let cache = RangeCache::new(bytes_max, range_bits());
     (0..4).for_each(|head| insert(&cache, head, 1000));

@@ -94,7 +94,7 @@ fn audits_are_bounded() {
     assert_eq!(stranger, Err(Refusal::NotJoined));
 }
 
-/// A larger table that was begun may draw on a range that is wrong.
+/// A larger table that was begun may have read a range that is wrong.
 #[test]
 fn ranges_of_a_larger_table_are_withdrawn_too() {
     let mut tested = complete();

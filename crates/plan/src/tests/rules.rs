@@ -184,7 +184,7 @@ fn too_many_checks_go_before_fresh_ranges() {
 
 /// The rate is that of the settings, and the first ranges of each participant are all sampled.
 #[test]
-fn as_many_are_drawn_as_the_settings_say() {
+fn as_many_are_sampled_as_the_settings_say() {
     for rate in [0, 250, 400, 1000] {
         let settings = Settings {
             checks_per_1000: rate,
@@ -192,9 +192,9 @@ fn as_many_are_drawn_as_the_settings_say() {
             ..settings()
         };
         let mut bench = Bench::new(settings, &[A, B]);
-        let mut drawn = |_| bench.plan.sample_for_check(Unit::Range(Head(3)), &[A]);
-        assert!((0..5).all(&mut drawn));
-        let count = (0..4000).filter(|&number| drawn(number)).count() as u64;
+        let mut sampled = |_| bench.plan.sample_for_check(Unit::Range(Head(3)), &[A]);
+        assert!((0..5).all(&mut sampled));
+        let count = (0..4000).filter(|&number| sampled(number)).count() as u64;
         let expected = 4 * u64::from(rate);
         assert!(count.abs_diff(expected) <= 130, "{rate}: {count}");
     }

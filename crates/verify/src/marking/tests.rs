@@ -73,16 +73,16 @@ fn a_word_below_a_block_marks_its_predecessors() {
     }
 }
 
-/// The regions that a window draws on are those to which a move leads from it.
+/// The intervals that a window reads are those to which a move leads from it.
 #[test]
 fn what_is_reached_is_that_of_the_definition() {
     let bits = 12;
     for width in 7..=bits {
         let mut expected = BTreeMap::<u64, BTreeSet<u64>>::new();
         for word in (2..1_u64 << bits).step_by(2) {
-            let drawn_on = expected.entry(word >> width).or_default();
+            let read_from = expected.entry(word >> width).or_default();
             let next = Word::new(word).moves().map(|(_, next)| next.get());
-            drawn_on.extend(next.filter(|&next| next != 0).map(|next| next >> width));
+            read_from.extend(next.filter(|&next| next != 0).map(|next| next >> width));
         }
         for (number, expected) in expected {
             let found: BTreeSet<u64> = reached(bits, width, number).into_iter().collect();

@@ -95,7 +95,7 @@ fn samples_agree_whatever_the_memory() {
             "{once:?}"
         );
         assert_eq!((once.one_in_of_all, once.one_in_of_listed), (2_171, 1_085));
-        // Equal seeds draw equal positions, in every version of the program.
+        // Equal seeds pick equal positions, in every version of the program.
         assert_eq!((once.losing, once.moves), (5_264, 621_760));
         let mut often = check_sample(table, 20_000, 7, 0).unwrap();
         assert!(often.passes > 20, "{often:?}");

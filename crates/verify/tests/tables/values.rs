@@ -43,7 +43,7 @@ fn right_values_pass() {
     for tiles in [1, 7, 30, 43] {
         assert_eq!(check(&table, tiles).unwrap(), position_count(tiles));
     }
-    // The draws do not depend on the memory.
+    // The picks do not depend on the memory.
     let once = sample(&table, 3000, 1 << 30).unwrap();
     let often = sample(&table, 3000, 0).unwrap();
     assert_eq!((once.passes, once.positions, once.of_all), (1, 3000, 3000));
@@ -132,7 +132,7 @@ fn a_table_that_is_replaced_while_it_is_read_is_refused() {
 /// A pass decides what fits in memory: some 1,000 positions of 43 queries of 24 bytes in a MiB, and never fewer than
 /// 480 queries. Of a sample of 3,000 positions, 1 of 651 is wrong with a chance of 1 % when none of them is.
 #[test]
-fn a_sample_says_what_it_has_drawn() {
+fn a_sample_says_what_it_has_picked() {
     let directory = tempfile::tempdir().unwrap();
     let table = open(directory.path(), &areas(43));
     let told = RefCell::new(Vec::new());
@@ -153,7 +153,7 @@ fn a_sample_says_what_it_has_drawn() {
     assert!((300..400).contains(&least.passes), "{least:?}");
 }
 
-/// There is nothing above the 40 tiles that are checked anyway, so all positions are drawn from.
+/// There is nothing above the 40 tiles that are checked anyway, so all positions are picked from.
 #[test]
 fn a_small_table_is_sampled_in_whole() {
     let directory = tempfile::tempdir().unwrap();
