@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use chomp_access::{Access, local};
 use chomp_download::{DownloadError, Reach, ServerPatience};
-use chomp_store::location::Location;
+use chomp_store::location::StoreLocation;
 use reqwest::Url;
 
 use crate::TestOverrides;
@@ -39,7 +39,7 @@ pub(crate) fn tables(
     overrides: TestOverrides,
 ) -> anyhow::Result<Reach> {
     let ca = match access {
-        _ if Location::is_of_bucket(from) => None,
+        _ if StoreLocation::is_of_bucket(from) => None,
         Some(file) => Access::read(file)?.ca,
         None => local_access(from)?.ca,
     };

@@ -13,16 +13,16 @@ use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::{Coordinator, CoordinatorOptions, Listeners};
 use chomp_download::{Reach, ServerPatience};
 use chomp_plan::Phase;
-use chomp_store::location::Location;
+use chomp_store::location::StoreLocation;
 use chomp_store::objects::TableLock;
 use chomp_table::format::describe;
 use tokio::task::JoinSet;
 
 use crate::access::{self, ACCESS_NAME};
-use crate::directory::{OwnedStore, in_table};
 use crate::exit::Interruption;
 use crate::flags::{Advertised, TableArgs, WantedTable, address, advertised, flag, number, path};
 use crate::machine;
+use crate::owned_store::{OwnedStore, in_table};
 use crate::progress::Display;
 use crate::restore::restore;
 use crate::serve::{self, listen};
@@ -135,7 +135,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
             .transpose()?
             .map(Arc::new),
         // Tables in a bucket are read from there.
-        site: matches!(store.location, Location::Directory(_))
+        site: matches!(store.location, StoreLocation::Directory(_))
             .then(|| serve::beside_job(table.table.clone(), display)),
         open_status: false,
         limits: machine::raise_file_limit().hastened(display.overrides().limits),
@@ -194,7 +194,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
 /// it has. Two coordinators of different stores would give their workers each other's.
 fn lock_home(
     home: &Path,
-    store: &Location,
+    store: &StoreLocation,
     journal: Option<&Path>,
 ) -> anyhow::Result<Option<TableLock>> {
     // The store may be elsewhere.
@@ -204,7 +204,7 @@ fn lock_home(
         let found = std::fs::canonicalize(path).ok();
         found.is_some() && found == std::fs::canonicalize(home).ok()
     };
-    let is_store = matches!(store, Location::Directory(path) if is_home(path));
+    let is_store = matches!(store, StoreLocation::Directory(path) if is_home(path));
     let is_locked = is_store || journal.is_some_and(is_home);
     let lock = (!is_locked).then(|| TableLock::acquire(home));
     Ok(lock.transpose()?)

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use chomp_plan::HEAD_BITS_MAX;
-use chomp_store::location::{Location, local};
+use chomp_store::location::{StoreLocation, local};
 use chomp_table::RangeBits;
 use chomp_table::position::TIMES;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -139,7 +139,7 @@ pub(crate) struct TableArgs {
     /// Where parts, journal and shards lie: a directory that workers can reach too, or `s3://BUCKET/PREFIX`,
     /// `gs://…` or `az://…` [default: the directory of the table]
     #[arg(long, value_name = "DIR|URL", value_parser = location())]
-    pub(crate) store: Option<Location>,
+    pub(crate) store: Option<StoreLocation>,
 
     /// Keep the journal in this directory, for a store that cannot create an object only if it is absent
     #[arg(long, value_name = "DIR", requires = "store", value_parser = path())]
@@ -227,8 +227,8 @@ impl TablePlace {
                 path.map(TablePlace::Here)
             }
             Some(("http" | "https", _)) => Ok(elsewhere()),
-            _ if Location::is_of_bucket(&text.to_string_lossy()) => {
-                Location::parse(&text.to_string_lossy()).map_err(|error| error.to_string())?;
+            _ if StoreLocation::is_of_bucket(&text.to_string_lossy()) => {
+                StoreLocation::parse(&text.to_string_lossy()).map_err(|error| error.to_string())?;
                 Ok(elsewhere())
             }
             Some((scheme, _)) => Err(format!(
@@ -282,11 +282,11 @@ pub(crate) fn path() -> impl TypedValueParser<Value = PathBuf> {
 }
 
 /// A place for a store.
-pub(crate) fn location() -> impl TypedValueParser<Value = Location> {
+pub(crate) fn location() -> impl TypedValueParser<Value = StoreLocation> {
     OsStringValueParser::new().try_map(|text| match text.to_str() {
-        Some(text) => Location::parse(text),
+        Some(text) => StoreLocation::parse(text),
         // No address, so a path.
-        None => local(&text).map(Location::Directory),
+        None => local(&text).map(StoreLocation::Directory),
     })
 }
 

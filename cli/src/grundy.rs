@@ -11,10 +11,10 @@ use chomp_table::format::describe;
 use chomp_table::reader::{AnyManifest, TableName};
 
 use crate::SOFTWARE;
-use crate::directory::{tell_left, verify_finished};
 use crate::exit::Interruption;
 use crate::flags::{ShareArgs, flag, number, path};
 use crate::machine;
+use crate::owned_store::{tell_left, verify_finished};
 use crate::progress::{Display, Teller, blocking};
 use crate::summary::{Meter, RunCost, report};
 

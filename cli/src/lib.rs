@@ -8,7 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `args`, `flags` | the command line, and the flags that several commands have |
-//! | `directory`, `local` | the store of a table, opened for a job; a coordinator for a worker of this process |
+//! | `owned_store`, `local` | the store of a table, opened for a job; a coordinator for a worker of this process |
 //! | `trial` | measurements of what a job costs on this machine |
 //! | `progress`, `summary`, `stderr` | the progress of a command and its summary, for people and programs |
 //! | `connect`, `source` | how to reach a coordinator or a server; a table to query, wherever it is |
@@ -26,7 +26,6 @@ mod boxes;
 mod certify;
 mod connect;
 mod coordinator;
-mod directory;
 mod download;
 pub mod exit;
 mod export;
@@ -39,6 +38,7 @@ mod machine;
 mod manual;
 mod oeis;
 mod openings;
+mod owned_store;
 mod plan;
 mod progress;
 mod query;

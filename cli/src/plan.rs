@@ -4,7 +4,7 @@
 //! them comes.
 
 use chomp_plan::forecast::{
-    Costs, Estimate, losing_total, memory_bytes, record_bytes, round, shard_bytes,
+    Estimate, MachineCosts, losing_total, memory_bytes, record_bytes, round, shard_bytes,
 };
 use chomp_plan::{Settings, counted};
 use chomp_table::{RangeBits, head};
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<()> {
 }
 
 /// The plan of a job. Times are in seconds, memory and disk in bytes.
-fn plan(args: &PlanArgs, range_bits: RangeBits, memory: u64, costs: Costs) -> Value {
+fn plan(args: &PlanArgs, range_bits: RangeBits, memory: u64, costs: MachineCosts) -> Value {
     let (bits, threads, workers) = (args.wanted.bits, args.share.threads(), args.workers);
     let from = args.from;
     let from = from.filter(|&from| would_be_restored(from, bits, range_bits));

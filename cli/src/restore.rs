@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
 use chomp_plan::forecast::as_f64;
-use chomp_store::location::Location;
+use chomp_store::location::StoreLocation;
 use chomp_store::objects::Storage;
 use chomp_store::part::PartBuilder;
 use chomp_store::restore::{Records, RestoreError, Restorer};
@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::directory::{OwnedStore, in_table};
 use crate::exit::Interruption;
+use crate::owned_store::{OwnedStore, in_table};
 use crate::progress::Display;
 use crate::source;
 
@@ -111,7 +111,7 @@ pub(crate) async fn restore(
 }
 
 /// The largest published table of losing positions in a store. One that cannot be read is as good as none.
-async fn published(location: &Location, display: &Display) -> Option<Table> {
+async fn published(location: &StoreLocation, display: &Display) -> Option<Table> {
     match source::published(location, display.overrides()).await {
         Ok(Some(AnyTable::Losing(table))) => Some(*table),
         Ok(_) => None,

@@ -6,10 +6,10 @@ use chomp_coordinator::server::Coordinator;
 use chomp_plan::{Phase, Settings};
 use std::net::SocketAddr;
 
-use crate::directory::{OwnedStore, in_table};
 use crate::exit::Interruption;
 use crate::flags::{ShareArgs, TableArgs, WantedTable, address};
 use crate::local::{self, Resources};
+use crate::owned_store::{OwnedStore, in_table};
 use crate::progress::Display;
 use crate::restore::restore;
 use crate::serve::{self, listen};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use chomp_download::DownloadError;
 use chomp_query::Losing;
-use chomp_store::location::Location;
+use chomp_store::location::StoreLocation;
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::reader::{AnyManifest, AnyTable};
 use chomp_table::values::Values;
@@ -99,15 +99,15 @@ async fn opened(args: &SourceArgs, overrides: TestOverrides) -> anyhow::Result<A
 
 /// The first table that is published in a store, if there is one.
 pub(crate) async fn published(
-    store: &Location,
+    store: &StoreLocation,
     overrides: TestOverrides,
 ) -> anyhow::Result<Option<AnyTable>> {
     match store {
-        Location::Directory(path) => match here(path, AnyTable::open).await {
+        StoreLocation::Directory(path) => match here(path, AnyTable::open).await {
             Err(error) if is_missing(&error) => Ok(None),
             opened => opened.map(Some),
         },
-        Location::Bucket(bucket) => {
+        StoreLocation::Bucket(bucket) => {
             let reach = connect::tables(&bucket.to_string(), None, overrides)?;
             match chomp_download::open(reach).await {
                 Err(DownloadError::NoTable { .. }) => Ok(None),

@@ -10,7 +10,7 @@ use chomp_coordinator::status::{Status, WorkerStatus};
 use chomp_download::{Reach, ServerPatience};
 use chomp_grundy::areas_done;
 use chomp_plan::{Settings, counted, forecast};
-use chomp_store::location::Location;
+use chomp_store::location::StoreLocation;
 use chomp_store::objects::TableLock;
 use chomp_store::{Ledger, journal};
 use chomp_table::format::escape_control;
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<(
         _ if named => Some(ask(&connect::coordinator(&args.reach)?, patience).await?),
         TablePlace::Here(directory) if directory.is_dir() => ask_owner(directory, patience).await?,
         TablePlace::Here(_) => None,
-        TablePlace::Elsewhere(bucket) if Location::is_of_bucket(bucket) => None,
+        TablePlace::Elsewhere(bucket) if StoreLocation::is_of_bucket(bucket) => None,
         TablePlace::Elsewhere(url) => Some(ask(&connect::local_access(url)?, patience).await?),
     };
     if let Some(status) = status {
@@ -221,11 +221,11 @@ impl Found {
 async fn look(place: &TablePlace, overrides: TestOverrides) -> anyhow::Result<Found> {
     let (location, holder, areas) = match place {
         TablePlace::Here(directory) => (
-            Location::Directory(directory.clone()),
+            StoreLocation::Directory(directory.clone()),
             TableLock::holder(directory),
             areas_done(directory).ok().filter(|&areas| areas > 0),
         ),
-        TablePlace::Elsewhere(bucket) => (Location::parse(bucket)?, None, None),
+        TablePlace::Elsewhere(bucket) => (StoreLocation::parse(bucket)?, None, None),
     };
     let table = source::published(&location, overrides).await?;
     if let TablePlace::Here(directory) = place
@@ -235,7 +235,7 @@ async fn look(place: &TablePlace, overrides: TestOverrides) -> anyhow::Result<Fo
     }
     let storage = location.open_view()?;
     let ledger = journal::read_ledger(&*storage).await;
-    let ledger = ledger.with_context(|| crate::directory::in_table(&location))?;
+    let ledger = ledger.with_context(|| crate::owned_store::in_table(&location))?;
     let mut found = Found::default();
     if let Some(table) = &table {
         source::warn_of_wrong_fingerprint(&table.manifest(), &table.name().folder());
@@ -348,7 +348,7 @@ fn add_working_files(found: &mut Found, ledger: &Ledger, published: u32) {
         .done(range_bits.head_count(size))
         .map(|(head, ..)| head);
     let done: Vec<Head> = done.collect();
-    let work = forecast::JobWork::new(size, range_bits);
+    let work = forecast::JobCost::new(size, range_bits);
     let done = work.fraction_done(&head::layers(size, range_bits), &done);
     let time = Duration::from_secs(seconds);
     // As fast as until now.

@@ -10,7 +10,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use chomp_coordinator::job::JobOutcome;
 use chomp_kernel::{Evaluator, Isa};
-use chomp_plan::forecast::{Costs, JobWork, as_f64};
+use chomp_plan::forecast::{JobCost, MachineCosts, as_f64};
 use chomp_store::objects::{Key, LocalStorage, Storage, TableLock};
 use chomp_table::format::describe;
 use chomp_table::head;
@@ -30,7 +30,7 @@ const OBJECTS: u64 = 9;
 const OBJECT_BYTES: usize = 64 << 10;
 
 /// The costs on a server of 2024 with AVX-512 and its disk.
-const USUAL: Costs = Costs {
+const USUAL: MachineCosts = MachineCosts {
     work: 2e-9,
     range: 4e-4,
     commit: 0.003,
@@ -46,7 +46,7 @@ struct Trial {
 
 /// Measures the costs with `threads` threads, in the temporary folder or else in memory, where Linux has a folder. If
 /// neither can be written, the costs are those of another machine.
-pub(crate) async fn measure(threads: NonZeroUsize) -> Costs {
+pub(crate) async fn measure(threads: NonZeroUsize) -> MachineCosts {
     for parent in [&*std::env::temp_dir(), Path::new("/dev/shm")] {
         match measure_in(threads, parent).await {
             Ok(costs) => return costs,
@@ -63,7 +63,7 @@ pub(crate) async fn measure(threads: NonZeroUsize) -> Costs {
 }
 
 /// Measures the costs in new directories below `parent`.
-async fn measure_in(threads: NonZeroUsize, parent: &Path) -> anyhow::Result<Costs> {
+async fn measure_in(threads: NonZeroUsize, parent: &Path) -> anyhow::Result<MachineCosts> {
     let mut trials = Vec::new();
     let mut commit = 0.0;
     for (bits, range_bits) in JOBS {
@@ -80,7 +80,7 @@ async fn measure_in(threads: NonZeroUsize, parent: &Path) -> anyhow::Result<Cost
         trials.push(trial.with_context(in_scratch)?);
     }
     let (work, range) = costs(trials[0], trials[1]);
-    Ok(Costs {
+    Ok(MachineCosts {
         work,
         range,
         commit,
@@ -133,7 +133,7 @@ async fn run(
     let JobOutcome::Finished(_) = outcome else {
         anyhow::bail!("the job did not come to its end: {outcome:?}");
     };
-    let work = JobWork::new(bits, range_bits);
+    let work = JobCost::new(bits, range_bits);
     Ok(Trial {
         work: as_f64(work.total(&head::layers(bits, range_bits))),
         ranges: as_f64(report?.ranges),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chomp_plan::counted;
-use chomp_store::location::Location;
+use chomp_store::location::StoreLocation;
 use chomp_table::shard::ShardSize;
 use chomp_worker::{Config, End, ExecutionMode, StoreChoice};
 use clap::builder::TypedValueParser;
@@ -48,8 +48,8 @@ pub(crate) struct WorkerArgs {
     pub(crate) json: bool,
 }
 
-fn way(store: Location) -> StoreChoice {
-    if store == Location::Directory("coordinator".into()) {
+fn way(store: StoreLocation) -> StoreChoice {
+    if store == StoreLocation::Directory("coordinator".into()) {
         return StoreChoice::Coordinator;
     }
     StoreChoice::Location(store)

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use chomp_kernel::{Evaluator, Isa, MissingSource, Source};
 use chomp_plan::{Computed, Unit};
-use chomp_store::merge::{MergeError, Merger, ShardSpan};
+use chomp_store::merge::{MergeError, Merger, ShardBounds};
 use chomp_store::part::{PartBuilder, read_records};
 use chomp_store::{Difference, PartName, RangeRow, ShardSummary, StoreError, published};
 use chomp_table::format::{FormatError, describe};
@@ -193,7 +193,7 @@ impl Tools {
     }
 
     /// The range in which a shard begins, and how many stored words of it belong to earlier shards.
-    fn span(&self, shard: u32) -> Result<ShardSpan, MergeError> {
+    fn span(&self, shard: u32) -> Result<ShardBounds, MergeError> {
         let shard_words = self.shard_size.shard_words as u64;
         let mut skip = u64::from(shard) * shard_words;
         let ledger = self.journal.ledger();
@@ -207,7 +207,7 @@ impl Tools {
         });
         drop(rows);
         let head = begins.unwrap_or(Head(0));
-        ShardSpan::new(&ledger, self.bits, shard_words, (shard, head, skip))
+        ShardBounds::new(&ledger, self.bits, shard_words, (shard, head, skip))
     }
 
     pub(crate) fn range_bits(&self) -> RangeBits {

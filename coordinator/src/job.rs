@@ -1,6 +1,6 @@
 //! The job under way: it tells the [plan](chomp_plan) what happens, and does what the plan asks for.
 //!
-//! One task owns the job. Calls of workers reach it through a [`Handle`], and effects run beside it: both are functions
+//! One task owns the job. Calls of workers reach it through a [`JobHandle`], and effects run beside it: both are functions
 //! of the job that the task runs, one after another. An event costs as much as what it brings, whatever the number of
 //! workers and ranges.
 //!
@@ -34,7 +34,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use handle::{Handle, JobFn};
+pub(crate) use handle::{JobFn, JobHandle};
 pub(crate) use parts::{PutRefused, PutTarget, Transfer};
 pub(crate) use status::StatusFeed;
 
@@ -105,8 +105,8 @@ impl Job {
         replicas: u32,
         mut participants: watch::Receiver<Participants>,
         published: Option<Manifest>,
-    ) -> (Job, Handle, watch::Receiver<JobProgress>) {
-        let (handle, calls) = Handle::new();
+    ) -> (Job, JobHandle, watch::Receiver<JobProgress>) {
+        let (handle, calls) = JobHandle::new();
         // Some may be revoked already.
         participants.mark_changed();
         let (progress, watcher) = watch::channel(plan.progress());
@@ -385,7 +385,7 @@ impl Job {
         leases: &[LeaseId],
     ) -> Result<Vec<LeaseId>, Refusal> {
         let lost = self.plan.renew(self.now, worker, leases);
-        self.check_present(worker)?;
+        self.require_present(worker)?;
         Ok(lost)
     }
 
@@ -427,7 +427,7 @@ impl Job {
         worker: WorkerId,
         records: &[(Head, Digest)],
     ) -> Result<(), Refusal> {
-        self.check_present(worker)?;
+        self.require_present(worker)?;
         let doubtful = records.iter().filter_map(|&(head, digest)| {
             let row = self.tools.journal.ledger().range(head).copied()?;
             let counts = row.digest == digest && head < self.plan.first_unneeded_head();
@@ -442,7 +442,7 @@ impl Job {
     }
 
     /// Refuses a worker that has no part in the job.
-    fn check_present(&self, worker: WorkerId) -> Result<(), Refusal> {
+    fn require_present(&self, worker: WorkerId) -> Result<(), Refusal> {
         match self.plan.out_reason(worker) {
             Some(reason) => Err(Refusal::Out(reason.clone())),
             None if !self.plan.is_present(worker) => Err(Refusal::NotJoined),

@@ -50,7 +50,7 @@ use tokio_stream::StreamExt;
 
 use crate::auth::OBJECTS;
 use crate::error::{JobError, ends_job};
-use crate::job::{Handle, Job, PutRefused, PutTarget, Transfer};
+use crate::job::{Job, JobHandle, PutRefused, PutTarget, Transfer};
 use crate::pages::Traffic;
 use crate::participants::AuthenticatedParticipant;
 
@@ -76,7 +76,7 @@ pub(crate) const BODY_TIME: Duration = Duration::from_mins(10);
 #[derive(Clone)]
 pub(crate) struct Relay {
     pub(crate) storage: Arc<dyn Storage>,
-    handle: Handle,
+    handle: JobHandle,
     /// Whether the journal refers to this object.
     refers_to: Arc<dyn Fn(&Key) -> bool + Send + Sync>,
     /// The folder of the table.
@@ -92,7 +92,7 @@ impl Relay {
     /// The relay of the job behind `handle`, whose journal names these objects, and whose table will be in this folder.
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
-        handle: Handle,
+        handle: JobHandle,
         refers_to: impl Fn(&Key) -> bool + Send + Sync + 'static,
         folder: &str,
     ) -> Relay {

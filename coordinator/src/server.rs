@@ -33,7 +33,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::auth::{CALLS, Gate};
 #[cfg(feature = "simulation")]
-use crate::job::Handle;
+use crate::job::JobHandle;
 use crate::job::{Job, JobOutcome, StatusFeed};
 use crate::message_budget::{MESSAGE_BYTES_MAX, MessageBudget, with_message};
 use crate::pages::JobPages;
@@ -240,7 +240,7 @@ pub(crate) struct Wishes {
 pub(crate) struct Opened {
     pub(crate) job: Job,
     #[cfg(feature = "simulation")]
-    pub(crate) handle: Handle,
+    pub(crate) handle: JobHandle,
     pub(crate) journal: Arc<Journal>,
     pub(crate) progress: watch::Receiver<JobProgress>,
     pub(crate) service: CoordinatorServer<Service>,
@@ -310,7 +310,7 @@ pub(crate) fn begin(
     let ledger = journal.ledger();
     let heads = settings.range_bits.head_count(settings.bits);
     let worker = |finder: Finder| WorkerId::new(finder.participant, finder.worker);
-    let found = |finders: &Finders| chomp_plan::Finders {
+    let found = |finders: &Finders| chomp_plan::UnitFinders {
         workers: finders.iter().map(worker).collect(),
         wanted: finders.wanted(),
     };

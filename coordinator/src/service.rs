@@ -21,7 +21,7 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::background;
 use crate::error::Refusal;
-use crate::job::{Handle, Job};
+use crate::job::{Job, JobHandle};
 use crate::participants::AuthenticatedParticipant;
 use crate::tools::{Event, TaskAnswer};
 
@@ -48,7 +48,7 @@ pub(crate) struct JobDescription {
 /// Answers the calls of workers. Clones share all.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
-    handle: Handle,
+    handle: JobHandle,
     journal: Arc<Journal>,
     description: Arc<JobDescription>,
     kernel: Arc<OnceCell<Digest>>,
@@ -57,7 +57,7 @@ pub(crate) struct Service {
 impl Service {
     /// The service of the job behind `handle`, whose journal this is.
     pub(crate) fn new(
-        handle: Handle,
+        handle: JobHandle,
         journal: Arc<Journal>,
         description: JobDescription,
     ) -> Service {
@@ -210,7 +210,7 @@ impl Coordinator for Service {
     ) -> Result<Response<v1::RenewReply>, Status> {
         let worker = sender(&request, request.get_ref().worker)?;
         let leases = request.into_inner().leases;
-        check_count(leases.len(), LEASES_MAX, "leases")?;
+        require_at_most(leases.len(), LEASES_MAX, "leases")?;
         let leases: Vec<_> = leases.into_iter().map(LeaseId).collect();
         let renew = move |job: &mut Job| job.renew(worker, &leases);
         let lost = self.handle.ask(renew).await??;
@@ -293,7 +293,7 @@ impl Coordinator for Service {
     ) -> Result<Response<v1::ReportReply>, Status> {
         let worker = sender(&request, request.get_ref().worker)?;
         let records = request.into_inner().records;
-        check_count(records.len(), REPORTS_MAX, "records")?;
+        require_at_most(records.len(), REPORTS_MAX, "records")?;
         let mut lost = Vec::new();
         for record in records {
             let wrong = |wrong: Damage| Status::invalid_argument(wrong.to_string());
@@ -331,7 +331,7 @@ fn sender<T>(request: &Request<T>, number: u64) -> Result<WorkerId, Status> {
     })
 }
 
-fn check_count(count: usize, most: usize, what: &str) -> Result<(), Status> {
+fn require_at_most(count: usize, most: usize, what: &str) -> Result<(), Status> {
     if count > most {
         return Err(Status::invalid_argument(format!(
             "{count} {what} in one call, where {most} are possible"

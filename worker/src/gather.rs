@@ -25,8 +25,8 @@ use crate::trouble::Trouble;
 
 /// The tasks that read sources at a time.
 const READERS_MAX: usize = 4;
-/// The unit in which memory is given out.
-const UNIT: u64 = 1 << 10;
+/// The bytes of memory that one permit stands for.
+const PERMIT_BYTES: u64 = 1 << 10;
 /// Up to this size, records are decoded on the thread that read them, as a change of threads takes longer.
 const DECODED_HERE_MAX: usize = 1 << 16;
 /// The most memory that a record and the range in it take, in lengths of the record: two bytes for each of
@@ -48,8 +48,8 @@ pub(crate) struct Gatherer {
 /// keeps it too or not. A task that needs more than the whole budget gets the whole budget.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
-    units: Semaphore,
-    units_max: u32,
+    permits: Semaphore,
+    permits_max: u32,
 }
 
 impl Gatherer {
@@ -180,18 +180,20 @@ impl Drop for ReadClaim<'_> {
 
 impl MemoryBudget {
     fn new(bytes_max: u64) -> MemoryBudget {
-        let units_max = u32::try_from(bytes_max / UNIT).unwrap_or(u32::MAX).max(1);
+        let permits_max = u32::try_from(bytes_max / PERMIT_BYTES)
+            .unwrap_or(u32::MAX)
+            .max(1);
         MemoryBudget {
-            units: Semaphore::new(units_max as usize),
-            units_max,
+            permits: Semaphore::new(permits_max as usize),
+            permits_max,
         }
     }
 
     /// Waits until `bytes` bytes are free, and takes them until the permit is dropped.
     pub(crate) async fn take(&self, bytes: u64) -> SemaphorePermit<'_> {
-        let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX);
-        let units = units.min(self.units_max);
-        let permit = self.units.acquire_many(units).await;
+        let permits = u32::try_from(bytes / PERMIT_BYTES).unwrap_or(u32::MAX);
+        let permits = permits.min(self.permits_max);
+        let permit = self.permits.acquire_many(permits).await;
         permit.expect("the semaphore is never closed")
     }
 }

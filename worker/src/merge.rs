@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chomp_kernel::Source;
-use chomp_store::merge::{MergeError, Merger, ShardSpan};
+use chomp_store::merge::{MergeError, Merger, ShardBounds};
 use chomp_store::{RangeRow, ShardSummary, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::folder_name;
@@ -95,7 +95,7 @@ impl Merge<'_> {
         let (size, pool) = (self.shard_size, &self.gatherer.pool);
         let span = {
             let journal = self.store.journal.read().await;
-            ShardSpan::new(journal.ledger(), bits, size.shard_words as u64, start)?
+            ShardBounds::new(journal.ledger(), bits, size.shard_words as u64, start)?
         };
         // The shard, twice when it is finished, and two batches.
         let memory = 4 * size.shard_words as u64 + 2 * MEMORY_PER_LENGTH * BATCH_BYTES;

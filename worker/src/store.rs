@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_store::journal::is_opened_by;
-use chomp_store::location::Location;
+use chomp_store::location::StoreLocation;
 use chomp_store::part::read_records;
 use chomp_store::{Follower, RangeRow, Storage, StorageError, StorageProblem, StoreError};
 use chomp_table::format::describe;
@@ -34,7 +34,7 @@ pub enum StoreChoice {
     /// This storage: for a worker in the process of its coordinator, or in a simulation.
     Shared(Arc<dyn Storage>),
     /// A directory or a bucket.
-    Location(Location),
+    Location(StoreLocation),
     /// Through the coordinator.
     Coordinator,
 }
@@ -155,19 +155,19 @@ impl StoreProvider {
         let useless = self.useless.lock().await.clone();
         let useless = useless.filter(|(epoch, _)| *epoch == job.epoch);
         let open_at =
-            |location: &Location| location.open_shared().map_err(|error| describe(&error));
+            |location: &StoreLocation| location.open_shared().map_err(|error| describe(&error));
         let storage = match &self.choice {
             Some(StoreChoice::Shared(storage)) => Ok(Arc::clone(storage)),
             Some(StoreChoice::Coordinator) => return self.open_relay(job).await,
             _ if let Some((_, reason)) = useless => Err(reason),
             Some(StoreChoice::Location(location)) => open_at(location),
             None if job.store.is_empty() => return self.open_relay(job).await,
-            None => Location::parse(&job.store)
+            None => StoreLocation::parse(&job.store)
                 .map_err(|error| describe(&error))
                 .and_then(|location| open_at(&location)),
         };
         let reason = match storage {
-            Ok(storage) => match self.open_own(storage, job).await {
+            Ok(storage) => match self.open_direct(storage, job).await {
                 Ok(store) => return Ok(store),
                 Err(Trouble::Failed(reason)) => reason,
                 Err(Trouble::Store(error)) => describe(&error),
@@ -182,7 +182,7 @@ impl StoreProvider {
     }
 
     /// Opens a store that the user has named, or that is the coordinator's.
-    async fn open_own(
+    async fn open_direct(
         &self,
         storage: Arc<dyn Storage>,
         job: &JobDescription,

@@ -116,7 +116,7 @@ fn place(subject: &Subject) -> Result<PathBuf, FileError> {
 
 /// The progress of earlier runs, if there is some. The error says why the file is of no use.
 fn earlier(path: &Path, subject: &Subject) -> Result<Option<MarkingProgress>, String> {
-    let bytes = match chomp_durable_files::read_own(path, PROGRESS_BYTES_MAX) {
+    let bytes = match chomp_durable_files::read_owned(path, PROGRESS_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),

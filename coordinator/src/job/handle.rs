@@ -20,21 +20,21 @@ pub(crate) type JobFn = Box<dyn FnOnce(&mut Job) + Send>;
 
 /// How the calls of workers reach the job. Clones reach the same job.
 #[derive(Clone, Debug)]
-pub(crate) struct Handle {
+pub(crate) struct JobHandle {
     queue: UnboundedSender<JobFn>,
     permits: Arc<Semaphore>,
     requests: Arc<AtomicU64>,
 }
 
-impl Handle {
+impl JobHandle {
     /// A handle, and the queue from which the job takes calls.
     #[expect(
         clippy::disallowed_methods,
         reason = "`permits` bounds it: besides, each call takes back at most one task or request"
     )]
-    pub(super) fn new() -> (Handle, UnboundedReceiver<JobFn>) {
+    pub(super) fn new() -> (JobHandle, UnboundedReceiver<JobFn>) {
         let (queue, receiver) = mpsc::unbounded_channel();
-        let handle = Handle {
+        let handle = JobHandle {
             queue,
             permits: Arc::new(Semaphore::new(CALLS_MAX)),
             requests: Arc::default(),
@@ -112,7 +112,7 @@ impl Handle {
 /// A request for a task. If the call that waits for it is dropped, so is the request, and a task
 /// that was just given to it goes back.
 struct WaitingLease<'a> {
-    handle: &'a Handle,
+    handle: &'a JobHandle,
     request: RequestId,
     worker: WorkerId,
     answer: oneshot::Receiver<TaskAnswer>,
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn calls_under_way_are_bounded() {
-        let (handle, mut queue) = Handle::new();
+        let (handle, mut queue) = JobHandle::new();
         let worker = WorkerId {
             participant: ParticipantId(1),
             number: 7,

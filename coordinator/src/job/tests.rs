@@ -263,7 +263,7 @@ fn poll<F: Future>(call: &mut std::pin::Pin<Box<F>>) -> Poll<F::Output> {
 }
 
 /// A job, how calls reach it, and how it gets on.
-pub(crate) fn job() -> (Job, Handle, watch::Receiver<JobProgress>) {
+pub(crate) fn job() -> (Job, JobHandle, watch::Receiver<JobProgress>) {
     let Tested { tools, .. } = tested(|_| ());
     let settings = Settings::new(BITS, range_bits());
     let begun = begin(settings, &tools.journal).unwrap();
@@ -272,7 +272,7 @@ pub(crate) fn job() -> (Job, Handle, watch::Receiver<JobProgress>) {
 
 /// How calls reach a job that takes them for as long as the set of tasks is kept, and the part that `worker` may write
 /// there. It may write shard 1 too.
-pub(crate) fn job_with_lease(worker: WorkerId) -> (Handle, JoinSet<()>, PartName) {
+pub(crate) fn job_with_lease(worker: WorkerId) -> (JobHandle, JoinSet<()>, PartName) {
     let (mut job, handle, _) = job();
     job.join(worker, String::new(), 1).unwrap();
     let (responder, mut answer) = oneshot::channel();

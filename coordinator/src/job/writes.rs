@@ -240,7 +240,7 @@ impl Job {
     }
 }
 
-fn finders(found_by: &chomp_plan::Finders) -> Finders {
+fn finders(found_by: &chomp_plan::UnitFinders) -> Finders {
     let finder = |worker: &WorkerId| Finder {
         participant: worker.participant.0,
         worker: worker.number,

@@ -21,7 +21,7 @@ use tonic::service::Routes;
 
 use super::{Opened, StartError, Wishes};
 use crate::auth::CALLS;
-use crate::job::{Handle, Job, JobOutcome};
+use crate::job::{Job, JobHandle, JobOutcome};
 use crate::participants::AuthenticatedParticipant;
 use crate::status::Status;
 
@@ -29,7 +29,7 @@ use crate::status::Status;
 #[derive(Debug)]
 pub struct SimulatedCoordinator {
     journal: Arc<Journal>,
-    handle: Handle,
+    handle: JobHandle,
     progress: watch::Receiver<JobProgress>,
     calls: Routes,
     job: AbortOnDropHandle<JobOutcome>,

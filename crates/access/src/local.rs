@@ -9,7 +9,7 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use chomp_durable_files::{FileError as DurableError, check_own, create_private, failed};
+use chomp_durable_files::{FileError as DurableError, check_owner, create_private, failed};
 use chomp_table::digest::Seal;
 use chomp_table::format::describe;
 use serde::{Deserialize, Serialize};
@@ -134,7 +134,7 @@ fn make_private(folder: &Path) -> Result<(), FileError> {
     let created = builder.recursive(true).mode(0o700).create(folder);
     let metadata = created.and_then(|()| fs::metadata(folder));
     let metadata = metadata.map_err(failed("make the folder", folder))?;
-    check_own(&metadata).map_err(failed("use the folder", folder))?;
+    check_owner(&metadata).map_err(failed("use the folder", folder))?;
     if metadata.mode() & OF_OTHERS != 0 {
         return Err(FileError::Exposed {
             path: folder.to_owned(),

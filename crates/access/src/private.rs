@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use chomp_durable_files::{
-    check_only_name, check_own, failed, open, open_nofollow, open_or_pipe, put_private,
+    check_only_name, check_owner, failed, open, open_nofollow, open_or_pipe, put_private,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -61,7 +61,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path, kind: PrivateKind) -> Resul
         open(path)
     };
     let (file, metadata) = opened.map_err(failed)?;
-    let own = check_own(&metadata);
+    let own = check_owner(&metadata);
     let forbidden = forbidden(kind.own, metadata.uid(), own.is_ok());
     if kind.own {
         own.and_then(|()| check_only_name(&metadata))

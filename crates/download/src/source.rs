@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use chomp_store::location::Location;
+use chomp_store::location::StoreLocation;
 use chomp_store::objects::Bucket;
 use chomp_store::{Key, READS_MAX, Storage, StorageProblem};
 use chomp_table::manifest::MANIFEST_NAME;
@@ -33,7 +33,7 @@ pub(crate) enum SourcePlace {
 impl TableSource {
     /// Finds the table whose folder the address is, or else the [preferred](TableName::preferred) one there.
     pub(crate) async fn find(reach: &Reach) -> Result<TableSource, DownloadError> {
-        if !Location::is_of_bucket(&reach.from) {
+        if !StoreLocation::is_of_bucket(&reach.from) {
             let (server, table) = ServerClient::find_table(reach).await?;
             return Ok(TableSource {
                 table,
@@ -41,7 +41,7 @@ impl TableSource {
                 place: SourcePlace::Server(Box::new(server)),
             });
         }
-        let Location::Bucket(bucket) = Location::parse(&reach.from)? else {
+        let StoreLocation::Bucket(bucket) = StoreLocation::parse(&reach.from)? else {
             unreachable!("it is the address of a bucket");
         };
         let (bucket, named) = split(bucket);
@@ -187,7 +187,7 @@ mod tests {
             ("s3://b/table-32/a", "s3://b/table-32/a", None),
             ("s3://b/table-7", "s3://b/table-7", None),
         ] {
-            let Location::Bucket(given) = Location::parse(from).unwrap() else {
+            let StoreLocation::Bucket(given) = StoreLocation::parse(from).unwrap() else {
                 panic!("{from}");
             };
             let (found, found_table) = split(given);

@@ -38,8 +38,8 @@ pub use new::{
     remove, sync, sync_folder,
 };
 pub use open::{
-    Unfit, check_only_name, check_own, open, open_nofollow, open_or_pipe, open_to_append,
-    read_nofollow, read_own,
+    Unfit, check_only_name, check_owner, open, open_nofollow, open_or_pipe, open_to_append,
+    read_nofollow, read_owned,
 };
 
 /// Why a file is not written.

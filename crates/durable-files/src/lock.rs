@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::new::{check_place, folder, put};
-use crate::open::{Links, check_own, open_as};
+use crate::open::{Links, check_owner, open_as};
 use crate::{FileError, RareCall, failed};
 
 /// The rights on a lock file, and those where the group may write in its folder: who may read it can lock it.
@@ -90,7 +90,7 @@ impl Lock {
 
 /// Takes the right to open a lock file, and so to lock it, from everybody who may not write in its folder.
 fn restrict(file: &File, metadata: &Metadata, folder: &Path) -> io::Result<()> {
-    if check_own(metadata).is_err() {
+    if check_owner(metadata).is_err() {
         return Ok(());
     }
     let group = fs::metadata(folder)?.mode() & 0o020;

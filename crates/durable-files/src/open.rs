@@ -128,9 +128,9 @@ pub fn read_nofollow(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 ///
 /// [`Unfit`] if it is not, at once; or what the system says.
-pub fn read_own(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub fn read_owned(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let (file, metadata) = open_nofollow(path)?;
-    check_own(&metadata)?;
+    check_owner(&metadata)?;
     check_only_name(&metadata)?;
     read_up_to(file, most)
 }
@@ -173,7 +173,7 @@ pub fn check_only_name(metadata: &Metadata) -> io::Result<()> {
 /// # Errors
 ///
 /// [`Unfit::OtherOwner`].
-pub fn check_own(metadata: &Metadata) -> io::Result<()> {
+pub fn check_owner(metadata: &Metadata) -> io::Result<()> {
     if metadata.uid() == nix::unistd::geteuid().as_raw() {
         Ok(())
     } else {

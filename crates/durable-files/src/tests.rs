@@ -314,17 +314,17 @@ fn a_lock_is_for_those_who_may_write_beside_it() {
 fn only_a_file_of_this_user_is_its_own() {
     let (_home, _, foreign) = place();
     let (_, metadata) = open(&foreign).unwrap();
-    check_own(&metadata).unwrap();
+    check_owner(&metadata).unwrap();
     // Nobody is the owner of this one, and root of that.
     for path in ["/proc/1/status", "/etc/passwd"] {
         let (_, metadata) = open(Path::new(path)).unwrap();
         let is_root = nix::unistd::geteuid().is_root();
-        assert_eq!(check_own(&metadata).is_ok(), is_root, "{path}");
+        assert_eq!(check_owner(&metadata).is_ok(), is_root, "{path}");
     }
     if nix::unistd::geteuid().is_root() {
         std::os::unix::fs::chown(&foreign, Some(65_534), None).unwrap();
         let (_, metadata) = open(&foreign).unwrap();
-        let error = check_own(&metadata).unwrap_err();
+        let error = check_owner(&metadata).unwrap_err();
         assert_eq!(Unfit::of(&error), Some(Unfit::OtherOwner));
     }
 }

@@ -57,11 +57,11 @@ use chomp_table::{Digest, Head};
 use super::ids::{Millis, ParticipantId, Party, Unit, WorkerId};
 use super::messages::{Action, Computed, FoundUnit, PlanTypes, Write};
 use super::reasons::{Failure, OutReason, StopReason};
-use super::units::{Content, Finders, Priority, State, participants, priority, unit_at};
+use super::units::{Content, Priority, State, UnitFinders, participants, priority, unit_at};
 use super::{Phase, Plan};
 
 /// The units that the coordinator computes at a time.
-const OWN_AT_A_TIME: usize = 4;
+const ARBITRATIONS_AT_A_TIME: usize = 4;
 
 /// Why a committed unit is to be computed once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,13 +108,13 @@ pub(super) enum Cause {
 
 /// The units that the coordinator computes itself.
 #[derive(Debug, Default)]
-pub(super) struct OwnWork {
+pub(super) struct Arbitrations {
     pub(super) queue: BTreeMap<Priority, Cause>,
     /// The units under way, and whether the result is of no use any more.
     pub(super) under_way: BTreeMap<Unit, bool>,
 }
 
-impl OwnWork {
+impl Arbitrations {
     pub(super) fn contains(&self, unit: Unit) -> bool {
         !self.queue.is_empty() && self.queue.contains_key(&priority(unit))
     }
@@ -255,7 +255,7 @@ impl<T: PlanTypes> Plan<T> {
             .flat_map(|all| all.take_while(|it| it.0 <= self.now));
         let mut leased = None;
         for (_, unit) in due {
-            if self.own.contains(unit) || !self.units.has_sources(unit) {
+            if self.arbitrations.contains(unit) || !self.units.has_sources(unit) {
                 continue;
             }
             if self.queue.leases(unit).is_empty() {
@@ -277,18 +277,19 @@ impl<T: PlanTypes> Plan<T> {
     pub(super) fn are_ranges_in_doubt(&self) -> bool {
         let is_range = |unit: Unit| matches!(unit, Unit::Range(_));
         let mut owed = self.checks.from(Debt::Owed, Millis(0));
-        let mut own = self.own.queue.iter();
+        let mut queued = self.arbitrations.queue.iter();
         let is_in_doubt = |(&priority, cause): (&Priority, &Cause)| {
             let is_sampled = self.debt(unit_at(priority)) == Some(Debt::Sampled);
             is_range(unit_at(priority)) && !(is_sampled && *cause == Cause::Unchecked)
         };
-        own.any(is_in_doubt) || owed.any(|(_, unit)| is_range(unit))
+        queued.any(is_in_doubt) || owed.any(|(_, unit)| is_range(unit))
     }
 
     /// Whether the job runs, and no unit is to be computed once more.
     pub fn has_nothing_to_recheck(&self) -> bool {
         let is_checked = self.checks.due.is_empty();
-        let is_settled = self.own.queue.is_empty() && self.own.under_way.is_empty();
+        let is_settled =
+            self.arbitrations.queue.is_empty() && self.arbitrations.under_way.is_empty();
         self.is_running() && !self.ending.is_under_way && is_checked && is_settled
     }
 }
@@ -307,22 +308,22 @@ impl<T: PlanTypes> Plan<T> {
     /// Queues a unit for the coordinator to compute. No worker gets it until that is done.
     pub(super) fn take_over(&mut self, unit: Unit, cause: Cause) {
         let is_failure = matches!(cause, Cause::Failed(..));
-        if is_failure || !self.own.contains(unit) {
-            self.own.queue.insert(priority(unit), cause);
+        if is_failure || !self.arbitrations.contains(unit) {
+            self.arbitrations.queue.insert(priority(unit), cause);
         }
         self.update_offer(unit);
     }
 
     /// Begins to compute as many queued units as may be computed at a time.
-    pub(super) fn advance_own(&mut self) {
+    pub(super) fn advance_arbitrations(&mut self) {
         if !self.is_running() || self.ending.is_under_way {
             return;
         }
-        while self.own.under_way.len() < OWN_AT_A_TIME {
-            if let Some(unit) = self.next_own() {
-                self.own.under_way.insert(unit, false);
+        while self.arbitrations.under_way.len() < ARBITRATIONS_AT_A_TIME {
+            if let Some(unit) = self.next_arbitration() {
+                self.arbitrations.under_way.insert(unit, false);
                 self.actions.push(Action::Compute { unit });
-            } else if self.own.queue.len() < OWN_AT_A_TIME
+            } else if self.arbitrations.queue.len() < ARBITRATIONS_AT_A_TIME
                 && let Some(unit) = self.next_overdue()
             {
                 self.take_over(unit, Cause::Unchecked);
@@ -333,12 +334,12 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     /// The next unit to compute: one of the lowest layer, as units of higher ones may depend on it.
-    fn next_own(&self) -> Option<Unit> {
-        let &(lowest, _) = self.own.queue.keys().next()?;
-        let units = self.own.queue.range(..(lowest + 1, 0));
+    fn next_arbitration(&self) -> Option<Unit> {
+        let &(lowest, _) = self.arbitrations.queue.keys().next()?;
+        let units = self.arbitrations.queue.range(..(lowest + 1, 0));
         let mut units = units.map(|(&priority, _)| unit_at(priority));
         units.find(|&unit| {
-            let is_free = !self.own.under_way.contains_key(&unit);
+            let is_free = !self.arbitrations.under_way.contains_key(&unit);
             let is_writing = matches!(self.units.state(unit), State::Writing(_));
             is_free && !is_writing && self.units.has_sources(unit)
         })
@@ -349,27 +350,27 @@ impl<T: PlanTypes> Plan<T> {
         unit: Unit,
         outcome: Result<Computed<T::Location>, String>,
     ) {
-        let is_stale = self.own.under_way.remove(&unit);
+        let is_stale = self.arbitrations.under_way.remove(&unit);
         let is_stale = is_stale.unwrap_or_else(|| panic!("{unit} was not to be computed"));
-        if is_stale || self.is_faulty() || !self.own.contains(unit) {
+        if is_stale || self.is_faulty() || !self.arbitrations.contains(unit) {
             return;
         }
         match outcome {
             Ok(computed) => {
-                self.own.queue.remove(&priority(unit));
+                self.arbitrations.queue.remove(&priority(unit));
                 self.decide(unit, computed);
             }
             // When the lost source is there again, it is tried again.
             Err(_) if !self.units.has_sources(unit) => {}
             Err(own) => {
-                let reason = match self.own.queue.remove(&priority(unit)) {
+                let reason = match self.arbitrations.queue.remove(&priority(unit)) {
                     Some(Cause::Failed(attempts, last)) => StopReason::GaveUp {
                         unit,
                         attempts,
                         last,
                         own,
                     },
-                    _ => StopReason::OwnFailed { unit, reason: own },
+                    _ => StopReason::ArbitrationFailed { unit, reason: own },
                 };
                 self.update_offer(unit);
                 self.stop(reason);
@@ -403,7 +404,7 @@ impl<T: PlanTypes> Plan<T> {
             Unit::Shard(_) if is_known_wrong => self.units.revert(unit),
             _ => {}
         }
-        let finders = Finders::default();
+        let finders = UnitFinders::default();
         self.units.set_known(unit, content, finders.clone());
         match self.units.state(unit) {
             State::Committed => self.confirm(&[unit]),
@@ -477,11 +478,11 @@ impl<T: PlanTypes> Plan<T> {
         }
         let pending = std::mem::take(&mut self.results.pending);
         let is_one: BTreeSet<Unit> = follows.iter().copied().collect();
-        self.own.queue.retain(|&priority, _| {
+        self.arbitrations.queue.retain(|&priority, _| {
             let unit = unit_at(priority);
             matches!(unit, Unit::Range(_)) && !is_one.contains(&unit)
         });
-        let under_way = self.own.under_way.values_mut();
+        let under_way = self.arbitrations.under_way.values_mut();
         under_way.for_each(|is_stale| *is_stale = true);
         self.drop_shards();
         for &unit in &follows {
@@ -531,12 +532,14 @@ impl<T: PlanTypes> Plan<T> {
             Unit::Range(other) => depends_on(other, head, range_bits),
             Unit::Shard(_) => true,
         };
-        // The coordinator's own work may fail for want of the record, and is tried again.
-        for (unit, is_stale) in &mut self.own.under_way {
+        // An arbitration may fail for want of the record, and is tried again.
+        for (unit, is_stale) in &mut self.arbitrations.under_way {
             *is_stale |= depends_on_it(unit);
         }
         let fresh = self.queue.fresh.all.iter().copied().map(unit_at);
-        let ready = fresh.chain(self.queue.units()).chain(self.own.units());
+        let ready = fresh
+            .chain(self.queue.units())
+            .chain(self.arbitrations.units());
         let ranges = ready.filter(|unit| matches!(unit, Unit::Range(_)));
         let dependants: BTreeSet<Unit> = ranges.filter(depends_on_it).collect();
         for unit in dependants {

@@ -1,4 +1,4 @@
-//! The forecast estimates how many losing positions a table has, and from that the [work](JobWork), the bytes and
+//! The forecast estimates how many losing positions a table has, and from that the [cost](JobCost), the bytes and
 //! the [time](Estimate) of a job that has not been run.
 //!
 //! # The law
@@ -47,7 +47,7 @@ const RANGE_BYTES: u64 = 256;
 /// The positions of a bucket. The place of a bucket takes four bytes.
 const BUCKET_POSITIONS: u64 = 1 << 16;
 /// The positions of a bitmap in one unit of work.
-const POSITIONS_PER_UNIT: f64 = 16.0;
+const POSITIONS_PER_COST: f64 = 16.0;
 /// The work of encoding, checking and writing each losing position.
 const CODING: f64 = 20.0;
 /// The work of publishing each losing position, all by one thread.
@@ -88,42 +88,42 @@ pub fn shard_bytes(bits: u32) -> f64 {
     SHARD_FACTOR * stored * (rarity.log2() + std::f64::consts::LOG2_E) / 8.0
 }
 
-/// The work of a job.
+/// The cost of a job, in a unit that is the same on all machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobWork {
-    /// By layer: the work of each of its ranges, at least 1.
+pub struct JobCost {
+    /// By layer: the cost of each of its ranges, at least 1.
     pub per_range: Vec<u64>,
-    /// The work of publication.
+    /// The cost of publication.
     pub publication: u64,
 }
 
-impl JobWork {
-    /// The part of the work that is done, from 0 to 1, if these ranges are.
+impl JobCost {
+    /// The fraction of the cost that is paid, from 0 to 1, if these ranges are.
     pub fn fraction_done(&self, layers: &[Vec<Head>], done: &[Head]) -> f64 {
         let of_range = |head: &Head| self.per_range.get(head.layer() as usize);
         let done: u64 = done.iter().filter_map(of_range).sum();
         as_f64(done) / as_f64(self.total(layers))
     }
 
-    /// The work of all ranges, and of publication.
+    /// The cost of all ranges, and of publication.
     pub fn total(&self, layers: &[Vec<Head>]) -> u64 {
         let of_layers = layers.iter().zip(&self.per_range);
         let ranges = of_layers.map(|(heads, each)| heads.len() as u64 * each);
         ranges.sum::<u64>() + self.publication
     }
 
-    /// The work of a table of `bits` bits, with at most as many heads as a plan holds.
-    pub fn new(bits: u32, range_bits: RangeBits) -> JobWork {
-        let bitmap = as_f64(range_bits.positions()) / POSITIONS_PER_UNIT;
+    /// The cost of a table of `bits` bits, with at most as many heads as a plan holds.
+    pub fn new(bits: u32, range_bits: RangeBits) -> JobCost {
+        let bitmap = as_f64(range_bits.positions()) / POSITIONS_PER_COST;
         let losing = losing_total(bits) / as_f64(range_bits.head_count(bits));
-        // The work of each of these ranges, on average.
+        // The cost of each of these ranges, on average.
         let of_each = |heads: Vec<Head>| {
             let moves: u64 = heads.iter().map(|&head| u64::from(moves(head))).sum();
             let moves = as_f64(moves) / as_f64(heads.len() as u64);
             round(bitmap + losing * (moves + CODING)).max(1)
         };
         let layers = head::layers(bits, range_bits).into_iter();
-        JobWork {
+        JobCost {
             per_range: layers.map(of_each).collect(),
             publication: round(losing_total(bits) * PUBLICATION).max(1),
         }
@@ -132,10 +132,10 @@ impl JobWork {
 
 /// The costs that trial jobs have measured, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Costs {
-    /// The CPU time of a unit of [work](JobWork).
+pub struct MachineCosts {
+    /// The CPU time of a [job cost](JobCost) of 1.
     pub work: f64,
-    /// The CPU time of a range, besides its work.
+    /// The CPU time of a range, besides its cost.
     pub range: f64,
     /// How long a new object of the store takes to become durable.
     pub commit: f64,
@@ -162,27 +162,27 @@ impl Estimate {
         range_bits: RangeBits,
         from: Option<u32>,
         workers: u32,
-        costs: Costs,
+        costs: MachineCosts,
     ) -> Estimate {
-        let work = JobWork::new(bits, range_bits);
+        let cost = JobCost::new(bits, range_bits);
         let layers = head::layers(bits, range_bits);
         let restored = from.map_or(0, |from| range_bits.head_count(from));
-        let (mut ranges, mut units) = (0, 0);
-        for (heads, each) in layers.iter().zip(&work.per_range) {
+        let (mut ranges, mut new_cost) = (0, 0);
+        for (heads, each) in layers.iter().zip(&cost.per_range) {
             let new = heads.len() - heads.partition_point(|head| head.0 < restored);
             ranges += new as u64;
-            units += new as u64 * each;
+            new_cost += new as u64 * each;
         }
         let ranges = as_f64(ranges.max(1));
-        let units = as_f64(units);
+        let new_cost = as_f64(new_cost);
         // Some ranges are computed by two workers.
         let checked = f64::from(Settings::new(bits, range_bits).owner_checks_per_1000) / 1000.0;
         let times = if workers > 1 { 1.0 + checked } else { 1.0 };
-        let others = as_f64(work.publication) + from.map_or(0.0, losing_total) * RESTORING;
+        let others = as_f64(cost.publication) + from.map_or(0.0, losing_total) * RESTORING;
         Estimate {
-            cpu: times * (units * costs.work + ranges * costs.range) + others * costs.work,
+            cpu: times * (new_cost * costs.work + ranges * costs.range) + others * costs.work,
             layers: layers.len() as u64,
-            evaluation: units * costs.work / ranges,
+            evaluation: new_cost * costs.work / ranges,
             commit: 2.0 * costs.commit,
         }
     }

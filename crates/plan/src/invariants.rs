@@ -13,21 +13,21 @@ impl<T: PlanTypes> Plan<T> {
     /// # Panics
     ///
     /// If the plan does not agree with itself.
-    pub fn check_invariants(&self) {
+    pub fn assert_invariants(&self) {
         let state = |head| self.units.state(Unit::Range(head));
         let known = |head| self.units.content(Unit::Range(head)).expect("committed");
         self.units.ranges.check(state, |head| known(head).count);
-        self.check_shards();
-        self.check_leases();
-        self.check_checks();
-        self.check_requests();
+        self.assert_shards();
+        self.assert_leases();
+        self.assert_checks();
+        self.assert_requests();
     }
 
     fn all_units(&self) -> impl Iterator<Item = Unit> + '_ {
         self.units.all_ranges().chain(self.units.shards())
     }
 
-    fn check_shards(&self) {
+    fn assert_shards(&self) {
         let is_done = |&unit: &Unit| self.units.is_committed(unit);
         let done = self.units.shards().filter(is_done).count();
         assert_eq!(self.units.shards_done, done as u64);
@@ -39,7 +39,7 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     /// Each lease is listed at its worker and at those of its units that are open.
-    fn check_leases(&self) {
+    fn assert_leases(&self) {
         let mut of_units: BTreeMap<LeaseId, usize> = BTreeMap::new();
         for unit in self.queue.units() {
             let is_open = matches!(self.units.state(unit), State::Ready | State::Committed);
@@ -66,7 +66,7 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     /// The list of checks has all units that owe one.
-    fn check_checks(&self) {
+    fn assert_checks(&self) {
         let is_owing =
             |unit: &Unit| self.units.state(*unit) == State::Committed && self.debt(*unit).is_some();
         let owing = self.all_units().filter(is_owing).count();
@@ -74,7 +74,7 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     /// A request of a worker waits only if there is nothing for it.
-    fn check_requests(&self) {
+    fn assert_requests(&self) {
         for waiter in &self.review.waiting {
             assert!(self.is_running(), "a request waits for nothing");
             let worker = &self.workers.by_id[&waiter.worker];
@@ -90,7 +90,8 @@ impl<T: PlanTypes> Plan<T> {
         }
         self.queue.fresh.check(|worker| self.is_present(worker));
         for unit in self.units.all_ranges() {
-            let is_open = self.units.state(unit) == State::Ready && !self.own.contains(unit);
+            let is_open =
+                self.units.state(unit) == State::Ready && !self.arbitrations.contains(unit);
             let is_untouched =
                 self.queue.leases(unit).is_empty() && self.results.pending(unit).is_empty();
             let is_fresh = self.queue.fresh.all.contains(&priority(unit));

@@ -93,12 +93,12 @@ pub use messages::{
 pub use past::Past;
 pub use reasons::{Failure, OutReason, PlanError, Rejection, StopReason, counted};
 pub use settings::{HEAD_BITS_MAX, Settings};
-pub use units::Finders;
+pub use units::UnitFinders;
 
 /// The reason why a job without workers waits.
 pub const NO_WORKER: &str = "no worker is there";
 
-use checks::{Checks, OwnWork};
+use checks::{Arbitrations, Checks};
 use leases::Leases;
 use publication::Ending;
 use queue::Queue;
@@ -132,7 +132,7 @@ pub struct Plan<T: PlanTypes> {
     review: Review,
     results: Results<T>,
     checks: Checks,
-    own: OwnWork,
+    arbitrations: Arbitrations,
     ending: Ending,
     /// The time of the latest event.
     now: Millis,
@@ -186,7 +186,7 @@ impl<T: PlanTypes> Plan<T> {
             review: Review::default(),
             results: Results::new(),
             checks: Checks::default(),
-            own: OwnWork::default(),
+            arbitrations: Arbitrations::default(),
             ending: Ending::default(),
             now: Millis::default(),
             actions: Vec::new(),
@@ -250,9 +250,9 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Begins all that may go on now: the coordinator's own work, the publication, and requests.
+    /// Begins all that may go on now: arbitrations, the publication, and requests.
     fn advance(&mut self) -> Vec<Action<T>> {
-        self.advance_own();
+        self.advance_arbitrations();
         self.advance_publication();
         self.answer_requests();
         std::mem::take(&mut self.actions)
@@ -278,14 +278,14 @@ impl<T: PlanTypes> Plan<T> {
     pub fn has_nothing_under_way(&self) -> bool {
         self.leases.all.is_empty()
             && !self.results.is_writing()
-            && self.own.under_way.is_empty()
+            && self.arbitrations.under_way.is_empty()
             && !self.ending.is_under_way
     }
 
     /// How far the job has come.
     pub fn progress(&self) -> JobProgress {
         let ranges = &self.units.ranges;
-        let (work, work_done) = ranges.work();
+        let (work, work_done) = ranges.cost();
         JobProgress {
             phase: self.phase.clone(),
             layers: ranges.layer_count(),
@@ -298,11 +298,11 @@ impl<T: PlanTypes> Plan<T> {
             shards_done: self.units.shards_done,
             work,
             work_done,
-            publication_work: ranges.work.publication,
+            publication_work: ranges.cost.publication,
             leases: self.leases.all.len() as u64,
             results_waiting: self.results.unanswered_count() as u64,
             checks_waiting: self.checks.due.len() as u64,
-            arbitrations: self.own.queue.len() as u64,
+            arbitrations: self.arbitrations.queue.len() as u64,
             workers: self.workers.by_id.len() as u64,
         }
     }
@@ -328,9 +328,9 @@ impl<T: PlanTypes> Plan<T> {
                 Some("the manifest is being written".to_owned())
             }
             Phase::Running if !self.leases.all.is_empty() => None,
-            Phase::Running if !self.own.under_way.is_empty() => Some(format!(
+            Phase::Running if !self.arbitrations.under_way.is_empty() => Some(format!(
                 "the coordinator computes ranges or shards itself, since results differ or nobody else does: {} of them",
-                self.own.queue.len()
+                self.arbitrations.queue.len()
             )),
             Phase::Running if self.results.is_writing() => None,
             Phase::Running if self.workers.by_id.is_empty() => Some(NO_WORKER.to_owned()),

@@ -7,7 +7,7 @@ use chomp_table::{Digest, Head, RangeSummary};
 use super::Phase;
 use super::ids::{LeaseId, Millis, ParticipantId, Party, RequestId, Unit, WorkerId, WriteId};
 use super::reasons::{OutReason, Rejection, StopReason};
-use super::units::Finders;
+use super::units::UnitFinders;
 
 /// The types of the caller that a plan keeps and returns unread.
 pub trait PlanTypes: Debug {
@@ -154,7 +154,10 @@ pub enum Write<P> {
         units: Vec<FoundUnit<P>>,
     },
     /// These committed units were computed again and came out the same: their finders now.
-    Confirm { units: Vec<Unit>, finders: Finders },
+    Confirm {
+        units: Vec<Unit>,
+        finders: UnitFinders,
+    },
     /// These ranges are wrong, or may be: nothing is known of them any more, nor of any shard.
     Withdraw { heads: Vec<Head> },
     /// The record of this range is lost. What is in it stays known.
@@ -172,7 +175,7 @@ pub enum Write<P> {
 #[derive(Clone, Debug)]
 pub struct FoundUnit<P> {
     pub unit: Unit,
-    pub finders: Finders,
+    pub finders: UnitFinders,
     pub location: P,
 }
 

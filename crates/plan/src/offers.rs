@@ -33,7 +33,7 @@ impl<T: PlanTypes> Plan<T> {
     /// are enough, but slow, other workers may have it.
     fn offer(&self, unit: Unit) -> Option<Offer> {
         let is_held_back = matches!(unit, Unit::Shard(_)) && !self.may_merge();
-        if !self.units.contains(unit) || self.own.contains(unit) || is_held_back {
+        if !self.units.contains(unit) || self.arbitrations.contains(unit) || is_held_back {
             return None;
         }
         let party = |worker| self.party_of(worker);

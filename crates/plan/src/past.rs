@@ -6,17 +6,17 @@ use super::Plan;
 use super::ids::{Party, Unit};
 use super::messages::PlanTypes;
 use super::reasons::{OutReason, PlanError};
-use super::units::{Content, Finders, participants};
+use super::units::{Content, UnitFinders, participants};
 
 /// All that is known of a job from before. Units beyond the table are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past {
     /// The ranges that are durable.
-    pub ranges: Vec<(RangeSummary, Finders)>,
+    pub ranges: Vec<(RangeSummary, UnitFinders)>,
     /// The ranges that were durable until their records were lost.
-    pub lost: Vec<(RangeSummary, Finders)>,
+    pub lost: Vec<(RangeSummary, UnitFinders)>,
     /// The shards that are durable. They count if nothing is missing of which they may have words.
-    pub shards: Vec<(u32, Digest, Finders)>,
+    pub shards: Vec<(u32, Digest, UnitFinders)>,
     /// The parties that are out, and why.
     pub out: Vec<(Party, String)>,
 }

@@ -11,7 +11,7 @@ use super::checks::Cause;
 use super::ids::Unit;
 use super::messages::{Action, PlanTypes, PublishOutcome};
 use super::reasons::StopReason;
-use super::units::{Content, Finders};
+use super::units::{Content, UnitFinders};
 use super::{Phase, Plan};
 
 /// The state of the end of the job.
@@ -21,7 +21,7 @@ pub(super) struct Ending {
     /// Whether parts go when their ranges are merged: only the owner had found ranges when the table was cut.
     may_trim: bool,
     /// The shards that are durable before the table is cut.
-    pub(super) shards_before: Vec<(u32, Digest, Finders)>,
+    pub(super) shards_before: Vec<(u32, Digest, UnitFinders)>,
     /// The ranges that the coordinator computed because the table could not be published.
     suspects: BTreeSet<Head>,
 }

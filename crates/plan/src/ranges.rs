@@ -9,7 +9,7 @@
 
 use chomp_table::{Head, RangeBits, head, sources};
 
-use crate::forecast::JobWork;
+use crate::forecast::JobCost;
 
 use super::settings::Settings;
 #[cfg(any(test, feature = "testing"))]
@@ -40,7 +40,7 @@ pub(super) struct Ranges {
     pub(super) resumed: u64,
     /// The losing positions of all committed ranges.
     pub(super) losing: u64,
-    pub(super) work: JobWork,
+    pub(super) cost: JobCost,
 }
 
 impl Ranges {
@@ -60,7 +60,7 @@ impl Ranges {
             next_watcher: vec![NOBODY; count],
             resumed: 0,
             losing: 0,
-            work: JobWork::new(settings.bits, range_bits),
+            cost: JobCost::new(settings.bits, range_bits),
         }
     }
 
@@ -190,9 +190,9 @@ impl Ranges {
         self.of_layers().map(|(_, done)| done).sum()
     }
 
-    /// The work of all ranges, and of the committed ones.
-    pub(super) fn work(&self) -> (u64, u64) {
-        let layers = self.of_layers().zip(&self.work.per_range);
+    /// The cost of all ranges, and of the committed ones.
+    pub(super) fn cost(&self) -> (u64, u64) {
+        let layers = self.of_layers().zip(&self.cost.per_range);
         layers.fold((0, 0), |(all, done), ((ranges, committed), each)| {
             (all + ranges * each, done + committed * each)
         })

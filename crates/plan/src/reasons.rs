@@ -71,7 +71,7 @@ pub enum StopReason {
     Lost { head: Head, times: u32 },
     /// The coordinator could not evaluate a range or merge a shard itself.
     #[error("the coordinator could not compute {unit} itself: {reason}")]
-    OwnFailed { unit: Unit, reason: String },
+    ArbitrationFailed { unit: Unit, reason: String },
     /// The journal could not be written.
     #[error("results could not be committed: {reason}")]
     CommitFailed { reason: String },

@@ -14,7 +14,7 @@ use super::checks::Cause;
 use super::ids::{LeaseId, Unit, WorkerId, WriteId};
 use super::messages::{Action, FoundUnit, PlanTypes, TaskResult, Verdict, Write};
 use super::reasons::{Failure, Rejection, StopReason};
-use super::units::{Content, Finders, State, participants};
+use super::units::{Content, State, UnitFinders, participants};
 
 /// A result of a worker for a unit.
 #[derive(Clone, Debug)]
@@ -215,7 +215,7 @@ impl<T: PlanTypes> Plan<T> {
 
     /// Accepts the content of a unit once enough participants have found it. Returns the unit, to be written.
     fn accept_content(&mut self, unit: Unit) -> Option<FoundUnit<T::Location>> {
-        let is_open = self.units.state(unit) == State::Ready && !self.own.contains(unit);
+        let is_open = self.units.state(unit) == State::Ready && !self.arbitrations.contains(unit);
         let pending = self.results.pending(unit);
         let first = pending.first().filter(|_| is_open)?.clone();
         let mut workers: Vec<WorkerId> = pending.iter().map(|pending| pending.worker).collect();
@@ -227,7 +227,7 @@ impl<T: PlanTypes> Plan<T> {
         }
         let finders = if self.units.content(unit).is_none() {
             let wanted = self.settings.replicas + u32::from(self.sample_for_check(unit, &workers));
-            Finders { workers, wanted }
+            UnitFinders { workers, wanted }
         } else {
             // The record was lost. A participant that finds again what it has found checks nothing.
             let mut finders = self.units.finders(unit).clone();

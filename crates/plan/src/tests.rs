@@ -61,8 +61,8 @@ struct Bench {
     computing: Vec<Unit>,
     out: Vec<Party>,
     withdrawn: Vec<Head>,
-    confirmed: Vec<(Unit, Finders)>,
-    committed: Vec<(Unit, Finders)>,
+    confirmed: Vec<(Unit, UnitFinders)>,
+    committed: Vec<(Unit, UnitFinders)>,
     publications: usize,
     /// Whether writes take until this is over.
     is_slow: bool,
@@ -102,7 +102,7 @@ impl Bench {
     fn handle(&mut self, event: Event<Nothing>) {
         let actions = self.plan.handle(Millis(self.now), event);
         self.perform(actions);
-        self.plan.check_invariants();
+        self.plan.assert_invariants();
     }
 
     fn perform(&mut self, actions: Vec<Action<Nothing>>) {

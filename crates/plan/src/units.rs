@@ -80,14 +80,14 @@ impl Content {
 
 /// The finders of a content, and how many it should have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finders {
+pub struct UnitFinders {
     /// The workers that found it and are trusted, ascending.
     pub workers: Vec<WorkerId>,
     /// The number of finders that the unit should have, 0 if the coordinator computed it itself.
     pub wanted: u32,
 }
 
-impl Finders {
+impl UnitFinders {
     /// The number of participants that the finders belong to.
     pub(super) fn participants(&self) -> usize {
         participants(self.workers.iter().copied()).len()
@@ -101,7 +101,7 @@ pub(super) fn participants(workers: impl IntoIterator<Item = WorkerId>) -> BTree
 }
 
 /// The finders of units of which nothing is known.
-static NOBODY: Finders = Finders {
+static NOBODY: UnitFinders = UnitFinders {
     workers: Vec::new(),
     wanted: 0,
 };
@@ -109,7 +109,7 @@ static NOBODY: Finders = Finders {
 #[derive(Clone, Debug)]
 struct Entry {
     state: State,
-    known: Option<(Content, Arc<Finders>)>,
+    known: Option<(Content, Arc<UnitFinders>)>,
 }
 
 #[derive(Debug)]
@@ -117,8 +117,8 @@ pub(super) struct Units {
     /// The ranges by head, then the shards by number.
     table: Vec<Entry>,
     pub(super) ranges: Ranges,
-    /// Each value of `Finders` once: many ranges have the same finders.
-    distinct: BTreeSet<Arc<Finders>>,
+    /// Each value of `UnitFinders` once: many ranges have the same finders.
+    distinct: BTreeSet<Arc<UnitFinders>>,
     /// The range in which each shard begins, and the stored words of it that come before. None before the table is cut.
     starts: Vec<(Head, u64)>,
     /// The shards that are committed.
@@ -205,7 +205,7 @@ impl Units {
         }
     }
 
-    fn known(&self, unit: Unit) -> Option<&(Content, Arc<Finders>)> {
+    fn known(&self, unit: Unit) -> Option<&(Content, Arc<UnitFinders>)> {
         let entry = self.contains(unit).then(|| &self.table[self.index(unit)])?;
         entry.known.as_ref()
     }
@@ -220,7 +220,7 @@ impl Units {
     }
 
     /// The finders of the content that is known of a unit.
-    pub(super) fn finders(&self, unit: Unit) -> &Finders {
+    pub(super) fn finders(&self, unit: Unit) -> &UnitFinders {
         self.known(unit).map_or(&NOBODY, |(_, finders)| finders)
     }
 
@@ -235,7 +235,7 @@ impl Units {
         self.found_by(unit).iter().all(is_owner)
     }
 
-    pub(super) fn set_known(&mut self, unit: Unit, content: Content, mut finders: Finders) {
+    pub(super) fn set_known(&mut self, unit: Unit, content: Content, mut finders: UnitFinders) {
         finders.workers.sort_unstable();
         finders.workers.dedup();
         let kept = self.distinct.get(&finders).cloned();
@@ -252,7 +252,7 @@ impl Units {
 
     fn change_finders(&mut self, unit: Unit, change: impl FnOnce(&mut Vec<WorkerId>)) {
         if let Some((content, finders)) = self.known(unit) {
-            let (content, mut finders) = (*content, Finders::clone(finders));
+            let (content, mut finders) = (*content, UnitFinders::clone(finders));
             change(&mut finders.workers);
             self.set_known(unit, content, finders);
         }

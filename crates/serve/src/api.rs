@@ -28,7 +28,7 @@ use serde::Serialize;
 
 use crate::answer::{JSON, Refusal, Texts, json, number, text};
 use crate::games;
-use crate::lookups::has_time;
+use crate::question_threads::has_time;
 use crate::site::Site;
 
 /// The most positions inside one whose depth is computed, in some milliseconds.

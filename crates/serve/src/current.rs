@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::answer::Refusal;
-use crate::lookups::blocking;
 use crate::open_table::OpenTable;
 use crate::published::{Published, PublishedTable};
+use crate::question_threads::blocking;
 use crate::status::StatusText;
 
 /// The interval at which the directory is searched for new tables.

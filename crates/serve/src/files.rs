@@ -26,7 +26,7 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
 use crate::answer::number;
-use crate::lookups::blocking;
+use crate::question_threads::blocking;
 
 /// The most bytes of a file per read.
 const CHUNK_BYTES: u64 = 64 << 10;

@@ -5,7 +5,7 @@ use chomp_games::{Effort, GameList, LosingList, Poisons};
 use serde::Serialize;
 
 use crate::answer::{Refusal, json, number};
-use crate::lookups::has_time;
+use crate::question_threads::has_time;
 
 /// The limits of a search: boards of 8x8 are within them, in 10 MiB.
 pub(crate) const EFFORT: Effort = Effort {

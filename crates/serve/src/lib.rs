@@ -14,7 +14,7 @@
 //! | `open_table`, `once` | a table of losing positions, and results that are computed from it once |
 //! | `api` | the questions about positions, boards and the table |
 //! | `games` | the small games beside Chomp |
-//! | `lookups` | the threads that work answers out, and the queues for them |
+//! | `question_threads` | the threads that work answers out, and the queues for them |
 //! | [`job`] | the status of a job, as JSON has it |
 //! | [`status`] | the progress of a job, once or as events |
 //! | `pages` | the pages for people, and their files |
@@ -27,7 +27,7 @@
 //!   becomes a path of a file.
 //! * An answer is right, or an error. A damaged table gives status 500. Only the log says where the damage is.
 //! * Named limits say how much memory, connections and time peers may take: in `net/limits.rs`, and for questions at
-//!   the top of `answer`, `lookups`, `api` and `games`.
+//!   the top of `answer`, `question_threads`, `api` and `games`.
 //! * The threads that serve calls read no table.
 //! * Each subscriber keeps only the newest status, so a slow reader delays nobody.
 //! * The pages are not built and load nothing from elsewhere. Texts become text, never HTML. They
@@ -41,13 +41,13 @@ mod current;
 mod files;
 mod games;
 pub mod job;
-mod lookups;
 pub mod net;
 mod once;
 mod open_table;
 mod pages;
 mod plain_files;
 mod published;
+mod question_threads;
 mod routes;
 pub mod site;
 pub mod status;
@@ -59,8 +59,8 @@ mod tests;
 #[doc(hidden)]
 pub use files::is_satisfiable;
 pub use files::{BodyChunk, ChunkBody};
-pub use lookups::QuestionLimits;
 pub use plain_files::{PlainFile, plain_files};
+pub use question_threads::QuestionLimits;
 pub use routes::StatusSource;
 pub use site::{Site, SiteOptions};
 pub use status::StatusText;

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::answer::Refusal;
-use crate::lookups::spawn_blocking;
+use crate::question_threads::spawn_blocking;
 
 /// The result of work that is done once, on one thread for all requests.
 type Found<T> = watch::Receiver<Option<Result<T, Refusal>>>;

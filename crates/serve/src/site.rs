@@ -8,10 +8,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::answer::Refusal;
 use crate::current::Current;
-use crate::lookups::{QuestionLimits, QuestionThreads, blocking};
 use crate::net::limits::{ANSWER_UNITS, FOREIGN_QUESTIONS};
 use crate::pages::Pages;
 use crate::published::Published;
+use crate::question_threads::{QuestionLimits, QuestionThreads, blocking};
 
 /// The settings of a site.
 #[derive(Clone, Debug)]

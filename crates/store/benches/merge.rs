@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 
-use chomp_store::merge::{Merger, ShardSpan};
+use chomp_store::merge::{Merger, ShardBounds};
 use chomp_table::range::{BUCKET_BITS, IndexBuckets};
 use chomp_table::rng::Rng;
 use chomp_table::shard::ShardSize;
@@ -34,7 +34,7 @@ fn main() {
     let words = losing.indices();
     let words = words.map(|index| HEAD.word(index.into(), range_bits));
     let stored = words.filter(|&word| word <= word.mirror()).count() as u64;
-    let span = ShardSpan {
+    let span = ShardBounds {
         number: 0,
         head: HEAD,
         skip: 0,

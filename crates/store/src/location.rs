@@ -11,7 +11,7 @@ use crate::objects::{Bucket, Key, LocalStorage, OpenError, Routed, Service, Stor
 
 /// Where a store is: a directory, or a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Location {
+pub enum StoreLocation {
     /// A directory.
     Directory(PathBuf),
     /// A bucket, or a folder in it.
@@ -58,20 +58,20 @@ pub fn local(text: &OsStr) -> Result<PathBuf, LocationError> {
     }
 }
 
-impl Location {
+impl StoreLocation {
     /// Reads a location: a path, `file://`, or `s3://`, `gs://` or `az://` with a bucket and perhaps a prefix.
     ///
     /// # Errors
     ///
     /// If it is another address, or one without a bucket's name, or its prefix cannot begin a key.
-    pub fn parse(text: &str) -> Result<Location, LocationError> {
+    pub fn parse(text: &str) -> Result<StoreLocation, LocationError> {
         let refuse = |what| LocationError {
             text: text.to_owned(),
             kind: "place for a store",
             what,
         };
         let (scheme, rest) = match text.split_once("://") {
-            None | Some(("file", _)) => return Ok(Location::Directory(local(text.as_ref())?)),
+            None | Some(("file", _)) => return Ok(StoreLocation::Directory(local(text.as_ref())?)),
             Some(address) => address,
         };
         let service = Service::ALL
@@ -92,7 +92,7 @@ impl Location {
                 )
             })?),
         };
-        Ok(Location::Bucket(Bucket {
+        Ok(StoreLocation::Bucket(Bucket {
             service,
             name: name.to_owned(),
             prefix,
@@ -111,13 +111,13 @@ impl Location {
     /// # Errors
     ///
     /// [`OpenError::File`] if the working directory is not known.
-    pub fn absolute(self) -> Result<Location, OpenError> {
-        let Location::Directory(path) = &self else {
+    pub fn absolute(self) -> Result<StoreLocation, OpenError> {
+        let StoreLocation::Directory(path) = &self else {
             return Ok(self);
         };
         let absolute = std::path::absolute(path);
         let absolute = absolute.map_err(failed("find the absolute path of", path))?;
-        Ok(Location::Directory(absolute))
+        Ok(StoreLocation::Directory(absolute))
     }
 
     /// Opens the store for a worker: without a lock, and without clearing up.
@@ -129,8 +129,8 @@ impl Location {
     /// be reached turns out with the first object.
     pub fn open_shared(&self) -> Result<Arc<dyn Storage>, OpenError> {
         Ok(match self {
-            Location::Directory(path) => Arc::new(LocalStorage::shared(path)?),
-            Location::Bucket(bucket) => bucket.open(None)?,
+            StoreLocation::Directory(path) => Arc::new(LocalStorage::shared(path)?),
+            StoreLocation::Bucket(bucket) => bucket.open(None)?,
         })
     }
 
@@ -138,11 +138,11 @@ impl Location {
     ///
     /// # Errors
     ///
-    /// As [`Location::open_shared`]; the directory need not be writable.
+    /// As [`StoreLocation::open_shared`]; the directory need not be writable.
     pub fn open_view(&self) -> Result<Arc<dyn Storage>, OpenError> {
         match self {
-            Location::Directory(path) => Ok(Arc::new(LocalStorage::view(path)?)),
-            Location::Bucket(_) => self.open_shared(),
+            StoreLocation::Directory(path) => Ok(Arc::new(LocalStorage::view(path)?)),
+            StoreLocation::Bucket(_) => self.open_shared(),
         }
     }
 
@@ -156,9 +156,9 @@ impl Location {
     pub async fn open(&self, journal: Option<&Path>) -> Result<Arc<dyn Storage>, OpenError> {
         let local = |path: &Path| LocalStorage::open(TableLock::acquire(path)?);
         let rest: Arc<dyn Storage> = match (self, journal) {
-            (Location::Directory(path), _) => Arc::new(local(path)?),
-            (Location::Bucket(bucket), None) => bucket.open_for_job(true).await?,
-            (Location::Bucket(bucket), Some(_)) => bucket.open_for_job(false).await?,
+            (StoreLocation::Directory(path), _) => Arc::new(local(path)?),
+            (StoreLocation::Bucket(bucket), None) => bucket.open_for_job(true).await?,
+            (StoreLocation::Bucket(bucket), Some(_)) => bucket.open_for_job(false).await?,
         };
         Ok(match journal {
             Some(path) => Arc::new(Routed {
@@ -170,11 +170,11 @@ impl Location {
     }
 }
 
-impl fmt::Display for Location {
+impl fmt::Display for StoreLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Location::Directory(path) => path.display().fmt(f),
-            Location::Bucket(bucket) => bucket.fmt(f),
+            StoreLocation::Directory(path) => path.display().fmt(f),
+            StoreLocation::Bucket(bucket) => bucket.fmt(f),
         }
     }
 }
@@ -187,18 +187,30 @@ mod tests {
     fn what_is_a_location() {
         let bucket = |service, name: &str, prefix: &str| {
             let prefix = (!prefix.is_empty()).then(|| Key::new(prefix).unwrap());
-            Location::Bucket(Bucket {
+            StoreLocation::Bucket(Bucket {
                 service,
                 name: name.to_owned(),
                 prefix,
             })
         };
         for (text, expected, shown) in [
-            ("table", Location::Directory("table".into()), "table"),
-            ("/a/b c", Location::Directory("/a/b c".into()), "/a/b c"),
-            ("s3:/a", Location::Directory("s3:/a".into()), "s3:/a"),
-            ("file:///a/b", Location::Directory("/a/b".into()), "/a/b"),
-            ("file://localhost/a", Location::Directory("/a".into()), "/a"),
+            ("table", StoreLocation::Directory("table".into()), "table"),
+            (
+                "/a/b c",
+                StoreLocation::Directory("/a/b c".into()),
+                "/a/b c",
+            ),
+            ("s3:/a", StoreLocation::Directory("s3:/a".into()), "s3:/a"),
+            (
+                "file:///a/b",
+                StoreLocation::Directory("/a/b".into()),
+                "/a/b",
+            ),
+            (
+                "file://localhost/a",
+                StoreLocation::Directory("/a".into()),
+                "/a",
+            ),
             ("s3://b-1", bucket(Service::S3, "b-1", ""), "s3://b-1"),
             ("s3://b/", bucket(Service::S3, "b", ""), "s3://b"),
             (
@@ -208,11 +220,11 @@ mod tests {
             ),
             ("az://b/a", bucket(Service::Azure, "b", "a"), "az://b/a"),
         ] {
-            let location = Location::parse(text).unwrap();
+            let location = StoreLocation::parse(text).unwrap();
             assert_eq!(location, expected, "{text}");
             assert_eq!(location.to_string(), shown);
-            let is_of_bucket = matches!(location, Location::Bucket(_));
-            assert_eq!(Location::is_of_bucket(text), is_of_bucket, "{text}");
+            let is_of_bucket = matches!(location, StoreLocation::Bucket(_));
+            assert_eq!(StoreLocation::is_of_bucket(text), is_of_bucket, "{text}");
         }
         for text in [
             "",
@@ -227,7 +239,7 @@ mod tests {
             "s3://a/b//c",
             "s3://a/b?c",
         ] {
-            let error = Location::parse(text).unwrap_err().to_string();
+            let error = StoreLocation::parse(text).unwrap_err().to_string();
             assert!(error.contains("is no "), "{error}");
         }
     }

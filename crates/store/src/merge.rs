@@ -25,7 +25,7 @@ const CHUNK: usize = 256;
 
 /// Where a shard begins and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShardSpan {
+pub struct ShardBounds {
     /// The number of the shard, from 0.
     pub number: u32,
     /// The range to begin with.
@@ -65,7 +65,7 @@ pub enum MergeError {
     },
 }
 
-impl ShardSpan {
+impl ShardBounds {
     /// The cut before stored word number `number` · `shard_words` of the table of `bits` bits in `ledger`:
     /// in the range `head`, after `skip` of its stored words.
     ///
@@ -87,7 +87,7 @@ impl ShardSpan {
         bits: u32,
         shard_words: u64,
         (number, head, skip): (u32, Head, u64),
-    ) -> Result<ShardSpan, MergeError> {
+    ) -> Result<ShardBounds, MergeError> {
         let heads = ledger.range_bits.head_count(bits);
         let (mut left, mut end) = (0u64, Head(heads));
         for (done, row, _) in ledger.done(heads).filter(|(done, ..)| *done >= head) {
@@ -111,7 +111,7 @@ impl ShardSpan {
             let row = ledger.range(head).ok_or(MergeError::Missing { head })?;
             skip = row.stored;
         }
-        Ok(ShardSpan {
+        Ok(ShardBounds {
             number,
             head,
             skip,
@@ -126,7 +126,7 @@ impl ShardSpan {
 pub struct Merger {
     bits: u32,
     range_bits: RangeBits,
-    span: ShardSpan,
+    span: ShardBounds,
     next: Head,
     /// The stored words that are still to be skipped. As long as there are any, nothing is counted.
     skip: u64,
@@ -143,7 +143,7 @@ pub struct Merger {
 
 impl Merger {
     /// A shard of a table of `bits` bits, from `span` on.
-    pub fn new(bits: u32, range_bits: RangeBits, size: ShardSize, span: ShardSpan) -> Merger {
+    pub fn new(bits: u32, range_bits: RangeBits, size: ShardSize, span: ShardBounds) -> Merger {
         let number = usize::try_from(span.number).expect("32 bits");
         Merger {
             bits,

@@ -7,7 +7,7 @@ use chomp_access::TokenDigest;
 use chomp_proto::v1;
 use chomp_store::Key;
 use chomp_store::journal::is_read;
-use chomp_store::location::Location;
+use chomp_store::location::StoreLocation;
 use chomp_table::manifest::Manifest;
 use chomp_table::shard::{Index, ShardIndex, ShardInfo, TRAILER_LENGTH, decode_shard};
 use chomp_table::{Digest, Position, RangeBits, Word, fuzzing, range};
@@ -300,9 +300,13 @@ fn position(bytes: &[u8]) -> bool {
     if let Ok(key) = Key::new(text) {
         assert_eq!(Key::new(key.as_str()), Ok(key));
     }
-    if let Ok(location) = Location::parse(text) {
+    if let Ok(location) = StoreLocation::parse(text) {
         let again = location.to_string();
-        assert_eq!(Location::parse(&again).ok(), Some(location), "{again:?}");
+        assert_eq!(
+            StoreLocation::parse(&again).ok(),
+            Some(location),
+            "{again:?}"
+        );
     }
     let Ok(position) = text.parse::<Position>() else {
         return false;

@@ -11,8 +11,8 @@ use chomp_proto::v1::coordinator_client::CoordinatorClient;
 use chomp_proto::v1::task::Work;
 use chomp_proto::v1::{self, complete_reply, lease_reply};
 use chomp_proto::{OBJECTS_PATH, PROTOCOL, WORKER_HEADER};
-use chomp_store::location::Location;
-use chomp_store::merge::{Merger, ShardSpan};
+use chomp_store::location::StoreLocation;
+use chomp_store::merge::{Merger, ShardBounds};
 use chomp_store::part::{PartBuilder, read_record};
 use chomp_store::{Follower, Key, PartName, PlacedRange, ShardSummary, Storage};
 use chomp_table::shard::ShardSize;
@@ -241,7 +241,7 @@ impl Client {
         let reply = link.rpc.join(hello(worker, name)).await.unwrap();
         let reply = reply.into_inner();
         let range_bits = RangeBits::new(reply.range_bits).unwrap();
-        let store = Location::parse(&reply.store).unwrap();
+        let store = StoreLocation::parse(&reply.store).unwrap();
         let storage = store.open_view().unwrap();
         let checkpoint = Some(reply.checkpoint).filter(|&number| number > 0);
         Client {
@@ -305,7 +305,7 @@ impl Client {
         self.journal.catch_up(task.journal).await.unwrap();
         let (ledger, size) = (self.journal.ledger(), ShardSize::PUBLISHED);
         let from = (merge.shard, Head(merge.head), merge.skip);
-        let span = ShardSpan::new(ledger, bits, size.shard_words as u64, from).unwrap();
+        let span = ShardBounds::new(ledger, bits, size.shard_words as u64, from).unwrap();
         let mut filling = Merger::new(bits, self.range_bits, size, span);
         while let Some(head) = filling.next_head() {
             let row = ledger.range(head).unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use chomp_access::{Access, Token};
 use chomp_kernel::{Isa, evaluate_heads};
 use chomp_proto::v1::{self, task};
-use chomp_store::merge::{Merger, ShardSpan};
+use chomp_store::merge::{Merger, ShardBounds};
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::PartBuilder;
 use chomp_store::{
@@ -409,7 +409,7 @@ impl Fake {
         let expected = (0..state.shards()).map(|shard| {
             let (head, skip) = state.start(shard);
             let words = SHARD.shard_words as u64;
-            let span = ShardSpan::new(&ledger, BITS, words, (shard, head, skip)).unwrap();
+            let span = ShardBounds::new(&ledger, BITS, words, (shard, head, skip)).unwrap();
             let mut filling = Merger::new(BITS, state.range_bits, SHARD, span);
             while let Some(head) = filling.next_head() {
                 let (_, record) = range::encode(&ranges[&head], state.range_bits);

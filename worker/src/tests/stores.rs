@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chomp_store::journal::is_opened_by;
-use chomp_store::location::Location;
+use chomp_store::location::StoreLocation;
 use chomp_store::objects::{LocalStorage, SimulatedStorage, TableLock};
 use chomp_store::{Entry, Journal, Key, Storage};
 use chomp_table::{Digest, Head, RangeSummary};
@@ -255,7 +255,7 @@ async fn a_store_that_takes_nothing_is_not_used() {
     let fake = Fake::new(go);
     let place = tempfile::tempdir().unwrap();
     std::fs::create_dir(place.path().join("work")).unwrap();
-    let location = Location::Directory(place.path().to_owned());
+    let location = StoreLocation::Directory(place.path().to_owned());
     let storage = location.open_shared().unwrap();
     let objects = fake.state().storage.objects();
     for (key, bytes) in objects {

@@ -62,7 +62,7 @@ fn what_is_scattered_are_the_positions_that_moves_lead_from() {
     }
 }
 
-const COSTS: Costs = Costs {
+const COSTS: MachineCosts = MachineCosts {
     work: 1e-6,
     range: 1e-3,
     commit: 1e-2,
@@ -79,7 +79,7 @@ fn near(a: f64, b: f64) {
 /// A table of one range, term by term.
 #[test]
 fn the_estimate_of_one_range_is_its_costs() {
-    let work = JobWork::new(12, range_bits(12));
+    let work = JobCost::new(12, range_bits(12));
     let evaluation = as_f64(work.per_range[0]) * 1e-6;
     let publication = as_f64(work.publication) * 1e-6;
     let found = estimate(12, None, 1);
@@ -106,7 +106,7 @@ fn threads_help_until_the_critical_path_is_longer() {
 #[test]
 fn a_job_that_extends_a_table_evaluates_the_rest() {
     let (anew, extended) = (estimate(20, None, 1), estimate(20, Some(19), 1));
-    let work = JobWork::new(20, range_bits(12));
+    let work = JobCost::new(20, range_bits(12));
     let new = (range_bits(12).head_count(19)..range_bits(12).head_count(20)).map(Head);
     let new: u64 = new.map(|head| work.per_range[head.layer() as usize]).sum();
     near(extended.evaluation, as_f64(new) * 1e-6 / 128.0);
@@ -119,7 +119,7 @@ fn a_job_that_extends_a_table_evaluates_the_rest() {
 #[test]
 fn work_grows_with_the_layer_and_is_never_nothing() {
     let range_bits = RangeBits::new(20).unwrap();
-    let work = JobWork::new(32, range_bits);
+    let work = JobCost::new(32, range_bits);
     assert_eq!(work.per_range.len(), head::layer_count(32, range_bits));
     assert!(work.per_range.iter().all(|&work| work > 0));
     assert!(work.per_range[40] > work.per_range[1], "{work:?}");
@@ -129,7 +129,7 @@ fn work_grows_with_the_layer_and_is_never_nothing() {
         "{total} and {}",
         work.publication
     );
-    assert_eq!(JobWork::new(2, range_bits).per_range.len(), 1);
+    assert_eq!(JobCost::new(2, range_bits).per_range.len(), 1);
     // With its publication there is always some left.
     let layers = head::layers(32, range_bits);
     let all: Vec<Head> = layers.iter().flatten().copied().collect();
@@ -139,5 +139,5 @@ fn work_grows_with_the_layer_and_is_never_nothing() {
     // A range without sources.
     let positions = as_f64(range_bits.positions());
     let expected = positions / 16.0 + 20.0 * losing_total(20);
-    assert_eq!(JobWork::new(20, range_bits).per_range, [round(expected)]);
+    assert_eq!(JobCost::new(20, range_bits).per_range, [round(expected)]);
 }

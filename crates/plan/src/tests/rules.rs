@@ -349,7 +349,7 @@ fn what_is_lost_is_begun_anew() {
 /// A participant that is revoked before the table is cut again is a finder of no shard from before.
 #[test]
 fn shards_from_before_have_only_finders_that_are_trusted() {
-    let finders = Finders {
+    let finders = UnitFinders {
         workers: vec![A, B],
         wanted: 2,
     };

@@ -61,9 +61,9 @@ fn range(head: Head, content: u64) -> RangeSummary {
 /// The sum of the durable entries of the journal.
 #[derive(Clone, Debug, Default)]
 struct Ledger {
-    ranges: BTreeMap<Head, (RangeSummary, Finders)>,
-    lost: BTreeMap<Head, (RangeSummary, Finders)>,
-    shards: BTreeMap<u32, (Stored, Finders)>,
+    ranges: BTreeMap<Head, (RangeSummary, UnitFinders)>,
+    lost: BTreeMap<Head, (RangeSummary, UnitFinders)>,
+    shards: BTreeMap<u32, (Stored, UnitFinders)>,
     out: Vec<(Party, String)>,
 }
 
@@ -201,7 +201,7 @@ impl World {
         while truth.ranges.len() < 16 {
             for head in (0..RANGES).map(Head) {
                 if let Some(content) = truth.follow(head, range_bits) {
-                    let finders = Finders::default();
+                    let finders = UnitFinders::default();
                     truth.ranges.insert(head, (range(head, content), finders));
                 }
             }
@@ -238,7 +238,7 @@ impl World {
     fn handle(&mut self, event: Event<Handles>) {
         let actions = self.plan.handle(Millis(self.now), event);
         self.perform(actions);
-        self.plan.check_invariants();
+        self.plan.assert_invariants();
     }
 
     fn perform(&mut self, actions: Vec<Action>) {
@@ -596,7 +596,7 @@ impl World {
         let (plan, actions) = Plan::new(settings, past).expect("one content of each");
         self.plan = plan;
         self.perform(actions);
-        self.plan.check_invariants();
+        self.plan.assert_invariants();
         let revoked = self.revoked.clone();
         for participant in revoked {
             self.handle(Event::Revoked { participant });

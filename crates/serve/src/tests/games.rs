@@ -6,7 +6,7 @@ use chomp_games::Effort;
 use serde_json::{Value, json};
 
 use super::{Tested, site, start};
-use crate::lookups::QuestionLimits;
+use crate::question_threads::QuestionLimits;
 use crate::site::{Site, SiteOptions};
 
 /// A site without a table: games need none.

@@ -24,8 +24,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-use crate::lookups::QuestionLimits;
 use crate::net::{Endpoint, Limits, Listener, Permits, Server};
+use crate::question_threads::QuestionLimits;
 use crate::site::{Site, SiteOptions};
 
 pub(crate) struct Tested {

@@ -122,7 +122,7 @@ impl Table {
     fn merge(&self, size: ShardSize, number: u32, other: bool) -> (ShardSummary, Option<Vec<u8>>) {
         let words = size.shard_words as u64;
         let start = self.start(number, words, other);
-        let span = ShardSpan::new(&self.ledger(), self.bits, words, start).unwrap();
+        let span = ShardBounds::new(&self.ledger(), self.bits, words, start).unwrap();
         let mut merger = Merger::new(self.bits, range_bits(), size, span);
         while let Some(head) = merger.next_head() {
             assert!(head < span.end);
@@ -217,8 +217,8 @@ fn check_sum(word: u64) -> u64 {
 }
 
 /// A shard of this number that has words of the first ranges, so many of them.
-fn whole_span(number: u32, ranges: u64, last: bool) -> ShardSpan {
-    ShardSpan {
+fn whole_span(number: u32, ranges: u64, last: bool) -> ShardBounds {
+    ShardBounds {
         number,
         head: Head(0),
         skip: 0,
@@ -341,15 +341,15 @@ fn what_does_not_fit_is_refused() {
     let table = Table::real(14);
     let ledger = table.ledger();
     let stored: u64 = table.ranges.values().map(|(_, stored)| stored).sum();
-    let beyond = ShardSpan::new(&ledger, 14, 10, (9, Head(0), stored));
+    let beyond = ShardBounds::new(&ledger, 14, 10, (9, Head(0), stored));
     assert_eq!(beyond, Err(MergeError::Length { number: 9 }));
     let without = table.ledger_without(Some(Head(1)));
-    let missing = ShardSpan::new(&without, 14, 10, (1, Head(2), 0));
+    let missing = ShardBounds::new(&without, 14, 10, (1, Head(2), 0));
     assert_eq!(missing, Err(MergeError::Missing { head: Head(1) }));
 
     let merger = |words: usize| {
         let words = size(4, words);
-        let span = ShardSpan::new(&ledger, 14, words.shard_words as u64, (0, Head(0), 0));
+        let span = ShardBounds::new(&ledger, 14, words.shard_words as u64, (0, Head(0), 0));
         Merger::new(14, range_bits(), words, span.unwrap())
     };
     let mut wrong = table.ranges[&Head(0)].clone();
@@ -384,7 +384,7 @@ fn what_does_not_fit_is_refused() {
         14,
         range_bits(),
         size(4, 1000),
-        ShardSpan {
+        ShardBounds {
             last: false,
             ..span
         },

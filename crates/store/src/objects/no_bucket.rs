@@ -40,11 +40,11 @@ pub(super) fn is_refusal(_: &Cause) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::location::Location;
+    use crate::location::StoreLocation;
 
     #[tokio::test]
     async fn without_buckets_one_is_refused_with_the_command_that_builds_them_in() {
-        let bucket = Location::parse("s3://bucket/tables").unwrap();
+        let bucket = StoreLocation::parse("s3://bucket/tables").unwrap();
         for refused in [bucket.open_view(), bucket.open(None).await] {
             let refused = refused.unwrap_err().to_string();
             assert!(refused.starts_with("cannot use s3://bucket/tables: this program was built"));

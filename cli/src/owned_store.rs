@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use chomp_store::location::Location;
+use chomp_store::location::StoreLocation;
 use chomp_store::objects::Storage;
 use chomp_store::{Journal, Key, PartName, StoreError, journal, published};
 use chomp_table::RangeBits;
@@ -30,7 +30,7 @@ pub(crate) struct OwnedStore {
     /// byte of it was checked.
     pub(crate) finished: Option<Manifest>,
     /// Where the store is, for workers and for people.
-    pub(crate) location: Location,
+    pub(crate) location: StoreLocation,
     /// The time of the runs before.
     worked: Duration,
 }
@@ -44,7 +44,7 @@ impl OwnedStore {
         (threads, memory_bytes): (NonZeroUsize, u64),
         display: &Display,
     ) -> anyhow::Result<OwnedStore> {
-        let beside = || Location::Directory(args.table.clone());
+        let beside = || StoreLocation::Directory(args.table.clone());
         let location = args.store.clone().unwrap_or_else(beside);
         let in_table = || in_table(&location);
         let storage = location.open(args.journal.as_deref()).await?;
@@ -54,7 +54,7 @@ impl OwnedStore {
         }
         let size = wanted.bits;
         let finished = match &location {
-            Location::Directory(folder) => {
+            StoreLocation::Directory(folder) => {
                 let folder = folder.clone();
                 // Checking every byte of a table takes long: a signal meanwhile is to be heard.
                 let checked =
@@ -64,7 +64,7 @@ impl OwnedStore {
                     AnyManifest::Values(_) => None,
                 })
             }
-            Location::Bucket(_) => published(&*storage, size).await.with_context(in_table)?,
+            StoreLocation::Bucket(_) => published(&*storage, size).await.with_context(in_table)?,
         };
         let (ledger, has_parts) = match journal::read_ledger(&*storage).await {
             Ok(ledger) if finished.is_some() => {
@@ -142,8 +142,8 @@ impl OwnedStore {
         let manifest = self.manifest(size).await?;
         let folder = folder_name(manifest.bits);
         let folder = match &self.location {
-            Location::Directory(directory) => directory.join(folder),
-            Location::Bucket(bucket) => PathBuf::from(format!("{bucket}/{folder}")),
+            StoreLocation::Directory(directory) => directory.join(folder),
+            StoreLocation::Bucket(bucket) => PathBuf::from(format!("{bucket}/{folder}")),
         };
         report(args.json, size, manifest, &folder, cost)
     }
@@ -179,7 +179,7 @@ async fn published(storage: &dyn Storage, size: u32) -> anyhow::Result<Option<Ma
 }
 
 /// The context of an error of the store, which names objects by their paths within it.
-pub(crate) fn in_table(location: &Location) -> String {
+pub(crate) fn in_table(location: &StoreLocation) -> String {
     format!("in the table {location}")
 }
 
