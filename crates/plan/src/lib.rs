@@ -166,7 +166,7 @@ impl<T: PlanTypes> Plan<T> {
     pub fn finished(settings: Settings, losing: u64) -> Result<Plan<T>, PlanError> {
         let mut plan = Plan::empty(settings)?;
         for unit in plan.units.all_ranges() {
-            plan.units.mark_durable(unit);
+            plan.units.mark_committed(unit);
         }
         plan.units.begin();
         plan.units.ranges.losing = losing;
@@ -291,7 +291,7 @@ impl<T: PlanTypes> Plan<T> {
             layers: ranges.layer_count(),
             layer: ranges.current_layer(),
             ranges: ranges.count(),
-            ranges_done: ranges.done(),
+            ranges_done: ranges.committed_count(),
             ranges_resumed: ranges.resumed,
             losing: ranges.losing,
             shards: self.units.shards().len() as u64,

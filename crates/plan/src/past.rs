@@ -48,7 +48,7 @@ impl<T: PlanTypes> Plan<T> {
                 }
                 self.units.set_known(unit, content, finders);
                 if is_durable {
-                    self.units.mark_durable(unit);
+                    self.units.mark_committed(unit);
                 }
             }
             if !is_durable {

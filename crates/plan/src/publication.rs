@@ -55,7 +55,7 @@ impl<T: PlanTypes> Plan<T> {
             if self.units.contains(unit) {
                 let content = Content::of_shard(digest);
                 self.units.set_known(unit, content, finders);
-                self.units.mark_durable(unit);
+                self.units.mark_committed(unit);
             }
         }
         for unit in self.units.shards() {

@@ -66,7 +66,7 @@ impl Ranges {
 
     /// Counts the ranges that are committed now as committed before the plan was made.
     pub(super) fn begin(&mut self) {
-        self.resumed = self.done();
+        self.resumed = self.committed_count();
         self.missing_at_start.clone_from(&self.missing);
     }
 
@@ -186,7 +186,7 @@ impl Ranges {
     }
 
     /// The number of committed ranges.
-    pub(super) fn done(&self) -> u64 {
+    pub(super) fn committed_count(&self) -> u64 {
         self.of_layers().map(|(_, done)| done).sum()
     }
 

@@ -275,7 +275,7 @@ impl<T: PlanTypes> Plan<T> {
                 continue;
             }
             match &outcome {
-                Ok(()) => self.on_durable(unit),
+                Ok(()) => self.on_committed(unit),
                 Err(_) => self.units.set_state(unit, State::Ready),
             }
             self.update_offer(unit);
@@ -293,9 +293,9 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Others may depend on a durable unit.
-    fn on_durable(&mut self, unit: Unit) {
-        for ready in self.units.mark_durable(unit) {
+    /// Others may depend on a committed unit.
+    fn on_committed(&mut self, unit: Unit) {
+        for ready in self.units.mark_committed(unit) {
             self.update_offer(ready);
         }
         let may_matter = self.units.ranges.is_complete() || self.units.was_lost(unit);

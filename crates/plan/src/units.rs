@@ -278,8 +278,8 @@ impl Units {
         self.table[index].known = None;
     }
 
-    /// Marks a unit whose content is known as durable. Returns the ranges that became ready by this.
-    pub(super) fn mark_durable(&mut self, unit: Unit) -> Vec<Unit> {
+    /// Marks a unit whose content is known as committed. Returns the ranges that became ready by this.
+    pub(super) fn mark_committed(&mut self, unit: Unit) -> Vec<Unit> {
         self.set_state(unit, State::Committed);
         let Unit::Range(head) = unit else {
             self.shards_done += 1;
