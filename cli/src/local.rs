@@ -34,11 +34,8 @@ const COORDINATOR_BYTES: u64 = 128 << 20;
 /// The memory of a coordinator for each range: its entries in the plan and in the journal.
 pub(crate) const COORDINATOR_RANGE_BYTES: u64 = 250;
 
-/// The worker's part of `memory_bytes`, which it shares with the coordinator.
-///
-/// # Errors
-///
-/// [`WorkerError::Memory`] if that is too little to work with.
+/// The worker's part of `memory_bytes`, which it shares with the coordinator. Fails with [`WorkerError::Memory`] if
+/// that is too little to work with.
 pub(crate) fn worker_memory(
     memory_bytes: u64,
     size: u32,

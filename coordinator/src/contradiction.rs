@@ -68,12 +68,8 @@ impl Sums {
     }
 }
 
-/// A range of the table that is not what its sources make of it, if the mirror images lead to one. All
-/// ranges of the table have to be done.
-///
-/// # Errors
-///
-/// If the record of a range cannot be read.
+/// A range of the table that is not what its sources make of it, if the mirror images lead to one. All ranges of the
+/// table have to be done. Fails if the record of a range cannot be read.
 pub(crate) async fn wrong_range(tools: &Tools) -> Result<Option<Head>, ArbiterError> {
     let mut search = Search {
         tools,

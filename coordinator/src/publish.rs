@@ -87,11 +87,7 @@ impl PublishError {
     }
 }
 
-/// Publishes the table of `bits` bits whose shards the journal has.
-///
-/// # Errors
-///
-/// [`PublishError`]. Nothing is published then.
+/// Publishes the table of `bits` bits whose shards the journal has. Publishes nothing if it fails.
 pub async fn publish(
     storage: &dyn Storage,
     journal: &Journal,

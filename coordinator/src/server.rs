@@ -119,12 +119,8 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Opens the store of a table for a job, and serves workers on `listeners`. If the `published`
-    /// table has all the bits of the job, the job is finished.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be used, or not for this job.
+    /// Opens the store of a table for a job, and serves workers on `listeners`. If the `published` table has all the
+    /// bits of the job, the job is finished. Fails if the store cannot be used, or not for this job.
     #[expect(clippy::disallowed_methods, reason = "`stop` waits for the job")]
     pub async fn start(
         storage: Arc<dyn Storage>,

@@ -168,11 +168,8 @@ pub enum WorkerError {
     Rng,
 }
 
-/// The bytes of a worker's memory that it can use for ranges. `besides` bytes of the memory are for other things.
-///
-/// # Errors
-///
-/// [`WorkerError::Memory`] if that is too little to work with.
+/// The bytes of a worker's memory that it can use for ranges. `besides` bytes of the memory are for other things. Fails
+/// with [`WorkerError::Memory`] if that is too little to work with.
 pub fn range_budget(
     memory_bytes: u64,
     besides: u64,
@@ -219,11 +216,8 @@ fn fixed_bytes(threads: NonZeroUsize, range_bits: RangeBits) -> u64 {
 /// When `stop` is cancelled, the worker finishes and submits the tasks that it is evaluating, and returns the others.
 /// It takes 15 seconds at the most, and leaves undone what takes longer.
 ///
-/// Dead connections are noticed `haste` times sooner than usual: tests wait for that.
-///
-/// # Errors
-///
-/// If the coordinator cannot be reached or refuses, or if the memory is too small.
+/// Dead connections are noticed `haste` times sooner than usual: tests wait for that. Fails if the coordinator cannot
+/// be reached or refuses, or if the memory is too small.
 pub async fn run(
     config: Config,
     haste: u32,
@@ -235,10 +229,6 @@ pub async fn run(
 }
 
 /// Does what [`run`] does, over connections of any kind.
-///
-/// # Errors
-///
-/// As [`run`].
 pub async fn run_with(
     config: Config,
     connector: Arc<dyn Connector>,

@@ -42,11 +42,8 @@ struct Counters {
 }
 
 impl Pool {
-    /// A pool for such ranges, with the instruction set `isa` at the most.
-    ///
-    /// # Errors
-    ///
-    /// If the system does not give the threads.
+    /// A pool for such ranges, with the instruction set `isa` at the most. Fails if the system does not give the
+    /// threads.
     pub(crate) fn start(
         execution: ExecutionMode,
         threads: NonZeroUsize,
@@ -214,11 +211,7 @@ pub(crate) fn decode_all(
     records.iter().map(decode).collect()
 }
 
-/// Decodes the record of the range `head`.
-///
-/// # Errors
-///
-/// If these bytes are no record, or the record of another range.
+/// Decodes the record of the range `head`. Fails if these bytes are no record, or the record of another range.
 pub(crate) fn decode(
     head: Head,
     record: &[u8],

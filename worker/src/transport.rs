@@ -24,11 +24,7 @@ pub type Transport = BoxCloneSyncService<http::Request<Body>, http::Response<Bod
 /// Makes connections to the coordinator.
 #[tonic::async_trait]
 pub trait Connector: fmt::Debug + Send + Sync {
-    /// A new connection.
-    ///
-    /// # Errors
-    ///
-    /// If there is none to be had now.
+    /// A new connection. Fails if there is none to be had now.
     async fn connect(&self) -> Result<Transport, BoxError>;
 }
 

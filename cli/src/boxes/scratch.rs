@@ -44,11 +44,8 @@ struct State {
 }
 
 impl Folder {
-    /// Opens the folder for boards of `rows` rows, and makes it if it is missing.
-    ///
-    /// # Errors
-    ///
-    /// If that fails, or another process uses it.
+    /// Opens the folder for boards of `rows` rows, and makes it if it is missing. Fails if that fails, or another
+    /// process uses it.
     pub(crate) fn open(folder: &Path, rows: usize, seal: Seal) -> Result<Folder, ThinError> {
         make_folders(folder).map_err(failed("make", folder))?;
         Ok(Folder {

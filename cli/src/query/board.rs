@@ -19,11 +19,7 @@ impl Boards {
         &self.0
     }
 
-    /// The rows of the position.
-    ///
-    /// # Panics
-    ///
-    /// If it is a sum.
+    /// The rows of the position. Panics if it is a sum.
     pub(super) fn rows(&self) -> &[u32] {
         let [rows] = &self.0[..] else {
             panic!("a sum has several boards");

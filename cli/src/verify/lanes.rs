@@ -43,13 +43,9 @@ pub(super) fn in_order<T: Send, R>(
     })
 }
 
-/// Checks the windows with these numbers, which ascend, band by band, in several threads. This thread calls `done` for each
-/// window that agreed. `reading` hears how much of a band is read, and `watch` how many windows' worth of those under way
-/// is done.
-///
-/// # Errors
-///
-/// The first error of a window. The other threads then stop where they are.
+/// Checks the windows with these numbers, which ascend, band by band, in several threads. This thread calls `done` for
+/// each window that agreed. `reading` hears how much of a band is read, and `watch` how many windows' worth of those
+/// under way is done. Fails at the first error of a window; the other threads then stop where they are.
 pub(super) fn check_windows(
     table: &Table,
     plan: Plan,

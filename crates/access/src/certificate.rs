@@ -43,11 +43,8 @@ impl fmt::Debug for Certificate {
 }
 
 impl Certificate {
-    /// A new one with this name, for a server that clients reach by these DNS names and IP addresses.
-    ///
-    /// # Errors
-    ///
-    /// If one of these cannot be in a certificate.
+    /// A new one with this name, for a server that clients reach by these DNS names and IP addresses. Fails if one of
+    /// these cannot be in a certificate.
     pub fn new(name: &str, hosts: &[String]) -> Result<Certificate, CertificateError> {
         let failed = |source| CertificateError {
             hosts: hosts.to_owned(),
@@ -89,11 +86,7 @@ impl Certificate {
         &self.key_pem
     }
 
-    /// The TLS configuration of a server that shows this certificate.
-    ///
-    /// # Errors
-    ///
-    /// If TLS does not work with it.
+    /// The TLS configuration of a server that shows this certificate. Fails if TLS does not work with it.
     pub fn server_config(&self) -> Result<ServerConfig, rustls::Error> {
         let resolver = SingleCertAndKey::from(Arc::clone(&self.key));
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))

@@ -34,11 +34,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// Reads an access file, also from a pipe of the shell (`<(…)`) or, with the name `-`, from standard input.
-    ///
-    /// # Errors
-    ///
-    /// If it is missing, is no access file, or can be read by others.
+    /// Reads an access file, also from a pipe of the shell (`<(…)`) or, with the name `-`, from standard input. Fails
+    /// if it is missing, is no access file, or can be read by others.
     pub fn read(path: &Path) -> Result<Access, FileError> {
         let read: Access = if path == Path::new(STDIN) {
             private::read_from(io::stdin().lock(), path, KIND)?
@@ -63,11 +60,8 @@ impl Access {
         Ok(self)
     }
 
-    /// Writes an access file that only its owner can read, in place of one that is there.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written.
+    /// Writes an access file that only its owner can read, in place of one that is there. Fails if it cannot be
+    /// written.
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
         private::write(path, self)
     }

@@ -10,10 +10,6 @@ use crate::private;
 use crate::secrets::{self, Secrets};
 
 /// An access file with this content.
-///
-/// # Errors
-///
-/// As [`Access::read`].
 pub fn access(bytes: &[u8]) -> Result<Access, FileError> {
     private::parse::<Access>(bytes, path(), file::KIND)?.checked(path())
 }
@@ -24,20 +20,12 @@ pub fn content(access: &Access) -> Vec<u8> {
 }
 
 /// The secrets and the certificate in a file with this content.
-///
-/// # Errors
-///
-/// As [`Secrets::open`].
 pub fn secrets(bytes: &[u8]) -> Result<(Secrets, Certificate), FileError> {
     let content = private::parse(bytes, path(), secrets::KIND)?;
     Secrets::from_content(&content, path())
 }
 
 /// The participants in a file with this content.
-///
-/// # Errors
-///
-/// As [`Participants::read`].
 pub fn participants(bytes: &[u8]) -> Result<Participants, FileError> {
     let content = private::parse(bytes, path(), participants::KIND)?;
     Participants::from_content(content, path())

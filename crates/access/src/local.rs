@@ -37,11 +37,8 @@ struct SealContent {
 pub struct LocalAccess(PathBuf);
 
 impl LocalAccess {
-    /// Leaves the access file of a coordinator that listens on this port of loopback.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written, or if others can enter the folder.
+    /// Leaves the access file of a coordinator that listens on this port of loopback. Fails if it cannot be written, or
+    /// if others can enter the folder.
     pub fn leave(folder: &Path, port: u16, access: &Access) -> Result<LocalAccess, FileError> {
         make_private(folder)?;
         let path = path(folder, port);
@@ -82,15 +79,8 @@ pub fn file(folder: &Path, url: &str) -> Option<PathBuf> {
 }
 
 /// The seal of this user, whose secret is made if there is none yet: what has its mark was written by a program of this
-/// user, wherever it is.
-///
-/// # Errors
-///
-/// If there is no folder for it, or its file is not this user's own.
-///
-/// # Panics
-///
-/// If the system gives no random numbers.
+/// user, wherever it is. Fails if there is no folder for it, or its file is not this user's own. Panics if the system
+/// gives no random numbers.
 pub fn seal() -> Result<Seal, FileError> {
     let path = ensure_folder()?.join(SEAL_NAME);
     let content = match private::read::<SealContent>(&path, SEAL) {
@@ -108,20 +98,13 @@ pub fn seal() -> Result<Seal, FileError> {
     Ok(Seal::new(content.secret.as_bytes()))
 }
 
-/// A seal that ends with the process.
-///
-/// # Panics
-///
-/// If the system gives no random numbers.
+/// A seal that ends with the process. Panics if the system gives no random numbers.
 pub fn seal_in_memory() -> Seal {
     Seal::new(random_text().as_bytes())
 }
 
-/// The folder of this user, made if need be.
-///
-/// # Errors
-///
-/// If there is no place for it, it cannot be made, it belongs to another user, or others can enter it.
+/// The folder of this user, made if need be. Fails if there is no place for it, it cannot be made, it belongs to
+/// another user, or others can enter it.
 pub fn ensure_folder() -> Result<PathBuf, FileError> {
     let folder = folder().ok_or(FileError::NoPlace)?;
     make_private(&folder)?;

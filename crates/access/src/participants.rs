@@ -101,11 +101,8 @@ pub(crate) struct FileContent {
 }
 
 impl Participants {
-    /// The participants in the file at `path`; none if there is no file.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read, is damaged, or can be read by others.
+    /// The participants in the file at `path`; none if there is no file. Fails if the file cannot be read, is damaged,
+    /// or can be read by others.
     pub fn read(path: &Path) -> Result<Participants, FileError> {
         match private::read(path, KIND) {
             Ok(content) => Participants::from_content(content, path),
@@ -135,11 +132,8 @@ impl Participants {
         }
     }
 
-    /// Changes the list in the file at `path`, one process at a time.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read or written, or `change` fails.
+    /// Changes the list in the file at `path`, one process at a time. Fails if it cannot be read or written, or
+    /// `change` fails.
     pub fn change<T>(
         path: &Path,
         change: impl FnOnce(&mut Participants) -> Result<T, ChangeError>,
@@ -158,11 +152,7 @@ impl Participants {
         Ok(changed)
     }
 
-    /// A new participant, and its token.
-    ///
-    /// # Errors
-    ///
-    /// If it is no name, or somebody has it.
+    /// A new participant, and its token. Fails if it is no name, or somebody has it.
     pub fn add(&mut self, name: &str) -> Result<Token, ChangeError> {
         if !is_name(name) {
             return Err(ChangeError::Name(name.to_owned()));
@@ -194,10 +184,6 @@ impl Participants {
 
     /// The token of the owner: `known`, if that is the one in the list; else a new one in its place. The owner stays
     /// who it is.
-    ///
-    /// # Errors
-    ///
-    /// As [`add`](Participants::add).
     pub fn keep_or_renew_owner_token(
         &mut self,
         known: Option<Token>,
@@ -211,11 +197,8 @@ impl Participants {
         Ok(token)
     }
 
-    /// Takes the token of a participant back. What has too few finders without the participant is computed again.
-    ///
-    /// # Errors
-    ///
-    /// If nobody with a good token has that name.
+    /// Takes the token of a participant back. What has too few finders without the participant is computed again. Fails
+    /// if nobody with a good token has that name.
     pub fn revoke(&mut self, name: &str) -> Result<(), ChangeError> {
         self.named(name)?.revoked = true;
         Ok(())
@@ -231,11 +214,7 @@ impl Participants {
         self.iter().find(|one| one.number == number)
     }
 
-    /// The participant whose token has this digest, if the token is good.
-    ///
-    /// # Errors
-    ///
-    /// If it is not.
+    /// The participant whose token has this digest, if the token is good. Fails if it is not.
     pub fn admit(&self, token: &TokenDigest) -> Result<&Participant, Denied> {
         let found = self.iter().find(|one| one.token == *token);
         match found.ok_or(Denied::Wrong)? {

@@ -62,26 +62,16 @@ pub struct Hosts {
 pub struct Secrets(hmac::Key);
 
 impl Secrets {
-    /// A secret that ends with the process: for a coordinator whose workers end with it too.
-    ///
-    /// # Panics
-    ///
-    /// If the system gives no random numbers.
+    /// A secret that ends with the process: for a coordinator whose workers end with it too. Panics if the system gives
+    /// no random numbers.
     pub fn in_memory() -> Secrets {
         Secrets::new(&random_text())
     }
 
     /// The secrets in the file at `path`, which is made if there is none, and the certificate of a coordinator that
-    /// clients reach by these `hosts`. A certificate that is not for all that are advertised is made anew.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read or written, is damaged, is not this user's own, or can be read by others; or if a
-    /// host cannot be in a certificate.
-    ///
-    /// # Panics
-    ///
-    /// If the system gives no random numbers.
+    /// clients reach by these `hosts`. A certificate that is not for all that are advertised is made anew. Fails if the
+    /// file cannot be read or written, is damaged, is not this user's own, or can be read by others; or if a host
+    /// cannot be in a certificate. Panics if the system gives no random numbers.
     pub fn open(path: &Path, hosts: &Hosts) -> Result<(Secrets, Certificate), SecretsError> {
         let secret = match private::read::<FileContent>(path, KIND) {
             Ok(content) => {

@@ -22,11 +22,7 @@ impl Token {
         Token(secret)
     }
 
-    /// A new token, which nobody can guess.
-    ///
-    /// # Panics
-    ///
-    /// If the system gives no random numbers.
+    /// A new token, which nobody can guess. Panics if the system gives no random numbers.
     pub fn random() -> Token {
         Token(format!("{PREFIX}{}", random_text()))
     }

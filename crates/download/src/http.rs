@@ -57,11 +57,8 @@ pub struct ServerReply {
     pub body: Vec<u8>,
 }
 
-/// Asks a server for the content of `path` below its address, at most `bytes_max` bytes.
-///
-/// # Errors
-///
-/// If the server cannot be reached, or what is there gives no answer of this kind.
+/// Asks a server for the content of `path` below its address, at most `bytes_max` bytes. Fails if the server cannot be
+/// reached, or what is there gives no answer of this kind.
 pub async fn ask(reach: Reach, path: &str, bytes_max: u64) -> Result<ServerReply, DownloadError> {
     let server = &ServerClient::new(&reach)?;
     let ask = async || {

@@ -97,11 +97,8 @@ pub struct DownloadReport {
 ///
 /// Of a server or bucket with tables, it is the [preferred](chomp_table::reader::TableName::preferred) one.
 ///
-/// The future may be dropped at any time, and the download started again.
-///
-/// # Errors
-///
-/// [`DownloadError`]; what is on disk by then is kept for the next attempt.
+/// The future may be dropped at any time, and the download started again. If it fails, the files that are on disk by
+/// then are kept for the next attempt.
 pub async fn download(
     reach: Reach,
     out: PathBuf,

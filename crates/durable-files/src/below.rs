@@ -33,10 +33,6 @@ pub struct Below {
 
 impl Below {
     /// Opens the folder that a user has named, through links if need be.
-    ///
-    /// # Errors
-    ///
-    /// The operating system's error.
     pub fn open(path: &Path) -> io::Result<Below> {
         let folder = File::open(path)?;
         if !folder.metadata()?.is_dir() {
@@ -53,11 +49,7 @@ impl Below {
         &self.path
     }
 
-    /// Opens a folder in this one.
-    ///
-    /// # Errors
-    ///
-    /// If it is a link; or what the system says.
+    /// Opens a folder in this one. Fails if it is a link.
     pub fn folder(&self, name: &str) -> io::Result<Below> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let path = self.path.join(name);
@@ -81,10 +73,7 @@ impl Below {
     }
 
     /// Makes a folder in this one, unless there is one. Whoever may write here as one of the group may do so there.
-    ///
-    /// # Errors
-    ///
-    /// If it is a link; or what the system says.
+    /// Fails if it is a link.
     pub fn make_folder(&self, name: &str) -> io::Result<Below> {
         match mkdirat(&self.folder, name, Mode::from_bits_truncate(0o777)) {
             Ok(()) => {
@@ -117,11 +106,7 @@ impl Below {
         new.set_permissions(Permissions::from_mode(mode))
     }
 
-    /// Opens a regular file for reading, without waiting.
-    ///
-    /// # Errors
-    ///
-    /// [`Unfit`] if it is no file; or what the system says.
+    /// Opens a regular file for reading, without waiting. Fails with [`Unfit`] if it is no file.
     pub fn open_file(&self, name: &str) -> io::Result<(File, Metadata)> {
         // A pipe is opened without waiting for its other end, and a terminal does not become ours.
         let flags = OFlag::O_RDONLY
@@ -135,10 +120,6 @@ impl Below {
     }
 
     /// Makes a file, if there is nothing of that name.
-    ///
-    /// # Errors
-    ///
-    /// The operating system's error.
     pub fn create(&self, name: &str) -> io::Result<File> {
         let flags =
             OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -149,29 +130,17 @@ impl Below {
     }
 
     /// Gives a file a second name in this folder.
-    ///
-    /// # Errors
-    ///
-    /// The operating system's error.
     pub fn link(&self, from: &str, to: &str) -> io::Result<()> {
         let folder = self.folder.as_fd();
         Ok(linkat(folder, from, folder, to, AtFlags::empty())?)
     }
 
     /// Removes a name that is no folder.
-    ///
-    /// # Errors
-    ///
-    /// The operating system's error.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         Ok(unlinkat(&self.folder, name, UnlinkatFlags::NoRemoveDir)?)
     }
 
     /// Why what has this name is no file, if it is none; and its size in bytes.
-    ///
-    /// # Errors
-    ///
-    /// The operating system's error.
     pub fn look(&self, name: &str) -> io::Result<(Option<Unfit>, u64)> {
         let found = self.stat(name)?;
         let size = u64::try_from(found.st_size).unwrap_or(0);
@@ -189,10 +158,6 @@ impl Below {
     }
 
     /// The names in the folder that are text, as many as `most` at the most.
-    ///
-    /// # Errors
-    ///
-    /// The operating system's error.
     pub fn names(&self, most: usize) -> io::Result<Vec<String>> {
         // A copy of the descriptor would share the place up to which was read.
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -212,11 +177,7 @@ impl Below {
         Ok(names)
     }
 
-    /// Makes the entries of the folder durable.
-    ///
-    /// # Errors
-    ///
-    /// The operating system's error: then it is not known whether they are.
+    /// Makes the entries of the folder durable. If it fails, nobody knows whether they are.
     pub fn sync(&self) -> io::Result<()> {
         crate::sync(&self.folder)
     }

@@ -48,11 +48,8 @@ impl Lock {
         holder(fs::symlink_metadata(path).ok()?.ino())
     }
 
-    /// Makes the lock file if need be, and locks it.
-    ///
-    /// # Errors
-    ///
-    /// [`FileError::InUse`] if another process holds it; or if it is no file or cannot be made.
+    /// Makes the lock file if need be, and locks it. Fails with [`FileError::InUse`] if another process holds it; or if
+    /// it is no file or cannot be made.
     pub fn acquire(path: &Path) -> Result<Lock, FileError> {
         loop {
             let mut options = File::options();
@@ -136,12 +133,9 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Makes sure that the file `path` can be written, and that nobody else is about to.
-    ///
-    /// # Errors
-    ///
-    /// [`FileError::InUse`] if somebody is; if something else than a file has this name; or if nothing
-    /// can be written beside it.
+    /// Makes sure that the file `path` can be written, and that nobody else is about to. Fails with
+    /// [`FileError::InUse`] if somebody is; if something else than a file has this name; or if nothing can be written
+    /// beside it.
     pub fn begin(path: &Path) -> Result<Claim, FileError> {
         check_place(path, true)?;
         let mut beside = path.as_os_str().to_owned();
@@ -164,11 +158,7 @@ impl Claim {
         &self.path
     }
 
-    /// Writes the file with this content, durably. A file of this name is replaced.
-    ///
-    /// # Errors
-    ///
-    /// If the disk fails.
+    /// Writes the file with this content, durably. A file of this name is replaced. Fails if the disk fails.
     pub fn finish(self, content: &[u8]) -> Result<(), FileError> {
         put(&self.path, content)
     }

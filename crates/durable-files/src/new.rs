@@ -27,12 +27,8 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins the file `path`.
-    ///
-    /// # Errors
-    ///
-    /// If there is one, unless it is to be replaced; if something else has this name; or if nothing
-    /// can be written beside it.
+    /// Begins the file `path`. Fails if there is one, unless it is to be replaced; if something else has this name; or
+    /// if nothing can be written beside it.
     pub fn create(path: &Path, replace: bool) -> Result<NewFile, FileError> {
         NewFile::with_mode(path, replace, MODE)
     }
@@ -57,11 +53,7 @@ impl NewFile {
         })
     }
 
-    /// Gives the file its name, durably.
-    ///
-    /// # Errors
-    ///
-    /// If the disk fails, or if another file got the name meanwhile.
+    /// Gives the file its name, durably. Fails if the disk fails, or if another file got the name meanwhile.
     pub fn finish(self) -> Result<(), FileError> {
         let NewFile {
             path,
@@ -108,29 +100,20 @@ pub(crate) fn check_place(path: &Path, replace: bool) -> Result<(), FileError> {
     }
 }
 
-/// Writes the file `path` with this content, durably. A file of this name is replaced.
-///
-/// # Errors
-///
-/// If something else has this name, or the disk fails.
+/// Writes the file `path` with this content, durably. A file of this name is replaced. Fails if something else has this
+/// name, or the disk fails.
 pub fn put(path: &Path, content: &[u8]) -> Result<(), FileError> {
     fill(NewFile::create(path, true)?, content)
 }
 
-/// Writes a file of secrets as [`put`] does, but nobody except its owner can read it, not even for a moment.
-///
-/// # Errors
-///
-/// If something else has this name, or the disk fails.
+/// Writes a file of secrets as [`put`] does, but nobody except its owner can read it, not even for a moment. Fails if
+/// something else has this name, or the disk fails.
 pub fn put_private(path: &Path, content: &[u8]) -> Result<(), FileError> {
     fill(NewFile::with_mode(path, true, MODE_PRIVATE)?, content)
 }
 
-/// Writes a file of secrets as [`put_private`] does, unless there is one.
-///
-/// # Errors
-///
-/// If something has this name, or the disk fails.
+/// Writes a file of secrets as [`put_private`] does, unless there is one. Fails if something has this name, or the disk
+/// fails.
 pub fn create_private(path: &Path, content: &[u8]) -> Result<(), FileError> {
     fill(NewFile::with_mode(path, false, MODE_PRIVATE)?, content)
 }
@@ -141,11 +124,7 @@ fn fill(mut file: NewFile, content: &[u8]) -> Result<(), FileError> {
     file.finish()
 }
 
-/// Removes a file, durably. It need not be there.
-///
-/// # Errors
-///
-/// If it is there and cannot be removed.
+/// Removes a file, durably. It need not be there. Fails if it is there and cannot be removed.
 pub fn remove(path: &Path) -> Result<(), FileError> {
     match fs::remove_file(path) {
         Ok(()) => synced(folder(path)),
@@ -164,10 +143,6 @@ pub fn folder(path: &Path) -> &Path {
 
 /// Makes a folder and those above it, each durable before the next one is made, so that a process
 /// killed on the way leaves at most the last one to sync; that one is synced here too.
-///
-/// # Errors
-///
-/// The operating system's error.
 pub fn make_folders(path: &Path) -> io::Result<()> {
     let path = std::path::absolute(path)?;
     let Some(above) = path.parent() else {
@@ -185,10 +160,6 @@ pub fn make_folders(path: &Path) -> io::Result<()> {
 }
 
 /// Makes a folder, unless it is there.
-///
-/// # Errors
-///
-/// The operating system's error.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
@@ -197,10 +168,6 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
 }
 
 /// The bytes that are free for this user where `path` is; [`u64::MAX`] on a file system without a size.
-///
-/// # Errors
-///
-/// The operating system's error.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let found = statvfs(path)?;
     let bytes = found
@@ -210,19 +177,11 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
 }
 
 /// Makes the entries of a folder durable.
-///
-/// # Errors
-///
-/// The operating system's error.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     sync(&File::open(path)?)
 }
 
 /// Makes the content of a file, or the entries of a folder, durable.
-///
-/// # Errors
-///
-/// The operating system's error.
 pub fn sync(file: &File) -> io::Result<()> {
     let synced = file.sync_all();
     synced.map_err(|error| RareCall::Sync.explain(error))

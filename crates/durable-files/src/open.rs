@@ -73,20 +73,14 @@ pub(crate) enum Links {
     Refused,
 }
 
-/// Opens for reading the file that a user has named, through links if need be.
-///
-/// # Errors
-///
-/// [`Unfit`] if it is no file, at once; or what the system says.
+/// Opens for reading the file that a user has named, through links if need be. Fails with [`Unfit`] if it is no file,
+/// at once.
 pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
     open_as(File::options().read(true), path, Links::Followed)
 }
 
-/// Opens for reading a file, as [`open`] does, or a pipe. One without a writer is at its end.
-///
-/// # Errors
-///
-/// [`Unfit`] if it is neither; or what the system says.
+/// Opens for reading a file, as [`open`] does, or a pipe. One without a writer is at its end. Fails with [`Unfit`] if
+/// it is neither.
 pub fn open_or_pipe(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let opened = File::options()
@@ -104,30 +98,19 @@ pub fn open_or_pipe(path: &Path) -> io::Result<(File, Metadata)> {
 }
 
 /// Opens for reading a file in a folder that somebody else may have filled: the file may be no link, as with
-/// `O_NOFOLLOW`. The folder itself may be reached through links.
-///
-/// # Errors
-///
-/// [`Unfit`] if it is no file, at once; or what the system says.
+/// `O_NOFOLLOW`. The folder itself may be reached through links. Fails with [`Unfit`] if it is no file, at once.
 pub fn open_nofollow(path: &Path) -> io::Result<(File, Metadata)> {
     open_as(File::options().read(true), path, Links::Refused)
 }
 
 /// The content of the file, opened as by [`open_nofollow`]. Of a file longer than `most` bytes it is the first `most` +
-/// 1.
-///
-/// # Errors
-///
-/// [`Unfit`] if it is no file, at once; or what the system says.
+/// 1. Fails with [`Unfit`] if it is no file, at once.
 pub fn read_nofollow(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_up_to(open_nofollow(path)?.0, most)
 }
 
-/// The content of a file as by [`read_nofollow`], if it is this user's own and has no other name.
-///
-/// # Errors
-///
-/// [`Unfit`] if it is not, at once; or what the system says.
+/// The content of a file as by [`read_nofollow`], if it is this user's own and has no other name. Fails with [`Unfit`]
+/// if it is not, at once.
 pub fn read_owned(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let (file, metadata) = open_nofollow(path)?;
     check_owner(&metadata)?;
@@ -141,11 +124,8 @@ fn read_up_to(file: File, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file to read it and to go on at its end; makes it if it is not there.
-///
-/// # Errors
-///
-/// [`Unfit`] if it is no file or has another name; or what the system says.
+/// Opens a file to read it and to go on at its end; makes it if it is not there. Fails with [`Unfit`] if it is no file
+/// or has another name.
 pub fn open_to_append(path: &Path) -> io::Result<(File, Metadata)> {
     let mut options = File::options();
     options.read(true).append(true).create(true);
@@ -156,10 +136,6 @@ pub fn open_to_append(path: &Path) -> io::Result<(File, Metadata)> {
 
 /// Fails unless a file has one name: with two it may be a file from elsewhere that somebody else
 /// has linked to this place.
-///
-/// # Errors
-///
-/// [`Unfit::OtherNames`].
 pub fn check_only_name(metadata: &Metadata) -> io::Result<()> {
     match metadata.nlink() {
         // It lost its name since it was opened, and harms nobody.
@@ -169,10 +145,6 @@ pub fn check_only_name(metadata: &Metadata) -> io::Result<()> {
 }
 
 /// Fails unless a file belongs to the user who runs this process.
-///
-/// # Errors
-///
-/// [`Unfit::OtherOwner`].
 pub fn check_owner(metadata: &Metadata) -> io::Result<()> {
     if metadata.uid() == nix::unistd::geteuid().as_raw() {
         Ok(())

@@ -49,12 +49,9 @@ pub fn format_of(path: &Path) -> Option<Format> {
     Format::of_name(path).filter(|&format| format != Format::Roaring)
 }
 
-/// Writes positions as CSV with the column `rows`, as an array of `NumPy` of unsigned numbers of 32 bits with a line for
-/// each position, or as Parquet with a column for each row.
-///
-/// # Errors
-///
-/// If the format is another one, `out` fails, or the positions end.
+/// Writes positions as CSV with the column `rows`, as an array of `NumPy` of unsigned numbers of 32 bits with a line
+/// for each position, or as Parquet with a column for each row. Fails if the format is another one, `out` fails, or the
+/// positions end.
 pub fn export_few(
     format: Format,
     of: FewPositions,

@@ -243,11 +243,8 @@ fn selection(request: &ExportRequest, table_bits: u32) -> Result<Selection, Expo
     Selection::new(filter, table_bits)
 }
 
-/// Refuses a request that is wrong with any table.
-///
-/// # Errors
-///
-/// If the format does not go with the filter, or was left out of this build.
+/// Refuses a request that is wrong with any table. Fails if the format does not go with the filter, or was left out of
+/// this build.
 pub fn check(request: &ExportRequest) -> Result<(), ExportError> {
     match request.format {
         Format::ChompFast | Format::ChompFastCheckpoint => chomp_fast::check(request),
@@ -259,13 +256,9 @@ pub fn check(request: &ExportRequest) -> Result<(), ExportError> {
     }
 }
 
-/// Writes the positions of the request to `out`. After each piece of the table, `watch` gets how
-/// much was read, and returns whether to go on.
-///
-/// # Errors
-///
-/// If the table cannot be read or does not have what is asked for, if `out` fails, or if `watch`
-/// ends it. What was written then is of no use.
+/// Writes the positions of the request to `out`. After each piece of the table, `watch` gets how much was read, and
+/// returns whether to go on. Fails if the table cannot be read or does not have what is asked for, if `out` fails, or
+/// if `watch` ends it. What was written then is of no use.
 pub fn export(
     table: &Table,
     request: &ExportRequest,

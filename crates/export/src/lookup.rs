@@ -256,12 +256,8 @@ impl Files<'_> {
 /// `lookup.json`. The same table gives the same bytes.
 ///
 /// Numbers are sorted within `memory` bytes, in as many passes over the table as that takes. `watch` gets after each
-/// piece of the table how much was read, and returns whether to go on.
-///
-/// # Errors
-///
-/// If the table has fewer bits, or cannot be read; if there are more bits than
-/// [`LOOKUP_BITS_MAX`]; if `put` fails; or if `watch` ends it.
+/// piece of the table how much was read, and returns whether to go on. Fails if the table has fewer bits, or cannot be
+/// read; if there are more bits than [`LOOKUP_BITS_MAX`]; if `put` fails; or if `watch` ends it.
 pub fn write_lookup_files(
     table: &Table,
     bits: u32,

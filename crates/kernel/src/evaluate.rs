@@ -58,20 +58,12 @@ impl Evaluator {
         range_bits.positions() / 8 * 4 + (1 << 19)
     }
 
-    /// Evaluates the range `head`.
-    ///
-    /// # Errors
-    ///
-    /// If `sources` lacks one of [`chomp_table::sources::sources`].
+    /// Evaluates the range `head`. Fails if `sources` lacks one of [`chomp_table::sources::sources`].
     pub fn evaluate(&mut self, head: Head, sources: &dyn Sources) -> Result<Range, MissingSource> {
         self.dispatch(head, sources, true)
     }
 
     /// The first phase of [`Evaluator::evaluate`], for benchmarks: marks from the sources, without solving.
-    ///
-    /// # Errors
-    ///
-    /// As [`Evaluator::evaluate`].
     pub fn mark_from_sources(
         &mut self,
         head: Head,
@@ -165,11 +157,8 @@ impl Evaluator {
     }
 }
 
-/// The ranges of `heads`, which are in the order of their layers, and their sources among them.
-///
-/// # Panics
-///
-/// If a source is missing, or comes later.
+/// The ranges of `heads`, which are in the order of their layers, and their sources among them. Panics if a source is
+/// missing, or comes later.
 pub fn evaluate_heads(
     heads: impl IntoIterator<Item = Head>,
     range_bits: RangeBits,

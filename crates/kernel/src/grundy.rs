@@ -89,11 +89,8 @@ pub struct AreaValues {
 }
 
 impl AreaValues {
-    /// A value of 0 for each position of `tiles` tiles. There is no position without tiles.
-    ///
-    /// # Panics
-    ///
-    /// With more than [`AREA_MAX`] tiles.
+    /// A value of 0 for each position of `tiles` tiles. There is no position without tiles. Panics with more than
+    /// [`AREA_MAX`] tiles.
     pub fn zeros(tiles: u32) -> AreaValues {
         let len = if tiles == 0 { 0 } else { count(tiles) };
         let len = usize::try_from(len).expect("a rank has 31 bits");
@@ -179,11 +176,7 @@ impl GrundyEvaluator {
     }
 
     /// Finds the values of the positions of `area` tiles from rank `start` on. `lower` has those of all areas below,
-    /// from 0 on.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such area, it has no such ranks, or an area below is missing.
+    /// from 0 on. Panics if there is no such area, it has no such ranks, or an area below is missing.
     pub fn evaluate(&mut self, area: u32, start: u64, values: &mut [u8], lower: &[AreaValues]) {
         assert!((1..=AREA_MAX).contains(&area), "no area {area}");
         assert!(

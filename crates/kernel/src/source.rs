@@ -48,11 +48,7 @@ impl Source {
     }
 
     /// The range in `record` as a source, with everything checked but the number of stored positions, as by
-    /// [`decode_trusting_stored`].
-    ///
-    /// # Errors
-    ///
-    /// If this is not a record of a range with `range_bits`.
+    /// [`decode_trusting_stored`]. Fails if this is not a record of a range with `range_bits`.
     pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<Source, FormatError> {
         let (range, _) = decode_trusting_stored(record, range_bits)?;
         Ok(Source(range))

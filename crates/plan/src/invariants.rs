@@ -9,10 +9,7 @@ use super::{LeaseId, Plan, Unit, WorkerId};
 
 impl<T: PlanTypes> Plan<T> {
     /// Recounts all that the plan keeps more than once, and sees whether a request waits in vain. Looks at every range.
-    ///
-    /// # Panics
-    ///
-    /// If the plan does not agree with itself.
+    /// Panics if the plan does not agree with itself.
     pub fn assert_invariants(&self) {
         let state = |head| self.units.state(Unit::Range(head));
         let known = |head| self.units.content(Unit::Range(head)).expect("committed");

@@ -141,11 +141,8 @@ pub struct Plan<T: PlanTypes> {
 }
 
 impl<T: PlanTypes> Plan<T> {
-    /// The plan of a job, and the actions that it begins with.
-    ///
-    /// # Errors
-    ///
-    /// If the job has too many ranges, or `past` knows a unit in two versions.
+    /// The plan of a job, and the actions that it begins with. Fails if the job has too many ranges, or `past` knows a
+    /// unit in two versions.
     pub fn new(settings: Settings, past: Past) -> Result<(Plan<T>, Vec<Action<T>>), PlanError> {
         let mut plan = Plan::empty(settings)?;
         plan.recall(past)?;
@@ -157,12 +154,8 @@ impl<T: PlanTypes> Plan<T> {
         Ok((plan, actions))
     }
 
-    /// The plan of a job whose table is published: it has nothing to do and says so. `losing` is the
-    /// number of losing positions.
-    ///
-    /// # Errors
-    ///
-    /// If the job has too many ranges.
+    /// The plan of a job whose table is published: it has nothing to do and says so. `losing` is the number of losing
+    /// positions. Fails if the job has too many ranges.
     pub fn finished(settings: Settings, losing: u64) -> Result<Plan<T>, PlanError> {
         let mut plan = Plan::empty(settings)?;
         for unit in plan.units.all_ranges() {
@@ -194,12 +187,9 @@ impl<T: PlanTypes> Plan<T> {
         })
     }
 
-    /// Takes an event that happened at the time `now`, and returns the actions that follow from it.
-    ///
-    /// # Panics
-    ///
-    /// If the caller reports the outcome of an action that was not asked for, or reports it twice: going on would mean
-    /// to acknowledge what may not be durable.
+    /// Takes an event that happened at the time `now`, and returns the actions that follow from it. Panics if the
+    /// caller reports the outcome of an action that was not asked for, or reports it twice: going on would mean to
+    /// acknowledge what may not be durable.
     pub fn handle(&mut self, now: Millis, event: Event<T>) -> Vec<Action<T>> {
         // A clock that goes back counts as one that stands.
         self.now = self.now.max(now);

@@ -118,10 +118,6 @@ impl Settings {
     }
 
     /// Fails if the job cannot be planned. To be called before anything that grows with the number of ranges.
-    ///
-    /// # Errors
-    ///
-    /// [`PlanError::TooManyRanges`].
     pub fn validate(&self) -> Result<(), PlanError> {
         let (range_bits, bits) = (self.range_bits, self.bits);
         if self.head_bits() > HEAD_BITS_MAX {

@@ -41,12 +41,8 @@ pub struct Answer {
     pub reply: Option<(u32, u32)>,
 }
 
-/// Whether `positions` are losing, in their order.
-///
-/// # Errors
-///
-/// If the table does not cover one of them, or the part of it that holds the answer cannot be
-/// read or is damaged.
+/// Whether `positions` are losing, in their order. Fails if the table does not cover one of them, or the part of it
+/// that holds the answer cannot be read or is damaged.
 pub fn verdicts(
     table: &impl Losing,
     positions: &[Position],
@@ -69,20 +65,12 @@ pub fn verdicts(
 }
 
 /// The answer of `table` about `position`.
-///
-/// # Errors
-///
-/// As for [`verdicts`].
 pub fn answer(table: &impl Losing, position: &Position) -> Result<Answer, TableError> {
     let mut answers = answers(table, std::slice::from_ref(position))?;
     Ok(answers.pop().expect("one answer for one position"))
 }
 
 /// The answers of `table` about `positions`, in their order. The moves of all are looked up together.
-///
-/// # Errors
-///
-/// As for [`verdicts`].
 pub fn answers(table: &impl Losing, positions: &[Position]) -> Result<Vec<Answer>, TableError> {
     let verdicts = verdicts(table, positions)?;
     // No two losing positions are one move apart.
@@ -113,10 +101,6 @@ pub fn answers(table: &impl Losing, positions: &[Position]) -> Result<Vec<Answer
 
 /// For each of `words` the moves that leave a losing position, with that position, by row, then by
 /// column.
-///
-/// # Errors
-///
-/// As for [`verdicts`].
 pub fn winning_moves(
     table: &impl Losing,
     words: &[Word],

@@ -125,11 +125,8 @@ impl Set {
 
 impl Certificate {
     /// Finds a certificate of a first move; none if the move does not win. `is_losing` tells of each representative
-    /// inside the board whether it is losing. `watch` gets the fraction of a search that is done, and returns whether to go on.
-    ///
-    /// # Errors
-    ///
-    /// If it is no move, or if `watch` ended it.
+    /// inside the board whether it is losing. `watch` gets the fraction of a search that is done, and returns whether
+    /// to go on. Fails if it is no move, or if `watch` ended it.
     pub fn find(
         board: (u32, u32),
         opening: Cell,
@@ -206,12 +203,8 @@ impl Certificate {
         }))
     }
 
-    /// Checks that it proves what it claims, from the rules of the game alone. `watch` hears which fraction is done, and says
-    /// whether to go on.
-    ///
-    /// # Errors
-    ///
-    /// If it does not, or if `watch` ended it.
+    /// Checks that it proves what it claims, from the rules of the game alone. `watch` hears which fraction is done,
+    /// and says whether to go on. Fails if it does not, or if `watch` ended it.
     pub fn check(
         &self,
         mut watch: impl FnMut(f64) -> ControlFlow<()>,

@@ -87,21 +87,14 @@ pub fn cells(rows: &[u32]) -> impl Iterator<Item = Cell> {
 }
 
 impl Inside {
-    /// The depths of all positions inside one of these rows.
-    ///
-    /// # Errors
-    ///
-    /// If there are more than `most`, or they have too many cells.
+    /// The depths of all positions inside one of these rows. Fails if there are more than `most`, or they have too many
+    /// cells.
     pub fn depths(rows: &[u32], most: u64) -> Result<Inside, TooManyInside> {
         let settled = Inside::depths_within(rows, most, |_| true)?;
         Ok(settled.expect(NOT_TOLD))
     }
 
     /// As [`depths`](Inside::depths). `tell` gets the fraction that is done, from 0 to 1; none if it cancelled.
-    ///
-    /// # Errors
-    ///
-    /// As [`depths`](Inside::depths).
     pub fn depths_within(
         rows: &[u32],
         most: u64,
@@ -118,10 +111,6 @@ impl Inside {
 
     /// Whether each position inside one of these rows is losing: its number is 1 then, and else 0. `tell` hears how
     /// much is done, from 0 to 1; none if it said that it shall end.
-    ///
-    /// # Errors
-    ///
-    /// As [`depths`](Inside::depths).
     pub fn losing(
         rows: &[u32],
         most: u64,
@@ -169,10 +158,6 @@ impl Inside {
     }
 
     /// The Grundy values of all positions inside one of these rows. The empty board has none, and is given as 0.
-    ///
-    /// # Errors
-    ///
-    /// As [`depths`](Inside::depths).
     pub fn values(rows: &[u32], most: u64) -> Result<Inside, TooManyInside> {
         let mut seen = Vec::new();
         let inside = Inside::new(rows, most)?;
@@ -192,11 +177,7 @@ impl Inside {
         Ok(settled.expect(NOT_TOLD))
     }
 
-    /// The number of a position inside.
-    ///
-    /// # Panics
-    ///
-    /// If it is not inside.
+    /// The number of a position inside. Panics if it is not inside.
     pub fn of(&self, rows: &[u32]) -> u32 {
         let mirror = self.is_mirrored.then(|| mirrored(rows));
         let rows = mirror.as_deref().unwrap_or(rows);

@@ -38,12 +38,8 @@ use chomp_table::{ShardFile, Table, TableError, Word};
 
 /// A source that knows which positions are losing, up to some number of bits.
 pub trait Losing {
-    /// Whether the positions of `words` are losing, in their order.
-    ///
-    /// # Errors
-    ///
-    /// If one of them is not covered, or if the bytes that hold the answer cannot be read or are
-    /// damaged.
+    /// Whether the positions of `words` are losing, in their order. Fails if one of them is not covered, or if the
+    /// bytes that hold the answer cannot be read or are damaged.
     fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError>;
 
     /// The most bits of a position that is covered.

@@ -22,16 +22,9 @@ pub struct Opening {
     pub moves: Vec<(u32, u32)>,
 }
 
-/// The winning first moves of the board of `rows` rows and `columns` columns.
-///
-/// # Errors
-///
-/// If the table does not cover the board, or the part of it that holds the answer cannot be read
-/// or is damaged.
-///
-/// # Panics
-///
-/// If a number is 0, or the two are more than 64 together.
+/// The winning first moves of the board of `rows` rows and `columns` columns. Fails if the table does not cover the
+/// board, or the part of it that holds the answer cannot be read or is damaged. Panics if a number is 0, or the two are
+/// more than 64 together.
 pub fn opening(table: &impl Losing, rows: u32, columns: u32) -> Result<Opening, TableError> {
     // The board itself has to be covered, whatever its moves leave.
     table.are_losing(&[board(rows, columns)])?;
@@ -44,11 +37,8 @@ pub fn boards(bits: u32) -> impl Iterator<Item = (u32, u32)> + Clone {
     (1..=bits / 2).flat_map(move |rows| (rows..=bits - rows).map(move |columns| (rows, columns)))
 }
 
-/// The winning first moves of all [`boards`] that a table covers.
-///
-/// # Errors
-///
-/// If a part of the table cannot be read or is damaged.
+/// The winning first moves of all [`boards`] that a table covers. Fails if a part of the table cannot be read or is
+/// damaged.
 pub fn openings(table: &impl Losing) -> Result<Vec<Opening>, TableError> {
     of_boards(table, boards(table.bits()))
 }
@@ -104,11 +94,8 @@ struct Solved {
     openings: Vec<Opening>,
 }
 
-/// The openings of all boards of a box, by rows, then by columns, from the output of `chomp box --json`.
-///
-/// # Errors
-///
-/// If the bytes are something else: what is wrong with them.
+/// The openings of all boards of a box, by rows, then by columns, from the output of `chomp box --json`. Fails if the
+/// bytes are something else: what is wrong with them.
 pub fn of_box(json: &[u8]) -> Result<Vec<Opening>, String> {
     let solved: Solved = serde_json::from_slice(json)
         .map_err(|error| format!("it is not what chomp box --json prints: {error}"))?;
@@ -127,11 +114,8 @@ pub fn of_box(json: &[u8]) -> Result<Vec<Opening>, String> {
 }
 
 /// Adds the openings of boxes to those of a table. The directory of the table may have files `box-….json`, each with
-/// the output of `chomp box --json`. The result has boards with rows <= columns, by rows, then by columns.
-///
-/// # Errors
-///
-/// If such a file cannot be read, is no such output, or contradicts the table or another file.
+/// the output of `chomp box --json`. The result has boards with rows <= columns, by rows, then by columns. Fails if
+/// such a file cannot be read, is no such output, or contradicts the table or another file.
 pub fn with_boxes(known: Vec<Opening>, directory: &Path) -> Result<Vec<Opening>, TableError> {
     let place = |opening: &Opening| (opening.rows, opening.columns);
     let mut all: BTreeMap<_, _> = known.into_iter().map(|one| (place(&one), one)).collect();

@@ -36,11 +36,7 @@ pub enum SolveError {
 }
 
 /// The answer about the position with these rows. `tell` gets the fraction that is done, from 0 to 1, and returns
-/// whether to go on.
-///
-/// # Errors
-///
-/// If the work is more than the limits, or `tell` said that it shall end.
+/// whether to go on. Fails if the work is more than the limits, or `tell` said that it shall end.
 pub fn solve(
     rows: &[u32],
     limits: SolveLimits,

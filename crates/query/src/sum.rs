@@ -51,11 +51,8 @@ pub enum SumError {
     },
 }
 
-/// The answer about the sum of boards with these rows, each with at most `most` positions inside.
-///
-/// # Errors
-///
-/// If a board has no cells, or more positions inside.
+/// The answer about the sum of boards with these rows, each with at most `most` positions inside. Fails if a board has
+/// no cells, or more positions inside.
 pub fn sum(boards: &[Vec<u32>], most: u64) -> Result<SumAnswer, SumError> {
     let mut solved = Vec::new();
     for rows in boards {

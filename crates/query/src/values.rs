@@ -34,11 +34,8 @@ pub struct ValueAnswer {
     pub moves_by_value: Vec<Vec<(u32, u32)>>,
 }
 
-/// The values of `positions`, in their order.
-///
-/// # Errors
-///
-/// If the table does not cover one of them, or the part of it that holds the answer cannot be read or is damaged.
+/// The values of `positions`, in their order. Fails if the table does not cover one of them, or the part of it that
+/// holds the answer cannot be read or is damaged.
 pub fn valued(table: &Values, positions: &[Partition]) -> Result<Vec<Valued>, TableError> {
     let found = table.values(positions)?;
     let valued = positions.iter().zip(found);
@@ -59,10 +56,6 @@ pub fn valued(table: &Values, positions: &[Partition]) -> Result<Vec<Valued>, Ta
 }
 
 /// The answers of `table` about `positions`, in their order. The moves of all are looked up together.
-///
-/// # Errors
-///
-/// As for [`valued`].
 pub fn value_answers(
     table: &Values,
     positions: &[Partition],

@@ -127,11 +127,8 @@ fn wanted(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> (StatusCode, O
     }
 }
 
-/// Whether a file of `bytes` bytes has the bytes that a `Range` with this value wants.
-///
-/// # Panics
-///
-/// If it would be given bytes that it does not have, or none.
+/// Whether a file of `bytes` bytes has the bytes that a `Range` with this value wants. Panics if it would be given
+/// bytes that it does not have, or none.
 #[cfg(feature = "fuzzing")]
 pub fn is_satisfiable(value: &[u8], bytes: u64) -> bool {
     let Ok(value) = HeaderValue::from_bytes(value) else {

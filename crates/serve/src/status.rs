@@ -42,11 +42,8 @@ const EVENTS: &str = "text/event-stream";
 pub struct StatusText(Bytes);
 
 impl StatusText {
-    /// The text of `status`. The default is no status yet.
-    ///
-    /// # Panics
-    ///
-    /// If `status` cannot be JSON, as a map whose keys are no strings.
+    /// The text of `status`. The default is no status yet. Panics if `status` cannot be JSON, as a map whose keys are
+    /// no strings.
     pub fn new(status: &impl Serialize) -> StatusText {
         let mut event = BEFORE.as_bytes().to_vec();
         serde_json::to_writer(&mut event, status).expect("texts, numbers and lists become JSON");

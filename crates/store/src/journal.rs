@@ -117,11 +117,7 @@ struct CheckpointSchedule {
 
 impl Journal {
     /// Takes over the journal in `storage`, or begins one, for a job of `bits` bits. `coordinator_secret` and `table`
-    /// are random numbers: by the first, workers know this writer; the second names the table, if it is new.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Refused`], [`StoreError::Damaged`], [`StoreError::Storage`];
+    /// are random numbers: by the first, workers know this writer; the second names the table, if it is new. Fails with
     /// [`StoreError::Fenced`] if another coordinator takes the table over at this very moment.
     pub async fn open(
         storage: Arc<dyn Storage>,
@@ -198,12 +194,9 @@ impl Journal {
     }
 
     /// Makes entries durable, all or none, in one segment. The caller must await it to its end: a call that is dropped
-    /// may have written the segment, which the next call then takes for another coordinator's.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Fenced`] if another coordinator has written the segment;
-    /// [`StoreError::Storage`], after which the entries may turn up at the next start, or not.
+    /// may have written the segment, which the next call then takes for another coordinator's. Fails with
+    /// [`StoreError::Fenced`] if another coordinator has written the segment; [`StoreError::Storage`], after which the
+    /// entries may turn up at the next start, or not.
     pub async fn append(&self, mut entries: Vec<Entry>) -> Result<(), StoreError> {
         let mut schedule = self.writer.lock().await;
         let (bits, more) = (
@@ -257,10 +250,6 @@ impl Journal {
     }
 
     /// Writes a checkpoint, for a reader who cannot read a segment. At most once in [`RENEW_EVERY`].
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Storage`].
     pub async fn renew_checkpoint(&self) -> Result<(), StoreError> {
         let mut schedule = self.writer.lock().await;
         if schedule
@@ -306,10 +295,6 @@ impl Journal {
     /// Removes the parts that have a record of a range in `merged` and none of a range before it. Nobody may need a
     /// record from the first of `merged` on. Does nothing if there are ranges of a table with more than `bits` bits,
     /// which read these. May be repeated after any failure.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Storage`].
     pub async fn remove_merged(&self, bits: u32, merged: Range<Head>) -> Result<(), StoreError> {
         let mut parts = HashSet::new();
         {
@@ -330,10 +315,6 @@ impl Journal {
 
     /// The done ranges of the table of `bits` bits whose part is not there, ascending, with the digests of their
     /// records.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Storage`].
     pub async fn ranges_without_part(&self, bits: u32) -> Result<Vec<(Head, Digest)>, StoreError> {
         let parts = self.storage.list(&keys::parts_prefix()).await?;
         let parts = parts.iter().filter_map(|(key, _)| PartName::of(key));
@@ -346,10 +327,6 @@ impl Journal {
 
     /// Forgets all done ranges and removes all parts, if the published table of `bits` bits has all that they hold, and
     /// returns whether it has. May be repeated after any failure.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Fenced`]; [`StoreError::Storage`].
     pub async fn prune(&self, bits: u32) -> Result<bool, StoreError> {
         if self.ledger().is_beyond(bits)
             || !exists(&*self.storage, &keys::manifest(&folder_name(bits))).await?
@@ -378,10 +355,6 @@ pub fn secret_digest(coordinator_secret: u64) -> u64 {
 
 /// Whether the coordinator with this secret took the table in `storage` over with segment `epoch`: then it may write
 /// there, and names no store of others.
-///
-/// # Errors
-///
-/// [`StoreError::Damaged`], [`StoreError::Storage`].
 pub async fn is_opened_by(
     storage: &dyn Storage,
     epoch: u64,
@@ -403,10 +376,6 @@ pub struct Follower {
 impl Follower {
     /// The journal in `storage` as far as a checkpoint, if there is one with this number, or else as far as
     /// its first segment.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`], [`StoreError::Storage`].
     pub async fn open(
         storage: Arc<dyn Storage>,
         checkpoint: Option<u64>,
@@ -420,11 +389,7 @@ impl Follower {
         &self.ledger
     }
 
-    /// Reads on until all segments below `next` are read.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`], [`StoreError::Storage`]; what was read before stays.
+    /// Reads on until all segments below `next` are read. If it fails, what was read before stays.
     pub async fn catch_up(&mut self, next: u64) -> Result<(), StoreError> {
         while self.ledger.next_segment < next {
             let key = keys::segment(self.ledger.next_segment);
@@ -437,10 +402,6 @@ impl Follower {
 }
 
 /// The ledger of the journal in `storage`, if there is a journal, without taking it over.
-///
-/// # Errors
-///
-/// As [`Journal::open`].
 pub async fn read_ledger(storage: &dyn Storage) -> Result<Option<Ledger>, StoreError> {
     read_all(storage, &mut CheckpointSchedule::default()).await
 }

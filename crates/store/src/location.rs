@@ -27,11 +27,8 @@ pub struct LocationError {
     what: &'static str,
 }
 
-/// The path that a text names: itself, or that of `file://`. Any other text with a scheme is no path.
-///
-/// # Errors
-///
-/// If it is an address of something else.
+/// The path that a text names: itself, or that of `file://`. Any other text with a scheme is no path. Fails if it is an
+/// address of something else.
 pub fn local(text: &OsStr) -> Result<PathBuf, LocationError> {
     let address = text.to_str().and_then(|text| text.split_once("://"));
     let refuse = |what| LocationError {
@@ -59,11 +56,8 @@ pub fn local(text: &OsStr) -> Result<PathBuf, LocationError> {
 }
 
 impl StoreLocation {
-    /// Reads a location: a path, `file://`, or `s3://`, `gs://` or `az://` with a bucket and perhaps a prefix.
-    ///
-    /// # Errors
-    ///
-    /// If it is another address, or one without a bucket's name, or its prefix cannot begin a key.
+    /// Reads a location: a path, `file://`, or `s3://`, `gs://` or `az://` with a bucket and perhaps a prefix. Fails if
+    /// it is another address, or one without a bucket's name, or its prefix cannot begin a key.
     pub fn parse(text: &str) -> Result<StoreLocation, LocationError> {
         let refuse = |what| LocationError {
             text: text.to_owned(),
@@ -106,10 +100,7 @@ impl StoreLocation {
             .any(|service| text.starts_with(service.scheme()))
     }
 
-    /// This location with an absolute path, which does not depend on the working directory.
-    ///
-    /// # Errors
-    ///
+    /// This location with an absolute path, which does not depend on the working directory. Fails with
     /// [`OpenError::File`] if the working directory is not known.
     pub fn absolute(self) -> Result<StoreLocation, OpenError> {
         let StoreLocation::Directory(path) = &self else {
@@ -120,13 +111,9 @@ impl StoreLocation {
         Ok(StoreLocation::Directory(absolute))
     }
 
-    /// Opens the store for a worker: without a lock, and without clearing up.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::File`] if the directory is missing or cannot be written;
-    /// [`OpenError::Bucket`] if what the environment says of the bucket is wrong. Whether the bucket can
-    /// be reached turns out with the first object.
+    /// Opens the store for a worker: without a lock, and without clearing up. Fails with [`OpenError::File`] if the
+    /// directory is missing or cannot be written; [`OpenError::Bucket`] if what the environment says of the bucket is
+    /// wrong. Whether the bucket can be reached turns out with the first object.
     pub fn open_shared(&self) -> Result<Arc<dyn Storage>, OpenError> {
         Ok(match self {
             StoreLocation::Directory(path) => Arc::new(LocalStorage::shared(path)?),
@@ -134,11 +121,7 @@ impl StoreLocation {
         })
     }
 
-    /// Opens the store for whoever only reads it.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreLocation::open_shared`]; the directory need not be writable.
+    /// Opens the store for whoever only reads it. The directory need not be writable.
     pub fn open_view(&self) -> Result<Arc<dyn Storage>, OpenError> {
         match self {
             StoreLocation::Directory(path) => Ok(Arc::new(LocalStorage::view(path)?)),
@@ -146,13 +129,9 @@ impl StoreLocation {
         }
     }
 
-    /// Opens the store for a coordinator. A directory is locked. A bucket has to create objects only if
-    /// they are absent, which is found out here; one that does not can still have all objects but those
-    /// of the journal, if `journal` is a directory for these.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::InUse`]; [`OpenError::File`]; [`OpenError::Bucket`].
+    /// Opens the store for a coordinator. A directory is locked. A bucket has to create objects only if they are
+    /// absent, which is found out here; one that does not can still have all objects but those of the journal, if
+    /// `journal` is a directory for these.
     pub async fn open(&self, journal: Option<&Path>) -> Result<Arc<dyn Storage>, OpenError> {
         let local = |path: &Path| LocalStorage::open(TableLock::acquire(path)?);
         let rest: Arc<dyn Storage> = match (self, journal) {

@@ -78,10 +78,6 @@ impl ShardBounds {
     ///            ^          ^
     ///            the cut    where the plan says: h, after 0 stored words
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`MergeError::Missing`], [`MergeError::Length`].
     pub fn new(
         ledger: &Ledger,
         bits: u32,
@@ -165,15 +161,8 @@ impl Merger {
         more.then_some(self.next)
     }
 
-    /// Takes the next range: its losing positions, of which `stored` are said to be stored.
-    ///
-    /// # Errors
-    ///
-    /// [`MergeError::Stored`] if it is not what its record says; [`MergeError::Length`].
-    ///
-    /// # Panics
-    ///
-    /// If it is not the next range.
+    /// Takes the next range: its losing positions, of which `stored` are said to be stored. Fails with
+    /// [`MergeError::Stored`] if it is not what its record says. Panics if it is not the next range.
     pub fn push(
         &mut self,
         head: Head,
@@ -261,11 +250,8 @@ impl Merger {
         *mirror_sum = mirror_sum.wrapping_add(sum);
     }
 
-    /// The shard, and what it says of itself.
-    ///
-    /// # Errors
-    ///
-    /// [`MergeError::Length`] if ranges are missing, or had fewer words than the journal says.
+    /// The shard, and what it says of itself. Fails with [`MergeError::Length`] if ranges are missing, or had fewer
+    /// words than the journal says.
     pub fn finish(self) -> Result<(ShardSummary, Option<Vec<u8>>), MergeError> {
         // The range of a table that is smaller than a range has words of larger tables too.
         let short = self.bits < self.range_bits.get();

@@ -47,28 +47,17 @@ pub const LISTED_MAX: usize = if cfg!(test) { 1200 } else { 2 << HEAD_BITS_MAX }
 #[async_trait]
 pub trait Storage: Send + Sync + Debug + 'static {
     /// Creates an object that is durable when this returns. If the key has an object with the same bytes already, that
-    /// is taken for this one: an answer may have been lost on the way.
-    ///
-    /// # Errors
-    ///
-    /// [`StorageProblem::AlreadyExists`] if the key has another object; or a [fault](StorageProblem::fault).
+    /// is taken for this one: an answer may have been lost on the way. Fails with [`StorageProblem::AlreadyExists`] if
+    /// the key has another object; or a [fault](StorageProblem::fault).
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError>;
 
-    /// The bytes of an object.
-    ///
-    /// # Errors
-    ///
-    /// [`StorageProblem::NotFound`]; or a [fault](StorageProblem::fault).
+    /// The bytes of an object. Fails with [`StorageProblem::NotFound`] or a [fault](StorageProblem::fault).
     async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
         self.read_at(key, 0..u64::MAX).await
     }
 
-    /// The bytes of an object in `range`: fewer, or none, where the object ends before the range.
-    /// Takes no more memory than the bytes that are there.
-    ///
-    /// # Errors
-    ///
-    /// [`StorageProblem::NotFound`]; or a [fault](StorageProblem::fault).
+    /// The bytes of an object in `range`: fewer, or none, where the object ends before the range. Takes no more memory
+    /// than the bytes that are there. Fails with [`StorageProblem::NotFound`] or a [fault](StorageProblem::fault).
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError>;
 
     /// Reads slices of several objects, each as [`read_at`](Storage::read_at) does, in this order.
@@ -80,27 +69,16 @@ pub trait Storage: Send + Sync + Debug + 'static {
         stream::iter(reads).buffered(READS_MAX).collect().await
     }
 
-    /// All objects in the folder `prefix` and its subfolders with their sizes in bytes, sorted by
-    /// key. A folder that is not there has no objects.
-    ///
-    /// # Errors
-    ///
-    /// A [fault](StorageProblem::fault), also if there are more than [`LISTED_MAX`].
+    /// All objects in the folder `prefix` and its subfolders with their sizes in bytes, sorted by key. A folder that is
+    /// not there has no objects. Fails with a [fault](StorageProblem::fault) if there are more than [`LISTED_MAX`].
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError>;
 
-    /// Removes objects, durably and in any order. One that is not there is removed already.
-    ///
-    /// # Errors
-    ///
-    /// A [fault](StorageProblem::fault); some may be removed then.
+    /// Removes objects, durably and in any order. One that is not there is removed already. If it fails, some may be
+    /// removed.
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError>;
 
     /// Removes the unfinished files that interrupted creations of any process have left. It is called only while no
     /// process creates objects.
-    ///
-    /// # Errors
-    ///
-    /// A [fault](StorageProblem::fault).
     async fn tidy(&self) -> Result<(), StorageError> {
         Ok(())
     }
@@ -112,10 +90,6 @@ pub trait Storage: Send + Sync + Debug + 'static {
 
     /// As [`read_at`](Storage::read_at), for bytes that are handed out: a file with further hard links is damaged, as
     /// it may be one from elsewhere that somebody has linked there.
-    ///
-    /// # Errors
-    ///
-    /// As of [`read_at`](Storage::read_at).
     async fn read_unaliased(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         self.read_at(key, range).await
     }

@@ -55,11 +55,8 @@ impl PlacedRange {
         u64::from(self.offset) + u64::from(self.length)
     }
 
-    /// Fails unless a table with `range_bits` can have such a range, with a record there.
-    ///
-    /// # Errors
-    ///
-    /// If it has more positions, or a longer record, than a range can have, or lies outside a part.
+    /// Fails unless a table with `range_bits` can have such a range, with a record there. Fails if it has more
+    /// positions, or a longer record, than a range can have, or lies outside a part.
     pub fn validate(&self, range_bits: RangeBits) -> Result<(), Damage> {
         let RangeSummary {
             head,
@@ -161,11 +158,8 @@ impl PartBuilder {
         self.placed.len() < RANGES_MAX && (self.bytes.len() + record.len()) as u64 <= BYTES_MAX
     }
 
-    /// Adds the record of a range, whose head is larger than those before.
-    ///
-    /// # Panics
-    ///
-    /// If the part becomes too large: a task is cut so that its part does not.
+    /// Adds the record of a range, whose head is larger than those before. Panics if the part becomes too large: a task
+    /// is cut so that its part does not.
     pub fn push(&mut self, summary: RangeSummary, record: &[u8]) {
         let last = self.placed.last().map(|placed| placed.summary.head);
         assert!(last < Some(summary.head), "the heads of a part ascend");
@@ -186,11 +180,8 @@ impl PartBuilder {
     }
 }
 
-/// The record of the range at `row`, of which every byte is as the journal says.
-///
-/// # Errors
-///
-/// [`StoreError::Lost`] if it is not; [`StoreError::Storage`] if the storage fails otherwise.
+/// The record of the range at `row`, of which every byte is as the journal says. Fails with [`StoreError::Lost`] if it
+/// is not; [`StoreError::Storage`] if the storage fails otherwise.
 pub async fn read_record(
     storage: &dyn Storage,
     head: Head,

@@ -9,24 +9,16 @@ use crate::keys;
 use crate::objects::{Key, KeyError, Storage, StorageProblem};
 use crate::{FaultKind, StoreError};
 
-/// The key of an object of the published table in `folder`.
-///
-/// # Errors
-///
-/// If `name` cannot be part of a key.
+/// The key of an object of the published table in `folder`. Fails if `name` cannot be part of a key.
 pub fn key(folder: &str, name: &str) -> Result<Key, KeyError> {
     Key::new(&format!("{folder}/{name}"))
 }
 
 /// Creates an object of a table that is being published.
 ///
-/// An object that an interrupted publication left under the key stays if it has the same bytes,
-/// and is replaced if not: nobody reads a table before its manifest is there.
-///
-/// # Errors
-///
-/// [`StoreError::Damaged`] if other bytes have the key and the table has its manifest;
-/// [`StoreError::Storage`].
+/// An object that an interrupted publication left under the key stays if it has the same bytes, and is replaced if not:
+/// nobody reads a table before its manifest is there. Fails with [`StoreError::Damaged`] if other bytes have the key
+/// and the table has its manifest.
 pub async fn put(
     storage: &dyn Storage,
     folder: &str,
@@ -46,15 +38,8 @@ pub async fn put(
 }
 
 /// The content of a file of the table of `bits` bits; nothing if there is none that can be read. Of a file that is too
-/// long, one byte more than it should have.
-///
-/// # Errors
-///
-/// [`StoreError::Storage`], if nobody knows what is there.
-///
-/// # Panics
-///
-/// If the name cannot be part of a key.
+/// long, one byte more than it should have. Fails if nobody knows what is there. Panics if the name cannot be part of a
+/// key.
 pub async fn read(
     storage: &dyn Storage,
     bits: u32,
@@ -70,11 +55,8 @@ pub async fn read(
     }
 }
 
-/// The bytes of the manifest of the table in `folder`, if it is published.
-///
-/// # Errors
-///
-/// [`StoreError::Damaged`] if it is too large for one; [`StoreError::Storage`].
+/// The bytes of the manifest of the table in `folder`, if it is published. Fails with [`StoreError::Damaged`] if it is
+/// too large for one.
 pub async fn manifest(storage: &dyn Storage, folder: &str) -> Result<Option<Bytes>, StoreError> {
     let key = keys::manifest(folder);
     match storage.read_at(&key, 0..MANIFEST_BYTES_MAX + 1).await {

@@ -72,11 +72,8 @@ pub type Records = Vec<(RangeSummary, Vec<u8>)>;
 
 impl Restorer<'_> {
     /// Restores the ranges that are `wanted` and that the table has whole, and gives `keep` some by layers at a time,
-    /// from several threads. `watch` hears how much is done, of how much, and may end it.
-    ///
-    /// # Errors
-    ///
-    /// [`RestoreError`]; what was kept by then is right.
+    /// from several threads. `watch` hears how much is done, of how much, and may end it. If it fails, what was kept by
+    /// then is right.
     pub fn run<E: Send>(
         &self,
         wanted: impl Fn(Head) -> bool + Sync,

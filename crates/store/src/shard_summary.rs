@@ -23,11 +23,8 @@ pub struct ShardSummary {
 }
 
 impl ShardSummary {
-    /// Parses the summary of a shard of a table of `bits` bits, and checks it.
-    ///
-    /// # Errors
-    ///
-    /// If it is no such thing, contradicts itself, or is what no such table can have.
+    /// Parses the summary of a shard of a table of `bits` bits, and checks it. Fails if it is no such thing,
+    /// contradicts itself, or is what no such table can have.
     pub fn parse(json: &[u8], bits: u32) -> Result<ShardSummary, Damage> {
         let summary: ShardSummary =
             serde_json::from_slice(json).map_err(|error| Damage::new(error.to_string()))?;
@@ -52,10 +49,6 @@ impl ShardSummary {
 
     /// Whether `file`, the content of the file of this shard, is what `expected` says of it, and has the words that are
     /// here.
-    ///
-    /// # Errors
-    ///
-    /// [`Difference`].
     pub fn compare(&self, expected: Option<&ShardInfo>, file: &[u8]) -> Result<(), Difference> {
         let (Some(own), Some(expected)) = (&self.shard, expected) else {
             let is_same = self.shard.is_some() == expected.is_some();

@@ -53,11 +53,7 @@ pub(crate) const fn block_len_max(count: u64, span: u64, blocks: u64) -> u64 {
     gaps::block_len_max(count, blocks * CLASSES as u64 + gaps::wide_max(span))
 }
 
-/// The class block of `numbers`.
-///
-/// # Panics
-///
-/// If the numbers do not ascend, or the last is not below 2^63.
+/// The class block of `numbers`. Panics if the numbers do not ascend, or the last is not below 2^63.
 pub(crate) fn encode(numbers: impl ExactSizeIterator<Item = u64> + Clone) -> Vec<u8> {
     let class = |number: u64| usize::try_from(number % CLASSES as u64).expect("below 64");
     let mut counts = [0; CLASSES];

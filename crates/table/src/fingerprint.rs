@@ -85,11 +85,7 @@ impl LeafBuilder {
         LeafBuilder::default()
     }
 
-    /// Takes the next words.
-    ///
-    /// # Panics
-    ///
-    /// If the words do not ascend.
+    /// Takes the next words. Panics if the words do not ascend.
     pub fn push(&mut self, mut words: &[u64]) {
         let (Some(&first), Some(&last)) = (words.first(), words.last()) else {
             return;
@@ -147,11 +143,8 @@ impl LeafBuilder {
     }
 }
 
-/// The fingerprints of the table of `bits` bits that has these leaves, for every number of bits.
-///
-/// # Errors
-///
-/// If no table of `bits` bits has these leaves.
+/// The fingerprints of the table of `bits` bits that has these leaves, for every number of bits. Fails if no table of
+/// `bits` bits has these leaves.
 pub fn combine(bits: u32, leaves: &[Leaf]) -> Result<Fingerprints, Damage> {
     ensure(bits <= u64::BITS, || {
         format!("{bits} bits; at most 64 are possible")
@@ -236,11 +229,8 @@ impl FingerprintBuilder {
     }
 
     /// For a table of `bits` bits with leaves of `leaf_words` words. Only [`LEAF_WORDS`] gives the fingerprint that
-    /// others get; tables that are made for tests have shards, and so leaves, of fewer words.
-    ///
-    /// # Panics
-    ///
-    /// If `leaf_words` is 0.
+    /// others get; tables that are made for tests have shards, and so leaves, of fewer words. Panics if `leaf_words` is
+    /// 0.
     pub fn with_leaf(bits: u32, leaf_words: usize) -> FingerprintBuilder {
         assert!(leaf_words > 0, "a leaf has words");
         FingerprintBuilder {
@@ -251,11 +241,7 @@ impl FingerprintBuilder {
         }
     }
 
-    /// Takes the next words.
-    ///
-    /// # Panics
-    ///
-    /// If the words do not ascend, or if one has more bits than the table.
+    /// Takes the next words. Panics if the words do not ascend, or if one has more bits than the table.
     pub fn push(&mut self, mut words: &[u64]) {
         let within = words.last().is_none_or(|&last| bits(last) <= self.bits);
         assert!(within, "a word of more bits than the table");

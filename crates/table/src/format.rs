@@ -71,11 +71,8 @@ pub fn escape_control<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
     Cow::Owned(shown)
 }
 
-/// Fails with the damage that `what` describes unless `condition` holds.
-///
-/// # Errors
-///
-/// [`Damage`] if the condition does not hold.
+/// Fails with the damage that `what` describes unless `condition` holds. Fails with [`Damage`] if the condition does
+/// not hold.
 pub fn ensure<T: Into<String>>(condition: bool, what: impl FnOnce() -> T) -> Result<(), Damage> {
     if condition {
         Ok(())
@@ -97,11 +94,7 @@ impl<'a> Fields<'a> {
         Fields { what, rest: bytes }
     }
 
-    /// The next `N` bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`Damage`] if there are fewer.
+    /// The next `N` bytes. Fails with [`Damage`] if there are fewer.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Damage> {
         let split = self.rest.split_first_chunk();
         let (field, rest) = split.ok_or_else(|| self.cut_short())?;
@@ -109,11 +102,7 @@ impl<'a> Fields<'a> {
         Ok(*field)
     }
 
-    /// The next `length` bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`Damage`] if there are fewer.
+    /// The next `length` bytes. Fails with [`Damage`] if there are fewer.
     pub fn bytes(&mut self, length: u32) -> Result<&'a [u8], Damage> {
         let split = self.rest.split_at_checked(length as usize);
         let (field, rest) = split.ok_or_else(|| self.cut_short())?;
@@ -125,29 +114,17 @@ impl<'a> Fields<'a> {
         Damage::new(format!("{} is cut short", self.what))
     }
 
-    /// The next four bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`Damage`] if there are fewer.
+    /// The next four bytes. Fails with [`Damage`] if there are fewer.
     pub fn u32(&mut self) -> Result<u32, Damage> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// The next eight bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`Damage`] if there are fewer.
+    /// The next eight bytes. Fails with [`Damage`] if there are fewer.
     pub fn u64(&mut self) -> Result<u64, Damage> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Reads a magic number and a version, which must be `known`.
-    ///
-    /// # Errors
-    ///
-    /// If it is another magic number or version.
+    /// Reads a magic number and a version, which must be `known`. Fails if it is another magic number or version.
     pub fn version(&mut self, magic: [u8; 8], known: u32) -> Result<(), FormatError> {
         let found = self.array()?;
         ensure(found == magic, || {

@@ -2,11 +2,7 @@
 
 use crate::{classes, gaps};
 
-/// Whether `block` is the gap block of `count` numbers.
-///
-/// # Panics
-///
-/// If the numbers have another block.
+/// Whether `block` is the gap block of `count` numbers. Panics if the numbers have another block.
 pub fn gap_block(block: &[u8], count: u64) -> bool {
     let Ok(numbers) = gaps::decode(block, count, 1 << 63, |number| number) else {
         return false;
@@ -15,11 +11,7 @@ pub fn gap_block(block: &[u8], count: u64) -> bool {
     true
 }
 
-/// Whether `block` is the class block of `count` numbers.
-///
-/// # Panics
-///
-/// If the numbers have another block.
+/// Whether `block` is the class block of `count` numbers. Panics if the numbers have another block.
 pub fn class_block(block: &[u8], count: u64) -> bool {
     let Ok(numbers) = classes::decode(block, count, 1 << 63) else {
         return false;

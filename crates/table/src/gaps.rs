@@ -68,11 +68,7 @@ pub(crate) const fn frame_len_max(length: u64) -> u64 {
     length + length / 256 + 64
 }
 
-/// The gap block of `values`, all below 2^63.
-///
-/// # Panics
-///
-/// If the values do not ascend.
+/// The gap block of `values`, all below 2^63. Panics if the values do not ascend.
 pub(crate) fn encode(values: &[u64]) -> Vec<u8> {
     let count = values.len();
     // With room for the first gap, which is wide wherever a block starts far from 0.

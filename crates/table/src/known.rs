@@ -30,21 +30,15 @@ pub struct OtherThanKnown {
     pub known: Digest,
 }
 
-/// Compares the fingerprints of a table of losing positions, by bits, with the known ones.
-///
-/// # Errors
-///
-/// At the first that is another one.
+/// Compares the fingerprints of a table of losing positions, by bits, with the known ones. Fails at the first that is
+/// another one.
 pub fn compare_losing(by_bits: &[Digest]) -> Result<(), OtherThanKnown> {
     let of = |bits: u32| by_bits.get(bits as usize).copied();
     compare("bits", fingerprints(), of)
 }
 
-/// Compares the fingerprints of a table of values, `of` a number of tiles, with the known ones.
-///
-/// # Errors
-///
-/// At the first that is another one.
+/// Compares the fingerprints of a table of values, `of` a number of tiles, with the known ones. Fails at the first that
+/// is another one.
 pub fn compare_values(of: impl Fn(u32) -> Option<Digest>) -> Result<(), OtherThanKnown> {
     compare("tiles", values_fingerprints(), of)
 }
@@ -66,11 +60,7 @@ fn compare(
     other.map_or(Ok(()), Err)
 }
 
-/// The lines of `text`, each with a number of bits or tiles and a digest.
-///
-/// # Panics
-///
-/// If a line has something else.
+/// The lines of `text`, each with a number of bits or tiles and a digest. Panics if a line has something else.
 pub fn digests_by_bits(text: &str) -> impl Iterator<Item = (u32, Digest)> {
     let parse = |line: &str| {
         let (bits, digest) = line.split_once(' ')?;

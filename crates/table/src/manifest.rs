@@ -115,16 +115,8 @@ pub(crate) fn to_json(manifest: &impl Serialize) -> Vec<u8> {
 }
 
 impl Manifest {
-    /// The manifest of a table with this content.
-    ///
-    /// # Errors
-    ///
-    /// If this is not a valid table, such as shards in another order, or with other words than
-    /// `fingerprints` was made of.
-    ///
-    /// # Panics
-    ///
-    /// If `fingerprints` are none.
+    /// The manifest of a table with this content. Fails if this is not a valid table, such as shards in another order,
+    /// or with other words than `fingerprints` was made of. Panics if `fingerprints` are none.
     pub fn new(
         range_bits: RangeBits,
         replicas: u32,
@@ -157,11 +149,8 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Parses a manifest, and checks its claims about itself.
-    ///
-    /// # Errors
-    ///
-    /// If it is no manifest, one of a newer format, or one that contradicts itself.
+    /// Parses a manifest, and checks its claims about itself. Fails if it is no manifest, one of a newer format, or one
+    /// that contradicts itself.
     pub fn parse(bytes: &[u8]) -> Result<Manifest, FormatError> {
         let manifest: Manifest = from_json(bytes, "a manifest", FORMAT)?;
         manifest.check()?;
@@ -169,10 +158,6 @@ impl Manifest {
     }
 
     /// The bytes of `manifest.json`.
-    ///
-    /// # Panics
-    ///
-    /// Never: numbers, texts and lists always become JSON.
     pub fn to_bytes(&self) -> Vec<u8> {
         to_json(self)
     }

@@ -59,11 +59,7 @@ static WITHIN: [[u64; LIMIT]; LIMIT] = {
     within
 };
 
-/// The number of partitions of `area`.
-///
-/// # Panics
-///
-/// If `area` is more than [`AREA_MAX`], as all functions here.
+/// The number of partitions of `area`. Panics if `area` is more than [`AREA_MAX`], as all functions here.
 pub fn count(area: u32) -> u64 {
     count_within(area, area)
 }
@@ -116,11 +112,7 @@ impl Partition {
         Partition { rows }
     }
 
-    /// The partition of `area` with this rank.
-    ///
-    /// # Panics
-    ///
-    /// If `area` has at most `rank` partitions.
+    /// The partition of `area` with this rank. Panics if `area` has at most `rank` partitions.
     pub fn at(area: u32, rank: u64) -> Partition {
         assert!(rank < count(area), "{area} tiles have no rank {rank}");
         let (mut area, mut left) = (area, rank);

@@ -62,11 +62,8 @@ pub enum PositionError {
 }
 
 impl Position {
-    /// The position with these row lengths.
-    ///
-    /// # Errors
-    ///
-    /// If the lengths rise, if one is 0, or if the position has more than 64 bits.
+    /// The position with these row lengths. Fails if the lengths rise, if one is 0, or if the position has more than 64
+    /// bits.
     pub fn new(rows: Vec<u32>) -> Result<Position, PositionError> {
         check_order(&rows)?;
         check_size(rows.len(), rows.first().copied().unwrap_or(0))?;
@@ -157,11 +154,8 @@ impl FromStr for Position {
     }
 }
 
-/// The rows of a position that need not fit into a table.
-///
-/// # Errors
-///
-/// If the text is no position, or it has more than `most` rows or columns.
+/// The rows of a position that need not fit into a table. Fails if the text is no position, or it has more than `most`
+/// rows or columns.
 pub fn parse_rows(text: &str, most: u32) -> Result<Vec<u32>, PositionError> {
     let fits = |rows: usize, columns: u32| {
         let bits = rows as u64 + u64::from(columns);

@@ -87,11 +87,8 @@ impl Default for IndexBuckets {
 }
 
 impl IndexBuckets {
-    /// The buckets with these low bits, each of which begins at one of `first` and ends at the next.
-    ///
-    /// # Panics
-    ///
-    /// If `first` does not begin with 0, ascend and end with the number of `lows`.
+    /// The buckets with these low bits, each of which begins at one of `first` and ends at the next. Panics if `first`
+    /// does not begin with 0, ascend and end with the number of `lows`.
     pub fn new(lows: Vec<u16>, mut first: Vec<u32>) -> IndexBuckets {
         let ends = first.last().map(|&end| end as usize) == Some(lows.len());
         assert!(first.first() == Some(&0) && first.is_sorted() && ends);
@@ -193,11 +190,8 @@ const fn buckets(range_bits: RangeBits) -> u64 {
     range_bits.positions().div_ceil(1 << BUCKET_BITS)
 }
 
-/// The record of `range`, and its summary.
-///
-/// # Panics
-///
-/// If `range` is not a range with `range_bits`: such a record could not be read back.
+/// The record of `range`, and its summary. Panics if `range` is not a range with `range_bits`: such a record could not
+/// be read back.
 pub fn encode(range: &Range, range_bits: RangeBits) -> (RangeSummary, Vec<u8>) {
     let header = Header {
         head: range.head,
@@ -300,22 +294,15 @@ const MIRRORED: [u8; 256] = {
     }
 };
 
-/// The summary of a record, whose header is checked, but not its content.
-///
-/// # Errors
-///
-/// If this is not a record of a range with `range_bits`, as far as the header tells.
+/// The summary of a record, whose header is checked, but not its content. Fails if this is not a record of a range with
+/// `range_bits`, as far as the header tells.
 pub fn summary(record: &[u8], range_bits: RangeBits) -> Result<RangeSummary, FormatError> {
     let (header, _) = Header::parse(record, range_bits)?;
     Ok(header.summary(Digest::of(record)))
 }
 
 /// The range in `record`, with everything checked, the number of stored positions too: this is the only record of the
-/// range.
-///
-/// # Errors
-///
-/// If this is not a record of a range with `range_bits`.
+/// range. Fails if this is not a record of a range with `range_bits`.
 pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<Range, FormatError> {
     let (range, claimed) = decode_trusting_stored(record, range_bits)?;
     let counted = stored(&range, range_bits);
@@ -328,12 +315,8 @@ pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<Range, FormatError
 /// The range in `record`, and the number of stored positions, those that are not larger than their mirror image, as the
 /// record claims it. Everything else is checked as by [`decode`]: for records whose digest was compared.
 ///
-/// Takes memory in proportion to the record, and never more than a range with `range_bits` can
-/// need.
-///
-/// # Errors
-///
-/// If this is not a record of a range with `range_bits`.
+/// Takes memory in proportion to the record, and never more than a range with `range_bits` can need. Fails if this is
+/// not a record of a range with `range_bits`.
 pub fn decode_trusting_stored(
     record: &[u8],
     range_bits: RangeBits,

@@ -167,31 +167,20 @@ impl TableError {
 }
 
 impl Table {
-    /// Opens the table at `path`: the folder of a published table, or the directory of a table,
-    /// of which the published table of the most bits is opened.
-    ///
-    /// # Errors
-    ///
-    /// If there is none, or if its manifest or the list of digests is not what was published.
+    /// Opens the table at `path`: the folder of a published table, or the directory of a table, of which the published
+    /// table of the most bits is opened. Fails if there is none, or if its manifest or the list of digests is not what
+    /// was published.
     pub fn open(path: &Path) -> Result<Table, TableError> {
         Table::open_with_cache(path, CACHE_BYTES)
     }
 
     /// As [`Table::open`], with up to `cache_bytes` of the words that were read last in memory.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Table::open`].
     pub fn open_with_cache(path: &Path, cache_bytes: u64) -> Result<Table, TableError> {
         let (folder, bits) = find(path, &[TableKind::Losing])?;
         Table::from_files(Box::new(Folder(folder)), bits, cache_bytes)
     }
 
     /// Opens the table in `files`, which must have `bits` bits if these are known.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Table::open`].
     pub fn from_files(
         files: Box<dyn Files>,
         bits: Option<u32>,
@@ -225,22 +214,14 @@ impl Table {
         &self.folder
     }
 
-    /// Whether the position of `word` is losing.
-    ///
-    /// # Errors
-    ///
-    /// If the position has more bits than the table, or if the part of the table that holds the
-    /// answer cannot be read or is damaged.
+    /// Whether the position of `word` is losing. Fails if the position has more bits than the table, or if the part of
+    /// the table that holds the answer cannot be read or is damaged.
     pub fn is_losing(&self, word: Word) -> Result<bool, TableError> {
         Ok(self.are_losing(&[word])?[0])
     }
 
-    /// Whether the positions of `words` are losing, in their order. Many at once are faster than
-    /// one by one: what several of them need is read once, and what is far away is read together.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Table::is_losing`], for any of them.
+    /// Whether the positions of `words` are losing, in their order. Many at once are faster than one by one: what
+    /// several of them need is read once, and what is far away is read together.
     pub fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError> {
         let table_bits = self.manifest.bits;
         if let Some(bits) = words
@@ -265,11 +246,7 @@ impl Table {
 
     /// Passes to `take` the words of each frame that may have some in `range`, in any order, after every byte was
     /// checked: one representative for each mirror pair of losing positions; and a bound that no word of the frames
-    /// after it is below.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be read, or is not what was published; and those of `take`.
+    /// after it is below. Fails if a file cannot be read, or is not what was published; and those of `take`.
     pub fn frames_in<E: From<TableError>>(
         &self,
         range: &Range<u64>,
@@ -278,11 +255,8 @@ impl Table {
         self.shards.frames_in(range, take)
     }
 
-    /// The frame that lists the position of `word` if it is losing; none between two shards.
-    ///
-    /// # Errors
-    ///
-    /// If the index of the shard cannot be read or is damaged.
+    /// The frame that lists the position of `word` if it is losing; none between two shards. Fails if the index of the
+    /// shard cannot be read or is damaged.
     pub fn frame_of(&self, word: Word) -> Result<Option<ShardFrame<'_>>, TableError> {
         let id = self.shards.frame_of(word.representative().get())?;
         Ok(id.map(|id| ShardFrame {
@@ -291,11 +265,8 @@ impl Table {
         }))
     }
 
-    /// Reads every byte of every shard, and checks all digests, counts and fingerprints.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be read, or is not what was published.
+    /// Reads every byte of every shard, and checks all digests, counts and fingerprints. Fails if a file cannot be
+    /// read, or is not what was published.
     pub fn verify_bytes(&self) -> Result<(), TableError> {
         let mut leaves = Vec::new();
         for number in 0..self.manifest.shards.len() {
@@ -308,25 +279,15 @@ impl Table {
         self.check_counts(&found.stored_by_bits)
     }
 
-    /// The fingerprints and numbers of words that the leaves of all shards make.
-    ///
-    /// # Errors
-    ///
-    /// If they are not the leaves of a table.
+    /// The fingerprints and numbers of words that the leaves of all shards make. Fails if they are not the leaves of a
+    /// table.
     pub fn combine_leaves(&self, leaves: &[Leaf]) -> Result<Fingerprints, TableError> {
         let found = fingerprint::combine(self.manifest.bits, leaves);
         found.map_err(|damage| self.other_words(damage.to_string()))
     }
 
-    /// All words of the shard with this number, counted from 0, after a check of every byte.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read, or is not what was published.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such shard.
+    /// All words of the shard with this number, counted from 0, after a check of every byte. Fails if the file cannot
+    /// be read, or is not what was published. Panics if there is no such shard.
     pub fn read_shard(&self, number: usize) -> Result<Vec<u64>, TableError> {
         let shard = &self.manifest.shards[number];
         let words = decode_shard(&self.shards.whole(number)?, shard);
@@ -340,11 +301,8 @@ impl Table {
         Ok(words)
     }
 
-    /// Compares the manifest with the fingerprints that the words of all shards gave, by bits.
-    ///
-    /// # Errors
-    ///
-    /// If the manifest has another fingerprint for some number of bits.
+    /// Compares the manifest with the fingerprints that the words of all shards gave, by bits. Fails if the manifest
+    /// has another fingerprint for some number of bits.
     pub fn check_fingerprints(&self, by_bits: &[Digest]) -> Result<(), TableError> {
         let said = &self.manifest.fingerprints_by_bits;
         self.compare(by_bits, said, |bits, found, said| {
@@ -352,11 +310,8 @@ impl Table {
         })
     }
 
-    /// Compares the manifest with the numbers of words that are in the shards, by bits.
-    ///
-    /// # Errors
-    ///
-    /// If the manifest counts others for some number of bits.
+    /// Compares the manifest with the numbers of words that are in the shards, by bits. Fails if the manifest counts
+    /// others for some number of bits.
     pub fn check_counts(&self, stored_by_bits: &[u64]) -> Result<(), TableError> {
         let counts = losing_by_bits(stored_by_bits);
         let said = &self.manifest.losing_by_bits;

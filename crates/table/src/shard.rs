@@ -125,11 +125,8 @@ pub trait Index {
     /// Where the bytes of the frame with this number are in the file.
     fn location(&self, number: usize) -> Range<u64>;
 
-    /// The content of `bytes`, the data frame with this number.
-    ///
-    /// # Errors
-    ///
-    /// If the bytes have another digest or other words than the index names.
+    /// The content of `bytes`, the data frame with this number. Fails if the bytes have another digest or other words
+    /// than the index names.
     fn decode_frame(&self, number: usize, bytes: &[u8]) -> Result<Vec<Self::Entry>, FormatError>;
 }
 
@@ -151,11 +148,8 @@ pub struct ShardIndex {
 }
 
 impl ShardIndex {
-    /// The index in `frame`, the bytes of the shard from `info.index_offset` on.
-    ///
-    /// # Errors
-    ///
-    /// If the bytes are not the index of that shard.
+    /// The index in `frame`, the bytes of the shard from `info.index_offset` on. Fails if the bytes are not the index
+    /// of that shard.
     pub fn parse(frame: &[u8], info: &ShardInfo) -> Result<ShardIndex, FormatError> {
         check_digest("the index", frame, info.index_sha256)?;
         let (index, start) = ShardIndex::read(frame)?;
@@ -219,11 +213,8 @@ impl ShardIndex {
     }
 
     /// The index of a shard without its table. `frame` has the bytes of the file from `start` on, the offset in its
-    /// trailer. The index vouches for the data frames, but nothing vouches for the index.
-    ///
-    /// # Errors
-    ///
-    /// If the bytes are not an index that starts there.
+    /// trailer. The index vouches for the data frames, but nothing vouches for the index. Fails if the bytes are not an
+    /// index that starts there.
     pub fn parse_alone(frame: &[u8], start: u64) -> Result<ShardIndex, FormatError> {
         let (index, said) = ShardIndex::read(frame)?;
         ensure(said == start, || {
@@ -467,11 +458,7 @@ pub(crate) fn slice_of(bytes: &[u8], range: Range<u64>) -> Result<&[u8], Damage>
     slice.ok_or_else(|| Damage::new(format!("the shard ends before byte {}", range.end)))
 }
 
-/// All words of a shard, after a check of every byte.
-///
-/// # Errors
-///
-/// If `bytes` are not the shard that `info` describes.
+/// All words of a shard, after a check of every byte. Fails if `bytes` are not the shard that `info` describes.
 pub fn decode_shard(bytes: &[u8], info: &ShardInfo) -> Result<Vec<u64>, FormatError> {
     check_digest("the shard", bytes, info.sha256)
         .map_err(|damage| Damage::new(format!("{damage}: {}", locate_damage(bytes, info))))?;

@@ -41,17 +41,9 @@ pub fn shard_bytes(table: &Table) -> u64 {
     largest.unwrap_or(0) + FRAME_BYTES
 }
 
-/// Checks one shard, counted from 0: its digest, its index and each of its frames. Its words must
-/// ascend, be the smaller ones of their mirror pairs, and agree with what is proved about losing
-/// positions.
-///
-/// # Errors
-///
-/// If the file cannot be read or is not what was published; if a word contradicts what is proved.
-///
-/// # Panics
-///
-/// If there is no such shard.
+/// Checks one shard, counted from 0: its digest, its index and each of its frames. Its words must ascend, be the
+/// smaller ones of their mirror pairs, and agree with what is proved about losing positions. Fails if the file cannot
+/// be read or is not what was published; if a word contradicts what is proved. Panics if there is no such shard.
 pub fn check_shard(table: &Table, number: usize) -> Result<CheckedShard<'_>, CheckError> {
     let words = table.read_shard(number)?;
     let mut counted = Counter::new(table);
@@ -65,15 +57,11 @@ pub fn check_shard(table: &Table, number: usize) -> Result<CheckedShard<'_>, Che
     })
 }
 
-/// Puts together the results of [`check_shard`] for all shards of `table`, in their order, and compares
-/// counts and fingerprints with the manifest, for every number of bits. The losing positions are counted
-/// in two ways: word by word with mirror images, and by the formula that each even number of bits has one
-/// position that is its own mirror image. Both must give the same.
-///
-/// # Errors
-///
-/// The first error of a shard; if the words are not those that the manifest speaks of; if they
-/// contradict what is proved; [`CheckError::Stopped`].
+/// Puts together the results of [`check_shard`] for all shards of `table`, in their order, and compares counts and
+/// fingerprints with the manifest, for every number of bits. The losing positions are counted in two ways: word by word
+/// with mirror images, and by the formula that each even number of bits has one position that is its own mirror image.
+/// Both must give the same. Fails at the first error of a shard, and if the words are not those that the manifest
+/// speaks of or contradict what is proved.
 pub fn check_all<'a>(
     table: &'a Table,
     shards: impl Iterator<Item = Result<CheckedShard<'a>, CheckError>>,
@@ -111,11 +99,8 @@ pub fn check_all<'a>(
 }
 
 impl ComputedFacts {
-    /// Compares the fingerprints of both versions with the published ones. Returns how many were compared.
-    ///
-    /// # Errors
-    ///
-    /// If a fingerprint differs.
+    /// Compares the fingerprints of both versions with the published ones. Returns how many were compared. Fails if a
+    /// fingerprint differs.
     pub fn check_known_fingerprints(&self) -> Result<u64, CheckError> {
         let linear = known::linear_sha256();
         let linear = linear.map(|known| ("linear SHA-256", known, &self.linear_sha256));

@@ -26,12 +26,9 @@ pub struct FolderLists {
 }
 
 impl FolderLists {
-    /// Reads both lists in `folder`. The digest of the manifest is compared with that in `SHA256SUMS`
-    /// before anything else in the manifest is looked at, even the number of its format.
-    ///
-    /// # Errors
-    ///
-    /// If a file is missing, too large or cannot be read; if the digest is another.
+    /// Reads both lists in `folder`. The digest of the manifest is compared with that in `SHA256SUMS` before anything
+    /// else in the manifest is looked at, even the number of its format. Fails if a file is missing, too large or
+    /// cannot be read; if the digest is another.
     pub fn read(folder: &Path) -> Result<FolderLists, TableError> {
         let files = Folder(folder.to_owned());
         let manifest = files.whole(MANIFEST_NAME, MANIFEST_BYTES_MAX)?;
@@ -51,11 +48,7 @@ impl FolderLists {
         })
     }
 
-    /// Opens the table of these lists in `folder`.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be opened, or has another manifest by now.
+    /// Opens the table of these lists in `folder`. Fails if it cannot be opened, or has another manifest by now.
     pub fn open(&self, folder: &Path) -> Result<AnyTable, TableError> {
         let table = AnyTable::open(folder)?;
         let found = table.manifest();
@@ -68,11 +61,7 @@ impl FolderLists {
 }
 
 /// Warnings about files in the folder of a table that are neither its `shards` nor its lists. Missing files are found
-/// when they are opened.
-///
-/// # Errors
-///
-/// If the folder cannot be listed.
+/// when they are opened. Fails if the folder cannot be listed.
 pub fn warnings_of_strangers<'a>(
     folder: &Path,
     shards: impl Iterator<Item = &'a str>,

@@ -23,11 +23,8 @@ impl Query {
     }
 }
 
-/// Calls `found` with the tag of each query whose position the table lists. Sorts the queries.
-///
-/// # Errors
-///
-/// If the table cannot be read; [`CheckError::Stopped`].
+/// Calls `found` with the tag of each query whose position the table lists. Sorts the queries. Fails if the table
+/// cannot be read.
 pub fn join(
     table: &Table,
     queries: &mut [Query],

@@ -64,11 +64,7 @@ pub struct Compared {
     pub inside: u64,
 }
 
-/// Compares a survey with all results of others that the table covers.
-///
-/// # Errors
-///
-/// If a number differs.
+/// Compares a survey with all results of others that the table covers. Fails if a number differs.
 pub fn compare(survey: &Survey) -> Result<Compared, CheckError> {
     let mut compared = Compared::default();
     let equal = |what: &dyn Fn() -> String, found: u64, known: u64| {

@@ -107,11 +107,7 @@ impl Sizes {
     }
 
     /// The least memory, in bytes, that checks in windows of 2^`window_bits` words take: one thread, and a band of one
-    /// window.
-    ///
-    /// # Panics
-    ///
-    /// If `window_bits` is less than [`window_bits_min`], or a window is larger than the whole table.
+    /// window. Panics if `window_bits` is less than [`window_bits_min`], or a window is larger than the whole table.
     pub fn least_bytes(&self, window_bits: u32) -> u64 {
         BLOCK_BYTES + self.band_bytes(window_bits)
     }
@@ -171,15 +167,8 @@ impl Plan {
 
 impl<'a> Band<'a> {
     /// Gathers the losing words for a band, counted from 0, of 2^`band_bits` words. Reads the table twice up to the end
-    /// of the band.
-    ///
-    /// # Errors
-    ///
-    /// If the table cannot be read, or is not the same twice; [`CheckError::Stopped`].
-    ///
-    /// # Panics
-    ///
-    /// If there is no such band, or a band has fewer than 128 words and is not the whole table.
+    /// of the band. Fails if the table cannot be read, or is not the same twice. Panics if there is no such band, or a
+    /// band has fewer than 128 words and is not the whole table.
     pub fn gather(
         table: &'a Table,
         band_bits: u32,
@@ -206,15 +195,8 @@ impl<'a> Band<'a> {
     }
 
     /// Compares a window of the band, word for word, with the words that marking finds. Windows are counted from 0 in
-    /// the whole table.
-    ///
-    /// # Errors
-    ///
-    /// If a word in the window is wrong: the error names the lowest; [`CheckError::Stopped`].
-    ///
-    /// # Panics
-    ///
-    /// If the band has no such window, or a window has fewer words than a block.
+    /// the whole table. Fails if a word in the window is wrong: the error names the lowest. Panics if the band has no
+    /// such window, or a window has fewer words than a block.
     pub fn check_window(
         &self,
         window_bits: u32,
@@ -294,12 +276,8 @@ fn mark_from_below(block: &mut Block, block_bits: u32, losing: &Lists) {
     }
 }
 
-/// The words of all losing positions of at most `bits` bits, both of a mirror pair, ascending. Marking alone
-/// finds them. It takes ten bytes of memory for each word, besides a block.
-///
-/// # Panics
-///
-/// If `bits` is over 64.
+/// The words of all losing positions of at most `bits` bits, both of a mirror pair, ascending. Marking alone finds
+/// them. It takes ten bytes of memory for each word, besides a block. Panics if `bits` is over 64.
 pub fn losing(bits: u32) -> Vec<u64> {
     losing_in_blocks(bits, BLOCK_BITS.min(bits))
 }

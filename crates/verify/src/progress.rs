@@ -86,10 +86,6 @@ impl MarkingProgress {
     }
 
     /// The bytes to be kept.
-    ///
-    /// # Panics
-    ///
-    /// Never: numbers and texts always become JSON.
     pub fn to_bytes(&self) -> Vec<u8> {
         let json = serde_json::to_vec(self).expect("numbers and texts have a form in JSON");
         let mut bytes = format!("{}\n", Digest::of(&json)).into_bytes();
@@ -97,11 +93,7 @@ impl MarkingProgress {
         bytes
     }
 
-    /// The progress in `bytes`, if it is about `subject`.
-    ///
-    /// # Errors
-    ///
-    /// If the bytes have changed, or are about something else.
+    /// The progress in `bytes`, if it is about `subject`. Fails if the bytes have changed, or are about something else.
     pub fn parse(bytes: &[u8], subject: &Subject) -> Result<MarkingProgress, Damage> {
         let not_ours = || Damage::new("it is not as it was written");
         let line = bytes.iter().position(|&byte| byte == b'\n');
@@ -143,15 +135,8 @@ impl MarkingProgress {
         window_count(self.subject.bits, self.window_bits)
     }
 
-    /// The result of marking, when no window is left.
-    ///
-    /// # Errors
-    ///
-    /// If the windows together have another number of losing positions than the table.
-    ///
-    /// # Panics
-    ///
-    /// If a window is left.
+    /// The result of marking, when no window is left. Fails if the windows together have another number of losing
+    /// positions than the table. Panics if a window is left.
     pub fn finish(&self, table: &Table, windows_before: u64) -> Result<FullReport, CheckError> {
         assert!(self.left().is_empty(), "a window is left");
         let manifest = table.manifest();

@@ -276,12 +276,8 @@ impl Report {
         }
     }
 
-    /// Adds the line of a check: what it looked at, or what is wrong. An error that does not say that the
-    /// table is wrong, such as a file that cannot be read, adds no line.
-    ///
-    /// # Errors
-    ///
-    /// The error of the check.
+    /// Adds the line of a check: what it looked at, or what is wrong. An error that does not say that the table is
+    /// wrong, such as a file that cannot be read, adds no line. Returns the error of the check.
     pub fn record<T>(
         &mut self,
         check: Check,
@@ -312,10 +308,6 @@ impl Report {
     }
 
     /// The bytes of the file.
-    ///
-    /// # Panics
-    ///
-    /// Never: numbers, texts and lists always become JSON.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec_pretty(self).expect("a report always becomes JSON");
         bytes.push(b'\n');

@@ -69,12 +69,9 @@ pub(crate) fn one_in(picks: u64) -> u64 {
     u64::try_from(n.max(1)).expect("less than the picks")
 }
 
-/// Decides random positions by the definition, and compares the table with that.
-///
-/// # Errors
-///
-/// If the table cannot be read; if it lists one of the positions and one that a move from there
-/// leads to; if it lists neither the position nor any that a move leads to; [`CheckError::Stopped`].
+/// Decides random positions by the definition, and compares the table with that. Fails if the table cannot be read; if
+/// it lists one of the positions and one that a move from there leads to; if it lists neither the position nor any that
+/// a move leads to.
 pub fn check_sample(
     table: &Table,
     sample: Sample,

@@ -71,11 +71,7 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Checks and counts the next words.
-    ///
-    /// # Errors
-    ///
-    /// If they do not ascend, or contradict what is proved.
+    /// Checks and counts the next words. Fails if they do not ascend, or contradict what is proved.
     pub fn push(&mut self, words: &[u64]) -> Result<(), CheckError> {
         self.first = self.first.or_else(|| words.first().copied());
         for &word in words {
@@ -86,11 +82,7 @@ impl<'a> Counter<'a> {
         Ok(())
     }
 
-    /// Adds the counts of `later`, whose words follow the words of this counter.
-    ///
-    /// # Errors
-    ///
-    /// If they do not follow.
+    /// Adds the counts of `later`, whose words follow the words of this counter. Fails if they do not follow.
     pub fn append(&mut self, later: Counter<'_>) -> Result<(), CheckError> {
         let Some(first) = later.first else {
             return Ok(());
@@ -112,11 +104,8 @@ impl<'a> Counter<'a> {
         Ok(())
     }
 
-    /// The counts, after all words of the table.
-    ///
-    /// # Errors
-    ///
-    /// If a count contradicts what is proved, or what the manifest says.
+    /// The counts, after all words of the table. Fails if a count contradicts what is proved, or what the manifest
+    /// says.
     pub fn finish(self) -> Result<Survey, CheckError> {
         check_few_rows(self.survey.bits, &self.few_rows)?;
         self.survey.check_counts(self.table)?;
@@ -179,12 +168,8 @@ impl<'a> Counter<'a> {
 }
 
 impl Survey {
-    /// Reads a table once, and counts its losing positions.
-    ///
-    /// # Errors
-    ///
-    /// If the table cannot be read, if it contradicts what is proved, or if its manifest has other
-    /// counts than its words.
+    /// Reads a table once, and counts its losing positions. Fails if the table cannot be read, if it contradicts what
+    /// is proved, or if its manifest has other counts than its words.
     pub fn of(table: &Table) -> Result<Survey, CheckError> {
         let mut counter = Counter::new(table);
         each_piece(table, UNWATCHED, |words| counter.push(words))?;

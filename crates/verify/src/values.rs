@@ -54,11 +54,7 @@ pub struct Piece {
 }
 
 /// Takes the values of each shard of `table` from [`Values::read_shard`], in order, and keeps those of positions of at
-/// most `tiles` tiles.
-///
-/// # Errors
-///
-/// The first error of a shard; [`CheckError::Stopped`].
+/// most `tiles` tiles. Fails at the first error of a shard.
 pub fn gather(
     table: &Values,
     tiles: u32,
@@ -97,12 +93,9 @@ impl Areas {
         (1..tiles).flat_map(pieces).collect()
     }
 
-    /// Compares each value of a piece with the definition. The table has one value for a mirror pair, so one
-    /// position of the pair is checked. Returns the number of positions, both of a pair counted.
-    ///
-    /// # Errors
-    ///
-    /// If the value of a position is not the least that its moves do not lead to.
+    /// Compares each value of a piece with the definition. The table has one value for a mirror pair, so one position
+    /// of the pair is checked. Returns the number of positions, both of a pair counted. Fails if the value of a
+    /// position is not the least that its moves do not lead to.
     pub fn check(&self, table: &Values, piece: &Piece) -> Result<u64, CheckError> {
         let area = &self.0[piece.tiles as usize];
         let mut position = Partition::at(piece.tiles, piece.ranks.start);
@@ -148,11 +141,7 @@ fn compare(
 }
 
 /// Compares the number of losing positions of each area with the numbers that others found. Returns how many were
-/// compared.
-///
-/// # Errors
-///
-/// If a number differs.
+/// compared. Fails if a number differs.
 pub fn check_known(table: &Values) -> Result<u64, CheckError> {
     let mut compared = 0;
     for (area, &known) in table.manifest().areas.iter().zip(BY_AREA) {
@@ -173,13 +162,9 @@ pub fn check_known(table: &Values) -> Result<u64, CheckError> {
     Ok(compared)
 }
 
-/// Decides random positions of more than [`TILES_CHECKED`] tiles, each as likely as any other. If the table has no
-/// such positions, all positions may be picked.
-///
-/// # Errors
-///
-/// If the table cannot be read; if the value of a position is not the least that its moves do not lead to;
-/// [`CheckError::Stopped`].
+/// Decides random positions of more than [`TILES_CHECKED`] tiles, each as likely as any other. If the table has no such
+/// positions, all positions may be picked. Fails if the table cannot be read; if the value of a position is not the
+/// least that its moves do not lead to.
 pub fn check_sample(
     table: &Values,
     sample: Sample,

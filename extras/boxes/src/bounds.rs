@@ -19,11 +19,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The positions of at most `rows` rows and `columns` columns.
-    ///
-    /// # Errors
-    ///
-    /// [`ThinError::Size`] if one of them is 0 or beyond the limits, or if there are too many positions.
+    /// The positions of at most `rows` rows and `columns` columns. Fails with [`ThinError::Size`] if one of them is 0
+    /// or beyond the limits, or if there are too many positions.
     pub fn new(rows: usize, columns: usize) -> Result<Bounds, ThinError> {
         let wrong = ThinError::Size { rows, columns };
         if !(1..=ROWS_MAX).contains(&rows) || !(1..=COLUMNS_MAX).contains(&columns) {

@@ -87,11 +87,7 @@ pub struct Few {
 }
 
 impl Few {
-    /// All positions whose rows have at most these lengths.
-    ///
-    /// # Panics
-    ///
-    /// If there are not as many rows as [`FEW_ROWS`] has.
+    /// All positions whose rows have at most these lengths. Panics if there are not as many rows as [`FEW_ROWS`] has.
     pub fn new(most: &[usize]) -> Few {
         assert!(FEW_ROWS.contains(&most.len()), "few rows");
         let rows = most.len();
@@ -135,11 +131,8 @@ impl Few {
         self.most[0]
     }
 
-    /// The positions, the empty one included; 2^64 − 1 if there are more.
-    ///
-    /// # Panics
-    ///
-    /// If the rows do not all have the same limit.
+    /// The positions, the empty one included; 2^64 − 1 if there are more. Panics if the rows do not all have the same
+    /// limit.
     pub fn positions(&self) -> u64 {
         assert!(
             self.most.iter().all(|&most| most == self.most[0]),
@@ -353,10 +346,6 @@ impl FewSolver {
     }
 
     /// Writes all that is needed to continue.
-    ///
-    /// # Errors
-    ///
-    /// The errors of `out`.
     pub fn save(&mut self, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(&(self.next as u64).to_le_bytes())?;
         self.each_list(|_, words| {
@@ -369,12 +358,9 @@ impl FewSolver {
         })
     }
 
-    /// Reads what [`save`](FewSolver::save) wrote for the same limits. The caller knows that the bytes are those, at the end
-    /// at the latest.
-    ///
-    /// # Errors
-    ///
-    /// The errors of `from`, and [`ErrorKind::InvalidData`] if the bytes cannot be those of [`save`](FewSolver::save).
+    /// Reads what [`save`](FewSolver::save) wrote for the same limits. The caller knows that the bytes are those, at
+    /// the end at the latest. Fails with [`ErrorKind::InvalidData`] if the bytes cannot be those of
+    /// [`save`](FewSolver::save).
     pub fn load(few: Few, from: &mut dyn Read) -> io::Result<FewSolver> {
         let mut solver = FewSolver::new(few);
         let mut number = [0; 8];

@@ -53,10 +53,7 @@ pub const SUM_MAX: usize = 8;
 /// The boards up to `most` x `most` on which the opening (i, j) wins, as (rows, columns), ascending.
 ///
 /// `control` hears now and then which fraction of the positions is done, and says whether to go on; none if it did not.
-///
-/// # Panics
-///
-/// If i or j is 0, or i + j is more than [`SUM_MAX`].
+/// Panics if i or j is 0, or i + j is more than [`SUM_MAX`].
 pub fn boards_won_by(
     opening: [usize; 2],
     most: usize,

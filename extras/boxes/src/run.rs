@@ -93,11 +93,7 @@ pub struct Solver {
 
 impl Solver {
     /// A solver for these boards. With a scratch, it continues from the state there, and streams F of the first row
-    /// through the scratch if the memory is too small.
-    ///
-    /// # Errors
-    ///
-    /// If the scratch cannot be used.
+    /// through the scratch if the memory is too small. Fails if the scratch cannot be used.
     pub fn new(
         bounds: Bounds,
         threads: NonZeroUsize,
@@ -169,11 +165,7 @@ impl Solver {
     }
 
     /// Solves the next column, or all columns if there are few rows. False if `control` stopped it. After that the
-    /// solver must not be used.
-    ///
-    /// # Errors
-    ///
-    /// If the scratch fails.
+    /// solver must not be used. Fails if the scratch fails.
     pub fn advance(&mut self, control: Control<'_>) -> Result<bool, ThinError> {
         if self.tables.inner.rows() < ROWS_STEPPED {
             let mut sweep = Sweep::new(&self.tables, 0);
@@ -209,11 +201,8 @@ impl Solver {
         self.summary.add(pairs);
     }
 
-    /// Writes the state into the scratch, if there is a scratch, and a later run could continue from this state.
-    ///
-    /// # Errors
-    ///
-    /// If the scratch fails.
+    /// Writes the state into the scratch, if there is a scratch, and a later run could continue from this state. Fails
+    /// if the scratch fails.
     pub fn save(&mut self) -> Result<(), ThinError> {
         let columns = self.summary.columns();
         let Some(scratch) = &self.scratch else {

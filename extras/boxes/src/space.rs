@@ -92,11 +92,7 @@ impl Heights {
 pub struct TooLarge;
 
 impl Space {
-    /// The positions inside a box with these sides.
-    ///
-    /// # Errors
-    ///
-    /// If it is too large.
+    /// The positions inside a box with these sides. Fails if it is too large.
     pub fn new(sides: [usize; 3]) -> Result<Space, TooLarge> {
         if sides.iter().any(|side| !(1..=SIDE_MAX).contains(side)) {
             return Err(TooLarge);

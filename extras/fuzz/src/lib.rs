@@ -69,11 +69,8 @@ pub struct Fuzzer {
 }
 
 impl Fuzzer {
-    /// For a target, with the inputs that are kept for it and those that are made anew for each process.
-    ///
-    /// # Errors
-    ///
-    /// If the kept ones cannot be read.
+    /// For a target, with the inputs that are kept for it and those that are made anew for each process. Fails if the
+    /// kept ones cannot be read.
     pub fn new(target: &'static Target) -> io::Result<Fuzzer> {
         let mut corpus: Vec<Vec<u8>> = kept(target)?.into_iter().map(|(_, input)| input).collect();
         corpus.extend((target.fresh)());
@@ -91,11 +88,7 @@ impl Fuzzer {
         input
     }
 
-    /// Feeds `input` to the target; whether it was accepted.
-    ///
-    /// # Errors
-    ///
-    /// The promise that is broken.
+    /// Feeds `input` to the target; whether it was accepted. Fails with the promise that is broken.
     pub fn check(&self, input: &[u8]) -> Result<bool, String> {
         let before = MEMORY.current_usage();
         MEMORY.reset_peak_usage();
@@ -114,11 +107,7 @@ impl Fuzzer {
         Ok(accepted)
     }
 
-    /// Executes the target with the inputs of these numbers.
-    ///
-    /// # Errors
-    ///
-    /// The first input with which a promise is broken.
+    /// Executes the target with the inputs of these numbers. Fails at the first input with which a promise is broken.
     pub fn run(&self, seeds: impl Iterator<Item = u64>) -> Result<Count, Broken> {
         let mut count = Count::default();
         for seed in seeds {
@@ -141,11 +130,7 @@ pub fn corpus_folder(target: &Target) -> PathBuf {
     package.join("corpus").join(target.name)
 }
 
-/// The kept inputs of a target, with the names of their files.
-///
-/// # Errors
-///
-/// If one cannot be read.
+/// The kept inputs of a target, with the names of their files. Fails if one cannot be read.
 pub fn kept(target: &Target) -> io::Result<Vec<(String, Vec<u8>)>> {
     let folder = corpus_folder(target);
     if !folder.try_exists()? {

@@ -118,18 +118,10 @@ pub(crate) trait Theory: Game {
 
 /// A game that can be asked without knowing which.
 pub trait Playable {
-    /// All about a position, given without the rules.
-    ///
-    /// # Errors
-    ///
-    /// If the text means no position, or one that is too large.
+    /// All about a position, given without the rules. Fails if the text means no position, or one that is too large.
     fn answer(&self, text: &str) -> Result<GameAnswer, GameError>;
 
-    /// The losing positions up to a size, the small ones first.
-    ///
-    /// # Errors
-    ///
-    /// If there would be too many.
+    /// The losing positions up to a size, the small ones first. Fails if there would be too many.
     fn list(&self, size: u32) -> Result<Vec<String>, GameError>;
 }
 

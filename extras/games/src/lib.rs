@@ -60,12 +60,8 @@ pub const NAMES: [&str; 9] = [
     "transfinite",
 ];
 
-/// The game of a name, by the rules that stand behind the `@` of its positions; no text for the usual rules. `effort` is
-/// the most that an answer may take.
-///
-/// # Errors
-///
-/// If there is no such game, or it has no such rules.
+/// The game of a name, by the rules that stand behind the `@` of its positions; no text for the usual rules. `effort`
+/// is the most that an answer may take. Fails if there is no such game, or it has no such rules.
 pub fn open(name: &str, rules: &str, effort: Effort) -> Result<Box<dyn Playable>, GameError> {
     Ok(match (name, rules) {
         ("ichomp", "") => Box::new(ichomp::IChomp(effort)),
@@ -87,11 +83,8 @@ pub fn open(name: &str, rules: &str, effort: Effort) -> Result<Box<dyn Playable>
 }
 
 /// The first of the cells in the `rules` of a game that is not on a board, as a clause of a message: a poison there was
-/// taken or never was one, and a cell there cannot be crossed out. An empty board has none, and is no mistake.
-///
-/// # Errors
-///
-/// If the board or the rules are not understood.
+/// taken or never was one, and a cell there cannot be crossed out. An empty board has none, and is no mistake. Fails if
+/// the board or the rules are not understood.
 pub fn stray_cell(name: &str, board: &str, rules: &str) -> Result<Option<String>, GameError> {
     let cells = match name {
         "poisons" if !rules.is_empty() => Poisons::parse(rules, Effort::USUAL)?.cells,

@@ -55,11 +55,8 @@ impl Poisons {
         }
     }
 
-    /// The game of the rules behind the first `@`.
-    ///
-    /// # Errors
-    ///
-    /// If they are no poisons, too many, or none that a board may have.
+    /// The game of the rules behind the first `@`. Fails if they are no poisons, too many, or none that a board may
+    /// have.
     pub fn parse(rules: &str, effort: Effort) -> Result<Poisons, GameError> {
         if rules.is_empty() {
             return Ok(Poisons::new(vec![(1, 1)], effort));
@@ -115,11 +112,7 @@ impl Poisons {
 
     /// The losing positions of at most three rows and `columns` columns in which one row has a length, as `1=50`: the
     /// other two rows, and a picture of them. There the shorter one goes down, the longer one to the right, both from
-    /// 0, and `#` is losing.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such row, or the board is too large, or too small for it.
+    /// 0, and `#` is losing. Fails if there is no such row, or the board is too large, or too small for it.
     pub fn picture(&self, columns: u32, fix: &str) -> Result<Picture, GameError> {
         GameError::check(columns as usize, COLUMNS_MAX as usize, "columns")?;
         let fixed = fix.split_once('=').unwrap_or_default();

@@ -37,10 +37,6 @@ pub(crate) struct AreaFiles<'a> {
 }
 
 /// How many areas have files in the directory of a table. What is in them is not read.
-///
-/// # Errors
-///
-/// The operating system's error.
 pub fn areas_done(directory: &Path) -> io::Result<usize> {
     match Below::open(directory).and_then(|below| below.folder(FOLDER)) {
         Ok(folder) => {
@@ -123,11 +119,7 @@ impl AreaFiles<'_> {
 }
 
 /// Removes the files of the areas up to `tiles` tiles from the directory of a table that has them, and their folder if
-/// nothing else is in it.
-///
-/// # Errors
-///
-/// If they are there and cannot be removed.
+/// nothing else is in it. Fails if they are there and cannot be removed.
 pub fn remove_areas(directory: &Path, tiles: u32) -> Result<(), FileError> {
     let path = directory.join(FOLDER);
     let removed = Below::open(directory)

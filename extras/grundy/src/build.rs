@@ -131,11 +131,8 @@ impl From<FileError> for BuildError {
 }
 
 impl Builder<'_> {
-    /// Builds the table, from the areas that earlier runs left. Their files stay.
-    ///
-    /// # Errors
-    ///
-    /// [`BuildError`]. Areas that were written by then stay for the next run.
+    /// Builds the table, from the areas that earlier runs left. Their files stay. If it fails, the areas that were
+    /// written by then stay for the next run.
     pub fn run(&self, watch: &dyn BuildWatch) -> Result<Built, BuildError> {
         let files = AreaFiles::open(self.directory, self.seal)?;
         let evaluators = (0..self.threads.get()).map(|_| GrundyEvaluator::new(self.isa));

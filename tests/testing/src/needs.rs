@@ -33,11 +33,7 @@ pub fn found<T>(name: &str, found: Result<T, String>) -> Option<T> {
     }
 }
 
-/// Whether a program that is there does this.
-///
-/// # Errors
-///
-/// The missing thing, in words.
+/// Whether a program that is there does this. The error names the missing thing.
 pub fn can(what: &str, command: &mut Command) -> Result<(), String> {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
     match quiet.stderr(Stdio::null()).status() {

@@ -48,20 +48,14 @@ pub fn shards(bits: u32, size: ShardSize, mut words: &[u64]) -> (Manifest, Vec<V
     (manifest.expect("a table"), files)
 }
 
-/// Publishes the table of `bits` bits in `directory`, and returns its folder.
-///
-/// # Panics
-///
-/// If it is there already, or cannot be written.
+/// Publishes the table of `bits` bits in `directory`, and returns its folder. Panics if it is there already, or cannot
+/// be written.
 pub fn publish(directory: &Path, bits: u32, size: ShardSize) -> PathBuf {
     publish_words(directory, bits, size, &words(bits))
 }
 
-/// Publishes `words` as a table of `bits` bits in `directory`, and returns its folder.
-///
-/// # Panics
-///
-/// If it is there already, or cannot be written.
+/// Publishes `words` as a table of `bits` bits in `directory`, and returns its folder. Panics if it is there already,
+/// or cannot be written.
 pub fn publish_words(directory: &Path, bits: u32, size: ShardSize, words: &[u64]) -> PathBuf {
     let folder = directory.join(folder_name(bits));
     fs::create_dir(&folder).unwrap();
@@ -73,11 +67,7 @@ pub fn publish_words(directory: &Path, bits: u32, size: ShardSize, words: &[u64]
     folder
 }
 
-/// Writes `manifest` and the list of digests that goes with it.
-///
-/// # Panics
-///
-/// If that is not possible.
+/// Writes `manifest` and the list of digests that goes with it. Panics if that is not possible.
 pub fn write_manifest(folder: &Path, manifest: &Manifest) {
     let bytes = manifest.to_bytes();
     let sums = sha256sums(&bytes, manifest);

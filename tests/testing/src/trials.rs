@@ -38,11 +38,8 @@ pub struct Trials {
     threads: usize,
 }
 
-/// Cases of this name: at least one, and for one second, on one thread.
-///
-/// # Panics
-///
-/// If a variable of the environment is not a number.
+/// Cases of this name: at least one, and for one second, on one thread. Panics if a variable of the environment is not
+/// a number.
 pub fn trials(what: &'static str) -> Trials {
     let effort = variable("CHOMP_TEST_EFFORT").unwrap_or(1.0);
     Trials {
@@ -56,11 +53,8 @@ pub fn trials(what: &'static str) -> Trials {
     }
 }
 
-/// How many times as much as usual a test shall do, for those that count something else than cases.
-///
-/// # Panics
-///
-/// If `CHOMP_TEST_EFFORT` is not a number.
+/// How many times as much as usual a test shall do, for those that count something else than cases. Panics if
+/// `CHOMP_TEST_EFFORT` is not a number.
 pub fn effort() -> f64 {
     variable("CHOMP_TEST_EFFORT").unwrap_or(1.0)
 }
@@ -106,20 +100,13 @@ impl Trials {
         ((self.at_least as f64) * self.effort).max(1.0) as u64
     }
 
-    /// Runs the cases.
-    ///
-    /// # Panics
-    ///
-    /// If a case does, after its seed was printed.
+    /// Runs the cases. Panics if a case does, after its seed was printed.
     pub fn run(self, case: impl Fn(u64) + Sync) {
         self.gather(case, |(), ()| ());
     }
 
-    /// Runs the cases, and returns how many there were, and what `add` makes of that which they return.
-    ///
-    /// # Panics
-    ///
-    /// If a case does, after its seed was printed.
+    /// Runs the cases, and returns how many there were, and what `add` makes of that which they return. Panics if a
+    /// case does, after its seed was printed.
     #[expect(clippy::print_stderr, reason = "the seeds, shown on failure")]
     pub fn gather<T: Default + Send>(
         self,

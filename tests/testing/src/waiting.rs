@@ -15,11 +15,7 @@ pub const HANG: Duration = Duration::from_mins(10);
 /// The pause between two looks at a condition.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Waits until `condition` holds.
-///
-/// # Panics
-///
-/// If it does not hold within [`HANG`].
+/// Waits until `condition` holds. Panics if it does not hold within [`HANG`].
 pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -28,22 +24,15 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Waits for the output of `future`.
-///
-/// # Panics
-///
-/// If it does not come within [`HANG`], or with a paused clock, if nothing else is left to wait for.
+/// Waits for the output of `future`. Panics if it does not come within [`HANG`], or with a paused clock, if nothing
+/// else is left to wait for.
 #[cfg(feature = "tokio")]
 pub async fn arrives<F: Future>(what: &str, future: F) -> F::Output {
     let output = tokio::time::timeout(HANG, future).await;
     output.unwrap_or_else(|_| panic!("no sign of {what} in {HANG:?}"))
 }
 
-/// Waits until `condition` holds, and lets other tasks run meanwhile.
-///
-/// # Panics
-///
-/// If it does not hold within [`HANG`].
+/// Waits until `condition` holds, and lets other tasks run meanwhile. Panics if it does not hold within [`HANG`].
 #[cfg(feature = "tokio")]
 pub async fn becomes(what: &str, mut condition: impl FnMut() -> bool) {
     let holds = async {

@@ -39,11 +39,7 @@ pub struct SocketFile {
 
 impl SocketFile {
     /// Listens at `path`. A socket file on which nobody listens any more is replaced: a process that was killed has
-    /// left it.
-    ///
-    /// # Errors
-    ///
-    /// If somebody listens there, or something else has this name, or it cannot be made.
+    /// left it. Fails if somebody listens there, or something else has this name, or it cannot be made.
     pub fn listen(path: &Path) -> io::Result<SocketFile> {
         let lock = path.with_added_extension("lock");
         let lock = Lock::acquire(&lock).map_err(|error| match error {

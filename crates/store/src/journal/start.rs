@@ -98,11 +98,8 @@ pub(super) async fn read_all(
 }
 
 /// Removes the last segment of a journal, which is damaged. What it says is done is computed again, and comes out the
-/// same; a party that it says is out is found out again, or not.
-///
-/// # Errors
-///
-/// [`StoreError::Refused`] if it is not damaged, or not the last; [`StoreError::Storage`].
+/// same; a party that it says is out is found out again, or not. Fails with [`StoreError::Refused`] if it is not
+/// damaged, or not the last.
 pub async fn remove_damaged(storage: &dyn Storage, number: u64) -> Result<(), StoreError> {
     let segment = keys::segment(number);
     match read_all(storage, &mut CheckpointSchedule::default()).await {

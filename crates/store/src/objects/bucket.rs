@@ -52,12 +52,9 @@ pub(super) struct BucketStorage {
 }
 
 impl Bucket {
-    /// Opens the bucket with addresses and credentials from the environment, and sends nothing yet. Requests
-    /// are repeated for `patience`, or for ten minutes.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::Bucket`] if the environment contradicts itself.
+    /// Opens the bucket with addresses and credentials from the environment, and sends nothing yet. Requests are
+    /// repeated for `patience`, or for ten minutes. Fails with [`OpenError::Bucket`] if the environment contradicts
+    /// itself.
     pub fn open(&self, patience: Option<Duration>) -> Result<Arc<dyn Storage>, OpenError> {
         let storage = BucketStorage::open(self)?;
         Ok(Arc::new(
@@ -65,12 +62,8 @@ impl Bucket {
         ))
     }
 
-    /// Opens the bucket for a coordinator, and makes sure that it is fit for a job's data, and for the journal
-    /// too if that `has_journal`: see [`BucketStorage::probe`].
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::Bucket`], which says what to do.
+    /// Opens the bucket for a coordinator, and makes sure that it is fit for a job's data, and for the journal too if
+    /// that `has_journal`: see [`BucketStorage::probe`]. The error says what to do.
     pub async fn open_for_job(&self, has_journal: bool) -> Result<Arc<dyn Storage>, OpenError> {
         let storage = BucketStorage::open(self)?;
         storage.probe(has_journal).await?;
@@ -79,14 +72,10 @@ impl Bucket {
 }
 
 impl BucketStorage {
-    /// The storage in a bucket, with addresses and credentials from the environment: for S3
-    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL` and so on, or those of
-    /// the machine or container it runs on; for Google `GOOGLE_…`, for Azure `AZURE_STORAGE_…`. Sends
-    /// nothing yet.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::Bucket`] if the environment contradicts itself.
+    /// The storage in a bucket, with addresses and credentials from the environment: for S3 `AWS_ACCESS_KEY_ID`,
+    /// `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL` and so on, or those of the machine or container it
+    /// runs on; for Google `GOOGLE_…`, for Azure `AZURE_STORAGE_…`. Sends nothing yet. Fails with [`OpenError::Bucket`]
+    /// if the environment contradicts itself.
     pub(crate) fn open(bucket: &Bucket) -> Result<BucketStorage, OpenError> {
         let usual = || ClientConnector::new(None, REQUEST_TIMEOUT);
         match bucket.service {

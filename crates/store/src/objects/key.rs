@@ -25,11 +25,7 @@ impl Key {
     /// The most bytes that a key may have, so that any file system takes it.
     pub const BYTES_MAX: usize = 200;
 
-    /// `text` as a key.
-    ///
-    /// # Errors
-    ///
-    /// If it is not one.
+    /// `text` as a key. Fails if it is not one.
     pub fn new(text: &str) -> Result<Key, KeyError> {
         let is_key = text.len() <= Self::BYTES_MAX && text.split('/').all(is_component);
         is_key

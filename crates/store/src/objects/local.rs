@@ -80,10 +80,6 @@ struct Directory {
 impl LocalStorage {
     /// The storage in the directory that `lock` owns, after clearing up what a crash of its owner may
     /// have left there.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::File`].
     pub fn open(lock: TableLock) -> Result<LocalStorage, OpenError> {
         let root = absolute(&lock.directory)?;
         let below = Below::open(&root).map_err(failed("open", &root))?;
@@ -107,12 +103,9 @@ impl LocalStorage {
         Ok(LocalStorage::with(root, true, Some(lock)))
     }
 
-    /// The storage in a directory that somebody else owns, on this machine or on another one that
-    /// shares the file system: for workers, which create parts and shards there.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::File`] if the directory or its folder `work` is missing or cannot be written.
+    /// The storage in a directory that somebody else owns, on this machine or on another one that shares the file
+    /// system: for workers, which create parts and shards there. Fails with [`OpenError::File`] if the directory or its
+    /// folder `work` is missing or cannot be written.
     pub fn shared(directory: &Path) -> Result<LocalStorage, OpenError> {
         let root = absolute(directory)?;
         let written = Below::open(&root).and_then(|below| {
@@ -127,10 +120,6 @@ impl LocalStorage {
     }
 
     /// The storage in a directory that somebody else may own: for looking. Nothing can be written.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::File`].
     pub fn view(directory: &Path) -> Result<LocalStorage, OpenError> {
         Ok(LocalStorage::with(absolute(directory)?, false, None))
     }

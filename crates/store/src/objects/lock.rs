@@ -56,11 +56,7 @@ pub struct TableLock {
 }
 
 impl TableLock {
-    /// Makes the directory if need be, and becomes its only owner.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::InUse`] if it has one; [`OpenError::File`].
+    /// Makes the directory if need be, and becomes its only owner. Fails with [`OpenError::InUse`] if it has one.
     pub fn acquire(directory: &Path) -> Result<TableLock, OpenError> {
         let directory = std::path::absolute(directory)
             .map_err(failed("find the absolute path of", directory))?;

@@ -10,20 +10,12 @@ const WITHOUT: &str = "this program was built without buckets; \
                        `cargo install --path cli --profile dist --features full` builds it with them";
 
 impl Bucket {
-    /// Refuses: see the build with the feature.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::Bucket`], always.
+    /// Always fails: see the build with the feature.
     pub fn open(&self, _patience: Option<Duration>) -> Result<Arc<dyn Storage>, OpenError> {
         Err(OpenError::bucket(self, WITHOUT, None))
     }
 
-    /// Refuses: see the build with the feature.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::Bucket`], always.
+    /// Always fails: see the build with the feature.
     #[expect(
         clippy::unused_async,
         reason = "with the feature it waits for the server"

@@ -28,11 +28,7 @@ pub struct ShardFile {
 }
 
 impl ShardFile {
-    /// Opens the shard at `path`.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read, or is no shard or not a whole one.
+    /// Opens the shard at `path`. Fails if the file cannot be read, or is no shard or not a whole one.
     pub fn open(path: &Path) -> Result<ShardFile, TableError> {
         let failed = TableError::io(path);
         let refused = |error| refused(path.to_owned(), error);
@@ -72,12 +68,8 @@ impl ShardFile {
         })
     }
 
-    /// Whether the position of `word` is losing.
-    ///
-    /// # Errors
-    ///
-    /// If the shard does not know, or the part of it that holds the answer cannot be read or is
-    /// damaged.
+    /// Whether the position of `word` is losing. Fails if the shard does not know, or the part of it that holds the
+    /// answer cannot be read or is damaged.
     pub fn is_losing(&self, word: Word) -> Result<bool, TableError> {
         let representative = word.representative().get();
         let (first, last) = (self.first, self.index.last());

@@ -29,18 +29,11 @@ pub trait Files: fmt::Debug + Send + Sync {
     /// The path or address of a file, for messages; of the folder, if `name` is empty.
     fn full_name(&self, name: &str) -> PathBuf;
 
-    /// The content of a small file.
-    ///
-    /// # Errors
-    ///
-    /// If it is missing, longer than `most` bytes, or cannot be read.
+    /// The content of a small file. Fails if it is missing, longer than `most` bytes, or cannot be read.
     fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError>;
 
-    /// Some slices of files, in their order.
-    ///
-    /// # Errors
-    ///
-    /// If a file is missing, is not as long as it must be, or cannot be read.
+    /// Some slices of files, in their order. Fails if a file is missing, is not as long as it must be, or cannot be
+    /// read.
     fn read_slices(&self, slices: &[FileSlice<'_>]) -> Result<Vec<Vec<u8>>, TableError>;
 }
 
@@ -94,11 +87,8 @@ const BOX_BYTES_MAX: u64 = 4 << 20;
 const BOXES_MAX: usize = 64;
 
 /// The files `box-….json` of a directory, which hold what `chomp box --json` printed: their paths in order, and their
-/// bytes. None if there is no such directory, as for a shard or an address.
-///
-/// # Errors
-///
-/// If the directory or one of them cannot be read, or if there are more than 64, or one of more than 4 MiB.
+/// bytes. None if there is no such directory, as for a shard or an address. Fails if the directory or one of them
+/// cannot be read, or if there are more than 64, or one of more than 4 MiB.
 pub fn boxes(directory: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, TableError> {
     let none = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
     let entries = match std::fs::read_dir(directory) {

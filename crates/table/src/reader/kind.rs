@@ -14,11 +14,8 @@ use crate::values::shard::{ValueShardInfo, ValueShardSize};
 use crate::values::{Values, ValuesManifest};
 
 /// The folder of the table at `path`: that folder itself, or the first in the directory `path`. Tables of losing
-/// positions come before those of values, and large ones before small ones. Nothing in it is checked.
-///
-/// # Errors
-///
-/// If there is none.
+/// positions come before those of values, and large ones before small ones. Nothing in it is checked. Fails if there is
+/// none.
 pub fn locate(path: &Path) -> Result<PathBuf, TableError> {
     find(path, &[TableKind::Losing, TableKind::Values]).map(|(folder, _)| folder)
 }
@@ -33,11 +30,8 @@ pub enum AnyTable {
 }
 
 impl AnyTable {
-    /// Opens the table that [`locate`] finds for `path`.
-    ///
-    /// # Errors
-    ///
-    /// If there is none, or if its manifest or the list of digests is not what was published.
+    /// Opens the table that [`locate`] finds for `path`. Fails if there is none, or if its manifest or the list of
+    /// digests is not what was published.
     pub fn open(path: &Path) -> Result<AnyTable, TableError> {
         Ok(match TableKind::of(&Folder(locate(path)?)) {
             TableKind::Losing => AnyTable::Losing(Box::new(Table::open(path)?)),
@@ -46,10 +40,6 @@ impl AnyTable {
     }
 
     /// Opens the table in `files`, which is the one that is `named` if it is known.
-    ///
-    /// # Errors
-    ///
-    /// As for [`AnyTable::open`].
     pub fn from_files(
         files: Box<dyn Files>,
         named: Option<TableName>,
@@ -129,11 +119,8 @@ impl From<&ValueShardInfo> for ShardFileInfo {
 }
 
 impl AnyManifest {
-    /// Parses a manifest, and checks its claims about itself.
-    ///
-    /// # Errors
-    ///
-    /// If it is no manifest, one of a newer format, or one that contradicts itself.
+    /// Parses a manifest, and checks its claims about itself. Fails if it is no manifest, one of a newer format, or one
+    /// that contradicts itself.
     pub fn parse(bytes: &[u8]) -> Result<AnyManifest, FormatError> {
         Ok(match TableKind::of_manifest(bytes) {
             TableKind::Losing => AnyManifest::Losing(Manifest::parse(bytes)?),
@@ -186,11 +173,8 @@ impl AnyManifest {
         }
     }
 
-    /// Compares the fingerprints with the known ones.
-    ///
-    /// # Errors
-    ///
-    /// If one is another, or if that is not to be told, as the shards have other sizes than those of published tables.
+    /// Compares the fingerprints with the known ones. Fails if one is another, or if that is not to be told, as the
+    /// shards have other sizes than those of published tables.
     pub fn check_known(&self, folder: &Path) -> Result<(), TableError> {
         let (is_usual, compared) = match self {
             AnyManifest::Losing(manifest) => {
@@ -215,11 +199,7 @@ impl AnyManifest {
     }
 
     /// Reads every byte of every shard in `folder`, which need not have the manifest yet, and checks all digests,
-    /// counts and fingerprints.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be read, or is not what was published.
+    /// counts and fingerprints. Fails if a file cannot be read, or is not what was published.
     pub fn verify_bytes(&self, folder: PathBuf) -> Result<(), TableError> {
         match self {
             AnyManifest::Losing(manifest) => {

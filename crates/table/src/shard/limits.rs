@@ -32,12 +32,8 @@ impl ShardInfo {
         whole.then_some(entries / ENTRY_LENGTH as u64)
     }
 
-    /// Whether a shard can be as long as this says, with the words that it says it has.
-    ///
-    /// # Errors
-    ///
-    /// If it has words that do not fit between the first and the last, or too many, or more or fewer bytes than such
-    /// words can have.
+    /// Whether a shard can be as long as this says, with the words that it says it has. Fails if it has words that do
+    /// not fit between the first and the last, or too many, or more or fewer bytes than such words can have.
     pub fn check_sizes(&self) -> Result<(), Damage> {
         let ShardInfo { first, last, .. } = *self;
         let even = first.is_multiple_of(2) && last.is_multiple_of(2);

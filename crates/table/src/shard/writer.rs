@@ -21,11 +21,7 @@ pub struct ShardWriter {
 }
 
 impl ShardWriter {
-    /// A shard with this number, counted from 0.
-    ///
-    /// # Panics
-    ///
-    /// If `size` is beyond the limits.
+    /// A shard with this number, counted from 0. Panics if `size` is beyond the limits.
     pub fn new(number: usize, size: ShardSize) -> ShardWriter {
         let most = ShardSize::PUBLISHED;
         assert!(
@@ -50,11 +46,8 @@ impl ShardWriter {
         }
     }
 
-    /// Takes as many of the next `words` as the shard has room for, and returns the others.
-    ///
-    /// # Panics
-    ///
-    /// If a word is odd, or not larger than the one before it.
+    /// Takes as many of the next `words` as the shard has room for, and returns the others. Panics if a word is odd, or
+    /// not larger than the one before it.
     pub fn push<'a>(&mut self, words: &'a [u64]) -> &'a [u64] {
         let room = self.size.shard_words - self.entries;
         let (mut words, rest) = words.split_at(words.len().min(room));
@@ -85,11 +78,8 @@ impl ShardWriter {
         self.entries == 0
     }
 
-    /// The finished shard, and the leaf that its words are.
-    ///
-    /// # Panics
-    ///
-    /// If the shard has no words: such a shard is not part of a table.
+    /// The finished shard, and the leaf that its words are. Panics if the shard has no words: such a shard is not part
+    /// of a table.
     pub fn finish(mut self) -> (ShardInfo, Leaf, Vec<u8>) {
         if !self.words.is_empty() {
             self.finish_frame();

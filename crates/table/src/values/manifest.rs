@@ -92,11 +92,7 @@ fn combine(digests: impl Iterator<Item = Digest>) -> Digest {
 }
 
 impl ValuesManifest {
-    /// The manifest of a table of `tiles` tiles with these shards.
-    ///
-    /// # Errors
-    ///
-    /// If they are not the shards of such a table.
+    /// The manifest of a table of `tiles` tiles with these shards. Fails if they are not the shards of such a table.
     pub fn new(
         tiles: u32,
         size: ValueShardSize,
@@ -134,11 +130,8 @@ impl ValuesManifest {
         Ok(manifest)
     }
 
-    /// Parses a manifest, and checks its claims about itself.
-    ///
-    /// # Errors
-    ///
-    /// If it is no manifest, one of a newer format, or one that contradicts itself.
+    /// Parses a manifest, and checks its claims about itself. Fails if it is no manifest, one of a newer format, or one
+    /// that contradicts itself.
     pub fn parse(bytes: &[u8]) -> Result<ValuesManifest, FormatError> {
         let manifest: ValuesManifest = from_json(bytes, "a manifest of values", FORMAT)?;
         manifest.check()?;

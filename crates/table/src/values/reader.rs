@@ -43,22 +43,14 @@ impl ListedShard for Shard {
 }
 
 impl Values {
-    /// Opens the table at `path`: its folder, or the directory of a table, of which the table of values of the
-    /// most tiles is opened.
-    ///
-    /// # Errors
-    ///
-    /// If there is none, or if its manifest or the list of digests is not what was published.
+    /// Opens the table at `path`: its folder, or the directory of a table, of which the table of values of the most
+    /// tiles is opened. Fails if there is none, or if its manifest or the list of digests is not what was published.
     pub fn open(path: &Path) -> Result<Values, TableError> {
         let (folder, tiles) = find(path, &[TableKind::Values])?;
         Values::from_files(Box::new(Folder(folder)), tiles)
     }
 
     /// Opens the table in `files`, which must have `tiles` tiles if these are known.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Values::open`].
     pub fn from_files(files: Box<dyn Files>, tiles: Option<u32>) -> Result<Values, TableError> {
         let sums = |bytes: &[u8], manifest: &ValuesManifest| manifest.sha256sums(bytes);
         let manifest = read_manifest(&*files, ValuesManifest::parse, sums)?;
@@ -98,20 +90,13 @@ impl Values {
         &self.manifest
     }
 
-    /// The value of a position.
-    ///
-    /// # Errors
-    ///
-    /// If the position has no tiles or more than the table, or if what holds the answer cannot be read or is damaged.
+    /// The value of a position. Fails if the position has no tiles or more than the table, or if what holds the answer
+    /// cannot be read or is damaged.
     pub fn value(&self, position: &Partition) -> Result<u8, TableError> {
         Ok(self.values(std::slice::from_ref(position))?[0])
     }
 
     /// The values of some positions, in their order. What they need is read together.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Values::value`], for any of them.
     pub fn values(&self, positions: &[Partition]) -> Result<Vec<u8>, TableError> {
         let frame_of = |(number, position)| {
             let (id, at) = self.frame_of(position)?;
@@ -150,11 +135,8 @@ impl Values {
         }
     }
 
-    /// The values of all positions of `tiles` tiles, both of each mirror pair, by rank: a byte each.
-    ///
-    /// # Errors
-    ///
-    /// If the table does not cover positions of `tiles` tiles, and as for [`Values::read_shard`].
+    /// The values of all positions of `tiles` tiles, both of each mirror pair, by rank: a byte each. Fails if the table
+    /// does not cover positions of `tiles` tiles, and as for [`Values::read_shard`].
     pub fn area(&self, tiles: u32) -> Result<Vec<u8>, TableError> {
         self.check_tiles(tiles)?;
         let mut area = vec![0; usize::try_from(count(tiles)).expect("a length in memory")];
@@ -166,15 +148,8 @@ impl Values {
     }
 
     /// All values of the shard with this number, counted from 0, after a check of every byte, the counts and the leaf:
-    /// the values of the representatives among its ranks.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read, or is not what was published.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such shard.
+    /// the values of the representatives among its ranks. Fails if the file cannot be read, or is not what was
+    /// published. Panics if there is no such shard.
     pub fn read_shard(&self, number: usize) -> Result<Vec<u8>, TableError> {
         let Shard { info, span } = &self.shards.infos[number];
         let values = decode_shard(&self.shards.whole(number)?, info, span);

@@ -140,11 +140,7 @@ impl ShardSpan {
     }
 
     /// Puts the values that the shard stores into those of its whole area, where there is one for each rank: for both
-    /// of each mirror pair.
-    ///
-    /// # Panics
-    ///
-    /// If they are not as many as the shard stores and the area has.
+    /// of each mirror pair. Panics if they are not as many as the shard stores and the area has.
     pub fn spread(&self, stored: &[u8], area: &mut [u8]) {
         let mut position = Partition::at(self.area, self.ranks.start);
         let mut stored = stored.iter();
@@ -189,11 +185,8 @@ pub struct ValueShardInfo {
 }
 
 impl ValueShardInfo {
-    /// Whether the shard with these ranks can be what this says.
-    ///
-    /// # Errors
-    ///
-    /// If it has more or fewer bytes or values than such ranks can have.
+    /// Whether the shard with these ranks can be what this says. Fails if it has more or fewer bytes or values than
+    /// such ranks can have.
     pub fn check(&self, span: &ShardSpan) -> Result<(), Damage> {
         let frame_max = gaps::frame_len_max(1 << span.frame_bits);
         let data = self.index_offset.checked_sub(HEADER_LENGTH);
@@ -268,11 +261,8 @@ impl ValueShardWriter {
         }
     }
 
-    /// Takes the values of the next ranks, both of each mirror pair.
-    ///
-    /// # Panics
-    ///
-    /// If they are more than the shard has left, or no values of its area.
+    /// Takes the values of the next ranks, both of each mirror pair. Panics if they are more than the shard has left,
+    /// or no values of its area.
     pub fn push(&mut self, values: &[u8]) {
         check_values(self.span.area, values).expect("values of the area");
         for &value in values {
@@ -305,11 +295,7 @@ impl ValueShardWriter {
         self.values.clear();
     }
 
-    /// The finished shard.
-    ///
-    /// # Panics
-    ///
-    /// If ranks are missing.
+    /// The finished shard. Panics if ranks are missing.
     pub fn finish(mut self) -> (ValueShardInfo, Vec<u8>) {
         assert_eq!(self.rank, self.span.ranks.end, "ranks are missing");
         let index_offset = self.bytes.len() as u64;
@@ -362,11 +348,8 @@ pub struct ValueShardIndex {
 }
 
 impl ValueShardIndex {
-    /// The index in `frame`, the bytes of the shard from `info.index_offset` on.
-    ///
-    /// # Errors
-    ///
-    /// If the bytes are not the index of that shard at `span`.
+    /// The index in `frame`, the bytes of the shard from `info.index_offset` on. Fails if the bytes are not the index
+    /// of that shard at `span`.
     pub fn parse(
         frame: &[u8],
         info: &ValueShardInfo,
@@ -435,11 +418,8 @@ impl Index for ValueShardIndex {
     }
 }
 
-/// All values of a shard, one for each representative, after a check of every byte, the counts and the leaf.
-///
-/// # Errors
-///
-/// If `bytes` are not the shard that `info` describes, at `span`.
+/// All values of a shard, one for each representative, after a check of every byte, the counts and the leaf. Fails if
+/// `bytes` are not the shard that `info` describes, at `span`.
 pub fn decode_shard(
     bytes: &[u8],
     info: &ValueShardInfo,

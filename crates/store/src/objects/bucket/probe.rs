@@ -24,11 +24,7 @@ const OBJECT_BYTES: usize = 20_000;
 impl BucketStorage {
     /// Makes sure that objects can be created, read, listed and removed; and if the bucket `has_journal`, that of many
     /// creations of one key only one succeeds: on this rests that a table has one coordinator. Servers that ignore the
-    /// condition let all succeed, others some of those that come at the same time.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::Bucket`], which says what to do.
+    /// condition let all succeed, others some of those that come at the same time. The error says what to do.
     pub(super) async fn probe(&self, has_journal: bool) -> Result<(), OpenError> {
         let storage = self.clone().with_patience(PATIENCE);
         let fail = |error| unusable(&self.bucket, error);

@@ -62,16 +62,8 @@ pub(crate) struct SameFile {
 /// Compares with all published sums for squares that the table covers, and calls `progress` with
 /// each file that is the same.
 ///
-/// Sorting takes up to `memory` bytes.
-///
-/// # Errors
-///
-/// If the table cannot be read, gives another sum, or another number of positions in a catalogue
-/// than the survey found.
-///
-/// # Panics
-///
-/// If the survey is not that of the table.
+/// Sorting takes up to `memory` bytes. Fails if the table cannot be read, gives another sum, or another number of
+/// positions in a catalogue than the survey found. Panics if the survey is not that of the table.
 pub(crate) fn check_published(
     table: &Table,
     survey: &Survey,

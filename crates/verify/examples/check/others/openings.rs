@@ -28,12 +28,8 @@ pub(crate) struct Opening {
     pub(crate) moves: Vec<Cell>,
 }
 
-/// All rectangles that the table covers, without those of more rows than columns (which are mirror
-/// images) and without 1x1, and the moves from them to positions that the table lists.
-///
-/// # Errors
-///
-/// If the table cannot be read.
+/// All rectangles that the table covers, without those of more rows than columns (which are mirror images) and without
+/// 1x1, and the moves from them to positions that the table lists. Fails if the table cannot be read.
 pub(crate) fn openings(table: &Table) -> Result<Vec<Opening>, CheckError> {
     let bits = table.manifest().bits;
     let mut openings = Vec::new();
@@ -64,12 +60,8 @@ pub(crate) fn openings(table: &Table) -> Result<Vec<Opening>, CheckError> {
     Ok(openings)
 }
 
-/// Compares with what is known of all rectangles, and with what others have found for those of up
-/// to 20x20. Returns how many rectangles were compared with what others have found.
-///
-/// # Errors
-///
-/// If a rectangle has other winning first moves.
+/// Compares with what is known of all rectangles, and with what others have found for those of up to 20x20. Returns how
+/// many rectangles were compared with what others have found. Fails if a rectangle has other winning first moves.
 pub(crate) fn check_openings(openings: &[Opening]) -> Result<u64, CheckError> {
     let mut compared = 0;
     for opening in openings {
