@@ -77,22 +77,18 @@ pub(crate) struct DirectoryArgs {
     pub(crate) table: PathBuf,
 }
 
-/// The secrets of a table's coordinator, in its directory.
+/// In the directory of a table, as the two below.
 const SECRETS_NAME: &str = "secrets.json";
-/// The list of participants, in the same place.
 const PARTICIPANTS_NAME: &str = "participants.json";
-/// The access file of the owner, in the same place.
+/// The owner's.
 pub(crate) const ACCESS_NAME: &str = "access.json";
-/// The name of stdout, in place of a file.
 const STDOUT: &str = "-";
 
-/// The secrets of the coordinator of the table in `home`, which clients reach by these `hosts`. New ones are made if
-/// there are none.
+/// Makes new ones if there are none. Clients reach the coordinator by these `hosts`.
 pub(crate) fn secrets(home: &Path, hosts: &Hosts) -> anyhow::Result<(Secrets, Certificate)> {
     Ok(Secrets::open(&home.join(SECRETS_NAME), hosts)?)
 }
 
-/// The file with the list of participants.
 pub(crate) fn list_file(home: &Path) -> PathBuf {
     home.join(PARTICIPANTS_NAME)
 }

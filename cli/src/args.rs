@@ -38,7 +38,7 @@ pub(crate) struct Args {
 const TABLE_VARIABLE: &str = "CHOMP_TABLE";
 
 impl Args {
-    /// The command of this process, and its name. Ends the process if the arguments are wrong, or if they ask for help.
+    /// Ends the process if the arguments are wrong, or if they ask for help.
     pub(crate) fn read() -> (Command, String) {
         let given: Vec<OsString> = std::env::args_os().collect();
         let matches = Args::with_variables().try_get_matches_from(&given);
@@ -68,7 +68,6 @@ fn end(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code())
 }
 
-/// A command with a variable for each of its flags, and those of the commands below it.
 fn of_command(command: clap::Command, above: &str) -> clap::Command {
     let start = format!("{above}_{}", command.get_name());
     let command = command.mut_args(|arg| {
@@ -102,7 +101,6 @@ fn with_hint(arg: Arg) -> Arg {
     arg.value_hint(hint)
 }
 
-/// The error about a command line, with the variables named that it is about.
 fn naming_variables(mut error: clap::Error, given: &[OsString]) -> clap::Error {
     let mut program = Args::with_variables();
     program.build();
@@ -186,7 +184,6 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// How many threads compute.
     pub(crate) fn threads(&self) -> usize {
         let share = match self {
             Command::Run(args) => &args.share,
@@ -200,7 +197,6 @@ impl Command {
         share.threads().get()
     }
 
-    /// How signals end the command.
     pub(crate) fn ending(&self) -> Ending {
         let only_answers = matches!(
             self,

@@ -105,7 +105,6 @@ const SAVE_SHARE: u32 = 10;
 /// The memory that the program takes besides bitmaps.
 const PROGRAM_BYTES: u64 = 32 << 20;
 
-/// The result.
 #[derive(Debug, Serialize)]
 struct SolvedBox {
     rows: usize,
@@ -115,7 +114,6 @@ struct SolvedBox {
     /// Index m, then n: the losing positions of at most m rows and n columns.
     losing_by_rows_and_columns: Vec<Vec<u64>>,
     digest: String,
-    /// The file of the positions, if one was wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<few::PositionsFile>,
     openings: Vec<Opening>,
@@ -171,7 +169,6 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
     find(&args, display, solve, SolvedBox::lines).await
 }
 
-/// The folder of `--scratch`, if one was given.
 fn open_scratch(args: &BoxArgs, rows: usize) -> anyhow::Result<Option<Folder>> {
     let Some(folder) = &args.scratch else {
         return Ok(None);
@@ -180,7 +177,6 @@ fn open_scratch(args: &BoxArgs, rows: usize) -> anyhow::Result<Option<Folder>> {
     Ok(Some(Folder::open(folder, rows, seal)?))
 }
 
-/// A result, and the time that it took.
 #[derive(Serialize)]
 struct Timed<T> {
     #[serde(flatten)]

@@ -59,7 +59,6 @@ pub(crate) struct CertifyArgs {
     json: bool,
 }
 
-/// The claim that a certificate proves.
 #[derive(Debug, Serialize)]
 struct Proved {
     board: (u32, u32),
@@ -175,7 +174,6 @@ fn check(file: &Path, teller: &Teller) -> anyhow::Result<Proved> {
     Ok(Proved::of(&certificate))
 }
 
-/// The error of a certificate that proves nothing.
 fn refused(file: &Path, error: CertificateError) -> anyhow::Error {
     match error {
         CertificateError::Stopped => Interruption::Lost.into(),

@@ -13,8 +13,7 @@ use crate::exit::{Exit, usage};
 use crate::flags::ReachArgs;
 use crate::{progress, status};
 
-/// The access to the coordinator that the arguments name. Without `--access`, the file of a coordinator of this user on
-/// this machine is used if there is one.
+/// Without `--access`, the file of a coordinator of this user on this machine is used if there is one.
 pub(crate) fn coordinator(args: &ReachArgs) -> anyhow::Result<Access> {
     match (&args.access, &args.coordinator) {
         (Some(file), url) => {
@@ -31,8 +30,7 @@ pub(crate) fn coordinator(args: &ReachArgs) -> anyhow::Result<Access> {
     }
 }
 
-/// How to reach the finished tables at an address, with an access file or without. They are open to everybody, so the
-/// token stays here.
+/// The finished tables are open to everybody, so the token stays here.
 pub(crate) fn tables(
     from: &str,
     access: Option<&Path>,
@@ -105,14 +103,12 @@ pub(crate) fn local_access(url: &str) -> anyhow::Result<Access> {
     })
 }
 
-/// Whether there is a file of this name.
 pub(crate) fn is_there(file: &Path) -> anyhow::Result<bool> {
     let is_there = file.try_exists();
     is_there.with_context(|| format!("cannot look for {}", file.display()))
 }
 
-/// The address of a coordinator that has a certificate, always with https: the user may write http, but nothing is to
-/// be sent in the clear.
+/// Always with https: the user may write http, but nothing is to be sent in the clear.
 fn encrypted(url: &str) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => format!("https://{rest}"),

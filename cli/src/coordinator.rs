@@ -74,15 +74,13 @@ pub(crate) struct CoordinatorArgs {
     pub(crate) exit_when_done: bool,
 }
 
-/// The threads that range bits are chosen for, as the workers are not known yet.
+/// Range bits are chosen for these threads and bytes, as the workers are not known yet.
 pub(crate) const ASSUMED_WORKER_THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
-/// The memory that range bits are chosen for, for the same reason.
 pub(crate) const ASSUMED_WORKER_MEMORY_BYTES: u64 = 64 << 30;
 /// The interval at which the coordinator checks that its directory is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How long this process tries to reach itself as workers will; less than a wait that is reported.
 const SELF_PATIENCE: Duration = Duration::from_secs(3);
-/// The most bytes of the answer to that.
 const SELF_ANSWER_BYTES_MAX: u64 = 1 << 10;
 /// How long workers have to hear that the table is finished, with `--exit-when-done`.
 const GOODBYE: Duration = Duration::from_secs(15);
@@ -210,15 +208,13 @@ fn lock_home(
     Ok(lock.transpose()?)
 }
 
-/// Waits until the directory of the table is gone. No worker can go on without it, and without work nothing else would
-/// notice.
+/// No worker can go on without the directory of the table, and without work nothing else would notice.
 async fn lost(store: &OwnedStore) {
     while store.storage.is_in_place().await {
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-/// Waits until every worker has heard that there is nothing left to do.
 async fn say_goodbye(coordinator: &Coordinator) {
     let mut progress = coordinator.progress();
     let all_gone = progress.wait_for(|progress| progress.workers == 0);
@@ -262,8 +258,7 @@ fn say_addresses(url: &str, access: &Path, has_pages: bool, display: &Display) {
     }
 }
 
-/// Tries the address that workers are told, and warns if it does not work from here. Behind a router it may work for
-/// others all the same.
+/// Warns if the address that workers are told does not work from here. Behind a router it may work for others.
 async fn reach_self(access: Access) {
     let url = access.coordinator;
     let reach = Reach {
@@ -284,8 +279,7 @@ async fn reach_self(access: Access) {
     }
 }
 
-/// Leaves the access file that workers of the same user on this machine find by themselves, for as long as the
-/// coordinator runs.
+/// Workers of the same user on this machine find the file by themselves, for as long as the coordinator runs.
 fn leave_local(port: Option<u16>, access: &Access, display: &Display) -> Option<LocalAccess> {
     let left = LocalAccess::leave(&local::folder()?, port?, access);
     left.inspect_err(|error| {

@@ -39,7 +39,6 @@ pub(crate) struct DownloadArgs {
     pub(crate) json: bool,
 }
 
-/// The address of a server or of a bucket.
 fn from() -> impl TypedValueParser<Value = String> {
     place().try_map(|place| match place {
         TablePlace::Elsewhere(address) => Ok(address),
@@ -56,8 +55,7 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
     report(args.json, size, done.manifest, &done.folder, meter.cost())
 }
 
-/// Where the table is on this machine, for commands that need its files. A table that is elsewhere is downloaded to
-/// the usual directory first, and its folder there is returned.
+/// A table that is elsewhere is downloaded to the usual directory first, and its folder there is returned.
 pub(crate) async fn download_if_elsewhere(
     source: &SourceArgs,
     display: &Display,

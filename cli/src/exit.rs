@@ -28,7 +28,6 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error that has its exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct CodedError {
@@ -37,14 +36,12 @@ pub(crate) struct CodedError {
 }
 
 impl Exit {
-    /// An error with this text that ends the program with this code.
     pub(crate) fn error(self, text: impl Into<String>) -> anyhow::Error {
         let (code, text) = (self, text.into());
         CodedError { code, text }.into()
     }
 }
 
-/// The command line asks for something that cannot be done.
 pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
     Exit::Usage.error(text)
 }
@@ -52,10 +49,8 @@ pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
 /// A command was told to stop, and did: the program ends with [`Exit::Stopped`], which is no failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Interruption {
-    /// The message says that the same command continues.
     #[error("stopped early: what is done so far is kept, run the same command again to go on")]
     Resumable,
-    /// The message says that nothing is kept.
     #[error("stopped early: nothing is kept, the same command starts from the beginning")]
     Lost,
     /// There is nothing to tell, or it was told.

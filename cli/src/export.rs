@@ -22,7 +22,6 @@ use crate::progress::{Display, Teller};
 use crate::source;
 use crate::summary::{Meter, TextReport};
 
-/// The most bits of a table.
 const BITS_MAX: u64 = u64::BITS as u64;
 
 #[derive(Debug, clap::Args)]
@@ -88,7 +87,6 @@ fn format_parser() -> impl TypedValueParser<Value = Format> {
 const STDOUT: [&str; 2] = ["-", "/dev/stdout"];
 const NOWHERE: &str = "/dev/null";
 
-/// The summary of an export.
 #[derive(Debug, Serialize)]
 struct Exported {
     out: String,
@@ -104,7 +102,6 @@ struct Exported {
     seconds: f64,
 }
 
-/// Where the positions go.
 enum Out {
     Stdout,
     Nowhere,
@@ -208,7 +205,6 @@ fn is_stdout(out: &Path) -> bool {
     STDOUT.iter().any(|name| out == Path::new(name))
 }
 
-/// Begins a file. One that is there is replaced with `--force` only.
 pub(crate) fn create(path: &Path, force: bool) -> anyhow::Result<NewFile> {
     match NewFile::create(path, force) {
         Err(error @ FileError::Exists { .. }) => {
@@ -218,7 +214,6 @@ pub(crate) fn create(path: &Path, force: bool) -> anyhow::Result<NewFile> {
     }
 }
 
-/// A file that is written, for people.
 fn shown(out: &Path) -> String {
     if is_stdout(out) {
         "stdout".to_owned()
@@ -249,7 +244,7 @@ impl Out {
         Ok(Out::File(file, beside.transpose()?))
     }
 
-    /// Writes an export. None if the reader of stdout went away.
+    /// None if the reader of stdout went away.
     fn write(
         mut self,
         table: &AnyTable,

@@ -30,7 +30,6 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
 }
 
 fn of_cause(cause: &(dyn Error + 'static)) -> Option<Exit> {
-    /// The code of a cause of this type.
     fn of<E: Error + 'static>(
         cause: &(dyn Error + 'static),
         code: impl FnOnce(&E) -> Option<Exit>,

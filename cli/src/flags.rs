@@ -20,9 +20,9 @@ use crate::machine;
 /// The usual directory of tables.
 pub(crate) const TABLE: &str = "chomp-table";
 
-/// The least bits of a table: the poison alone has two.
+/// The poison alone has two.
 pub(crate) const BITS_MIN: u32 = 2;
-/// The most bits of a table: beyond, even the largest ranges are more than a plan can hold.
+/// Beyond, even the largest ranges are more than a plan can hold.
 pub(crate) const BITS_MAX: u32 = RangeBits::MAX + HEAD_BITS_MAX;
 
 /// The longest side of a board that `chomp box` takes.
@@ -37,7 +37,6 @@ pub(crate) fn flag(text: &str) -> Result<bool, &'static str> {
     }
 }
 
-/// Parses a whole number within these limits.
 pub(crate) fn number<T: TryFrom<u64>>(
     limits: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
@@ -52,12 +51,10 @@ pub(crate) fn number<T: TryFrom<u64>>(
     }
 }
 
-/// The number of bits of a table.
 pub(crate) fn bits(text: &str) -> Result<u32, String> {
     number(BITS_MIN.into()..=BITS_MAX.into())(text)
 }
 
-/// How many there are of what is never none.
 pub(crate) fn count(text: &str) -> Result<NonZeroUsize, String> {
     let count = number::<usize>(1..=u64::MAX)(text)?;
     Ok(NonZeroUsize::new(count).expect("at least 1"))
@@ -79,8 +76,7 @@ pub(crate) fn sides(text: &str) -> Result<(u32, u32), String> {
     sides.ok_or_else(|| format!("rows x columns are wanted, as 8x10, each from 1 to {SIDE_MAX}"))
 }
 
-/// Where to listen: as an address, with a name, or as a port of this machine alone or, after a colon, of all its
-/// addresses.
+/// An address, also with a name, or a port: of this machine alone or, after a colon, of all its addresses.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     if let Ok(port) = text.parse() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
@@ -208,7 +204,6 @@ pub(crate) struct ReachArgs {
     pub(crate) access: Option<PathBuf>,
 }
 
-/// Where a finished table is.
 #[derive(Clone, Debug)]
 pub(crate) enum TablePlace {
     /// A directory or file of this machine.
@@ -271,17 +266,14 @@ pub(crate) fn url(text: &str) -> Result<String, String> {
     }
 }
 
-/// A table.
 pub(crate) fn place() -> impl TypedValueParser<Value = TablePlace> {
     OsStringValueParser::new().try_map(|text| TablePlace::parse(&text))
 }
 
-/// A file or directory of this machine.
 pub(crate) fn path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|text| local(&text))
 }
 
-/// A place for a store.
 pub(crate) fn location() -> impl TypedValueParser<Value = StoreLocation> {
     OsStringValueParser::new().try_map(|text| match text.to_str() {
         Some(text) => StoreLocation::parse(text),

@@ -104,7 +104,6 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<(
     report(args.json, tiles, manifest, &folder, cost)
 }
 
-/// Tells the display what is done, and the work when to stop.
 struct DisplayWatch {
     teller: Teller,
     say: Display,

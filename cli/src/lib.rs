@@ -140,7 +140,6 @@ pub fn main_with(overrides: TestOverrides) -> ExitCode {
     exit.into()
 }
 
-/// Reports the end of a command, and returns its exit code.
 fn conclude(done: anyhow::Result<()>, display: &Display) -> Exit {
     let Err(error) = done else {
         display.tell("finished", json!({}));
@@ -166,8 +165,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<()> {
     let threads = match &command {
         // A server has no other work.
         Command::Serve(_) => machine::threads().get(),
-        // Where little is to be done for each call, a change of threads takes longer than that. But many workers
-        // make many calls.
+        // Where a call is little work, a change of threads takes longer than it. But many workers make many calls.
         Command::Coordinator(_) => machine::threads().get().div_ceil(2),
         Command::Worker(args) => args.share.threads().get().min(IO_THREADS),
         Command::Run(args) => args.share.threads().get().min(IO_THREADS),
@@ -204,8 +202,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<()> {
             Command::Serve(args) => serve::run(args, display).await,
         }
     });
-    // Reads and checks that still run after the stop are of no more use, and files appear when they are
-    // complete.
+    // Reads and checks that still run after the stop are of no more use, and files appear when they are complete.
     runtime.shutdown_timeout(LAST_WORDS);
     done
 }
@@ -249,12 +246,11 @@ fn start_log(display: &Display, command: &Command) {
     }
 }
 
-/// Prints a result on stdout. A reader that went away is no error.
+/// A reader that went away is no error.
 fn print(text: &str) -> anyhow::Result<()> {
     try_print(text).map(|_| ())
 }
 
-/// Prints a result: as a line of JSON, or as the text that `text` makes of it.
 fn print_as<T: serde::Serialize>(
     json: bool,
     result: &T,
@@ -268,8 +264,7 @@ fn print_as<T: serde::Serialize>(
     print(&text)
 }
 
-/// Prints a part of a result on stdout, with control characters escaped. False if the reader went away and wants no
-/// more.
+/// With control characters escaped. False if the reader went away and wants no more.
 fn try_print(text: &str) -> anyhow::Result<bool> {
     let text = escape_control(text, LAYOUT);
     let mut stdout = std::io::stdout().lock();

@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::machine;
 
-/// The share of this machine that the worker computes with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resources {
     pub(crate) threads: NonZeroUsize,
@@ -26,16 +25,14 @@ pub(crate) struct Resources {
     pub(crate) isa: Isa,
 }
 
-/// How long the coordinator waits at the end: the worker has ended before it, so only readers of pages still hear of
-/// it.
+/// The worker has ended before the coordinator does, so only readers of pages still hear of that.
 const FINISH_TIME: Duration = Duration::from_millis(500);
 /// The memory that a coordinator takes besides its ranges.
 const COORDINATOR_BYTES: u64 = 128 << 20;
 /// The memory of a coordinator for each range: its entries in the plan and in the journal.
 pub(crate) const COORDINATOR_RANGE_BYTES: u64 = 250;
 
-/// The worker's part of `memory_bytes`, which it shares with the coordinator. Fails with [`WorkerError::Memory`] if
-/// that is too little to work with.
+/// Without the coordinator's part. Fails with [`WorkerError::Memory`] if what is left is too little to work with.
 pub(crate) fn worker_memory(
     memory_bytes: u64,
     size: u32,
@@ -47,7 +44,7 @@ pub(crate) fn worker_memory(
     Ok(memory_bytes - coordinator)
 }
 
-/// Starts the coordinator of a job for one worker of this process. With `pages`, it serves pages to everybody.
+/// With `pages`, it serves pages to everybody.
 pub(crate) async fn start(
     storage: Arc<dyn Storage>,
     size: u32,

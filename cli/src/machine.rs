@@ -107,8 +107,7 @@ fn addresses_left(system: &mut System) -> u64 {
     limit.saturating_sub(taken)
 }
 
-/// The limits of this process's control group and of those above it. If these cannot be read, the limits of the
-/// container.
+/// Of this process's group and of those above it or, if these cannot be read, of the container.
 fn control_group(system: &mut System) -> Option<CGroupLimits> {
     let here = Pid::from_u32(std::process::id());
     let only = ProcessesToUpdate::Some(&[here]);
@@ -117,7 +116,6 @@ fn control_group(system: &mut System) -> Option<CGroupLimits> {
     own.or_else(|| system.cgroup_limits())
 }
 
-/// The name of this machine.
 pub(crate) fn host_name() -> String {
     let name = nix::unistd::gethostname();
     name.map_or_else(
@@ -133,7 +131,6 @@ pub(crate) fn process_name() -> String {
     format!("{host}:{}", std::process::id())
 }
 
-/// The IP addresses of this machine.
 pub(crate) fn addresses() -> Vec<IpAddr> {
     let interfaces = nix::ifaddrs::getifaddrs().into_iter().flatten();
     let addresses = interfaces.filter_map(|interface| {
@@ -167,7 +164,6 @@ pub(crate) fn raise_file_limit() -> Limits {
     limits
 }
 
-/// The CPU time that this process has taken.
 pub(crate) fn cpu_time() -> Duration {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
         return Duration::ZERO;
@@ -178,9 +174,8 @@ pub(crate) fn cpu_time() -> Duration {
     Duration::from_micros(micros(usage.user_time()) + micros(usage.system_time()))
 }
 
-/// The range bits for a new table: large ranges, as long as a layer has enough of them for all
-/// threads, and the evaluators take at most a quarter of the memory, but no smaller than a plan
-/// can hold.
+/// Large ranges, as long as a layer has enough of them for all threads, and the evaluators take at most a quarter of
+/// the memory, but no smaller than a plan can hold.
 pub(crate) fn range_bits(bits: u32, threads: NonZeroUsize, memory_bytes: u64) -> RangeBits {
     let threads = threads.get() as u64;
     let enough = |b: &u32| {
@@ -198,7 +193,6 @@ pub(crate) fn range_bits(bits: u32, threads: NonZeroUsize, memory_bytes: u64) ->
     range_bits_of((least..=wanted).rfind(fits).unwrap_or(least))
 }
 
-/// So many range bits, which are within the limits.
 pub(crate) fn range_bits_of(bits: u32) -> RangeBits {
     RangeBits::new(bits).expect("within the limits of range bits")
 }

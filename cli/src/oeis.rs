@@ -1,5 +1,4 @@
-//! `chomp oeis`: the terms of integer sequences, as the b-files of the On-Line Encyclopedia of Integer Sequences have
-//! them.
+//! `chomp oeis`: the terms of integer sequences, as the b-files of the OEIS have them.
 
 use std::iter::once;
 
@@ -85,7 +84,6 @@ cubes       1 each     losing positions inside n x n x n
 ichomp      0 each     losing positions of iChomp with n cells
 ";
 
-/// Some terms, or the reason why there are none.
 type Found = anyhow::Result<Vec<u64>>;
 
 fn names() -> PossibleValuesParser {
@@ -167,7 +165,6 @@ impl TermSources {
         }
     }
 
-    /// The terms that boards of this size give.
     fn terms(&self, name: &str, size: usize) -> Found {
         let triangle = || (1..=size).flat_map(|n| (1..=n).map(move |k| (k, n)));
         let with_rows = |rows: usize| (1..=size).map(move |n| (rows, n));
@@ -270,13 +267,11 @@ impl TermSources {
         })
     }
 
-    /// Says how much is done.
     fn tell(&self, done: u64, all: u64) -> Result<(), Interruption> {
         let told = self.teller.stage("positions", as_f64(done) / as_f64(all));
         told.is_continue().then_some(()).ok_or(Interruption::Lost)
     }
 
-    /// The table, if it has the losing positions of `bits` bits.
     fn losing(&self, bits: usize) -> anyhow::Result<&Table> {
         match &self.table {
             Some(AnyTable::Losing(table)) if table.manifest().bits as usize >= bits => Ok(table),
@@ -284,7 +279,6 @@ impl TermSources {
         }
     }
 
-    /// The table, if it has the values of `tiles` tiles.
     fn values(&self, tiles: usize) -> anyhow::Result<&Values> {
         match &self.table {
             Some(AnyTable::Values(table)) if table.manifest().tiles as usize >= tiles => Ok(table),
@@ -326,7 +320,6 @@ impl TermSources {
         Ok(terms)
     }
 
-    /// Finds the losing positions of few rows.
     fn few(
         &self,
         rows: usize,

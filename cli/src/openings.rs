@@ -53,7 +53,6 @@ pub(crate) async fn run(args: OpeningsArgs, display: &Display) -> anyhow::Result
     crate::print(&text)
 }
 
-/// The winning first moves of a rectangle, as a line.
 pub(crate) fn line(opening: &Opening) -> String {
     let moves = drawing::moves(&opening.moves);
     let line = format!("{}x{} {moves}", opening.rows, opening.columns);

@@ -21,23 +21,19 @@ use crate::machine;
 use crate::progress::{Display, blocking};
 use crate::summary::{Meter, RunCost, report};
 
-/// The store of a table that this process has taken.
 #[derive(Debug)]
 pub(crate) struct OwnedStore {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) range_bits: RangeBits,
-    /// The manifest of the published table, if that has the bits of the job. If it is in a directory, every
-    /// byte of it was checked.
+    /// The published table's, if that has the bits of the job. In a directory, every byte of the table was checked.
     pub(crate) finished: Option<Manifest>,
-    /// Where the store is, for workers and for people.
     pub(crate) location: StoreLocation,
     /// The time of the runs before.
     worked: Duration,
 }
 
 impl OwnedStore {
-    /// Opens the store for a job of `threads` threads with `memory_bytes` bytes of memory. Removes a damaged segment if
-    /// the arguments say so, and the working files of a finished table unless they are to be kept.
+    /// Removes a damaged segment if `args` say so, and a finished table's working files unless they are to be kept.
     pub(crate) async fn prepare(
         wanted: WantedTable,
         args: &TableArgs,
@@ -126,8 +122,7 @@ impl OwnedStore {
         }
     }
 
-    /// Prints the summary of the published table. If this run has made it with `journal`, its working files are removed,
-    /// unless they are to be kept.
+    /// Prints the summary. With the `journal` of a run that made the table, working files go unless they are to stay.
     pub(crate) async fn conclude(
         &self,
         args: &TableArgs,
@@ -148,7 +143,6 @@ impl OwnedStore {
         report(args.json, size, manifest, &folder, cost)
     }
 
-    /// The journal, for a job of this size.
     pub(crate) async fn journal(&self, size: u32) -> Result<Journal, StoreError> {
         // It names the coordinator and the table.
         let random = fastrand::u64(..);
@@ -167,7 +161,6 @@ impl OwnedStore {
     }
 }
 
-/// The manifest of the published table of this size, if there is one.
 async fn published(storage: &dyn Storage, size: u32) -> anyhow::Result<Option<Manifest>> {
     let folder = folder_name(size);
     let Some(bytes) = published::manifest(storage, &folder).await? else {
@@ -178,7 +171,7 @@ async fn published(storage: &dyn Storage, size: u32) -> anyhow::Result<Option<Ma
     Ok(Some(manifest))
 }
 
-/// The context of an error of the store, which names objects by their paths within it.
+/// Errors of the store name objects by their paths within it.
 pub(crate) fn in_table(location: &StoreLocation) -> String {
     format!("in the table {location}")
 }

@@ -47,8 +47,7 @@ pub(crate) struct PlanArgs {
 
 /// The memory that the coordinator's process takes before it has a job.
 const COORDINATOR_BYTES: u64 = 64 << 20;
-/// The bytes that the store takes for each range, beside its record: the header of its part, a segment of the journal
-/// with an entry, and an entry in a checkpoint.
+/// Beside its record: the header of its part, a segment of the journal with an entry, and an entry in a checkpoint.
 const RANGE_FILE_BYTES: u64 = 310;
 
 pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<()> {
@@ -77,7 +76,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<()> {
     crate::print_as(args.json, &plan, text)
 }
 
-/// The plan of a job. Times are in seconds, memory and disk in bytes.
+/// Times are in seconds, memory and disk in bytes.
 fn plan(args: &PlanArgs, range_bits: RangeBits, memory: u64, costs: MachineCosts) -> Value {
     let (bits, threads, workers) = (args.wanted.bits, args.share.threads(), args.workers);
     let from = args.from;
@@ -134,7 +133,6 @@ fn plan(args: &PlanArgs, range_bits: RangeBits, memory: u64, costs: MachineCosts
     })
 }
 
-/// The plan for people.
 fn text(plan: &Value) -> String {
     let number = |field| plan.pointer(field).expect("a field of the plan");
     let count = |field| HumanCount(number(field).as_u64().expect("a count"));

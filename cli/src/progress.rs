@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 use crate::TestOverrides;
 use crate::stderr::Stderr;
 
-/// The interval between updates of the bar.
 const BAR_EVERY: Duration = Duration::from_millis(100);
 /// The interval between lines of progress where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -50,7 +49,6 @@ pub(crate) struct Teller {
     stop: CancellationToken,
 }
 
-/// How far some work is, for people and programs.
 struct View {
     /// The stage of the work, or its layer. Programs hear of the next one at once.
     stage: String,
@@ -58,7 +56,6 @@ struct View {
     done: f64,
     /// The text after the fraction.
     pace: String,
-    /// The event that the stage has begun, if there is one.
     begun: Option<Event>,
     event: Event,
 }
@@ -71,7 +68,6 @@ struct Event {
     fields: Value,
 }
 
-/// How far a stage of some long work is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stage {
     name: &'static str,
@@ -149,7 +145,6 @@ impl Display {
         }
     }
 
-    /// The display of a command that this token stops.
     pub(crate) fn with(&self, stop: CancellationToken) -> Display {
         Display {
             stop,
@@ -157,7 +152,6 @@ impl Display {
         }
     }
 
-    /// The token that is cancelled when the command is to end.
     pub(crate) fn stop_token(&self) -> CancellationToken {
         self.stop.clone()
     }
@@ -170,7 +164,6 @@ impl Display {
         self.terminal
     }
 
-    /// Prints an error and its causes.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let text = format!("{error:#}");
         if !self.tell("failed", json!({ "error": text })) {
@@ -211,8 +204,7 @@ impl Display {
         self.stderr.finish();
     }
 
-    /// Works for a job, and shows how the job goes on meanwhile. With a worker of this process, which is about to join,
-    /// the job waits for none.
+    /// With a worker of this process, which is about to join, the job waits for none.
     pub(crate) async fn during_job<T>(
         &self,
         status: watch::Receiver<Arc<Status>>,
@@ -223,7 +215,6 @@ impl Display {
         self.follow(status, work, view).await
     }
 
-    /// Downloads, and shows how that goes on meanwhile.
     pub(crate) async fn during_download<T>(
         &self,
         progress: watch::Receiver<DownloadProgress>,
@@ -334,7 +325,6 @@ impl Display {
     }
 }
 
-/// Does work on a thread that may block.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
@@ -355,8 +345,7 @@ impl Write for Display {
     }
 }
 
-/// Ticks at regular times. After a time in which the process was stopped there is one tick, and not all that were
-/// missed.
+/// After a time in which the process was stopped there is one tick, and not all that were missed.
 fn regularly(every: Duration) -> Interval {
     let mut interval = tokio::time::interval(every);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -434,8 +423,7 @@ impl StageClock {
         }
     }
 
-    /// The view of a stage of which this fraction is done, with the time that it still takes if it goes on as fast as since it
-    /// was first seen.
+    /// `done` is a fraction. The time that is left is foretold from the pace since the stage was first seen.
     fn view(&mut self, stage: &'static str, done: f64, of: &str, mut fields: Value) -> View {
         if stage != self.stage {
             (self.stage, self.first, self.since) = (stage, done, Instant::now());
@@ -453,7 +441,6 @@ impl StageClock {
     }
 }
 
-/// How fast positions are evaluated.
 pub(crate) fn rate_text(positions_per_second: f64) -> String {
     let positions = HumanCount(whole(positions_per_second));
     format!("{positions} positions/s")
@@ -475,8 +462,7 @@ fn time_text(left: Option<Duration>) -> String {
     )
 }
 
-/// How many of `all` steps are done, if this part of the work is, from 0 to 1. The last step is done only when all the
-/// work is.
+/// The number of `all` steps for a fraction of the work. The last step is done only when all the work is.
 pub(crate) fn steps(fraction: f64, all: u64) -> u64 {
     if fraction >= 1.0 {
         return all;

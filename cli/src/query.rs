@@ -140,7 +140,6 @@ pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()
     .await
 }
 
-/// A table, or another source of answers to queries.
 trait AnswerSource {
     /// Whether the position can be looked up in a batch; positions that must be solved are answered one at a time.
     fn has(&self, board: &Boards) -> bool;
@@ -166,7 +165,6 @@ impl AnswerSource for Values {
     }
 }
 
-/// The form and the content of answers.
 #[derive(Clone, Copy, Debug)]
 struct Style {
     form: Form,
@@ -194,7 +192,6 @@ impl Style {
     }
 }
 
-/// Positions that are asked for together, and how they are answered.
 struct Batch<'a, T> {
     source: &'a T,
     args: &'a QueryArgs,

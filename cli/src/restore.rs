@@ -36,8 +36,7 @@ pub(crate) fn would_be_restored(bits: u32, size: u32, range_bits: RangeBits) -> 
     bits < size && bits >= BITS_MIN.max(range_bits.get())
 }
 
-/// Restores the ranges that the largest published table in the job's store has and the job has not, by `threads`
-/// threads with `memory_bytes` bytes of memory.
+/// Restores the ranges that the largest published table in the job's store has and the job has not.
 pub(crate) async fn restore(
     store: &OwnedStore,
     size: u32,
@@ -110,7 +109,7 @@ pub(crate) async fn restore(
     }
 }
 
-/// The largest published table of losing positions in a store. One that cannot be read is as good as none.
+/// One that cannot be read is as good as none.
 async fn published(location: &StoreLocation, display: &Display) -> Option<Table> {
     match source::published(location, display.overrides()).await {
         Ok(Some(AnyTable::Losing(table))) => Some(*table),
@@ -124,14 +123,13 @@ async fn published(location: &StoreLocation, display: &Display) -> Option<Table>
     }
 }
 
-/// Keeps what is restored.
 struct RecordKeeper {
     storage: Arc<dyn Storage>,
     journal: Journal,
     /// How many participants the table says have computed each range alike.
     replicas: u32,
     parts: AtomicU64,
-    /// The records in no part yet: ranges of several regions share parts.
+    /// In no part yet: ranges of several regions share parts.
     waiting: Mutex<WaitingRecords>,
     waiting_bytes_max: usize,
     runtime: Handle,
@@ -163,7 +161,6 @@ impl RecordKeeper {
         self.write(std::mem::take(&mut *self.waiting.lock()))
     }
 
-    /// Writes what waits, as parts and in the journal.
     fn write(&self, waiting: WaitingRecords) -> Result<(), StoreError> {
         let mut entries = Vec::new();
         for (layer, mut records) in waiting.layers {

@@ -56,7 +56,6 @@ pub(crate) struct ServeArgs {
     pub(crate) json: bool,
 }
 
-/// The place where `chomp serve` listens.
 #[derive(Clone, Debug)]
 pub(crate) enum HttpPlace {
     Port(SocketAddr),
@@ -92,8 +91,7 @@ impl HttpPlace {
     }
 }
 
-/// The folder of the first table in a directory, and what it is; none if there is no table yet. Opening it finds damage
-/// before anybody asks.
+/// None if there is no table yet. The table is opened, so damage is found before anybody asks.
 fn first(directory: &Path) -> Result<Option<(PathBuf, TableName, Value)>, TableError> {
     let folder = match locate(directory) {
         Err(TableError::NotFound { .. }) if directory.is_dir() => return Ok(None),
@@ -159,7 +157,6 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()
     Ok(())
 }
 
-/// The options for serving the tables in `directory` beside a job.
 pub(crate) fn beside_job(directory: PathBuf, display: &Display) -> SiteOptions {
     SiteOptions {
         question_limits: QuestionLimits::BESIDE_JOB.hastened(display.overrides().limits),
@@ -168,7 +165,6 @@ pub(crate) fn beside_job(directory: PathBuf, display: &Display) -> SiteOptions {
     }
 }
 
-/// Listens on `address`, the value of `flag`.
 pub(crate) async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
     listener.with_context(|| format!("cannot listen on {address}: choose another with {flag}"))

@@ -25,11 +25,9 @@ pub(crate) async fn unless_stopped<T>(
 /// The time in which further signals are of the same event: some programs send each signal to a process and to its group.
 const SAME_EVENT: Duration = Duration::from_secs(1);
 
-/// How a command ends by signals.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending {
-    /// Whether the command ends by itself after the first signal, and not at once. A further signal, a second later, ends it
-    /// at once, which loses nothing that is committed.
+    /// By itself after the first signal. A further one, a second later, ends it at once and loses nothing committed.
     pub(crate) in_good_order: bool,
     /// Whether SIGUSR2 has another meaning.
     pub(crate) drains: bool,
@@ -89,7 +87,6 @@ fn listeners(kinds: &[Signal]) -> anyhow::Result<Vec<unix::Signal>> {
     listeners.context("cannot wait for signals")
 }
 
-/// Waits for any of these signals.
 async fn any(listeners: &mut [unix::Signal]) {
     poll_fn(|context| {
         let mut listeners = listeners.iter_mut();

@@ -64,7 +64,6 @@ pub(crate) struct SiteArgs {
 /// The permissions of a new folder, before the umask.
 const MODE: u32 = 0o777;
 
-/// The summary.
 #[derive(Debug, Serialize)]
 struct Written {
     out: String,
@@ -111,7 +110,7 @@ impl Written {
     }
 }
 
-/// A folder that is being filled. It has its name when it is complete.
+/// It has its name when it is complete.
 struct Folder {
     path: PathBuf,
     files: u64,

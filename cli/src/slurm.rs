@@ -12,13 +12,11 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// The grant of this process.
     pub(crate) fn here() -> Grant {
         Grant::of(|name| std::env::var(name).ok())
     }
 
-    /// The grant of a process with these variables. The tasks of a step share what the job has on their node. A batch
-    /// script is no such task, and has all of it.
+    /// The tasks of a step share what the job has on their node. A batch script is no such task, and has all of it.
     fn of(variable: impl Fn(&str) -> Option<String>) -> Grant {
         let number = |name| variable(name)?.parse::<usize>().ok();
         let node = number("SLURM_NODEID").unwrap_or(0);

@@ -20,22 +20,18 @@ use crate::progress::blocking;
 /// A table, or a shard, that says whether positions are losing.
 pub(crate) struct LosingTable(pub(crate) Box<dyn Losing + Send>);
 
-/// A table of either kind.
 pub(crate) enum QueriedTable {
     Losing(LosingTable),
     Values(Box<Values>),
 }
 
-/// There is no published table where one is to be read.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct NoTable(String);
 
-/// The help that needs no table.
 const WITHOUT_TABLE: &str = "without one, `chomp query` answers for small positions, as 10x14, and `chomp box` for \
      rectangles of few rows";
 
-/// Opens a table of losing positions.
 pub(crate) async fn losing(
     args: &SourceArgs,
     overrides: TestOverrides,
@@ -49,7 +45,6 @@ pub(crate) async fn losing(
     }
 }
 
-/// Opens a table, or a shard.
 pub(crate) async fn queried(
     args: &SourceArgs,
     overrides: TestOverrides,
@@ -77,7 +72,6 @@ pub(crate) async fn open(args: &SourceArgs, overrides: TestOverrides) -> anyhow:
     Ok(table)
 }
 
-/// Warns of a table that has another fingerprint than the known one.
 pub(crate) fn warn_of_wrong_fingerprint(manifest: &AnyManifest, folder: &str) {
     if let Err(error) = manifest.check_known(Path::new(folder)) {
         tracing::warn!("{error}");
@@ -130,13 +124,11 @@ pub(crate) fn counts(table: &AnyTable) -> (u64, u64) {
     }
 }
 
-/// Whether there is no table.
 pub(crate) fn is_missing(error: &anyhow::Error) -> bool {
     error.is::<NoTable>()
 }
 
-/// The error of opening a table on this machine: if there is none, with the content of the directory and the ways to get
-/// one.
+/// If there is no table on this machine, with the content of the directory and the ways to get one.
 pub(crate) fn explained(error: TableError) -> anyhow::Error {
     match error {
         TableError::NotFound { path } => NoTable(no_table(&path)).into(),

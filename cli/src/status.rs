@@ -54,7 +54,6 @@ pub(crate) struct StatusArgs {
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest answer: that of a job with many thousand workers.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
-/// The longest reason of a coordinator that is shown.
 const REASON_CHARS_MAX: usize = 300;
 
 pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<()> {
@@ -74,7 +73,6 @@ pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<(
     crate::print_as(args.json, &found.json, |_| found.text())
 }
 
-/// Asks the coordinator that owns the table in `directory`, if there is one now.
 async fn ask_owner(directory: &Path, patience: ServerPatience) -> anyhow::Result<Option<Status>> {
     let file = directory.join(ACCESS_NAME);
     if !is_there(&file)? {
@@ -104,7 +102,7 @@ async fn is_refused(url: &str) -> bool {
     matches!(connected, Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Asks a coordinator. Nobody else gets the token.
+/// Nobody else gets the token.
 pub(crate) async fn ask(access: &Access, patience: ServerPatience) -> anyhow::Result<Status> {
     let url = &access.coordinator;
     let reach = Reach {
@@ -270,7 +268,6 @@ async fn look(place: &TablePlace, overrides: TestOverrides) -> anyhow::Result<Fo
     Ok(found)
 }
 
-/// The error that a place has neither a table nor a job.
 fn nothing_at(place: &TablePlace) -> anyhow::Error {
     match place {
         TablePlace::Here(path) => source::explained(TableError::NotFound { path: path.clone() }),
@@ -281,7 +278,6 @@ fn nothing_at(place: &TablePlace) -> anyhow::Error {
     }
 }
 
-/// Adds the table that is published at `place`.
 fn add_table(found: &mut Found, table: &AnyTable, place: &TablePlace) {
     let (name, manifest) = (table.name(), table.manifest());
     let inside = || format!("{place}/{}", name.folder());

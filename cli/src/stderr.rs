@@ -13,12 +13,11 @@ use console::Term;
 use indicatif::TermLike;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// The texts that may wait to be written.
 const WAITING_MAX: usize = 1 << 10;
 /// How long the program waits at its end for texts to be written.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// The texts to be written. Clones share them.
+/// Clones share the texts that wait to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct Stderr {
     shared: Arc<Shared>,
@@ -40,7 +39,6 @@ struct Texts {
     dropped: u64,
 }
 
-/// A terminal on which a progress bar is drawn.
 #[derive(Debug)]
 struct BarTerminal {
     stderr: Stderr,
@@ -90,7 +88,6 @@ impl Stderr {
         changed.wait_while_for(&mut texts, is_left, LAST_LINES);
     }
 
-    /// A terminal for a progress bar.
     pub(crate) fn for_bar(&self) -> Box<dyn TermLike> {
         Box::new(BarTerminal {
             stderr: self.clone(),

@@ -33,7 +33,6 @@ impl TextReport {
         writeln!(self.0, "  {name:<12} {value}").expect("a string takes any text");
     }
 
-    /// Adds the line about wall and CPU time.
     pub(crate) fn time(&mut self, seconds: f64, cpu_seconds: f64) {
         self.line(
             "time",
@@ -62,28 +61,23 @@ struct RunSummary {
     cost: RunCost,
     table: String,
     shards: usize,
-    /// The bytes of the shards.
+    /// Of the shards.
     bytes: u64,
 }
 
-/// The time that a run took, and the ranges that it evaluated.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct RunCost {
     /// Wall time of this run.
     pub(crate) seconds: f64,
-    /// The time of all runs of the job together, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seconds_of_all_runs: Option<f64>,
-    /// CPU time of this run.
     pub(crate) cpu_seconds: f64,
-    /// The part of the CPU time that evaluated positions, if it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) evaluation_cpu_seconds: Option<f64>,
     /// The ranges, or the areas of Grundy values, that this run evaluated; the others were there.
     pub(crate) ranges_evaluated: u64,
 }
 
-/// Measures the wall time and CPU time of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meter {
     start: Instant,
@@ -91,7 +85,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Begins now. The process may have taken CPU time before: `cargo run` becomes this program in the same process.
+    /// The process may have taken CPU time before: `cargo run` becomes this program in the same process.
     #[expect(
         clippy::disallowed_methods,
         reason = "the summary tells what the run took"
@@ -103,17 +97,14 @@ impl Meter {
         }
     }
 
-    /// The wall time since the start.
     pub(crate) fn wall(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// The CPU time since the start.
     pub(crate) fn cpu(&self) -> Duration {
         machine::cpu_time().saturating_sub(self.cpu)
     }
 
-    /// The wall time and the CPU time since the start.
     pub(crate) fn cost(&self) -> RunCost {
         RunCost {
             seconds: self.wall().as_secs_f64(),
@@ -175,8 +166,7 @@ impl RunSummary {
     }
 }
 
-/// The losing positions of at most `bits` bits, for programs and people. Of a mirror pair, `stored` counts one; all other
-/// numbers count both.
+/// Of a mirror pair, `stored` counts one; all other numbers count both.
 fn of_losing(manifest: &Manifest, bits: u32) -> (Value, TextReport) {
     let losing_by_bits = &manifest.losing_by_bits[..=bits as usize];
     let (positions, losing) = (1 << (bits - 1), losing_by_bits[bits as usize]);
@@ -196,7 +186,6 @@ fn of_losing(manifest: &Manifest, bits: u32) -> (Value, TextReport) {
     (content, lines)
 }
 
-/// The Grundy values of the positions of at most `tiles` tiles, for programs and people.
 fn of_values(areas: &[AreaInfo], tiles: u32) -> (Value, TextReport) {
     let (mut positions, mut losing, mut largest) = (0, 0, 0);
     let areas_json = areas.iter().map(|area| {

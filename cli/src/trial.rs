@@ -1,5 +1,4 @@
-//! Measures the costs of a job on this machine: it runs two short jobs in a directory of their own, and writes some
-//! objects there.
+//! Measures the costs of a job here: it runs two short jobs in a directory of their own, and writes some objects there.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -44,8 +43,7 @@ struct Trial {
     cpu: f64,
 }
 
-/// Measures the costs with `threads` threads, in the temporary folder or else in memory, where Linux has a folder. If
-/// neither can be written, the costs are those of another machine.
+/// In the temporary folder, else in memory, where Linux has a folder; else the costs are those of another machine.
 pub(crate) async fn measure(threads: NonZeroUsize) -> MachineCosts {
     for parent in [&*std::env::temp_dir(), Path::new("/dev/shm")] {
         match measure_in(threads, parent).await {
@@ -62,7 +60,6 @@ pub(crate) async fn measure(threads: NonZeroUsize) -> MachineCosts {
     USUAL
 }
 
-/// Measures the costs in new directories below `parent`.
 async fn measure_in(threads: NonZeroUsize, parent: &Path) -> anyhow::Result<MachineCosts> {
     let mut trials = Vec::new();
     let mut commit = 0.0;
@@ -96,7 +93,7 @@ fn costs(large: Trial, small: Trial) -> (f64, f64) {
     (work, range.max(0.0))
 }
 
-/// How long it takes to write an object.
+/// The median, in seconds.
 async fn commit_time(storage: &dyn Storage) -> anyhow::Result<f64> {
     let mut seconds = Vec::new();
     for number in 0..OBJECTS {
@@ -111,7 +108,6 @@ async fn commit_time(storage: &dyn Storage) -> anyhow::Result<f64> {
     Ok(seconds[seconds.len() / 2])
 }
 
-/// Runs a job.
 async fn run(
     storage: Arc<dyn Storage>,
     bits: u32,

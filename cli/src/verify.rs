@@ -82,7 +82,6 @@ const SAMPLE: u64 = 100_000;
 /// The memory of the program without shards, queries and windows.
 const PROGRAM_BYTES: u64 = 64 << 20;
 
-/// The threads, the memory and the channels of the checks.
 #[derive(Clone, Debug)]
 struct CheckContext {
     threads: NonZeroUsize,
@@ -92,8 +91,7 @@ struct CheckContext {
 }
 
 impl CheckContext {
-    /// The number of threads that check shards. Each thread needs up to `shard_bytes`. One more shard waits until the
-    /// others are done, and `kept` bytes of all shards stay in memory.
+    /// Each needs up to `shard_bytes`. One more shard waits for the others, and `kept` bytes of all stay in memory.
     fn shard_threads(&self, shard_bytes: u64, kept: u64) -> anyhow::Result<usize> {
         let room = self.memory_bytes.saturating_sub(PROGRAM_BYTES + kept);
         match room / shard_bytes.max(1) {
@@ -110,8 +108,7 @@ impl CheckContext {
         self.memory_bytes.saturating_sub(PROGRAM_BYTES)
     }
 
-    /// The plan to mark all positions of a table. If an earlier run has marked some, `window_bits` has the size of its
-    /// windows.
+    /// If an earlier run has marked some positions, `window_bits` has the size of its windows.
     fn marking_plan(
         &self,
         sizes: &Sizes,
@@ -126,7 +123,6 @@ impl CheckContext {
         plan.ok_or_else(|| self.too_small(PROGRAM_BYTES + least()))
     }
 
-    /// The error that the memory does not hold the `needed` bytes of a check.
     fn too_small(&self, needed: u64) -> anyhow::Error {
         machine::too_little_memory(self.memory_bytes, needed, "")
     }
@@ -194,7 +190,6 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<(
     conclude(came, &report, claim, json, display)
 }
 
-/// Writes and prints the report of checks that have a result.
 fn conclude(
     came: anyhow::Result<()>,
     report: &Report,
@@ -224,7 +219,7 @@ fn conclude(
     Ok(written?)
 }
 
-/// The usual place of the report: beside the folder of the table, which has the files of its manifest only.
+/// Beside the folder of the table, which has the files of its manifest only.
 fn default_report(folder: &Path, level: Level) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_prefix("table-").unwrap_or(&name);

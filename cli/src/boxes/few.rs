@@ -24,7 +24,6 @@ use crate::exit::usage;
 use crate::export::create;
 use crate::progress::{Display, Teller};
 
-/// The most columns.
 pub(super) const COLUMNS_MAX: usize = 200_000;
 /// The bytes of counts, first moves and their JSON for each column and row.
 const TALLY_BYTES: u64 = 300;
@@ -99,7 +98,6 @@ pub(super) struct PositionsFile {
     pub(super) sha256: Digest,
 }
 
-/// The output file for the positions.
 struct Out {
     path: PathBuf,
     format: Format,
@@ -148,7 +146,6 @@ impl Out {
     }
 }
 
-/// A run of a solver, with the tally of the positions that it has found.
 struct FewRun {
     solver: FewSolver,
     tally: FewTally,
@@ -207,7 +204,6 @@ struct Kept<'a> {
 }
 
 impl Kept<'_> {
-    /// Reads the saved state, if there is one.
     fn load(&self, few: &Few) -> Result<Option<FewRun>, ThinError> {
         let (mut file, metadata) = match open_nofollow(self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -28,7 +28,6 @@ impl FromStr for FirstCell {
     }
 }
 
-/// The most columns of boards.
 const COLUMNS_MAX: usize = 10_000;
 
 #[derive(Debug, Serialize)]

@@ -34,7 +34,6 @@ struct FoundPeriods {
 /// The behaviour of the positions with the same rows from the third on.
 #[derive(Debug, Serialize)]
 struct TailPeriod {
-    /// The third row and those after it.
     tail: Vec<u32>,
     #[serde(flatten)]
     ending: Ending,

@@ -26,7 +26,6 @@ const STATE: &str = "box.json";
 /// More than the summary of the largest board takes.
 const STATE_BYTES_MAX: u64 = 64 << 20;
 
-/// The folder, which nobody else uses meanwhile.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -44,8 +43,7 @@ struct State {
 }
 
 impl Folder {
-    /// Opens the folder for boards of `rows` rows, and makes it if it is missing. Fails if that fails, or another
-    /// process uses it.
+    /// The folder, for boards of `rows` rows, is made if it is missing. Fails if another process uses it.
     pub(crate) fn open(folder: &Path, rows: usize, seal: Seal) -> Result<Folder, ThinError> {
         make_folders(folder).map_err(failed("make", folder))?;
         Ok(Folder {
@@ -146,7 +144,6 @@ impl Row {
     }
 }
 
-/// Reads the bitmaps of a second row.
 struct Reader {
     file: BufReader<File>,
     row: Row,
@@ -169,7 +166,6 @@ impl RowReader for Reader {
     }
 }
 
-/// Writes the bitmaps of a second row.
 struct Writer {
     file: NewFile,
     row: Row,

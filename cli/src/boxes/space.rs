@@ -13,7 +13,6 @@ use crate::exit::usage;
 use crate::progress::{Display, Teller};
 use crate::summary::TextReport;
 
-/// The sides of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sides([usize; 3]);
 

@@ -19,7 +19,7 @@ impl Boards {
         &self.0
     }
 
-    /// The rows of the position. Panics if it is a sum.
+    /// Panics if it is a sum.
     pub(super) fn rows(&self) -> &[u32] {
         let [rows] = &self.0[..] else {
             panic!("a sum has several boards");
@@ -43,7 +43,6 @@ impl Boards {
 }
 
 impl Notation {
-    /// The position or the sum that a text stands for.
     pub(super) fn parse(self, text: &str) -> anyhow::Result<Boards> {
         let text = text.trim_start_matches('\u{feff}').trim();
         if !self.is_sum(text) {
@@ -73,7 +72,6 @@ impl Notation {
         text.contains('+') && (self == Notation::Words || !text.split('+').all(is_row))
     }
 
-    /// The rows of one board.
     fn rows(self, text: &str) -> Result<Vec<u32>, PositionError> {
         let text = text.trim();
         if self == Notation::Words {

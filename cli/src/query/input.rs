@@ -11,10 +11,8 @@ use crate::exit::usage;
 
 /// The longest line of stdin: no position of a table takes a hundredth of it.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// The bytes of stdin read at a time.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Why rows of a drawing are no position.
 const NO_DRAWING: &str = "no position and no drawing: a drawing has one character for each cell and none for cells that are taken, \
     x, X, p or P for the poison if that is another, and all rows have the same margin and spaces";
 const UNCLEAR: &str = "a drawing or a comment: write an empty line between drawings and comments";
@@ -29,9 +27,7 @@ pub(super) struct Positions<R> {
     drawn: Vec<String>,
     /// Whether these rows may be comments.
     is_unclear: bool,
-    /// Whether the last line was a comment.
     after_comment: bool,
-    /// Parsed positions that are not returned yet.
     ready: VecDeque<(u64, anyhow::Result<Boards>)>,
     has_ended: bool,
 }
@@ -73,7 +69,6 @@ impl<R: Read> Positions<R> {
         Ok(without_comment(line).trim_end().to_owned())
     }
 
-    /// Reads one line more.
     fn advance(&mut self) {
         let line = self.line();
         let number = self.number;
@@ -126,7 +121,6 @@ impl<R: Read> Positions<R> {
     }
 }
 
-/// Parses a position whose last line has the number `line`.
 fn parse(numbers: Notation, text: &str, line: u64) -> anyhow::Result<Boards> {
     let parsed = numbers.parse(text);
     parsed.with_context(|| format!("line {line} of stdin"))

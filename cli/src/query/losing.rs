@@ -18,7 +18,6 @@ use crate::source::{LosingTable, NoTable};
 /// The most sets of rows below the first in a search, which takes half an hour.
 const LOWER_ROWS_MAX: u64 = 1 << 33;
 
-/// Answers from a table of losing positions, or solved on the spot for positions that it lacks.
 pub(super) struct LosingAnswers<'a> {
     pub(super) table: Result<LosingTable, NoTable>,
     pub(super) display: &'a Display,

@@ -19,7 +19,6 @@ pub(crate) struct PlayArgs {
     pub(crate) line: bool,
 }
 
-/// Perfect play from a position on.
 pub(super) struct Play {
     args: PlayArgs,
     moves: Result<Vec<(u32, u32)>, TooManyInside>,
@@ -30,7 +29,6 @@ impl PlayArgs {
         self.depth || self.line
     }
 
-    /// Perfect play from the position of these rows, if it is wanted.
     pub(super) fn find(self, rows: &[u32]) -> Option<Play> {
         let depths = self.is_wanted().then(|| Inside::depths(rows, INSIDE_MAX))?;
         let pair = |cell: Cell| (cell.row, cell.column);

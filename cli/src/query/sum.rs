@@ -9,7 +9,6 @@ use super::board::Boards;
 use super::{Form, Style};
 use crate::exit::usage;
 
-/// The answer about a sum.
 pub(super) fn text(style: Style, boards: &Boards) -> anyhow::Result<String> {
     if style.play.is_wanted() {
         return Err(usage(

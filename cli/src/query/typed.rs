@@ -6,8 +6,7 @@ use super::{Notation, QueryArgs};
 use crate::exit::usage;
 use crate::progress::Display;
 
-/// The positions of a command line, as texts. Arguments that are none by themselves, as `[5,` and `4]` or `8`, `x` and
-/// `10`, are put together; so are numbers, and people are told.
+/// Puts together what is no position alone, as `[5,` and `4]` or `8`, `x` and `10`; numbers too, and tells people.
 pub(super) fn positions(args: &QueryArgs, display: &Display) -> anyhow::Result<Vec<String>> {
     if args.numbers == Notation::Words {
         return Ok(args.positions.clone());

@@ -21,7 +21,6 @@ use super::lanes::in_order;
 use crate::machine;
 use crate::progress::Display;
 
-/// A table to be checked, and what was found so far.
 pub(super) struct Checks {
     pub(super) args: VerifyArgs,
     pub(super) context: CheckContext,

@@ -109,7 +109,6 @@ impl Checks {
     }
 }
 
-/// Where the progress of checking `subject` is kept.
 fn place(subject: &Subject) -> Result<PathBuf, FileError> {
     Ok(local::ensure_folder()?.join(format!("verify-{}.progress", subject.manifest_sha256)))
 }

@@ -11,8 +11,7 @@ use chomp_verify::marking::{Band, Plan, WindowReport};
 use chomp_verify::{CheckError, Watch};
 use parking_lot::Mutex;
 
-/// Several threads call `make` with the numbers below `count`. `take` gets the results in the order of the
-/// numbers. A thread has at most one result that is not taken yet.
+/// `take` gets, in order, what threads `make` of the numbers below `count`. Each has at most one result not taken yet.
 pub(super) fn in_order<T: Send, R>(
     threads: usize,
     count: usize,

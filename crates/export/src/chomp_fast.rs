@@ -1,9 +1,8 @@
 //! The losing positions inside a box in the byte layouts of another program.
 //!
-//! The program is georgeyanceyjr-hash/chomp-fast. It keeps words as they are kept here (1 for a
-//! step along a row, 0 for a step to the next, leading 1 and trailing 0), but both of a mirror
-//! pair, and it finds them by another algorithm: class by class of equal rows and columns. All its
-//! integers are little-endian. Its **catalogue**:
+//! The program is georgeyanceyjr-hash/chomp-fast. It keeps words as they are kept here (1 for a step along a row, 0 for
+//! a step to the next, leading 1 and trailing 0), but both of a mirror pair, and it finds them by another algorithm:
+//! class by class of equal rows and columns. All its integers are little-endian. Its **catalogue**:
 //!
 //! ```text
 //! 8  "CHOMPP02"
@@ -35,10 +34,8 @@ use crate::{ExportError, ExportRequest, Filter, Format, Rectangle, npy};
 
 /// The most bits of the words that a checkpoint leaves out.
 const CHECKPOINT_SEED_BITS: u32 = 12;
-/// The fewest rows or columns of a position in a checkpoint.
 const CHECKPOINT_SIDE_MIN: u32 = 3;
-/// Where the checksum of a class starts. FNV-1a has 14,695,981,039,346,656,037; this is what the
-/// program has.
+/// Where the checksum of a class starts. FNV-1a has 14,695,981,039,346,656,037; this is what the program has.
 const CHECKSUM_START: u64 = 1_469_598_103_934_665_603;
 /// The factor of the checksum, as in FNV-1a.
 const CHECKSUM_FACTOR: u64 = 1_099_511_628_211;
@@ -70,7 +67,6 @@ fn the_box(words: &Words<'_>) -> Rectangle {
     within.expect("the request was checked for it")
 }
 
-/// Writes the catalogue of a box.
 pub(crate) fn write_catalogue(
     words: &mut Words<'_>,
     out: &mut dyn Write,
@@ -85,7 +81,6 @@ pub(crate) fn write_catalogue(
     npy::write_words(words, out)
 }
 
-/// Writes the checkpoint of a square.
 pub(crate) fn write_checkpoint(
     words: &mut Words<'_>,
     out: &mut dyn Write,

@@ -26,7 +26,6 @@ pub struct FewPositions {
     pub digest: Digest,
 }
 
-/// The positions of an export, and where they come from.
 struct GivenPositions<'a> {
     of: FewPositions,
     give: &'a mut GivesPositions<'a>,
@@ -49,9 +48,8 @@ pub fn format_of(path: &Path) -> Option<Format> {
     Format::of_name(path).filter(|&format| format != Format::Roaring)
 }
 
-/// Writes positions as CSV with the column `rows`, as an array of `NumPy` of unsigned numbers of 32 bits with a line
-/// for each position, or as Parquet with a column for each row. Fails if the format is another one, `out` fails, or the
-/// positions end.
+/// Writes positions as CSV with the column `rows`, as a `NumPy` array of unsigned 32-bit numbers with a line for each
+/// position, or as Parquet with a column for each row. Fails if the format is another one.
 pub fn export_few(
     format: Format,
     of: FewPositions,

@@ -12,16 +12,14 @@ const SIDE_MAX: u32 = 64;
 /// The most cells that a position of 64 bits has: those of the square of 32.
 const AREA_MAX: u32 = 1024;
 
-/// The positions to export. By default, every losing position of the table, one of
-/// each mirror pair.
+/// The positions to export. By default, every losing position of the table, one of each mirror pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// The most bits of a position.
     pub bits: Option<u32>,
     /// The range of the number of cells.
     pub areas: Option<AreaRange>,
-    /// Positions inside this box. Of a mirror pair, the position that fits is exported. If both fit,
-    /// and `both` is not set, the one with the smaller word is exported.
+    /// Of a mirror pair, the position inside this box is exported; if both fit, without `both`, the smaller word.
     pub within: Option<Rectangle>,
     /// Both positions of each mirror pair, as far as each meets the other conditions.
     pub both: bool,
@@ -142,8 +140,7 @@ impl Selection {
         !self.filter.both && self.filter.within.is_none_or(Rectangle::is_square)
     }
 
-    /// Of `word` and its mirror image, those that the selection has. The table stores `word`, and it has
-    /// no more bits than the selection.
+    /// Of `word`, which the table stores, of no more bits than the selection, and its mirror image, those that it has.
     pub(crate) fn images(&self, word: Word) -> impl Iterator<Item = Word> {
         let has_area = |areas: AreaRange| (areas.least..=areas.most).contains(&word.area());
         let mirror = word.mirror();

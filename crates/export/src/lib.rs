@@ -1,7 +1,6 @@
 //! The losing positions of a published table in the file formats of other programs.
 //!
-//! Words ascend in every format. The memory of an export is bounded, so a table need not fit into it.
-//! `docs/EXPORT.md` describes the files for those who read them.
+//! A table need not fit into the memory of an export. `docs/EXPORT.md` describes the files for people who read them.
 //!
 //! | module | holds |
 //! |---|---|
@@ -56,7 +55,6 @@ use filter::Selection;
 use left_out::{parquet, roaring};
 use words::Words;
 
-/// The size of the output buffer.
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// The form of the file.
@@ -139,9 +137,8 @@ pub struct ExportRequest {
     pub format: Format,
     /// The positions to export.
     pub filter: Filter,
-    /// The memory in bytes for the words that are sorted at a time. Less memory means more passes
-    /// over the table. The words of one place are always sorted together: one 65,536th of all, or one
-    /// class of a checkpoint. If the table has the words in order already, nothing is sorted.
+    /// Bytes for the words that are sorted at a time; fewer mean more passes over the table. The words of one place (a
+    /// 65,536th of all, or a class of a checkpoint) are sorted together. Words in order already are not sorted.
     pub memory: u64,
 }
 
@@ -155,63 +152,43 @@ pub struct ExportProgress {
 }
 
 /// The size and the digest of a finished export.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportReport {
-    /// The number of positions.
     pub positions: u64,
-    /// The length in bytes.
     pub bytes: u64,
-    /// The digest of these bytes.
     pub sha256: Digest,
 }
 
 /// Why an export failed.
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The table cannot be read.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// The table is too small.
     #[error(
         "this needs a table of {needed} bits, and there is one of {table_bits}: build or download a larger one, or ask for less with --bits"
     )]
-    Beyond {
-        /// The bits that the positions asked for may have.
-        needed: u32,
-        /// The bits that the table covers.
-        table_bits: u32,
-    },
-    /// The table of Grundy values is too small.
+    Beyond { needed: u32, table_bits: u32 },
     #[error(
         "this needs a table of the values of {needed} tiles, and there is one of {table_tiles}: make or download a larger one, or ask for less with --area"
     )]
-    BeyondTiles {
-        /// The tiles that the positions asked for may have.
-        needed: u32,
-        /// The tiles that the table covers.
-        table_tiles: u32,
-    },
-    /// The memory does not hold the values of an area.
+    BeyondTiles { needed: u32, table_tiles: u32 },
     #[error("the values of the largest area take {} MiB: give more with --memory, or ask for less with --area", needed.div_ceil(1 << 20))]
     Memory {
         /// In bytes.
         needed: u64,
     },
-    /// The format does not go with the filter.
     #[error("the format {format} {what}")]
     Unsuited {
-        /// The format.
         format: Format,
         /// The reason, which follows the name of the format in the message.
         what: &'static str,
     },
-    /// The disk is full.
     #[error("no space left; free some and run again")]
     Full,
-    /// The output failed.
     #[error("the output failed")]
     Write(#[source] io::Error),
-    /// The Parquet library found something wrong with what it was given.
     #[error("cannot be put into Parquet")]
     Parquet(#[source] Box<dyn Error + Send + Sync>),
     /// The crate was built without the feature `formats`.
@@ -219,7 +196,6 @@ pub enum ExportError {
         "this program was built without {0}; `cargo install --path cli --profile dist --features full` builds it with {0}"
     )]
     LeftOut(&'static str),
-    /// `watch` ended the export.
     #[error("the export was stopped: run it again to have it")]
     Stopped,
 }
@@ -233,7 +209,6 @@ impl From<io::Error> for ExportError {
     }
 }
 
-/// The positions of the request, as the format has them.
 fn selection(request: &ExportRequest, table_bits: u32) -> Result<Selection, ExportError> {
     check(request)?;
     let mut filter = request.filter;
@@ -243,8 +218,7 @@ fn selection(request: &ExportRequest, table_bits: u32) -> Result<Selection, Expo
     Selection::new(filter, table_bits)
 }
 
-/// Refuses a request that is wrong with any table. Fails if the format does not go with the filter, or was left out of
-/// this build.
+/// Refuses a request whose format does not go with its filter, or was left out of this build, whatever the table.
 pub fn check(request: &ExportRequest) -> Result<(), ExportError> {
     match request.format {
         Format::ChompFast | Format::ChompFastCheckpoint => chomp_fast::check(request),
@@ -257,8 +231,7 @@ pub fn check(request: &ExportRequest) -> Result<(), ExportError> {
 }
 
 /// Writes the positions of the request to `out`. After each piece of the table, `watch` gets how much was read, and
-/// returns whether to go on. Fails if the table cannot be read or does not have what is asked for, if `out` fails, or
-/// if `watch` ends it. What was written then is of no use.
+/// returns whether to go on. What was written when it fails is of no use.
 pub fn export(
     table: &Table,
     request: &ExportRequest,
@@ -278,7 +251,6 @@ pub fn export(
     })
 }
 
-/// The output, whose bytes are counted and hashed.
 type Output<'a> = Hashed<&'a mut (dyn Write + Send)>;
 
 /// Runs `write` on `to`, and reports the size and digest of the output, and the number of positions that it returns.

@@ -74,7 +74,6 @@ pub struct Folder {
     pub sha256: Digest,
 }
 
-/// The numbers of positions.
 struct Numbers {
     /// By layer, then by columns: the first number; and last the first of the next layer.
     starts: Vec<Vec<u64>>,
@@ -82,7 +81,6 @@ struct Numbers {
     choices: Vec<Vec<u64>>,
 }
 
-/// The layer of positions of `bits` bits.
 fn layer_of(bits: u32) -> u32 {
     bits.saturating_sub(FIRST_BITS).div_ceil(LAYER_BITS)
 }
@@ -183,7 +181,6 @@ impl BitWriter {
     }
 }
 
-/// A file with these numbers.
 fn file(numbers: &[u64]) -> Vec<u8> {
     let count = u32::try_from(numbers.len()).expect("numbers of one file");
     let mut bytes = count.to_le_bytes().to_vec();
@@ -211,7 +208,6 @@ fn file(numbers: &[u64]) -> Vec<u8> {
     out.bytes
 }
 
-/// Puts files together, and hands them on.
 struct Files<'a> {
     put: &'a mut dyn FnMut(&str, &[u8]) -> io::Result<()>,
     numbers: Vec<u64>,

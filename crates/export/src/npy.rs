@@ -15,7 +15,6 @@ use crate::{ExportError, Pieces};
 
 /// The bytes before the dictionary.
 const PREFIX_BYTES: usize = 10;
-/// The words begin at a multiple of this.
 const ALIGNMENT: usize = 64;
 
 pub(crate) fn write(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
@@ -35,7 +34,6 @@ pub(crate) fn preamble(kind: &str, shape: &str) -> Vec<u8> {
     header
 }
 
-/// Writes the array of the words, 8 bytes each.
 pub(crate) fn write_words(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     words.write_each(out, |bytes, word| {
         bytes.extend(word.to_le_bytes());

@@ -64,7 +64,6 @@ const ZSTD_LEVEL: i32 = 1;
 /// The values of a batch of a column, and in a column of lists for each value 0 if it begins a list, else 1.
 type ColumnBatch<T> = (Vec<T>, Option<Vec<i16>>);
 
-/// Writes the next row group of words.
 fn write_group<W: Write + Send>(
     file: &mut SerializedFileWriter<W>,
     words: &[u64],
@@ -81,7 +80,6 @@ fn write_group<W: Write + Send>(
     group.close().map(drop)
 }
 
-/// Writes the next row group of positions and their values.
 fn write_values_group<W: Write + Send>(
     file: &mut SerializedFileWriter<W>,
     rows: &[Row],
@@ -141,8 +139,7 @@ fn write_batches<T: DataType, W: Write + Send, E>(
     column.close()
 }
 
-/// Properties of a file whose rows ascend by the first `sorted` columns. The last of these, `word`, is kept as differences.
-/// `origin` has what is known of the whole.
+/// Rows ascend by the first `sorted` columns, of which the last, `word`, is kept as differences. `origin` is metadata.
 fn properties(sorted: i32, word: &str, origin: [(&str, String); 2]) -> WriterProperties {
     let of = |(name, value): (&str, String)| KeyValue::new(name.to_owned(), value);
     let origin = origin.into_iter().map(of).collect();
@@ -180,7 +177,6 @@ pub(crate) fn write<W: Write + Send>(
     write_groups(out, layout, write_group, words)
 }
 
-/// Writes the positions of a table of values.
 pub(crate) fn write_values<W: Write + Send>(
     rows: &mut RequestedRows<'_>,
     out: &mut W,
@@ -224,7 +220,6 @@ pub(crate) fn write_few<W: Write + Send>(
     )
 }
 
-/// The metadata of a table.
 fn of_table(table: TableName, fingerprint: Digest) -> [(&'static str, String); 2] {
     [
         ("chomp.table", table.folder()),
@@ -232,7 +227,6 @@ fn of_table(table: TableName, fingerprint: Digest) -> [(&'static str, String); 2
     ]
 }
 
-/// Writes all of `rows`, in row groups.
 fn write_groups<E: Clone, W: Write + Send>(
     out: W,
     (schema, properties, group_rows): (&str, WriterProperties, usize),

@@ -9,10 +9,8 @@ use chomp_table::values::Values;
 use crate::filter::{Filter, Rectangle};
 use crate::{ExportError, ExportProgress, Pieces};
 
-/// The positions of a piece.
 const PIECE_ROWS: usize = 1 << 13;
 
-/// A position and its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) position: Partition,
@@ -21,7 +19,6 @@ pub(crate) struct Row {
     pub(crate) value: u8,
 }
 
-/// The positions of a request.
 pub(crate) struct RequestedRows<'a> {
     pub(crate) table: &'a Values,
     pub(crate) filter: Filter,
@@ -30,7 +27,6 @@ pub(crate) struct RequestedRows<'a> {
 }
 
 impl RequestedRows<'_> {
-    /// The number of positions.
     pub(crate) fn len(&self) -> u64 {
         let positions = self.tiles.clone().flat_map(|tiles| {
             let mut position = Partition::first(tiles);

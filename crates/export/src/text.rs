@@ -7,7 +7,6 @@ use chomp_table::Word;
 use crate::words::Words;
 use crate::{ExportError, Pieces};
 
-/// Writes one column, `word`.
 pub(crate) fn write_words(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     out.write_all(b"word\n")?;
     words.write_each(out, |lines, word| writeln!(lines, "{word}"))
@@ -36,9 +35,7 @@ pub(crate) fn write_rows(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u
     })
 }
 
-/// The lengths of the rows of a word, longest first.
-///
-/// A 0 is a row of as many cells as there are 1s above it, and the lowest 0 is the first row.
+/// Longest first. A 0 is a row of as many cells as there are 1s above it, and the lowest 0 is the first row.
 pub(crate) fn row_lengths(word: u64) -> impl Iterator<Item = u8> {
     let mut rest = word;
     std::iter::from_fn(move || {

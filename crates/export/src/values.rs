@@ -22,8 +22,7 @@ use crate::{
 };
 
 /// Writes the positions of the request to `out`. After each area, `watch` gets how much was read, and returns whether
-/// to go on. Fails if the table cannot be read or does not have what is asked for, if the format is not one for values
-/// or an area does not fit in memory, if `out` fails, or if `watch` ends it. What was written then is of no use.
+/// to go on. What was written when it fails is of no use.
 pub fn export_values(
     table: &Values,
     request: &ExportRequest,

@@ -1,9 +1,8 @@
 //! The stored words of a table turned into the words of an export, ascending.
 //!
-//! A table stores the smaller word of each mirror pair. If an export needs only these, they pass
-//! through in their order. Mirror images come in no order. Their high bits are their **place**: a
-//! first pass over the table counts the words at each place, and each further pass collects and sorts
-//! the words of as many places as fit in memory.
+//! A table stores the smaller word of each mirror pair. If an export needs only these, they pass through in their
+//! order. Mirror images come in no order. Their high bits are their **place**: a first pass over the table counts the
+//! words at each place, and each further pass collects and sorts the words of as many places as fit in memory.
 
 use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
@@ -15,7 +14,6 @@ use chomp_table::{Table, TableError, Word};
 use crate::filter::Selection;
 use crate::{ExportError, ExportProgress, Pieces};
 
-/// The number of high bits that tell places apart.
 const PLACE_BITS: u32 = 16;
 
 /// The words of a selection. Each method that visits them reads the table again.
@@ -29,7 +27,6 @@ pub(crate) struct Words<'a> {
     totals: Option<Totals>,
 }
 
-/// The totals of the words of a selection, from one pass over the table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) words: u64,
@@ -64,7 +61,6 @@ impl<'a> Words<'a> {
         self.table.manifest().losing_by_bits[self.selection.bits as usize]
     }
 
-    /// The number of words.
     pub(crate) fn count(&mut self) -> Result<u64, ExportError> {
         if self.selection.is_as_stored() {
             Ok(self.stored())
@@ -102,9 +98,8 @@ impl<'a> Words<'a> {
         Ok(totals)
     }
 
-    /// Calls `visit` with each place that has words, in order, and with these words, ascending.
-    /// `counts` has the number of words at each place, as [`count_by_place`](Words::count_by_place) tells it.
-    /// Returns the number of all words.
+    /// Calls `visit` with each place that has words, in order, and with these words, ascending. `counts` has the number
+    /// of words at each place, as from [`count_by_place`](Words::count_by_place). Returns the number of all words.
     pub(crate) fn for_each_place(
         &mut self,
         counts: &[u64],
@@ -146,7 +141,6 @@ impl<'a> Words<'a> {
         Ok(all)
     }
 
-    /// The number of words at each of `places` places.
     pub(crate) fn count_by_place(
         &mut self,
         places: usize,

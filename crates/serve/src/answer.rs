@@ -15,7 +15,6 @@ use serde::de::DeserializeOwned;
 
 /// The media type of JSON.
 pub const JSON: &str = "application/json";
-/// The media type of a page.
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
 /// The media type of a line for people.
 pub const TEXT: &str = "text/plain; charset=utf-8";
@@ -30,12 +29,10 @@ pub fn text(status: StatusCode, kind: &'static str, text: impl Into<Body>) -> Re
     (status, headers, text.into()).into_response()
 }
 
-/// A response with a JSON document that clients must revalidate.
 pub(crate) fn json(value: &impl Serialize) -> Response {
     text(StatusCode::OK, JSON, json_line(value))
 }
 
-/// `value` as JSON on one line.
 pub(crate) fn json_line(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("texts, numbers and lists become JSON") + "\n"
 }
@@ -53,7 +50,6 @@ pub fn problem(status: StatusCode, what: &str) -> Response {
     text(status, JSON, json_line(&Problem { error: what }))
 }
 
-/// The reason why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     /// The request makes no sense, or wants too much.

@@ -200,7 +200,6 @@ async fn ask<T: Serialize>(
     answer.map_err(|error| site.published.log_and_refuse(&error))
 }
 
-/// The sides of a board that is written as `8x10`.
 fn sides(text: &str) -> Result<(u32, u32), Refusal> {
     let side = |text| number(text).filter(|&side| side > 0);
     let sides = text.split_once('x');

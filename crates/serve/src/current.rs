@@ -22,19 +22,17 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The table that answers, with what was published when it was opened; or why none does.
 type Now<T> = Result<(Arc<PublishedTable>, Arc<T>), Refusal>;
 
-/// The tables that answer at the moment.
 #[derive(Debug)]
 pub(crate) struct Current {
     published: Arc<Published>,
     cache_bytes: u64,
     losing: Mutex<Now<OpenTable>>,
     values: Mutex<Now<Values>>,
-    /// The status of the table, for `/api/status`.
+    /// For `/api/status`.
     pub(crate) status: watch::Sender<StatusText>,
 }
 
 impl Current {
-    /// No table yet.
     pub(crate) fn new(published: Arc<Published>, cache_bytes: u64) -> Current {
         Current {
             published,
@@ -83,12 +81,10 @@ impl Current {
             .expect("looking for tables does not panic");
     }
 
-    /// The table of losing positions that answers now, or why none does.
     pub(crate) fn losing(&self) -> Result<Arc<OpenTable>, Refusal> {
         self.losing.lock().clone().map(|(_, table)| table)
     }
 
-    /// The table of values that answers now, or why none does.
     pub(crate) fn values(&self) -> Result<Arc<Values>, Refusal> {
         self.values.lock().clone().map(|(_, table)| table)
     }
@@ -124,7 +120,6 @@ impl Current {
     }
 }
 
-/// Logs a warning if the fingerprint of a table is not the known one.
 fn warn_of_wrong_fingerprint(manifest: &AnyManifest, of: &PublishedTable) {
     if let Err(error) = manifest.check_known(&of.folder) {
         tracing::warn!("{error}");

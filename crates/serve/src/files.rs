@@ -41,7 +41,6 @@ const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 );
 
-/// A file that is kept in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct SmallFile {
     /// Its media type.
@@ -106,8 +105,7 @@ pub(crate) fn response_for(
     (range, response)
 }
 
-/// The status of the response to a request for a file of `bytes` bytes with this entity tag, and the range of bytes to
-/// send, if any.
+/// For a file of `bytes` bytes with this entity tag: the status, and the range of bytes to send, if any.
 fn wanted(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> (StatusCode, Option<Range<u64>>) {
     let mut known = headers.get_all(IF_NONE_MATCH).iter();
     if known.any(|tags| names(tags, etag)) {
@@ -156,8 +154,7 @@ fn names(tags: &HeaderValue, etag: &HeaderValue) -> bool {
     })
 }
 
-/// The bytes of a `Range`, which is empty if the file has none of them. None if the header must be ignored: if it is
-/// invalid or has several ranges.
+/// Empty if the file has none of the bytes. None if the header must be ignored: if it is invalid or has several ranges.
 fn parse_range(value: &str, bytes: u64) -> Option<Range<u64>> {
     let (unit, range) = value.split_once('=')?;
     let (first, last) = range.trim().split_once('-')?;
@@ -202,7 +199,7 @@ impl ChunkBody {
         }
     }
 
-    /// The bytes `range` of `file`. A read that fails ends the body with an error.
+    /// A read that fails ends the body with an error.
     pub(crate) fn of_file(file: File, range: Range<u64>) -> ChunkBody {
         let length = range.end - range.start;
         ChunkBody::new(Some(length), |chunks| send(Arc::new(file), range, chunks))

@@ -79,7 +79,6 @@ pub(crate) const GAMES: [GameRules; 9] = [
     },
 ];
 
-/// The answer about one position of a game.
 pub(crate) fn position(game: &str, text: &str) -> Result<Response, Refusal> {
     let (position, rules) = text.split_once('@').unwrap_or((text, ""));
     let answer = chomp_games::open(game, rules, EFFORT)?.answer(position)?;
@@ -95,7 +94,6 @@ fn within(size: usize, limit: usize, what: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A size, and the rules behind it.
 fn sized(text: &str) -> Result<(u32, &str), Refusal> {
     let (size, rules) = text.split_once('@').unwrap_or((text, ""));
     let number = number(size).ok_or_else(|| {

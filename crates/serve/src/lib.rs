@@ -22,9 +22,8 @@
 //!
 //! # What always holds
 //!
-//! * Open routes never show more of the disk than the files that a manifest lists, with the digests
-//!   that it lists. Pages and descriptions are part of the program, and no path of a request
-//!   becomes a path of a file.
+//! * Open routes never show more of the disk than the files that a manifest lists, with its digests. Pages and
+//!   descriptions are part of the program, and no path of a request becomes a path of a file.
 //! * An answer is right, or an error. A damaged table gives status 500. Only the log says where the damage is.
 //! * Named limits say how much memory, connections and time peers may take: in `net/limits.rs`, and for questions at
 //!   the top of `answer`, `question_threads`, `api` and `games`.
@@ -32,8 +31,7 @@
 //! * Each subscriber keeps only the newest status, so a slow reader delays nobody.
 //! * The pages are not built and load nothing from elsewhere. Texts become text, never HTML. They
 //!   ask the table what is won or lost, and the server for the moves of small games.
-//! * A page drops an answer that comes after the visitor did something else, so it makes no move
-//!   that nobody asked for.
+//! * A page drops an answer that comes after the visitor did something else, so it makes no move nobody asked for.
 
 pub mod answer;
 mod api;

@@ -20,16 +20,14 @@ use crate::status::StatusText;
 
 /// How long a request waits for the list of openings, which needs reads of the table for some ten thousand moves.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The pause of the counting thread after each piece of the table, as a multiple of the time spent on the piece: this
-/// leaves most of a CPU to questions about positions.
+/// The pause after each piece that is counted, as a multiple of its time: this leaves most of a CPU to questions.
 const PAUSE_FACTOR: u32 = 3;
-/// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// The openings, and the same as JSON.
 type OpeningList = (Arc<Vec<Opening>>, Bytes);
 
-/// A table of losing positions. Dropping it ends the counting.
+/// Dropping it ends the counting.
 #[derive(Debug)]
 pub(crate) struct OpenTable {
     pub(crate) table: Arc<Table>,
@@ -103,7 +101,6 @@ pub(crate) struct AreaCounts {
 }
 
 impl TableSummary<'_> {
-    /// The summary of the positions of at most `bits` bits.
     pub(crate) fn new(manifest: &Manifest, bits: u32) -> TableSummary<'_> {
         let losing_by_bits = &manifest.losing_by_bits[..=bits as usize];
         let losing = losing_by_bits[bits as usize];
@@ -193,8 +190,7 @@ fn count(table: &Table, counted: &Weak<AtomicU64>) -> Result<Vec<u64>, TableErro
     })
 }
 
-/// The losing positions of at most `bits` bits by area. `watch` gets the number of words counted after each piece of
-/// the table, and returns whether to go on.
+/// Of at most `bits` bits. `watch` gets the words counted after each piece of the table, and returns whether to go on.
 pub(crate) fn count_by_area(
     table: &Table,
     bits: u32,

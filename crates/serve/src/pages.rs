@@ -32,7 +32,6 @@ pub(crate) struct Page<'a> {
     nav_entry: &'static str,
     /// The name of its script in `assets/`; empty if it has none.
     script: &'static str,
-    /// The source of its data.
     needs: Needs,
     main: &'a str,
     rules: &'static str,
@@ -130,8 +129,7 @@ pub(crate) const PAGES: [Page<'static>; 14] = [
 ];
 
 impl Page<'_> {
-    /// The HTML of the page, for a server or for a host of plain files. The texts are parts of the program, and need no
-    /// escapes.
+    /// With `only_files`, for a host of plain files. The texts are parts of the program, and need no escapes.
     fn html(&self, only_files: bool) -> String {
         let root = if self.path.matches('/').count() > 1 {
             "../"
@@ -197,7 +195,6 @@ impl Page<'_> {
     }
 }
 
-/// A file of `pages/`.
 macro_rules! file {
     ($name:literal, $kind:expr) => {
         (
@@ -208,7 +205,6 @@ macro_rules! file {
     };
 }
 
-/// The files that the pages load, with their media types.
 pub(crate) const FILES: [File; 23] = [
     file!("api.js", SCRIPT),
     file!("bite.js", SCRIPT),
@@ -235,8 +231,7 @@ pub(crate) const FILES: [File; 23] = [
     file!("preview.png", PNG),
 ];
 
-/// The pages that need no server and what they load, as files with their paths. `about` is the content of the page about
-/// the files, as HTML.
+/// The pages that need no server, and what they load, by path. `about` is the HTML content of the page about files.
 pub(crate) fn without_server(about: &str) -> Vec<(String, Vec<u8>)> {
     let about_files = Page {
         path: "/files",
@@ -266,7 +261,6 @@ pub(crate) fn without_server(about: &str) -> Vec<(String, Vec<u8>)> {
     pages.chain(files).chain([first]).collect()
 }
 
-/// All files by their paths.
 #[derive(Debug)]
 pub(crate) struct Pages(HashMap<&'static str, SmallFile>);
 
@@ -284,7 +278,7 @@ impl Pages {
         Pages(files.chain(PAGES.iter().map(page)).collect())
     }
 
-    /// The file at `path`. Paths of files have no escapes, so `path` need not be decoded.
+    /// Paths of files have no escapes, so `path` need not be decoded.
     pub(crate) fn file(&self, path: &str, headers: &HeaderMap) -> Response {
         match self.0.get(path) {
             Some(file) => file.answer(headers),

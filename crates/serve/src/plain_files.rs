@@ -15,8 +15,7 @@ pub type PlainFile = (String, Vec<u8>);
 
 /// The pages that need no server, and the answers of `table` about all positions of at most `bits` bits together, as
 /// files with their paths; none if `watch`, which gets the number of stored words counted, breaks. `about` is the
-/// content of the page about the files, as HTML. Boxes lie in `directory`. Fails if the table cannot be read or is
-/// damaged.
+/// content of the page about the files, as HTML. Boxes lie in `directory`.
 pub fn plain_files(
     table: &Table,
     directory: &Path,

@@ -31,9 +31,7 @@ const DAMAGES_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) directory: PathBuf,
-    /// The tables whose manifests were read.
     known: Mutex<HashMap<TableName, Known>>,
-    /// The damage that was logged, and when.
     logged: Mutex<HashMap<String, Instant>>,
 }
 
@@ -47,7 +45,6 @@ pub(crate) struct PublishedTable {
     files: HashMap<String, TableFile>,
 }
 
-/// A shard of a finished table.
 #[derive(Debug)]
 pub(crate) struct Shard {
     pub(crate) path: PathBuf,
@@ -159,7 +156,6 @@ impl Published {
         }
     }
 
-    /// Logs that a file cannot be read, as [`log_damage`](Self::log_damage).
     pub(crate) fn log_unreadable(&self, path: &Path, error: &io::Error) -> Refusal {
         let (path, what) = (path.display(), describe(error));
         self.log_damage(&format!("cannot read {path}: {what}"))
@@ -237,8 +233,7 @@ fn digest(file: &File, bytes: u64) -> io::Result<Digest> {
     Ok(digest.finish())
 }
 
-/// The page of a table's folder, given the lengths of its manifest and its list of digests. The names are those that a
-/// checked manifest can have.
+/// The names are those that a checked manifest can have.
 fn index(manifest: &AnyManifest, manifest_bytes: usize, sums_bytes: usize) -> String {
     let (table, fingerprint) = (manifest.table(), manifest.fingerprint());
     let line =

@@ -48,7 +48,7 @@ pub(crate) fn has_time() -> bool {
     cpu_time().is_some_and(|used| used < DEADLINE.get())
 }
 
-/// The threads for questions, and the queue for them. Clones share them.
+/// Clones share the threads and the queue for them.
 #[derive(Clone, Debug)]
 pub(crate) struct QuestionThreads {
     limits: QuestionLimits,
@@ -56,11 +56,9 @@ pub(crate) struct QuestionThreads {
     threads: Arc<Semaphore>,
 }
 
-/// Too much work waits already.
 const FULL: Refusal = Refusal::NotNow("too many questions at once: try again soon", 1);
 
 impl QuestionThreads {
-    /// Threads for questions to tables.
     pub(crate) fn of_tables(limits: QuestionLimits) -> QuestionThreads {
         let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         QuestionThreads::new(limits, THREADS_EACH * cpus, QUESTIONS)
@@ -79,7 +77,6 @@ impl QuestionThreads {
         }
     }
 
-    /// Does `work` when a thread is free.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -121,7 +118,6 @@ impl QuestionLimits {
         QuestionLimits { time, ..self }
     }
 
-    /// Prepares this thread for a question.
     fn begin(self) {
         DEADLINE.set(cpu_time().unwrap_or_default().saturating_add(self.time));
         #[cfg(target_os = "linux")]
@@ -133,8 +129,7 @@ impl QuestionLimits {
     }
 }
 
-/// Does `work` on a new thread: a question beside a job lowers the priority of its thread, which cannot be raised
-/// again, so the thread is not reused.
+/// A question beside a job lowers the priority of its thread, which cannot be raised again, so none is used twice.
 async fn on_own_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -147,7 +142,6 @@ async fn on_own_thread<T: Send + 'static>(
     done.await.map_err(|_| Refusal::Lost)
 }
 
-/// Does `work` on a thread that may wait for the disk.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -160,7 +154,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     done.await.map_err(|_| Refusal::Lost)
 }
 
-/// Begins `work` on a thread that may wait for the disk. It is boxed, so tokio's part is compiled once.
+/// It is boxed, so tokio's part is compiled once.
 pub(crate) fn spawn_blocking(work: Box<dyn FnOnce() + Send>) {
     tokio::task::spawn_blocking(work);
 }

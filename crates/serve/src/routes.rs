@@ -26,7 +26,6 @@ use crate::site::Site;
 use crate::status::{StatusPage, StatusText};
 use crate::{api, tables};
 
-/// The methods of every open route.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
 /// The headers that pages of other origins may send and read, besides those that CORS always permits.
 const MAY_SEND: HeaderValue = HeaderValue::from_static("range, if-range, if-none-match");
@@ -48,9 +47,7 @@ pub enum StatusSource {
 /// The origins whose pages may read the answers of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AllowedOrigins {
-    /// The pages of this server alone.
     Own,
-    /// The pages of other origins too.
     All,
 }
 

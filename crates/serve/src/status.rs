@@ -28,8 +28,7 @@ const EVENT_EVERY: Duration = Duration::from_millis(500);
 /// The longest time without a byte: peers and proxies close connections that seem dead.
 const SIGN_EVERY: Duration = Duration::from_secs(15);
 
-/// The texts before and after the JSON of an event. All subscribers share the bytes, while axum's own events would be
-/// built for each of them.
+/// Around the JSON of an event. All subscribers share the bytes, while axum's own events would be built for each.
 const BEFORE: &str = "event: status\ndata: ";
 const AFTER: &str = "\n\n";
 /// A comment in the stream, which clients ignore.
@@ -42,8 +41,7 @@ const EVENTS: &str = "text/event-stream";
 pub struct StatusText(Bytes);
 
 impl StatusText {
-    /// The text of `status`. The default is no status yet. Panics if `status` cannot be JSON, as a map whose keys are
-    /// no strings.
+    /// The default is no status yet. Panics if `status` cannot be JSON, as a map whose keys are no strings.
     pub fn new(status: &impl Serialize) -> StatusText {
         let mut event = BEFORE.as_bytes().to_vec();
         serde_json::to_writer(&mut event, status).expect("texts, numbers and lists become JSON");
@@ -57,7 +55,6 @@ impl StatusText {
     }
 }
 
-/// The handler of `/api/status`.
 #[derive(Clone, Debug)]
 pub(crate) struct StatusPage {
     told: watch::Receiver<StatusText>,
@@ -129,15 +126,13 @@ struct Subscriber {
     told: watch::Receiver<StatusText>,
     stop: CancellationToken,
     last: StatusText,
-    /// When the next event may come.
     next_at: Instant,
     goes_on: bool,
     _slot: OwnedSemaphorePermit,
 }
 
 impl Subscriber {
-    /// The next event: the newest status or a comment. None after the last status, when the server stops or the sender
-    /// is gone.
+    /// The newest status or a comment. None after the last status, when the server stops or the sender is gone.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             tokio::select! {

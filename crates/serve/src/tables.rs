@@ -41,7 +41,6 @@ pub(crate) async fn ready(State(site): State<Site>) -> Result<Response, Refusal>
     Ok(text(StatusCode::OK, TEXT, "ready\n"))
 }
 
-/// The list of finished tables.
 pub(crate) async fn list(site: &Site) -> Result<Response, Refusal> {
     let entry = |table: TableName| TableEntry {
         table,
@@ -51,8 +50,7 @@ pub(crate) async fn list(site: &Site) -> Result<Response, Refusal> {
     Ok(json(&site.read(list).await?))
 }
 
-/// Redirects from the address of a folder without its last slash. The location is relative, as a proxy may put the
-/// server below a path.
+/// Redirects to the folder with its last slash; relatively, as a proxy may put the server below a path.
 pub(crate) async fn folder(State(site): State<Site>, request: Parts) -> Result<Response, Refusal> {
     let folder = request.uri.path().trim_start_matches('/').to_owned();
     let location = [(LOCATION, format!("{folder}/"))];
@@ -61,7 +59,6 @@ pub(crate) async fn folder(State(site): State<Site>, request: Parts) -> Result<R
     Ok((StatusCode::PERMANENT_REDIRECT, location).into_response())
 }
 
-/// The file of a table that a request asks for.
 pub(crate) async fn file(State(site): State<Site>, request: Parts) -> Result<Response, Refusal> {
     // The path is not decoded: no name of a file needs escapes.
     let path = request.uri.path().to_owned();

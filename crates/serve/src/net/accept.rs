@@ -24,7 +24,6 @@ struct Slots {
     limits: Limits,
     /// The addresses that may have more slots.
     trusted: Vec<IpAddr>,
-    /// The open connections of each address.
     open: Mutex<HashMap<IpAddr, usize>>,
     refused: AtomicU64,
 }
@@ -48,8 +47,7 @@ impl Permits {
         }))
     }
 
-    /// A permit for a peer, or none if a limit is reached. Nobody else can open the socket file of a proxy, so nothing
-    /// is kept from that one.
+    /// None if a limit is reached. Only the proxy can open its socket file, so nothing is kept from it.
     pub(super) fn take(&self, peer: IpAddr) -> Option<Permit> {
         let (address, limits) = (network(peer), &self.0.limits);
         let of_address = if address == PROXY {

@@ -34,7 +34,6 @@ use super::limits::{
     Limits, PENDING_RESETS, SEND_BUFFER_BYTES, STILL_CHECKS, STREAM_WINDOW_BYTES,
 };
 
-/// The state that all connections of a server share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) limits: Limits,
@@ -167,7 +166,6 @@ impl Progress {
         (state.is_blocked || state.calls == 0) && state.since.elapsed() >= time
     }
 
-    /// Notes whether the peer took bytes.
     fn wrote(&self, is_blocked: bool) {
         let mut state = self.0.lock();
         if state.is_blocked != is_blocked {

@@ -7,16 +7,13 @@ use std::time::Duration;
 pub const ANSWER_UNITS: usize = 64 << 8;
 /// The unit in which [`ANSWER_UNITS`] counts.
 pub const ANSWER_UNIT_BYTES: u32 = 4 << 10;
-/// The most bytes of an answer that count: a shard is read as it is sent, and a manifest is in memory once for all
-/// peers.
+/// The most bytes of an answer that count: a shard is read as it is sent, and a manifest is in memory once for all.
 pub const ANSWER_BYTES_MAX: u64 = 256 << 10;
 /// Subscribers to the status of a job at a time. Each keeps one unsent status in memory.
 pub const SUBSCRIBERS_MAX: usize = 256;
-/// Questions that wait for a thread. A warm lookup takes a tenth of a millisecond, so the last of them waits a fraction
-/// of a second.
+/// Questions that wait for a thread: the last a fraction of a second, as a warm lookup takes a tenth of a millisecond.
 pub const QUESTIONS: usize = 1024;
-/// Questions about small games, and positions beyond the table, that wait for their thread. One takes half a second
-/// at most, or so.
+/// Questions about small games, and positions beyond the table, that wait. One takes half a second or so at most.
 pub const GAME_QUESTIONS: usize = 64;
 
 /// The most questions under way from pages of other sites, which ask through the browser of a visitor.
@@ -30,8 +27,7 @@ pub(super) const KEPT_SHARE: usize = 8;
 pub struct Limits {
     /// Connections at a time. Each is a file descriptor and some tens of KiB.
     pub connections: usize,
-    /// Connections at a time from one address, or from one IPv6 network of 64 bits. A thousand workers behind one
-    /// address with two connections each fit.
+    /// Connections at a time of one address or IPv6 network of 64 bits. A thousand workers with two each fit.
     pub connections_per_address: usize,
     /// Calls of one connection at a time. A worker has a few for each of its threads' lanes, and queues the rest.
     pub calls_per_connection: u32,
@@ -109,7 +105,6 @@ const CONNECTIONS_MIN: usize = 32;
 pub(super) const GONE_TIME: Duration = Duration::from_mins(1);
 /// The HTTP/2 receive window of a call: a message of pieces in flight.
 pub(super) const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// The HTTP/2 receive window of a connection.
 pub(super) const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
 /// The HTTP/2 send buffer of a call. Streams refill it as it drains.
 pub(super) const SEND_BUFFER_BYTES: usize = 256 << 10;
@@ -126,8 +121,7 @@ pub(super) const HEADERS: usize = 64;
 /// The most unsent bytes in the kernel, which asks for more when half of them are sent. Few, so that a slow reader makes
 /// progress in small steps: one that takes 1 KiB/s takes such a step in [`Limits::still_time`].
 pub(super) const UNSENT_BYTES: u32 = 64 << 10;
-/// Connections that wait to be accepted: all workers come back at the same moment when a coordinator starts again. The
-/// system may allow fewer.
+/// All workers come back at the same moment when a coordinator starts again. The system may allow fewer.
 pub(super) const BACKLOG: i32 = 4096;
 /// How long to wait after a connection could not be accepted, as there may be no descriptors left.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_secs(1);

@@ -7,8 +7,7 @@
 //! | `listener` | a port, or a socket file for a proxy on this machine |
 //! | `connection` | shakes hands, serves HTTP over one, and ends one that stands still |
 //!
-//! A [`Router`] serves calls and pages alike: HTTP/2 and HTTP/1 are told apart by
-//! their first bytes.
+//! A [`Router`] serves calls and pages alike: HTTP/2 and HTTP/1 are told apart by their first bytes.
 
 mod accept;
 mod connection;
@@ -72,8 +71,7 @@ impl Server {
         }
     }
 
-    /// Accepts no more connections, and ends the open ones when their calls are done, or
-    /// when [`Limits::drain_time`] is over.
+    /// Accepts no more connections, and ends the open ones when their calls are done or [`Limits::drain_time`] is over.
     pub async fn stop(self) {
         self.stop.cancel();
         for endpoint in self.endpoints {
