@@ -21,39 +21,30 @@ use chomp_table::{Digest, Head, RangeBits};
 
 use crate::tools::{Tools, UnitLocation};
 
-/// The arbiter names its parts for leases of its epoch from this number on. The plan gives out no lease with so high a
-/// number.
+/// The arbiter's parts are named for leases of its epoch from this number on: the plan gives out none so high.
 const OWN_LEASES_START: u64 = 1 << 31;
 
 /// Why the arbiter cannot decide.
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 #[derive(Debug, thiserror::Error)]
 pub enum ArbiterError {
-    /// A range whose record is needed is not done.
     #[error("range {head} is needed and is not done")]
-    RangeNotDone {
-        /// The range.
-        head: Head,
-    },
+    RangeNotDone { head: Head },
     /// A record is lost, or no range; its range has to be computed again.
     #[error("a record that is needed is lost")]
     Lost {
-        /// The range.
         head: Head,
         /// The digest that its record should have.
         digest: Digest,
-        /// Why it cannot be read.
         source: StoreError,
     },
-    /// A shard cannot be merged.
     #[error(transparent)]
     Merge(#[from] MergeError),
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl ArbiterError {
-    /// The range that has to be computed again, and the digest of its record.
     pub(crate) fn lost(&self) -> Option<(Head, Digest)> {
         match self {
             ArbiterError::Lost { head, digest, .. } => Some((*head, *digest)),
@@ -65,8 +56,7 @@ impl ArbiterError {
 }
 
 impl Tools {
-    /// Evaluates or merges `unit`, and puts it into the store. No two calls have the same `number`. A shard that is
-    /// done is described in `known`.
+    /// No two calls have the same `number`. A shard that is done is described in `known`.
     pub(crate) async fn compute(
         &self,
         number: u64,
@@ -98,7 +88,6 @@ impl Tools {
         })
     }
 
-    /// Evaluates a range from those that are done.
     pub(crate) async fn evaluate(
         &self,
         head: Head,
@@ -115,8 +104,7 @@ impl Tools {
         Ok(range::encode(&range, range_bits))
     }
 
-    /// Merges a shard and puts it into the folder of the table. A shard that is done is described in `known`, and its
-    /// file is compared.
+    /// A shard that is done is described in `known`, and its file is compared.
     pub(crate) async fn merge(
         &self,
         shard: u32,
@@ -192,7 +180,6 @@ impl Tools {
         Ok(file.map(compare) == Some(Err(Difference::Forged)))
     }
 
-    /// The range in which a shard begins, and how many stored words of it belong to earlier shards.
     fn span(&self, shard: u32) -> Result<ShardBounds, MergeError> {
         let shard_words = self.shard_size.shard_words as u64;
         let mut skip = u64::from(shard) * shard_words;
@@ -221,13 +208,11 @@ impl Tools {
         done.map(|(head, row, _)| (head, *row)).collect()
     }
 
-    /// Where the record of a range is. The range has to be done.
     pub(crate) fn done_range(&self, head: Head) -> Result<RangeRow, ArbiterError> {
         let row = self.journal.ledger().range(head).copied();
         row.ok_or(ArbiterError::RangeNotDone { head })
     }
 
-    /// The record of a range, as `decode` reads it.
     pub(crate) async fn read<T>(
         &self,
         head: Head,
@@ -238,7 +223,6 @@ impl Tools {
         Ok(read.pop().expect("one was read"))
     }
 
-    /// The record of each of these ranges, as `decode` reads it.
     pub(crate) async fn read_all<T>(
         &self,
         rows: &[(Head, RangeRow)],

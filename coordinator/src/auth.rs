@@ -46,7 +46,6 @@ pub const CALLS: [&str; 7] = [
     "/chomp.v1.Coordinator/Leave",
 ];
 
-/// The route of the objects of the store, which the relay answers.
 pub(crate) const OBJECTS: &str = "/objects/{*key}";
 
 /// The rules of the HTTP routes: of the coordinator itself, then of tables, games and pages.
@@ -127,7 +126,6 @@ impl Gate {
         all.fallback_service(refused())
     }
 
-    /// The participant that makes a call, and the digest of its token.
     async fn check(&self, headers: &HeaderMap) -> Result<(ParticipantId, TokenDigest), Denied> {
         let token = TokenDigest::of(bearer_token(headers)?.ok_or(Denied::Missing)?);
         Ok((self.participants.admit(&token).await?, token))
@@ -152,7 +150,6 @@ fn rule_of(path: &str) -> Option<AccessRule> {
     call.or_else(|| route().map(|(_, rule)| *rule))
 }
 
-/// The token that a call shows, if it shows anything.
 fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
     let mut shown = headers.get_all(AUTHORIZATION).iter();
     let Some(first) = shown.next() else {

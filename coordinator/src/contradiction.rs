@@ -58,8 +58,7 @@ impl Sums {
         }
     }
 
-    /// Words that are alone in their sum, and seldom others: what several words add up to mostly belongs to another
-    /// sum.
+    /// Words alone in their sum, and seldom others: the sum of several words mostly belongs to another sum.
     fn alone(&self, bits: u32) -> impl Iterator<Item = Word> {
         let alone = self.0.iter().enumerate();
         let alone = alone.filter(|&(at, &sum)| sum != 0 && Sums::of(sum) == at);
@@ -68,8 +67,7 @@ impl Sums {
     }
 }
 
-/// A range of the table that is not what its sources make of it, if the mirror images lead to one. All ranges of the
-/// table have to be done. Fails if the record of a range cannot be read.
+/// A range that is not what its sources make of it, if mirror images lead to one. All ranges have to be done.
 pub(crate) async fn wrong_range(tools: &Tools) -> Result<Option<Head>, ArbiterError> {
     let mut search = Search {
         tools,
@@ -112,7 +110,6 @@ impl Search<'_> {
         Ok(sums.alone(self.tools.bits).take(WORDS_MAX).collect())
     }
 
-    /// The range that makes `word` and its mirror image differ.
     async fn descend(&mut self, mut word: Word) -> Result<Option<Head>, ArbiterError> {
         'words: loop {
             for (_, next) in word.moves() {
@@ -125,8 +122,7 @@ impl Search<'_> {
         }
     }
 
-    /// The range that is not what its sources make of it: that of `word` or of its mirror image, or one of their
-    /// sources.
+    /// That of `word` or of its mirror image, or one of their sources.
     async fn culprit(&self, word: Word) -> Result<Option<Head>, ArbiterError> {
         let heads = [word, word.mirror()].map(|word| Head::of(word, self.range_bits));
         let of_sources = heads.map(|head| sources(head, self.range_bits));
@@ -139,7 +135,6 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// Whether the two ranges agree on `word` and its mirror image.
     async fn agree(&mut self, word: Word) -> Result<bool, ArbiterError> {
         Ok(self.says(word).await? == self.says(word.mirror()).await?)
     }

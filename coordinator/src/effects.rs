@@ -17,12 +17,10 @@ use crate::job::JobFn;
 use crate::publish::{PublishError, publish};
 use crate::tools::{Event, Tools};
 
-/// Work that takes time.
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// Writes the next segment of the journal.
     Append(SegmentContent),
-    /// Evaluates a range, or merges a shard.
     Compute {
         /// A number that no other computation has: it names the part.
         number: u64,
@@ -52,8 +50,7 @@ pub(crate) struct SegmentContent {
 pub(crate) type PublishResult = (Result<Manifest, PublishOutcome>, Option<JobError>);
 
 impl Effect {
-    /// Does the work, and returns the function by which the job handles the outcome. Success means that all of it is
-    /// durable.
+    /// Returns the function by which the job handles the outcome. Success means that all of it is durable.
     pub(crate) async fn perform(self, tools: &Tools) -> JobFn {
         match self {
             Effect::Append(SegmentContent { entries, writes }) => {
@@ -147,7 +144,6 @@ async fn evaluate_again(tools: &Tools, lost: (Head, Digest)) -> PublishResult {
     (Err(PublishOutcome::RecordsLost { records }), None)
 }
 
-/// The coordinator is to merge these shards.
 fn merge_again(shards: Vec<u32>, reason: &str) -> PublishResult {
     tracing::warn!("merging {} again: {reason}", counted(shards.len(), "shard"));
     (Err(PublishOutcome::MergeAgain { shards }), None)
@@ -231,7 +227,6 @@ fn warn_if_left<E: Error + 'static>(removed: Result<(), E>) {
     }
 }
 
-/// The records that are lost, of those that workers report.
 async fn audit(tools: &Tools, records: &[(Head, RangeRow)]) -> Vec<(Head, Digest)> {
     let mut lost = Vec::new();
     for &(head, row) in records {

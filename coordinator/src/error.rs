@@ -6,25 +6,22 @@ use chomp_store::{FaultKind, StorageError, StoreError};
 use crate::arbiter::ArbiterError;
 use crate::publish::PublishError;
 
-/// The most workers that are there at a time.
 pub(crate) const WORKERS_MAX: usize = 4096;
 
 /// The most calls of workers under way at a time, requests for tasks that wait among them: 16 of each worker.
 pub(crate) const CALLS_MAX: usize = 1 << 16;
 
 /// Why a job cannot go on.
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// The store failed, or is damaged, or another coordinator has it.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The table could not be published.
     #[error(transparent)]
     Publish(#[from] PublishError),
-    /// The coordinator could not decide a disagreement.
     #[error(transparent)]
     Arbiter(#[from] ArbiterError),
-    /// The plan stopped the job.
     #[error("the job stopped: {0}")]
     Stopped(StopReason),
 }
@@ -47,25 +44,20 @@ pub(crate) fn ends_job(error: &StorageError) -> bool {
     !matches!(error.problem.fault(), None | Some(FaultKind::Damage))
 }
 
-/// Why a call of a worker is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// The job is over.
     #[error("the coordinator is shutting down")]
     ShuttingDown,
-    /// Too many calls are under way.
     #[error("{CALLS_MAX} calls are under way already: come back in 1 s")]
     TooManyCalls,
     /// It has not joined, or was forgotten.
     #[error("this worker has not joined the job")]
     NotJoined,
-    /// The job has as many as it may have.
     #[error(
         "a job has at most {WORKERS_MAX} workers at a time: start fewer with more threads, or come back in 90 s, when \
          those that are gone are forgotten"
     )]
     TooManyWorkers,
-    /// It gets no more tasks.
     #[error("{0}")]
     Out(OutReason),
 }

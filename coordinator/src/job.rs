@@ -1,8 +1,8 @@
 //! The job under way: it tells the [plan](chomp_plan) what happens, and does what the plan asks for.
 //!
-//! One task owns the job. Calls of workers reach it through a [`JobHandle`], and effects run beside it: both are functions
-//! of the job that the task runs, one after another. An event costs as much as what it brings, whatever the number of
-//! workers and ranges.
+//! One task owns the job. Calls of workers reach it through a [`JobHandle`], and effects run beside it: both are
+//! functions of the job that the task runs, one after another. An event costs as much as what it brings, whatever the
+//! number of workers and ranges.
 //!
 //! The journal is written one segment at a time: what is agreed while one is under way, and for a short time after
 //! it, goes into the next. So thousands of workers cost no more syncs than a few.
@@ -51,8 +51,7 @@ use crate::tools::{Action, Event, Plan, TaskAnswer, Tools, UnitLocation};
 
 /// How long workers have to hear that the job has failed.
 const HEARING_TIME: Duration = Duration::from_secs(1);
-/// The reports of lost records that are audited at a time. More are dropped: a worker that needs a record reports it
-/// again.
+/// The reports of lost records audited at a time. More are dropped: a worker that needs a record reports it again.
 const AUDITS_MAX: usize = 16;
 
 /// How a job ended.
@@ -66,12 +65,10 @@ pub enum JobOutcome {
     Failed(JobError),
 }
 
-/// The job: owned by one task.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) plan: Plan,
     tools: Arc<Tools>,
-    /// The number of participants that have to compute each range alike.
     replicas: u32,
     participants: watch::Receiver<Participants>,
     published: Option<Manifest>,
@@ -96,9 +93,8 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// A job, the handle by which calls reach it, and its progress, which is renewed when the phase changes and with
-    /// each status. It goes on from a plan and the actions that this begins with.
-    /// `published` is the manifest of the table, if the table is published already.
+    /// The progress is renewed when the phase changes and with each status. `published` is the manifest of the table,
+    /// if that is published already.
     pub(crate) fn new(
         (plan, first): (Plan, Vec<Action>),
         tools: Arc<Tools>,
@@ -135,8 +131,7 @@ impl Job {
         (job, handle, watcher)
     }
 
-    /// Runs until `stop` is cancelled and nothing is under way any more, or workers have had
-    /// `finish_time` to hand in their tasks.
+    /// Runs until `stop` is cancelled and nothing is under way any more, or workers had `finish_time` to hand in tasks.
     pub(crate) async fn run(
         mut self,
         stop: CancellationToken,
@@ -222,13 +217,11 @@ impl Job {
         Millis(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Tells the plan what happened, and does what follows from that.
     pub(crate) fn handle(&mut self, event: Event) {
         let actions = self.plan.handle(self.now, event);
         self.perform(actions);
     }
 
-    /// Does what the plan asks for, and what follows from that.
     fn perform(&mut self, mut actions: Vec<Action>) {
         let mut events = VecDeque::new();
         loop {
@@ -310,7 +303,6 @@ impl Job {
         }
     }
 
-    /// The description of the file, if the unit is a shard that is done.
     fn known_summary(&self, unit: Unit) -> Option<Box<ShardSummary>> {
         let Unit::Shard(shard) = unit else {
             return None;
@@ -370,7 +362,6 @@ impl Job {
         Ok(was_there)
     }
 
-    /// Tells the plan who is revoked.
     fn revoke(&mut self) {
         let revoked = revoked(&self.participants.borrow_and_update());
         for participant in revoked {
@@ -420,8 +411,7 @@ impl Job {
         }
     }
 
-    /// Handles a report of lost records. It is out of date if the journal has another digest, or nobody needs the
-    /// record any more.
+    /// A report is out of date if the journal has another digest, or nobody needs the record any more.
     pub(crate) fn report(
         &mut self,
         worker: WorkerId,
@@ -441,7 +431,6 @@ impl Job {
         Ok(())
     }
 
-    /// Refuses a worker that has no part in the job.
     fn require_present(&self, worker: WorkerId) -> Result<(), Refusal> {
         match self.plan.out_reason(worker) {
             Some(reason) => Err(Refusal::Out(reason.clone())),
@@ -450,7 +439,6 @@ impl Job {
         }
     }
 
-    /// Handles the end of an audit, with the records that it found to be lost.
     pub(crate) fn on_audited(&mut self, lost: Vec<(Head, Digest)>) {
         self.audits -= 1;
         for (head, digest) in lost {
@@ -461,7 +449,6 @@ impl Job {
         }
     }
 
-    /// Handles the end of a segment of the journal, with the content of these writes.
     pub(crate) fn on_appended(&mut self, writes: Vec<WriteId>, outcome: Result<(), StoreError>) {
         self.writes.end(self.now);
         let fault = outcome.err();
@@ -485,7 +472,6 @@ impl Job {
         self.begin_segment_if_due();
     }
 
-    /// Handles the end of a publication, and why it failed if the job may have to end for that.
     pub(crate) fn on_published(
         &mut self,
         outcome: Result<Manifest, PublishOutcome>,

@@ -29,8 +29,7 @@
 //! * No record is decoded, except by the arbiter and by the search for a contradiction.
 //! * Calls, messages, transfers and workers have named limits.
 //! * A call or route without a rule is refused to everybody.
-//! * A text that a worker sends is cut, and its control characters are escaped, before it reaches a
-//!   log or a terminal.
+//! * A text that a worker sends is cut, and its control characters are escaped, before it reaches a log or a terminal.
 
 pub mod arbiter;
 pub mod auth;

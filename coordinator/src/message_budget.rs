@@ -20,7 +20,6 @@ pub(crate) const MESSAGES_BYTES: usize = 48 << 20;
 /// How long a message may take from the head of its call to its last byte: the largest at 35 KiB/s.
 pub(crate) const MESSAGE_TIME: Duration = Duration::from_mins(1);
 
-/// The memory for messages.
 #[derive(Clone, Debug)]
 pub(crate) struct MessageBudget(Arc<Semaphore>);
 
@@ -37,7 +36,6 @@ impl MessageBudget {
         })
     }
 
-    /// Reads a message to its end.
     async fn read(&self, body: Body) -> Result<Bytes, Status> {
         let mut held = self.reserve(0)?;
         let mut message = BytesMut::new();
@@ -55,8 +53,7 @@ impl MessageBudget {
     }
 }
 
-/// Answers a call once its message is there. It fails when messages take too much memory, or when this one takes too
-/// long.
+/// Answers a call once its message is there. Fails when messages take too much memory, or this one too long.
 pub(crate) async fn with_message(
     State(messages): State<MessageBudget>,
     call: Request,

@@ -20,7 +20,6 @@ use crate::auth::Gate;
 use crate::job::StatusFeed;
 use crate::status::JobPhase;
 
-/// The state behind the pages of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct JobPages {
     pub(crate) feed: StatusFeed,
@@ -31,7 +30,6 @@ pub(crate) struct JobPages {
 }
 
 impl JobPages {
-    /// The routes, by their paths in the rules.
     pub(crate) fn routes(self) -> Vec<(&'static str, MethodRouter)> {
         vec![
             ("/healthz", get(alive)),
@@ -63,7 +61,6 @@ async fn status(State(job): State<JobPages>) -> Response {
     text(StatusCode::OK, JSON, job.feed.text.borrow().json())
 }
 
-/// The content type of `/metrics`.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The bytes of objects that went through the relay since the start.

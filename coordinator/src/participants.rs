@@ -38,8 +38,7 @@ impl ParticipantList {
         self.list.subscribe()
     }
 
-    /// The participant whose token this is. A token that is not in the list may have been added since the file was
-    /// read: it is judged when the file has been read again.
+    /// An unknown token may have been added since the file was read: it is judged when the file has been read again.
     pub(crate) async fn admit(&self, token: &TokenDigest) -> Result<ParticipantId, Denied> {
         let mut list = self.subscribe();
         if self.has_file {
@@ -50,7 +49,6 @@ impl ParticipantList {
         list.admit(token).map(|one| ParticipantId(one.number))
     }
 
-    /// Waits until a token is not good any more.
     pub(crate) fn revocation(
         &self,
         token: TokenDigest,
@@ -62,7 +60,6 @@ impl ParticipantList {
         }
     }
 
-    /// Takes a new list.
     pub(crate) fn change(&self, new: Participants) {
         self.list.send_if_modified(|list| {
             let is_new = new != *list;
@@ -71,7 +68,6 @@ impl ParticipantList {
         });
     }
 
-    /// Reads the list from the file.
     async fn refresh(&self, path: &Path) -> Result<(), FileError> {
         let from = path.to_owned();
         let read = tokio::task::spawn_blocking(move || Participants::read(&from)).await;
@@ -87,7 +83,6 @@ impl ParticipantList {
         Ok(())
     }
 
-    /// Reads the file again and again, for as long as the coordinator runs.
     pub(crate) async fn follow(self, path: PathBuf) {
         let mut before = String::new();
         loop {
@@ -105,7 +100,6 @@ impl ParticipantList {
     }
 }
 
-/// The participants that are revoked.
 pub(crate) fn revoked(list: &Participants) -> Vec<ParticipantId> {
     let revoked = list.iter().filter(|one| one.revoked);
     revoked.map(|one| ParticipantId(one.number)).collect()

@@ -24,29 +24,24 @@ use chomp_table::reader::{AnyManifest, TableError};
 mod tests;
 
 /// Why a table was not published.
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
-    /// The store failed, or is damaged.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The shards do not make a table.
     #[error("the shards do not make a table: {0}")]
     Shards(Damage),
-    /// The losing positions are not those of mirror pairs.
     #[error(
         "the table is wrong: {counted} positions of at most {bits} bits are losing, but the stored ones and their mirror images \
          are {expected}. Do not use this table, build it anew in another directory"
     )]
     Asymmetric {
-        /// The number of bits.
         bits: u32,
-        /// How many positions of at most `bits` bits are losing, as counted.
         counted: u64,
         /// Their number when each that is stored is counted with its mirror image. If it equals
         /// `counted`, some are mirror images of others than those that are stored.
         expected: u64,
     },
-    /// A smaller table is published, and says something else.
     #[error(
         "{} says something else of the positions of {bits} bits: one of the two tables is wrong; \
          verify both, or build this one anew in another directory", folder_name(*smaller)
@@ -57,23 +52,15 @@ pub enum PublishError {
         /// The fewest bits at which the counts or the fingerprints differ.
         bits: u32,
     },
-    /// A smaller table is published, and is known to be wrong.
     #[error("a smaller table is wrong: remove it, and run again")]
     Smaller(#[source] TableError),
-    /// The fingerprint of some number of bits is not the known one.
     #[error(
         "{0}. Some worker's result is wrong and was not found out: do not use this table, build it anew in another \
          directory with --replicas 2"
     )]
     OtherFingerprint(#[from] OtherThanKnown),
-    /// The manifest of a smaller table cannot be read.
     #[error("the manifest of {folder} cannot be used")]
-    Manifest {
-        /// The folder of the smaller table.
-        folder: String,
-        /// Why it cannot be parsed.
-        source: FormatError,
-    },
+    Manifest { folder: String, source: FormatError },
 }
 
 impl PublishError {
@@ -167,7 +154,6 @@ fn fingerprints_of(bits: u32, shards: &[ShardSummary]) -> Result<Fingerprints, P
     Ok(fingerprints)
 }
 
-/// Compares a table with the smaller ones in the same store.
 async fn compare_with_smaller(
     storage: &dyn Storage,
     manifest: &Manifest,
@@ -191,7 +177,6 @@ async fn compare_with_smaller(
     Ok(())
 }
 
-/// Compares what two tables say of the positions that both have.
 fn compare(manifest: &Manifest, other: &Manifest) -> Result<(), PublishError> {
     let smaller = other.bits;
     let count = |bits: u32| {

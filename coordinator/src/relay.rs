@@ -79,9 +79,7 @@ pub(crate) struct Relay {
     handle: JobHandle,
     /// Whether the journal refers to this object.
     refers_to: Arc<dyn Fn(&Key) -> bool + Send + Sync>,
-    /// The folder of the table.
     folder: Arc<str>,
-    /// The bytes that went through it.
     pub(crate) traffic: Arc<Traffic>,
     waiting: Arc<Semaphore>,
     transfers: Arc<Semaphore>,
@@ -89,7 +87,6 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// The relay of the job behind `handle`, whose journal names these objects, and whose table will be in this folder.
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         handle: JobHandle,
@@ -108,7 +105,6 @@ impl Relay {
         }
     }
 
-    /// Its route and what answers there.
     pub(crate) fn route(&self) -> (&'static str, MethodRouter) {
         let methods = get(get_object).put(put_object).with_state(self.clone());
         (OBJECTS, methods)
@@ -135,13 +131,11 @@ impl Relay {
         answer
     }
 
-    /// The right to transfer, once it is the request's turn.
     async fn turn(&self) -> Result<OwnedSemaphorePermit, Response> {
         let _waits = self.waiting.try_acquire().map_err(|_| busy())?;
         acquire(&self.transfers, 1).await
     }
 
-    /// Asks the job whether a worker may put an object of `length` bytes now.
     async fn authorize_put(
         &self,
         worker: WorkerId,
@@ -169,14 +163,12 @@ impl Relay {
     }
 }
 
-/// So many permits, once they are free.
 async fn acquire(of: &Arc<Semaphore>, permits: u32) -> Result<OwnedSemaphorePermit, Response> {
     let acquired = Arc::clone(of).acquire_many_owned(permits);
     let acquired = timeout(TURN_TIME, acquired).await.map_err(|_| busy())?;
     Ok(acquired.expect("it is never closed"))
 }
 
-/// The key that a request names.
 fn key_of(request: &Request<Body>) -> Option<Key> {
     Key::new(request.uri().path().strip_prefix(OBJECTS_PATH)?).ok()
 }
@@ -217,7 +209,6 @@ async fn get_object(
     Ok(bytes_answer(body, named, exact))
 }
 
-/// The first bytes of a range that are read at a time.
 fn chunk(range: &Range<u64>) -> Range<u64> {
     range.start..range.end.min(range.start.saturating_add(CHUNK_BYTES))
 }
@@ -240,8 +231,7 @@ fn digits(text: &str) -> Option<u64> {
 }
 
 impl Relay {
-    /// Sends `first`, which was read already, then the bytes `rest` of the object, up to its end. A read error ends the
-    /// body with an error.
+    /// `first` was read already; `rest` may go beyond the object's end. A read error ends the body with an error.
     async fn send(
         &self,
         key: &Key,
@@ -377,7 +367,6 @@ fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     digits(value).filter(|_| is_only)
 }
 
-/// The part or shard that `key` names, if it names one; the job's table will be in `folder`.
 fn target_of(key: &Key, folder: &str) -> Option<PutTarget> {
     if let Some(name) = PartName::of(key) {
         return Some(PutTarget::Part(name));
@@ -389,7 +378,6 @@ fn target_of(key: &Key, folder: &str) -> Option<PutTarget> {
     is_name.then_some(PutTarget::Shard(number))
 }
 
-/// Reads a body of `length` bytes.
 async fn read(relay: &Relay, body: Body, length: u64) -> Result<Bytes, Refused> {
     let wrong = (
         StatusCode::BAD_REQUEST,
@@ -424,7 +412,6 @@ fn busy() -> Response {
     response
 }
 
-/// The storage failed.
 fn failed(error: &StorageError) -> Response {
     let status = match error.problem {
         StorageProblem::NotFound | StorageProblem::Fault(FaultKind::Damage) => {

@@ -47,28 +47,25 @@ use crate::tools::{Action, Plan, Tools};
 pub use simulated::SimulatedCoordinator;
 
 /// Why a coordinator does not start.
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The job cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// There are no random numbers, and workers must not be able to guess which units are sampled.
     #[error("the system gives no random numbers")]
     Random,
-    /// No address to listen on.
     #[error("cannot listen for workers")]
     Listen(#[from] io::Error),
 }
 
 /// The options of a coordinator.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug)]
 pub struct CoordinatorOptions {
-    /// How many low bits of a word a range spans.
     pub range_bits: RangeBits,
-    /// The bits of the table.
     pub bits: u32,
     /// How many participants have to compute each range alike.
     pub replicas: u32,
@@ -78,7 +75,6 @@ pub struct CoordinatorOptions {
     pub checks_per_1000: Option<u32>,
     /// Where workers find the store, as they write it, if they may reach it.
     pub store_hint: Option<String>,
-    /// The secrets of the table.
     pub secrets: Arc<Secrets>,
     /// The participants at the start.
     pub participants: Participants,
@@ -90,7 +86,6 @@ pub struct CoordinatorOptions {
     pub site: Option<chomp_serve::SiteOptions>,
     /// Whether everybody may see the status of the job, and not only callers with a token.
     pub open_status: bool,
-    /// The limits on the number and times of connections.
     pub limits: Limits,
     /// The divisor of the times of leases: 1, but in tests.
     pub haste: u32,
@@ -208,8 +203,7 @@ impl Coordinator {
         self.status.clone()
     }
 
-    /// Ends the job and the server. Results that workers are submitting are still committed, and workers
-    /// have some seconds to finish their tasks.
+    /// Ends job and server. Results being submitted are still committed; workers have some seconds to finish tasks.
     pub async fn stop(self) -> JobOutcome {
         self.stop_job.cancel();
         let ended = self.job.await;
@@ -218,7 +212,6 @@ impl Coordinator {
     }
 }
 
-/// The options of a job to open.
 #[derive(Debug)]
 pub(crate) struct Wishes {
     pub(crate) settings: Settings,
@@ -333,7 +326,6 @@ pub(crate) fn begin(
     Plan::new(settings, past)
 }
 
-/// Serves calls and pages, each behind its rule.
 async fn serve(
     options: CoordinatorOptions,
     participants: ParticipantList,
@@ -371,7 +363,6 @@ async fn serve(
     Server::start(endpoints, options.tls.as_ref(), options.limits, &permits)
 }
 
-/// The gRPC calls, by their paths.
 fn calls(service: &CoordinatorServer<Service>) -> Vec<(&'static str, MethodRouter)> {
     let with_message = from_fn_with_state(MessageBudget::new(), with_message);
     let answer = any_service(service.clone()).layer(with_message);

@@ -31,7 +31,6 @@ const THREADS_MAX: u32 = 1 << 12;
 const LEASES_MAX: usize = 1 << 13;
 /// The most lost records in one call.
 const REPORTS_MAX: usize = 1 << 12;
-/// The longest name of a worker, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 /// The most characters kept of a text from a worker; the rest is cut.
 const TEXT_CHARS_MAX: usize = 500;
@@ -55,7 +54,6 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// The service of the job behind `handle`, whose journal this is.
     pub(crate) fn new(
         handle: JobHandle,
         journal: Arc<Journal>,
@@ -114,7 +112,6 @@ impl Service {
         self.handle.ask(|job| job.handle(event)).await
     }
 
-    /// Waits for a task for `worker`, for some time.
     async fn next(&self, worker: WorkerId) -> Result<v1::LeaseReply, Status> {
         let answer = match self.handle.lease(worker).await? {
             None => lease_reply::Answer::Wait(v1::Wait {}),
@@ -346,7 +343,6 @@ fn excerpt(text: &str, chars: usize) -> String {
     escape_control(&start, &[]).into_owned()
 }
 
-/// A task as it is sent.
 fn wire(task: Task, journal_end: u64, known_summary: Option<&ShardSummary>) -> v1::Task {
     let work = match task.work {
         Work::Evaluate {

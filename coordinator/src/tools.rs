@@ -9,14 +9,11 @@ use chomp_table::Digest;
 use chomp_table::shard::ShardSize;
 use tokio::sync::{Mutex, oneshot};
 
-/// The state that effects share.
 #[derive(Debug)]
 pub(crate) struct Tools {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) journal: Arc<Journal>,
-    /// The bits of the table.
     pub(crate) bits: u32,
-    /// The size of the shards.
     pub(crate) shard_size: ShardSize,
     /// The digests of the shard files that matched their descriptions when they were read. Publication and the removal
     /// of merged parts lock it, so that the two never run at once.
@@ -24,7 +21,6 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// The tools of a job of `bits` bits, whose shards have this size.
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         journal: &Arc<Journal>,
@@ -51,7 +47,6 @@ impl PlanTypes for JobTypes {
     type Location = UnitLocation;
 }
 
-/// Where the content of a unit is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UnitLocation {
     /// In the part of this lease.
@@ -61,7 +56,6 @@ pub(crate) enum UnitLocation {
 }
 
 impl UnitLocation {
-    /// The result that has these ranges, in the part of the lease.
     pub(crate) fn in_part(
         LeaseId(lease): LeaseId,
         ranges: Vec<PlacedRange>,
@@ -70,7 +64,6 @@ impl UnitLocation {
         TaskResult::Ranges(ranges.into_iter().map(place).collect())
     }
 
-    /// The result that is a shard.
     pub(crate) fn in_file(summary: Box<ShardSummary>) -> TaskResult<UnitLocation> {
         TaskResult::Shard(
             summary.number,

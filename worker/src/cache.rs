@@ -17,7 +17,6 @@ use quick_cache::{OptionsBuilder, Weighter, unsync::DefaultLifecycle};
 /// The positions for each losing one, as a rule.
 const POSITIONS_PER_LOSING: u64 = 150;
 
-/// A bounded cache of ranges.
 #[derive(Debug)]
 pub(crate) struct RangeCache {
     held: Mutex<RangeMap>,
@@ -32,7 +31,6 @@ struct Cached {
     range: Arc<Source>,
 }
 
-/// The weight of a cached range: its bytes.
 #[derive(Clone, Debug)]
 struct Bytes;
 
@@ -43,7 +41,6 @@ pub(crate) struct TaskSources {
 }
 
 impl RangeCache {
-    /// A cache of at most `bytes_max` bytes, for such ranges.
     pub(crate) fn new(bytes_max: u64, range_bits: RangeBits) -> RangeCache {
         let each = 2 * (range_bits.positions() / POSITIONS_PER_LOSING);
         let ranges = bytes_max / (each + 256);
@@ -63,7 +60,6 @@ impl RangeCache {
         }
     }
 
-    /// Adds a range whose record has this digest; forgets others if there is no room.
     pub(crate) fn insert(&self, digest: Digest, range: Arc<Source>) {
         let cached = Cached { digest, range };
         self.held.lock().insert(cached.range.head(), cached);
@@ -94,7 +90,6 @@ impl RangeCache {
         (found.digest == row.digest).then(|| Arc::clone(&found.range))
     }
 
-    /// The bytes of the ranges that are here.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.held.lock().weight()
@@ -111,7 +106,6 @@ impl Weighter<Head, Cached> for Bytes {
 }
 
 impl TaskSources {
-    /// Adds a source.
     pub(crate) fn insert(&mut self, range: Arc<Source>) {
         self.ranges.insert(range.head(), range);
     }

@@ -19,20 +19,17 @@ const LEASE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long the verdict on a result may take: it has to be in the journal.
 const VERDICT_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The calls of a worker. Each is repeated until it has an answer, over any number of outages.
-/// Clones share the link.
+/// The calls of a worker. Each is repeated until it has an answer, over any number of outages. Clones share the link.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub(crate) link: Arc<Link>,
 }
 
-/// The answer to the request for a task.
 #[derive(Clone, Debug)]
 pub(crate) enum TaskAnswer {
     Task(LeasedTask),
     /// Nothing now: ask again.
     Wait,
-    /// The job is done.
     Finished,
 }
 
@@ -72,19 +69,16 @@ pub fn is_answer(reply: v1::LeaseReply, range_bits: chomp_table::RangeBits, bits
 }
 
 impl Client {
-    /// Joins the job at the other end of `link`.
     pub(crate) async fn join(link: Link) -> Result<Client, ClientError> {
         link.join().await?;
         let link = Arc::new(link);
         Ok(Client { link })
     }
 
-    /// The job, as the coordinator described it last.
     pub(crate) fn job(&self) -> Arc<JobDescription> {
         self.link.job()
     }
 
-    /// The worker's number.
     pub(crate) fn worker(&self) -> u64 {
         self.link.join_request.worker
     }
@@ -128,8 +122,7 @@ impl Client {
         self.link.call(call).await
     }
 
-    /// Submits the result of a task, whose objects are in the store, and waits for the verdict. Asks for the `next`
-    /// task in the same call if one is wanted, and waits some seconds more for it at the most.
+    /// The objects are in the store. If `next`, asks for a task in the same call, and waits some seconds for it.
     pub(crate) async fn complete(
         &self,
         lease: u64,
@@ -164,7 +157,6 @@ impl Client {
         self.link.call(call).await
     }
 
-    /// Reports records that are missing or damaged.
     pub(crate) async fn report(&self, records: Vec<v1::LostRecord>) -> Result<(), ClientError> {
         let worker = self.worker();
         let request = v1::ReportRequest { worker, records };
@@ -176,8 +168,7 @@ impl Client {
         self.link.call(call).await
     }
 
-    /// Leaves the job, if there is contact; returns whether the coordinator knows. Else it notices when the leases
-    /// expire.
+    /// Returns whether the coordinator knows. Without contact it notices when the leases expire.
     pub(crate) async fn leave(&self) -> bool {
         let request = v1::LeaveRequest {
             worker: self.worker(),

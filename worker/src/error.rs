@@ -5,14 +5,13 @@ use std::sync::Arc;
 use crate::transport::BoxError;
 
 /// Why the worker gives the coordinator up, or a call.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ClientError {
     /// Its address, or its certificate, cannot be used.
     #[error("the coordinator's address {url} cannot be used")]
     Access {
-        /// Its address.
         url: String,
-        /// The cause.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// There is no connection, and there was none for as long as the worker waits for one.
@@ -20,44 +19,20 @@ pub enum ClientError {
         "the coordinator at {url} cannot be reached: check the address, and that it is running"
     )]
     Unreachable {
-        /// Its address.
         url: String,
         /// The last failure.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// Its certificate is not accepted.
     #[error("the certificate of the coordinator at {url} is not accepted: {what}")]
-    Certificate {
-        /// Its address.
-        url: String,
-        /// Why.
-        what: String,
-    },
-    /// It refuses this worker.
+    Certificate { url: String, what: String },
     #[error("the coordinator at {url} refuses: {reason}")]
-    Refused {
-        /// Its address.
-        url: String,
-        /// Its reason.
-        reason: String,
-    },
-    /// It does not accept this call.
+    Refused { url: String, reason: String },
     #[error("the coordinator at {url} does not accept a call: {reason}")]
-    Rejected {
-        /// Its address.
-        url: String,
-        /// Its reason.
-        reason: String,
-    },
+    Rejected { url: String, reason: String },
     /// It has stopped the job, and did not start it again for as long as the worker waits for that; or it has another
     /// job than before, which needs evaluators of another size; or it does not keep to the protocol.
     #[error("the coordinator at {url} {what}")]
-    Other {
-        /// Its address.
-        url: String,
-        /// The deviation from the protocol.
-        what: String,
-    },
+    Other { url: String, what: String },
 }
 
 impl ClientError {

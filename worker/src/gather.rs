@@ -38,7 +38,6 @@ pub(crate) struct Gatherer {
     pub(crate) pool: Arc<Pool>,
     pub(crate) cache: Arc<RangeCache>,
     pub(crate) memory: MemoryBudget,
-    /// A permit for each task that may read.
     readers: Semaphore,
     /// The sources that are being read, each with a token that says when that is over.
     under_way: Mutex<BTreeMap<Head, CancellationToken>>,
@@ -53,7 +52,6 @@ pub(crate) struct MemoryBudget {
 }
 
 impl Gatherer {
-    /// A gatherer with a budget of `bytes_max` for the tasks under way.
     pub(crate) fn new(pool: Arc<Pool>, cache: Arc<RangeCache>, bytes_max: u64) -> Gatherer {
         Gatherer {
             pool,
@@ -64,8 +62,7 @@ impl Gatherer {
         }
     }
 
-    /// The ranges `needed`, which ascend; and the memory that they take, which is given back when the permit is
-    /// dropped.
+    /// `needed` ascends. The memory that the ranges take is given back when the permit is dropped.
     pub(crate) async fn gather(
         &self,
         store: &Store,
@@ -98,7 +95,6 @@ impl Gatherer {
         Ok((sources, memory))
     }
 
-    /// Reads sources.
     async fn read(
         &self,
         store: &Store,
@@ -133,8 +129,7 @@ impl Gatherer {
         }
     }
 
-    /// Claims those of `missing`, which ascend, that no lane reads, [`READS_MAX`] at the most, and removes them from
-    /// the list.
+    /// Claims those of `missing`, which ascend, that no lane reads, [`READS_MAX`] at most, and removes them from it.
     fn claim(&self, missing: &mut Vec<(Head, RangeRow)>) -> ReadClaim<'_> {
         let mut under_way = self.under_way.lock();
         let mut claim = ReadClaim {
@@ -189,7 +184,6 @@ impl MemoryBudget {
         }
     }
 
-    /// Waits until `bytes` bytes are free, and takes them until the permit is dropped.
     pub(crate) async fn take(&self, bytes: u64) -> SemaphorePermit<'_> {
         let permits = u32::try_from(bytes / PERMIT_BYTES).unwrap_or(u32::MAX);
         let permits = permits.min(self.permits_max);

@@ -24,7 +24,6 @@ use crate::store::{Store, StoreProvider};
 use crate::trouble::{LogLimiter, Trouble};
 use crate::{End, WorkerError};
 
-/// The heartbeats that a worker sends within the time of a lease.
 const HEARTBEATS_PER_LEASE: u32 = 4;
 /// The least time between two heartbeats.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
@@ -39,9 +38,7 @@ pub(crate) struct WorkerContext {
     pub(crate) cache: Arc<RangeCache>,
     pub(crate) gatherer: Gatherer,
     pub(crate) stores: StoreProvider,
-    /// The leases that the worker holds.
     pub(crate) leases: Mutex<BTreeSet<u64>>,
-    /// Limits how often the log says that a task failed.
     pub(crate) log_limit: LogLimiter,
     pub(crate) shard_size: ShardSize,
     pub(crate) drain: CancellationToken,
@@ -83,8 +80,7 @@ impl WorkerContext {
         }
     }
 
-    /// Does a task, or returns its lease and says why; returns the answer to the request for the next one, or nothing
-    /// if the task failed.
+    /// Returns the answer to the request for the next task; or nothing if the task failed, and its lease was returned.
     async fn run_task(&self, task: LeasedTask) -> Result<Option<TaskAnswer>, WorkerError> {
         let (lease, journal_end) = (task.lease, task.journal_end);
         self.leases.lock().insert(lease);
@@ -203,7 +199,6 @@ impl WorkerContext {
         Ok((part, placed))
     }
 
-    /// The result of `work`, unless the worker is told to stop before.
     async fn unless_stopped<T>(
         &self,
         work: impl Future<Output = Result<T, Trouble>>,
@@ -215,8 +210,7 @@ impl WorkerContext {
         }
     }
 
-    /// Sends heartbeats with the leases of all lanes. The coordinator renews those on evaluations and merges. Ends only
-    /// when the worker has to give the coordinator up.
+    /// Heartbeats have the leases of all lanes. Ends only when the worker has to give the coordinator up.
     pub(crate) async fn heartbeat(&self) -> ClientError {
         loop {
             let interval = self.client.job().lease / HEARTBEATS_PER_LEASE;

@@ -18,8 +18,8 @@
 //! A worker runs twice as many lanes as it has threads. While the tasks of one half are evaluated, the lanes of the
 //! other half lease tasks, read their sources and write results.
 //!
-//! With [`Config::seed`], [`ExecutionMode::Inline`], a runtime of one thread whose clock is paused and a
-//! deterministic [`Connector`], all that a worker does is determined.
+//! With [`Config::seed`], [`ExecutionMode::Inline`], a runtime of one thread whose clock is paused, and a deterministic
+//! [`Connector`] and store, all that a worker does is determined.
 //!
 //! # What always holds
 //!
@@ -27,8 +27,6 @@
 //! * Threads of the pool never wait for the network or a disk, and tokio's threads never evaluate.
 //! * Every call has a deadline and may be repeated. After an outage one lane joins again for all,
 //!   as the same worker, and each call is made again.
-//! * With a seed, a paused clock, one thread and a deterministic transport and store, a worker is
-//!   deterministic.
 
 mod cache;
 pub mod client;
@@ -87,11 +85,10 @@ const LANES_PER_THREAD: usize = 2;
 const GRACE: Duration = Duration::from_secs(15);
 
 /// The settings of a worker.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The coordinator's address, certificate and token.
     pub access: Access,
-    /// The worker's name, for people.
     pub name: String,
     /// How many ranges to evaluate at a time.
     pub threads: NonZeroUsize,
@@ -106,7 +103,6 @@ pub struct Config {
     pub store: Option<StoreChoice>,
     /// The size of shards. All workers of a table need the same.
     pub shard_size: ShardSize,
-    /// Where to evaluate.
     pub execution: ExecutionMode,
     /// The seed of the worker's identity and of its random waits. Without one, the system's randomness is used.
     pub seed: Option<u64>,
@@ -136,22 +132,20 @@ pub enum End {
 }
 
 /// The outcome of a worker's run.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
-    /// How its work ended.
     pub end: End,
     /// Whether the coordinator knows of the end: it has the results in hand, and the leases back.
     pub acknowledged: bool,
-    /// The ranges it evaluated.
     pub ranges: u64,
-    /// The CPU time that evaluating them took.
     pub evaluation_cpu: Duration,
 }
 
 /// Why a worker gave up.
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// The coordinator could not be reached, or refused.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The memory is too small for the job's ranges; the text says how much would do.
@@ -160,10 +154,8 @@ pub enum WorkerError {
     /// The store does not work, and the worker has no other way to it.
     #[error(transparent)]
     Store(#[from] StorageError),
-    /// The evaluation threads cannot be started.
     #[error("cannot start the evaluation threads")]
     Threads(#[source] std::io::Error),
-    /// The worker cannot get the random number that identifies it.
     #[error("the system gives no random numbers")]
     Rng,
 }
@@ -205,7 +197,6 @@ pub fn journal_bytes(size: u32, range_bits: RangeBits) -> u64 {
     range_bits.head_count(size).saturating_mul(range)
 }
 
-/// The memory that is not for ranges.
 fn fixed_bytes(threads: NonZeroUsize, range_bits: RangeBits) -> u64 {
     let evaluators = Evaluator::memory(range_bits).saturating_mul(threads.get() as u64);
     evaluators.saturating_add(OVERHEAD_BYTES)
@@ -214,10 +205,9 @@ fn fixed_bytes(threads: NonZeroUsize, range_bits: RangeBits) -> u64 {
 /// Joins the job and works until it is done or `stop` is cancelled.
 ///
 /// When `stop` is cancelled, the worker finishes and submits the tasks that it is evaluating, and returns the others.
-/// It takes 15 seconds at the most, and leaves undone what takes longer.
-///
-/// Dead connections are noticed `haste` times sooner than usual: tests wait for that. Fails if the coordinator cannot
-/// be reached or refuses, or if the memory is too small.
+/// It takes 15 seconds at the most, and leaves undone what takes longer. Dead connections are noticed `haste` times
+/// sooner than usual: tests wait for that. Fails if the coordinator cannot be reached or refuses, or if the memory is
+/// too small.
 pub async fn run(
     config: Config,
     haste: u32,
@@ -296,8 +286,7 @@ pub async fn run_with(
     Ok(context.pool.report(end, acknowledged))
 }
 
-/// Runs the lanes and the heartbeat until one of them ends or is told to stop; the others then
-/// finish what they have in hand. Returns how it ended, and whether the coordinator knows.
+/// Runs until one lane or the heartbeat ends or is told to stop, and all have. Returns whether the coordinator knows.
 async fn work(context: &Arc<WorkerContext>, count: usize) -> Result<(End, bool), WorkerError> {
     let stop = context.stop.clone();
     let mut grace = pin!(async {

@@ -43,14 +43,12 @@ pub(crate) struct Link {
     connector: Arc<dyn Connector>,
     /// The header with the token, for each request. It is not shown when printed for debugging.
     authorization: Option<HeaderValue>,
-    /// How the worker introduces itself when it joins.
     pub(crate) join_request: JoinRequest,
     patience: Option<Duration>,
     rng: Mutex<fastrand::Rng>,
     /// Locked while a session is made, so that only one is.
     state: tokio::sync::Mutex<LinkState>,
     job: Mutex<Option<Arc<JobDescription>>>,
-    /// Limits how often the log says that the coordinator has no room.
     log_limit: LogLimiter,
 }
 
@@ -63,7 +61,6 @@ struct LinkState {
 }
 
 impl Link {
-    /// A link, as yet without a session.
     pub(crate) fn new(
         access: &Access,
         connector: Arc<dyn Connector>,
@@ -113,7 +110,6 @@ impl Link {
         later.await.map(drop)
     }
 
-    /// Makes a call, again and again until it has an answer, in sessions as new as it takes.
     pub(crate) async fn call<T, F>(
         &self,
         call: impl Fn(Arc<Session>) -> F,
@@ -173,8 +169,7 @@ impl Link {
         call(session).await.ok()
     }
 
-    /// A session later than `seen`: the present one, or a new one if there is none. Contact was
-    /// lost at `since`.
+    /// A session later than `seen`: the present one, or a new one if there is none. Contact was lost at `since`.
     async fn session(
         &self,
         seen: Option<u64>,

@@ -28,7 +28,6 @@ const BATCH_BYTES: u64 = 1 << 20;
 /// The most records that are merged at a time.
 const BATCH_MAX: usize = 256;
 
-/// Merges ranges into shards.
 pub(crate) struct Merge<'a> {
     pub(crate) job: &'a JobDescription,
     pub(crate) store: &'a Store,
@@ -40,18 +39,14 @@ pub(crate) struct Merge<'a> {
 /// Ranges with what the journal says of them.
 type NotedRanges = Vec<(Head, RangeRow, MergeInput)>;
 
-/// A range that can be merged.
 #[derive(Debug)]
 enum MergeInput {
-    /// The range was in the cache.
     Cached(Arc<Source>),
-    /// The record was read from the store.
     Read(Bytes),
 }
 
 impl Merge<'_> {
-    /// Writes a shard, or reads it if it was written; returns its description as JSON. `start` is its number, its first
-    /// range, and the number of stored words of that range that it skips.
+    /// Returns the shard's description as JSON. `start`: its number, its first range, the stored words to skip of that.
     pub(crate) async fn run(
         &self,
         start: (u32, Head, u64),
@@ -86,7 +81,6 @@ impl Merge<'_> {
         compared.map_err(|error| Trouble::failed(&error))
     }
 
-    /// Merges the words of a shard; returns what is to be said of it, and its bytes.
     async fn merge(
         &self,
         start: (u32, Head, u64),
@@ -122,7 +116,6 @@ impl Merge<'_> {
         Ok(finished?)
     }
 
-    /// Puts a shard where it belongs.
     async fn put(&self, summary: &ShardSummary, bytes: Option<Vec<u8>>) -> Result<(), Trouble> {
         if let (Some(file), Some(bytes)) = (summary.file(), bytes) {
             let folder = folder_name(self.job.bits);
@@ -160,7 +153,6 @@ impl Merge<'_> {
     }
 }
 
-/// Merges some ranges.
 fn push(mut merger: Merger, batch: &NotedRanges, range_bits: RangeBits) -> Result<Merger, Trouble> {
     for (head, row, ready) in batch {
         let lost = |reason| Trouble::Lost(vec![lost_record(*head, row.digest, reason)]);

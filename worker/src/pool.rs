@@ -42,8 +42,7 @@ struct Counters {
 }
 
 impl Pool {
-    /// A pool for such ranges, with the instruction set `isa` at the most. Fails if the system does not give the
-    /// threads.
+    /// With the instruction set `isa` at the most. Fails if the system does not give the threads.
     pub(crate) fn start(
         execution: ExecutionMode,
         threads: NonZeroUsize,
@@ -113,7 +112,6 @@ impl Pool {
         .await?
     }
 
-    /// The work of a worker that ended like this.
     pub(crate) fn report(&self, end: End, acknowledged: bool) -> Report {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Report {
@@ -202,7 +200,6 @@ impl PoolQueue {
     }
 }
 
-/// Decodes each of some records.
 pub(crate) fn decode_all(
     records: &[(Head, Bytes)],
     range_bits: RangeBits,

@@ -31,7 +31,6 @@ const PACE: usize = 1 << 16;
 /// The most bytes of a reason that are read.
 const REASON_BYTES_MAX: usize = 1 << 10;
 
-/// The store at the coordinator's end of the link.
 #[derive(Clone, Debug)]
 pub(crate) struct RelayStorage(pub(crate) Client);
 
@@ -39,7 +38,6 @@ pub(crate) struct RelayStorage(pub(crate) Client);
 type StoreReply = Result<Bytes, StorageProblem>;
 
 impl RelayStorage {
-    /// Makes a request, again and again until it has an answer.
     async fn ask<F>(
         &self,
         key: &Key,
@@ -148,7 +146,6 @@ async fn put(
     }
 }
 
-/// The failure that a refusal stands for, by its status.
 async fn refusal(response: Response<Body>) -> CallFailure {
     let status = response.status();
     let reason = reason(response).await;
@@ -163,7 +160,6 @@ async fn refusal(response: Response<Body>) -> CallFailure {
     }
 }
 
-/// The reason of a refusal, for people.
 async fn reason(response: Response<Body>) -> String {
     let status = response.status();
     let mut text = Vec::new();

@@ -1,7 +1,7 @@
 //! The store, and the journal as far as this worker has read it.
 //!
-//! The coordinator says where the store is. A worker that finds its coordinator's journal there, or the table of its job
-//! where its user has said, goes to it by itself; one that does not says why, and goes through the [coordinator](crate::relay).
+//! The coordinator says where the store is. A worker that finds its coordinator's journal there, or the table of its
+//! job where its user has said, goes to it by itself; any other says why, and goes through the [relay](crate::relay).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,7 +51,6 @@ pub(crate) struct StoreProvider {
     useless: Mutex<Option<(u64, String)>>,
 }
 
-/// An open store.
 #[derive(Debug)]
 pub(crate) struct Store {
     table: u64,
@@ -124,8 +123,7 @@ impl StoreProvider {
         Ok(Arc::clone(open.insert(store)))
     }
 
-    /// Goes through the coordinator from now on, since the store does not work for this worker. False if there is no
-    /// other way.
+    /// Goes through the coordinator from now on. False if there is no other way.
     pub(crate) async fn fall_back(&self, error: &StorageError) -> bool {
         let mut open = self.open.lock().await;
         let has_choice = !matches!(
@@ -233,9 +231,8 @@ impl Store {
         })
     }
 
-    /// Whether what was read is of the journal of the coordinator that took the table over with segment
-    /// `epoch`. Nobody wrote that segment or a later one before, unless the table was put back since
-    /// as it was earlier.
+    /// Whether what was read is of the journal of the coordinator that took the table over with segment `epoch`. Nobody
+    /// wrote that segment or a later one before, unless the table was put back since as it was earlier.
     async fn is_of(&self, epoch: u64) -> bool {
         if self.epoch.load(Ordering::Relaxed) == epoch {
             return true;
@@ -261,7 +258,6 @@ impl Store {
         Ok(())
     }
 
-    /// Where the records of `heads` are.
     pub(crate) async fn done_ranges(
         &self,
         heads: impl IntoIterator<Item = Head>,
@@ -275,8 +271,7 @@ impl Store {
         heads.into_iter().map(row).collect()
     }
 
-    /// The records of ranges, in this order, each with the digest that the journal names. Fails with all that are lost,
-    /// if some are.
+    /// In this order, each with the digest that the journal names. Fails with all that are lost, if some are.
     pub(crate) async fn records(&self, rows: &[(Head, RangeRow)]) -> Result<Vec<Bytes>, Trouble> {
         let most = max_record_len(self.range_bits);
         let (mut records, mut lost) = (Vec::with_capacity(rows.len()), Vec::new());
@@ -307,7 +302,6 @@ impl Store {
     }
 }
 
-/// Waits to look for a segment again, which may not be seen yet.
 async fn look_again(looks: &mut u32, error: StoreError) -> Result<(), StoreError> {
     match error {
         StoreError::Storage(error)

@@ -12,13 +12,11 @@ use tokio::time::Instant;
 
 use crate::error::ClientError;
 
-/// The least time between two log lines about the same.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Why a task is not done here; each variant has a reaction of its own.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The worker stops.
     Stopped,
     /// Records that it needs are missing or damaged: the worker reports them.
     Lost(Vec<LostRecord>),
@@ -33,7 +31,6 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    /// A failure with its causes.
     pub(crate) fn failed(error: &(dyn std::error::Error + 'static)) -> Trouble {
         Trouble::Failed(describe(error))
     }

@@ -15,7 +15,6 @@ use crate::tools::{Event, TaskAnswer, UnitLocation};
 /// How long a request for a task waits before the worker is told to ask again.
 const LEASE_WAIT: Duration = Duration::from_secs(10);
 
-/// A function of the job that is run by the task that owns the job.
 pub(crate) type JobFn = Box<dyn FnOnce(&mut Job) + Send>;
 
 /// How the calls of workers reach the job. Clones reach the same job.
@@ -27,7 +26,6 @@ pub(crate) struct JobHandle {
 }
 
 impl JobHandle {
-    /// A handle, and the queue from which the job takes calls.
     #[expect(
         clippy::disallowed_methods,
         reason = "`permits` bounds it: besides, each call takes back at most one task or request"
@@ -54,7 +52,6 @@ impl JobHandle {
         sent.map_err(|_| Refusal::ShuttingDown)
     }
 
-    /// The answer of the job to a call of a worker.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         call: impl FnOnce(&mut Job) -> T + Send + 'static,

@@ -14,12 +14,10 @@ const SAMPLES_TIME: Duration = Duration::from_mins(1);
 /// The least time over which a rate is measured before it tells the time left.
 const RATE_AFTER: Duration = Duration::from_millis(300);
 
-/// The progress at one moment.
 #[derive(Debug)]
 struct PaceSample {
     at: Instant,
     progress: JobProgress,
-    /// The ranges of each worker, by its id.
     by_worker: Vec<(WorkerId, u64)>,
 }
 
@@ -28,7 +26,6 @@ struct PaceSample {
 pub(super) struct JobPace(VecDeque<PaceSample>);
 
 impl JobPace {
-    /// Takes in what is done now.
     pub(super) fn note(&mut self, at: Instant, plan: &Plan) {
         self.0.retain(|sample| at - sample.at <= SAMPLES_TIME);
         let workers = plan.workers();
@@ -77,7 +74,6 @@ impl JobPace {
     }
 }
 
-/// The share of the work that is done.
 pub(super) fn share_done(progress: &JobProgress) -> f64 {
     if progress.phase == Phase::Finished {
         return 1.0;

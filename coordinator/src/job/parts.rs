@@ -22,7 +22,6 @@ const SEARCH_EVERY_MS: u64 = 10_000;
 /// In about how many steps the parts of a table are removed while it is merged. Each looks at all ranges.
 const REMOVALS: u64 = 32;
 
-/// An object that a worker asks to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PutTarget {
     Part(PartName),
@@ -33,16 +32,13 @@ pub(crate) enum PutTarget {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Transfer(Arc<()>);
 
-/// Why a worker may not put an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PutRefused {
-    /// The worker holds no lease for the object.
     #[error("this object is not this worker's to write: it has no lease for it")]
     NoLease,
     /// The ranges of the lease do not fill it, whatever they are.
     #[error("the part of this lease has at most {most} bytes")]
     TooLong { most: u64 },
-    /// The job does not take the call.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
@@ -97,9 +93,8 @@ impl Parts {
 }
 
 impl Job {
-    /// Checks that `worker` may put an object of `bytes` bytes through the coordinator now, and notes that a part is
-    /// begun. May be repeated for the same object. Hold a returned [`Transfer`] until no more bytes can be written:
-    /// without it the part may be removed as an orphan.
+    /// Notes that a part is begun. May be repeated for the same object. The [`Transfer`] is to be held until no more
+    /// bytes can be written: without it the part may be removed as an orphan.
     pub(crate) fn authorize_put(
         &mut self,
         worker: WorkerId,
@@ -140,7 +135,6 @@ impl Job {
         Ok(part.transfer.clone())
     }
 
-    /// Searches for orphans, if it is time to, and has them removed.
     pub(super) fn remove_orphans(&mut self) {
         if self.writes.failed.is_some() {
             // Nobody knows what the journal names.

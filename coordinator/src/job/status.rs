@@ -71,7 +71,6 @@ impl Waits {
 }
 
 impl Job {
-    /// The status now, and each later one.
     pub(crate) fn follow(&mut self) -> StatusFeed {
         self.send_status();
         StatusFeed {
@@ -80,7 +79,6 @@ impl Job {
         }
     }
 
-    /// Sends a new status to those that follow the job.
     pub(super) fn send_status(&mut self) {
         let status = self.status();
         let StatusMaker {
@@ -111,7 +109,6 @@ impl Job {
         }
     }
 
-    /// The status at this progress.
     fn status_of(&self, progress: &JobProgress) -> Status {
         let (bits, range_bits) = (self.tools.bits, self.tools.range_bits());
         let positions = 1 << bits.saturating_sub(1);

@@ -23,7 +23,6 @@ const WRITE_EVERY_MS: u64 = 100;
 /// the journal is written to for a third of the time at most.
 const PAUSE_FACTOR: u64 = 2;
 
-/// The queue of writes, and when the next may begin.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     waiting: VecDeque<Write<UnitLocation>>,
@@ -56,7 +55,6 @@ impl Writes {
         self.waiting.push_back(write);
     }
 
-    /// Notes that the segment under way has ended.
     pub(super) fn end(&mut self, now: Millis) {
         if let Some(UnderWay { since, .. }) = self.under_way.take() {
             let took = now.0.saturating_sub(since.0);
@@ -77,7 +75,6 @@ impl Writes {
 }
 
 impl UnitLocation {
-    /// The lease of the part, if it is in one.
     pub(super) fn lease(&self) -> Option<u64> {
         match self {
             UnitLocation::Record { lease, .. } => Some(*lease),
@@ -87,7 +84,6 @@ impl UnitLocation {
 }
 
 impl Job {
-    /// Begins the next segment if it is due, and none is under way.
     pub(super) fn begin_segment_if_due(&mut self) {
         if self.writes.is_under_way() {
             return;
@@ -125,7 +121,6 @@ impl Job {
         }
     }
 
-    /// When the next segment may begin.
     fn next_begin(&self) -> Millis {
         let writes = &self.writes;
         if *self.plan.phase() != Phase::Running {
@@ -156,7 +151,6 @@ impl Job {
         }
     }
 
-    /// The entries for a write.
     fn add_entries(&self, entries: &mut Vec<Entry>, write: Write<UnitLocation>) {
         let bits = self.tools.bits;
         match write {

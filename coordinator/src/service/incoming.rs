@@ -1,5 +1,4 @@
-//! Results as they come from workers. Everything about them is checked that can be checked without
-//! reading a part.
+//! Results as they come from workers. Everything about them is checked that can be checked without reading a part.
 
 use chomp_plan::{LeaseId, TaskResult};
 use chomp_proto::v1::{self, complete_request};
@@ -14,7 +13,6 @@ use crate::tools::UnitLocation;
 /// The longest description of a shard. That of a table of 64 bits has about 10 KiB.
 const MERGED_BYTES_MAX: usize = 1 << 20;
 
-/// Parses the result of a worker under this lease, in a job of `bits` bits.
 pub(super) fn result(
     result: Option<complete_request::Result>,
     lease: LeaseId,
@@ -48,7 +46,6 @@ pub fn is_result(sent: v1::CompleteRequest, range_bits: RangeBits, bits: u32) ->
     result(sent.result, LeaseId(0), range_bits, bits).is_ok()
 }
 
-/// A digest of the right length.
 pub(super) fn digest(bytes: &[u8]) -> Result<Digest, Damage> {
     let digest = <[u8; 32]>::try_from(bytes);
     digest
@@ -56,7 +53,6 @@ pub(super) fn digest(bytes: &[u8]) -> Result<Digest, Damage> {
         .map_err(|_| Damage::new(format!("a digest of {} bytes", bytes.len())))
 }
 
-/// A range as it is sent.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn summary(placed: &PlacedRange) -> v1::Summary {
     let RangeSummary {

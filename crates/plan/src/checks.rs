@@ -60,15 +60,12 @@ use super::reasons::{Failure, OutReason, StopReason};
 use super::units::{Content, Priority, State, UnitFinders, participants, priority, unit_at};
 use super::{Phase, Plan};
 
-/// The units that the coordinator computes at a time.
 const ARBITRATIONS_AT_A_TIME: usize = 4;
 
 /// Why a committed unit is to be computed once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Debt {
-    /// The unit has too few finders.
     Owed,
-    /// The unit was sampled.
     Sampled,
 }
 
@@ -77,7 +74,6 @@ const DEBTS: [Debt; 2] = [Debt::Owed, Debt::Sampled];
 /// When a check is due that need not be done before all ranges are.
 const NEVER: Millis = Millis(u64::MAX);
 
-/// The committed units that are to be checked.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     /// Why, and when the coordinator does it if no worker has.
@@ -98,7 +94,6 @@ impl Checks {
 /// Why the coordinator computes a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// Results differ.
     Dispute,
     /// Nobody checks it, the publication failed because of it, or its record or file was lost.
     Unchecked,
@@ -126,7 +121,6 @@ impl Arbitrations {
 
 /// Which units are checked, and when the coordinator does it.
 impl<T: PlanTypes> Plan<T> {
-    /// Decides by lot whether a unit that these workers found is checked.
     pub(super) fn sample_for_check(&mut self, unit: Unit, finders: &[WorkerId]) -> bool {
         let of = participants(finders.iter().copied());
         let has_others = self.has_others(&of);
@@ -162,7 +156,6 @@ impl<T: PlanTypes> Plan<T> {
         present.any(|participant| !participants.contains(participant))
     }
 
-    /// Whether a committed unit is to be computed once more.
     pub(super) fn debt(&self, unit: Unit) -> Option<Debt> {
         let finders = self.units.finders(unit);
         if finders.participants() < finders.wanted.min(self.settings.replicas) as usize {
@@ -179,8 +172,7 @@ impl<T: PlanTypes> Plan<T> {
         self.debt(unit).is_some() && !finders.any(|&finder| party.includes(finder))
     }
 
-    /// Updates the list of checks, after the state or the finders of a unit have changed. The caller has to update the
-    /// offer of the unit next.
+    /// After the state or the finders of a unit have changed. The caller has to update the offer of the unit next.
     pub(super) fn note_check(&mut self, unit: Unit) {
         let is_committed = self.units.is_committed(unit);
         let debt = if is_committed { self.debt(unit) } else { None };
@@ -197,7 +189,6 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// When the coordinator does a check if no worker has.
     fn due(&self, unit: Unit, debt: Debt, old: Option<(Debt, Millis)>) -> Millis {
         let is_sampled = debt == Debt::Sampled;
         let waits = is_sampled && !self.units.ranges.is_complete();
@@ -209,7 +200,6 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Whether some worker that is present may check a unit.
     fn may_anybody_check(&self, unit: Unit) -> bool {
         let finders = self.units.found_by(unit);
         if self.trusts_workers_singly() {
@@ -220,7 +210,6 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Updates the offers of all checks, after a change of who may have them.
     pub(super) fn update_check_offers(&mut self) {
         let due = self.checks.due.iter().map(|&(.., unit)| unit);
         for unit in due.collect::<Vec<_>>() {
@@ -246,8 +235,7 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// The first check that is due and that no worker has leased; if workers have leased all of them, the first of
-    /// those.
+    /// The first check that no worker has leased; if workers have leased all of them, the first.
     fn next_overdue(&self) -> Option<Unit> {
         let all = DEBTS.map(|debt| self.checks.from(debt, Millis(0)));
         let due = all
@@ -266,7 +254,6 @@ impl<T: PlanTypes> Plan<T> {
         leased
     }
 
-    /// When the next check is due.
     pub(super) fn next_check_due(&self) -> Option<Millis> {
         let later = DEBTS.map(|debt| self.checks.from(debt, self.now.plus(1)).next());
         let next = later.into_iter().flatten().map(|(at, _)| at).min();
@@ -296,7 +283,6 @@ impl<T: PlanTypes> Plan<T> {
 
 /// Results that differ.
 impl<T: PlanTypes> Plan<T> {
-    /// Whether the results for a unit differ, from each other or from what is known.
     pub(super) fn is_disputed(&self, unit: Unit) -> bool {
         let pending = self.results.pending(unit).iter();
         let known = self.units.content(unit).into_iter();
@@ -314,7 +300,6 @@ impl<T: PlanTypes> Plan<T> {
         self.update_offer(unit);
     }
 
-    /// Begins to compute as many queued units as may be computed at a time.
     pub(super) fn advance_arbitrations(&mut self) {
         if !self.is_running() || self.ending.is_under_way {
             return;
@@ -495,7 +480,6 @@ impl<T: PlanTypes> Plan<T> {
         self.update_check_offers();
     }
 
-    /// The record of a committed range is lost: it is computed again.
     pub(super) fn on_lost(&mut self, head: Head, digest: Digest) {
         // When all shards are written, records are not needed any more.
         let is_over = self.is_faulty() || self.phase == Phase::Finished || self.ending.is_under_way;

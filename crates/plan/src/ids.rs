@@ -10,8 +10,7 @@ use chomp_table::Head;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(pub u64);
 
-/// A request for a task. Given by the caller, never used twice; requests that have to wait are served in the order of
-/// their ids.
+/// A request for a task. Given by the caller, never used twice; those that wait are served in the order of their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
@@ -34,8 +33,7 @@ impl ParticipantId {
     pub const OWNER: ParticipantId = ParticipantId(0);
 }
 
-/// A worker, for as long as its process lives. Given by the caller; a worker that lost contact
-/// comes back with the same.
+/// A worker, for as long as its process lives. Given by the caller; one that lost contact comes back with the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId {
     /// Whose it is, by its credential.
@@ -58,7 +56,6 @@ impl WorkerId {
         WorkerId::new(participant, participant as u64)
     }
 
-    /// The lowest and the highest id that a worker of this participant may have.
     pub(crate) const fn all_of(participant: ParticipantId) -> RangeInclusive<WorkerId> {
         let ParticipantId(participant) = participant;
         WorkerId::new(participant, 0)..=WorkerId::new(participant, u64::MAX)

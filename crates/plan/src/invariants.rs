@@ -8,8 +8,7 @@ use super::units::{State, priority};
 use super::{LeaseId, Plan, Unit, WorkerId};
 
 impl<T: PlanTypes> Plan<T> {
-    /// Recounts all that the plan keeps more than once, and sees whether a request waits in vain. Looks at every range.
-    /// Panics if the plan does not agree with itself.
+    /// Panics if the plan does not agree with itself, or a request waits in vain.
     pub fn assert_invariants(&self) {
         let state = |head| self.units.state(Unit::Range(head));
         let known = |head| self.units.content(Unit::Range(head)).expect("committed");
@@ -62,7 +61,6 @@ impl<T: PlanTypes> Plan<T> {
         assert_eq!(of_workers, leases);
     }
 
-    /// The list of checks has all units that owe one.
     fn assert_checks(&self) {
         let is_owing =
             |unit: &Unit| self.units.state(*unit) == State::Committed && self.debt(*unit).is_some();

@@ -8,7 +8,6 @@ use super::ids::{LeaseId, Millis, Unit, WorkerId};
 use super::messages::{PlanTypes, Task, Work};
 use super::reasons::Failure;
 
-/// A task in the hands of a worker.
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) worker: WorkerId,
@@ -21,7 +20,6 @@ pub(super) struct Lease {
     pub(super) is_slow: bool,
 }
 
-/// The leases that stand.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     pub(super) all: BTreeMap<LeaseId, Lease>,
@@ -32,7 +30,7 @@ pub(super) struct Leases {
 }
 
 impl Leases {
-    /// No leases yet. Numbers begin at `first`, above those of every earlier coordinator, so none is used twice.
+    /// Numbers begin at `first`, above those of every earlier coordinator, so none is used twice.
     pub(super) fn new(first: u64) -> Leases {
         Leases {
             next: first,
@@ -93,8 +91,7 @@ impl<T: PlanTypes> Plan<T> {
         entry.leases.push((lease, worker));
     }
 
-    /// Renews the leases of a heartbeat. Returns those that the worker does not hold any more: work on them is of no
-    /// use.
+    /// Returns the leases that the worker does not hold any more: work on them is of no use.
     pub fn renew(&mut self, now: Millis, worker: WorkerId, leases: &[LeaseId]) -> Vec<LeaseId> {
         let now = self.now.max(now);
         self.workers.hear(now, worker);
@@ -129,7 +126,6 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Ends the leases that were not renewed in time.
     pub(super) fn expire(&mut self) {
         while let Some(&(deadline, lease)) = self.leases.deadlines.first()
             && deadline <= self.now
@@ -143,7 +139,6 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Offers the units of leases that have become slow to workers that would idle.
     pub(super) fn speculate(&mut self) {
         while let Some(&(at, id)) = self.leases.slow_at.first()
             && at <= self.now
@@ -176,8 +171,7 @@ impl<T: PlanTypes> Plan<T> {
         works.any(|work| !matches!(work, Work::Merge { is_check: true, .. }))
     }
 
-    /// Ends a lease that stands. Its units that are not done are offered again, and count one more failed attempt if it
-    /// failed: after too many the coordinator computes them.
+    /// Units that are not done are offered again, with one more failed attempt if the lease failed.
     pub(super) fn end_lease(&mut self, id: LeaseId, failure: Option<&Failure>) {
         let lease = self.remove_lease(id);
         if let Some(worker) = self.workers.by_id.get_mut(&lease.worker) {
@@ -211,8 +205,7 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Ends the work on a unit that is found, or that is checked as often as it has to be. The caller has to update its
-    /// offer next.
+    /// For a unit that is found, or checked as often as it has to be. The caller has to update its offer next.
     pub(super) fn end_work_on(&mut self, unit: Unit) {
         self.results.pending.remove(&unit);
         let entry = self.queue.entry(unit);

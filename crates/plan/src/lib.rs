@@ -127,7 +127,6 @@ pub struct Plan<T: PlanTypes> {
     queue: Queue,
     leases: Leases,
     workers: Workers,
-    /// The requests that wait for a task.
     requests: BTreeMap<RequestId, (WorkerId, T::LeaseResponder)>,
     review: Review,
     results: Results<T>,
@@ -136,7 +135,6 @@ pub struct Plan<T: PlanTypes> {
     ending: Ending,
     /// The time of the latest event.
     now: Millis,
-    /// The actions that follow from the present event.
     actions: Vec<Action<T>>,
 }
 
@@ -240,7 +238,6 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Begins all that may go on now: arbitrations, the publication, and requests.
     fn advance(&mut self) -> Vec<Action<T>> {
         self.advance_arbitrations();
         self.advance_publication();

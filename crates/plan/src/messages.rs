@@ -91,7 +91,6 @@ pub enum TaskResult<P> {
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug)]
 pub struct Computed<P> {
-    /// The range, if it is one.
     pub range: Option<RangeSummary>,
     /// The digest of the record, or of the description of the words of a shard.
     pub digest: Digest,
@@ -121,13 +120,11 @@ pub enum PublishOutcome {
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Debug)]
 pub enum Action<T: PlanTypes> {
-    /// Answer a request.
     Answer {
         worker: WorkerId,
         responder: T::LeaseResponder,
         answer: LeaseAnswer,
     },
-    /// Send the verdict on a result.
     SendVerdict {
         responder: T::VerdictResponder,
         verdict: Verdict,
@@ -186,13 +183,11 @@ pub enum LeaseAnswer {
     Task(Task),
     /// The table is published: there is nothing left to do.
     Finished,
-    /// The job has stopped.
     Stopped {
         reason: StopReason,
     },
     /// The worker has not joined, or was forgotten: join first.
     NotJoined,
-    /// The worker gets no more tasks.
     Out {
         reason: OutReason,
     },
@@ -265,17 +260,14 @@ pub enum Verdict {
 }
 
 /// How far a job has come.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobProgress {
-    /// Whether the job runs, is finished, or has stopped.
     pub phase: Phase,
-    /// The number of layers.
     pub layers: u32,
     /// The lowest layer that is not complete; the number of layers if all are.
     pub layer: u32,
-    /// The number of ranges.
     pub ranges: u64,
-    /// The ranges that are committed.
     pub ranges_done: u64,
     /// The ranges that were committed before this plan was made.
     pub ranges_resumed: u64,
@@ -283,42 +275,34 @@ pub struct JobProgress {
     pub losing: u64,
     /// The number of shards. It is 0 until all ranges are committed.
     pub shards: u64,
-    /// The shards that are committed.
     pub shards_done: u64,
     /// The estimated cost of all ranges. Progress is measured in it.
     pub work: u64,
-    /// The estimated cost of the committed ranges.
     pub work_done: u64,
     /// The estimated cost of writing the shards.
     pub publication_work: u64,
-    /// The leases that stand.
     pub leases: u64,
     /// The results that are not answered.
     pub results_waiting: u64,
-    /// The committed units that wait for a check.
     pub checks_waiting: u64,
     /// The units that the coordinator has to compute itself.
     pub arbitrations: u64,
-    /// The number of workers that are present.
     pub workers: u64,
 }
 
 /// One worker, as people are told of it.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerProgress {
-    /// Its id.
     pub id: WorkerId,
     /// Its name, for people.
     pub name: String,
     /// How many ranges it evaluates at a time.
     pub threads: u32,
-    /// The leases that it holds.
     pub leases: u64,
     /// The ranges that it found or checked.
     pub ranges: u64,
-    /// Its failed attempts.
     pub failures: u64,
-    /// When it was last heard of.
     pub heard: Millis,
     /// Why it gets no more tasks, if it does not.
     pub out: Option<OutReason>,

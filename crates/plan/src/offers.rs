@@ -72,7 +72,6 @@ impl<T: PlanTypes> Plan<T> {
         self.units.ranges.is_complete() && !self.are_ranges_in_doubt()
     }
 
-    /// The work of a task for units: ranges of one layer, or one shard.
     pub(super) fn work(&self, units: &[Unit]) -> Work {
         let is_check = self.units.state(units[0]) == State::Committed;
         if let Unit::Shard(shard) = units[0] {
@@ -92,8 +91,7 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// The units of the next task of this worker, if there is one. Checks fill the gaps in which nothing else is ready,
-    /// and go first when too many wait.
+    /// Checks fill the gaps in which nothing else is ready, and go first when too many wait.
     pub(super) fn cut_task(&mut self, worker: WorkerId) -> Option<Vec<Unit>> {
         let idle = self.would_idle(worker);
         let some = |layer| 4 * self.task_units(layer);

@@ -22,7 +22,6 @@ pub struct Past {
 }
 
 impl<T: PlanTypes> Plan<T> {
-    /// Takes in what the journal says.
     pub(super) fn recall(&mut self, past: Past) -> Result<(), PlanError> {
         for (party, reason) in past.out {
             let name = match party {

@@ -14,7 +14,6 @@ use super::reasons::StopReason;
 use super::units::{Content, UnitFinders};
 use super::{Phase, Plan};
 
-/// The state of the end of the job.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     pub(super) is_under_way: bool,
@@ -27,7 +26,6 @@ pub(super) struct Ending {
 }
 
 impl<T: PlanTypes> Plan<T> {
-    /// Cuts the table into shards, or begins the publication, when it is time for it.
     pub(super) fn advance_publication(&mut self) {
         let may_cut = self.is_running() && !self.ending.is_under_way;
         if may_cut && self.units.ranges.is_complete() && !self.units.is_cut() {

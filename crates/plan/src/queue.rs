@@ -13,9 +13,7 @@ use super::units::{priority, unit_at};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum OfferKind {
-    /// Units that are to be computed.
     Work,
-    /// Committed units that are to be computed once more.
     Checks,
     /// Units that another worker is slow with.
     Slow,
@@ -47,7 +45,6 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// The queue for ranges whose heads have at most `head_bits` bits.
     pub(super) fn new(head_bits: u32) -> Queue {
         Queue {
             entries: BTreeMap::new(),
@@ -66,7 +63,6 @@ impl Queue {
         self.entries.entry(unit).or_default()
     }
 
-    /// All units that have an entry.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
         self.entries.keys().copied()
     }
@@ -79,7 +75,6 @@ impl Queue {
         self.leases(unit).iter().any(|&(id, _)| id == lease)
     }
 
-    /// The number of failed attempts at a unit.
     pub(super) fn failed_attempts(&self, unit: Unit) -> u32 {
         let entry = self.get(unit);
         entry.map_or(0, |entry| entry.expiries + entry.failures)

@@ -26,7 +26,6 @@ pub(super) struct Ranges {
     layers: Vec<Vec<Head>>,
     /// For each layer, its ranges that are not committed.
     missing: Vec<usize>,
-    /// `missing` when the plan was made.
     missing_at_start: Vec<usize>,
     /// The lowest layer of which ranges are missing; the number of layers if none are.
     current_layer: usize,
@@ -38,7 +37,6 @@ pub(super) struct Ranges {
     next_watcher: Vec<u32>,
     /// The number of ranges that were committed before the plan was made.
     pub(super) resumed: u64,
-    /// The losing positions of all committed ranges.
     pub(super) losing: u64,
     pub(super) cost: JobCost,
 }
@@ -70,8 +68,7 @@ impl Ranges {
         self.missing_at_start.clone_from(&self.missing);
     }
 
-    /// Notes that a range with `losing` losing positions is durable. Returns the ranges that watched it, and have to
-    /// [watch](Self::watch) another one.
+    /// Returns the ranges that watched it, and have to [watch](Self::watch) another one.
     pub(super) fn commit(&mut self, head: Head, losing: u64) -> Vec<Head> {
         self.committed[index(head) / 64] |= 1 << (head.0 % 64);
         self.missing[head.layer() as usize] -= 1;
@@ -97,8 +94,7 @@ impl Ranges {
         self.current_layer = self.current_layer.min(layer);
     }
 
-    /// Has a range that watches nothing watch a source that is not committed. Returns whether there is none: it is
-    /// ready.
+    /// Has a range that watches nothing watch an uncommitted source. Returns whether there is none: it is ready.
     pub(super) fn watch(&mut self, head: Head) -> bool {
         let blocker = self.blocker(head);
         if let Some(blocker) = blocker {
@@ -129,7 +125,6 @@ impl Ranges {
         self.committed[index(head) / 64] >> (head.0 % 64) & 1 == 1
     }
 
-    /// Whether all sources of the range are committed.
     pub(super) fn has_all_sources(&self, head: Head) -> bool {
         self.blocker(head).is_none()
     }
@@ -153,17 +148,14 @@ impl Ranges {
         all
     }
 
-    /// The open layer: all below are complete. The number of layers if all are.
     pub(super) fn current_layer(&self) -> u32 {
         as_u32(self.current_layer)
     }
 
-    /// Whether all ranges are committed.
     pub(super) fn is_complete(&self) -> bool {
         self.current_layer == self.layers.len()
     }
 
-    /// The number of layers.
     pub(super) fn layer_count(&self) -> u32 {
         as_u32(self.layers.len())
     }
@@ -175,7 +167,6 @@ impl Ranges {
         self.missing_at_start[layer].max(self.missing[layer])
     }
 
-    /// For each layer, how many ranges it has, and how many of them are committed.
     pub(super) fn of_layers(&self) -> impl Iterator<Item = (u64, u64)> {
         let layers = self.layers.iter().zip(&self.missing);
         layers.map(|(heads, &missing)| (heads.len() as u64, (heads.len() - missing) as u64))
@@ -185,7 +176,6 @@ impl Ranges {
         self.watchers.len() as u64
     }
 
-    /// The number of committed ranges.
     pub(super) fn committed_count(&self) -> u64 {
         self.of_layers().map(|(_, done)| done).sum()
     }

@@ -18,16 +18,13 @@ pub fn counted(count: impl Display, noun: &str) -> String {
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// It has no ranges, or they do not ascend, or one occurs twice.
     #[error("the ranges of the result are not in ascending order, or there are none")]
     Unordered,
-    /// It is about something that the lease was not given for.
     #[error("{unit} is not part of lease {lease}")]
     NotLeased { unit: Unit, lease: LeaseId },
-    /// The worker does not hold the lease. A late result equal to what is committed is accepted all the same.
+    /// A late result equal to what is committed is accepted all the same.
     #[error("this worker does not hold lease {lease}: it was never given to it, or has ended")]
     NoLease { lease: LeaseId },
-    /// The part of the lease has bytes that are of no record, or records that it has no bytes for.
     #[error("the part of lease {lease} has {bytes} bytes, and its records fill {filled}")]
     Unfilled {
         lease: LeaseId,
@@ -37,10 +34,8 @@ pub enum Rejection {
     /// The worker has not joined, or was forgotten: join first.
     #[error("the worker has not joined the job")]
     NotJoined,
-    /// The worker's results are not taken any more.
     #[error("{reason}")]
     Out { reason: OutReason },
-    /// The job has stopped, and nothing is taken any more.
     #[error("the job has stopped")]
     Stopped,
 }
@@ -49,10 +44,9 @@ pub enum Rejection {
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StopReason {
-    /// The coordinator was asked to go. The only reason that is no fault.
+    /// The only reason that is no fault.
     #[error("the coordinator is shutting down")]
     Shutdown,
-    /// A range or shard could not be computed, neither by workers nor by the coordinator.
     #[error(
         "{unit} was tried {attempts} times without a result; the last time {last}. The coordinator could not compute it \
          either: {own}"
@@ -63,19 +57,15 @@ pub enum StopReason {
         last: Failure,
         own: String,
     },
-    /// The store does not keep what it is given.
     #[error(
         "the record of range {head} was lost or damaged {times} times: the store does not keep what \
          it is given; look at its disk, then start again"
     )]
     Lost { head: Head, times: u32 },
-    /// The coordinator could not evaluate a range or merge a shard itself.
     #[error("the coordinator could not compute {unit} itself: {reason}")]
     ArbitrationFailed { unit: Unit, reason: String },
-    /// The journal could not be written.
     #[error("results could not be committed: {reason}")]
     CommitFailed { reason: String },
-    /// The table could not be published.
     #[error("the table could not be published: {reason}")]
     PublishFailed { reason: String },
 }
@@ -84,10 +74,8 @@ pub enum StopReason {
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The worker fell silent.
     #[error("worker {worker} did not renew its lease")]
     Expired { worker: String },
-    /// The worker said that it could not.
     #[error("worker {worker} failed: {reason}")]
     Reported { worker: String, reason: String },
 }
@@ -101,10 +89,8 @@ pub enum OutReason {
         "this worker sent a wrong content of {unit}: its machine cannot be trusted with this work"
     )]
     Wrong { unit: Unit },
-    /// An earlier coordinator found it out.
     #[error("{reason} (an earlier coordinator noted this)")]
     Recorded { reason: String },
-    /// The owner of the table took its credential back.
     #[error("the owner of the table has taken back the credential of this worker")]
     Revoked,
 }
@@ -119,7 +105,6 @@ pub enum PlanError {
         bits - HEAD_BITS_MAX
     )]
     TooManyRanges { range_bits: RangeBits, bits: u32 },
-    /// A unit is said to be done with two different contents.
     #[error("the content of {unit} is known in two versions")]
     Disagreement { unit: Unit },
 }

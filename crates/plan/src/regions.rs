@@ -30,7 +30,6 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// For heads of at most `head_bits` bits.
     pub(super) fn new(head_bits: u32) -> Fresh {
         Fresh {
             shift: head_bits.saturating_sub(REGION_BITS),
@@ -40,7 +39,6 @@ impl Fresh {
         }
     }
 
-    /// The assignee of the region that a range is in.
     pub(super) fn assignee(&self, (_, number): Priority) -> Option<WorkerId> {
         self.assignees.get(&(number >> self.shift)).copied()
     }
@@ -51,7 +49,6 @@ impl Fresh {
         self.piles.entry(assignee).or_default().insert(priority);
     }
 
-    /// Removes a range. Returns whether it was there.
     pub(super) fn remove(&mut self, priority: Priority) -> bool {
         let assignee = self.assignee(priority);
         if let Some(pile) = self.piles.get_mut(&assignee) {
@@ -82,7 +79,6 @@ impl Fresh {
         }
     }
 
-    /// Takes all its regions from a worker.
     pub(super) fn release(&mut self, worker: WorkerId) {
         self.assignees.retain(|_, assignee| *assignee != worker);
         if let Some(mut pile) = self.piles.remove(&Some(worker)) {

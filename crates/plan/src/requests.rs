@@ -67,7 +67,6 @@ impl<T: PlanTypes> Plan<T> {
         });
     }
 
-    /// Removes a request, if it waits.
     pub(super) fn take_request(
         &mut self,
         request: RequestId,
@@ -78,8 +77,7 @@ impl<T: PlanTypes> Plan<T> {
         Some((worker, responder))
     }
 
-    /// Updates the position of a worker among the waiting ones, after its requests, its leases or its threads have
-    /// changed.
+    /// After its requests, its leases or its threads have changed.
     pub(super) fn requeue(&mut self, worker: WorkerId) {
         let Some(entry) = self.workers.by_id.get_mut(&worker) else {
             return;
@@ -112,7 +110,6 @@ impl<T: PlanTypes> Plan<T> {
         first.is_some_and(|first| !first.is_busy)
     }
 
-    /// Answers the requests that need not wait any longer.
     pub(super) fn answer_requests(&mut self) {
         let answer = match &self.phase {
             Phase::Running => return self.review_requests(),

@@ -16,7 +16,6 @@ use super::messages::{Action, FoundUnit, PlanTypes, TaskResult, Verdict, Write};
 use super::reasons::{Failure, Rejection, StopReason};
 use super::units::{Content, State, UnitFinders, participants};
 
-/// A result of a worker for a unit.
 #[derive(Clone, Debug)]
 pub(super) struct PendingResult<P> {
     pub(super) worker: WorkerId,
@@ -56,7 +55,6 @@ impl<T: PlanTypes> Results<T> {
         !self.writes.is_empty()
     }
 
-    /// The number of results that are not answered.
     pub(super) fn unanswered_count(&self) -> usize {
         self.writes.values().map(|write| write.results.len()).sum()
     }
@@ -182,7 +180,6 @@ impl<T: PlanTypes> Plan<T> {
         self.confirm(&confirmed);
     }
 
-    /// Keeps the result of a worker until others find the same, or the coordinator decides.
     fn add_pending_result(
         &mut self,
         unit: Unit,
@@ -293,7 +290,6 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Others may depend on a committed unit.
     fn on_committed(&mut self, unit: Unit) {
         for ready in self.units.mark_committed(unit) {
             self.update_offer(ready);

@@ -16,8 +16,7 @@ pub struct Settings {
     pub range_bits: RangeBits,
     /// The bits of the table.
     pub bits: u32,
-    /// The number of the journal's segment with which this coordinator took the table over. Lease numbers
-    /// start at 2^32 times it.
+    /// The number of the segment with which this coordinator took over. Lease numbers start at 2^32 times it.
     pub epoch: u64,
     /// How many participants have to find the same before a range is done.
     pub replicas: u32,
@@ -37,8 +36,7 @@ pub struct Settings {
     pub expiries_max: u32,
     /// The most positions of a task. A task of a single range may have more.
     pub task_positions_max: u64,
-    /// No task is cut smaller than this, as long as every thread gets one: each costs a file of
-    /// the store and an entry of the journal.
+    /// No task is cut smaller, as long as every thread gets one: each costs a file of the store and a journal entry.
     pub task_positions_min: u64,
     /// Into how many tasks a layer is cut for each thread, if it has that many ranges.
     pub tasks_per_thread: u32,

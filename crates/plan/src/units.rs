@@ -42,13 +42,9 @@ pub(super) fn index(head: Head) -> usize {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Some sources of the unit are not committed.
     Blocked,
-    /// The unit may be computed.
     Ready,
-    /// The content of the unit is being written.
     Writing(WriteId),
-    /// The unit is durable. Others may depend on it.
     Committed,
 }
 
@@ -88,13 +84,11 @@ pub struct UnitFinders {
 }
 
 impl UnitFinders {
-    /// The number of participants that the finders belong to.
     pub(super) fn participants(&self) -> usize {
         participants(self.workers.iter().copied()).len()
     }
 }
 
-/// The participants that these workers belong to.
 pub(super) fn participants(workers: impl IntoIterator<Item = WorkerId>) -> BTreeSet<ParticipantId> {
     let participants = workers.into_iter().map(|worker| worker.participant);
     participants.collect()
@@ -121,9 +115,7 @@ pub(super) struct Units {
     distinct: BTreeSet<Arc<UnitFinders>>,
     /// The range in which each shard begins, and the stored words of it that come before. None before the table is cut.
     starts: Vec<(Head, u64)>,
-    /// The shards that are committed.
     pub(super) shards_done: u64,
-    /// How often the record or the file of a unit was lost.
     losses: BTreeMap<Unit, u32>,
 }
 
@@ -163,7 +155,6 @@ impl Units {
         }
     }
 
-    /// All ranges.
     pub(super) fn all_ranges(&self) -> impl Iterator<Item = Unit> + use<> {
         (0..self.ranges.count()).map(|head| Unit::Range(Head(head)))
     }
@@ -219,12 +210,10 @@ impl Units {
         self.content(unit).is_some_and(|known| known != content)
     }
 
-    /// The finders of the content that is known of a unit.
     pub(super) fn finders(&self, unit: Unit) -> &UnitFinders {
         self.known(unit).map_or(&NOBODY, |(_, finders)| finders)
     }
 
-    /// The workers that found the content that is known of a unit.
     pub(super) fn found_by(&self, unit: Unit) -> &[WorkerId] {
         &self.finders(unit).workers
     }
@@ -245,7 +234,6 @@ impl Units {
         self.table[index].known = Some((content, finders));
     }
 
-    /// Adds a finder of what is known.
     pub(super) fn add_finder(&mut self, unit: Unit, worker: WorkerId) {
         self.change_finders(unit, |finders| finders.push(worker));
     }
@@ -272,7 +260,6 @@ impl Units {
         units
     }
 
-    /// Forgets what is known.
     pub(super) fn forget(&mut self, unit: Unit) {
         let index = self.index(unit);
         self.table[index].known = None;
@@ -354,7 +341,6 @@ impl Units {
             .resize(self.table.len() + self.starts.len(), ready);
     }
 
-    /// Forgets all shards.
     pub(super) fn drop_shards(&mut self) {
         self.starts.clear();
         self.shards_done = 0;
@@ -371,7 +357,6 @@ impl Units {
         self.is_cut() && self.shards_done == self.starts.len() as u64
     }
 
-    /// Where a shard begins: the range, and the stored words of it that come before.
     pub(super) fn start(&self, shard: u32) -> (Head, u64) {
         self.starts[shard as usize]
     }

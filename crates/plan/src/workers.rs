@@ -11,19 +11,16 @@ use super::messages::{LeaseAnswer, PlanTypes, WorkerProgress};
 use super::reasons::OutReason;
 use super::requests::Waiter;
 
-/// A worker that is present.
 #[derive(Debug, Default)]
 pub(super) struct Worker {
     pub(super) progress: WorkerProgress,
     pub(super) leases: BTreeSet<LeaseId>,
-    /// Its requests that wait.
     pub(super) requests: BTreeSet<RequestId>,
     /// The position of the worker among the waiting ones, if it has a request.
     pub(super) queued: Option<Waiter>,
 }
 
 impl Worker {
-    /// Whether it has a task for each thread.
     pub(super) fn is_busy(&self) -> bool {
         self.leases.len() >= self.progress.threads.max(1) as usize
     }
@@ -58,7 +55,6 @@ impl Workers {
         }
     }
 
-    /// A worker reports that it is present.
     pub(super) fn hear(&mut self, now: Millis, worker: WorkerId) {
         if let Some(entry) = self.by_id.get_mut(&worker) {
             let before = std::mem::replace(&mut entry.progress.heard, now);
@@ -67,7 +63,6 @@ impl Workers {
         }
     }
 
-    /// Adds a worker, or changes its name and threads.
     fn join(&mut self, now: Millis, worker: WorkerId, name: String, threads: u32) {
         let present = &mut self.count_by_participant;
         let entry = self.by_id.entry(worker).or_insert_with(|| {
@@ -102,7 +97,6 @@ impl Workers {
         self.out(worker).map(|(_, reason)| reason)
     }
 
-    /// The name of a worker, for people.
     pub(super) fn name(&self, worker: WorkerId) -> String {
         let present = self.by_id.get(&worker).map(|worker| &worker.progress.name);
         let out = self.out(worker).map(|(name, _)| name);
@@ -110,7 +104,6 @@ impl Workers {
         name.unwrap_or_else(|| format!("number {worker}, which has left"))
     }
 
-    /// The workers of a party that are present.
     pub(super) fn of(&self, party: Party) -> Vec<WorkerId> {
         let participant = match party {
             Party::Participant(participant) => participant,

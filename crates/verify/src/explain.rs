@@ -1,13 +1,11 @@
-//! Describes a wrong position in words: which one it is, where the table lists it, and what the
-//! definition says.
+//! Describes a wrong position in words: which one it is, where the table lists it, and what the definition says.
 
 use chomp_table::format::describe;
 use chomp_table::{Position, Table, Word};
 
 use crate::CheckError;
 
-/// The name of the position of `word` in messages: its rows, its word, and the place in the table where
-/// the word is or would be.
+/// For messages: its rows, its word, and the place in the table where the word is or would be.
 pub(crate) fn name(table: &Table, word: Word) -> String {
     let (position, number) = (Position::from(word), word.get());
     let representative = word.representative().get();

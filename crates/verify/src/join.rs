@@ -23,8 +23,7 @@ impl Query {
     }
 }
 
-/// Calls `found` with the tag of each query whose position the table lists. Sorts the queries. Fails if the table
-/// cannot be read.
+/// Calls `found` with the tag of each query whose position the table lists. Sorts the queries.
 pub fn join(
     table: &Table,
     queries: &mut [Query],

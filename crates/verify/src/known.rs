@@ -23,8 +23,7 @@ pub const BY_BITS: (u32, [u64; 8]) = (
     ],
 );
 
-/// Losing partitions of n, from n = 1: sequence A112470 of the On-Line Encyclopedia of Integer
-/// Sequences.
+/// Losing partitions of n, from n = 1: sequence A112470 of the On-Line Encyclopedia of Integer Sequences.
 pub const BY_AREA: &[u64] = LOSING_BY_TILES.split_at(39).0;
 
 /// Losing positions inside boxes: at index r - 3 those of r rows and r to 14 columns. From
@@ -54,13 +53,11 @@ pub const INSIDE_SQUARES: [(u32, u64); 4] = [
 ];
 
 /// How many numbers were compared, by source.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// Numbers of [`BY_BITS`].
     pub by_bits: u64,
-    /// Numbers of [`BY_AREA`].
     pub by_area: u64,
-    /// Numbers of [`INSIDE_SMALL`] and [`INSIDE_SQUARES`].
     pub inside: u64,
 }
 

@@ -28,8 +28,7 @@
 //! * This crate writes no file. The bytes of a [`progress`] name the table by its digests and the
 //!   program by its version, and have a digest of their own. A check ignores bytes that name another
 //!   table or program, or that have changed.
-//! * Shards do not depend on each other, and windows do not: the threads of the caller may check many at
-//!   the same time.
+//! * Neither shards nor windows depend on each other: threads of the caller may check many at the same time.
 //! * A check reads the table in a known number of passes, in bounded memory.
 //! * No network, no threads, no clock, no async.
 
@@ -70,7 +69,6 @@ pub type Watch<'a> = &'a dyn Fn(f64) -> ControlFlow<()>;
 /// Lets every check go on to its end.
 pub const UNWATCHED: Watch<'static> = &|_| ControlFlow::Continue(());
 
-/// Tells `watch` that `done` of `all` is done.
 fn tell(watch: Watch<'_>, done: u64, all: u64) -> Result<(), CheckError> {
     #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
     let fraction = done as f64 / all.max(1) as f64;
@@ -105,7 +103,6 @@ fn each_piece(
     Ok(())
 }
 
-/// Number of rows and of columns of the position of `word`.
 fn rows_and_columns(word: Word) -> (u32, u32) {
     let columns = word.get().count_ones();
     (word.bits() - columns, columns)

@@ -5,8 +5,8 @@
 //! position, has no ranges, layers or edges, and takes moves backwards, not forwards.
 //!
 //! The bitmap covers a **block** of 2^20 words that share their high bits, and stays in the CPU's cache. The losing
-//! words below a block come from the table itself, and are checked in their own blocks. Blocks may be checked in any order. If every block agrees, the table is right: the first wrong word
-//! would have been found in its block.
+//! words below a block come from the table itself, and are checked in their own blocks. Blocks may be checked in any
+//! order. If every block agrees, the table is right: the first wrong word would have been found in its block.
 //!
 //! A **band** of 2^b words is checked between two readings of the table. The memory holds the losing words of
 //! those parts of the table to which a move leads from the band, two bytes each. The blocks of a band are checked

@@ -10,8 +10,6 @@
 //! bytes name both. Bytes that name others, or that have changed, are refused.
 //!
 //! The bytes are at most 8 MiB, which is more than 65,536 windows take.
-//!
-//! Version history: format 1 is the first.
 
 use std::collections::BTreeMap;
 

@@ -92,20 +92,17 @@ pub enum CheckVerdict {
 }
 
 /// A shard that was checked.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShardLine {
-    /// The name of the file.
     pub name: String,
-    /// Its length.
     pub bytes: u64,
     /// The number of its words or values.
     pub entries: u64,
-    /// Its SHA-256.
     pub sha256: Digest,
 }
 
-/// A table of losing positions, as its manifest describes it. If all checks passed, the bytes of the
-/// table agree.
+/// A table of losing positions, as its manifest describes it. If all checks passed, the bytes of the table agree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableFacts {
     bits: u32,
@@ -115,7 +112,7 @@ pub struct TableFacts {
     losing_by_bits: Vec<u64>,
     /// The fingerprint; that of the manifest until all words are read.
     fingerprint: Digest,
-    /// The [linear SHA-256](crate::linear), which the manifest does not have, so it is missing until all words are read.
+    /// The [linear SHA-256](crate::linear), missing until all words are read, as the manifest does not have it.
     linear_sha256: Option<Digest>,
     manifest_sha256: Digest,
     sha256sums_sha256: Digest,
@@ -164,14 +161,13 @@ pub struct FullReport {
 }
 
 /// The report of a check.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     format: u32,
     /// The program that checked, with its version.
     pub software: String,
-    /// How much was checked.
     pub level: Level,
-    /// The result of all checks.
     pub result: CheckVerdict,
     /// A description of the damage, if a check failed.
     pub damage: Option<String>,
@@ -181,7 +177,6 @@ pub struct Report {
     pub seconds: f64,
     /// CPU time, in seconds, counted in the same way.
     pub cpu_seconds: f64,
-    /// The folder of the table.
     #[serde(serialize_with = "lossy")]
     pub folder: PathBuf,
     /// The table, if its manifest could be read.

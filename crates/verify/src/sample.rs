@@ -1,6 +1,5 @@
-//! Decides random positions by the definition: a position is losing exactly when none of its moves
-//! leads to a losing one. So the table must list it exactly when it lists none of the positions that
-//! its moves lead to.
+//! Decides random positions by the definition: a position is losing exactly when none of its moves leads to a losing
+//! one. So the table must list it exactly when it lists none of the positions that its moves lead to.
 //!
 //! Few positions are losing, so only half of the sample is picked from all positions. A quarter is picked
 //! from the positions that the table lists, and a quarter differs by one cell from such a position: a
@@ -37,9 +36,9 @@ pub struct Sample {
 }
 
 /// The sample that was decided.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SampleReport {
-    /// The seed.
     pub seed: u64,
     /// The positions, picked with repetition.
     pub positions: u64,
@@ -49,9 +48,7 @@ pub struct SampleReport {
     pub of_listed: u64,
     /// How many differ by one cell from a position that was picked from the listed ones.
     pub beside_listed: u64,
-    /// How many of the positions are losing.
     pub losing: u64,
-    /// How many moves the positions have.
     pub moves: u64,
     /// How many times the table was read.
     pub passes: u64,
@@ -227,7 +224,6 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The fraction of all positions that is decided when `fraction` of the next `these` is.
     fn decided(&self, these: u64, fraction: f64) -> f64 {
         fraction_done(self.report.positions, these, self.all, fraction)
     }

@@ -8,7 +8,6 @@ use chomp_table::Head;
 use super::TaskResult;
 use crate::link::{CallFailure, JobDescription};
 
-/// A leased task.
 #[derive(Clone, Debug)]
 pub(crate) struct LeasedTask {
     pub(crate) lease: u64,
@@ -17,7 +16,6 @@ pub(crate) struct LeasedTask {
     pub(crate) work: TaskWork,
 }
 
-/// The work of a task.
 #[derive(Clone, Debug)]
 pub(crate) enum TaskWork {
     /// Ranges of one layer are to be evaluated, heads ascending. If it is a check, nothing is put.
@@ -35,7 +33,6 @@ pub(crate) enum TaskWork {
 }
 
 impl LeasedTask {
-    /// The task in a message about `job`.
     pub(super) fn read(message: v1::Task, job: &JobDescription) -> Result<LeasedTask, CallFailure> {
         let is_of_job = |head: Head| head.0 < job.range_bits.head_count(job.bits);
         let work = match message.work {
@@ -89,7 +86,6 @@ fn wrong(what: &str) -> CallFailure {
     CallFailure::Protocol(format!("it leases {what}"))
 }
 
-/// The result of an evaluation, whose part is in the store with these ranges.
 pub(crate) fn evaluated(ranges: &[PlacedRange]) -> TaskResult {
     let summary = |placed: &PlacedRange| v1::Summary {
         head: placed.summary.head.0,

@@ -33,7 +33,6 @@ impl CallFailure {
         CallFailure::Outage(Arc::from(error.into()))
     }
 
-    /// The error to end with.
     pub(crate) fn into_error(self, url: &str) -> ClientError {
         let url = url.to_owned();
         let what = match self {

@@ -18,12 +18,9 @@ use crate::transport::{Connector, Transport};
 /// No lease lasts longer: a worker is to be heard of within it.
 const LEASE_MAX: Duration = Duration::from_hours(1);
 
-/// The job, as the coordinator describes it.
 #[derive(Clone, Debug)]
 pub(crate) struct JobDescription {
-    /// The bits of the table.
     pub(crate) bits: u32,
-    /// How many low bits of a word a range spans.
     pub(crate) range_bits: RangeBits,
     /// Names the table.
     pub(crate) table: u64,
@@ -121,7 +118,6 @@ impl Session {
         self.transport.clone().oneshot(request).await
     }
 
-    /// For calls.
     pub(crate) fn rpc(&self) -> CoordinatorClient<Transport> {
         CoordinatorClient::new(self.transport.clone())
     }

@@ -93,7 +93,6 @@ impl Block {
         self.numbers.fill(0);
     }
 
-    /// The first word of the block.
     pub(crate) fn first(&self) -> u64 {
         self.first
     }

@@ -14,7 +14,6 @@ const BUCKET_BITS: u32 = 17;
 /// The buckets that are sorted, in some milliseconds, between two reports of progress.
 const TELL_BUCKETS: usize = 1 << 10;
 
-/// The losing words of some intervals.
 #[derive(Debug)]
 pub(crate) struct Lists {
     /// An interval has 2^`interval_bits` words.
@@ -29,8 +28,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Gathers the words of a table up to `last` that lie in these intervals. The intervals ascend, and each has
-    /// 2^`interval_bits` words.
+    /// The words of a table up to `last` that lie in these intervals, which ascend, of 2^`interval_bits` words each.
     pub(crate) fn gather(
         table: &Table,
         (interval_bits, block_bits): (u32, u32),
@@ -164,7 +162,6 @@ impl Lists {
     }
 }
 
-/// A number of something in memory, as an index.
 pub(crate) fn index(number: u64) -> usize {
     usize::try_from(number).expect("a number of things in memory")
 }

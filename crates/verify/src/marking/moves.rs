@@ -5,9 +5,8 @@
 //!
 //! * Append t trailing 1s to q, for every t that leaves it short enough; this is the **path** that
 //!   the move left before 1s were dropped. Its leading 0s, up to the bits of the table, count.
-//! * Choose a span of 0s followed by 1s in the path, at least one of each: a part of a run of 0s,
-//!   and of the run of 1s that follows. With trailing 1s, the span must include all of them: the
-//!   span ended with the last 0 of p.
+//! * Choose a span of 0s followed by 1s in the path, at least one of each: a part of a run of 0s, and of the run of 1s
+//!   that follows. With trailing 1s, the span must include all of them: the span ended with the last 0 of p.
 //! * Replace it by 1, any arrangement of as many 0s and 1s as are left, 0.
 //!
 //! Block and arrangement can be told from p and the path, so each pair of p and a move from it is
@@ -27,8 +26,7 @@
 
 use chomp_table::word::mask;
 
-/// Visits the high parts of words to which a move leads from those with the high part `high`, if its span lies in
-/// it.
+/// Visits the high parts of words to which a move leads from those with the high part `high`, if its span lies in it.
 pub(crate) fn above(high: u64, mut visit: impl FnMut(u64)) {
     for start in ones(high) {
         let kept = high & !mask(start + 1);
