@@ -43,8 +43,7 @@ impl fmt::Debug for Certificate {
 }
 
 impl Certificate {
-    /// A new one with this name, for a server that clients reach by these DNS names and IP addresses. Fails if one of
-    /// these cannot be in a certificate.
+    /// For a server that clients reach by these DNS names and IP addresses. Fails if one cannot be in a certificate.
     pub fn new(name: &str, hosts: &[String]) -> Result<Certificate, CertificateError> {
         let failed = |source| CertificateError {
             hosts: hosts.to_owned(),
@@ -81,7 +80,6 @@ impl Certificate {
         &self.pem
     }
 
-    /// Its key, to be kept secret.
     pub(crate) fn key_pem(&self) -> &str {
         &self.key_pem
     }

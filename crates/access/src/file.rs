@@ -16,7 +16,6 @@ pub(crate) const KIND: PrivateKind = PrivateKind {
     own: false,
 };
 
-/// The name of the standard input, in place of a file.
 const STDIN: &str = "-";
 
 /// All that a worker, or a person, needs to speak to a coordinator. Secret.
@@ -34,8 +33,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Reads an access file, also from a pipe of the shell (`<(…)`) or, with the name `-`, from standard input. Fails
-    /// if it is missing, is no access file, or can be read by others.
+    /// Reads also a pipe of the shell (`<(…)`) or, named `-`, standard input. Fails if others can read the file.
     pub fn read(path: &Path) -> Result<Access, FileError> {
         let read: Access = if path == Path::new(STDIN) {
             private::read_from(io::stdin().lock(), path, KIND)?
@@ -45,7 +43,6 @@ impl Access {
         read.checked(path)
     }
 
-    /// Itself, if what was read at `path` is what an access file holds.
     pub(crate) fn checked(self, path: &Path) -> Result<Access, FileError> {
         let wrong = |what| KIND.malformed(path, what);
         let url = &self.coordinator;
@@ -60,8 +57,7 @@ impl Access {
         Ok(self)
     }
 
-    /// Writes an access file that only its owner can read, in place of one that is there. Fails if it cannot be
-    /// written.
+    /// Writes an access file that only its owner can read, in place of one that is there.
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
         private::write(path, self)
     }

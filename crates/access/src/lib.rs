@@ -17,8 +17,7 @@
 //! # What always holds
 //!
 //! * Secrets are never shown: not in errors, not when printed for debugging.
-//! * Files with secrets belong to their owner alone, from the moment they exist. Others are
-//!   refused.
+//! * Files with secrets belong to their owner alone, from the moment they exist. Others are refused.
 //! * No clock, no network.
 
 pub mod certificate;

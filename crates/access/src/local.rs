@@ -25,7 +25,6 @@ const SEAL: PrivateKind = PrivateKind {
     own: true,
 };
 
-/// The content of the file of the seal, in JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SealContent {
@@ -37,8 +36,7 @@ struct SealContent {
 pub struct LocalAccess(PathBuf);
 
 impl LocalAccess {
-    /// Leaves the access file of a coordinator that listens on this port of loopback. Fails if it cannot be written, or
-    /// if others can enter the folder.
+    /// For a coordinator that listens on this port of loopback. Fails if others can enter the folder.
     pub fn leave(folder: &Path, port: u16, access: &Access) -> Result<LocalAccess, FileError> {
         make_private(folder)?;
         let path = path(folder, port);
@@ -56,8 +54,7 @@ impl Drop for LocalAccess {
     }
 }
 
-/// The folder of this user: `$XDG_STATE_HOME/chomp`, or else `$HOME/.local/state/chomp`. None if
-/// neither is set.
+/// The folder of this user: `$XDG_STATE_HOME/chomp`, or else `$HOME/.local/state/chomp`. None if neither is set.
 pub fn folder() -> Option<PathBuf> {
     // A relative one would lead to another place from each directory.
     let absolute = |name| {
@@ -103,8 +100,7 @@ pub fn seal_in_memory() -> Seal {
     Seal::new(random_text().as_bytes())
 }
 
-/// The folder of this user, made if need be. Fails if there is no place for it, it cannot be made, it belongs to
-/// another user, or others can enter it.
+/// Makes the folder of this user if need be. Fails if it belongs to another user, or others can enter it.
 pub fn ensure_folder() -> Result<PathBuf, FileError> {
     let folder = folder().ok_or(FileError::NoPlace)?;
     make_private(&folder)?;

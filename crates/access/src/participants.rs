@@ -37,14 +37,12 @@ pub(crate) const KIND: PrivateKind = PrivateKind {
 
 /// Why a caller is turned away. The texts say what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum Denied {
-    /// It has no token.
     #[error("no token: give --access FILE")]
     Missing,
-    /// It has something else, or the token of another table.
     #[error("the token is not of this table's coordinator")]
     Wrong,
-    /// Its token was taken back.
     #[error("the token was taken back: ask the owner of the table for a new access file")]
     Revoked,
 }
@@ -53,8 +51,7 @@ pub enum Denied {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Participant {
-    /// The name for people: 1 to [`NAME_BYTES_MAX`] letters, digits, `.`, `_` and `-`. No two that are not revoked have
-    /// the same.
+    /// For people: 1 to [`NAME_BYTES_MAX`] letters, digits, `.`, `_`, `-`. No two that are not revoked have the same.
     pub name: String,
     /// The number by which journals know it. No other one has it.
     pub number: u32,
@@ -66,25 +63,21 @@ pub struct Participant {
 
 /// Why a list was not changed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum ChangeError {
-    /// The list cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The text is no name.
     #[error(
         "{0:?} is no name for a participant: it has 1 to {NAME_BYTES_MAX} letters, digits, `.`, `_` or `-`, and begins \
          with a letter or digit"
     )]
     Name(String),
-    /// Somebody has that name.
     #[error("there is a participant {0} already: revoke it first, or choose another name")]
     Taken(String),
-    /// Nobody has that name.
     #[error(
         "there is no participant {0} with access: `chomp access list` shows those that there are"
     )]
     Unknown(String),
-    /// There are as many as there may be.
     #[error("a table has at most {PARTICIPANTS_MAX} participants, with those that were revoked")]
     TooMany,
 }
@@ -101,8 +94,7 @@ pub(crate) struct FileContent {
 }
 
 impl Participants {
-    /// The participants in the file at `path`; none if there is no file. Fails if the file cannot be read, is damaged,
-    /// or can be read by others.
+    /// No participants if there is no file. Fails if others can read the file.
     pub fn read(path: &Path) -> Result<Participants, FileError> {
         match private::read(path, KIND) {
             Ok(content) => Participants::from_content(content, path),
@@ -132,8 +124,7 @@ impl Participants {
         }
     }
 
-    /// Changes the list in the file at `path`, one process at a time. Fails if it cannot be read or written, or
-    /// `change` fails.
+    /// Changes the list in the file at `path`, one process at a time.
     pub fn change<T>(
         path: &Path,
         change: impl FnOnce(&mut Participants) -> Result<T, ChangeError>,
@@ -182,8 +173,7 @@ impl Participants {
         Ok(token)
     }
 
-    /// The token of the owner: `known`, if that is the one in the list; else a new one in its place. The owner stays
-    /// who it is.
+    /// The token `known`, if it is the owner's in the list; else a new one in its place. The owner stays who it is.
     pub fn keep_or_renew_owner_token(
         &mut self,
         known: Option<Token>,
@@ -197,8 +187,7 @@ impl Participants {
         Ok(token)
     }
 
-    /// Takes the token of a participant back. What has too few finders without the participant is computed again. Fails
-    /// if nobody with a good token has that name.
+    /// Takes the token of a participant back. Units that have too few finders then are computed again.
     pub fn revoke(&mut self, name: &str) -> Result<(), ChangeError> {
         self.named(name)?.revoked = true;
         Ok(())
@@ -223,7 +212,6 @@ impl Participants {
         }
     }
 
-    /// The one of this name that is not revoked.
     fn named(&mut self, name: &str) -> Result<&mut Participant, ChangeError> {
         let mut all = self.0.iter_mut();
         let found = all.find(|one| one.name == name && !one.revoked);

@@ -14,27 +14,21 @@ use crate::error::FileError;
 
 /// The most bytes of a private file: so many has the longest list of participants.
 const BYTES_MAX: usize = 1 << 20;
-/// The mark at the start of a text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// The folders of what the parent of a process passes to it, as a shell does the pipes of `<(…)`.
 const PASSED: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
-/// The bits of a mode that let in the group and others.
 pub(crate) const OF_OTHERS: u32 = 0o077;
-/// The bit of a mode that lets the group read.
 const READABLE_BY_GROUP: u32 = 0o040;
 
-/// The rules for one kind of private file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PrivateKind {
     /// The name that errors use, as in "an access file".
     pub(crate) name: &'static str,
-    /// Whether it counts only as this user's own: a file of another user, or one that a link leads
-    /// to, was put there by somebody else.
+    /// Whether a file of another user, or one that a link leads to, is refused: somebody else put it there.
     pub(crate) own: bool,
 }
 
 impl PrivateKind {
-    /// The error of a file of this kind that is something else.
     pub(crate) fn malformed(&self, path: &Path, what: impl Into<String>) -> FileError {
         FileError::Malformed {
             path: path.to_owned(),
@@ -76,7 +70,6 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path, kind: PrivateKind) -> Resul
     read_from(file, path, kind)
 }
 
-/// Reads what a program or a shell passes, from its start to its end.
 pub(crate) fn read_from<T: DeserializeOwned>(
     from: impl Read,
     path: &Path,
@@ -88,7 +81,6 @@ pub(crate) fn read_from<T: DeserializeOwned>(
     parse(&bytes, path, kind)
 }
 
-/// Reads the content of the file at `path`.
 pub(crate) fn parse<T: DeserializeOwned>(
     bytes: &[u8],
     path: &Path,
@@ -118,13 +110,11 @@ fn forbidden(own: bool, uid: u32, is_mine: bool) -> u32 {
     }
 }
 
-/// The text of a private file.
 pub(crate) fn text(content: &impl Serialize) -> String {
     serde_json::to_string_pretty(content).expect("texts always become JSON") + "\n"
 }
 
-/// Writes the file at `path`, in place of the one that is there. A program that opens it meanwhile finds the one or the
-/// other, whole.
+/// Replaces the file at `path` if there is one. A program that opens it meanwhile finds the one or the other, whole.
 pub(crate) fn write(path: &Path, content: &impl Serialize) -> Result<(), FileError> {
     Ok(put_private(path, text(content).as_bytes())?)
 }

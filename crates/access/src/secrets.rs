@@ -37,7 +37,6 @@ pub enum SecretsError {
     Certificate(#[from] CertificateError),
 }
 
-/// The content of the file, in JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FileContent {
@@ -62,16 +61,13 @@ pub struct Hosts {
 pub struct Secrets(hmac::Key);
 
 impl Secrets {
-    /// A secret that ends with the process: for a coordinator whose workers end with it too. Panics if the system gives
-    /// no random numbers.
+    /// For a coordinator whose workers end with it too. Panics if the system gives no random numbers.
     pub fn in_memory() -> Secrets {
         Secrets::new(&random_text())
     }
 
-    /// The secrets in the file at `path`, which is made if there is none, and the certificate of a coordinator that
-    /// clients reach by these `hosts`. A certificate that is not for all that are advertised is made anew. Fails if the
-    /// file cannot be read or written, is damaged, is not this user's own, or can be read by others; or if a host
-    /// cannot be in a certificate. Panics if the system gives no random numbers.
+    /// Makes the file if there is none, and a new certificate if the one there is not for all advertised `hosts`. Fails
+    /// if the file is not this user's own, or others can read it. Panics if the system gives no random numbers.
     pub fn open(path: &Path, hosts: &Hosts) -> Result<(Secrets, Certificate), SecretsError> {
         let secret = match private::read::<FileContent>(path, KIND) {
             Ok(content) => {
@@ -135,7 +131,6 @@ impl Secrets {
         self.number_of(&[SEED_LABEL, &turn.to_le_bytes()].concat())
     }
 
-    /// The number that the MAC of `text` begins with.
     fn number_of(&self, text: &[u8]) -> u64 {
         let mac = hmac::sign(&self.0, text);
         let start = mac.as_ref().first_chunk().expect("a MAC has 32 bytes");

@@ -1,11 +1,9 @@
-//! The folder on this machine that gets the table: locked, and written so that a crash at any
-//! moment leaves it in order.
+//! The folder on this machine that gets the table: locked, and in order after a crash at any moment.
 //!
 //! A shard is written as `<name>.partial`, which the next attempt goes on with, synced, renamed, and
 //! the folder is synced: so a name stands for a complete file or for none.
 //!
-//! Work that blocks holds the target, and so its lock, until it is done: a download that is
-//! dropped cannot write into the next one.
+//! Work that blocks holds the target, and so its lock, until it is done: a dropped download cannot write into the next.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Write};
@@ -22,10 +20,8 @@ use chomp_table::reader::{ShardFileInfo, TableName};
 
 use crate::error::DownloadError;
 
-/// The bytes that are read at a time to hash a file.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The folder of the table, and the ownership of the directory that it is in.
 #[derive(Debug)]
 pub(crate) struct TargetFolder {
     folder: PathBuf,
@@ -33,17 +29,14 @@ pub(crate) struct TargetFolder {
     _lock: TableLock,
 }
 
-/// A file that is being written.
 #[derive(Debug)]
 pub(crate) struct Partial {
     path: PathBuf,
     file: File,
-    /// Its length.
     pub(crate) length: u64,
     digest: DigestBuilder,
 }
 
-/// Runs work that blocks on a thread for it.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
@@ -108,7 +101,6 @@ impl TargetFolder {
         })
     }
 
-    /// Whether there is a file of this name with this length and digest.
     pub(crate) fn has(
         &self,
         name: &str,
@@ -128,8 +120,7 @@ impl TargetFolder {
         Ok(found.finish() == digest)
     }
 
-    /// Opens the partial file of this name, to go on at its end; one that is longer than
-    /// `length_max` is begun anew.
+    /// To go on at its end. A file that is longer than `length_max` is begun anew.
     pub(crate) fn open(&self, name: &str, length_max: u64) -> Result<Partial, DownloadError> {
         let path = self.folder.join(format!("{name}.partial"));
         // Somebody else may have put it there: what is appended to is a file of this folder alone.
@@ -179,7 +170,6 @@ impl Partial {
         Ok(())
     }
 
-    /// Begins anew.
     pub(crate) fn clear(&mut self) -> Result<(), DownloadError> {
         self.file.set_len(0).map_err(failed("cut", &self.path))?;
         self.digest = DigestBuilder::default();
@@ -187,7 +177,6 @@ impl Partial {
         Ok(())
     }
 
-    /// The digest of what is written.
     pub(crate) fn digest(&self) -> Digest {
         self.digest.clone().finish()
     }

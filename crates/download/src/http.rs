@@ -28,11 +28,8 @@ use crate::error::{DownloadError, Outage};
 use crate::patience::Contact;
 use crate::proxy::{describe_proxy, is_loopback};
 
-/// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an answer may pause.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// The most answers to one request that lead elsewhere and are followed.
 const REDIRECTS_MAX: usize = 5;
 /// The most bytes of a list of tables: one of each takes 8 KiB.
 const LIST_BYTES_MAX: u64 = 64 << 10;
@@ -57,8 +54,7 @@ pub struct ServerReply {
     pub body: Vec<u8>,
 }
 
-/// Asks a server for the content of `path` below its address, at most `bytes_max` bytes. Fails if the server cannot be
-/// reached, or what is there gives no answer of this kind.
+/// Asks a server for the content of `path` below its address, at most `bytes_max` bytes.
 pub async fn ask(reach: Reach, path: &str, bytes_max: u64) -> Result<ServerReply, DownloadError> {
     let server = &ServerClient::new(&reach)?;
     let ask = async || {
@@ -70,8 +66,7 @@ pub async fn ask(reach: Reach, path: &str, bytes_max: u64) -> Result<ServerReply
     server.contact.retry(ask).await
 }
 
-/// An entry of a server's list: a table of losing positions by its bits, or one of values by its tiles. Its path is not
-/// used: the number tells it.
+/// A table of losing positions by its bits, or one of values by its tiles. Its path is not used: the number tells it.
 #[derive(Debug, Deserialize)]
 struct ListedTable {
     bits: Option<u32>,
@@ -169,7 +164,6 @@ impl ServerClient {
         TableName::preferred(tables).ok_or_else(no_table)
     }
 
-    /// A file that must not have more than `bytes_max` bytes.
     pub(crate) async fn small(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DownloadError> {
         let get = async || {
             let mut response = self.send(name, None).await?;
@@ -245,8 +239,7 @@ impl ServerClient {
         }
     }
 
-    /// The error of an answer that ends before it should. One that does not tell its length looks the same when the
-    /// connection breaks off.
+    /// An answer that does not tell its length looks the same when the connection breaks off.
     pub(crate) fn too_short(&self, name: &str, answer: &Response, what: String) -> DownloadError {
         let headers = answer.headers();
         if headers.contains_key(CONTENT_LENGTH) || headers.contains_key(TRANSFER_ENCODING) {
@@ -256,7 +249,6 @@ impl ServerClient {
         }
     }
 
-    /// The body of an answer, which must not have more than `bytes_max` bytes.
     async fn body(
         &self,
         name: &str,
@@ -273,7 +265,6 @@ impl ServerClient {
         Ok(bytes)
     }
 
-    /// The next bytes of an answer.
     pub(crate) async fn chunk(
         &self,
         response: &mut Response,
@@ -360,7 +351,6 @@ impl ServerClient {
         )
     }
 
-    /// The meaning of an answer with this status, where another was expected.
     fn unexpected(&self, name: &str, answer: &Response) -> DownloadError {
         let (url, status) = (self.full_name(name, answer.url()), answer.status());
         if status == StatusCode::NOT_FOUND {
@@ -384,7 +374,6 @@ impl ServerClient {
     }
 }
 
-/// Decides whether the answer to a request that leads elsewhere is followed.
 fn redirect(attempt: Attempt<'_>) -> Action {
     let from = attempt.previous().last();
     let may_lead = from.is_some_and(|from| may_lead(from, attempt.url()));
@@ -419,8 +408,7 @@ fn without_query(url: &str) -> String {
     }
 }
 
-/// The slice of a file of `length` bytes that an answer has by its header, as `bytes 5-9/100`, or `bytes 5-9/*` if it
-/// does not tell the length.
+/// The header is as `bytes 5-9/100`, or `bytes 5-9/*` if the answer does not tell the `length` of the file.
 fn content_range(text: &str, length: u64) -> Option<Range<u64>> {
     let (unit, range) = text.split_once(' ')?;
     let (range, total) = range.trim().split_once('/')?;

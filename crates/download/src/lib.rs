@@ -17,12 +17,10 @@
 //! | `shard` | one shard from start to end |
 //! | `remote` | a table that stays where it is: only what is asked for is fetched |
 //!
-//! Text from a server is never used as a path: names are those that a checked manifest can have.
-//!
 //! # What always holds
 //!
-//! * Nothing that a server says becomes a path, and no byte gets its file's name before it was
-//!   checked.
+//! * Nothing that a server says becomes a path: names are those that a checked manifest can have. No byte gets its
+//!   file's name before it was checked.
 //! * Every answer has a limit that is known before it is read.
 
 mod error;
@@ -71,16 +69,14 @@ pub struct Reach {
     pub patience: ServerPatience,
 }
 
-/// How far a download has come.
+/// How far a download has come, in complete shards and in bytes of shards on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct DownloadProgress {
-    /// The bytes of shards that are on disk.
     pub bytes: u64,
-    /// The bytes of all shards; 0 until that is known.
+    /// 0 until that is known.
     pub bytes_total: u64,
-    /// The shards that are complete.
     pub shards: usize,
-    /// All shards.
     pub shards_total: usize,
 }
 
@@ -93,12 +89,9 @@ pub struct DownloadReport {
     pub manifest: AnyManifest,
 }
 
-/// Fetches a table into its folder in `out`, until it is complete, `stop` is cancelled, or nothing more can be done.
-///
-/// Of a server or bucket with tables, it is the [preferred](chomp_table::reader::TableName::preferred) one.
-///
-/// The future may be dropped at any time, and the download started again. If it fails, the files that are on disk by
-/// then are kept for the next attempt.
+/// Fetches a table, the [preferred](chomp_table::reader::TableName::preferred) one of several, into its folder in
+/// `out`, until it is complete or `stop` is cancelled. The future may be dropped at any time, and the download started
+/// again. If it fails, the files that are on disk by then are kept for the next attempt.
 pub async fn download(
     reach: Reach,
     out: PathBuf,
@@ -116,7 +109,6 @@ pub async fn download(
     }
 }
 
-/// The state that the tasks of a download share.
 #[derive(Debug)]
 struct Download {
     source: TableSource,

@@ -11,7 +11,6 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::error::{DownloadError, Outage};
 
-/// How long a request may wait before the outage is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(3);
 
 /// How long a server may be silent, however often it is asked.
@@ -23,17 +22,14 @@ pub struct ServerPatience {
     pub later: Duration,
 }
 
-/// The state of the contact with one server.
 #[derive(Debug)]
 pub(crate) struct Contact {
     outages: Outages,
     patience: ServerPatience,
     began: Instant,
-    /// Whether the server has ever answered.
     answered: AtomicBool,
 }
 
-/// The attempts at one request.
 #[derive(Debug)]
 pub(crate) struct Attempts<'a> {
     contact: &'a Contact,
@@ -73,13 +69,11 @@ impl Contact {
         self.outages.end(true);
     }
 
-    /// The error of an attempt that failed, though another may succeed.
     pub(crate) fn outage(&self, source: Outage) -> DownloadError {
         let url = self.outages.target().to_owned();
         DownloadError::Unreachable { url, source }
     }
 
-    /// The attempts at a request that is about to be made.
     pub(crate) fn attempts(&self) -> Attempts<'_> {
         Attempts {
             contact: self,
@@ -116,7 +110,6 @@ impl Contact {
         done.map_err(|_| self.outage(Outage::Silent))
     }
 
-    /// Until when a request is tried that has had nothing since `since`.
     fn until(&self, since: Instant) -> Instant {
         if self.answered.load(Ordering::Relaxed) {
             since + self.patience.later

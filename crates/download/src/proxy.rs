@@ -24,7 +24,6 @@ pub(crate) fn describe_proxy(url: &Url, certified: bool) -> Option<String> {
     Some(format!("through the proxy {address} of {variable}"))
 }
 
-/// Whether this machine itself is meant.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();

@@ -22,8 +22,7 @@ const REQUESTS: usize = 16;
 /// Opens the [preferred](chomp_table::reader::TableName::preferred) table that is there.
 ///
 /// The table's methods block the thread that calls them while bytes are fetched, by the runtime of this call: they are
-/// for threads that may block. Fails if the server cannot be reached or has no table, or if the table's manifest is not
-/// what was published.
+/// for threads that may block.
 pub async fn open(reach: Reach) -> Result<AnyTable, DownloadError> {
     open_at(TableSource::find(&reach).await?).await
 }
@@ -42,7 +41,6 @@ pub(crate) async fn open_at(source: TableSource) -> Result<AnyTable, DownloadErr
     })
 }
 
-/// The files in a folder on a server or in a bucket.
 #[derive(Debug)]
 struct RemoteFiles {
     source: TableSource,

@@ -14,7 +14,6 @@ use crate::source::SourcePlace;
 /// The bytes of one request to a bucket.
 const PIECE_BYTES: u64 = 4 << 20;
 
-/// Fetches a shard unless it is there.
 pub(crate) async fn fetch(
     download: Arc<Download>,
     shard: ShardFileInfo,
@@ -47,7 +46,6 @@ pub(crate) async fn fetch(
     Ok(())
 }
 
-/// A shard that is being fetched.
 struct ShardFetch<'a> {
     download: &'a Download,
     shard: &'a ShardFileInfo,

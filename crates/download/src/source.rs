@@ -13,7 +13,6 @@ use crate::Reach;
 use crate::error::DownloadError;
 use crate::http::ServerClient;
 
-/// The folder of a published table, wherever it is.
 #[derive(Debug)]
 pub(crate) struct TableSource {
     pub(crate) table: TableName,
@@ -24,7 +23,6 @@ pub(crate) struct TableSource {
 
 #[derive(Debug)]
 pub(crate) enum SourcePlace {
-    /// A folder on a server.
     Server(Box<ServerClient>),
     /// A bucket, which repeats requests itself as long as its patience lasts.
     Bucket(Arc<dyn Storage>),
@@ -92,7 +90,6 @@ impl TableSource {
         format!("{}{name}", self.address)
     }
 
-    /// A file that must not have more than `most` bytes.
     pub(crate) async fn small(&self, name: &str, most: u64) -> Result<Vec<u8>, DownloadError> {
         let read = match &self.place {
             SourcePlace::Server(server) => server.small(name, most).await,

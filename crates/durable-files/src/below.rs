@@ -18,7 +18,6 @@ use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
 use crate::open::{Unfit, regular};
 
-/// The rights of the group in a mode, and those of writing and of inheriting the group.
 const GROUP_FILE: u32 = 0o060;
 const GROUP_FOLDER: u32 = 0o070;
 const GROUP_WRITE: u32 = 0o020;
@@ -72,8 +71,7 @@ impl Below {
         }
     }
 
-    /// Makes a folder in this one, unless there is one. Whoever may write here as one of the group may do so there.
-    /// Fails if it is a link.
+    /// Makes a folder, unless there is one. If the group may write here, it may there too. Fails if it is a link.
     pub fn make_folder(&self, name: &str) -> io::Result<Below> {
         match mkdirat(&self.folder, name, Mode::from_bits_truncate(0o777)) {
             Ok(()) => {

@@ -33,18 +33,15 @@ pub enum FaultKind {
 
 /// A call to the system that some file systems do not have, however long one waits.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum RareCall {
-    /// A lock for a whole file.
     Lock,
-    /// A second name for a file.
     Link,
-    /// The sync of a file or folder.
     Sync,
 }
 
 impl RareCall {
-    /// The error of the call. It says what is missing and what to do, and is [`ErrorKind::Unsupported`], if the file
-    /// system does not have the call.
+    /// If the file system does not have the call, the error says what to do, and is [`ErrorKind::Unsupported`].
     pub fn explain(self, source: io::Error) -> io::Error {
         let (kind, lacks) = match self {
             RareCall::Lock => (

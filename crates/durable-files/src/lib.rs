@@ -1,12 +1,10 @@
 //! Files that are written for people, and files that strangers may have put there.
 //!
-//! [`NewFile`] is complete or absent: it is written under a random name that was free, synced and renamed, and then the
-//! folder is synced. So nothing is written through a link that somebody has planted. A failure leaves no file. A
-//! process that is killed leaves one whose name begins with a point and ends with `.partial`. [`put`] writes all at
-//! once, [`put_private`] a secret.
+//! [`NewFile`] is complete or absent, and nothing is written through a link that somebody has planted. A failure leaves
+//! no file. A process that is killed leaves one whose name begins with a point and ends with `.partial`. [`put`] writes
+//! all at once, [`put_private`] a secret.
 //!
-//! [`open`] and [`open_nofollow`] open regular files only, and do not wait for a pipe. [`open_nofollow`], for folders
-//! that somebody else may have filled, opens no link.
+//! [`open`] follows links. [`open_nofollow`], for folders that somebody else may have filled, opens none.
 //!
 //! [`Below`] is a folder below a directory that a user has named: on the way to it, and to what is in it, no link is
 //! followed.
@@ -44,29 +42,21 @@ pub use open::{
 
 /// Why a file is not written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum FileError {
-    /// There is such a file already.
     #[error("{path} is there already: remove it, or take another name")]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// Another process writes the same file, or holds the lock.
     #[error("{path} is in use: another process{holder} is about to write it")]
     InUse {
-        /// The file.
         path: PathBuf,
         /// Which one, as ` (process 7, chomp)`; empty if the system does not tell.
         holder: String,
     },
-    /// A file or folder cannot be worked with.
     #[error("cannot {action} {path}")]
     Failed {
-        /// The action that failed, as a verb.
         action: &'static str,
-        /// The file or folder.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
 }

@@ -13,8 +13,7 @@ use crate::{FileError, RareCall, failed};
 const MODE: u32 = 0o600;
 const MODE_GROUP: u32 = 0o660;
 
-/// A lock file that this process holds, until it is dropped or the process ends in any way. The file
-/// stays, and nothing is ever written to it.
+/// A lock file, held until this is dropped or the process ends in any way. It stays, and nothing is ever written to it.
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
@@ -48,8 +47,7 @@ impl Lock {
         holder(fs::symlink_metadata(path).ok()?.ino())
     }
 
-    /// Makes the lock file if need be, and locks it. Fails with [`FileError::InUse`] if another process holds it; or if
-    /// it is no file or cannot be made.
+    /// Makes the file if need be. Fails with [`FileError::InUse`] if another process holds it; or if it is no file.
     pub fn acquire(path: &Path) -> Result<Lock, FileError> {
         loop {
             let mut options = File::options();
@@ -98,7 +96,6 @@ fn restrict(file: &File, metadata: &Metadata, folder: &Path) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// Which process has locked the file with this number, as far as the system tells.
 fn holder(inode: u64) -> Option<String> {
     let locks = locks().unwrap_or_default();
     // 1: FLOCK  ADVISORY  WRITE 7 fd:01:1234 0 EOF
@@ -115,8 +112,7 @@ fn holder(inode: u64) -> Option<String> {
     })
 }
 
-/// The operating system's list of all locks. It counts through them anew at each read, so small reads miss some while
-/// others come and go.
+/// The system counts through its list anew at each read, so small reads miss some while others come and go.
 fn locks() -> io::Result<String> {
     let mut file = BufReader::with_capacity(1 << 16, File::open("/proc/locks")?);
     let mut text = String::new();
@@ -124,8 +120,7 @@ fn locks() -> io::Result<String> {
     Ok(text)
 }
 
-/// The right to write a file, which one process has at a time. Meanwhile there is a lock file beside
-/// it, whose name ends with `.lock`.
+/// The right to write a file, which one process has at a time. Meanwhile a lock file, `….lock`, is beside it.
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,
@@ -133,9 +128,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Makes sure that the file `path` can be written, and that nobody else is about to. Fails with
-    /// [`FileError::InUse`] if somebody is; if something else than a file has this name; or if nothing can be written
-    /// beside it.
+    /// Fails with [`FileError::InUse`] if somebody else is about to write the file; if something else than a file has
+    /// this name; or if nothing can be written beside it.
     pub fn begin(path: &Path) -> Result<Claim, FileError> {
         check_place(path, true)?;
         let mut beside = path.as_os_str().to_owned();

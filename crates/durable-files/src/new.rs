@@ -11,14 +11,10 @@ use tempfile::NamedTempFile;
 use crate::open::Unfit;
 use crate::{FileError, RareCall, failed};
 
-/// The rights of a new file, of which the process may take some away.
 const MODE: u32 = 0o666;
-/// The rights of a file that holds secrets.
 const MODE_PRIVATE: u32 = 0o600;
 
-/// A file that is being written, and does not have its name yet.
-///
-/// It is in its folder already, under a random name that was free. If it is dropped, nothing is left of it.
+/// A file that does not have its name yet, but a random one in its folder. If it is dropped, nothing is left of it.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
@@ -27,8 +23,7 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins the file `path`. Fails if there is one, unless it is to be replaced; if something else has this name; or
-    /// if nothing can be written beside it.
+    /// Fails if there is such a file, unless it is to be replaced; or if something else has this name.
     pub fn create(path: &Path, replace: bool) -> Result<NewFile, FileError> {
         NewFile::with_mode(path, replace, MODE)
     }
@@ -84,7 +79,6 @@ impl Write for NewFile {
     }
 }
 
-/// Fails if a file `path` cannot take the place of what is there.
 pub(crate) fn check_place(path: &Path, replace: bool) -> Result<(), FileError> {
     match path.symlink_metadata() {
         Ok(found) => match Unfit::of_mode(found.mode()) {
@@ -100,20 +94,17 @@ pub(crate) fn check_place(path: &Path, replace: bool) -> Result<(), FileError> {
     }
 }
 
-/// Writes the file `path` with this content, durably. A file of this name is replaced. Fails if something else has this
-/// name, or the disk fails.
+/// Writes the file `path` durably. A file of this name is replaced. Fails if something else has this name.
 pub fn put(path: &Path, content: &[u8]) -> Result<(), FileError> {
     fill(NewFile::create(path, true)?, content)
 }
 
-/// Writes a file of secrets as [`put`] does, but nobody except its owner can read it, not even for a moment. Fails if
-/// something else has this name, or the disk fails.
+/// As [`put`], but nobody except its owner can read the file, not even for a moment.
 pub fn put_private(path: &Path, content: &[u8]) -> Result<(), FileError> {
     fill(NewFile::with_mode(path, true, MODE_PRIVATE)?, content)
 }
 
-/// Writes a file of secrets as [`put_private`] does, unless there is one. Fails if something has this name, or the disk
-/// fails.
+/// As [`put_private`], but fails if something has this name.
 pub fn create_private(path: &Path, content: &[u8]) -> Result<(), FileError> {
     fill(NewFile::with_mode(path, false, MODE_PRIVATE)?, content)
 }

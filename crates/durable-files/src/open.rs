@@ -13,26 +13,21 @@ use nix::libc;
 
 /// Why something is not used as a file. An [`io::Error`] made of it has the same text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum Unfit {
-    /// A symbolic link.
     #[error("it is a symbolic link, and not a file")]
     Link,
-    /// A folder.
     #[error("it is a folder, and not a file")]
     Folder,
-    /// A named pipe.
     #[error("it is a pipe, and not a file")]
     Pipe,
-    /// A socket.
     #[error("it is a socket, and not a file")]
     Socket,
-    /// A device.
     #[error("it is a device, and not a file")]
     Device,
     /// A file that has another name too, and so may be one from elsewhere.
     #[error("it has another name too (a hard link)")]
     OtherNames,
-    /// A file of another user.
     #[error("it belongs to another user")]
     OtherOwner,
 }
@@ -53,7 +48,6 @@ impl Unfit {
         error.get_ref()?.downcast_ref().copied()
     }
 
-    /// Why what has this mode is no file, if it is none.
     pub(crate) fn of_mode(mode: u32) -> Option<Unfit> {
         match mode & libc::S_IFMT {
             libc::S_IFREG => None,
@@ -73,14 +67,12 @@ pub(crate) enum Links {
     Refused,
 }
 
-/// Opens for reading the file that a user has named, through links if need be. Fails with [`Unfit`] if it is no file,
-/// at once.
+/// Opens the file that a user has named, through links if need be. Fails with [`Unfit`] if it is no file, at once.
 pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
     open_as(File::options().read(true), path, Links::Followed)
 }
 
-/// Opens for reading a file, as [`open`] does, or a pipe. One without a writer is at its end. Fails with [`Unfit`] if
-/// it is neither.
+/// As [`open`], but takes a pipe too: one without a writer is at its end. Fails with [`Unfit`] if it is neither.
 pub fn open_or_pipe(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let opened = File::options()
@@ -97,20 +89,17 @@ pub fn open_or_pipe(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// Opens for reading a file in a folder that somebody else may have filled: the file may be no link, as with
-/// `O_NOFOLLOW`. The folder itself may be reached through links. Fails with [`Unfit`] if it is no file, at once.
+/// As [`open`], but the file itself may be no link (`O_NOFOLLOW`): for folders that somebody else may have filled.
 pub fn open_nofollow(path: &Path) -> io::Result<(File, Metadata)> {
     open_as(File::options().read(true), path, Links::Refused)
 }
 
-/// The content of the file, opened as by [`open_nofollow`]. Of a file longer than `most` bytes it is the first `most` +
-/// 1. Fails with [`Unfit`] if it is no file, at once.
+/// Opens as [`open_nofollow`] does. Of a file longer than `most` bytes the content is the first `most` + 1.
 pub fn read_nofollow(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_up_to(open_nofollow(path)?.0, most)
 }
 
-/// The content of a file as by [`read_nofollow`], if it is this user's own and has no other name. Fails with [`Unfit`]
-/// if it is not, at once.
+/// As [`read_nofollow`]. Fails with [`Unfit`] if the file is not this user's own, or has another name.
 pub fn read_owned(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let (file, metadata) = open_nofollow(path)?;
     check_owner(&metadata)?;
@@ -124,8 +113,7 @@ fn read_up_to(file: File, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file to read it and to go on at its end; makes it if it is not there. Fails with [`Unfit`] if it is no file
-/// or has another name.
+/// Opens for reading too. Makes the file if it is not there. Fails with [`Unfit`] if it is no file or has another name.
 pub fn open_to_append(path: &Path) -> io::Result<(File, Metadata)> {
     let mut options = File::options();
     options.read(true).append(true).create(true);
@@ -134,8 +122,7 @@ pub fn open_to_append(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// Fails unless a file has one name: with two it may be a file from elsewhere that somebody else
-/// has linked to this place.
+/// Fails unless a file has one name: with two it may be one from elsewhere that somebody has linked to this place.
 pub fn check_only_name(metadata: &Metadata) -> io::Result<()> {
     match metadata.nlink() {
         // It lost its name since it was opened, and harms nobody.
@@ -173,8 +160,7 @@ pub(crate) fn open_as(
     })
 }
 
-/// The opened file, if it is a regular one. The system's error does not tell a link or a socket from other causes: the
-/// mode of the entry does.
+/// The system's error does not tell a link or a socket from other causes: the mode of the entry does.
 pub(crate) fn regular(
     opened: io::Result<File>,
     mode: impl FnOnce() -> io::Result<u32>,

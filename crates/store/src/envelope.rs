@@ -20,19 +20,15 @@ use crate::objects::Key;
 const FIELDS: usize = 16;
 const DIGEST: usize = 32;
 
-/// A kind of object, and the version of its format that is known here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectKind {
     pub(super) magic: &'static [u8; 8],
     pub(super) version: u32,
 }
 
-/// Why bytes are not an object of a kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BadObject {
-    /// Another version of the program wrote it.
     OtherVersion { found: u32, known: u32 },
-    /// Anything else.
     Damaged(Damage),
 }
 
@@ -85,7 +81,6 @@ impl Writer {
         self
     }
 
-    /// The bytes, complete, and their digest.
     pub(super) fn finish(self) -> (Vec<u8>, Digest) {
         let mut bytes = self.0;
         let length = u32::try_from(bytes.len() + DIGEST).expect("limits keep headers below 4 GiB");

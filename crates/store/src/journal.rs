@@ -90,7 +90,6 @@ pub struct Journal {
     ledger: RwLock<Ledger>,
     coordinator_secret: u64,
     epoch: u64,
-    /// The bits of the job.
     bits: u32,
     /// The parts that it has named since the last publication.
     parts: RwLock<HashSet<PartName>>,
@@ -101,7 +100,6 @@ pub struct Journal {
     writer: tokio::sync::Mutex<CheckpointSchedule>,
 }
 
-/// The bookkeeping by which the next checkpoint is due.
 #[derive(Debug, Default)]
 struct CheckpointSchedule {
     /// When the time that was worked was noted last; none without a clock, as in tests that count calls.
@@ -167,8 +165,7 @@ impl Journal {
         self.coordinator_secret
     }
 
-    /// The number of the segment with which this coordinator took the table over: larger than
-    /// that of every other coordinator before.
+    /// The segment with which this coordinator took the table over: a larger number than that of every one before.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -194,9 +191,8 @@ impl Journal {
     }
 
     /// Makes entries durable, all or none, in one segment. The caller must await it to its end: a call that is dropped
-    /// may have written the segment, which the next call then takes for another coordinator's. Fails with
-    /// [`StoreError::Fenced`] if another coordinator has written the segment; [`StoreError::Storage`], after which the
-    /// entries may turn up at the next start, or not.
+    /// may have written the segment, which the next call then takes for another coordinator's. After
+    /// [`StoreError::Storage`] the entries may turn up at the next start, or not.
     pub async fn append(&self, mut entries: Vec<Entry>) -> Result<(), StoreError> {
         let mut schedule = self.writer.lock().await;
         let (bits, more) = (
@@ -313,8 +309,7 @@ impl Journal {
         Ok(self.storage.delete(&parts).await?)
     }
 
-    /// The done ranges of the table of `bits` bits whose part is not there, ascending, with the digests of their
-    /// records.
+    /// Done ranges of the table of `bits` bits whose part is not there, ascending, with the digests of their records.
     pub async fn ranges_without_part(&self, bits: u32) -> Result<Vec<(Head, Digest)>, StoreError> {
         let parts = self.storage.list(&keys::parts_prefix()).await?;
         let parts = parts.iter().filter_map(|(key, _)| PartName::of(key));
@@ -374,8 +369,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// The journal in `storage` as far as a checkpoint, if there is one with this number, or else as far as
-    /// its first segment.
+    /// The journal as far as this checkpoint, if it is there, or else as far as its first segment.
     pub async fn open(
         storage: Arc<dyn Storage>,
         checkpoint: Option<u64>,

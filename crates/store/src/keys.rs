@@ -7,8 +7,7 @@
 //! | `work/parts/<layer, 4 digits>/<lease, 16 hex>` | [the result of a task](super::part) |
 //! | `table-<bits, 2 digits>/<name>`, `values-<tiles, 3 digits>/<name>` | an object of the published table |
 //!
-//! Numbers are padded with zeros so that keys sort as their numbers do: no journal has more than ten digits of
-//! segments.
+//! Zeros pad numbers so that keys sort as their numbers do: no journal has more than ten digits of segments.
 
 use chomp_table::manifest::MANIFEST_NAME;
 
@@ -51,7 +50,6 @@ pub(crate) fn segments_prefix() -> Key {
     key("work/journal")
 }
 
-/// The number of a segment or checkpoint.
 pub(crate) fn number_of(key: &Key) -> Option<u64> {
     let number = key.as_str().rsplit('/').next()?.parse().ok()?;
     (segment(number) == *key || checkpoint(number) == *key).then_some(number)

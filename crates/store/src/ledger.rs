@@ -15,29 +15,24 @@ pub(crate) use ranges::RangeMap;
 
 /// The state that the entries of a journal add up to.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct Ledger {
-    /// The number of the next segment.
     pub next_segment: u64,
-    /// The digest of the last segment.
     pub last_segment_digest: Digest,
     /// Names the table. A worker sees by it that its store is the right one.
     pub table: u64,
-    /// How many low bits of a word a range spans.
     pub range_bits: RangeBits,
     /// The bits of the last job, and the seconds that coordinators have worked on it together.
     pub worked: Option<(u32, u64)>,
-    /// The done ranges.
     pub(crate) ranges: RangeMap,
     /// The ranges that were done until their record was lost.
     pub(crate) lost: RangeMap,
     /// The shards of tables that are being published, by bits and number.
     pub(crate) shards: BTreeMap<(u32, u32), (ShardSummary, Finders)>,
-    /// The parties that are not trusted any more, and why.
     pub(crate) out: BTreeMap<FinderParty, String>,
 }
 
 impl Ledger {
-    /// The ledger of a journal without segments.
     pub(crate) fn new(table: u64, range_bits: RangeBits) -> Ledger {
         Ledger {
             next_segment: 0,
@@ -62,8 +57,7 @@ impl Ledger {
         self.ranges.below(Head(head_count))
     }
 
-    /// The ranges among the first `head_count` whose records are lost, ascending, with the finders of each. Computed
-    /// again, they have to come out the same.
+    /// As [`Self::done`], of ranges whose records are lost. Computed again, they have to come out the same.
     pub fn lost(&self, head_count: u64) -> impl Iterator<Item = (Head, &RangeRow, &Finders)> {
         self.lost.below(Head(head_count))
     }
@@ -117,7 +111,6 @@ impl Ledger {
         all.map(|(&party, reason)| (party, reason.as_str()))
     }
 
-    /// Applies one entry of a segment.
     pub(crate) fn apply(&mut self, entry: &Entry) {
         match entry {
             Entry::Opened { .. } => {}
@@ -183,7 +176,6 @@ impl Ledger {
         }
     }
 
-    /// Removes a party from the finders of all ranges and shards.
     fn remove_finder(&mut self, party: FinderParty) {
         let shards = self.shards.values_mut().map(|(_, finders)| finders);
         let lost = self.lost.all_finders_mut();

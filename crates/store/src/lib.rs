@@ -40,17 +40,13 @@
 //! A coordinator that starts writes a checkpoint of what it has read, before it relies on that: if a sync of the
 //! process before had failed, the system may show segments that the disk does not have.
 //!
-//! In a directory, an object is written under a name with a `#`, the file is synced, it is linked to its name (which
-//! fails if the name is taken), and the folder is synced. Folders are synced into their parents before they are used.
-//! So under its own name an object is complete or absent. In a bucket the server promises the same; a coordinator tries
-//! that out when it starts.
+//! Under its own name an object is complete or absent: in a directory by the steps that `objects/local.rs` lists; in a
+//! bucket the server promises it, and a coordinator tries that out when it starts.
 //!
 //! A damaged segment or checkpoint ends the coordinator with code 3 and the name of the object; an older checkpoint is
 //! used where there is one. When the table is published, parts and older checkpoints go; where the owner alone has
 //! computed it, parts go as soon as all their ranges, and all ranges after these, are in durable shards. If the table
-//! contradicts itself in the end, their ranges are computed again. The segments of the journal
-//! stay, some 80 bytes a range. If they went, a coordinator that was suspended meanwhile could create an old number
-//! again, and would believe that it still had the table.
+//! contradicts itself in the end, their ranges are computed again. The journal's segments stay: see [`journal`].
 
 mod entry;
 mod envelope;
@@ -81,35 +77,19 @@ pub use shard_summary::{Difference, LengthSums, ShardSummary};
 
 /// A failure of a store, by how a caller can react to it.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum StoreError {
     /// The journal is in order, and is not used so, or is of another version. The text says what to do.
     #[error("{0}")]
     Refused(String),
     /// An object of the journal is not what was written there.
     #[error("{key} is damaged: {what}")]
-    Damaged {
-        /// The object.
-        key: Key,
-        /// The damage, for people.
-        what: String,
-    },
-    /// Another coordinator has taken the table over.
+    Damaged { key: Key, what: String },
     #[error("the table was taken over by another coordinator: it wrote {key}")]
-    Fenced {
-        /// The segment of the journal that it wrote.
-        key: Key,
-    },
+    Fenced { key: Key },
     /// The record of a range is missing, or is not what the journal says. The range has to be computed again.
     #[error("the record of range {head} in {key} is lost or damaged: {what}")]
-    Lost {
-        /// The range.
-        head: Head,
-        /// The part.
-        key: Key,
-        /// The damage, for people.
-        what: String,
-    },
-    /// The storage failed.
+    Lost { head: Head, key: Key, what: String },
     #[error(transparent)]
     Storage(#[from] StorageError),
 }

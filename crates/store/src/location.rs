@@ -27,8 +27,7 @@ pub struct LocationError {
     what: &'static str,
 }
 
-/// The path that a text names: itself, or that of `file://`. Any other text with a scheme is no path. Fails if it is an
-/// address of something else.
+/// The path that a text names: itself, or that of `file://`. Fails if the text has another scheme.
 pub fn local(text: &OsStr) -> Result<PathBuf, LocationError> {
     let address = text.to_str().and_then(|text| text.split_once("://"));
     let refuse = |what| LocationError {
@@ -56,8 +55,7 @@ pub fn local(text: &OsStr) -> Result<PathBuf, LocationError> {
 }
 
 impl StoreLocation {
-    /// Reads a location: a path, `file://`, or `s3://`, `gs://` or `az://` with a bucket and perhaps a prefix. Fails if
-    /// it is another address, or one without a bucket's name, or its prefix cannot begin a key.
+    /// A path, `file://`, or `s3://`, `gs://` or `az://` with a bucket's name, perhaps with a prefix of keys.
     pub fn parse(text: &str) -> Result<StoreLocation, LocationError> {
         let refuse = |what| LocationError {
             text: text.to_owned(),
@@ -100,8 +98,7 @@ impl StoreLocation {
             .any(|service| text.starts_with(service.scheme()))
     }
 
-    /// This location with an absolute path, which does not depend on the working directory. Fails with
-    /// [`OpenError::File`] if the working directory is not known.
+    /// Makes the path absolute. Fails with [`OpenError::File`] if the working directory is not known.
     pub fn absolute(self) -> Result<StoreLocation, OpenError> {
         let StoreLocation::Directory(path) = &self else {
             return Ok(self);
@@ -111,9 +108,8 @@ impl StoreLocation {
         Ok(StoreLocation::Directory(absolute))
     }
 
-    /// Opens the store for a worker: without a lock, and without clearing up. Fails with [`OpenError::File`] if the
-    /// directory is missing or cannot be written; [`OpenError::Bucket`] if what the environment says of the bucket is
-    /// wrong. Whether the bucket can be reached turns out with the first object.
+    /// For a worker: without a lock, and without clearing up. Fails if the directory is missing or cannot be written.
+    /// Whether a bucket can be reached turns out with the first object.
     pub fn open_shared(&self) -> Result<Arc<dyn Storage>, OpenError> {
         Ok(match self {
             StoreLocation::Directory(path) => Arc::new(LocalStorage::shared(path)?),
@@ -129,9 +125,8 @@ impl StoreLocation {
         }
     }
 
-    /// Opens the store for a coordinator. A directory is locked. A bucket has to create objects only if they are
-    /// absent, which is found out here; one that does not can still have all objects but those of the journal, if
-    /// `journal` is a directory for these.
+    /// For a coordinator: locks a directory, and makes sure that a bucket creates objects only if they are absent. One
+    /// that does not can still have all objects but those of the journal, if `journal` is a directory for these.
     pub async fn open(&self, journal: Option<&Path>) -> Result<Arc<dyn Storage>, OpenError> {
         let local = |path: &Path| LocalStorage::open(TableLock::acquire(path)?);
         let rest: Arc<dyn Storage> = match (self, journal) {

@@ -40,29 +40,15 @@ pub struct ShardBounds {
 
 /// Why a shard cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum MergeError {
-    /// A range is not done.
     #[error("range {head} is not done")]
-    Missing {
-        /// The range.
-        head: Head,
-    },
-    /// A record does not say how many of its words are stored.
+    Missing { head: Head },
     #[error("of the losing words of range {head} {found} are stored, and it says {said}")]
-    Stored {
-        /// The range.
-        head: Head,
-        /// The number of stored words that the record states.
-        said: u64,
-        /// How many there are.
-        found: u64,
-    },
+    Stored { head: Head, said: u64, found: u64 },
     /// The words end before the beginning of the shard, or before or after its end.
     #[error("shard {number} does not have the words that the journal says")]
-    Length {
-        /// The number of the shard.
-        number: u32,
-    },
+    Length { number: u32 },
 }
 
 impl ShardBounds {
@@ -126,7 +112,6 @@ pub struct Merger {
     next: Head,
     /// The stored words that are still to be skipped. As long as there are any, nothing is counted.
     skip: u64,
-    /// The words that there is still room for.
     room: u64,
     /// Whether the shard has all that it answers for.
     full: bool,
@@ -161,8 +146,7 @@ impl Merger {
         more.then_some(self.next)
     }
 
-    /// Takes the next range: its losing positions, of which `stored` are said to be stored. Fails with
-    /// [`MergeError::Stored`] if it is not what its record says. Panics if it is not the next range.
+    /// Takes the next range, or panics. Fails with [`MergeError::Stored`] if other than `stored` words are stored.
     pub fn push(
         &mut self,
         head: Head,
@@ -200,8 +184,7 @@ impl Merger {
         }
     }
 
-    /// Takes all words of a bucket, of which none are skipped, and which have one length; returns
-    /// how many are stored.
+    /// Takes all words of a bucket: none are skipped, and all have one length. Returns how many are stored.
     fn take_all(&mut self, head: Head, base: u64, lows: &[u16]) -> u64 {
         let bits = head.bit_len() + self.range_bits.get();
         self.words.resize(lows.len(), 0);
@@ -250,8 +233,7 @@ impl Merger {
         *mirror_sum = mirror_sum.wrapping_add(sum);
     }
 
-    /// The shard, and what it says of itself. Fails with [`MergeError::Length`] if ranges are missing, or had fewer
-    /// words than the journal says.
+    /// Fails with [`MergeError::Length`] if ranges are missing, or had fewer words than the journal says.
     pub fn finish(self) -> Result<(ShardSummary, Option<Vec<u8>>), MergeError> {
         // The range of a table that is smaller than a range has words of larger tables too.
         let short = self.bits < self.range_bits.get();
@@ -300,7 +282,6 @@ fn each_pair(base: u64, bits: u32, lows: &[u16], mut take: impl FnMut(u64, u64))
     }
 }
 
-/// The term of a word in the check sum.
 #[inline]
 fn mirror_term(word: u64, mirror: u64) -> u64 {
     let hash = mix(word.min(mirror));

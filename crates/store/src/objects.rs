@@ -4,7 +4,7 @@
 //! crash of the process and of the machine; when it fails, the object may be there or not, but never in part.
 //!
 //! The storage itself retries for some minutes if a failure can pass. So each [`StorageProblem`] that a caller meets is
-//! an answer, or a [`Fault`] to which the caller has to react.
+//! an answer, or a [fault](StorageProblem::Fault) to which the caller has to react.
 
 mod address;
 #[cfg(feature = "buckets")]
@@ -73,12 +73,10 @@ pub trait Storage: Send + Sync + Debug + 'static {
     /// not there has no objects. Fails with a [fault](StorageProblem::fault) if there are more than [`LISTED_MAX`].
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError>;
 
-    /// Removes objects, durably and in any order. One that is not there is removed already. If it fails, some may be
-    /// removed.
+    /// Removes durably, in any order. An object that is not there is removed already. If it fails, some may be removed.
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError>;
 
-    /// Removes the unfinished files that interrupted creations of any process have left. It is called only while no
-    /// process creates objects.
+    /// Removes unfinished files that creations of any process have left. Called only while no process creates objects.
     async fn tidy(&self) -> Result<(), StorageError> {
         Ok(())
     }
@@ -100,16 +98,13 @@ pub trait Storage: Send + Sync + Debug + 'static {
     }
 }
 
-/// The operation that failed.
+/// The operation that failed, by its method of [`Storage`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum Operation {
-    /// [`Storage::create`].
     Create,
-    /// [`Storage::read`] or [`Storage::read_at`].
     Read,
-    /// [`Storage::list`].
     List,
-    /// [`Storage::delete`].
     Delete,
 }
 
@@ -130,14 +125,11 @@ pub type Cause = Box<dyn Error + Send + Sync>;
 /// An action that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {key}{problem}")]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct StorageError {
-    /// The kind of failure.
     pub problem: StorageProblem,
-    /// The operation.
     pub action: Operation,
-    /// The object.
     pub key: Key,
-    /// The implementation's error.
     pub source: Cause,
 }
 
@@ -204,8 +196,7 @@ impl StorageError {
         self.problem == StorageProblem::Fault(fault)
     }
 
-    /// Whether the store does not accept the caller's credentials or rights, or has no such bucket. Waiting does not
-    /// help then.
+    /// Whether the store does not accept the credentials or rights, or has no such bucket: waiting does not help.
     pub fn is_refusal(&self) -> bool {
         bucket::is_refusal(&self.source)
     }

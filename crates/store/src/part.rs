@@ -38,14 +38,12 @@ const HEADER: [u8; 16] = *b"chomppar\x02\0\0\0\0\0\0\0";
 /// The bytes of a part before its first record.
 pub const HEADER_BYTES: u64 = HEADER.len() as u64;
 
-/// A range, and where its record is in a part: what a worker says of its part, and an entry of the journal.
+/// A range, and where its record is in a part, in bytes: what a worker says of its part, and an entry of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct PlacedRange {
-    /// The range.
     pub summary: RangeSummary,
-    /// The first byte of the record.
     pub offset: u32,
-    /// The bytes of the record.
     pub length: u32,
 }
 
@@ -55,8 +53,7 @@ impl PlacedRange {
         u64::from(self.offset) + u64::from(self.length)
     }
 
-    /// Fails unless a table with `range_bits` can have such a range, with a record there. Fails if it has more
-    /// positions, or a longer record, than a range can have, or lies outside a part.
+    /// Fails unless a table with `range_bits` can have such a range, with a record there.
     pub fn validate(&self, range_bits: RangeBits) -> Result<(), Damage> {
         let RangeSummary {
             head,
@@ -85,17 +82,14 @@ impl PlacedRange {
     }
 }
 
-/// The row of a ledger for a range that is done, or was before its record was lost: which part has the record, where in
-/// the part it is, and what is in it.
+/// The row of a ledger for a range that is done, or was before its record was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct RangeRow {
     /// The lease that names the part.
     pub lease: u64,
-    /// The layer of the range, which names the part too.
     pub layer: u32,
-    /// The first byte of the record in the part.
     pub offset: u32,
-    /// The bytes of the record.
     pub length: u32,
     /// The number of participants that the job asked for.
     pub replicas: u32,
@@ -103,7 +97,6 @@ pub struct RangeRow {
     pub count: u64,
     /// How many of them are not larger than their mirror image.
     pub stored: u64,
-    /// The digest of the record.
     pub digest: Digest,
 }
 
@@ -158,8 +151,7 @@ impl PartBuilder {
         self.placed.len() < RANGES_MAX && (self.bytes.len() + record.len()) as u64 <= BYTES_MAX
     }
 
-    /// Adds the record of a range, whose head is larger than those before. Panics if the part becomes too large: a task
-    /// is cut so that its part does not.
+    /// Panics unless heads ascend, or if the part becomes too large: a task is cut so that its part does not.
     pub fn push(&mut self, summary: RangeSummary, record: &[u8]) {
         let last = self.placed.last().map(|placed| placed.summary.head);
         assert!(last < Some(summary.head), "the heads of a part ascend");
@@ -180,8 +172,7 @@ impl PartBuilder {
     }
 }
 
-/// The record of the range at `row`, of which every byte is as the journal says. Fails with [`StoreError::Lost`] if it
-/// is not; [`StoreError::Storage`] if the storage fails otherwise.
+/// The record of a range. Fails with [`StoreError::Lost`] unless every byte is as the journal says.
 pub async fn read_record(
     storage: &dyn Storage,
     head: Head,

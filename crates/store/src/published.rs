@@ -14,11 +14,9 @@ pub fn key(folder: &str, name: &str) -> Result<Key, KeyError> {
     Key::new(&format!("{folder}/{name}"))
 }
 
-/// Creates an object of a table that is being published.
-///
-/// An object that an interrupted publication left under the key stays if it has the same bytes, and is replaced if not:
-/// nobody reads a table before its manifest is there. Fails with [`StoreError::Damaged`] if other bytes have the key
-/// and the table has its manifest.
+/// Creates an object. One that an interrupted publication left under the key stays if it has the same bytes, and is
+/// replaced if not: nobody reads a table before its manifest is there. Fails with [`StoreError::Damaged`] if other
+/// bytes have the key and the table has its manifest.
 pub async fn put(
     storage: &dyn Storage,
     folder: &str,
@@ -37,9 +35,8 @@ pub async fn put(
     Ok(storage.create(key, bytes).await?)
 }
 
-/// The content of a file of the table of `bits` bits; nothing if there is none that can be read. Of a file that is too
-/// long, one byte more than it should have. Fails if nobody knows what is there. Panics if the name cannot be part of a
-/// key.
+/// Nothing if there is no file that can be read; of one that is too long, one byte more than it should have. Fails if
+/// nobody knows what is there. Panics if the name cannot be part of a key.
 pub async fn read(
     storage: &dyn Storage,
     bits: u32,
@@ -55,8 +52,7 @@ pub async fn read(
     }
 }
 
-/// The bytes of the manifest of the table in `folder`, if it is published. Fails with [`StoreError::Damaged`] if it is
-/// too large for one.
+/// None if the table is not published. Fails with [`StoreError::Damaged`] if the object is too large for a manifest.
 pub async fn manifest(storage: &dyn Storage, folder: &str) -> Result<Option<Bytes>, StoreError> {
     let key = keys::manifest(folder);
     match storage.read_at(&key, 0..MANIFEST_BYTES_MAX + 1).await {

@@ -37,12 +37,10 @@ const TOGETHER_BYTES: u64 = 16;
 
 /// A restoration of the ranges of a published table.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct Restorer<'a> {
-    /// The published table.
     pub table: &'a Table,
-    /// The size of its ranges to be.
     pub range_bits: RangeBits,
-    /// How many threads work.
     pub threads: usize,
     /// The memory for words that wait for their stretch, and for stretches.
     pub memory_bytes: u64,
@@ -52,17 +50,14 @@ pub struct Restorer<'a> {
 
 /// Why ranges were not restored.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum RestoreError<E> {
-    /// The published table cannot be read, or is not what was published.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// The files for words that wait cannot be worked with.
     #[error("cannot use a file for the words that wait for their ranges")]
     Scratch(#[from] std::io::Error),
-    /// The caller could not keep the ranges.
     #[error("what was restored cannot be kept")]
     Keep(E),
-    /// The caller wanted it so.
     #[error("stopped")]
     Stopped,
 }
@@ -207,7 +202,6 @@ fn each<E: Send>(
     })
 }
 
-/// The edges of all ranges.
 struct Edges {
     range_bits: u32,
     /// At index h, the edges of the range with head h.

@@ -8,9 +8,7 @@ use tokio::time::Instant;
 
 /// The first pause before another attempt, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(8));
-/// Shorter outages are not reported.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
-/// The least time between the reports of two outages.
 const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The pauses between the attempts at one request.
@@ -46,7 +44,6 @@ pub struct Outages {
 struct OutageState {
     /// When the first request began that has failed since.
     since: Option<Instant>,
-    /// The last failure, for people.
     reason: String,
     /// When an outage was reported last: this one, if it began before that.
     last_report: Option<Instant>,

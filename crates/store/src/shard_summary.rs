@@ -23,8 +23,7 @@ pub struct ShardSummary {
 }
 
 impl ShardSummary {
-    /// Parses the summary of a shard of a table of `bits` bits, and checks it. Fails if it is no such thing,
-    /// contradicts itself, or is what no such table can have.
+    /// Fails if it is no summary, contradicts itself, or is what no table of `bits` bits can have.
     pub fn parse(json: &[u8], bits: u32) -> Result<ShardSummary, Damage> {
         let summary: ShardSummary =
             serde_json::from_slice(json).map_err(|error| Damage::new(error.to_string()))?;
@@ -47,8 +46,7 @@ impl ShardSummary {
         serde_json::to_vec(self).expect("numbers, texts and lists always become JSON")
     }
 
-    /// Whether `file`, the content of the file of this shard, is what `expected` says of it, and has the words that are
-    /// here.
+    /// Whether `file`, the content of this shard's file, is what `expected` says, and has the words that are here.
     pub fn compare(&self, expected: Option<&ShardInfo>, file: &[u8]) -> Result<(), Difference> {
         let (Some(own), Some(expected)) = (&self.shard, expected) else {
             let is_same = self.shard.is_some() == expected.is_some();
@@ -83,7 +81,6 @@ impl ShardSummary {
         self.shard.as_ref().map(Into::into)
     }
 
-    /// Checks that a table of `bits` bits can have this shard.
     fn validate(&self, bits: u32) -> Result<(), Damage> {
         let ShardSummary { leaf, sums, .. } = self;
         ensure(bits <= u64::BITS, || format!("a table of {bits} bits"))?;

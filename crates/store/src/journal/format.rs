@@ -25,12 +25,10 @@ pub(super) const CHECKPOINT: ObjectKind = ObjectKind {
 const RANGE: usize = 8 + 8 + 8 + 32 + 4 + 4;
 /// The bytes of an entry with one range, and the finders of two.
 pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 4 + 2 * FINDER) + 4 + RANGE;
-/// The length of an encoded finder, in bytes.
 const FINDER: usize = 4 + 8;
 /// The longest reason why a party is out, in bytes; what is longer is cut.
 const REASON_BYTES_MAX: usize = 1 << 10;
 
-/// Applies the next segment to the ledger.
 pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), BadObject> {
     let (mut fields, digest) = open(SEGMENT, bytes)?;
     let head = Heading::read(&mut fields)?;
@@ -61,7 +59,6 @@ pub(super) fn opened_by(bytes: &[u8]) -> Result<Option<u64>, BadObject> {
     })
 }
 
-/// The first fields of a segment or a checkpoint.
 struct Heading {
     number: u64,
     previous: Digest,
@@ -99,9 +96,7 @@ pub(super) fn encode(
     writer.finish()
 }
 
-/// The bytes of the checkpoint of `ledger`.
-///
-/// Its entries are read as those of a segment, one after the other: ranges that are lost are done first, as an entry of
+/// Entries are read as those of a segment, one after the other: ranges that are lost are done first, as an entry of
 /// lost ranges is about ranges that are done.
 pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
     let (bytes, _) = encode(CHECKPOINT, ledger, |writer| {
@@ -247,7 +242,6 @@ impl Writer {
         })
     }
 
-    /// The length of a text, and the text.
     fn text(&mut self, text: &[u8]) -> &mut Writer {
         self.u32(count(text.len())).bytes(text)
     }

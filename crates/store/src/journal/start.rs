@@ -115,7 +115,6 @@ pub async fn remove_damaged(storage: &dyn Storage, number: u64) -> Result<(), St
     }
 }
 
-/// Whether there is a segment after this one.
 async fn is_followed(storage: &dyn Storage, number: u64) -> Result<bool, StorageError> {
     exists(storage, &keys::segment(number.saturating_add(1))).await
 }
@@ -143,8 +142,7 @@ fn is_missing(error: &StoreError) -> bool {
     matches!(error, StoreError::Storage(error) if error.problem == StorageProblem::NotFound)
 }
 
-/// A ledger to begin with: that of a checkpoint, or after segment 0 if that checkpoint is not there (any
-/// more) or is damaged.
+/// A ledger to begin with: that of a checkpoint, or after segment 0 if the checkpoint is missing or damaged.
 pub(super) async fn begin(
     storage: &dyn Storage,
     checkpoint: Option<u64>,
@@ -166,7 +164,6 @@ async fn read_checkpoint(storage: &dyn Storage, number: u64) -> Result<Ledger, S
     decode(CHECKPOINT, &bytes, number).map_err(|wrong| wrong.at(&key))
 }
 
-/// Whether an object exists.
 pub(super) async fn exists(storage: &dyn Storage, key: &Key) -> Result<bool, StorageError> {
     match storage.read_at(key, 0..0).await {
         Ok(_) => Ok(true),
@@ -175,7 +172,6 @@ pub(super) async fn exists(storage: &dyn Storage, key: &Key) -> Result<bool, Sto
     }
 }
 
-/// The bytes of an object, which has no more than `most`.
 pub(super) async fn read_within(
     storage: &dyn Storage,
     key: &Key,

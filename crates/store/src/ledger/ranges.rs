@@ -1,5 +1,4 @@
-//! The done ranges, in little more memory than they need: there can be a million of them, on every
-//! worker.
+//! The done ranges, in little more memory than they need: there can be a million of them, on every worker.
 
 use std::collections::BTreeMap;
 
@@ -33,20 +32,17 @@ impl RangeMap {
         Some(&group[at].1)
     }
 
-    /// The finders of a range.
     pub(crate) fn finders_mut(&mut self, head: Head) -> Option<&mut Finders> {
         let group = self.0.get_mut(&(head.0 >> GROUP_BITS))?;
         let at = find(group, head).ok()?;
         Some(&mut group[at].2)
     }
 
-    /// The finders of each range.
     pub(crate) fn all_finders_mut(&mut self) -> impl Iterator<Item = &mut Finders> {
         let done = self.0.values_mut().flatten();
         done.map(|(_, _, finders)| finders)
     }
 
-    /// Adds a range, or replaces it.
     pub(crate) fn insert(&mut self, head: Head, row: RangeRow, finders: Finders) {
         let group = self.0.entry(head.0 >> GROUP_BITS).or_default();
         match find(group, head) {
@@ -81,7 +77,6 @@ impl RangeMap {
         self.iter().take_while(move |&(found, ..)| found < head)
     }
 
-    /// The largest head.
     pub(crate) fn last(&self) -> Option<Head> {
         let (_, group) = self.0.last_key_value()?;
         group.last().map(|&(head, ..)| head)

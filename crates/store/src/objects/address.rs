@@ -15,14 +15,12 @@ pub struct Bucket {
     pub prefix: Option<Key>,
 }
 
-/// A protocol of object stores.
+/// A protocol of object stores: of Amazon S3 and servers like it, of Google Cloud Storage, or of Azure Blob Storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum Service {
-    /// Amazon S3, and servers that are like it.
     S3,
-    /// Google Cloud Storage.
     Google,
-    /// Azure Blob Storage.
     Azure,
 }
 

@@ -36,14 +36,11 @@ use super::lock::OpenError;
 use super::patience::StoragePatience;
 use super::{FaultKind, Key, LISTED_MAX, Operation, Storage, StorageError, StorageProblem, listed};
 
-/// How long requests are repeated.
 const PATIENCE: Duration = Duration::from_mins(10);
 /// How long a request may take: a part of the largest size needs 2 MB/s.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(2);
-/// The most removals that run at the same time.
 const REMOVALS_MAX: usize = 16;
 
-/// A bucket, or a folder in it, as a storage.
 #[derive(Clone, Debug)]
 pub(super) struct BucketStorage {
     store: Arc<dyn ObjectStore>,
@@ -52,9 +49,8 @@ pub(super) struct BucketStorage {
 }
 
 impl Bucket {
-    /// Opens the bucket with addresses and credentials from the environment, and sends nothing yet. Requests are
-    /// repeated for `patience`, or for ten minutes. Fails with [`OpenError::Bucket`] if the environment contradicts
-    /// itself.
+    /// Takes addresses and credentials from the environment, and sends nothing yet. Requests are repeated for
+    /// `patience`, or for ten minutes. Fails with [`OpenError::Bucket`] if the environment contradicts itself.
     pub fn open(&self, patience: Option<Duration>) -> Result<Arc<dyn Storage>, OpenError> {
         let storage = BucketStorage::open(self)?;
         Ok(Arc::new(
@@ -72,10 +68,9 @@ impl Bucket {
 }
 
 impl BucketStorage {
-    /// The storage in a bucket, with addresses and credentials from the environment: for S3 `AWS_ACCESS_KEY_ID`,
-    /// `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL` and so on, or those of the machine or container it
-    /// runs on; for Google `GOOGLE_…`, for Azure `AZURE_STORAGE_…`. Sends nothing yet. Fails with [`OpenError::Bucket`]
-    /// if the environment contradicts itself.
+    /// Addresses and credentials come from the environment: for S3 `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
+    /// `AWS_REGION`, `AWS_ENDPOINT_URL` and so on, or those of the machine or container it runs on; for Google
+    /// `GOOGLE_…`, for Azure `AZURE_STORAGE_…`. Sends nothing yet.
     pub(crate) fn open(bucket: &Bucket) -> Result<BucketStorage, OpenError> {
         let usual = || ClientConnector::new(None, REQUEST_TIMEOUT);
         match bucket.service {
@@ -133,7 +128,6 @@ impl BucketStorage {
         })
     }
 
-    /// Has requests retried for `patience`, instead of ten minutes.
     pub(crate) fn with_patience(self, patience: Duration) -> BucketStorage {
         let patience = Arc::new(StoragePatience::new(self.bucket.to_string(), patience));
         BucketStorage { patience, ..self }
@@ -196,7 +190,6 @@ impl BucketStorage {
         self.patience.keep_trying(attempt).await
     }
 
-    /// Creates an object, unless it is there.
     async fn create_once(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
         let path = path(key);
         let error = match self.put(&path, bytes.clone()).await {

@@ -49,7 +49,6 @@ impl Key {
     }
 }
 
-/// Whether `text` can stand between the slashes of a key.
 pub(crate) fn is_component(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !text.is_empty() && !text.starts_with('.') && text.bytes().all(allowed)

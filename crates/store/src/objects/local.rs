@@ -50,10 +50,8 @@ const UNREADABLE: Duration = Duration::from_secs(5);
 /// read an object that the system has in memory.
 const READS_AT_ONCE: usize = 4;
 
-/// Why nothing is written to a directory that is only looked at.
 const NOT_OURS: &str = "the table was opened for looking only";
 
-/// Why nothing is written any more.
 const UNSURE: &str = "an earlier write of this process was not synced";
 
 /// A table's directory as a storage. Needs a file system with hard links.
@@ -78,8 +76,7 @@ struct Directory {
 }
 
 impl LocalStorage {
-    /// The storage in the directory that `lock` owns, after clearing up what a crash of its owner may
-    /// have left there.
+    /// The directory that `lock` owns, after clearing up what a crash of its owner may have left there.
     pub fn open(lock: TableLock) -> Result<LocalStorage, OpenError> {
         let root = absolute(&lock.directory)?;
         let below = Below::open(&root).map_err(failed("open", &root))?;
@@ -103,9 +100,8 @@ impl LocalStorage {
         Ok(LocalStorage::with(root, true, Some(lock)))
     }
 
-    /// The storage in a directory that somebody else owns, on this machine or on another one that shares the file
-    /// system: for workers, which create parts and shards there. Fails with [`OpenError::File`] if the directory or its
-    /// folder `work` is missing or cannot be written.
+    /// For workers, in a directory that somebody else owns, on this machine or on another one that shares the file
+    /// system. Fails with [`OpenError::File`] if the directory or its folder `work` is missing or cannot be written.
     pub fn shared(directory: &Path) -> Result<LocalStorage, OpenError> {
         let root = absolute(directory)?;
         let written = Below::open(&root).and_then(|below| {
@@ -155,8 +151,7 @@ impl LocalStorage {
         }
     }
 
-    /// Does work as [`Self::run`] does, and retries it for as long as the directory is waited for. It hears for how
-    /// long it was.
+    /// As [`Self::run`], with retries. The work hears for how long the directory was waited for.
     async fn try_to<T: Send + 'static>(
         &self,
         work: impl Fn(&Directory, Duration) -> Result<T, StorageError> + Clone + Send + 'static,
@@ -170,7 +165,6 @@ impl LocalStorage {
     }
 }
 
-/// Whether a folder of this name in the directory is that of the work or of a table.
 fn is_ours(name: &str) -> bool {
     name == "work" || TableName::of(name).is_some()
 }
@@ -180,7 +174,6 @@ fn absolute(directory: &Path) -> Result<PathBuf, FileError> {
 }
 
 impl Directory {
-    /// The folder of an object, and the object's name there.
     fn folder<'k>(&self, key: &'k Key) -> io::Result<(Below, &'k str)> {
         let mut below = Below::open(&self.root)?;
         let mut components = key.as_str().split('/');

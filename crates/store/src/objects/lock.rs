@@ -6,37 +6,30 @@ use chomp_durable_files::{FileError, Lock, failed, make_folders};
 
 use super::{Bucket, Cause};
 
-/// The file in a table's directory that its owner keeps locked.
 const LOCK: &str = "lock";
 
 /// Why a directory or a bucket cannot be used as a storage.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum OpenError {
-    /// Another process owns the table.
     #[error("the table is in use: another process{holder} has locked {}", path.display())]
     InUse {
-        /// The lock file.
         path: PathBuf,
         /// Which one, as in [`FileError::InUse`].
         holder: String,
     },
-    /// A file or folder cannot be worked with.
     #[error(transparent)]
     File(#[from] FileError),
     /// The bucket is not reached, or is not fit for a table.
     #[error("cannot use {bucket}: {what}")]
     Bucket {
-        /// The bucket.
         bucket: String,
-        /// The advice, for people.
         what: String,
-        /// The server's error, if there is one.
         source: Option<Cause>,
     },
 }
 
 impl OpenError {
-    /// The advice about a bucket that cannot be used, and the server's error.
     pub(super) fn bucket(bucket: &Bucket, what: &str, source: Option<Cause>) -> OpenError {
         OpenError::Bucket {
             bucket: bucket.to_string(),

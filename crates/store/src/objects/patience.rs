@@ -14,7 +14,6 @@ use crate::retry::{Backoff, Outages};
 /// The time without an answer after which a request counts as waiting.
 const HANGS: Duration = Duration::from_secs(3);
 
-/// How long a storage is waited for, and whether it is at present.
 #[derive(Debug)]
 pub(super) struct StoragePatience {
     most: Duration,
@@ -23,7 +22,6 @@ pub(super) struct StoragePatience {
     waiting: Mutex<usize>,
 }
 
-/// A request that may have to be waited for.
 #[derive(Debug)]
 struct PatientRequest<'a> {
     patience: &'a StoragePatience,
@@ -33,7 +31,6 @@ struct PatientRequest<'a> {
 }
 
 impl StoragePatience {
-    /// Waits for the storage `target` for as long as `most`.
     pub(super) fn new(target: String, most: Duration) -> StoragePatience {
         StoragePatience {
             most,
@@ -91,7 +88,6 @@ impl PatientRequest<'_> {
         }
     }
 
-    /// Notes that this request waits.
     fn wait(&mut self, reason: &str) {
         let StoragePatience { most, outages, .. } = self.patience;
         if !self.waits {

@@ -50,7 +50,6 @@ struct State {
     crashed: bool,
     bytes_max: u64,
     lying: bool,
-    /// The number of creations so far.
     creations: u64,
     /// The removed objects with their sizes, the last removed at the end.
     removed: Vec<(Key, u64)>,
@@ -61,7 +60,6 @@ struct State {
 struct Object {
     bytes: Bytes,
     durable: bool,
-    /// The number of the creation.
     created: u64,
 }
 
@@ -169,7 +167,6 @@ impl SimulatedStorage {
         self.state().objects.insert(key.clone(), object);
     }
 
-    /// Changes an object at rest; false if it does not exist or is too short.
     fn change(&self, key: &Key, change: impl FnOnce(&mut Vec<u8>) -> Option<()>) -> bool {
         let mut state = self.state();
         let Some(object) = state.objects.get_mut(key) else {
@@ -196,7 +193,6 @@ impl SimulatedStorage {
         })
     }
 
-    /// Runs `effect` as one call with the faults that are set.
     fn call<T>(
         &self,
         key: &Key,

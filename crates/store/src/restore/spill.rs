@@ -13,7 +13,6 @@ use super::low;
 #[derive(Debug)]
 pub(super) struct Spill {
     file: File,
-    /// The bytes in the file.
     written: u64,
     stretch_bits: u32,
     /// How many words may wait in memory, and how many more.
@@ -67,7 +66,6 @@ impl Spill {
         Ok(())
     }
 
-    /// Adds the words that wait for the stretch of this number.
     pub(super) fn add_to(&self, stretch: &mut Stretch, number: usize) -> io::Result<()> {
         let Waiting { indices, written } = &self.stretches[number];
         for piece in written {
@@ -98,7 +96,6 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// The bytes of memory that a stretch takes.
     pub(super) fn bytes(stretch_bits: u32) -> u64 {
         (1 << (stretch_bits - 1)) / 8 * 65 / 64
     }
@@ -111,7 +108,6 @@ impl Stretch {
         }
     }
 
-    /// Adds the word of an index.
     pub(super) fn insert(&mut self, index: u32) {
         self.positions[(index >> 6) as usize] |= 1 << (index & 63);
         self.some[(index >> 12) as usize] |= 1 << (index >> 6 & 63);

@@ -17,13 +17,10 @@ use reqwest::{Client, Url};
 
 /// The most bytes of an answer that is no object: a page of a listing has a thousand names.
 const PAGE_BYTES_MAX: usize = 16 << 20;
-/// How long making a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Makes such clients.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClientConnector {
-    /// How long a request may take.
     pub(super) timeout: Duration,
     /// Whether the server is on this machine, to which no proxy leads.
     pub(super) is_local: bool,

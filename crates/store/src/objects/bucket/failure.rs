@@ -76,7 +76,6 @@ pub(super) fn failure(key: &Key, action: Operation, error: Error) -> StorageErro
     StorageError::new(kind, action, key, Explained { what, source })
 }
 
-/// Advice about a failure, followed by the server's message.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 struct Explained {
@@ -96,7 +95,6 @@ pub(super) fn unusable(bucket: &Bucket, error: StorageError) -> OpenError {
     OpenError::bucket(bucket, what, Some(source))
 }
 
-/// Whether a failure is a refusal that only new credentials, other rights or another bucket mend.
 pub(in super::super) fn is_refusal(cause: &Cause) -> bool {
     let explained = cause.downcast_ref::<Explained>();
     explained.is_some_and(|explained| [DENIED, EXPIRED, NO_BUCKET].contains(&explained.what))

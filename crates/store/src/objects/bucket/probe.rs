@@ -14,7 +14,6 @@ use super::failure::unusable;
 
 /// How long the first requests are repeated: a mistake should show soon.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The creations that race for one key.
 const RACERS: u8 = 16;
 /// The races. The first one also makes the connections, so that the others come closer together.
 const RACES: u32 = 3;
@@ -85,7 +84,6 @@ impl BucketStorage {
     }
 }
 
-/// A key that nobody has used.
 fn fresh_key() -> Key {
     let key = Key::new(&format!("work/probe/{:032x}", fastrand::u128(..)));
     key.expect("letters, digits and slashes are a key")

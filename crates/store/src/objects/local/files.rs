@@ -16,7 +16,6 @@ const OTHERS_MAX: usize = 8;
 /// The first names of an object that are looked for.
 const FIRST_NAMES_MAX: u32 = 9;
 
-/// Why an object cannot be created, read or removed.
 #[derive(Debug)]
 pub(super) struct FileFailure {
     pub(super) problem: StorageProblem,
@@ -35,7 +34,6 @@ impl FileFailure {
         FileFailure { problem, source }
     }
 
-    /// Of an action on a file that should be there.
     pub(super) fn of_existing(source: io::Error) -> FileFailure {
         if is_absent(&source) {
             FileFailure::new(StorageProblem::NotFound, source)
@@ -44,13 +42,11 @@ impl FileFailure {
         }
     }
 
-    /// The failure as that of an action on an object.
     pub(super) fn of(self, action: Operation, key: &Key) -> StorageError {
         StorageError::new(self.problem, action, key, self.source)
     }
 }
 
-/// Makes the entries of a folder durable.
 pub(super) fn sync(folder: &Below) -> Result<(), FileFailure> {
     folder.sync().map_err(|source| match source.kind() {
         ErrorKind::Unsupported => source.into(),
@@ -64,7 +60,6 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), NotFound | NotADirectory | IsADirectory)
 }
 
-/// The result of an action on a file that need not be there.
 pub(super) fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
     match done {
         Err(error) if is_absent(&error) => Ok(None),
@@ -125,13 +120,11 @@ fn fill(
     }
 }
 
-/// Makes sure that files can be made in `folder`.
 pub(super) fn try_writing(folder: &Below) -> io::Result<()> {
     let (name, _) = open_unfinished(folder, "probe")?;
     folder.remove(&name)
 }
 
-/// The bytes of a file in `range`, as far as there are any.
 pub(super) fn read(folder: &Below, name: &str, range: Range<u64>) -> Result<Bytes, FileFailure> {
     let (file, metadata) = folder.open_file(name).map_err(FileFailure::of_existing)?;
     read_from(file, &metadata, range)
@@ -173,7 +166,6 @@ fn read_from(mut file: File, metadata: &Metadata, range: Range<u64>) -> Result<B
     Ok(bytes.into())
 }
 
-/// Whether a file of this folder other than `name` can be read.
 pub(super) fn is_other_read(folder: &Below, name: &str) -> bool {
     let others = folder.names(OTHERS_MAX).unwrap_or_default();
     let mut others = others.iter().filter(|other| *other != name);
@@ -224,7 +216,6 @@ pub(super) fn remove_unfinished(folder: &Below) -> Result<(), FileError> {
     Ok(())
 }
 
-/// The folders in a folder that have such names.
 pub(super) fn folders(
     folder: &Below,
     is_named: impl Fn(&str) -> bool,
@@ -241,7 +232,6 @@ pub(super) fn folders(
     Ok(folders)
 }
 
-/// The names in a folder.
 fn names(folder: &Below) -> Result<Vec<String>, FileError> {
     let names = folder.names(usize::MAX);
     names.map_err(failed("list", folder.path()))
