@@ -31,7 +31,7 @@ pub(crate) fn coordinator(args: &ReachArgs) -> anyhow::Result<Access> {
 }
 
 /// The finished tables are open to everybody, so the token stays here.
-pub(crate) fn tables(
+pub(crate) fn reach_of_tables(
     from: &str,
     access: Option<&Path>,
     overrides: TestOverrides,

@@ -49,7 +49,7 @@ fn from() -> impl TypedValueParser<Value = String> {
 pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result<()> {
     let meter = Meter::start();
     let stop = display.stop_token();
-    let reach = connect::tables(&args.from, args.access.as_deref(), display.overrides())?;
+    let reach = connect::reach_of_tables(&args.from, args.access.as_deref(), display.overrides())?;
     let done = fetch(reach, args.access.as_deref(), args.out, display, stop).await?;
     let size = done.manifest.size();
     report(args.json, size, done.manifest, &done.folder, meter.cost())
@@ -65,7 +65,7 @@ pub(crate) async fn download_if_elsewhere(
         TablePlace::Here(path) => return Ok(path.clone()),
         TablePlace::Elsewhere(from) => from,
     };
-    let reach = connect::tables(from, source.access.as_deref(), display.overrides())?;
+    let reach = connect::reach_of_tables(from, source.access.as_deref(), display.overrides())?;
     display.say(&format!(
         "the table at {from} is downloaded to {TABLE} first"
     ));

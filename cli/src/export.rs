@@ -105,7 +105,7 @@ struct Exported {
 enum Out {
     Stdout,
     Nowhere,
-    /// The file, and the one beside it that tells what it is, unless it tells that itself.
+    /// The file, and a file with the summary beside it. A Parquet file has none, as its metadata names the table.
     File(NewFile, Option<NewFile>),
 }
 

@@ -105,9 +105,9 @@ pub(crate) struct QueryArgs {
     pub(crate) json: bool,
 }
 
-/// The most positions of a batch. A batch reads each part of the table that it needs once.
+/// The most positions of a group. A group reads each frame of the table that it needs once.
 const TOGETHER: usize = 1 << 18;
-/// The most positions of a batch with their moves, which take 5 KB a position.
+/// The most positions of a group with their moves, which take 5 KB a position.
 const TOGETHER_WITH_MOVES: usize = 1 << 14;
 
 pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()> {
@@ -129,19 +129,19 @@ pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<()
                 ));
             }
             Ok(QueriedTable::Values(table)) => {
-                return Batch::new(&*table, &args, &display).answer(&texts);
+                return Answerer::new(&*table, &args, &display).answer(&texts);
             }
             Ok(QueriedTable::Losing(table)) => Ok(table),
             Err(missing) => Err(missing),
         };
         let display = &display;
-        Batch::new(&LosingAnswers { table, display }, &args, display).answer(&texts)
+        Answerer::new(&LosingAnswers { table, display }, &args, display).answer(&texts)
     })
     .await
 }
 
 trait AnswerSource {
-    /// Whether the position can be looked up in a batch; positions that must be solved are answered one at a time.
+    /// Whether the position can be looked up with others; positions that must be solved are answered one at a time.
     fn has(&self, board: &Boards) -> bool;
 
     fn texts(&self, style: Style, boards: &[Boards]) -> anyhow::Result<String>;
@@ -192,7 +192,7 @@ impl Style {
     }
 }
 
-struct Batch<'a, T> {
+struct Answerer<'a, T> {
     source: &'a T,
     args: &'a QueryArgs,
     style: Style,
@@ -202,8 +202,8 @@ struct Batch<'a, T> {
     code: Exit,
 }
 
-impl<'a, T: AnswerSource> Batch<'a, T> {
-    fn new(source: &'a T, args: &'a QueryArgs, display: &'a Display) -> Batch<'a, T> {
+impl<'a, T: AnswerSource> Answerer<'a, T> {
+    fn new(source: &'a T, args: &'a QueryArgs, display: &'a Display) -> Answerer<'a, T> {
         let style = Style {
             form: match args.json {
                 true => Form::Json,
@@ -213,7 +213,7 @@ impl<'a, T: AnswerSource> Batch<'a, T> {
             moves: !args.no_moves,
             play: args.play,
         };
-        Batch {
+        Answerer {
             source,
             args,
             style,

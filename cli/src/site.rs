@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use bytesize::ByteSize;
-use chomp_durable_files::{make_folders, put, read_nofollow};
+use chomp_durable_files::{make_folders, put, read_one_past};
 use chomp_export::lookup::{LOOKUP_BITS_MAX, write_lookup_files};
 use chomp_export::{ExportError, ExportProgress};
 use chomp_plan::forecast::as_f64;
@@ -212,7 +212,7 @@ impl Folder {
     fn copy_table(&mut self, table: &Table, teller: &Teller) -> anyhow::Result<()> {
         let manifest = table.manifest();
         for name in [MANIFEST_NAME, SHA256SUMS_NAME] {
-            let bytes = read_nofollow(&table.folder().join(name), MANIFEST_BYTES_MAX)?;
+            let bytes = read_one_past(&table.folder().join(name), MANIFEST_BYTES_MAX)?;
             self.put(&format!("{}/{name}", folder_name(manifest.bits)), &bytes)?;
         }
         let all = manifest.shards.len() as u64;
@@ -224,7 +224,7 @@ impl Folder {
                 return Err(Interruption::Lost.into());
             }
             let path = table.folder().join(&shard.name);
-            let bytes = read_nofollow(&path, shard.bytes)
+            let bytes = read_one_past(&path, shard.bytes)
                 .with_context(|| format!("cannot read {}", path.display()))?;
             if Digest::of(&bytes) != shard.sha256 {
                 return Err(TableError::damaged(

@@ -67,7 +67,7 @@ pub(crate) async fn queried(
 
 /// Opens a table that is read where it is, in threads that may block.
 pub(crate) async fn open(args: &SourceArgs, overrides: TestOverrides) -> anyhow::Result<AnyTable> {
-    let table = opened(args, overrides).await?;
+    let table = open_unwarned(args, overrides).await?;
     warn_of_wrong_fingerprint(&table.manifest(), &table.name().folder());
     Ok(table)
 }
@@ -78,11 +78,11 @@ pub(crate) fn warn_of_wrong_fingerprint(manifest: &AnyManifest, folder: &str) {
     }
 }
 
-async fn opened(args: &SourceArgs, overrides: TestOverrides) -> anyhow::Result<AnyTable> {
+async fn open_unwarned(args: &SourceArgs, overrides: TestOverrides) -> anyhow::Result<AnyTable> {
     match &args.table {
         TablePlace::Here(path) => here(path, AnyTable::open).await,
         TablePlace::Elsewhere(from) => {
-            let reach = connect::tables(from, args.access.as_deref(), overrides)?;
+            let reach = connect::reach_of_tables(from, args.access.as_deref(), overrides)?;
             match chomp_download::open(reach.clone()).await {
                 Ok(table) => Ok(table),
                 Err(error) => Err(connect::explain(error, &reach, args.access.as_deref()).await),
@@ -102,7 +102,7 @@ pub(crate) async fn published(
             opened => opened.map(Some),
         },
         StoreLocation::Bucket(bucket) => {
-            let reach = connect::tables(&bucket.to_string(), None, overrides)?;
+            let reach = connect::reach_of_tables(&bucket.to_string(), None, overrides)?;
             match chomp_download::open(reach).await {
                 Err(DownloadError::NoTable { .. }) => Ok(None),
                 opened => Ok(Some(opened?)),

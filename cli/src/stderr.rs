@@ -102,7 +102,7 @@ impl Shared {
         loop {
             let text = match texts.waiting.pop_front() {
                 Some(text) => text,
-                // Dropped lines came after all that were waiting then.
+                // A line is dropped when the queue is full, so the count of dropped lines follows those of the queue.
                 None if texts.dropped > 0 => tell_dropped(std::mem::take(&mut texts.dropped)),
                 None => {
                     texts.is_writing = false;

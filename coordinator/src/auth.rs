@@ -169,8 +169,7 @@ fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
     Ok(Some(token))
 }
 
-/// Answers a call for as long as its token is good, whatever the call waits for: the bytes that it brings, its answer,
-/// or a peer that takes the answer.
+/// Ends a call whose token is revoked meanwhile, whether it waits for its body, its answer or the peer.
 async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
     let (participant, token) = match gate.check(request.headers()).await {

@@ -35,7 +35,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use handle::{JobFn, JobHandle};
-pub(crate) use parts::{PutRefused, PutTarget, Transfer};
+pub(crate) use parts::{PutGuard, PutRefused, PutTarget};
 pub(crate) use status::StatusFeed;
 
 use parts::Parts;
@@ -290,7 +290,7 @@ impl Job {
             known_summary,
         });
         match sent {
-            // The call was dropped. Its `WaitingLease` saw no task, so it goes back from here.
+            // The call was dropped. Its `PendingRequest` saw no task, so it goes back from here.
             Err(TaskAnswer {
                 answer: LeaseAnswer::Task(task),
                 ..

@@ -50,7 +50,7 @@ use tokio_stream::StreamExt;
 
 use crate::auth::OBJECTS;
 use crate::error::{JobError, ends_job};
-use crate::job::{Job, JobHandle, PutRefused, PutTarget, Transfer};
+use crate::job::{Job, JobHandle, PutGuard, PutRefused, PutTarget};
 use crate::pages::Traffic;
 use crate::participants::AuthenticatedParticipant;
 
@@ -141,7 +141,7 @@ impl Relay {
         worker: WorkerId,
         target: PutTarget,
         length: u64,
-    ) -> Result<Transfer, Response> {
+    ) -> Result<PutGuard, Response> {
         let put = move |job: &mut Job| job.authorize_put(worker, target, length);
         let begun = self.handle.ask(put).await;
         begun

@@ -82,7 +82,7 @@ pub struct CoordinatorOptions {
     pub participants_file: Option<PathBuf>,
     /// The certificate to show, if calls come from beyond this machine.
     pub tls: Option<Arc<ServerConfig>>,
-    /// The directory whose finished tables are open to everybody, and what that may cost.
+    /// The site that is open to everybody: the directory of finished tables, and the limits of its cache and questions.
     pub site: Option<chomp_serve::SiteOptions>,
     /// Whether everybody may see the status of the job, and not only callers with a token.
     pub open_status: bool,

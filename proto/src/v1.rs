@@ -159,7 +159,7 @@ pub struct RenewRequest {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RenewReply {
-    /// The leases that have ended. The coordinator still takes their results.
+    /// The leases that have ended. A result for one is accepted only if it repeats what is done.
     #[prost(uint64, repeated, tag = "1")]
     pub lost: ::prost::alloc::vec::Vec<u64>,
 }

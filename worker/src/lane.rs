@@ -221,7 +221,7 @@ impl WorkerContext {
                 Ok(lost) if lost.is_empty() => {}
                 // A lease whose result is being written has ended too.
                 Ok(lost) => tracing::debug!(
-                    "{} leases ended; their results are still submitted",
+                    "{} leases ended: their results count only if they repeat what is done",
                     lost.len()
                 ),
                 Err(error) => return error,

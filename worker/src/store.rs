@@ -126,11 +126,11 @@ impl StoreProvider {
     /// Goes through the coordinator from now on. False if there is no other way.
     pub(crate) async fn fall_back(&self, error: &StorageError) -> bool {
         let mut open = self.open.lock().await;
-        let has_choice = !matches!(
+        let has_other_way = !matches!(
             self.choice,
             Some(StoreChoice::Shared(_) | StoreChoice::Coordinator)
         );
-        if !has_choice {
+        if !has_other_way {
             return false;
         }
         match &*open {

@@ -14,7 +14,7 @@ use std::io::{BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use chomp_boxes::{BoxSummary, RowReader, RowWriter, Scratch, ThinError};
-use chomp_durable_files::{Lock, NewFile, failed, make_folders, open_nofollow, put, read_nofollow};
+use chomp_durable_files::{Lock, NewFile, failed, make_folders, open_nofollow, put, read_one_past};
 use chomp_table::digest::{Digest, Seal};
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +90,7 @@ impl Folder {
 impl Scratch for Folder {
     fn summary(&self) -> Result<Option<BoxSummary>, ThinError> {
         let path = self.path.join(STATE);
-        let bytes = match read_nofollow(&path, STATE_BYTES_MAX) {
+        let bytes = match read_one_past(&path, STATE_BYTES_MAX) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             read => read.map_err(failed("read", &path))?,
         };

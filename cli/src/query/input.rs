@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn numbers_are_words_or_columns_if_that_is_said() {
-        // A head says it too.
+        // A header line says it too.
         assert_eq!(read(Notation::Rows, "word\n346\n0x15a\n"), ["5,4,2,1"; 2]);
         let words = Notation::Words;
         let expected = ["5,4,2,1", "5,4,2,1", "5,4,2,1", "0"];

@@ -79,7 +79,7 @@ impl JobHandle {
             responder,
         };
         self.send(move |job| job.handle(requested))?;
-        let mut waiting = WaitingLease {
+        let mut waiting = PendingRequest {
             handle: self,
             request,
             worker,
@@ -108,14 +108,14 @@ impl JobHandle {
 
 /// A request for a task. If the call that waits for it is dropped, so is the request, and a task
 /// that was just given to it goes back.
-struct WaitingLease<'a> {
+struct PendingRequest<'a> {
     handle: &'a JobHandle,
     request: RequestId,
     worker: WorkerId,
     answer: oneshot::Receiver<TaskAnswer>,
 }
 
-impl Drop for WaitingLease<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         self.answer.close();
         let event = match self.answer.try_recv() {

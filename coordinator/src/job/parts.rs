@@ -30,7 +30,7 @@ pub(crate) enum PutTarget {
 
 /// Kept while an object is on its way into the store. Clones are of the same object.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Transfer(Arc<()>);
+pub(crate) struct PutGuard(Arc<()>);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PutRefused {
@@ -56,7 +56,7 @@ struct PendingPart {
     worker: WorkerId,
     /// The most bytes that were announced for it: it has no more.
     bytes: u64,
-    transfer: Transfer,
+    guard: PutGuard,
 }
 
 impl Parts {
@@ -93,19 +93,19 @@ impl Parts {
 }
 
 impl Job {
-    /// Notes that a part is begun. May be repeated for the same object. The [`Transfer`] is to be held until no more
+    /// Notes that a part is begun. May be repeated for the same object. The [`PutGuard`] is to be held until no more
     /// bytes can be written: without it the part may be removed as an orphan.
     pub(crate) fn authorize_put(
         &mut self,
         worker: WorkerId,
         target: PutTarget,
         bytes: u64,
-    ) -> Result<Transfer, PutRefused> {
+    ) -> Result<PutGuard, PutRefused> {
         let name = match target {
             PutTarget::Part(name) => name,
             PutTarget::Shard(shard) => {
                 let may = self.plan.may_write(worker, shard);
-                return may.then(Transfer::default).ok_or(PutRefused::NoLease);
+                return may.then(PutGuard::default).ok_or(PutRefused::NoLease);
             }
         };
         let lease = LeaseId(name.lease);
@@ -129,10 +129,10 @@ impl Job {
                 name,
                 worker,
                 bytes,
-                transfer: Transfer::default(),
+                guard: PutGuard::default(),
             });
         part.bytes = part.bytes.max(bytes);
-        Ok(part.transfer.clone())
+        Ok(part.guard.clone())
     }
 
     pub(super) fn remove_orphans(&mut self) {
@@ -157,7 +157,7 @@ impl Job {
             }
             let is_orphan = !self.plan.holds(part.worker, lease)
                 && !waiting.contains(&lease.0)
-                && Arc::strong_count(&part.transfer.0) == 1;
+                && Arc::strong_count(&part.guard.0) == 1;
             if !is_orphan {
                 return true;
             }

@@ -28,11 +28,11 @@ pub(super) struct Writes {
     waiting: VecDeque<Write<UnitLocation>>,
     under_way: Option<UnderWay>,
     /// Until then a segment begins only if a worker waits for it.
-    rests_until: Millis,
+    collects_until: Millis,
     /// Until then no segment begins.
     pauses_until: Millis,
     /// Whether a worker that waits to hear if its result is accepted will soon be idle: then the next segment does not
-    /// wait for `rests_until`.
+    /// wait for `collects_until`.
     pub(super) is_urgent: bool,
     /// Why nothing more can be written.
     pub(super) failed: Option<String>,
@@ -116,7 +116,7 @@ impl Job {
                 leases,
             });
             self.writes.is_urgent = false;
-            self.writes.rests_until = self.now.plus(WRITE_EVERY_MS);
+            self.writes.collects_until = self.now.plus(WRITE_EVERY_MS);
             self.effects.push(Effect::Append(batch));
         }
     }
@@ -128,7 +128,7 @@ impl Job {
         } else if writes.is_urgent || self.plan.is_anybody_idle() {
             writes.pauses_until
         } else {
-            writes.pauses_until.max(writes.rests_until)
+            writes.pauses_until.max(writes.collects_until)
         }
     }
 

@@ -51,7 +51,8 @@ pub enum Denied {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Participant {
-    /// For people: 1 to [`NAME_BYTES_MAX`] letters, digits, `.`, `_`, `-`. No two that are not revoked have the same.
+    /// For people: 1 to [`NAME_BYTES_MAX`] letters, digits, `.`, `_`, `-`, a letter or digit first. No two that are
+    /// not revoked have the same.
     pub name: String,
     /// The number by which journals know it. No other one has it.
     pub number: u32,

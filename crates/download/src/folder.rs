@@ -10,7 +10,7 @@ use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use chomp_durable_files::{
-    failed, free_bytes, make_folders, open_nofollow, open_to_append, put, read_nofollow, sync,
+    failed, free_bytes, make_folders, open_nofollow, open_to_append, put, read_one_past, sync,
     sync_folder,
 };
 use chomp_store::objects::TableLock;
@@ -63,7 +63,7 @@ impl TargetFolder {
     /// Fails if a table is here that has another manifest than `bytes`.
     pub(crate) fn check_same(&self, bytes: &[u8]) -> Result<(), DownloadError> {
         let path = self.folder.join(MANIFEST_NAME);
-        match read_nofollow(&path, MANIFEST_BYTES_MAX) {
+        match read_one_past(&path, MANIFEST_BYTES_MAX) {
             Ok(found) if found == bytes => Ok(()),
             Ok(_) => Err(DownloadError::OtherTable(self.folder.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -31,7 +31,7 @@ pub(crate) struct Contact {
 }
 
 #[derive(Debug)]
-pub(crate) struct Attempts<'a> {
+pub(crate) struct RetryWindow<'a> {
     contact: &'a Contact,
     since: Instant,
     backoff: Backoff,
@@ -74,8 +74,8 @@ impl Contact {
         DownloadError::Unreachable { url, source }
     }
 
-    pub(crate) fn attempts(&self) -> Attempts<'_> {
-        Attempts {
+    pub(crate) fn retry_window(&self) -> RetryWindow<'_> {
+        RetryWindow {
             contact: self,
             since: Instant::now(),
             backoff: Backoff::default(),
@@ -87,7 +87,7 @@ impl Contact {
     where
         F: Future<Output = Result<T, DownloadError>>,
     {
-        let mut attempts = self.attempts();
+        let mut attempts = self.retry_window();
         loop {
             match request().await {
                 Ok(done) => return Ok(done),
@@ -124,7 +124,7 @@ impl Contact {
     }
 }
 
-impl Attempts<'_> {
+impl RetryWindow<'_> {
     /// Waits before a request is repeated. Fails with the error if it lasts, or when patience ends.
     pub(crate) async fn wait(&mut self, error: DownloadError) -> Result<(), DownloadError> {
         let DownloadError::Unreachable { source, .. } = &error else {

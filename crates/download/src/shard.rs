@@ -93,14 +93,14 @@ impl ShardFetch<'_> {
     }
 
     async fn fill_from_server(&mut self, server: &ServerClient) -> Result<(), DownloadError> {
-        let mut attempts = server.contact.attempts();
+        let mut attempts = server.contact.retry_window();
         // Bytes that the server sent before do not count: else one that always starts anew would be asked for ever.
         let mut furthest = self.partial.length;
         while self.partial.length < self.shard.bytes {
             let received = self.receive(server).await;
             if self.partial.length > furthest {
                 furthest = self.partial.length;
-                attempts = server.contact.attempts();
+                attempts = server.contact.retry_window();
             }
             if let Err(error) = received {
                 attempts.wait(error).await?;

@@ -37,7 +37,7 @@ pub use new::{
 };
 pub use open::{
     Unfit, check_only_name, check_owner, open, open_nofollow, open_or_pipe, open_to_append,
-    read_nofollow, read_owned,
+    read_one_past, read_owned,
 };
 
 /// Why a file is not written.

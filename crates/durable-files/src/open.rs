@@ -95,11 +95,11 @@ pub fn open_nofollow(path: &Path) -> io::Result<(File, Metadata)> {
 }
 
 /// Opens as [`open_nofollow`] does. Of a file longer than `most` bytes the content is the first `most` + 1.
-pub fn read_nofollow(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub fn read_one_past(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_up_to(open_nofollow(path)?.0, most)
 }
 
-/// As [`read_nofollow`]. Fails with [`Unfit`] if the file is not this user's own, or has another name.
+/// As [`read_one_past`]. Fails with [`Unfit`] if the file is not this user's own, or has another name.
 pub fn read_owned(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let (file, metadata) = open_nofollow(path)?;
     check_owner(&metadata)?;

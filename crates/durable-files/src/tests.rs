@@ -65,7 +65,7 @@ fn nothing_but_files_is_opened_and_nothing_waited_for() {
     for (path, unfit) in plant(&folder, &foreign) {
         for opened in [
             open_nofollow(&path).map(drop),
-            read_nofollow(&path, 9).map(drop),
+            read_one_past(&path, 9).map(drop),
             open_to_append(&path).map(drop),
         ] {
             let error = opened.unwrap_err();
@@ -86,7 +86,7 @@ fn nothing_but_files_is_opened_and_nothing_waited_for() {
     // The way to a folder may have links.
     symlink(&folder, folder.join("way")).unwrap();
     leave(&folder.join("file"), b"content");
-    assert_eq!(read_nofollow(&folder.join("way/file"), 3).unwrap(), b"cont");
+    assert_eq!(read_one_past(&folder.join("way/file"), 3).unwrap(), b"cont");
     assert_eq!(fs::read(&foreign).unwrap(), FOREIGN);
     assert!(!folder.join("none").is_file());
 }
@@ -241,11 +241,11 @@ fn a_file_is_claimed_by_one() {
     // One that comes to nothing leaves what was there.
     drop(Claim::begin(&path).unwrap());
     assert_eq!(names(&folder), ["report.json"]);
-    assert_eq!(read_nofollow(&path, 9).unwrap(), b"first");
+    assert_eq!(read_one_past(&path, 9).unwrap(), b"first");
     // A lock file that a killed process left is taken over.
     leave(&folder.join("report.json.lock"), b"");
     Claim::begin(&path).unwrap().finish(b"2").unwrap();
-    assert_eq!(read_nofollow(&path, 0).unwrap(), b"2");
+    assert_eq!(read_one_past(&path, 0).unwrap(), b"2");
     remove(&path).unwrap();
     remove(&path).unwrap();
     assert_eq!(names(&folder), [""; 0]);

@@ -30,7 +30,7 @@
 //! | a party is out | `on_revoked`, `on_out` |
 //! | a range is wrong | `withdraw` |
 //! | a record is lost | `on_lost`, `block_dependants` |
-//! | nobody does a check | `due`, `next_overdue` |
+//! | nobody does a check | `due_at`, `next_overdue` |
 //!
 //! # Why a wrong result of one participant does not stay
 //!
@@ -77,7 +77,7 @@ const NEVER: Millis = Millis(u64::MAX);
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     /// Why, and when the coordinator does it if no worker has.
-    pub(super) due: BTreeSet<(Debt, Millis, Unit)>,
+    pub(super) open: BTreeSet<(Debt, Millis, Unit)>,
     /// The number of units for which it was decided whether they are sampled.
     decisions: u64,
 }
@@ -85,7 +85,7 @@ pub(super) struct Checks {
 impl Checks {
     /// The checks of one kind that are due at a time or later, the first ones first.
     fn from(&self, debt: Debt, first: Millis) -> impl Iterator<Item = (Millis, Unit)> {
-        let due = self.due.range((debt, first, Unit::Range(Head(0)))..);
+        let due = self.open.range((debt, first, Unit::Range(Head(0)))..);
         let due = due.take_while(move |it| it.0 == debt);
         due.map(|&(_, at, unit)| (at, unit))
     }
@@ -96,7 +96,7 @@ impl Checks {
 pub(super) enum Cause {
     Dispute,
     /// Nobody checks it, the publication failed because of it, or its record or file was lost.
-    Unchecked,
+    Recompute,
     /// The failed attempts, and the last one.
     Failed(u32, Failure),
 }
@@ -104,18 +104,19 @@ pub(super) enum Cause {
 /// The units that the coordinator computes itself.
 #[derive(Debug, Default)]
 pub(super) struct Arbitrations {
-    pub(super) queue: BTreeMap<Priority, Cause>,
+    /// Also those under way.
+    pub(super) undecided: BTreeMap<Priority, Cause>,
     /// The units under way, and whether the result is of no use any more.
     pub(super) under_way: BTreeMap<Unit, bool>,
 }
 
 impl Arbitrations {
     pub(super) fn contains(&self, unit: Unit) -> bool {
-        !self.queue.is_empty() && self.queue.contains_key(&priority(unit))
+        !self.undecided.is_empty() && self.undecided.contains_key(&priority(unit))
     }
 
     fn units(&self) -> impl Iterator<Item = Unit> + '_ {
-        self.queue.keys().map(|&priority| unit_at(priority))
+        self.undecided.keys().map(|&priority| unit_at(priority))
     }
 }
 
@@ -177,19 +178,19 @@ impl<T: PlanTypes> Plan<T> {
         let is_committed = self.units.is_committed(unit);
         let debt = if is_committed { self.debt(unit) } else { None };
         let old = self.queue.get(unit).and_then(|entry| entry.debt);
-        let new = debt.map(|debt| (debt, self.due(unit, debt, old)));
+        let new = debt.map(|debt| (debt, self.due_at(unit, debt, old)));
         if new != old {
             if let Some((debt, at)) = old {
-                self.checks.due.remove(&(debt, at, unit));
+                self.checks.open.remove(&(debt, at, unit));
             }
             self.queue.entry(unit).debt = new;
             self.checks
-                .due
+                .open
                 .extend(new.map(|(debt, at)| (debt, at, unit)));
         }
     }
 
-    fn due(&self, unit: Unit, debt: Debt, old: Option<(Debt, Millis)>) -> Millis {
+    fn due_at(&self, unit: Unit, debt: Debt, old: Option<(Debt, Millis)>) -> Millis {
         let is_sampled = debt == Debt::Sampled;
         let waits = is_sampled && !self.units.ranges.is_complete();
         match old {
@@ -211,8 +212,8 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     pub(super) fn update_check_offers(&mut self) {
-        let due = self.checks.due.iter().map(|&(.., unit)| unit);
-        for unit in due.collect::<Vec<_>>() {
+        let open = self.checks.open.iter().map(|&(.., unit)| unit);
+        for unit in open.collect::<Vec<_>>() {
             self.update_offer(unit);
         }
     }
@@ -260,23 +261,24 @@ impl<T: PlanTypes> Plan<T> {
         next.filter(|&at| at != NEVER && self.is_running())
     }
 
-    /// Whether some range may turn out wrong before shards are merged: sampled checks go on beside them.
+    /// Whether shards have to wait for a range that may turn out wrong: one that owes a check, or that the coordinator
+    /// computes for another reason than a sampled check. Sampled checks go on while shards are merged.
     pub(super) fn are_ranges_in_doubt(&self) -> bool {
         let is_range = |unit: Unit| matches!(unit, Unit::Range(_));
         let mut owed = self.checks.from(Debt::Owed, Millis(0));
-        let mut queued = self.arbitrations.queue.iter();
+        let mut undecided = self.arbitrations.undecided.iter();
         let is_in_doubt = |(&priority, cause): (&Priority, &Cause)| {
             let is_sampled = self.debt(unit_at(priority)) == Some(Debt::Sampled);
-            is_range(unit_at(priority)) && !(is_sampled && *cause == Cause::Unchecked)
+            is_range(unit_at(priority)) && !(is_sampled && *cause == Cause::Recompute)
         };
-        queued.any(is_in_doubt) || owed.any(|(_, unit)| is_range(unit))
+        undecided.any(is_in_doubt) || owed.any(|(_, unit)| is_range(unit))
     }
 
     /// Whether the job runs, and no unit is to be computed once more.
     pub fn has_nothing_to_recheck(&self) -> bool {
-        let is_checked = self.checks.due.is_empty();
+        let is_checked = self.checks.open.is_empty();
         let is_settled =
-            self.arbitrations.queue.is_empty() && self.arbitrations.under_way.is_empty();
+            self.arbitrations.undecided.is_empty() && self.arbitrations.under_way.is_empty();
         self.is_running() && !self.ending.is_under_way && is_checked && is_settled
     }
 }
@@ -295,7 +297,7 @@ impl<T: PlanTypes> Plan<T> {
     pub(super) fn take_over(&mut self, unit: Unit, cause: Cause) {
         let is_failure = matches!(cause, Cause::Failed(..));
         if is_failure || !self.arbitrations.contains(unit) {
-            self.arbitrations.queue.insert(priority(unit), cause);
+            self.arbitrations.undecided.insert(priority(unit), cause);
         }
         self.update_offer(unit);
     }
@@ -308,10 +310,10 @@ impl<T: PlanTypes> Plan<T> {
             if let Some(unit) = self.next_arbitration() {
                 self.arbitrations.under_way.insert(unit, false);
                 self.actions.push(Action::Compute { unit });
-            } else if self.arbitrations.queue.len() < ARBITRATIONS_AT_A_TIME
+            } else if self.arbitrations.undecided.len() < ARBITRATIONS_AT_A_TIME
                 && let Some(unit) = self.next_overdue()
             {
-                self.take_over(unit, Cause::Unchecked);
+                self.take_over(unit, Cause::Recompute);
             } else {
                 break;
             }
@@ -320,8 +322,8 @@ impl<T: PlanTypes> Plan<T> {
 
     /// The next unit to compute: one of the lowest layer, as units of higher ones may depend on it.
     fn next_arbitration(&self) -> Option<Unit> {
-        let &(lowest, _) = self.arbitrations.queue.keys().next()?;
-        let units = self.arbitrations.queue.range(..(lowest + 1, 0));
+        let &(lowest, _) = self.arbitrations.undecided.keys().next()?;
+        let units = self.arbitrations.undecided.range(..(lowest + 1, 0));
         let mut units = units.map(|(&priority, _)| unit_at(priority));
         units.find(|&unit| {
             let is_free = !self.arbitrations.under_way.contains_key(&unit);
@@ -342,13 +344,13 @@ impl<T: PlanTypes> Plan<T> {
         }
         match outcome {
             Ok(computed) => {
-                self.arbitrations.queue.remove(&priority(unit));
+                self.arbitrations.undecided.remove(&priority(unit));
                 self.decide(unit, computed);
             }
             // When the lost source is there again, it is tried again.
             Err(_) if !self.units.has_sources(unit) => {}
             Err(own) => {
-                let reason = match self.arbitrations.queue.remove(&priority(unit)) {
+                let reason = match self.arbitrations.undecided.remove(&priority(unit)) {
                     Some(Cause::Failed(attempts, last)) => StopReason::GaveUp {
                         unit,
                         attempts,
@@ -463,7 +465,7 @@ impl<T: PlanTypes> Plan<T> {
         }
         let pending = std::mem::take(&mut self.results.pending);
         let is_one: BTreeSet<Unit> = follows.iter().copied().collect();
-        self.arbitrations.queue.retain(|&priority, _| {
+        self.arbitrations.undecided.retain(|&priority, _| {
             let unit = unit_at(priority);
             matches!(unit, Unit::Range(_)) && !is_one.contains(&unit)
         });
@@ -501,7 +503,7 @@ impl<T: PlanTypes> Plan<T> {
         let times = self.units.count_losses(unit, 1);
         // Workers may store records that are none; the coordinator's own record stays.
         if times > self.settings.failures_max {
-            self.take_over(unit, Cause::Unchecked);
+            self.take_over(unit, Cause::Recompute);
         }
         self.update_offer(unit);
         if times > self.settings.failures_max + 1 {

@@ -112,7 +112,8 @@ impl JobCost {
         ranges.sum::<u64>() + self.publication
     }
 
-    /// The cost of a table of `bits` bits, with at most as many heads as a plan holds.
+    /// The cost of a table of `bits` bits. It lists all heads, so the caller makes sure that they have at most
+    /// [`HEAD_BITS_MAX`](crate::HEAD_BITS_MAX) bits.
     pub fn new(bits: u32, range_bits: RangeBits) -> JobCost {
         let bitmap = as_f64(range_bits.positions()) / POSITIONS_PER_COST;
         let losing = losing_total(bits) / as_f64(range_bits.head_count(bits));
@@ -198,7 +199,8 @@ impl Estimate {
         [on_threads.max(path), on_threads + path]
     }
 
-    /// With more threads than these the critical path takes longer than they do.
+    /// The threads, at least one, that take as long for the CPU time as the critical path takes. More threads shorten
+    /// the job hardly.
     pub fn threads_that_help(&self) -> f64 {
         (self.cpu / self.critical_path()).max(1.0)
     }

@@ -65,7 +65,7 @@ impl<T: PlanTypes> Plan<T> {
         let is_owing =
             |unit: &Unit| self.units.state(*unit) == State::Committed && self.debt(*unit).is_some();
         let owing = self.all_units().filter(is_owing).count();
-        assert_eq!(owing, self.checks.due.len());
+        assert_eq!(owing, self.checks.open.len());
     }
 
     /// A request of a worker waits only if there is nothing for it.

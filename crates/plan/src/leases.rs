@@ -66,7 +66,7 @@ impl<T: PlanTypes> Plan<T> {
         self.leases.deadlines.insert((deadline, id));
         self.leases.slow_at.insert((slow_at, id));
         self.workers.get_mut(worker).leases.insert(id);
-        self.requeue(worker);
+        self.update_waiter(worker);
         for &unit in units {
             self.queue.entry(unit).leases.push((id, worker));
             self.update_offer(unit);
@@ -225,7 +225,7 @@ impl<T: PlanTypes> Plan<T> {
         self.leases.slow_at.remove(&(lease.slow_at, id));
         if let Some(worker) = self.workers.by_id.get_mut(&lease.worker) {
             worker.leases.remove(&id);
-            self.requeue(lease.worker);
+            self.update_waiter(lease.worker);
         }
         lease
     }

@@ -288,8 +288,8 @@ impl<T: PlanTypes> Plan<T> {
             publication_work: ranges.cost.publication,
             leases: self.leases.all.len() as u64,
             results_waiting: self.results.unanswered_count() as u64,
-            checks_waiting: self.checks.due.len() as u64,
-            arbitrations: self.arbitrations.queue.len() as u64,
+            checks_waiting: self.checks.open.len() as u64,
+            arbitrations: self.arbitrations.undecided.len() as u64,
             workers: self.workers.by_id.len() as u64,
         }
     }
@@ -317,7 +317,7 @@ impl<T: PlanTypes> Plan<T> {
             Phase::Running if !self.leases.all.is_empty() => None,
             Phase::Running if !self.arbitrations.under_way.is_empty() => Some(format!(
                 "the coordinator computes ranges or shards itself, since results differ or nobody else does: {} of them",
-                self.arbitrations.queue.len()
+                self.arbitrations.undecided.len()
             )),
             Phase::Running if self.results.is_writing() => None,
             Phase::Running if self.workers.by_id.is_empty() => Some(NO_WORKER.to_owned()),
@@ -331,9 +331,9 @@ impl<T: PlanTypes> Plan<T> {
                     self.workers.count_by_participant.len()
                 ))
             }
-            Phase::Running if !self.checks.due.is_empty() => Some(format!(
+            Phase::Running if !self.checks.open.is_empty() => Some(format!(
                 "ranges or shards that wait for a check: {}",
-                self.checks.due.len()
+                self.checks.open.len()
             )),
             Phase::Running => Some("no worker asks for a task".to_owned()),
         }

@@ -99,7 +99,7 @@ impl<T: PlanTypes> Plan<T> {
             PublishOutcome::Failed { reason } => self.stop(StopReason::PublishFailed { reason }),
             PublishOutcome::Wrong { head, reason } => {
                 if self.ending.suspects.insert(head) {
-                    self.take_over(Unit::Range(head), Cause::Unchecked);
+                    self.take_over(Unit::Range(head), Cause::Recompute);
                 } else {
                     self.stop(StopReason::PublishFailed { reason });
                 }
@@ -125,6 +125,6 @@ impl<T: PlanTypes> Plan<T> {
             self.stop(StopReason::PublishFailed { reason });
         }
         self.units.revert(unit);
-        self.take_over(unit, Cause::Unchecked);
+        self.take_over(unit, Cause::Recompute);
     }
 }

@@ -45,7 +45,7 @@ impl<T: PlanTypes> Plan<T> {
         if let Some(entry) = self.workers.by_id.get_mut(&worker) {
             entry.requests.insert(request);
             self.requests.insert(request, (worker, responder));
-            return self.requeue(worker);
+            return self.update_waiter(worker);
         }
         let answer = match self.workers.out_reason(worker).cloned() {
             Some(reason) => LeaseAnswer::Out { reason },
@@ -73,12 +73,12 @@ impl<T: PlanTypes> Plan<T> {
     ) -> Option<(WorkerId, T::LeaseResponder)> {
         let (worker, responder) = self.requests.remove(&request)?;
         self.workers.get_mut(worker).requests.remove(&request);
-        self.requeue(worker);
+        self.update_waiter(worker);
         Some((worker, responder))
     }
 
     /// After its requests, its leases or its threads have changed.
-    pub(super) fn requeue(&mut self, worker: WorkerId) {
+    pub(super) fn update_waiter(&mut self, worker: WorkerId) {
         let Some(entry) = self.workers.by_id.get_mut(&worker) else {
             return;
         };
@@ -87,7 +87,7 @@ impl<T: PlanTypes> Plan<T> {
             request,
             worker,
         });
-        let old = std::mem::replace(&mut entry.queued, new);
+        let old = std::mem::replace(&mut entry.waiter, new);
         if let Some(old) = old {
             self.review.waiting.remove(&old);
         }

@@ -17,7 +17,7 @@ pub(super) struct Worker {
     pub(super) leases: BTreeSet<LeaseId>,
     pub(super) requests: BTreeSet<RequestId>,
     /// The position of the worker among the waiting ones, if it has a request.
-    pub(super) queued: Option<Waiter>,
+    pub(super) waiter: Option<Waiter>,
 }
 
 impl Worker {
@@ -120,7 +120,7 @@ impl<T: PlanTypes> Plan<T> {
         if self.workers.out_reason(worker).is_none() {
             let trusted_singly = self.trusts_workers_singly();
             self.workers.join(self.now, worker, name, threads);
-            self.requeue(worker);
+            self.update_waiter(worker);
             self.on_company_changed(trusted_singly);
         }
     }
@@ -134,7 +134,7 @@ impl<T: PlanTypes> Plan<T> {
         };
         self.queue.fresh.release(worker);
         self.review.is_due = true;
-        if let Some(waiter) = gone.queued {
+        if let Some(waiter) = gone.waiter {
             self.review.waiting.remove(&waiter);
         }
         let reason = self.workers.out_reason(worker).cloned();

@@ -81,7 +81,7 @@ pub(crate) async fn position(
                 return ask(&site, move |table| chomp_query::answer(table, &position)).await;
             }
             let beyond = TableError::Beyond { bits, table_bits };
-            site.published.log_and_refuse(&beyond)
+            site.published.refusal_of(&beyond)
         }
         (Ok(_), Err(none @ Refusal::NotNow(..))) => none,
         (Ok(_), Err(other)) => return Err(other),
@@ -89,7 +89,7 @@ pub(crate) async fn position(
     };
     // On the thread for games, so that these questions delay none to the table.
     let question = move || solve(&rows, SOLVE_LIMITS, |_| has_time());
-    let answer = site.game_threads.run(question).await?;
+    let answer = site.solving_threads.run(question).await?;
     let answer = answer.map_err(|error| match (refusal, error) {
         (_, SolveError::Stopped) => GameError::NoTime.into(),
         (Refusal::Wrong(why), error) => Refusal::Wrong(format!("{why}; {error}")),
@@ -106,7 +106,7 @@ pub(crate) async fn value(
     let values = site.current.values()?;
     let question = move || chomp_query::value_answers(&values, &[position]);
     let answers = site.question_threads.run(question).await?;
-    let answers = answers.map_err(|error| site.published.log_and_refuse(&error))?;
+    let answers = answers.map_err(|error| site.published.refusal_of(&error))?;
     Ok(json(&answers[0]))
 }
 
@@ -151,7 +151,7 @@ pub(crate) async fn opening(
     let found = chomp_query::of_board(&list, rows, columns);
     let beyond = || {
         site.published
-            .log_and_refuse(&TableError::Beyond { bits, table_bits })
+            .refusal_of(&TableError::Beyond { bits, table_bits })
     };
     Ok(json(&found.ok_or_else(beyond)?))
 }
@@ -170,7 +170,7 @@ pub(crate) async fn game_position(
     Texts([game, text]): Texts<2>,
 ) -> Result<Response, Refusal> {
     let question = move || games::position(&game, &text);
-    site.game_threads.run(question).await?
+    site.solving_threads.run(question).await?
 }
 
 pub(crate) async fn game_losing(
@@ -178,7 +178,7 @@ pub(crate) async fn game_losing(
     Texts([game, text]): Texts<2>,
 ) -> Result<Response, Refusal> {
     let question = move || games::listed(game, &text, None);
-    site.game_threads.run(question).await?
+    site.solving_threads.run(question).await?
 }
 
 pub(crate) async fn game_picture(
@@ -186,7 +186,7 @@ pub(crate) async fn game_picture(
     Texts([game, fixed, text]): Texts<3>,
 ) -> Result<Response, Refusal> {
     let question = move || games::listed(game, &text, Some(fixed));
-    site.game_threads.run(question).await?
+    site.solving_threads.run(question).await?
 }
 
 /// Asks the table, on a thread that may wait for the disk.
@@ -197,7 +197,7 @@ async fn ask<T: Serialize>(
     let open = site.current.losing()?;
     let work = move || question(&open.table).map(|answer| json(&answer));
     let answer = site.question_threads.run(work).await?;
-    answer.map_err(|error| site.published.log_and_refuse(&error))
+    answer.map_err(|error| site.published.refusal_of(&error))
 }
 
 fn sides(text: &str) -> Result<(u32, u32), Refusal> {

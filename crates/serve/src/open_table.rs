@@ -72,7 +72,8 @@ pub(crate) struct TableSummary<'a> {
     losing_by_bits: &'a [u64],
 }
 
-/// A finished table, where there is no job. It has the fields of a finished job that a table knows.
+/// The status of a finished table, where there is no job: facts of the table, and the phase, fraction and program
+/// as in the status of a job.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct FinishedTable<'a> {
@@ -146,10 +147,10 @@ impl OpenTable {
         let (table, published) = (Arc::clone(&self.table), Arc::clone(&self.published));
         let work = move || {
             let openings = chomp_query::openings(&*table);
-            let openings = openings.map_err(|error| published.log_and_refuse(&error))?;
+            let openings = openings.map_err(|error| published.refusal_of(&error))?;
             let all = with_boxes(openings.clone(), &published.directory).unwrap_or_else(|error| {
                 // Without the boxes, the list has the openings of the table alone.
-                published.log_and_refuse(&error);
+                published.refusal_of(&error);
                 openings
             });
             let text = json_line(&all).into();
@@ -164,8 +165,7 @@ impl OpenTable {
     pub(crate) async fn counts(&self) -> Result<AreaCounts, Refusal> {
         let (table, published) = (Arc::clone(&self.table), Arc::clone(&self.published));
         let counted = Arc::downgrade(&self.counted);
-        let work =
-            move || count(&table, &counted).map_err(|error| published.log_and_refuse(&error));
+        let work = move || count(&table, &counted).map_err(|error| published.refusal_of(&error));
         let losing_by_area = self.by_area.ask(Duration::ZERO, work).await?;
         let manifest = self.table.manifest();
         Ok(AreaCounts {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chomp_durable_files::{open_nofollow, read_nofollow};
+use chomp_durable_files::{open_nofollow, read_one_past};
 use chomp_table::TableError;
 use chomp_table::digest::{Digest, DigestBuilder};
 use chomp_table::format::describe;
@@ -122,7 +122,7 @@ impl Published {
             return table.clone().map(Some).ok_or(Refusal::Damaged);
         }
         // If the manifest is replaced just now, the next request reads it again.
-        let bytes = read_nofollow(&path, MANIFEST_BYTES_MAX).map_err(failed)?;
+        let bytes = read_one_past(&path, MANIFEST_BYTES_MAX).map_err(failed)?;
         let of_folder = match AnyManifest::parse(&bytes) {
             Ok(manifest) if manifest.table() == name => Ok(manifest),
             Ok(manifest) => Err(format!("it is the manifest of a {}", manifest.table())),
@@ -147,7 +147,7 @@ impl Published {
     }
 
     /// The refusal for an error of a table: the question is beyond the table, or the table is damaged, which is logged.
-    pub(crate) fn log_and_refuse(&self, error: &TableError) -> Refusal {
+    pub(crate) fn refusal_of(&self, error: &TableError) -> Refusal {
         match error {
             TableError::Beyond { .. } | TableError::BeyondTiles { .. } => {
                 Refusal::Wrong(error.to_string())

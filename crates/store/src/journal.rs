@@ -79,9 +79,9 @@ const CHECKPOINT_SEGMENTS: u64 = 1024;
 const CHECKPOINT_SEGMENTS_MIN: u64 = if cfg!(test) { 4 } else { 64 };
 const CHECKPOINT_SHARE: u64 = 8;
 /// The least time between two checkpoints that are written for readers.
-const RENEW_EVERY: Duration = Duration::from_secs(10);
+const RENEWAL_INTERVAL_MIN: Duration = Duration::from_secs(10);
 /// The number of checkpoints that are kept, the newest ones.
-const CHECKPOINTS: usize = 2;
+const CHECKPOINTS_KEPT: usize = 2;
 
 /// A journal, and the right to write it.
 #[derive(Debug)]
@@ -150,7 +150,7 @@ impl Journal {
         };
         // The system may show segments that the disk does not have, if a process before could not sync them.
         journal
-            .write_checkpoint(&mut *journal.writer.lock().await, CHECKPOINTS)
+            .write_checkpoint(&mut *journal.writer.lock().await, CHECKPOINTS_KEPT)
             .await?;
         let opened = Entry::Opened {
             secret_digest: secret_digest(coordinator_secret),
@@ -186,7 +186,6 @@ impl Journal {
 
     /// The ledger after the last segment that was written.
     pub fn ledger(&self) -> RwLockReadGuard<'_, Ledger> {
-        // Changed by single calls that do not panic half way.
         self.ledger.read()
     }
 
@@ -240,22 +239,23 @@ impl Journal {
             || schedule.segments >= CHECKPOINT_SEGMENTS_MIN
                 && schedule.bytes >= schedule.checkpoint_bytes / CHECKPOINT_SHARE;
         if due {
-            self.write_checkpoint(&mut schedule, CHECKPOINTS).await?;
+            self.write_checkpoint(&mut schedule, CHECKPOINTS_KEPT)
+                .await?;
         }
         Ok(())
     }
 
-    /// Writes a checkpoint, for a reader who cannot read a segment. At most once in [`RENEW_EVERY`].
+    /// Writes a checkpoint, for a reader who cannot read a segment. At most once in [`RENEWAL_INTERVAL_MIN`].
     pub async fn renew_checkpoint(&self) -> Result<(), StoreError> {
         let mut schedule = self.writer.lock().await;
         if schedule
             .renewed
-            .is_some_and(|at| at.elapsed() < RENEW_EVERY)
+            .is_some_and(|at| at.elapsed() < RENEWAL_INTERVAL_MIN)
         {
             return Ok(());
         }
         schedule.renewed = Some(Instant::now());
-        self.write_checkpoint(&mut schedule, CHECKPOINTS).await
+        self.write_checkpoint(&mut schedule, CHECKPOINTS_KEPT).await
     }
 
     /// Writes a checkpoint, unless nothing was written since the last one, and removes all but the last `keep`.
@@ -295,7 +295,7 @@ impl Journal {
         let mut parts = HashSet::new();
         {
             let ledger = self.ledger();
-            if ledger.is_beyond(bits) {
+            if ledger.has_done_beyond(bits) {
                 return Ok(());
             }
             let done = ledger.done(merged.end.0);
@@ -323,7 +323,7 @@ impl Journal {
     /// Forgets all done ranges and removes all parts, if the published table of `bits` bits has all that they hold, and
     /// returns whether it has. May be repeated after any failure.
     pub async fn prune(&self, bits: u32) -> Result<bool, StoreError> {
-        if self.ledger().is_beyond(bits)
+        if self.ledger().has_done_beyond(bits)
             || !exists(&*self.storage, &keys::manifest(&folder_name(bits))).await?
         {
             return Ok(false);

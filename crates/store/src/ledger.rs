@@ -89,7 +89,7 @@ impl Ledger {
     }
 
     /// Whether ranges are done that the table of `bits` bits does not have.
-    pub(crate) fn is_beyond(&self, bits: u32) -> bool {
+    pub(crate) fn has_done_beyond(&self, bits: u32) -> bool {
         let last = self.ranges.last();
         last.is_some_and(|head| head.0 >= self.range_bits.head_count(bits))
     }

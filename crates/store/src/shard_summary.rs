@@ -125,10 +125,10 @@ impl ShardSummary {
 /// How a file is not the shard that it is said to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Difference {
-    /// The file is not the one that was spoken of.
+    /// The file has another length or SHA-256 than expected.
     #[error("the file of the shard is not what was said of it")]
     Mismatch,
-    /// The file is the one that was spoken of, and has other words.
+    /// The file has the expected length and SHA-256, and other words than the ranges.
     #[error("the file of the shard has other words than the ranges")]
     Forged,
 }

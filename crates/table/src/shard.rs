@@ -135,7 +135,7 @@ pub trait Index {
 struct Frame {
     first: u64,
     offset: u64,
-    entries: u32,
+    words: u32,
     length: u32,
     digest: Digest,
 }
@@ -165,10 +165,10 @@ impl ShardIndex {
         ensure(index.first() == Some(info.first), || {
             format!("the index does not start with the word {}", info.first)
         })?;
-        let entries = index.entries();
-        ensure(entries == info.entries, || {
+        let words = index.word_count();
+        ensure(words == info.entries, || {
             format!(
-                "the index has {entries} words and the manifest {}",
+                "the index has {words} words and the manifest {}",
                 info.entries
             )
         })?;
@@ -240,24 +240,24 @@ impl ShardIndex {
                 frame.offset == offset && frame.first >= least && frame.first % 2 == 0,
                 || format!("frame {number} of the index does not follow from what is before it"),
             )?;
-            let frame_words = ShardSize::PUBLISHED.frame_words as u64;
-            let frame_entries = u64::from(frame.entries);
-            ensure((1..=frame_words).contains(&frame_entries), || {
-                format!("frame {number} of the index has {frame_entries} words")
+            let most = ShardSize::PUBLISHED.frame_words as u64;
+            let words = u64::from(frame.words);
+            ensure((1..=most).contains(&words), || {
+                format!("frame {number} of the index has {words} words")
             })?;
             offset += u64::from(frame.length);
-            least = frame.first.saturating_add(2 * frame_entries);
+            least = frame.first.saturating_add(2 * words);
             ensure(
-                frame.first.saturating_add(2 * (frame_entries - 1)) <= self.last,
+                frame.first.saturating_add(2 * (words - 1)) <= self.last,
                 || format!("frame {number} of the index goes beyond the last word"),
             )?;
             // A next frame that begins before this one is refused in its turn.
             let span = self.end(number).saturating_sub(frame.first / 2);
             ensure(
-                u64::from(frame.length) <= limits::frame_len_max(frame_entries, span),
+                u64::from(frame.length) <= limits::frame_len_max(words, span),
                 || {
                     format!(
-                        "frame {number} of the index has {} bytes for {frame_entries} words",
+                        "frame {number} of the index has {} bytes for {words} words",
                         frame.length
                     )
                 },
@@ -287,11 +287,8 @@ impl ShardIndex {
     }
 
     /// The number of words in the shard.
-    pub fn entries(&self) -> u64 {
-        self.frames
-            .iter()
-            .map(|frame| u64::from(frame.entries))
-            .sum()
+    pub fn word_count(&self) -> u64 {
+        self.frames.iter().map(|frame| u64::from(frame.words)).sum()
     }
 
     /// The number of data frames.
@@ -324,7 +321,7 @@ impl ShardIndex {
     ) -> Result<Vec<u64>, FormatError> {
         let frame = self.frames[number];
         check_digest(&format!("frame {number}"), bytes, frame.digest)?;
-        let (count, end) = (u64::from(frame.entries), self.end(number));
+        let (count, end) = (u64::from(frame.words), self.end(number));
         let longest = classes::block_len_max(count, end - frame.first / 2, 1);
         let mut words = decode(&gaps::decompress(bytes, longest)?, count, end)?;
         for word in &mut words {
@@ -392,7 +389,7 @@ fn parse_entry(bytes: &[u8]) -> Result<Frame, Damage> {
     Ok(Frame {
         first: fields.u64()?,
         offset: fields.u64()?,
-        entries: fields.u32()?,
+        words: fields.u32()?,
         length: fields.u32()?,
         digest: Digest(fields.array()?),
     })

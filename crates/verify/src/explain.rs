@@ -24,7 +24,7 @@ pub(crate) fn name(table: &Table, word: Word) -> String {
 
 /// The error for a position about which the table contradicts itself. The table lists the position and
 /// another one that a move leads to; or it lists neither the position nor any that a move leads to.
-pub(crate) fn contradiction(table: &Table, word: Word, listed: bool) -> CheckError {
+pub(crate) fn reexamine(table: &Table, word: Word, listed: bool) -> CheckError {
     let name = name(table, word);
     if word == Word::EMPTY {
         return CheckError::Wrong(format!("{name} is listed as losing; it is winning"));
@@ -79,7 +79,7 @@ mod tests {
             (vec![2], false, true),
         ] {
             let word = Word::from(&Position::new(rows).unwrap());
-            let text = contradiction(&table, word, listed).to_string();
+            let text = reexamine(&table, word, listed).to_string();
             assert_eq!(text.contains("reading the table twice"), twice, "{text}");
         }
     }

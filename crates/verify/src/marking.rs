@@ -22,7 +22,7 @@ use chomp_table::{Table, Word};
 use self::block::Block;
 use self::lists::{Lists, index};
 use self::moves::{above, across, dropped, fills, least_low, reached};
-use crate::explain::contradiction;
+use crate::explain::reexamine;
 use crate::survey::{Survey, interval_bits};
 use crate::{CheckError, Watch, tell};
 
@@ -215,7 +215,7 @@ impl<'a> Band<'a> {
             losing: 0,
         };
         let mut block = Block::new(bits, block_bits);
-        let mut expected = vec![0_u64; block.numbers.len()];
+        let mut expected = vec![0_u64; block.chunks.len()];
         let blocks = 1 << (window_bits - block_bits);
         for inside in 0..blocks {
             tell(watch, inside, blocks)?;
@@ -223,7 +223,7 @@ impl<'a> Band<'a> {
             block.begin(this);
             mark_from_below(&mut block, block_bits, &self.listed);
             expected.fill(0);
-            self.listed.mark(this, &mut expected);
+            self.listed.set_bits(this, &mut expected);
             block.solve(|chunk, start, losing| {
                 report.losing += u64::from(losing.count_ones());
                 let different = losing ^ expected[chunk];
@@ -232,7 +232,7 @@ impl<'a> Band<'a> {
                 }
                 let lowest = different.trailing_zeros();
                 let word = Word::new(start + 2 * u64::from(lowest));
-                Err(contradiction(self.table, word, losing >> lowest & 1 == 0))
+                Err(reexamine(self.table, word, losing >> lowest & 1 == 0))
             })?;
         }
         Ok(report)
@@ -246,7 +246,7 @@ fn mark_from_below(block: &mut Block, block_bits: u32, losing: &Lists) {
     if number == 0 {
         return;
     }
-    above(number, |source| losing.mark(source, &mut block.numbers));
+    above(number, |source| losing.set_bits(source, &mut block.chunks));
     across(number, |source, fewer, after| {
         let Some(least) = least_low(block_bits, fewer, after) else {
             return;

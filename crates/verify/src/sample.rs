@@ -12,7 +12,7 @@ use serde::Serialize;
 use chomp_table::rng::Rng;
 use chomp_table::{Table, Word};
 
-use crate::explain::contradiction;
+use crate::explain::reexamine;
 use crate::join::{Query, join};
 use crate::{CheckError, Watch, tell};
 
@@ -265,7 +265,7 @@ impl<'a> Batch<'a> {
         for (&word, listed) in self.words.iter().zip(listed.chunks_exact(2)) {
             let losing = word != Word::EMPTY && !listed[0];
             if listed[1] != losing {
-                return Err(contradiction(table, word, listed[1]));
+                return Err(reexamine(table, word, listed[1]));
             }
             report.losing += u64::from(losing);
         }

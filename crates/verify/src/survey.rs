@@ -21,7 +21,7 @@ use crate::explain::name;
 use crate::{CheckError, UNWATCHED, each_piece, ensure, rows_and_columns};
 
 /// A table has at most 2^16 intervals, of 2^20 words at least.
-const REGIONS_MAX_BITS: u32 = 16;
+const INTERVALS_MAX_BITS: u32 = 16;
 const INTERVAL_BITS_MIN: u32 = 20;
 
 /// Positions have fewer rows and fewer columns than this.
@@ -241,7 +241,7 @@ impl Survey {
 
 /// The bits of an interval of a table of `bits` bits: an interval has 2^`interval_bits` words.
 pub fn interval_bits(bits: u32) -> u32 {
-    let least = bits.saturating_sub(REGIONS_MAX_BITS);
+    let least = bits.saturating_sub(INTERVALS_MAX_BITS);
     least.max(INTERVAL_BITS_MIN).min(bits)
 }
 

@@ -192,7 +192,7 @@ fn index(bytes: &[u8]) -> bool {
         return false;
     };
     assert!(!index.is_empty() && index.first() <= Some(index.last()));
-    assert!(index.entries() >= index.len() as u64);
+    assert!(index.word_count() >= index.len() as u64);
     assert_eq!(index.frame_of(index.last()), Some(index.len() - 1));
     // Damage in a frame is an error, whatever the index says of it.
     assert!(index.decode_frame(0, &[0; 9]).is_err());
@@ -211,7 +211,7 @@ fn shard(bytes: &[u8]) -> bool {
         name: "shard-0000.zst".to_owned(),
         first: index.first().expect("a first word"),
         last: index.last(),
-        entries: index.entries(),
+        entries: index.word_count(),
         bytes: bytes.len() as u64,
         sha256: Digest::of(bytes),
         index_offset: start,

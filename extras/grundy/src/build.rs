@@ -314,7 +314,6 @@ impl Progress<'_> {
     }
 }
 
-/// Locks shared data. A panic elsewhere does not spoil it: it is whole at any time.
 fn take<T, R>(shared: &Mutex<T>, take: impl FnOnce(&mut T) -> R) -> R {
     take(&mut shared.lock())
 }

@@ -22,7 +22,7 @@ impl Tested {
         (task.lease, PartName { layer, lease })
     }
 
-    fn announce(&mut self, worker: u32, name: PartName, bytes: u64) -> Transfer {
+    fn announce(&mut self, worker: u32, name: PartName, bytes: u64) -> PutGuard {
         let (worker, target) = (WorkerId::only(worker), PutTarget::Part(name));
         self.job.authorize_put(worker, target, bytes).unwrap()
     }

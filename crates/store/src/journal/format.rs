@@ -96,8 +96,8 @@ pub(super) fn encode(
     writer.finish()
 }
 
-/// Entries are read as those of a segment, one after the other: ranges that are lost are done first, as an entry of
-/// lost ranges is about ranges that are done.
+/// Its entries are applied one after the other, as those of a segment. So a lost range has two: one that says that it
+/// is done, and a later one that its record is lost.
 pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
     let (bytes, _) = encode(CHECKPOINT, ledger, |writer| {
         if let Some((bits, seconds)) = ledger.worked {

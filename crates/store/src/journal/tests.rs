@@ -440,9 +440,9 @@ fn it_is_read_back_after_every_segment() {
         most_checkpoints = most_checkpoints.max(remove_checkpoints(&copy));
         assert_eq!(looked(&copy), *ledger);
     }
-    assert_eq!(most_checkpoints, CHECKPOINTS);
+    assert_eq!(most_checkpoints, CHECKPOINTS_KEPT);
     let numbers = storage.objects().keys().filter_map(keys::number_of).count();
-    assert_eq!(numbers, script.len() + 1 + CHECKPOINTS);
+    assert_eq!(numbers, script.len() + 1 + CHECKPOINTS_KEPT);
 }
 
 #[test]

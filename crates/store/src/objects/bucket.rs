@@ -30,7 +30,7 @@ use object_store::{
 
 use self::client::ClientConnector;
 pub(super) use self::failure::is_refusal;
-use self::failure::{failure, is_unknown};
+use self::failure::{failure, is_passing};
 use super::address::{Bucket, Service};
 use super::lock::OpenError;
 use super::patience::StoragePatience;
@@ -157,7 +157,7 @@ impl BucketStorage {
         let got = self.get_range(path, range).await;
         match got {
             // Perhaps only for the reason that the object ends before the range.
-            Err(error) if is_unknown(&error) => match self.store.head(path).await {
+            Err(error) if is_passing(&error) => match self.store.head(path).await {
                 Ok(there) if there.size <= range.start => Ok(Bytes::new()),
                 _ => Err(error),
             },

@@ -48,7 +48,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 const UNREADABLE: Duration = Duration::from_secs(5);
 /// The objects that one blocking thread reads, one after the other: to hand work to a thread takes about as long as to
 /// read an object that the system has in memory.
-const READS_AT_ONCE: usize = 4;
+const READS_PER_THREAD: usize = 4;
 
 const NOT_OURS: &str = "the table was opened for looking only";
 
@@ -187,8 +187,7 @@ impl Directory {
     /// Makes the folder of an object, and those above it, durably. Returns it and the object's name there.
     fn make_folder<'k>(&self, key: &'k Key) -> Result<(Below, &'k str), FileFailure> {
         let (folders, name) = key.as_str().rsplit_once('/').unwrap_or(("", key.as_str()));
-        // A set of texts is whole at any time, so a panic elsewhere does not spoil it. The lock is
-        // held while folders are made: a second creation must not run ahead of the first's sync.
+        // The lock is held while folders are made: a second creation must not run ahead of the first's sync.
         let mut known = self.folders.lock();
         let mut below = Below::open(&self.root)?;
         let mut end = 0;
@@ -208,7 +207,8 @@ impl Directory {
         Ok((below, name))
     }
 
-    /// Runs a write, unless nothing is to be written.
+    /// Runs a write. Fails if the directory takes none: it was opened for looking only, or an earlier write may not be
+    /// durable.
     fn write(
         &self,
         key: &Key,
@@ -338,7 +338,7 @@ impl Storage for LocalStorage {
     }
 
     async fn read_each(&self, parts: Vec<(Key, Range<u64>)>) -> Vec<Result<Bytes, StorageError>> {
-        let reads = parts.chunks(READS_AT_ONCE).map(|parts| {
+        let reads = parts.chunks(READS_PER_THREAD).map(|parts| {
             let parts = parts.to_vec();
             self.run(move |directory| {
                 let parts = parts.into_iter();
@@ -347,7 +347,7 @@ impl Storage for LocalStorage {
             })
         });
         let reads = stream::iter(reads.collect::<Vec<_>>());
-        let mut reads = reads.buffered(READS_MAX / READS_AT_ONCE).concat().await;
+        let mut reads = reads.buffered(READS_MAX / READS_PER_THREAD).concat().await;
         for ((key, range), read) in parts.iter().zip(&mut reads) {
             if matches!(read, Err(error) if error.is(FaultKind::Passing)) {
                 *read = self.read_at(key, range.clone()).await;

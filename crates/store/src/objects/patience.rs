@@ -70,7 +70,7 @@ impl StoragePatience {
             if request.begin.elapsed() + pause > self.most {
                 return Err(error);
             }
-            request.wait(&describe(&error));
+            request.note_waiting(&describe(&error));
             tokio::time::sleep(pause).await;
         }
     }
@@ -83,12 +83,12 @@ impl PatientRequest<'_> {
         loop {
             match tokio::time::timeout(HANGS, attempt.as_mut()).await {
                 Ok(done) => return done,
-                Err(_) => self.wait("it does not answer"),
+                Err(_) => self.note_waiting("it does not answer"),
             }
         }
     }
 
-    fn wait(&mut self, reason: &str) {
+    fn note_waiting(&mut self, reason: &str) {
         let StoragePatience { most, outages, .. } = self.patience;
         if !self.waits {
             self.waits = true;

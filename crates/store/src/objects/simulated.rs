@@ -91,7 +91,6 @@ impl SimulatedStorage {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A test that panicked elsewhere has failed already.
         self.state.lock()
     }
 
@@ -287,7 +286,7 @@ impl Storage for SimulatedStorage {
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
         match self.crash_outcome(3) {
             Some(0) => {
-                // A failure here is what the crash makes of it anyway.
+                // A creation that fails leaves nothing, as a crash may too.
                 let _ = self.state().create(key, bytes.clone());
             }
             Some(1) => {

@@ -52,7 +52,7 @@ impl Files for Folder {
 
     fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
         let file = self.full_name(name);
-        let read = chomp_durable_files::read_nofollow(&file, most);
+        let read = chomp_durable_files::read_one_past(&file, most);
         let bytes = read.map_err(|error| not_opened(&file, error))?;
         if bytes.len() as u64 <= most {
             Ok(bytes)
@@ -107,7 +107,7 @@ pub fn boxes(directory: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, TableError> {
             continue;
         }
         let file = directory.join(name);
-        let bytes = chomp_durable_files::read_nofollow(&file, BOX_BYTES_MAX);
+        let bytes = chomp_durable_files::read_one_past(&file, BOX_BYTES_MAX);
         let bytes = bytes.map_err(TableError::io(&file))?;
         if bytes.len() as u64 > BOX_BYTES_MAX || found.len() == BOXES_MAX {
             let what = format!(

@@ -218,12 +218,12 @@ fn forged(info: ShardInfo, frames: &mut [Frame], blocks: &[&[u8]]) -> Result<Vec
     decode_shard(&bytes, &resigned(&info, &bytes)).map_err(|error| error.to_string())
 }
 
-/// A frame of an index that says it starts with the word `first` and has `entries` words.
-fn frame(first: u64, entries: u32) -> Frame {
+/// A frame of an index that says it starts with the word `first` and has `words` words.
+fn frame(first: u64, words: u32) -> Frame {
     Frame {
         first,
         offset: 0,
-        entries,
+        words,
         length: 0,
         digest: Digest::default(),
     }

@@ -114,7 +114,7 @@ impl ShardWriter {
         self.frames.push(Frame {
             first: self.words[0],
             offset: self.bytes.len() as u64,
-            entries: u32::try_from(self.words.len()).expect("at most 8,192"),
+            words: u32::try_from(self.words.len()).expect("at most 8,192"),
             length: u32::try_from(frame.len()).expect("at most ten bytes a word"),
             digest: Digest::of(&frame),
         });
@@ -129,7 +129,7 @@ pub(super) fn index_frame(frames: &[Frame], last: u64, start: u64) -> Vec<u8> {
     for frame in frames {
         content.extend(frame.first.to_le_bytes());
         content.extend(frame.offset.to_le_bytes());
-        content.extend(frame.entries.to_le_bytes());
+        content.extend(frame.words.to_le_bytes());
         content.extend(frame.length.to_le_bytes());
         content.extend(frame.digest.0);
     }

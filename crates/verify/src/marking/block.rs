@@ -39,7 +39,7 @@ pub(crate) struct Block {
     /// The block has 2^`size_bits` words.
     size_bits: u32,
     first: u64,
-    pub(crate) numbers: Vec<u64>,
+    pub(crate) chunks: Vec<u64>,
     tables: Box<MarkTables>,
     arrangements: Arrangements,
     joins: Joins,
@@ -80,7 +80,7 @@ impl Block {
         Block {
             size_bits: block_bits,
             first: 0,
-            numbers: vec![0; chunks],
+            chunks: vec![0; chunks],
             tables: MarkTables::new(),
             arrangements: Arrangements::new(),
             joins: Joins::new(chunks),
@@ -90,7 +90,7 @@ impl Block {
     /// Begins another block, without marks.
     pub(crate) fn begin(&mut self, number: u64) {
         self.first = number.checked_shl(self.size_bits).unwrap_or(0);
-        self.numbers.fill(0);
+        self.chunks.fill(0);
     }
 
     pub(crate) fn first(&self) -> u64 {
@@ -105,12 +105,12 @@ impl Block {
     ) -> Result<(), CheckError> {
         // The empty position is winning.
         if self.first == 0 {
-            self.numbers[0] |= 1;
+            self.chunks[0] |= 1;
         }
         let exist = mask(1 << self.size_bits.saturating_sub(1).min(CHUNK_BITS - 1));
-        for chunk in 0..self.numbers.len() {
+        for chunk in 0..self.chunks.len() {
             let start = self.first | (chunk as u64) << CHUNK_BITS;
-            let mut marks = self.numbers[chunk] | self.joined(chunk);
+            let mut marks = self.chunks[chunk] | self.joined(chunk);
             let mut losing = 0;
             loop {
                 let left = !(marks | losing) & exist;
@@ -123,11 +123,11 @@ impl Block {
                 if self.first == 0 {
                     // Only the first block has both a word and words that are longer by some bits.
                     self.mark_longer(start + 2 * u64::from(place));
-                    marks |= self.numbers[chunk];
+                    marks |= self.chunks[chunk];
                 }
             }
             visit(chunk, start, losing)?;
-            self.numbers[chunk] = losing;
+            self.chunks[chunk] = losing;
         }
         Ok(())
     }
@@ -137,11 +137,11 @@ impl Block {
         let (above, across) = self.joins.of(chunk);
         let mut marks = 0;
         for &source in above {
-            marks |= self.numbers[usize::from(source)];
+            marks |= self.chunks[usize::from(source)];
         }
         for &(source, kind) in across {
             let kind = usize::from(kind);
-            let mut losing = self.numbers[usize::from(source)] & self.tables.across_any[kind];
+            let mut losing = self.chunks[usize::from(source)] & self.tables.across_any[kind];
             while losing != 0 {
                 marks |= self.tables.across[kind][losing.trailing_zeros() as usize];
                 losing &= losing - 1;
@@ -176,7 +176,7 @@ impl Block {
         let patterns = &self.tables.patterns;
         if to <= CHUNK_BITS {
             let pattern = patterns[from as usize][(to - from) as usize][ones as usize];
-            self.numbers[first] |= pattern << index;
+            self.chunks[first] |= pattern << index;
             return;
         }
         let split = from.max(CHUNK_BITS);
@@ -189,7 +189,7 @@ impl Block {
                 patterns[from as usize][narrow as usize][(ones - above) as usize]
             };
             for &arrangement in self.arrangements.of(wide, above) {
-                self.numbers[first | usize::from(arrangement) << shift] |= pattern << index;
+                self.chunks[first | usize::from(arrangement) << shift] |= pattern << index;
             }
         }
     }

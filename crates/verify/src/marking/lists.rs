@@ -150,13 +150,13 @@ impl Lists {
         self.lows(word).binary_search(&self.low(word)).is_ok()
     }
 
-    /// Sets the bits of the words in the block with this number, whose bitmap has as many bits as `numbers`.
-    pub(crate) fn mark(&self, block: u64, numbers: &mut [u64]) {
-        let chunks = 1 << self.bucket_bits.saturating_sub(CHUNK_BITS);
-        let start = block * ((numbers.len() as u64) << CHUNK_BITS);
-        for (numbers, bucket) in numbers.chunks_mut(chunks).zip(0..) {
+    /// Sets the bits of the words in the block with this number, whose bitmap has as many bits as `chunks`.
+    pub(crate) fn set_bits(&self, block: u64, chunks: &mut [u64]) {
+        let per_bucket = 1 << self.bucket_bits.saturating_sub(CHUNK_BITS);
+        let start = block * ((chunks.len() as u64) << CHUNK_BITS);
+        for (chunks, bucket) in chunks.chunks_mut(per_bucket).zip(0..) {
             for &low in self.lows(start + (bucket << self.bucket_bits)) {
-                numbers[usize::from(low >> 6)] |= 1 << (low & 63);
+                chunks[usize::from(low >> 6)] |= 1 << (low & 63);
             }
         }
     }

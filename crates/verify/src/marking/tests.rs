@@ -20,11 +20,11 @@ fn by_definition(bits: u32) -> BTreeMap<u64, BTreeSet<u64>> {
 
 /// The words of a block that are marked.
 fn marked(block: &Block) -> BTreeSet<u64> {
-    let words = (0..block.numbers.len() as u64 * 64).map(|index| block.first() + 2 * index);
+    let words = (0..block.chunks.len() as u64 * 64).map(|index| block.first() + 2 * index);
     words
         .filter(|&word| {
             let place = (word - block.first()) / 2;
-            block.numbers[index(place / 64)] >> (place % 64) & 1 == 1
+            block.chunks[index(place / 64)] >> (place % 64) & 1 == 1
         })
         .collect()
 }

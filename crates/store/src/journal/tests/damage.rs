@@ -16,7 +16,7 @@ fn small() -> BTreeMap<Key, Bytes> {
     let checkpoints = objects
         .keys()
         .filter(|key| key.is_in(&keys::checkpoints_prefix()));
-    assert_eq!(checkpoints.count(), CHECKPOINTS);
+    assert_eq!(checkpoints.count(), CHECKPOINTS_KEPT);
     objects
 }
 

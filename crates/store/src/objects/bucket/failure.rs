@@ -56,7 +56,7 @@ fn fault(error: &Error) -> Option<(FaultKind, &'static str)> {
 }
 
 /// Whether anything can have happened, and may happen when the request is made again.
-pub(super) fn is_unknown(error: &Error) -> bool {
+pub(super) fn is_passing(error: &Error) -> bool {
     matches!(fault(error), Some((Passing, _)))
 }
 
