@@ -5,12 +5,10 @@
 //! one and, for 1 ≤ k ≤ s, the one at 0^(s-k) 1^k. Counted from the end, so that entry o is `M_s[s - o]`,
 //!
 //! * the first chunk adds its lists [`zeros`](Masks::zeros) from entry 0 on;
-//! * the one at 0^(s-k) 1^k adds its losing positions to entry k - 1, and its lists [`ones`](Masks::ones) from
-//!   entry k on.
+//! * the one at 0^(s-k) 1^k adds its losing positions to entry k - 1, its lists [`ones`](Masks::ones) from entry k on.
 //!
-//! None of this depends on s. So all halves that begin with the same chunk have one base, which grows as they do,
-//! and each chunk adds to one base, once. The bases of halves within a block go with it; the one that begins with the
-//! block may go on.
+//! None of this depends on s. So all halves that begin with the same chunk have one base, which grows as they do, and
+//! each chunk adds to one base, once. Bases of halves within a block go with it; the one that begins with it may go on.
 
 use crate::chunk::{CHUNK_BITS, Chunk, join};
 use crate::isa::Lowest;
@@ -20,11 +18,10 @@ use crate::pyramid::BASE_SETS_MAX;
 /// The most entries that anything is added to.
 const ENTRIES: usize = BASE_SETS_MAX + CHUNK_BITS;
 
-/// The bases of the halves that are not finished.
-///
-/// A half of 2^s chunks is lifted if its first chunk i is a multiple of 2^(s+1), and until then chunks c from i to
-/// i + 2^s - 1 are solved: i is c without its last s + 1 bits, the first of which is 0. Of two such i one is
-/// a beginning of the other and has fewer 1s, so the number of 1s tells where its base is kept.
+/// The bases of the halves that are not finished. A half of 2^s chunks is lifted if its first chunk i is a multiple of
+/// 2^(s+1), and until then chunks c from i to i + 2^s - 1 are solved: i is c without its last s + 1 bits, the first of
+/// which is 0. Of two such i one is a beginning of the other and has fewer 1s, so the number of 1s tells where its base
+/// is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Bases {
     bases: Box<[[Chunk; ENTRIES]; BASE_SETS_MAX]>,

@@ -2,9 +2,7 @@
 
 use std::ops::BitOrAssign;
 
-/// The number of index bits within a chunk.
 pub(crate) const CHUNK_BITS: usize = 9;
-/// The number of indices in a chunk.
 pub(crate) const CHUNK_LEN: usize = 1 << CHUNK_BITS;
 
 /// A set of 512 consecutive indices: one cache line, one AVX-512 register.

@@ -14,8 +14,7 @@ use crate::solve::RangeSolver;
 use crate::source::{MissingSource, Source, Sources};
 use crate::source_sets::{SourceSets, find};
 
-/// Evaluates ranges of one size, one at a time. It keeps its buffers, about
-/// [`Evaluator::memory`] bytes, so a thread should keep its evaluator.
+/// Evaluates ranges of one size. A thread should keep its evaluator, for its buffers of [`Evaluator::memory`] bytes.
 #[derive(Debug)]
 pub struct Evaluator {
     range_bits: RangeBits,
@@ -27,8 +26,7 @@ pub struct Evaluator {
 }
 
 impl Evaluator {
-    /// An evaluator for ranges of `range_bits` that uses the instruction set `isa`, or the widest
-    /// below it that this CPU has.
+    /// With the instruction set `isa`, or the widest below it that this CPU has.
     pub fn new(range_bits: RangeBits, isa: Isa) -> Evaluator {
         Evaluator {
             range_bits,
@@ -52,9 +50,8 @@ impl Evaluator {
 
     /// The bytes of memory of an evaluator for `range_bits`, without its result.
     pub fn memory(range_bits: RangeBits) -> u64 {
-        // The bitmap, one bitmap's worth of sets, less than one of scratch, and room for twice the
-        // losing indices, which takes less than one; besides, some half a MiB for tables, which all
-        // evaluators share, and for the state of a block.
+        // The bitmap, as much for sets, less for scratch, less for twice the losing indices; besides, some half a MiB
+        // for tables, which all evaluators share, and for the state of a block.
         range_bits.positions() / 8 * 4 + (1 << 19)
     }
 
@@ -132,8 +129,7 @@ impl Evaluator {
         })
     }
 
-    /// Marks what can move to a losing path of this range with trailing 1s; returns the edges
-    /// among these paths.
+    /// Marks what can move to a losing path of this range with trailing 1s; returns the edges among these paths.
     #[inline(always)]
     fn apply_trimmed(&mut self, head: Head, sources: &dyn Sources) -> Result<u64, MissingSource> {
         let b = self.range_bits.get();
@@ -157,8 +153,7 @@ impl Evaluator {
     }
 }
 
-/// The ranges of `heads`, which are in the order of their layers, and their sources among them. Panics if a source is
-/// missing, or comes later.
+/// The ranges of `heads`, in the order of their layers. Panics if a source is not among the heads before.
 pub fn evaluate_heads(
     heads: impl IntoIterator<Item = Head>,
     range_bits: RangeBits,

@@ -14,17 +14,14 @@ use parking_lot::Mutex;
 use crate::Isa;
 use crate::evaluate::evaluate_heads;
 
-/// Whole tables, as bits and range bits: dense ranges, which only small heads have, of 4, of 64 and of 256 chunks. So
-/// pyramids of all heights up to eight occur, the tall ones that are finished by pieces among them, and sets of whole
-/// buckets.
+/// Whole tables, as bits and range bits: dense ranges, which only small heads have, of 4, 64 and 256 chunks. So
+/// pyramids of all heights up to eight occur, tall ones finished by pieces among them, and sets of whole buckets.
 const TABLES: [(u32, u32); 3] = [(17, 12), (19, 16), (19, 18)];
 
-/// Heads of longer words, evaluated with all that they depend on, and range bits: sparse ranges,
-/// with long runs in their sources.
+/// Heads of longer words, and range bits: sparse ranges with long runs in their sources, which are evaluated too.
 const TALL: [(u64, u32); 2] = [(1 << 30, 12), (0b11 << 9, 13)];
 
-/// The digest of the samples, evaluated with the instruction set `isa` or the widest below it
-/// that this CPU has. Takes some milliseconds the first time; a process remembers it.
+/// With `isa`, or the widest set below it that this CPU has. It takes milliseconds, once: a process remembers it.
 pub fn fingerprint(isa: Isa) -> Digest {
     static KNOWN: Mutex<BTreeMap<Isa, Digest>> = Mutex::new(BTreeMap::new());
     // Held for whole values; a panic leaves nothing half done.

@@ -25,25 +25,22 @@
 //!
 //! # Columns one and two
 //!
-//! With t = 0 or 1, blocks have one position, α 1…1, and these are as many as there are positions. So here the walk
-//! keeps more for every prefix β without ones. The value of β and q ones is looked up once, for all moves that lead
-//! there, and put into
+//! With t = 0 or 1, blocks have one position, α 1…1, so there are as many as positions. So here the walk keeps more for
+//! every prefix β without ones. The value of β and q ones is looked up once for all moves to there, and put into
 //!
 //! ```text
 //! first      the values of all prefixes of β, β itself included
 //! second[q]  the values of β and q ones, of β without its last row and q + 1 ones, without its last two rows and q + 2, …
 //! ```
 //!
-//! The moves of α and m ones in the first column lead to `first` of α, and to α with fewer than m ones. Those in the
-//! second column lead to `second[m + 1]` of α without its last row: the row above the ones is cut to one cell, and
-//! those above it in turn.
+//! From α and m ones, moves in the first column lead to `first` of α and to α with fewer ones. Those in the second lead
+//! to `second[m + 1]` of α without its last row: the row above the ones is cut to one cell, and those above it in turn.
 //!
 //! # What is shared, and what that costs
 //!
-//! A position has on average three blocks of moves, and as many values in the first two columns as it has rows of one
-//! cell. All blocks of a prefix and a column are put into the sets at once: eight sets are loaded, get a value of each
-//! block, and are stored. The ranks are taken in windows whose sets stay in the cache; the walk leaves out what is not
-//! in the window.
+//! A position has three blocks of moves on average, and as many values in the first two columns as rows of one cell.
+//! All blocks of a prefix and a column are put into the sets at once: eight sets are loaded, get a value of each block,
+//! and are stored. Ranks are taken in windows whose sets stay in the cache; the walk leaves out all others.
 //!
 //! A set is two words of 64 bits, the second for values from 64 on, which positions of up to 64 tiles do not have. With
 //! AVX2 or AVX-512 a shift makes four or eight values into bits, and values beyond the word into none.
@@ -89,8 +86,7 @@ pub struct AreaValues {
 }
 
 impl AreaValues {
-    /// A value of 0 for each position of `tiles` tiles. There is no position without tiles. Panics with more than
-    /// [`AREA_MAX`] tiles.
+    /// For the positions of `tiles` tiles, none if that is 0. Panics with more than [`AREA_MAX`] tiles.
     pub fn zeros(tiles: u32) -> AreaValues {
         let len = if tiles == 0 { 0 } else { count(tiles) };
         let len = usize::try_from(len).expect("a rank has 31 bits");
@@ -110,7 +106,6 @@ impl AreaValues {
         &mut self.bytes[..len]
     }
 
-    /// The values from `rank` on, as `chunks` chunks of [`LANES`].
     #[inline(always)]
     fn chunks(&self, rank: u32, chunks: usize) -> &[[u8; LANES]] {
         self.bytes[rank as usize..][..chunks * LANES].as_chunks().0
@@ -126,7 +121,6 @@ struct Prefix {
     /// |β|, and how many tiles the positions of the area have besides.
     size: usize,
     rest: usize,
-    /// The last row of β.
     last: usize,
     /// The rank of the first position that begins with β.
     start: u32,
@@ -224,7 +218,6 @@ impl GrundyEvaluator {
         }
     }
 
-    /// Evaluates one window after the other, with `WORDS` words for each set.
     #[inline(always)]
     fn run_by_windows<B: Bit, const WORDS: usize>(
         &mut self,
@@ -247,7 +240,6 @@ impl GrundyEvaluator {
         }
     }
 
-    /// Visits the prefixes of all positions in the window, in the order of ranks.
     #[inline(always)]
     fn walk<B: Bit, const WORDS: usize>(
         &mut self,
@@ -295,8 +287,7 @@ impl GrundyEvaluator {
         }
     }
 
-    /// Applies the moves of the positions that begin with the first `depth` rows of the path, by columns of the last
-    /// row.
+    /// Applies the moves of positions that begin with the first `depth` rows of the path, by columns of the last row.
     #[inline(always)]
     fn visit<B: Bit, const WORDS: usize>(
         &mut self,
@@ -352,8 +343,7 @@ impl GrundyEvaluator {
         }
     }
 
-    /// Looks up the values of the prefix with ones after it, and applies the moves of the position of the area among
-    /// these in the first two columns.
+    /// Looks up the values of the prefix with ones after it, for moves in the first two columns, and applies these.
     #[inline(always)]
     fn visit_ones<const WORDS: usize>(
         &mut self,
@@ -416,7 +406,6 @@ fn join<B: Bit>(sets: &mut [u64; LANES], values: [u64; LANES]) {
     }
 }
 
-/// How a value becomes a bit of a word.
 trait Bit {
     /// The bit of a value; none if it is not below 64.
     fn of(value: u64) -> u64;

@@ -86,7 +86,6 @@ pub(crate) trait Lowest {
     fn lowest(chunk: &Chunk) -> [u32; 2];
 }
 
-/// Portable code.
 pub(crate) struct PortableLowest;
 
 impl Lowest for PortableLowest {
@@ -141,8 +140,7 @@ impl Lowest for Avx2Lowest {
     }
 }
 
-/// AVX-512: a test of all words at once, and the first two that are not 0 without a detour by memory.
-/// Only for code compiled with that feature.
+/// AVX-512: tests all words at once, finds the first two without a detour by memory. Only for code compiled with it.
 #[cfg(target_arch = "x86_64")]
 pub(crate) struct Avx512Lowest;
 
@@ -188,7 +186,6 @@ fn lowest_of(lanes: u32, first: u64, second: u64) -> [u32; 2] {
     [index(lanes, first), index(lanes_left, word)]
 }
 
-/// Without the lowest.
 #[inline(always)]
 fn rest(lanes: u32) -> u32 {
     lanes & lanes.wrapping_sub(1)

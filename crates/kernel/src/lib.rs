@@ -78,13 +78,12 @@
 //! "losing" about the word with its last 0.
 //!
 //! **Solving.** `solve` takes the positions of a half X0, lifts them into X1, and takes those of X1; it does the same
-//! within each half. *When it takes a position, this is marked exactly if it
-//! is winning.* Proof by induction on the number that the position is, as moves lead to smaller numbers: the marks of
-//! moves that start in the head, or end at the last 0, are set by then (see below: before the range is begun, at the
-//! latest by a lift into the half of the position, or, in the range of the empty head, when the smaller position is
-//! found). Any other move starts at a 1 of the
-//! index. Let X be the bits before that 1. The half X0 is finished, and right by induction, so by the theorem its lift
-//! has set the mark. And a mark is set only for a move to a losing position. ∎
+//! within each half. *When it takes a position, this is marked exactly if it is winning.* Proof by induction on the
+//! number that the position is, as moves lead to smaller numbers: the marks of moves that start in the head, or end at
+//! the last 0, are set by then (see below: before the range is begun, at the latest by a lift into the half of the
+//! position, or, in the range of the empty head, when the smaller position is found). Any other move starts at a 1 of
+//! the index. Let X be the bits before that 1. The half X0 is finished, and right by induction, so by the theorem its
+//! lift has set the mark. And a mark is set only for a move to a losing position. ∎
 //!
 //! [`solve`] does this without recursion. In small halves it need not finish X0 to begin with X1: of what the theorem
 //! says about one chunk of X1, it takes what the chunk can move to, in the order of the [`schedule`]. Once a chunk of the
@@ -99,10 +98,9 @@
 //!
 //! Again only j and d matter. Let `N_j[d]`, for 1 ≤ d ≤ j ≤ q, be the strings r of q - j bits for which, with some 1 of
 //! the head, the path of Lemma 3 is losing, and `N_j[0]` be empty. With N in place of R, Lemma 2 gives sets `M_j[z]`
-//! again, and `M_0[0]` is the set of the indices from which a move that starts in the head and ends in the index leads
-//! to a losing position: as in the theorem, but by Lemma 3. [`source_sets`] collects the sets N from the sources of the
-//! range. Moves that end within the head leave the index as it is: [`source_sets`] ORs the losing positions of their
-//! sources into the bitmap.
+//! again, and `M_0[0]` holds the indices from which a move that starts in the head and ends in the index leads to a
+//! losing position: as in the theorem, but by Lemma 3. [`source_sets`] collects the sets N from the sources. Moves that
+//! end within the head leave the index as it is: the losing positions of their sources are OR'ed into the bitmap.
 //!
 //! **The last 0.** A move that ends at it leads to a path that ends with c ≥ 1 1s. Without these the path is a word of
 //! fewer bits with the same W, as trailing 1s draw no cell.
@@ -122,9 +120,8 @@
 //!
 //! # Four bits
 //!
-//! Take all paths of four bits, X empty and m = 3. Of the half 0 the paths 0000, 0001, 0011 and 0111 are marked from
-//! the start; 0100 and 0110 have a move to 0010 or to 0101, which are losing (both are the single cell). So P = {010,
-//! 101}, and
+//! Take all paths of four bits, X empty and m = 3. Of the half 0, 0000, 0001, 0011 and 0111 are marked from the start;
+//! 0100 and 0110 have a move to 0010 or to 0101, which are losing (both are the single cell). So P = {010, 101}, and
 //!
 //! ```text
 //! R_1[1] = {01}   for 1·01 is in P         R_2[2] = {0}   for 01·0 is in P         the other R_j[z] are empty
@@ -139,8 +136,7 @@
 //! M_1[1] = R_1[1] ∪ 1·M_2[1] = {0, 1}            M_1[0] = 0·M_2[1] = {0}       M_0[0] = 0·M_1[1] ∪ 1·M_1[0] = {00, 01, 10}
 //! ```
 //!
-//! So 1100, 1101 and 1110 are marked, and 1111 was from the start. `tests/paper.rs` does this, and more, on sets of
-//! strings.
+//! So 1100, 1101 and 1110 are marked; 1111 was from the start. `tests/paper.rs` does this and more on sets of strings.
 //!
 //! # Grundy values
 //!
@@ -149,8 +145,7 @@
 //! # Instruction sets
 //!
 //! The code is written once, on arrays of eight `u64`, and compiled once for each [`Isa`]. Only the search for the
-//! lowest bits of a chunk has a second form, for AVX-512. The widest set that the CPU has is chosen at run time. All
-//! give the same bits.
+//! lowest bits of a chunk has a form for each. The widest set of the CPU is chosen at run time. All give the same bits.
 //!
 //! # What always holds
 //!

@@ -1,7 +1,4 @@
-//! Everything that can happen within one chunk, as tables of masks.
-//!
-//! A chunk is the 512 positions whose indices share all but their lowest nine bits. The tables
-//! depend on nothing and are computed once, in about a millisecond.
+//! Everything that can happen within one chunk, as tables that depend on nothing. They take a millisecond, once.
 
 use std::sync::LazyLock;
 
@@ -12,8 +9,7 @@ use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk, join};
 /// The number of the first bit of a chunk's path: nine index bits and the last 0.
 const FIRST_BIT: u32 = CHUNK_LEN.ilog2();
 
-/// A table with an entry for each string of nine bits, and as many empty ones after them, for
-/// [`NOTHING`].
+/// A table with an entry for each string of nine bits, and as many empty ones after them, for [`NOTHING`].
 pub(crate) type NineBitTable<T> = Box<[T; 2 * CHUNK_LEN]>;
 
 /// Where a table is read for a string that is not there.
@@ -22,14 +18,12 @@ pub(crate) const NOTHING: u32 = 1 << CHUNK_BITS;
 /// The tables; strings of nine bits are written l.
 #[derive(Debug)]
 pub(crate) struct Masks {
-    /// At l: l alone.
     pub(crate) alone: NineBitTable<Chunk>,
     /// At l: l, and the l' that have a move, within the chunk, to the position l.
     pub(crate) even: NineBitTable<Chunk>,
     /// At l: the l' that have a move, within the chunk, to the path that ends with l and a 1.
     pub(crate) odd: NineBitTable<Chunk>,
-    /// At l = 1^c r': for each d from 1 to c, the strings t r with d 0s in t for which
-    /// l = 1^|t| r.
+    /// At l = 1^c r': for each d from 1 to c, the strings t r with d 0s in t for which l = 1^|t| r.
     pub(crate) ones: ChunkLists,
     /// At l = 0^a 1^c r': for each o from 0 to c - 1, the strings t r with l = 0^a 1^c' r,
     /// |t| = a + c' and c' - 1 - o 1s in t.
@@ -81,7 +75,6 @@ impl ChunkLists {
         &self.at(l)[2..]
     }
 
-    /// The starts of the lists of all these strings, together.
     pub(crate) fn starts_of(&self, strings: Chunk) -> [Chunk; 2] {
         let mut starts = [Chunk::EMPTY; 2];
         for l in strings.indices(0) {
@@ -92,7 +85,6 @@ impl ChunkLists {
 }
 
 impl Masks {
-    /// The tables, computed when first asked for.
     pub(crate) fn get() -> &'static Masks {
         static MASKS: LazyLock<Masks> = LazyLock::new(Masks::new);
         &MASKS

@@ -22,9 +22,7 @@ const PIECE: usize = 8;
 /// The sets `M_s[0..]` of a pyramid with s levels.
 pub(crate) type Base = [Chunk; BASE_SETS_MAX];
 
-/// Where the sets `R_j[z]` come from, for 1 ≤ z ≤ j < s. `R_j[0]` is empty for all j.
-///
-/// A string r is in `R_{j+1}[z]` exactly when 1r is in `R_j[z]`.
+/// The sets `R_j[z]`, for 1 ≤ z ≤ j < s. A string r has to be in `R_{j+1}[z]` exactly if 1r is in `R_j[z]`.
 pub(crate) trait Sets {
     /// The 2^(s-j) chunks of `R_j[z]`.
     fn set(&self, j: usize, z: usize) -> &[Chunk];

@@ -1,7 +1,6 @@
 //! In which order the chunks of a block are solved, and what each takes from those before it.
 //!
-//! Within its block a chunk is identified by its number, a string of bits. By Lemma 1, a move that starts at a 1 of the
-//! number
+//! Within its block a chunk has a number, a string of bits. By Lemma 1, a move that starts at a 1 of the number
 //!
 //! * and ends at a 0 of it leads to the chunk whose number has this span sorted, and leaves what is within the chunk;
 //! * and ends within the chunk leads to the half of the block whose numbers begin with the bits before the 1
@@ -20,7 +19,6 @@ use crate::chunk::CHUNK_BITS;
 /// The most bits of the number of a chunk in its block.
 pub(crate) const BLOCK_BITS_MAX: usize = 6;
 
-/// How the blocks of a range are solved.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     /// By the number of the chunk in its block.
@@ -31,7 +29,6 @@ pub(crate) struct Schedule {
     pub(crate) entries: usize,
 }
 
-/// The lists that a chunk reads and writes.
 #[derive(Debug)]
 pub(crate) struct ChunkLinks {
     /// The chunks that moves within the number lead to.

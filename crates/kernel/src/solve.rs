@@ -2,9 +2,8 @@
 //!
 //! Chunks are taken in blocks, and those of a block as its [schedule](crate::schedule) says. When a block is done, the
 //! 2^s chunks that end with its last chunk i, for the number s of trailing 0s of i + 1, are a finished half X0 whose
-//! other half X1 comes next: its losing positions are lifted. So each lift happens once, just in time. In a block there
-//! are none: a chunk takes what it needs from the chunks before it, which costs less where the sets of a lift would have
-//! few chunks.
+//! other half X1 comes next: its losing positions are lifted. So each lift happens once, just in time. Within a block,
+//! a chunk takes what it needs from those before it, which costs less where the sets of a lift would have few chunks.
 //!
 //! The lift of `X0` with s index bits above the chunk has `R_j[z]` = the slice of X0's losing
 //! positions at the prefix 0^(z-1) 1^(j-z+1). What is below a chunk is its [base](crate::bases).
@@ -96,10 +95,8 @@ impl RangeSolver {
         }
     }
 
-    /// Turns `bitmap` from marked into losing positions and returns these.
-    ///
-    /// `first_range` says that this is the range of the empty head: its first position is the
-    /// empty one, which is not losing, and its paths with trailing 1s are positions of its own.
+    /// Turns `bitmap` from marked into losing positions and returns these. `first_range`: that of the empty head, whose
+    /// first position is empty and so not losing, and whose paths with trailing 1s are positions of its own.
     #[inline(always)]
     pub(crate) fn solve<L: Lowest>(
         &mut self,
@@ -139,7 +136,6 @@ impl RangeSolver {
         IndexBuckets::new(self.out[..self.len].to_vec(), first)
     }
 
-    /// Appends what was found in the block that begins with chunk `first`.
     #[inline(always)]
     fn copy_found(&mut self, first: usize) {
         let room = self.len + self.found.len() * CHUNK_LEN + PIECE;
@@ -172,11 +168,9 @@ impl RangeSolver {
         }
     }
 
-    /// Solves chunks of which none can move to another.
-    ///
-    /// The lowest unmarked position of a chunk is losing; mark the positions that can move to it; repeat. Two
-    /// are taken at a time, unless the second can move to the first: to find one takes long,
-    /// and little longer for two. Nothing here is decided by a branch but the end, since no CPU could foretell it.
+    /// Solves chunks of which none can move to another. The lowest unmarked position of a chunk is losing; mark the
+    /// positions that can move to it; repeat. Two are taken at a time, unless the second can move to the first: to find
+    /// one takes long, and little longer for two. Only the end is decided by a branch, since no CPU could foretell it.
     #[inline(always)]
     fn solve_chunks<L: Lowest, const N: usize>(
         &mut self,
@@ -304,8 +298,7 @@ fn lists(chunk: usize, masks: &Masks) -> &ChunkLists {
     }
 }
 
-/// As [`RangeSolver::solve_chunks`], for the first chunk of the first range, whose paths with trailing 1s are
-/// positions of the same chunk.
+/// As [`RangeSolver::solve_chunks`], for the first chunk of all, whose paths with trailing 1s are positions of it.
 fn sweep_first(chunk: &mut Chunk, masks: &Masks, out: &mut [u16]) -> usize {
     let mut losing = Chunk::EMPTY;
     let mut found = 0;
@@ -329,8 +322,7 @@ fn longer(index: u64) -> impl Iterator<Item = u64> {
     (1..).map(move |ones: u32| ((2 * index + 1) << ones) - 1)
 }
 
-/// Applies, in the first range, that the position at `index` is losing, for the longer paths that
-/// stand for it. Those in the first chunk were applied when it was swept.
+/// Applies the longer paths of the losing position at `index` of the first range, but those that `sweep_first` applied.
 fn apply_longer(
     index: u64,
     range_bits: u32,

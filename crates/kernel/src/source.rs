@@ -1,9 +1,8 @@
 //! A finished range in the form in which the ranges that depend on it read it.
 //!
 //! Losing positions are rare, so the high bits of their indices say little: they are kept once for each *bucket* of
-//! 2^16 consecutive indices, and the low 16 bits for each index. That takes
-//! half the memory of a list of indices, and a bucket's bits of a bitmap, 8 KiB, stay in the
-//! first-level cache while they are set.
+//! 2^16 consecutive indices, and the low 16 bits for each index. That takes half the memory of a list of indices, and a
+//! bucket's bits of a bitmap, 8 KiB, stay in the first-level cache while they are set.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -17,7 +16,6 @@ use crate::chunk::{CHUNK_LEN, Chunk, u32_of, u32s};
 
 /// The number of low bits that are kept for each index.
 pub(crate) const BUCKET_BITS: usize = range::BUCKET_BITS as usize;
-/// The length of a bitmap of one bucket.
 const BUCKET_U32S: usize = (1 << BUCKET_BITS) / u32::BITS as usize;
 
 /// Finished ranges, by head.
@@ -47,8 +45,7 @@ impl Source {
         Source(range)
     }
 
-    /// The range in `record` as a source, with everything checked but the number of stored positions, as by
-    /// [`decode_trusting_stored`]. Fails if this is not a record of a range with `range_bits`.
+    /// Checked as by [`decode_trusting_stored`]. Fails if this is not a record of a range with `range_bits`.
     pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<Source, FormatError> {
         let (range, _) = decode_trusting_stored(record, range_bits)?;
         Ok(Source(range))
@@ -115,10 +112,8 @@ pub(crate) struct SourceTail<'a> {
 }
 
 /// Turns `set` into that of the losing indices of `parts`, each counted from where its part begins, as far as the set
-/// goes: whole buckets, or less than one if the sources have no more.
-///
-/// A bucket of the set takes from all parts before the next one does, so that it comes into the first-level cache
-/// once.
+/// goes: whole buckets, or less than one if the sources have no more. A bucket of the set takes from all parts before
+/// the next one does, so that it comes into the first-level cache once.
 #[inline(always)]
 pub(crate) fn scatter(parts: &[SourceTail], set: &mut [Chunk]) {
     if set.len() * CHUNK_LEN < 1 << BUCKET_BITS {

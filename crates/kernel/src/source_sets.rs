@@ -39,7 +39,6 @@ struct Crossing<'a> {
     sets: &'a mut [Chunk],
     /// The parts of sources that go into the sets of whole buckets, which are the first.
     parts: Vec<Vec<SourceTail<'a>>>,
-    /// Index bits above the chunk.
     s: usize,
     base: Base,
     /// Bit z: all indices with z 0s are marked.
@@ -47,8 +46,7 @@ struct Crossing<'a> {
 }
 
 impl SourceSets {
-    /// Turns `bitmap` into the marks of every index of range `head` that has a move, starting in the
-    /// head, to a losing position.
+    /// Turns `bitmap` into the marks of the indices with a move that starts in the head and leads to a losing position.
     #[inline(always)]
     pub(crate) fn mark(
         &mut self,
@@ -181,7 +179,6 @@ fn set_start(s: usize, d: usize) -> usize {
     (1 << s) - (2 << s >> d)
 }
 
-/// The filled sets as those of a pyramid.
 struct Levels<'a> {
     sets: &'a [Chunk],
     s: usize,

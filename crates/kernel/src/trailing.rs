@@ -5,9 +5,8 @@
 //! of this range, and losing. The moves to it start at one of the A places of its 0s, and the word
 //! before the move is Y's prefix up to there, a 1, any t with the right number of 0s, and the last 0.
 //!
-//! Starts within Y's chunk are a table. A start at bit s above the chunk concerns exactly the
-//! half that begins with the chunk X 1 0^s, and there all t with z 0s. In a half of a block they are marked
-//! at once; for the lift into a larger one, [`Finals`] keeps z.
+//! Starts within Y's chunk are a table. A start at bit s above it concerns exactly the half that begins with chunk X 1
+//! 0^s, and there all t with z 0s. In a half of a block these are marked at once; for a lift, [`Finals`] keeps z.
 
 use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk};
 use crate::masks::Masks;
@@ -15,12 +14,10 @@ use crate::masks::Masks;
 /// The bits of a path within a chunk: nine index bits and the last one.
 const PATH_BITS: u32 = CHUNK_LEN.ilog2() + 1;
 
-/// For each block, seen as the beginning of the half X1 of a lift: bit z says that all t with z
-/// 0s are marked.
+/// For each block, seen as the beginning of the half X1 of a lift: bit z says that all t with z 0s are marked.
 #[derive(Debug)]
 pub(crate) struct Finals {
     zeros: Vec<u32>,
-    /// The bits of the number of a chunk in its block.
     block_bits: usize,
 }
 
@@ -61,9 +58,7 @@ impl Finals {
         }
     }
 
-    /// Takes in that `path`, the low bits of a losing path with at least one trailing 1, is losing.
-    ///
-    /// `path` must be less than 2^`range_bits`, and not all 1s.
+    /// Takes in that a path is losing whose low bits are `path`: below 2^`range_bits`, with a trailing 1, not all 1s.
     pub(crate) fn apply(
         &mut self,
         path: u64,

@@ -41,8 +41,7 @@ pub struct Answer {
     pub reply: Option<(u32, u32)>,
 }
 
-/// Whether `positions` are losing, in their order. Fails if the table does not cover one of them, or the part of it
-/// that holds the answer cannot be read or is damaged.
+/// In their order. Fails if the table does not cover one, or if what holds the answer cannot be read or is damaged.
 pub fn verdicts(
     table: &impl Losing,
     positions: &[Position],
@@ -99,8 +98,7 @@ pub fn answers(table: &impl Losing, positions: &[Position]) -> Result<Vec<Answer
     Ok(answers.collect())
 }
 
-/// For each of `words` the moves that leave a losing position, with that position, by row, then by
-/// column.
+/// For each of `words` the moves that leave a losing position, with that position, by row, then by column.
 pub fn winning_moves(
     table: &impl Losing,
     words: &[Word],
@@ -117,10 +115,9 @@ pub fn winning_moves(
     Ok(winning.collect())
 }
 
-/// The move of a perfect player: the first of the `winning` moves. If there is none, every move loses,
-/// and the player takes a single cell, so that the other player has most chances to go wrong. It is the
-/// cell that is farthest from the edges of the board: the corner of the border with the largest
-/// min(row, column), then the largest row + column, then the smallest row.
+/// The move of a perfect player: the first of the `winning` moves. If every move loses, it is a single cell, so that
+/// the other player has most chances to go wrong, and the one that is farthest from the edges: the corner of the border
+/// with the largest min(row, column), then the largest row + column, then the smallest row.
 pub fn reply(rows: &[u32], winning: &[Cell]) -> Option<Cell> {
     let corner = |(index, &column): (usize, &u32)| {
         let below = rows.get(index + 1).copied().unwrap_or(0);

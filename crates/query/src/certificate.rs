@@ -40,27 +40,18 @@ pub struct Certificate {
 
 /// Why a certificate proves nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum CertificateError {
-    /// The board does not have this cell, or it is the poison.
     #[error("({},{}) is no first move of {}x{} without the poison", .1.row, .1.column, .0.0, .0.1)]
     NoMove((u32, u32), Cell),
-    /// The set does not have the position that the first move leaves.
     #[error("the position that the first move leaves, {0}, is not among them")]
     NoStart(Position),
-    /// A move from one of the positions has no reply that leads to one of them.
     #[error("from {from} the move ({},{}) has no reply that leads to one of them", .cell.row, .cell.column)]
-    Open {
-        /// The position.
-        from: Position,
-        /// The move.
-        cell: Cell,
-    },
-    /// A line is not understood.
+    Open { from: Position, cell: Cell },
     #[error("line {line}: {what}")]
     Line {
         /// From 1 on.
         line: usize,
-        /// The reason.
         what: String,
     },
     /// `watch` ended it.
@@ -68,7 +59,6 @@ pub enum CertificateError {
     Stopped,
 }
 
-/// The position that a first move leaves.
 fn start((rows, columns): (u32, u32), opening: Cell) -> Result<Word, CertificateError> {
     let refused = CertificateError::NoMove((rows, columns), opening);
     let board = Position::new(vec![columns; rows as usize]).map_err(|_| refused.clone())?;
@@ -104,7 +94,6 @@ struct Set {
 }
 
 impl Set {
-    /// Whether it is new.
     fn insert(&mut self, position: Word) -> bool {
         let is_new = self.positions.insert(position);
         self.positions.insert(position.mirror());
@@ -124,9 +113,8 @@ impl Set {
 }
 
 impl Certificate {
-    /// Finds a certificate of a first move; none if the move does not win. `is_losing` tells of each representative
-    /// inside the board whether it is losing. `watch` gets the fraction of a search that is done, and returns whether
-    /// to go on. Fails if it is no move, or if `watch` ended it.
+    /// None if the first move does not win. `is_losing` is asked about representatives inside the board. `watch` gets
+    /// the fraction of a search that is done, and says whether to go on. Fails if it is no move, or `watch` ends it.
     pub fn find(
         board: (u32, u32),
         opening: Cell,

@@ -4,11 +4,9 @@ use std::fmt::Write;
 
 use chomp_table::Position;
 
-/// The poison, the cells that win, and all others.
 const CELLS: [char; 3] = ['x', 'O', '.'];
 
-/// The board of `position`, a row a line, the poison in the first corner: `x` is the poison, `O` a
-/// move that wins, `.` one that does not.
+/// The board, a row a line: `x` is the poison, in the first corner, `O` a move that wins, `.` one that does not.
 pub fn draw(position: &Position, winning_moves: &[(u32, u32)]) -> String {
     let [poison, winning, other] = CELLS;
     let mut text = String::new();

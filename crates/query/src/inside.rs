@@ -3,9 +3,8 @@
 //!
 //! # Depth
 //!
-//! The depth of the empty board is 0. That of any other position is 1 more than that of the position that is left: of
-//! those with an odd depth the least, or else the greatest. So it is odd if and only if the position is losing, and
-//! needs no table.
+//! The empty board has depth 0. That of any other position is 1 more than that of the position that is left: of those
+//! with an odd depth the least, or else the greatest. So it is odd exactly for losing positions, and needs no table.
 //!
 //! # Value
 //!
@@ -47,7 +46,6 @@ pub struct TooManyInside {
     pub most: u64,
 }
 
-/// Why work comes to its end.
 const NOT_TOLD: &str = "nobody said that it shall end";
 
 /// The positions inside one, and a number for each: its depth or its value. Each takes two bytes.
@@ -87,8 +85,7 @@ pub fn cells(rows: &[u32]) -> impl Iterator<Item = Cell> {
 }
 
 impl Inside {
-    /// The depths of all positions inside one of these rows. Fails if there are more than `most`, or they have too many
-    /// cells.
+    /// The depths of all positions inside these rows. Fails if there are more than `most`, or they have too many cells.
     pub fn depths(rows: &[u32], most: u64) -> Result<Inside, TooManyInside> {
         let settled = Inside::depths_within(rows, most, |_| true)?;
         Ok(settled.expect(NOT_TOLD))
@@ -109,8 +106,7 @@ impl Inside {
         Ok(settled)
     }
 
-    /// Whether each position inside one of these rows is losing: its number is 1 then, and else 0. `tell` hears how
-    /// much is done, from 0 to 1; none if it said that it shall end.
+    /// As [`depths_within`](Inside::depths_within), but the number of a position is 1 if it is losing, and else 0.
     pub fn losing(
         rows: &[u32],
         most: u64,
@@ -188,8 +184,7 @@ impl Inside {
         self.settled[index(number)].into()
     }
 
-    /// Perfect play from the position on, if the numbers are depths: each move until the poison is taken. Of moves as
-    /// good as each other it is the first by row, then by column.
+    /// Perfect play to the end, if the numbers are depths. Of equally good moves the first by row, then by column.
     pub fn line(&self) -> Vec<Cell> {
         let mut rows = self.rows.clone();
         let mut line = Vec::new();
@@ -258,8 +253,7 @@ impl Inside {
         }
     }
 
-    /// Settles one position after the other, from the numbers of those that its moves leave. The last of these is the
-    /// empty board.
+    /// Settles each position from the numbers of those that its moves leave, of which the empty board is the last.
     fn settle(
         mut self,
         mut tell: impl FnMut(f64) -> bool,

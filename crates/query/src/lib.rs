@@ -1,5 +1,4 @@
-//! Answers from a table: whether a position is losing, which moves win, the move of a perfect player,
-//! and the winning first moves of rectangles.
+//! Answers about positions, from a table or without one.
 //!
 //! | module | holds |
 //! |---|---|
@@ -14,8 +13,7 @@
 //!
 //! # What always holds
 //!
-//! * An answer depends only on which positions are losing. The caller gives a source of that, [`Losing`], or the
-//!   work that finding it out may take.
+//! * An answer depends only on which positions are losing. A caller gives a [`Losing`], or limits of work to find out.
 
 pub mod answer;
 pub mod certificate;
@@ -38,8 +36,7 @@ use chomp_table::{ShardFile, Table, TableError, Word};
 
 /// A source that knows which positions are losing, up to some number of bits.
 pub trait Losing {
-    /// Whether the positions of `words` are losing, in their order. Fails if one of them is not covered, or if the
-    /// bytes that hold the answer cannot be read or are damaged.
+    /// In the order of `words`. Fails if one is not covered, or if what holds the answer cannot be read or is damaged.
     fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError>;
 
     /// The most bits of a position that is covered.

@@ -22,9 +22,8 @@ pub struct Opening {
     pub moves: Vec<(u32, u32)>,
 }
 
-/// The winning first moves of the board of `rows` rows and `columns` columns. Fails if the table does not cover the
-/// board, or the part of it that holds the answer cannot be read or is damaged. Panics if a number is 0, or the two are
-/// more than 64 together.
+/// The winning first moves of a board. Fails if the table does not cover it, or the part that holds the answer cannot
+/// be read or is damaged. Panics if a number is 0, or the two are more than 64 together.
 pub fn opening(table: &impl Losing, rows: u32, columns: u32) -> Result<Opening, TableError> {
     // The board itself has to be covered, whatever its moves leave.
     table.are_losing(&[board(rows, columns)])?;
@@ -37,14 +36,12 @@ pub fn boards(bits: u32) -> impl Iterator<Item = (u32, u32)> + Clone {
     (1..=bits / 2).flat_map(move |rows| (rows..=bits - rows).map(move |columns| (rows, columns)))
 }
 
-/// The winning first moves of all [`boards`] that a table covers. Fails if a part of the table cannot be read or is
-/// damaged.
+/// The winning first moves of all [`boards`] of a table. Fails if a part of the table cannot be read or is damaged.
 pub fn openings(table: &impl Losing) -> Result<Vec<Opening>, TableError> {
     of_boards(table, boards(table.bits()))
 }
 
-/// The openings of some boards. All moves of all boards are looked up at once, so that each part of the table is read
-/// once.
+/// All moves of all boards are looked up at once, so that each part of the table is read once.
 fn of_boards(
     table: &impl Losing,
     boards: impl Iterator<Item = (u32, u32)> + Clone,
@@ -94,8 +91,7 @@ struct Solved {
     openings: Vec<Opening>,
 }
 
-/// The openings of all boards of a box, by rows, then by columns, from the output of `chomp box --json`. Fails if the
-/// bytes are something else: what is wrong with them.
+/// The openings of all boards of a box, by rows, then by columns. Fails if `json` is no output of `chomp box --json`.
 pub fn of_box(json: &[u8]) -> Result<Vec<Opening>, String> {
     let solved: Solved = serde_json::from_slice(json)
         .map_err(|error| format!("it is not what chomp box --json prints: {error}"))?;

@@ -35,8 +35,7 @@ pub enum SolveError {
     Stopped,
 }
 
-/// The answer about the position with these rows. `tell` gets the fraction that is done, from 0 to 1, and returns
-/// whether to go on. Fails if the work is more than the limits, or `tell` said that it shall end.
+/// `tell` gets the fraction done, from 0 to 1, and says whether to go on. Fails beyond the limits, or as `tell` says.
 pub fn solve(
     rows: &[u32],
     limits: SolveLimits,

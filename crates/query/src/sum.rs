@@ -37,22 +37,16 @@ pub struct BoardAnswer {
 
 /// Why a sum has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum SumError {
     /// A board has no poison, which the last move would have taken.
     #[error("a sum has a board without cells")]
     NoCells,
-    /// A board has too many positions inside.
     #[error("{board} is too large: {many}")]
-    TooLarge {
-        /// The name of the board.
-        board: String,
-        /// How many are inside.
-        many: TooManyInside,
-    },
+    TooLarge { board: String, many: TooManyInside },
 }
 
-/// The answer about the sum of boards with these rows, each with at most `most` positions inside. Fails if a board has
-/// no cells, or more positions inside.
+/// The answer about a sum of boards, as rows. Fails if a board has no cells, or more than `most` positions inside.
 pub fn sum(boards: &[Vec<u32>], most: u64) -> Result<SumAnswer, SumError> {
     let mut solved = Vec::new();
     for rows in boards {

@@ -34,8 +34,7 @@ pub struct ValueAnswer {
     pub moves_by_value: Vec<Vec<(u32, u32)>>,
 }
 
-/// The values of `positions`, in their order. Fails if the table does not cover one of them, or the part of it that
-/// holds the answer cannot be read or is damaged.
+/// In their order. Fails if the table does not cover one, or if what holds the answer cannot be read or is damaged.
 pub fn valued(table: &Values, positions: &[Partition]) -> Result<Vec<Valued>, TableError> {
     let found = table.values(positions)?;
     let valued = positions.iter().zip(found);

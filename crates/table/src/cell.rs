@@ -1,5 +1,3 @@
-//! A cell of a board.
-
 /// A cell, and so a move: counted from 1, the poison is at (1, 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cell {

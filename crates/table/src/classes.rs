@@ -1,8 +1,7 @@
 //! Ascending numbers class by class: the form in which shards hold the words, halved.
 //!
-//! The **class** of a number is its low 6 bits. A **class block** has first the numbers of class
-//! 0, then those of class 1, and so on, each class ascending: it is the gap block (see `gaps`) of
-//! the numbers *turned*, ascending, where
+//! The **class** of a number is its low 6 bits. A **class block** has first the numbers of class 0, then those of class
+//! 1, and so on, each class ascending: it is the gap block (see `gaps`) of the numbers *turned*, ascending, where
 //!
 //! ```text
 //! turned = (number mod 64) · 2^57 + number / 64, rounded down
@@ -21,10 +20,8 @@
 use crate::format::{Damage, ensure};
 use crate::gaps;
 
-/// The bits that make the class.
 const CLASS_BITS: u32 = 6;
 
-/// The bits of a number above those of its class.
 const HIGH_BITS: u32 = 63 - CLASS_BITS;
 
 const CLASSES: usize = 1 << CLASS_BITS;
@@ -44,11 +41,9 @@ const fn turned_back(turned: u64) -> u64 {
     (turned >> HIGH_BITS) | ((turned << CLASS_BITS) & (END - 1))
 }
 
-/// The longest that `blocks` class blocks are together, with `count` numbers that are among `span` numbers which follow
-/// each other.
-///
-/// The gap before the first number of each class may be wide. The others of a class are the gaps between numbers of
-/// `span` / 64, so that of all classes together no more are wide than `span` has room for.
+/// The longest that `blocks` class blocks are together, with `count` numbers among `span` that follow each other. The
+/// gap before the first number of each class may be wide. The others of a class are gaps between numbers of `span` /
+/// 64, so of all classes together no more are wide than `span` has room for.
 pub(crate) const fn block_len_max(count: u64, span: u64, blocks: u64) -> u64 {
     gaps::block_len_max(count, blocks * CLASSES as u64 + gaps::wide_max(span))
 }
@@ -80,10 +75,8 @@ pub(crate) fn encode(numbers: impl ExactSizeIterator<Item = u64> + Clone) -> Vec
     gaps::encode(&by_class)
 }
 
-/// The `count` numbers of `block`, ascending, all below `end`.
-///
-/// Allocates a few times the memory of `count` numbers, after it has seen that the block has the
-/// bytes for them.
+/// The `count` numbers of `block`, ascending, all below `end`. Allocates a few times the memory of `count` numbers,
+/// after it has seen that the block has the bytes for them.
 pub(crate) fn decode(block: &[u8], count: u64, end: u64) -> Result<Vec<u64>, Damage> {
     Ok(sorted(decode_unsorted(block, count, end)?))
 }
@@ -101,8 +94,6 @@ pub(crate) fn decode_unsorted(block: &[u8], count: u64, end: u64) -> Result<Vec<
     Ok(numbers)
 }
 
-/// `numbers`, ascending.
-///
 /// The words of a table lie about evenly between the first and the last. So a bucket sort, with up to twice as many
 /// buckets as numbers, puts each nearly where it belongs.
 fn sorted(mut numbers: Vec<u64>) -> Vec<u64> {

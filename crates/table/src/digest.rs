@@ -32,8 +32,7 @@ impl Digest {
     }
 }
 
-/// Marks digests with a secret, so that only its owner can mark bytes as their own. The secret is not
-/// shown when this is printed for debugging.
+/// Marks digests with a secret, so that only its owner can mark bytes as their own. `Debug` does not show the secret.
 #[derive(Clone)]
 pub struct Seal(Digest);
 

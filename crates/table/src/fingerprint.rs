@@ -1,17 +1,14 @@
 //! The fingerprint: the one number that names a table's content.
 //!
-//! The **stored words** of a table are the representative words of its losing positions (the smaller of a word
-//! and its mirror image), ascending. **Leaf** i is the SHA-256 of the stored words number i · 2^22 to before
-//! (i + 1) · 2^22, each as 8 bytes little-endian; the last leaf may have fewer. The fingerprint is the SHA-256 of all
-//! leaves, 32 bytes each, in their order.
+//! The **stored words** of a table are the representative words of its losing positions (the smaller of a word and its
+//! mirror image), ascending. **Leaf** i is the SHA-256 of the stored words number i · 2^22 to before (i + 1) · 2^22,
+//! each as 8 bytes little-endian; the last leaf may have fewer. The fingerprint is the SHA-256 of all leaves, in order.
 //!
-//! It depends on the mathematics alone, so any correct program gets the same one; leaves can be computed
-//! apart from each other, and each can be checked alone: a leaf holds the words of one shard. The words of k bits or
-//! less are a prefix of those of any larger table, so a table has a fingerprint for every number of bits up to its
-//! own.
+//! It depends on the mathematics alone, so any correct program gets the same one; leaves can be computed apart from
+//! each other, and each can be checked alone: a leaf holds the words of one shard. The words of k bits or less are a
+//! prefix of those of any larger table, so a table has a fingerprint for every number of bits up to its own.
 //!
-//! Version history: 1 was one SHA-256 of all stored words, and had to be computed from the first to the last. 2 is this
-//! one.
+//! Version history: 1 was one SHA-256 of all stored words, computed from the first to the last. 2 is this one.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +20,6 @@ use crate::word::Word;
 /// The words of every leaf of a table but its last.
 pub const LEAF_WORDS: usize = ShardSize::PUBLISHED.shard_words;
 
-/// How many words are hashed at a time.
 const CHUNK_WORDS: usize = 1024;
 
 /// A leaf of the fingerprint: the stored words of one shard.
@@ -41,12 +37,10 @@ pub struct Leaf {
 /// The words of a leaf that have at most `bits` bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct LeafLength {
-    /// The number of bits.
     pub bits: u32,
-    /// The number of words.
     pub words: u64,
-    /// Their SHA-256.
     pub digest: Digest,
 }
 
@@ -60,7 +54,6 @@ pub struct Fingerprints {
 }
 
 impl Default for Leaf {
-    /// A leaf of no words.
     fn default() -> Leaf {
         LeafBuilder::new().finish()
     }
@@ -73,7 +66,6 @@ pub struct LeafBuilder {
     words: u64,
     /// All words to come are at least this.
     least: u64,
-    /// The bits of the last word.
     bits: u32,
     /// Of the numbers of bits whose words were all pushed.
     lengths: Vec<LeafLength>,
@@ -143,8 +135,7 @@ impl LeafBuilder {
     }
 }
 
-/// The fingerprints of the table of `bits` bits that has these leaves, for every number of bits. Fails if no table of
-/// `bits` bits has these leaves.
+/// The fingerprints of the table of `bits` bits that has these leaves. Fails if there is no such table.
 pub fn combine(bits: u32, leaves: &[Leaf]) -> Result<Fingerprints, Damage> {
     ensure(bits <= u64::BITS, || {
         format!("{bits} bits; at most 64 are possible")
@@ -195,7 +186,6 @@ impl Fingerprints {
 }
 
 impl Leaf {
-    /// Whether the leaf can be one.
     fn check(&self) -> Result<(), Damage> {
         let lengths = &self.lengths;
         let ascend =
@@ -228,9 +218,8 @@ impl FingerprintBuilder {
         FingerprintBuilder::with_leaf(bits, LEAF_WORDS)
     }
 
-    /// For a table of `bits` bits with leaves of `leaf_words` words. Only [`LEAF_WORDS`] gives the fingerprint that
-    /// others get; tables that are made for tests have shards, and so leaves, of fewer words. Panics if `leaf_words` is
-    /// 0.
+    /// With leaves of `leaf_words` words. Only [`LEAF_WORDS`] gives the fingerprint that others get; tables made for
+    /// tests have shards, and so leaves, of fewer words. Panics if `leaf_words` is 0.
     pub fn with_leaf(bits: u32, leaf_words: usize) -> FingerprintBuilder {
         assert!(leaf_words > 0, "a leaf has words");
         FingerprintBuilder {

@@ -6,18 +6,15 @@ use std::fmt::Write;
 
 /// Why some bytes are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum FormatError {
-    /// A later version of this program wrote them.
     #[error("{what} has format {found}, and this program knows format {known}: use a newer chomp")]
     Newer {
         /// The name of what was read, as `the manifest`.
         what: &'static str,
-        /// The format found.
         found: u32,
-        /// The newest format that this program knows.
         known: u32,
     },
-    /// The bytes contradict the format.
     #[error(transparent)]
     Damaged(#[from] Damage),
 }
@@ -47,9 +44,8 @@ pub fn describe(error: &dyn Error) -> String {
     text
 }
 
-/// `text` made safe for a terminal or a log, also if a stranger wrote it. Control characters, except those that are
-/// `kept`, become escapes, as do characters that show words in another order than they have. Escapes have the form of
-/// JSON, so a text that is JSON stays the same JSON.
+/// Makes a stranger's text safe for a terminal or a log. Control characters but those that are `kept` become escapes,
+/// as do characters that show words in another order. Escapes have the form of JSON, so JSON stays the same JSON.
 pub fn escape_control<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
     let commands = |char: char| {
         let reorders = matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}')
@@ -71,8 +67,7 @@ pub fn escape_control<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
     Cow::Owned(shown)
 }
 
-/// Fails with the damage that `what` describes unless `condition` holds. Fails with [`Damage`] if the condition does
-/// not hold.
+/// Fails with the damage that `what` describes unless `condition` holds.
 pub fn ensure<T: Into<String>>(condition: bool, what: impl FnOnce() -> T) -> Result<(), Damage> {
     if condition {
         Ok(())
@@ -142,7 +137,6 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The number of bytes left.
     pub(crate) fn len(&self) -> usize {
         self.rest.len()
     }
@@ -152,7 +146,6 @@ impl<'a> Fields<'a> {
         self.rest.is_empty()
     }
 
-    /// The bytes that were not read yet.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.rest
     }

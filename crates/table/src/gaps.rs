@@ -1,8 +1,7 @@
 //! Ascending numbers as the gaps between them: the form in which ranges and shards hold positions.
 //!
-//! A *gap* is the distance from the smallest value that a number may have: the number itself for
-//! the first, the difference to the one before it less 1 for the others. A **gap block** of n
-//! numbers is
+//! A *gap* is the distance from the smallest value that a number may have: the number itself for the first, the
+//! difference to the one before it less 1 for the others. A **gap block** of n numbers is
 //!
 //! ```text
 //! near bytes   n         for each gap, in order:
@@ -13,13 +12,12 @@
 //! wide gaps    8 each    for each wide gap, in order: the gap, little-endian
 //! ```
 //!
-//! so every list of numbers has exactly one block. Losing positions are dense and irregular: their
-//! gaps are nearly independent of each other, and a good code needs about as many bits as the
-//! entropy of the gaps. zstd's Huffman coder is such a code for the near bytes: most gaps are near,
-//! so one symbol tells all, and few bits are lost because codes have whole bits. The far bytes are
-//! nearly even. So a block is stored as **one zstd frame** with a checksum and its length, and a
-//! zstd block ends where the near bytes end, so that these have a table of their own. A reader need
-//! not know this.
+//! so every list of numbers has exactly one block. Losing positions are dense and irregular: their gaps are nearly
+//! independent of each other, and a good code needs about as many bits as the entropy of the gaps. zstd's Huffman coder
+//! is such a code for the near bytes: most gaps are near, so one symbol tells all, and few bits are lost because codes
+//! have whole bits. The far bytes are nearly even. So a block is stored as **one zstd frame** with a checksum and its
+//! length, and a zstd block ends where the near bytes end, so that these have a table of their own. A reader need not
+//! know this.
 //!
 //! Limits: values below 2^63. Version history: the formats that use blocks have versions.
 
@@ -39,7 +37,6 @@ const WIDE_MARK: u8 = 255;
 /// The smallest wide gap.
 const WIDE: u64 = FAR as u64 + ((WIDE_MARK - FAR) as u64) * 256;
 
-/// The length of a wide gap in bytes.
 const WIDE_LENGTH: u64 = 8;
 
 /// The number of gaps that are encoded together.
@@ -48,8 +45,7 @@ const CHUNK: usize = 64;
 /// zstd never turns one byte into more than this: a block of 128 KiB takes at least 4 bytes.
 const ZSTD_RATIO_MAX: u64 = 1 << 15;
 
-/// zstd's compression level: the fastest that has Huffman codes. Higher ones look harder for
-/// matches, of which there are next to none.
+/// The fastest with Huffman codes: higher levels look harder for matches, of which there are next to none.
 const LEVEL: i32 = 1;
 
 /// The most wide gaps between numbers that are all below `end`.
@@ -99,8 +95,7 @@ pub(crate) fn encode(values: &[u64]) -> Vec<u8> {
             [*near, _] = if is_far { marked } else { gap }.to_le_bytes();
         }
         for &gap in gaps {
-            // Which gaps are far cannot be foreseen, so each takes the same steps: a far byte is
-            // written always, and stays if it is needed.
+            // Which gaps are far cannot be foreseen, so a far byte is written always, and stays if it is needed.
             let beyond = gap.wrapping_sub(u16::from(FAR));
             [far[far_count], _] = beyond.to_le_bytes();
             far_count += usize::from(u64::from(beyond) < WIDE - u64::from(FAR));
@@ -115,9 +110,8 @@ pub(crate) fn encode(values: &[u64]) -> Vec<u8> {
     block
 }
 
-/// The `count` numbers of `block`, all below `end`, each as `from` makes it.
-///
-/// Allocates `count` results, after it has seen that the block has the bytes for them.
+/// The `count` numbers of `block`, all below `end`, each as `from` makes it. Allocates `count` results, after it has
+/// seen that the block has the bytes for them.
 pub(crate) fn decode<T: Copy + Default>(
     block: &[u8],
     count: u64,
@@ -213,9 +207,7 @@ pub(crate) fn compress(block: &[u8], count: usize) -> Vec<u8> {
     frame
 }
 
-/// The block that `frame` holds, which must be at most `length_max` bytes long.
-///
-/// Allocates at most [`ZSTD_RATIO_MAX`] times the length of the frame.
+/// Fails if the block is longer than `length_max`. Allocates at most [`ZSTD_RATIO_MAX`] times the frame's length.
 pub(crate) fn decompress(frame: &[u8], length_max: u64) -> Result<Vec<u8>, Damage> {
     let length = block_len(frame)?;
     ensure(length <= length_max, || {

@@ -4,10 +4,9 @@
 //! numbers that share a head: the 2^(b-1) even ones. Leading 0s of a head change nothing, so heads keep their meaning
 //! when a table grows: the table of k bits is a prefix of the table of k + 1 bits.
 //!
-//! The **layer** of a head is the sum over its 1 bits of the bit's index from the right, counted
-//! from 1: the area between the head's staircase and its last corner. Every move that changes the
-//! head lowers it (a 1 moves right, or becomes 0), so a range depends on itself and on ranges of
-//! lower layers only, and the ranges of one layer are independent of each other.
+//! The **layer** of a head is the sum over its 1 bits of the bit's index from the right, counted from 1: the area
+//! between the head's staircase and its last corner. Every move that changes the head lowers it (a 1 moves right, or
+//! becomes 0), so a range depends on itself and on ranges of lower layers only.
 
 use std::fmt;
 

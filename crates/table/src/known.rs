@@ -20,25 +20,21 @@ pub fn values_fingerprints() -> impl Iterator<Item = (u32, Digest)> {
 #[error(
     "the positions of {size} {unit} have the fingerprint {found}, and that of the published table is {known}"
 )]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct OtherThanKnown {
-    /// The bits or tiles.
     pub size: u32,
     unit: &'static str,
-    /// The fingerprint of the table.
     pub found: Digest,
-    /// The known fingerprint.
     pub known: Digest,
 }
 
-/// Compares the fingerprints of a table of losing positions, by bits, with the known ones. Fails at the first that is
-/// another one.
+/// Compares the fingerprints of a table, by bits, with the known ones. Fails at the first that is another one.
 pub fn compare_losing(by_bits: &[Digest]) -> Result<(), OtherThanKnown> {
     let of = |bits: u32| by_bits.get(bits as usize).copied();
     compare("bits", fingerprints(), of)
 }
 
-/// Compares the fingerprints of a table of values, `of` a number of tiles, with the known ones. Fails at the first that
-/// is another one.
+/// As [`compare_losing`], for a table of values: `of` tells the fingerprint for a number of tiles.
 pub fn compare_values(of: impl Fn(u32) -> Option<Digest>) -> Result<(), OtherThanKnown> {
     compare("tiles", values_fingerprints(), of)
 }

@@ -1,6 +1,4 @@
-//! The parts of a table of losing Chomp positions, without any network: [words](Word) and
-//! [positions](Position), [ranges and layers](head), the bytes of a range and of a shard, and the
-//! reader that answers from a published table.
+//! The parts of tables of losing Chomp positions and of Grundy values, and the readers that answer from them.
 //!
 //! | module | holds |
 //! |---|---|

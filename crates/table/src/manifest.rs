@@ -1,9 +1,8 @@
 //! The manifest: what a published table is, and the digest of every byte of it.
 //!
-//! A published table is a folder with the shards `shard-0000.zst`, `shard-0001.zst`, …, the file
-//! `SHA256SUMS` and `manifest.json`, which is written last: a folder without it is not a table.
-//! `SHA256SUMS` is what `sha256sum -c` reads, and a function of the manifest. `docs/FORMAT.md`
-//! describes the fields, which are those of [`Manifest`].
+//! A published table is a folder with the shards `shard-0000.zst`, `shard-0001.zst`, …, the file `SHA256SUMS` and
+//! `manifest.json`, which is written last: a folder without it is not a table. `SHA256SUMS` is what `sha256sum -c`
+//! reads, and a function of the manifest. `docs/FORMAT.md` describes the fields, which are those of [`Manifest`].
 //!
 //! Limits: 64 bits, 65,536 shards, which 48 bits do not fill, 32 MiB for the manifest, 256 bytes for the name of the
 //! program. No more positions are losing than half of them, and no shard is longer than its words can make it: so a
@@ -33,7 +32,6 @@ pub const SHA256SUMS_NAME: &str = "SHA256SUMS";
 /// The most bytes of a manifest.
 pub const MANIFEST_BYTES_MAX: u64 = 32 << 20;
 
-/// The version of the format.
 const FORMAT: u32 = 2;
 /// The most shards of a table.
 pub const SHARDS_MAX: usize = 1 << 16;
@@ -41,7 +39,6 @@ pub const SHARDS_MAX: usize = 1 << 16;
 const LENGTHS_MAX: usize = u64::BITS as usize + 1;
 /// The most characters of a wrong file name that an error shows.
 const NAME_CHARS_SHOWN: usize = 80;
-/// The most bytes of the name of a program.
 pub(crate) const SOFTWARE_BYTES_MAX: usize = 256;
 
 /// The folder of the published table of `bits` bits in the directory of a table.
@@ -52,12 +49,12 @@ pub fn folder_name(bits: u32) -> String {
 /// The content of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct Manifest {
     /// The version of the format: of the manifest, and with it of the fingerprint.
     pub format: u32,
-    /// The table covers the positions of at most `bits` bits.
     pub bits: u32,
-    /// The number of these positions, the empty one included.
+    /// The number of positions of at most `bits` bits, the empty one included.
     pub positions: u64,
     /// How many of them are losing; both of a mirror pair are counted.
     pub losing: u64,
@@ -66,9 +63,7 @@ pub struct Manifest {
     /// Index k holds the number of losing positions of at most k bits.
     #[serde(deserialize_with = "at_most::<_, _, LENGTHS_MAX>")]
     pub losing_by_bits: Vec<u64>,
-    /// The fingerprint of the table.
     pub fingerprint: Digest,
-    /// Index k holds the fingerprint of the table of k bits.
     #[serde(deserialize_with = "at_most::<_, _, LENGTHS_MAX>")]
     pub fingerprints_by_bits: Vec<Digest>,
     /// The range bits with which it was made. They do not change its content.
@@ -107,7 +102,6 @@ pub(crate) fn from_json<M: DeserializeOwned>(
     Ok(serde_json::from_slice(bytes).map_err(not_json)?)
 }
 
-/// The bytes of a manifest.
 pub(crate) fn to_json(manifest: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(manifest).expect("a manifest always becomes JSON");
     bytes.push(b'\n');
@@ -149,8 +143,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Parses a manifest, and checks its claims about itself. Fails if it is no manifest, one of a newer format, or one
-    /// that contradicts itself.
+    /// Fails if the bytes are no manifest, one of a newer format, or one that contradicts itself.
     pub fn parse(bytes: &[u8]) -> Result<Manifest, FormatError> {
         let manifest: Manifest = from_json(bytes, "a manifest", FORMAT)?;
         manifest.check()?;
@@ -234,7 +227,6 @@ impl Manifest {
         )
     }
 
-    /// Whether the leaves of the shards are those of the fingerprint.
     fn check_leaves(&self) -> Result<(), Damage> {
         let mut fingerprint = DigestBuilder::default();
         for shard in &self.shards {
@@ -291,8 +283,7 @@ impl Manifest {
     }
 }
 
-/// The number of losing positions by bits: every stored word and its mirror image, which are the
-/// same for one position of each even number of bits.
+/// Every stored word and its mirror image count. They are the same for one position of each even number of bits.
 pub fn losing_by_bits(stored_by_bits: &[u64]) -> Vec<u64> {
     let both = |(bits, stored): (u64, &u64)| (2 * stored).saturating_sub(bits / 2);
     (0..).zip(stored_by_bits).map(both).collect()
@@ -303,11 +294,9 @@ const fn positions(bits: u32) -> u64 {
     1 << bits.saturating_sub(1)
 }
 
-/// The most of them that can be losing: half.
-///
-/// The positions whose rows agree but for the first can be ordered by its length, and each has a move to all before it,
-/// so at most one of them is losing. Such a family is what is left of a word without its last 0, the 1s before that and
-/// the 0 before those: a number of two bits less.
+/// Half of them can be losing at most. The positions whose rows agree but for the first can be ordered by its length,
+/// and each has a move to all before it, so at most one of them is losing. Such a family is what is left of a word
+/// without its last 0, the 1s before that and the 0 before those: a number of two bits less.
 const fn losing_max(bits: u32) -> u64 {
     if bits < 2 { 0 } else { 1 << (bits - 2) }
 }

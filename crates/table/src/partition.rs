@@ -1,8 +1,7 @@
 //! Positions by area: the partitions of n, in the order of their rows, and the number of each in that order.
 //!
 //! A position of n tiles is a partition of n, its rows λ1 ≥ λ2 ≥ …. **Order**: partitions of the same n ascend
-//! lexicographically, so 1,1,…,1 is the first and the single row n is the last. The **rank** of a partition is the
-//! number of those before it.
+//! lexicographically, so 1,1,…,1 is first and the row n is last. The **rank** of one is the number of those before it.
 //!
 //! # Rank and unrank
 //!
@@ -74,9 +73,8 @@ pub const fn counts_within(largest: usize) -> &'static [u64; LIMIT] {
     &WITHIN[largest]
 }
 
-/// The number of partitions of `area` that are representatives: half of all, and half of those that are their own
-/// mirror image. There are as many of these as there are partitions into different odd parts: fold each part in
-/// the middle, and it is a hook.
+/// Half of all, and half of those that are their own mirror image, as many as there are partitions into different odd
+/// parts: fold each part in the middle, and it is a hook.
 pub fn count_representatives(area: u32) -> u64 {
     let mut symmetric = [0; LIMIT];
     symmetric[0] = 1;
@@ -147,10 +145,9 @@ impl Partition {
         before.sum()
     }
 
-    /// Becomes the next partition of the same area; false, and nothing changes, if this is the last.
-    ///
-    /// The next one agrees in as many rows as it can. A row can grow if the row above is longer and there is something
-    /// below to take a tile from; the lowest such row grows by one, and what is left below it becomes a column.
+    /// Becomes the next partition of the same area; false, and nothing changes, if this is the last. The next one
+    /// agrees in as many rows as it can. A row can grow if the row above is longer and there is something below to take
+    /// a tile from; the lowest such row grows by one, and what is left below it becomes a column.
     pub fn advance(&mut self) -> bool {
         let Some(mut below) = self.rows.pop() else {
             return false;
@@ -213,8 +210,7 @@ impl Partition {
         self.stands_for() > 0
     }
 
-    /// How many positions are counted here if each pair is counted where its representative is: 2, or 1 for a position
-    /// that is its own mirror image, or none.
+    /// How many positions count here if pairs count at their representatives: 2, 1 if it is its own mirror image, or 0.
     pub fn stands_for(&self) -> u64 {
         match self.rows.iter().copied().cmp(self.columns()) {
             Ordering::Less => 2,
@@ -233,21 +229,18 @@ impl Partition {
     }
 }
 
-/// The partitions of an area from one on, as an iterator over what each [stands for](Partition::stands_for).
-///
-/// A step [advances](Partition::advance) without touching the rows of one tile: they are only counted. The first of
-/// them grows if there are two, so most steps do nothing but that.
+/// The partitions of an area from one on, as an iterator over what each [stands for](Partition::stands_for). A step
+/// [advances](Partition::advance) without touching the rows of one tile: they are only counted. The first of them grows
+/// if there are two, so most steps do nothing but that.
 #[derive(Debug)]
 pub(crate) struct Walk {
     /// The rows of more than one tile, longest first.
     rows: Vec<u32>,
-    /// The number of rows of one tile.
     ones: u32,
     is_over: bool,
 }
 
 impl Walk {
-    /// From the partition of `area` with this rank on.
     pub(crate) fn from(area: u32, rank: u64) -> Walk {
         let mut rows = Partition::at(area, rank).rows;
         let long = rows.partition_point(|&row| row > 1);

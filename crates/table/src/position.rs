@@ -8,11 +8,10 @@ use crate::word::Word;
 /// The signs between the sides of a rectangle, as in `8x10`.
 pub const TIMES: [char; 4] = ['x', 'X', '×', '*'];
 
-/// A position: the lengths of its rows from the poisoned corner outwards, longest first.
-///
-/// The text form is `5,4,2,1`. It may be a list as programs print it, `[5, 4, 2, 1]`, `{5, 4, 2, 1}` or `5 4 2 1`, with
-/// empty rows at its end, or a partition, as `5+4+2+1`; `3^2,1` is `3,3,1`; a rectangle may be written `rows x columns`,
-/// as `8x10` or `8*10`; a position may be written as its word, as `0b110100` or `0x34`; the empty position is `0`.
+/// A position: the lengths of its rows from the poisoned corner outwards, longest first. The text form is `5,4,2,1`. It
+/// may be a list as programs print it, `[5, 4, 2, 1]`, `{5, 4, 2, 1}` or `5 4 2 1`, with empty rows at its end, or a
+/// partition, as `5+4+2+1`; `3^2,1` is `3,3,1`; a rectangle may be written `rows x columns`, as `8x10` or `8*10`; a
+/// position may be written as its word, as `0b110100` or `0x34`; the empty position is `0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     rows: Vec<u32>,
@@ -28,42 +27,33 @@ pub const LENGTH_MAX: u32 = 200_000;
 
 /// Why some rows are not a position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum PositionError {
-    /// The text is neither a list of numbers, nor a rectangle, nor a word.
     #[error(
         "\"{0}\" is not a position: write the rows longest first, as 5,4,2,1, or rows x columns, as 8x10, or a word, as 0b110100"
     )]
     Syntax(String),
-    /// The text is an odd number.
     #[error("{0} is not a word: words are even, the 1s at the end of a border are dropped")]
     Odd(String),
-    /// A row is longer than the one before it, or has no cells.
     #[error(
         "row {row} has {length} cells: rows are listed longest first and have at least one cell"
     )]
     Order {
         /// The row, counted from 1.
         row: usize,
-        /// Its length.
         length: u32,
     },
-    /// First row + number of rows is over 64.
     #[error(
         "the position has {bits} bits (first row + number of rows), and tables have at most 64; of at most 5 rows or \
          columns, of at most 200,000 cells each, `chomp query POSITION` tells without one"
     )]
-    TooLarge {
-        /// First row + number of rows.
-        bits: u64,
-    },
-    /// The position has more tiles than a partition may have.
+    TooLarge { bits: u64 },
     #[error(transparent)]
     TooManyTiles(#[from] TooManyTiles),
 }
 
 impl Position {
-    /// The position with these row lengths. Fails if the lengths rise, if one is 0, or if the position has more than 64
-    /// bits.
+    /// Fails if the lengths of the rows rise, if one is 0, or if the position has more than 64 bits.
     pub fn new(rows: Vec<u32>) -> Result<Position, PositionError> {
         check_order(&rows)?;
         check_size(rows.len(), rows.first().copied().unwrap_or(0))?;
@@ -137,7 +127,6 @@ impl fmt::Display for Position {
     }
 }
 
-/// Writes rows as they are read.
 pub(crate) fn write_rows(rows: &[u32], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let [first, others @ ..] = rows else {
         return f.write_str("0");
@@ -154,8 +143,7 @@ impl FromStr for Position {
     }
 }
 
-/// The rows of a position that need not fit into a table. Fails if the text is no position, or it has more than `most`
-/// rows or columns.
+/// For positions beyond tables too. Fails if the text is no position, or has more than `most` rows or columns.
 pub fn parse_rows(text: &str, most: u32) -> Result<Vec<u32>, PositionError> {
     let fits = |rows: usize, columns: u32| {
         let bits = rows as u64 + u64::from(columns);
@@ -168,8 +156,7 @@ pub fn parse_rows(text: &str, most: u32) -> Result<Vec<u32>, PositionError> {
     Ok(rows)
 }
 
-/// The rows in a text, in any order. `fits` checks the sides of a rectangle, or of the one that repeated rows end, before
-/// its rows take memory.
+/// In any order. `fits` checks the sides of a rectangle, or of the one that repeated rows end, before rows take memory.
 pub(crate) fn rows_of(
     text: &str,
     fits: impl Fn(usize, u32) -> Result<(), PositionError>,

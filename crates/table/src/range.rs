@@ -56,14 +56,12 @@ pub struct Range {
 
 /// The head, the counts and the digest of a range, without its positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct RangeSummary {
-    /// The head of the range.
     pub head: Head,
-    /// The number of losing positions.
     pub count: u64,
-    /// How many of them are not larger than their mirror image: a table stores these.
+    /// How many losing positions are not larger than their mirror image: a table stores these.
     pub stored: u64,
-    /// The digest of the record.
     pub digest: Digest,
 }
 
@@ -170,10 +168,8 @@ impl FromIterator<u32> for IndexBuckets {
     }
 }
 
-/// The most losing positions of a range with `range_bits`, so that a record that is made up takes
-/// little more memory than a real one.
-///
-/// The fullest ranges have 6.2 % of their positions losing with 12 range bits, 3.2 % with 16, 2.3 %
+/// The most losing positions of a range with `range_bits`, so that a record that is made up takes little more memory
+/// than a real one. The fullest ranges have 6.2 % of their positions losing with 12 range bits, 3.2 % with 16, 2.3 %
 /// with 20, 0.7 % with 32: this is more than three times as many.
 pub const fn losing_max(range_bits: RangeBits) -> u64 {
     range_bits.positions() / (range_bits.get() as u64 - 8)
@@ -190,8 +186,7 @@ const fn buckets(range_bits: RangeBits) -> u64 {
     range_bits.positions().div_ceil(1 << BUCKET_BITS)
 }
 
-/// The record of `range`, and its summary. Panics if `range` is not a range with `range_bits`: such a record could not
-/// be read back.
+/// The record of `range`, and its summary. Panics unless it is a range with `range_bits`: it could not be read back.
 pub fn encode(range: &Range, range_bits: RangeBits) -> (RangeSummary, Vec<u8>) {
     let header = Header {
         head: range.head,
@@ -294,15 +289,13 @@ const MIRRORED: [u8; 256] = {
     }
 };
 
-/// The summary of a record, whose header is checked, but not its content. Fails if this is not a record of a range with
-/// `range_bits`, as far as the header tells.
+/// Fails if the header, which is all that is checked of `record`, is not that of a range with `range_bits`.
 pub fn summary(record: &[u8], range_bits: RangeBits) -> Result<RangeSummary, FormatError> {
     let (header, _) = Header::parse(record, range_bits)?;
     Ok(header.summary(Digest::of(record)))
 }
 
-/// The range in `record`, with everything checked, the number of stored positions too: this is the only record of the
-/// range. Fails if this is not a record of a range with `range_bits`.
+/// Checks everything, the number of stored positions too. Fails if `record` is not that of a range with `range_bits`.
 pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<Range, FormatError> {
     let (range, claimed) = decode_trusting_stored(record, range_bits)?;
     let counted = stored(&range, range_bits);
@@ -312,11 +305,8 @@ pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<Range, FormatError
     Ok(range)
 }
 
-/// The range in `record`, and the number of stored positions, those that are not larger than their mirror image, as the
-/// record claims it. Everything else is checked as by [`decode`]: for records whose digest was compared.
-///
-/// Takes memory in proportion to the record, and never more than a range with `range_bits` can need. Fails if this is
-/// not a record of a range with `range_bits`.
+/// As [`decode`], but with the number of stored positions as the record claims it: for records whose digest was
+/// compared. Takes memory in proportion to the record, and never more than a range with `range_bits` can need.
 pub fn decode_trusting_stored(
     record: &[u8],
     range_bits: RangeBits,
@@ -407,7 +397,6 @@ impl Header {
         bytes
     }
 
-    /// The header of `record`, and what follows it.
     fn parse(record: &[u8], range_bits: RangeBits) -> Result<(Header, &[u8]), FormatError> {
         let mut fields = Fields::new("a range record", record);
         fields.version(MAGIC, VERSION)?;

@@ -1,11 +1,7 @@
 //! The reader: opens a published table and looks positions up.
 //!
-//! Nothing is used that was not checked: the manifest against `SHA256SUMS`, the index of each
-//! shard against the manifest, each data frame against its index. Files are read by plain
-//! blocking reads, so a file that changes underneath gives an error and no wrong answer.
-//!
-//! A [`Table`] is a published table, in a folder or wherever [`Files`] come from; a [`ShardFile`]
-//! is one shard without the rest.
+//! Nothing is used unchecked: the manifest against `SHA256SUMS`, an index against the manifest, a data frame against
+//! its index. Reads are plain and blocking, so a file that changes underneath gives an error and no wrong answer.
 
 use std::io;
 use std::ops::Range;
@@ -36,10 +32,8 @@ pub use name::{TableKind, TableName};
 pub(crate) use cache::FrameId;
 pub(crate) use shards::{ListedShard, Shards};
 
-/// A published table that is open for reading.
-///
-/// Indices and data frames are read when they are needed, and checked before they are used. Any
-/// number of threads may ask at the same time.
+/// A published table that is open for reading. Indices and data frames are read when they are needed, and checked
+/// before they are used. Any number of threads may ask at the same time.
 #[derive(Debug)]
 pub struct Table {
     folder: PathBuf,
@@ -58,94 +52,50 @@ pub struct ShardFrame<'a> {
 
 /// Why a table does not answer.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum TableError {
-    /// There is no published table at this path.
     #[error(
         "{path} has no published table: build one with `chomp run --table {path} --bits N`; if a job works there, \
          `chomp status --table {path}` says how far it is"
     )]
-    NotFound {
-        /// Where it was looked for.
-        path: PathBuf,
-    },
-    /// The bytes of a file differ from the published ones.
+    NotFound { path: PathBuf },
     #[error("{file} is damaged: {what}; download or build this table again")]
-    Damaged {
-        /// The file.
-        file: PathBuf,
-        /// The damage, as a clause of the message.
-        what: String,
-    },
+    Damaged { file: PathBuf, what: String },
     /// A file does not begin as a shard does, so it never was one.
     #[error(
         "{file} is {what}: --table takes the folder of a table, or a shard of losing positions, as shard-0000.zst"
     )]
-    NotAShard {
-        /// The file.
-        file: PathBuf,
-        /// The content of the file, as a clause of the message.
-        what: &'static str,
-    },
-    /// A later version of this program wrote the table.
+    NotAShard { file: PathBuf, what: &'static str },
     #[error("{file} has format {found}, and this program knows format {known}: use a newer chomp")]
     Newer {
-        /// The file.
         file: PathBuf,
-        /// The format found.
         found: u32,
-        /// The newest format that this program knows.
         known: u32,
     },
-    /// The position is not covered by the table.
     #[error(
         "the position has {bits} bits (first row + number of rows), and the table covers {table_bits}: \
          it takes a table of {bits} bits; of at most 5 rows or columns `chomp query POSITION` tells without one"
     )]
-    Beyond {
-        /// The bits of the position.
-        bits: u32,
-        /// The bits of the table.
-        table_bits: u32,
-    },
-    /// The position is not covered by the table of values.
+    Beyond { bits: u32, table_bits: u32 },
     #[error("the position has {tiles} tiles, and the table covers those of 1 to {table_tiles}")]
-    BeyondTiles {
-        /// The tiles of the position.
-        tiles: u32,
-        /// The most tiles of the table.
-        table_tiles: u32,
-    },
+    BeyondTiles { tiles: u32, table_tiles: u32 },
     /// A shard without its table does not know about the position.
     #[error(
         "{file} holds the words from {first} to {last}, and the position has the word {word}: \
          ask the whole table"
     )]
     NotInShard {
-        /// The file.
         file: PathBuf,
         /// The smaller word of the position and its mirror image.
         word: u64,
-        /// The first word of the shard.
         first: u64,
-        /// The last word of the shard.
         last: u64,
     },
     /// A file is not as `chomp box --json` printed it, or contradicts a table.
     #[error("{file} cannot be used: {what}; remove it, or make it again with `chomp box --json`")]
-    Openings {
-        /// The file.
-        file: PathBuf,
-        /// The reason, as a clause of the message.
-        what: String,
-    },
-    /// A file cannot be read.
+    Openings { file: PathBuf, what: String },
     #[error("cannot read {file}")]
-    Io {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { file: PathBuf, source: io::Error },
 }
 
 impl TableError {
@@ -167,9 +117,8 @@ impl TableError {
 }
 
 impl Table {
-    /// Opens the table at `path`: the folder of a published table, or the directory of a table, of which the published
-    /// table of the most bits is opened. Fails if there is none, or if its manifest or the list of digests is not what
-    /// was published.
+    /// Opens the table at `path`: its folder, or the directory of a table, of which the one of the most bits is opened.
+    /// Fails if there is none, or if its manifest or the list of digests is not what was published.
     pub fn open(path: &Path) -> Result<Table, TableError> {
         Table::open_with_cache(path, CACHE_BYTES)
     }
@@ -214,14 +163,12 @@ impl Table {
         &self.folder
     }
 
-    /// Whether the position of `word` is losing. Fails if the position has more bits than the table, or if the part of
-    /// the table that holds the answer cannot be read or is damaged.
+    /// Fails if the position has more bits than the table, or if what holds the answer cannot be read or is damaged.
     pub fn is_losing(&self, word: Word) -> Result<bool, TableError> {
         Ok(self.are_losing(&[word])?[0])
     }
 
-    /// Whether the positions of `words` are losing, in their order. Many at once are faster than one by one: what
-    /// several of them need is read once, and what is far away is read together.
+    /// In the order of `words`. Many at once are faster: what several need is read once, and what is far away together.
     pub fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError> {
         let table_bits = self.manifest.bits;
         if let Some(bits) = words
@@ -238,15 +185,13 @@ impl Table {
         self.shards.contains_each(&representatives)
     }
 
-    /// All words of the table, ascending, in pieces of at most 8,192: one representative for each
-    /// mirror pair of losing positions.
+    /// All words, ascending, in pieces of at most 8,192: one representative for each mirror pair of losing positions.
     pub fn words(&self) -> impl Iterator<Item = Result<Vec<u64>, TableError>> {
         self.shards.all().map(|id| self.shards.read(id?))
     }
 
-    /// Passes to `take` the words of each frame that may have some in `range`, in any order, after every byte was
-    /// checked: one representative for each mirror pair of losing positions; and a bound that no word of the frames
-    /// after it is below. Fails if a file cannot be read, or is not what was published; and those of `take`.
+    /// Passes to `take` the words of each frame that may have some in `range`, checked, in any order, and a lower bound
+    /// of those of all later frames. Fails as `take` does, or if a file cannot be read or is not what was published.
     pub fn frames_in<E: From<TableError>>(
         &self,
         range: &Range<u64>,
@@ -255,8 +200,7 @@ impl Table {
         self.shards.frames_in(range, take)
     }
 
-    /// The frame that lists the position of `word` if it is losing; none between two shards. Fails if the index of the
-    /// shard cannot be read or is damaged.
+    /// None between two shards. Fails if the index of the shard cannot be read or is damaged.
     pub fn frame_of(&self, word: Word) -> Result<Option<ShardFrame<'_>>, TableError> {
         let id = self.shards.frame_of(word.representative().get())?;
         Ok(id.map(|id| ShardFrame {
@@ -265,8 +209,7 @@ impl Table {
         }))
     }
 
-    /// Reads every byte of every shard, and checks all digests, counts and fingerprints. Fails if a file cannot be
-    /// read, or is not what was published.
+    /// Checks all digests, counts and fingerprints. Fails if a file cannot be read, or is not what was published.
     pub fn verify_bytes(&self) -> Result<(), TableError> {
         let mut leaves = Vec::new();
         for number in 0..self.manifest.shards.len() {
@@ -279,8 +222,7 @@ impl Table {
         self.check_counts(&found.stored_by_bits)
     }
 
-    /// The fingerprints and numbers of words that the leaves of all shards make. Fails if they are not the leaves of a
-    /// table.
+    /// The fingerprints and numbers of words that the leaves of all shards make. Fails if no table has such leaves.
     pub fn combine_leaves(&self, leaves: &[Leaf]) -> Result<Fingerprints, TableError> {
         let found = fingerprint::combine(self.manifest.bits, leaves);
         found.map_err(|damage| self.other_words(damage.to_string()))
@@ -301,8 +243,7 @@ impl Table {
         Ok(words)
     }
 
-    /// Compares the manifest with the fingerprints that the words of all shards gave, by bits. Fails if the manifest
-    /// has another fingerprint for some number of bits.
+    /// Fails if the manifest has another fingerprint for some number of bits than the words of all shards gave.
     pub fn check_fingerprints(&self, by_bits: &[Digest]) -> Result<(), TableError> {
         let said = &self.manifest.fingerprints_by_bits;
         self.compare(by_bits, said, |bits, found, said| {
@@ -310,8 +251,7 @@ impl Table {
         })
     }
 
-    /// Compares the manifest with the numbers of words that are in the shards, by bits. Fails if the manifest counts
-    /// others for some number of bits.
+    /// Fails if the manifest counts other words for some number of bits than are in the shards.
     pub fn check_counts(&self, stored_by_bits: &[u64]) -> Result<(), TableError> {
         let counts = losing_by_bits(stored_by_bits);
         let said = &self.manifest.losing_by_bits;
@@ -322,7 +262,6 @@ impl Table {
         })
     }
 
-    /// Compares what was found for each number of bits with what the manifest says.
     fn compare<T: PartialEq>(
         &self,
         found: &[T],
@@ -336,14 +275,12 @@ impl Table {
         }
     }
 
-    /// The manifest is not that of the words.
     fn other_words(&self, what: String) -> TableError {
         TableError::damaged(self.shards.files.full_name(MANIFEST_NAME), what)
     }
 }
 
-/// The folder of the published table at `path`: that itself, or the one in it of the largest table of the first of
-/// `kinds` that it has, with its bits or tiles.
+/// The folder at `path`, or that in it of the largest table of the first of `kinds` that it has; its bits or tiles.
 pub(crate) fn find(path: &Path, kinds: &[TableKind]) -> Result<(PathBuf, Option<u32>), TableError> {
     let has_manifest = |folder: &Path| {
         let file = folder.join(MANIFEST_NAME);

@@ -87,25 +87,18 @@ impl ShardSize {
 /// A shard, as a manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct ShardInfo {
-    /// The name of the file.
     pub name: String,
-    /// The first word.
     pub first: u64,
-    /// The last word.
     pub last: u64,
-    /// The number of words.
     pub entries: u64,
-    /// The length of the file in bytes.
     pub bytes: u64,
-    /// SHA-256 of the file.
     pub sha256: Digest,
     /// Where the index frame starts; it ends with the file.
     pub index_offset: u64,
-    /// SHA-256 of the index frame.
     pub index_sha256: Digest,
-    /// The leaf of the fingerprint that the words of the shard are: the SHA-256 of the words, 8 bytes each,
-    /// little-endian.
+    /// The leaf of the fingerprint: the SHA-256 of the words, 8 bytes each, little-endian.
     pub words_sha256: Digest,
 }
 
@@ -125,8 +118,7 @@ pub trait Index {
     /// Where the bytes of the frame with this number are in the file.
     fn location(&self, number: usize) -> Range<u64>;
 
-    /// The content of `bytes`, the data frame with this number. Fails if the bytes have another digest or other words
-    /// than the index names.
+    /// Fails if `bytes` have another digest or other words than the index names for the frame with this number.
     fn decode_frame(&self, number: usize, bytes: &[u8]) -> Result<Vec<Self::Entry>, FormatError>;
 }
 
@@ -148,8 +140,7 @@ pub struct ShardIndex {
 }
 
 impl ShardIndex {
-    /// The index in `frame`, the bytes of the shard from `info.index_offset` on. Fails if the bytes are not the index
-    /// of that shard.
+    /// The index in `frame`, the shard from `info.index_offset` on. Fails if it is not the index of that shard.
     pub fn parse(frame: &[u8], info: &ShardInfo) -> Result<ShardIndex, FormatError> {
         check_digest("the index", frame, info.index_sha256)?;
         let (index, start) = ShardIndex::read(frame)?;
@@ -212,9 +203,8 @@ impl ShardIndex {
         Ok((index, start))
     }
 
-    /// The index of a shard without its table. `frame` has the bytes of the file from `start` on, the offset in its
-    /// trailer. The index vouches for the data frames, but nothing vouches for the index. Fails if the bytes are not an
-    /// index that starts there.
+    /// The index of a shard without its table: `frame` is the file from `start` on, the offset in its trailer. It
+    /// vouches for the data frames, but nothing vouches for it. Fails if it is no index that starts there.
     pub fn parse_alone(frame: &[u8], start: u64) -> Result<ShardIndex, FormatError> {
         let (index, said) = ShardIndex::read(frame)?;
         ensure(said == start, || {
@@ -301,7 +291,6 @@ impl ShardIndex {
         self.frames.is_empty()
     }
 
-    /// The words in `bytes`, the data frame with this number, in any order.
     pub(crate) fn decode_unsorted(
         &self,
         number: usize,
@@ -312,7 +301,6 @@ impl ShardIndex {
         Ok(words)
     }
 
-    /// The words in `bytes`, the data frame with this number, whose class block `decode` reads.
     fn words(
         &self,
         number: usize,
@@ -348,7 +336,6 @@ impl ShardIndex {
         2 * self.end(number)
     }
 
-    /// The frames that may hold words in `range`.
     pub(crate) fn frames_in(&self, range: &Range<u64>) -> Range<usize> {
         let begun = |end: u64| self.frames.partition_point(|frame| frame.first < end);
         begun(range.start.saturating_add(1)).saturating_sub(1)..begun(range.end)
@@ -399,11 +386,9 @@ fn parse_entry(bytes: &[u8]) -> Result<Frame, Damage> {
 pub(crate) struct SkippableFrame {
     /// Its name in an error text.
     pub(crate) what: &'static str,
-    /// How it begins.
     pub(crate) magic: u32,
     /// How its content begins.
     pub(crate) name: [u8; 8],
-    /// The version of the format, which follows the name.
     pub(crate) version: u32,
 }
 
@@ -447,7 +432,6 @@ pub(crate) fn check_digest(what: &str, bytes: &[u8], expected: Digest) -> Result
     })
 }
 
-/// The bytes `range` of a shard.
 pub(crate) fn slice_of(bytes: &[u8], range: Range<u64>) -> Result<&[u8], Damage> {
     let start = usize::try_from(range.start).ok();
     let slice = start.zip(usize::try_from(range.end).ok());

@@ -3,16 +3,13 @@
 //! A move starts at a 1. Let that 1 be in the head `h`, at bit i; X is what stands before it, and
 //! g the i + 1 bits from it to the end of the head, with `zeros` 0s and `ones` 1s. The move
 //!
-//! * **ends inside** the head: the source is the head with that span sorted, and the low bits
-//!   stay as they are;
-//! * **crosses** into the low bits: the sorted span starts with `zeros` + d 0s, d ≥ 1 of them
-//!   from the low bits. The source is X 0^z 1^(|g|-z) with z = `zeros` + d, or X 0^|g| for all
-//!   d ≥ `ones`.
+//! * **ends inside** the head: the source is the head with that span sorted, and the low bits stay as they are;
+//! * **crosses** into the low bits: the sorted span starts with `zeros` + d 0s, d ≥ 1 of them from the low bits. The
+//!   source is X 0^z 1^(|g|-z) with z = `zeros` + d, or X 0^|g| for all d ≥ `ones`.
 //!
-//! A move that ends at the last 0 of a word leaves trailing 1s, so its result is a shorter word.
-//! Two kinds of such results matter to a range: those with the same head, whose ranges are
-//! h >> c for c ≥ 1 (the **trimmed** heads), and those with the head of a crossing source, which
-//! that source keeps as its *edges* (see [`crate::range`]).
+//! A move that ends at the last 0 of a word leaves trailing 1s, so its result is a shorter word. Two kinds of such
+//! results matter to a range: those with the same head, whose ranges are h >> c for c ≥ 1 (the **trimmed** heads), and
+//! those with the head of a crossing source, which that source keeps as its *edges* (see [`crate::range`]).
 
 use std::collections::BTreeSet;
 
@@ -52,16 +49,14 @@ impl Start {
         ends.map(move |end| Head(sort_span(self.head.0, self.bit, end)))
     }
 
-    /// The source of the moves from here that cross into the low bits and take `d` 0s of them,
-    /// 1 ≤ d ≤ `ones`. With d = `ones` it serves all larger d too.
+    /// The source of moves from here that take `d` 0s of the low bits, 1 ≤ d ≤ `ones`; `ones` serves for larger d too.
     pub fn crossing(self, d: u32) -> Head {
         let length = self.bit + 1;
         Head((self.head.0 & !mask(length)) | mask(length - self.zeros - d))
     }
 }
 
-/// The trimmed heads: for each c from 1 to b - 1, c itself and the range that holds the paths of range `head` with c
-/// trailing 1s.
+/// For each c from 1 to b - 1: c, and the range that holds the paths of range `head` with c trailing 1s.
 pub fn trimmed(head: Head, range_bits: RangeBits) -> impl Iterator<Item = (u32, Head)> {
     (1..range_bits.get()).map(move |c| (c, Head(head.0.checked_shr(c).unwrap_or(0))))
 }
@@ -108,8 +103,7 @@ pub fn each(head: Head, range_bits: RangeBits, take: &mut impl FnMut(Head)) {
     }
 }
 
-/// Whether the range `head` depends on the range `source`: the reverse of asking for its sources, without a
-/// list of them.
+/// Whether the range `head` depends on the range `source`. Makes no list of its sources.
 pub fn depends_on(head: Head, source: Head, range_bits: RangeBits) -> bool {
     if source >= head {
         return false;
@@ -123,8 +117,7 @@ pub fn depends_on(head: Head, source: Head, range_bits: RangeBits) -> bool {
         // A move from the first 1 takes all 1s of the head out of it.
         return true;
     }
-    // A move turns the 1 at which it starts into a 0 and leaves what is before it, so it starts
-    // at the highest bit in which the two differ.
+    // A move turns the 1 at which it starts into a 0 and leaves what is before: this is the highest bit that differs.
     let bit = (head.0 ^ source.0).ilog2();
     let low = |head: Head| head.0 & ((1 << bit << 1) - 1);
     let ones = low(head).count_ones();

@@ -1,14 +1,12 @@
 //! Words: a position as one number.
 //!
-//! A position is a Young diagram. Walk its border from the end of the first column to the end of
-//! the first row: a step along a row is 1, a step from one row to the next is 0. Leading 0s and
-//! trailing 1s do not change the diagram, so the *canonical* word starts with 1 and ends with 0.
-//! Its length is (first row + number of rows): the position's **bits**. The even numbers below
-//! 2^k are exactly the positions of at most k bits, and 0 is the empty position.
+//! A position is a Young diagram. Walk its border from the end of the first column to the end of the first row: a step
+//! along a row is 1, a step from one row to the next is 0. Leading 0s and trailing 1s do not change the diagram, so the
+//! *canonical* word starts with 1 and ends with 0. Its length is (first row + number of rows): the position's **bits**.
+//! The even numbers below 2^k are exactly the positions of at most k bits, and 0 is the empty position.
 //!
-//! A move takes a cell and all cells beyond it in both directions. On the word it sorts a span
-//! that starts at a 1 and ends at a 0: all its 0s first, then its 1s. There is one such span
-//! for each cell, and the number always falls.
+//! A move takes a cell and all cells beyond it in both directions. On the word it sorts a span that starts at a 1 and
+//! ends at a 0: all its 0s first, then its 1s. There is one such span for each cell, and the number always falls.
 
 use crate::cell::Cell;
 
@@ -38,8 +36,6 @@ impl Word {
         u64::BITS - self.0.leading_zeros()
     }
 
-    /// The number of cells.
-    ///
     /// Each cell is a pair of a 1 and a later 0.
     pub fn area(self) -> u32 {
         // The 1s at places whose number has the bits 0, 1, … add up to the sum of the places.
@@ -88,8 +84,6 @@ impl Word {
         })
     }
 
-    /// The cell whose taking sorts the bits from `start` down to `end`.
-    ///
     /// Columns are counted by the 1s from the left, rows by the 0s from the right.
     fn cell(self, start: u32, end: u32) -> Cell {
         Cell {

@@ -7,7 +7,6 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 struct AtMost<T, const MOST: usize>(PhantomData<T>);
 
-/// A list of at most `MOST` values.
 pub(crate) fn at_most<'de, T, D, const MOST: usize>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: Deserialize<'de>,

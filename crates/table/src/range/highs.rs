@@ -4,13 +4,11 @@ use crate::head::RangeBits;
 
 /// The number of low bits of an index that say where it is in its bucket.
 pub const BUCKET_BITS: u32 = 16;
-/// The number of bits of an index that are not of its high.
 const LOW_BITS: u32 = u8::BITS;
 /// The bits of a byte: highs are read a byte at a time.
 const AT_ONCE: usize = 8;
 
-/// The number of bits that the highs of a bucket with `count` losing positions take: one for each position, and one
-/// for each high.
+/// One bit for each losing position of a bucket, and one for each high.
 const fn bits(count: u16, range_bits: RangeBits) -> usize {
     let index_bits = range_bits.get() - 1;
     let bucket_bits = if index_bits < BUCKET_BITS {
@@ -42,8 +40,7 @@ pub(super) fn encode(indices: &[u16], len: usize, record: &mut Vec<u8>) {
     record.resize(end, 0);
 }
 
-/// Whether the `highs` of a bucket with `count` losing positions end with a 0, as the last high does, and nothing
-/// follows it.
+/// Whether the `highs` of `count` losing positions end with a 0, as the last high does, and nothing follows.
 pub(super) fn is_ended(highs: &[u8], count: u16, range_bits: RangeBits) -> bool {
     let last = bits(count, range_bits) - 1;
     highs[last / AT_ONCE] >> (last % AT_ONCE) == 0
@@ -91,7 +88,6 @@ fn low_bits(zeros: usize) -> u16 {
 struct Step {
     /// For each 1, the number of 0s before it, where an index has its high.
     highs: [u16; AT_ONCE],
-    /// The number of 1s.
     count: usize,
 }
 

@@ -13,11 +13,10 @@ use crate::shard::{self, Index, ShardIndex, TRAILER_LENGTH};
 use crate::values;
 use crate::word::Word;
 
-/// A shard that is open for reading, without its manifest.
-///
-/// The digests in it cover all bytes, so no damage goes unnoticed. Nothing shows that it is a shard of a true
-/// table. It knows about the positions whose representatives are between its first and its last word. The first shard
-/// of a table, which starts with the poison's word, 2, knows about all up to its last.
+/// A shard that is open for reading, without its manifest. The digests in it cover all bytes, so no damage goes
+/// unnoticed. Nothing shows that it is a shard of a true table. It knows about the positions whose representatives are
+/// between its first and its last word. The first shard of a table, which starts with the poison's word, 2, knows about
+/// all up to its last.
 #[derive(Debug)]
 pub struct ShardFile {
     path: PathBuf,
@@ -68,8 +67,7 @@ impl ShardFile {
         })
     }
 
-    /// Whether the position of `word` is losing. Fails if the shard does not know, or the part of it that holds the
-    /// answer cannot be read or is damaged.
+    /// Fails if the shard does not know, or the part of it that holds the answer cannot be read or is damaged.
     pub fn is_losing(&self, word: Word) -> Result<bool, TableError> {
         let representative = word.representative().get();
         let (first, last) = (self.first, self.index.last());
@@ -88,8 +86,7 @@ impl ShardFile {
         Ok(words.binary_search(&representative).is_ok())
     }
 
-    /// The most bits of a position that it knows all about, its moves included: fewer than its last
-    /// word has, and 0 unless it is the first shard of a table.
+    /// The most bits of which it knows all positions: fewer than its last word has, and 0 unless it is the first shard.
     pub fn bits(&self) -> u32 {
         match self.first {
             2 => Word::new(self.index.last()).bits().saturating_sub(1),

@@ -35,7 +35,6 @@ pub(crate) struct Cache<K: Eq + Hash, T> {
 struct Kept<K: Eq + Hash, T> {
     /// The values, each with its size in bytes as given by the caller.
     entries: LruCache<K, (Arc<T>, u64)>,
-    /// The sum of these sizes.
     bytes: u64,
 }
 
@@ -47,7 +46,6 @@ impl<T> Cache<FrameId, T> {
 }
 
 impl<K: Eq + Hash, T> Cache<K, T> {
-    /// Keeps as much as fits in `bytes_max`.
     pub(crate) fn new(bytes_max: u64) -> Cache<K, T> {
         let entries = LruCache::unbounded();
         Cache {
@@ -69,7 +67,6 @@ impl<K: Eq + Hash, T> Cache<K, T> {
         self.kept().entries.contains(key)
     }
 
-    /// Keeps `value`, which takes `bytes`.
     pub(crate) fn insert(&self, key: K, value: Arc<T>, bytes: u64) {
         let kept = &mut *self.kept();
         kept.bytes += bytes;

@@ -21,10 +21,8 @@ pub struct FileSlice<'a> {
     pub length: u64,
 }
 
-/// The files of one published table, wherever they are: a folder, or a server.
-///
-/// Callers check what they read. So an implementation has to give as many bytes as were asked for, or
-/// an error, and need not know whether they are right.
+/// The files of one published table, wherever they are: a folder, or a server. Callers check what they read. So an
+/// implementation has to give as many bytes as were asked for, or an error, and need not know whether they are right.
 pub trait Files: fmt::Debug + Send + Sync {
     /// The path or address of a file, for messages; of the folder, if `name` is empty.
     fn full_name(&self, name: &str) -> PathBuf;
@@ -32,8 +30,7 @@ pub trait Files: fmt::Debug + Send + Sync {
     /// The content of a small file. Fails if it is missing, longer than `most` bytes, or cannot be read.
     fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError>;
 
-    /// Some slices of files, in their order. Fails if a file is missing, is not as long as it must be, or cannot be
-    /// read.
+    /// In the order of `slices`. Fails if a file is missing, is not as long as it must be, or cannot be read.
     fn read_slices(&self, slices: &[FileSlice<'_>]) -> Result<Vec<Vec<u8>>, TableError>;
 }
 
@@ -86,9 +83,8 @@ impl Files for Folder {
 const BOX_BYTES_MAX: u64 = 4 << 20;
 const BOXES_MAX: usize = 64;
 
-/// The files `box-….json` of a directory, which hold what `chomp box --json` printed: their paths in order, and their
-/// bytes. None if there is no such directory, as for a shard or an address. Fails if the directory or one of them
-/// cannot be read, or if there are more than 64, or one of more than 4 MiB.
+/// Outputs of `chomp box --json`, the files `box-….json` of a directory: paths in order, and bytes. None without the
+/// directory, as for a shard or an address. Fails if one cannot be read, or has over 4 MiB, or there are more than 64.
 pub fn boxes(directory: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, TableError> {
     let none = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
     let entries = match std::fs::read_dir(directory) {
@@ -129,7 +125,6 @@ pub(super) fn read(file: &mut File, range: Range<u64>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file that must be `length` bytes long.
 fn open_whole(file: &Path, length: u64) -> Result<File, TableError> {
     let opened = chomp_durable_files::open_nofollow(file);
     let (handle, metadata) = opened.map_err(|error| not_opened(file, error))?;
@@ -142,8 +137,7 @@ fn open_whole(file: &Path, length: u64) -> Result<File, TableError> {
     }
 }
 
-/// Why a file that belongs to a published table cannot be read: that it is not there, or is no file,
-/// is damage.
+/// Why a file that belongs to a published table cannot be read: that it is not there, or is no file, is damage.
 fn not_opened(file: &Path, error: io::Error) -> TableError {
     match Unfit::of(&error) {
         Some(unfit) => TableError::damaged(file, unfit.to_string()),

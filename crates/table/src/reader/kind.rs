@@ -13,9 +13,8 @@ use crate::shard::ShardInfo;
 use crate::values::shard::{ValueShardInfo, ValueShardSize};
 use crate::values::{Values, ValuesManifest};
 
-/// The folder of the table at `path`: that folder itself, or the first in the directory `path`. Tables of losing
-/// positions come before those of values, and large ones before small ones. Nothing in it is checked. Fails if there is
-/// none.
+/// The folder of the table at `path`: that itself, or the first in that directory, with tables of losing positions
+/// before those of values, and large ones before small ones. Nothing in it is checked. Fails if there is none.
 pub fn locate(path: &Path) -> Result<PathBuf, TableError> {
     find(path, &[TableKind::Losing, TableKind::Values]).map(|(folder, _)| folder)
 }
@@ -30,8 +29,7 @@ pub enum AnyTable {
 }
 
 impl AnyTable {
-    /// Opens the table that [`locate`] finds for `path`. Fails if there is none, or if its manifest or the list of
-    /// digests is not what was published.
+    /// Opens what [`locate`] finds. Fails if there is none, or its manifest or `SHA256SUMS` is not the published one.
     pub fn open(path: &Path) -> Result<AnyTable, TableError> {
         Ok(match TableKind::of(&Folder(locate(path)?)) {
             TableKind::Losing => AnyTable::Losing(Box::new(Table::open(path)?)),
@@ -89,12 +87,10 @@ impl From<Manifest> for AnyManifest {
 
 /// The file of a shard, as a manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct ShardFileInfo {
-    /// Its name.
     pub name: String,
-    /// Its length.
     pub bytes: u64,
-    /// Its SHA-256.
     pub sha256: Digest,
 }
 
@@ -119,8 +115,7 @@ impl From<&ValueShardInfo> for ShardFileInfo {
 }
 
 impl AnyManifest {
-    /// Parses a manifest, and checks its claims about itself. Fails if it is no manifest, one of a newer format, or one
-    /// that contradicts itself.
+    /// Fails if the bytes are no manifest, one of a newer format, or one that contradicts itself.
     pub fn parse(bytes: &[u8]) -> Result<AnyManifest, FormatError> {
         Ok(match TableKind::of_manifest(bytes) {
             TableKind::Losing => AnyManifest::Losing(Manifest::parse(bytes)?),
@@ -173,8 +168,7 @@ impl AnyManifest {
         }
     }
 
-    /// Compares the fingerprints with the known ones. Fails if one is another, or if that is not to be told, as the
-    /// shards have other sizes than those of published tables.
+    /// Fails if a fingerprint is not the known one, or not comparable, as the shards are not of the published sizes.
     pub fn check_known(&self, folder: &Path) -> Result<(), TableError> {
         let (is_usual, compared) = match self {
             AnyManifest::Losing(manifest) => {

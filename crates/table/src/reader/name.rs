@@ -27,8 +27,7 @@ struct Tiles {
 }
 
 impl TableKind {
-    /// The kind of the table in `files`, as its manifest has it; nothing is checked. Of what is no manifest, opening
-    /// the table will tell.
+    /// The kind that the manifest in `files` has, unchecked. Of what is no manifest, opening the table will tell.
     pub fn of(files: &dyn Files) -> TableKind {
         match files.whole(MANIFEST_NAME, MANIFEST_BYTES_MAX) {
             Ok(bytes) => TableKind::of_manifest(&bytes),

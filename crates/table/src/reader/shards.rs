@@ -1,5 +1,4 @@
-//! The shards of a table of either kind, each index and frame read when it is needed; and of words, which shard holds
-//! which.
+//! The shards of a table of either kind, each index and frame read when needed; and which shard holds which words.
 
 use std::fmt;
 use std::ops::Range;
@@ -24,7 +23,6 @@ pub(crate) trait ListedShard: fmt::Debug {
     /// The name of the file, where its index starts, and its length.
     fn file(&self) -> (&str, u64, u64);
 
-    /// Its index, if these bytes are that.
     fn parse_index(&self, bytes: &[u8]) -> Result<Self::Index, FormatError>;
 }
 
@@ -40,7 +38,6 @@ impl ListedShard for ShardInfo {
     }
 }
 
-/// The content of a frame of a shard.
 type Entries<S> = Vec<<<S as ListedShard>::Index as Index>::Entry>;
 
 #[derive(Debug)]
@@ -53,7 +50,6 @@ pub(crate) struct Shards<S: ListedShard> {
 }
 
 impl Shards<ShardInfo> {
-    /// For each of `words`, whether the shards have it.
     pub(super) fn contains_each(&self, words: &[u64]) -> Result<Vec<bool>, TableError> {
         let mut held = vec![false; words.len()];
         let shards: Vec<Option<usize>> = words.iter().map(|&word| self.shard_of(word)).collect();
@@ -82,8 +78,6 @@ impl Shards<ShardInfo> {
         Ok(frame.map(|frame| FrameId { shard, frame }))
     }
 
-    /// Passes to `take` the words of each frame that may have some in `range`, in any order, with a lower bound of the
-    /// words of all later frames.
     pub(super) fn frames_in<E: From<TableError>>(
         &self,
         range: &Range<u64>,
@@ -113,7 +107,6 @@ impl Shards<ShardInfo> {
         Ok(())
     }
 
-    /// The shard that holds `word` if one does.
     fn shard_of(&self, word: u64) -> Option<usize> {
         let after = self.infos.partition_point(|shard| shard.first <= word);
         after.checked_sub(1)
@@ -142,7 +135,6 @@ impl<S: ListedShard> Shards<S> {
         }
     }
 
-    /// Sets the sizes of the caches of indices and of frames.
     #[cfg(test)]
     pub(crate) fn keeping(self, index_bytes: u64, cache_bytes: u64) -> Shards<S> {
         Shards {
@@ -206,7 +198,6 @@ impl<S: ListedShard> Shards<S> {
         Ok(())
     }
 
-    /// The contents of some frames, from the cache or read together.
     fn frames(&self, ids: &[FrameId]) -> Result<Vec<Arc<Entries<S>>>, TableError> {
         let mut frames: Vec<Option<Arc<_>>> = ids.iter().map(|id| self.frames.get(id)).collect();
         let missing = ids

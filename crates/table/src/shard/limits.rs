@@ -1,11 +1,9 @@
-//! How long the parts of a shard can be, as follows from what is in them. Whoever reads one asks before memory is
-//! taken for it.
+//! How long the parts of a shard can be, by what is in them. A reader asks before memory is taken for it.
 
 use super::{ENTRY_LENGTH, HEADER_LENGTH, INDEX_LENGTH_MAX, ShardInfo, ShardSize, TRAILER_LENGTH};
 use crate::format::{Damage, ensure};
 use crate::{classes, gaps};
 
-/// The bytes of an index frame before its entries.
 const INDEX_HEADER_LENGTH: u64 = 24;
 
 /// The longest data frame of `entries` words, whose halves are among `span` numbers that follow each other.
@@ -14,10 +12,8 @@ pub(super) const fn frame_len_max(entries: u64, span: u64) -> u64 {
 }
 
 /// The longest that `frames` data frames are together, with `entries` words whose halves are among `span` numbers that
-/// follow each other.
-///
-/// It is the sum of what [`frame_len_max`] says of each, however words and span are cut: each term of that grows with
-/// the words, the span or the number of frames alone.
+/// follow each other. It is the sum of what [`frame_len_max`] says of each, however words and span are cut: each term
+/// of that grows with the words, the span or the number of frames alone.
 const fn data_len_max(entries: u64, span: u64, frames: u64) -> u64 {
     let one = gaps::frame_len_max(0);
     gaps::frame_len_max(classes::block_len_max(entries, span, frames)) + (frames - 1) * one
@@ -32,8 +28,7 @@ impl ShardInfo {
         whole.then_some(entries / ENTRY_LENGTH as u64)
     }
 
-    /// Whether a shard can be as long as this says, with the words that it says it has. Fails if it has words that do
-    /// not fit between the first and the last, or too many, or more or fewer bytes than such words can have.
+    /// Fails if the words are too many, or do not fit between the first and the last, or into so few or so many bytes.
     pub fn check_sizes(&self) -> Result<(), Damage> {
         let ShardInfo { first, last, .. } = *self;
         let even = first.is_multiple_of(2) && last.is_multiple_of(2);

@@ -46,8 +46,7 @@ impl ShardWriter {
         }
     }
 
-    /// Takes as many of the next `words` as the shard has room for, and returns the others. Panics if a word is odd, or
-    /// not larger than the one before it.
+    /// Takes as many words as there is room for, and returns the others. Panics if they are odd or do not ascend.
     pub fn push<'a>(&mut self, words: &'a [u64]) -> &'a [u64] {
         let room = self.size.shard_words - self.entries;
         let (mut words, rest) = words.split_at(words.len().min(room));
@@ -78,8 +77,7 @@ impl ShardWriter {
         self.entries == 0
     }
 
-    /// The finished shard, and the leaf that its words are. Panics if the shard has no words: such a shard is not part
-    /// of a table.
+    /// The shard, and the leaf that its words are. Panics if it has no words: no table has such a shard.
     pub fn finish(mut self) -> (ShardInfo, Leaf, Vec<u8>) {
         if !self.words.is_empty() {
             self.finish_frame();

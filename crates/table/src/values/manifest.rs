@@ -1,8 +1,7 @@
 //! The manifest of a table of values: what it is, and the digest of every byte of it.
 //!
-//! Such a table is a folder as that of a table of losing positions is, with the same file names: shards, `SHA256SUMS`,
-//! and `manifest.json`, which is written last. Shards are numbered through, by area and then by ranks, so the files of
-//! a table of fewer tiles are the first of those of one of more.
+//! Such a table is a folder as that of a table of losing positions is, with the same file names. Shards are numbered
+//! through, by area and then by ranks, so the files of a table of fewer tiles are the first of those of one of more.
 //!
 //! **Fingerprint**: the leaf of a shard is the SHA-256 of its values, one byte each. The fingerprint of an area is the
 //! SHA-256 of its leaves, and that of a table the SHA-256 of the fingerprints of its areas, 32 bytes each, in their
@@ -33,16 +32,13 @@ pub fn values_folder_name(tiles: u32) -> String {
 /// The content of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct ValuesManifest {
-    /// The version of the format.
     pub format: u32,
     /// The table has the values of all positions of 1 to `tiles` tiles.
     pub tiles: u32,
-    /// A data frame is of 2^`frame_bits` ranks.
     pub frame_bits: u32,
-    /// A shard is of 2^`shard_bits` ranks.
     pub shard_bits: u32,
-    /// The fingerprint of the table.
     pub fingerprint: Digest,
     /// At least `replicas` participants computed each range, all with the same result.
     pub replicas: u32,
@@ -130,8 +126,7 @@ impl ValuesManifest {
         Ok(manifest)
     }
 
-    /// Parses a manifest, and checks its claims about itself. Fails if it is no manifest, one of a newer format, or one
-    /// that contradicts itself.
+    /// Fails if the bytes are no manifest, one of a newer format, or one that contradicts itself.
     pub fn parse(bytes: &[u8]) -> Result<ValuesManifest, FormatError> {
         let manifest: ValuesManifest = from_json(bytes, "a manifest of values", FORMAT)?;
         manifest.check()?;

@@ -1,7 +1,6 @@
 //! The reader: opens a published table of values and looks positions up.
 //!
-//! As with tables of losing positions, nothing is used that was not checked: the manifest against `SHA256SUMS`, the
-//! index of a shard against the manifest, each data frame against its index.
+//! Nothing is used that was not checked, as with tables of losing positions.
 
 use std::path::Path;
 
@@ -76,7 +75,6 @@ impl Values {
         }
     }
 
-    /// Sets the sizes of the caches of indices and of frames.
     #[cfg(test)]
     pub(super) fn keeping(self, index_bytes: u64, cache_bytes: u64) -> Values {
         Values {
@@ -90,8 +88,7 @@ impl Values {
         &self.manifest
     }
 
-    /// The value of a position. Fails if the position has no tiles or more than the table, or if what holds the answer
-    /// cannot be read or is damaged.
+    /// Fails if it has no tiles or more than the table, or if what holds the answer cannot be read or is damaged.
     pub fn value(&self, position: &Partition) -> Result<u8, TableError> {
         Ok(self.values(std::slice::from_ref(position))?[0])
     }
@@ -135,8 +132,7 @@ impl Values {
         }
     }
 
-    /// The values of all positions of `tiles` tiles, both of each mirror pair, by rank: a byte each. Fails if the table
-    /// does not cover positions of `tiles` tiles, and as for [`Values::read_shard`].
+    /// By rank, both of each mirror pair. Fails if the table covers fewer tiles, and as for [`Values::read_shard`].
     pub fn area(&self, tiles: u32) -> Result<Vec<u8>, TableError> {
         self.check_tiles(tiles)?;
         let mut area = vec![0; usize::try_from(count(tiles)).expect("a length in memory")];
@@ -147,9 +143,8 @@ impl Values {
         Ok(area)
     }
 
-    /// All values of the shard with this number, counted from 0, after a check of every byte, the counts and the leaf:
-    /// the values of the representatives among its ranks. Fails if the file cannot be read, or is not what was
-    /// published. Panics if there is no such shard.
+    /// The values of the representatives in the shard with this number, counted from 0, after a check of every byte and
+    /// the leaf. Fails if the file cannot be read, or is not what was published. Panics if there is no such shard.
     pub fn read_shard(&self, number: usize) -> Result<Vec<u8>, TableError> {
         let Shard { info, span } = &self.shards.infos[number];
         let values = decode_shard(&self.shards.whole(number)?, info, span);

@@ -1,9 +1,8 @@
 //! Value shards: the files of a published table of values.
 //!
-//! A shard holds the values of 2^s consecutive ranks of one area, the last shard of an area the remaining ranks. They
-//! are cut into frames of 2^f ranks. A frame holds the values of the representatives among its ranks, in their order: one byte
-//! for each mirror pair. Where a value is follows from ranks alone: count the representatives from the start of the
-//! frame.
+//! A shard holds the values of 2^s consecutive ranks of one area, the last of an area those of the remaining ranks, in
+//! frames of 2^f ranks. A frame holds the values of the representatives among its ranks, in order: one byte for each
+//! mirror pair. Where a value is follows from ranks alone: count the representatives from the start of the frame.
 //!
 //! ```text
 //! header frame  4  0x184D2A50, a skippable frame of zstd
@@ -23,12 +22,10 @@
 //!              32      SHA-256 of its bytes
 //! ```
 //!
-//! All integers are little-endian. `zstd -d` gives the values of the shard, one after the other. The manifest has the
-//! SHA-256 of the shard and of its index frame, and the index that of each data frame: what was read is checked before
-//! it is used.
+//! All integers are little-endian. `zstd -d` gives the values of the shard. The manifest has the SHA-256 of the shard
+//! and of its index frame, the index that of each data frame: what was read is checked before it is used.
 //!
-//! Limits: f at most 14, s at least f and at most f + 10; so at most 1,024 data frames. What this program writes has f
-//! 14 and s 24.
+//! Limits: f at most 14, s from f to f + 10; so at most 1,024 data frames. This program writes f = 14 and s = 24.
 //!
 //! Version history: 1 is the first.
 
@@ -57,7 +54,6 @@ const INDEX: SkippableFrame = SkippableFrame {
     version: 1,
     ..words::INDEX
 };
-/// An index frame without its entries.
 const INDEX_FIXED_LENGTH: u64 = 8 + 12 + 20;
 const ENTRY_LENGTH: u64 = 36;
 
@@ -103,12 +99,10 @@ impl ValueShardSize {
 
 /// The area and ranks of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct ShardSpan {
-    /// The number of tiles.
     pub area: u32,
-    /// The ranks.
     pub ranks: Range<u64>,
-    /// A frame is of 2^`frame_bits` ranks.
     pub frame_bits: u32,
 }
 
@@ -164,18 +158,14 @@ impl ShardSpan {
 /// A shard, as a manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct ValueShardInfo {
-    /// The name of the file.
     pub name: String,
-    /// The number of values.
     pub stored: u64,
-    /// The length of the file in bytes.
     pub bytes: u64,
-    /// SHA-256 of the file.
     pub sha256: Digest,
     /// Where the index frame starts; it ends with the file.
     pub index_offset: u64,
-    /// SHA-256 of the index frame.
     pub index_sha256: Digest,
     /// The leaf of the fingerprint: SHA-256 of the values, one byte each.
     pub values_sha256: Digest,
@@ -185,8 +175,7 @@ pub struct ValueShardInfo {
 }
 
 impl ValueShardInfo {
-    /// Whether the shard with these ranks can be what this says. Fails if it has more or fewer bytes or values than
-    /// such ranks can have.
+    /// Fails if the shard has more or fewer bytes or values than these ranks can have.
     pub fn check(&self, span: &ShardSpan) -> Result<(), Damage> {
         let frame_max = gaps::frame_len_max(1 << span.frame_bits);
         let data = self.index_offset.checked_sub(HEADER_LENGTH);
@@ -216,9 +205,7 @@ pub struct ValueShardWriter {
     span: ShardSpan,
     bytes: Vec<u8>,
     frames: Vec<(u32, Digest)>,
-    /// The next position.
     walk: Walk,
-    /// The next rank.
     rank: u64,
     /// The values of the frame that is not full yet.
     values: Vec<u8>,
@@ -261,8 +248,7 @@ impl ValueShardWriter {
         }
     }
 
-    /// Takes the values of the next ranks, both of each mirror pair. Panics if they are more than the shard has left,
-    /// or no values of its area.
+    /// The values of the next ranks, both of each mirror pair. Panics if they are too many, or no values of its area.
     pub fn push(&mut self, values: &[u8]) {
         check_values(self.span.area, values).expect("values of the area");
         for &value in values {
@@ -348,8 +334,7 @@ pub struct ValueShardIndex {
 }
 
 impl ValueShardIndex {
-    /// The index in `frame`, the bytes of the shard from `info.index_offset` on. Fails if the bytes are not the index
-    /// of that shard at `span`.
+    /// The index in `frame`, the shard from `info.index_offset` on. Fails if it is not that of the shard at `span`.
     pub fn parse(
         frame: &[u8],
         info: &ValueShardInfo,
@@ -418,8 +403,7 @@ impl Index for ValueShardIndex {
     }
 }
 
-/// All values of a shard, one for each representative, after a check of every byte, the counts and the leaf. Fails if
-/// `bytes` are not the shard that `info` describes, at `span`.
+/// One value for each representative, checked. Fails if `bytes` are not the shard that `info` describes, at `span`.
 pub fn decode_shard(
     bytes: &[u8],
     info: &ValueShardInfo,
