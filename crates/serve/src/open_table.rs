@@ -72,8 +72,7 @@ pub(crate) struct TableSummary<'a> {
     losing_by_bits: &'a [u64],
 }
 
-/// The status of a finished table, where there is no job: facts of the table, and the phase, fraction and program
-/// as in the status of a job.
+/// The status without a job: the facts of a finished table, and the phase, fraction and program that a job has.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct FinishedTable<'a> {
