@@ -19,8 +19,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The positions of at most `rows` rows and `columns` columns. Fails with [`ThinError::Size`] if one of them is 0
-    /// or beyond the limits, or if there are too many positions.
+    /// Fails with [`ThinError::Size`] if `rows` or `columns` is 0 or too large, or if there are too many positions.
     pub fn new(rows: usize, columns: usize) -> Result<Bounds, ThinError> {
         let wrong = ThinError::Size { rows, columns };
         if !(1..=ROWS_MAX).contains(&rows) || !(1..=COLUMNS_MAX).contains(&columns) {
@@ -64,8 +63,7 @@ impl Bounds {
         self.binomials[length][below]
     }
 
-    /// The number of a position among all positions, in lexicographic order. `rows` has the length of every row, 0
-    /// for an empty one.
+    /// The number of a position in lexicographic order. `rows` has the length of every row, 0 for an empty one.
     pub fn rank(&self, rows: &[u8]) -> u64 {
         assert_eq!(rows.len(), self.rows, "every row has a length");
         let lengths = (1..=self.rows).rev();

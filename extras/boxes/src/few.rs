@@ -8,15 +8,11 @@
 //! **For given lower rows at most one first row is losing**: of two, the longer could move to the shorter. So all losing
 //! positions are a function f of lower rows, or nothing. f(p₁, …) is the least p ≥ p₁, p ≥ 1, that no move excludes:
 //!
-//! * A move in a lower row k ≥ 1 to c leaves p₀ as it is. It leads to a losing position exactly if p₀ is f of the lower rows
-//!   that it leaves. So it excludes one p₀ at the most.
-//! * A move in row 0 to c ≥ p₁ leaves the lower rows. It leads to a losing position exactly if c is f of them: no p₀ that
-//!   is larger than f is losing, which is the first sentence.
-//! * A move in row 0 to c < p₁ leaves (c, min(p₁, c), min(p₂, c), …), whatever p₀ was. If one of these is losing, the lower
-//!   rows are **dead**: there is no f of them.
+//! * A move in a lower row leaves p₀, and excludes it exactly if it is f of the lower rows left: one p₀ at the most.
+//! * A move in row 0 to c ≥ p₁ leaves the lower rows: no p₀ larger than f is losing, which is the first sentence.
+//! * A move in row 0 to c < p₁ leaves (c, c, min(p₂, c), …). If one is losing, the lower rows are **dead**, without f.
 //!
-//! That the least p that is not excluded is losing needs no more: no move from it leads to a losing position, as those in
-//! row 0 to p₁ ≤ c < p would make c = f, while c is excluded.
+//! The least p that is not excluded is losing, as a move in row 0 to p₁ ≤ c < p would make c = f, while c is excluded.
 //!
 //! # How it is computed
 //!
@@ -131,8 +127,7 @@ impl Few {
         self.most[0]
     }
 
-    /// The positions, the empty one included; 2^64 − 1 if there are more. Panics if the rows do not all have the same
-    /// limit.
+    /// The positions with the empty one; 2^64 − 1 if there are more. Panics if not all rows have the same limit.
     pub fn positions(&self) -> u64 {
         assert!(
             self.most.iter().all(|&most| most == self.most[0]),
@@ -183,7 +178,6 @@ impl Few {
         u64::try_from(all).unwrap_or(u64::MAX)
     }
 
-    /// The number of (`p_d`, …).
     fn count(&self, depth: usize) -> usize {
         *self.starts[depth].last().expect("at least one length")
     }
@@ -249,7 +243,6 @@ struct Diagonal {
 #[derive(Debug)]
 pub struct FewSolver {
     few: Few,
-    /// The third row that comes next.
     next: usize,
     steps: Vec<StepSets>,
     diagonal: Mutex<Diagonal>,
@@ -339,7 +332,6 @@ impl FewSolver {
         goes_on
     }
 
-    /// How much is done after a third row: lower rows of all.
     #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
     fn share(&self, third: usize) -> f64 {
         self.few.lower[third] as f64 / self.few.lower_rows() as f64
@@ -358,9 +350,8 @@ impl FewSolver {
         })
     }
 
-    /// Reads what [`save`](FewSolver::save) wrote for the same limits. The caller knows that the bytes are those, at
-    /// the end at the latest. Fails with [`ErrorKind::InvalidData`] if the bytes cannot be those of
-    /// [`save`](FewSolver::save).
+    /// Reads what [`save`](FewSolver::save) wrote for the same limits; that the bytes are those, the caller knows at
+    /// the end at the latest. Fails with [`ErrorKind::InvalidData`] if they cannot be.
     pub fn load(few: Few, from: &mut dyn Read) -> io::Result<FewSolver> {
         let mut solver = FewSolver::new(few);
         let mut number = [0; 8];
@@ -386,8 +377,7 @@ impl FewSolver {
         Ok(solver)
     }
 
-    /// Gives all that is known from one third row to the next to `each`, as lists of words in a fixed order, each with its
-    /// largest length, and takes what it makes of them.
+    /// Gives `each` the state to read or change: lists of words in a fixed order, each with its largest length.
     fn each_list(
         &mut self,
         mut each: impl FnMut(usize, &mut Vec<u64>) -> io::Result<()>,
@@ -420,7 +410,6 @@ impl FewSolver {
     }
 }
 
-/// Some third rows, and the threads that solve them.
 struct Batch<'a, T> {
     solver: &'a FewSolver,
     thirds: Range<usize>,
@@ -491,7 +480,6 @@ impl<T: FnMut(Vec<Tail>, f64) -> bool + Send> Batch<'_, T> {
     }
 }
 
-/// The state of one thread.
 struct Lane<'a> {
     few: &'a Few,
     diagonal: &'a Mutex<Diagonal>,
@@ -745,7 +733,6 @@ impl Run {
     }
 }
 
-/// Words that are looked at together.
 const STRIDE: usize = 8;
 
 /// How many strides of words from `from` on are full in the union of the first set and the others.

@@ -70,10 +70,9 @@ impl FewQuery {
     }
 }
 
-/// Gives all losing positions within some rows and columns to `take` in ascending order, in pieces, each as its rows. `counts`
-/// says how many have a first row of each length. The positions are found in as many passes as are needed if `most` of them
-/// are sorted at a time, or those of one first row; `tell` hears how much is done, from 0 to 1. False if one of the two said
-/// that it shall end.
+/// Gives all losing positions within some rows and columns to `take`, ascending, in pieces, each as its rows. `counts`
+/// has their number for each first row. There are as many passes as are needed if `most` of them are sorted at a time,
+/// or those of one first row; `tell` hears how much is done, from 0 to 1. False if one of the two said to end.
 pub fn in_order(
     rows: usize,
     counts: &[u64],

@@ -7,8 +7,7 @@
 //! of the rows, at least j − 1, and c ≥ d ≥ … those of the columns, at least i − 1. That is the **family** (i, j). A move
 //!
 //! * in a row leaves a', j − 1 ≤ a' < a, and cuts the rows below to that, if they are longer; in a column likewise;
-//! * at a cell (u, v) of the core leaves the rows before u and the columns before v, which is a position of the family (u, v).
-//!   Of the family (1, v) there are columns alone.
+//! * at a cell (u, v) of the core leaves the rows before u and columns before v: family (u, v), without rows if u = 1.
 //!
 //! As in [`few`](crate::few), for given (b, …; c, …) at most one a is losing: the least a ≥ b that no losing position
 //! excludes which a move outside of the first row leads to; and none if a move in the first row to a' < b leads to a losing
@@ -19,16 +18,14 @@
 //!
 //! A position with the cell (2, 2), but without (3, 3), is two rows a ≥ b ≥ 2 and two columns c ≥ d ≥ 2. The moves are
 //!
-//! * in a row: a to a' (and b to min(b, a')), or b to b'; in a column: c to c' (and d to min(d, c')), or d to d'; each of
-//!   these leaves 2 at the least;
+//! * in a row: a to a' (and b to min(b, a')), or b to b'; in a column likewise with c and d; each leaves 2 or more;
 //! * (2, 2), which leaves a **hook**, a row of a cells and a column of c cells. A hook is losing exactly if a = c: whoever is
 //!   to move there spoils that, and the other restores it, until the poison is left;
 //! * (1, 2) and (2, 1), which leave a column of c ≥ 2 cells or a row of a ≥ 2 cells. Those are winning.
 //!
-//! So the last moves never help, and (2, 2) wins exactly if a = c. It is computed with c in the outermost loop, then d, then
-//! b. What moves in c exclude is kept for each (b, d) as a set of numbers a, that begins, when c = d, as the set of what
-//! (b, c', c') excludes for c' < d; what moves in d exclude, for each b; what those in b exclude is one set. The least a
-//! that is in none of the three is losing.
+//! So the last moves never help, and (2, 2) wins exactly if a = c. The loops are c, d, b. What moves in c exclude is
+//! kept for each (b, d) as a set of numbers a, that begins, when c = d, as what (b, c', c') excludes for c' < d; what
+//! moves in d exclude, for each b; what those in b exclude is one set. The least a in none of the three is losing.
 //!
 //! # The opening (2, 4)
 //!
@@ -38,9 +35,8 @@
 //! * (1, 3), which leaves two columns: they are losing exactly if c = d + 1;
 //! * (1, 2), which leaves one column: it is losing exactly if c = 1.
 //!
-//! After the last two there is no row: where one of them wins, no a is losing. The loops are c, d, e. The sets are those of
-//! (3, 3): for each (d, e), for each e, and one. Where lengths are equal they begin as the set of what both cut to the same
-//! length excludes.
+//! After the last two there is no row: if one wins, no a is losing. The loops are c, d, e, the sets as in (3, 3): for
+//! each (d, e), for each e, and one. Where lengths are equal they begin as what both cut alike excludes.
 
 #![expect(
     clippy::needless_range_loop,
@@ -50,10 +46,8 @@
 /// The most of i + j.
 pub const SUM_MAX: usize = 8;
 
-/// The boards up to `most` x `most` on which the opening (i, j) wins, as (rows, columns), ascending.
-///
-/// `control` hears now and then which fraction of the positions is done, and says whether to go on; none if it did not.
-/// Panics if i or j is 0, or i + j is more than [`SUM_MAX`].
+/// The boards up to `most` x `most` on which the opening (i, j) wins, as (rows, columns), ascending. `control` hears
+/// now and then which fraction is done; none if it said not to go on. Panics if i or j is 0, or i + j > [`SUM_MAX`].
 pub fn boards_won_by(
     opening: [usize; 2],
     most: usize,
@@ -113,7 +107,6 @@ fn three_three(
             return false;
         }
         by_c[c].clone_from(&squares);
-        // The set that moves in d exclude begins empty with each c.
         by_d.fill(0);
         for d in 2..=c {
             by_b.fill(0);
@@ -225,8 +218,7 @@ struct Family {
     most: usize,
     /// For each lower row and column, then its length: what it adds to the number of the lower rows.
     ranks: Vec<Vec<usize>>,
-    /// For the number of lower rows: the first row that makes them losing, 0 if there is none. Without rows 1 if the
-    /// columns are losing.
+    /// By the number of lower rows: the losing first row, 0 if there is none. Without rows 1 if the columns are losing.
     first: Vec<u16>,
 }
 
@@ -240,8 +232,7 @@ impl Family {
         let lower = rows.saturating_sub(1);
         let of_columns = descending(columns, most);
         let fits = |number: u128| usize::try_from(number).expect("a number of positions in memory");
-        // Lists in lexicographic order: before one with the length a at some place, and the same before it, come those
-        // that go on with less than a.
+        // In lexicographic order: before a list with a at some place come those that are the same so far, then less.
         let ranks = |count: usize, each: u128| {
             let before = move |left: usize, length: usize| match length {
                 0 => 0,
@@ -280,7 +271,6 @@ impl Family {
     }
 }
 
-/// The bytes that [`by_moves`] takes.
 fn memory_by_moves([i, j]: [usize; 2], most: usize) -> u64 {
     let family = |rows: usize, columns: usize| {
         descending(rows.saturating_sub(1), most) * descending(columns, most)

@@ -4,7 +4,6 @@
 pub(crate) const SMALL: usize = 5;
 /// The largest bound for whose triples there are masks.
 const MASKED: usize = 16;
-/// The words of such a mask.
 pub(crate) const MASK_WORDS: usize = bits(MASKED).div_ceil(64);
 
 /// The number of triples of a bound.
@@ -22,13 +21,11 @@ const fn twos(second: usize) -> usize {
     second * (second + 1) / 2
 }
 
-/// The word at a byte.
 pub(crate) fn load(bytes: &[u8], at: usize) -> u64 {
     let word = bytes[at..].first_chunk().expect("bitmaps have slack");
     u64::from_le_bytes(*word)
 }
 
-/// Puts a word at a byte.
 pub(crate) fn store(bytes: &mut [u8], at: usize, word: u64) {
     let place = bytes[at..].first_chunk_mut().expect("bitmaps have slack");
     *place = word.to_le_bytes();
@@ -41,15 +38,12 @@ const fn low(count: usize) -> u64 {
 
 /// The largest bound for whose triples the first words of a mask are enough.
 const MIDDLE: usize = 9;
-/// The number of these words.
 const MIDDLE_WORDS: usize = bits(MIDDLE).div_ceil(64);
 
-/// Tables about triples.
 #[derive(Debug)]
 pub(crate) struct Last {
     /// The triples in their order, and how many of their numbers are not 0.
     triples: Vec<[u8; 4]>,
-    /// [`threes`] and [`twos`].
     threes: Vec<usize>,
     twos: Vec<usize>,
     /// For each triple of the bound of masks: those from which a move leads to it.
@@ -79,7 +73,6 @@ impl Last {
         last
     }
 
-    /// How many numbers of a triple are not 0.
     pub(crate) fn rows(&self, index: usize) -> usize {
         self.triples[index][3].into()
     }
@@ -177,19 +170,17 @@ impl Last {
     }
 }
 
-/// Sets in `all` the bits that are set in `more`.
 fn unite(all: &mut [u64], more: &[u64]) {
     for (all, more) in all.iter_mut().zip(more) {
         *all |= more;
     }
 }
 
-/// Sets a bit.
 fn set(bits: &mut [u64], index: usize) {
     bits[index / 64] |= 1 << (index % 64);
 }
 
-/// Sets the bits from the one to the other.
+/// Sets the bits from the one to the other, both included.
 fn fill(bits: &mut [u64], from: usize, to: usize) {
     let (first, last) = (from / 64, to / 64);
     let (after, before) = (!0 << (from % 64), !0 >> (63 - to % 64));

@@ -1,22 +1,19 @@
 //! The layout of bitmaps with a bit for each tail.
 //!
-//! A bitmap of **level** j and bound x has one bit for each non-increasing sequence of j numbers from 0 to x. That of
-//! level 3, an **atom**, has the bit of (a, b, v) at binom(a+2, 3) + binom(b+1, 2) + v, and ends with the
-//! byte of its last bit. That of a higher level is the bitmaps of the next lower one with the bounds 0, 1, …, x, one
-//! after the other: number y belongs to the sequences that begin with y.
+//! A bitmap of **level** j and bound x has a bit for each non-increasing sequence of j numbers from 0 to x. An
+//! **atom**, of level 3, has that of (a, b, v) at binom(a+2, 3) + binom(b+1, 2) + v, and ends with the byte of its last
+//! bit. A higher one joins those of the level below with the bounds y = 0, 1, …, x, for sequences that begin with y.
 //!
 //! So the bitmap of bound x begins with that of any smaller bound, all bitmaps of a level and bound have the same
 //! layout wherever they are, and the union of some is that of their bytes.
 
 use crate::last;
 
-/// The level of atoms.
 pub(crate) const ATOM: usize = 3;
 
 /// The bytes behind a bitmap that may be read and written, and mean nothing.
 pub(crate) const SLACK: usize = 64;
 
-/// Sizes of bitmaps.
 #[derive(Debug)]
 pub(crate) struct Layout {
     /// The bytes of all bitmaps of a level whose bounds are smaller than the index.
@@ -53,8 +50,7 @@ impl Layout {
         vec![0; 1 + SLACK]
     }
 
-    /// `bytes` have, from `at` on, S for all tails of a bound. Adds S for the tails of a bound larger by 1: S of such a
-    /// tail is that of the tail cut to the bound.
+    /// `bytes` have, from `at` on, S of all tails of `bound`. Adds those of `bound` + 1: S of the tail cut to `bound`.
     pub(crate) fn grow(&self, bytes: &mut [u8], at: usize, level: usize, bound: usize) {
         if level == ATOM {
             return last::grow(&mut bytes[at..], bound);
@@ -64,7 +60,6 @@ impl Layout {
         self.grow(bytes, to, level - 1, bound);
     }
 
-    /// The bitmap of a bound larger by 1.
     pub(crate) fn grown(&self, bitmap: &[u8], level: usize, bound: usize) -> Vec<u8> {
         let (size, larger) = (self.size(level, bound), self.size(level, bound + 1));
         let mut bytes = Vec::with_capacity(larger + SLACK);

@@ -120,8 +120,7 @@ impl Periods {
         }
     }
 
-    /// A common period of all tails that a move in a tail leaves, and from which second row on they have it. None if it is
-    /// not proved of one of them.
+    /// A common period of all tails that a move in a tail leaves, and its first second row. None if one is not proved.
     fn below(&self, tail: &Tail) -> Option<(u32, u32)> {
         let (mut multiple, mut from) = (1, 0);
         let rows = tail.rows.map(|length| length as usize);
@@ -146,8 +145,7 @@ impl Periods {
     }
 }
 
-/// The least period that the last values have over more than `least` values and three times at the least; and how many
-/// values at the end have it.
+/// The least period of more than `least` last values, three times at the least; and how many values at the end have it.
 fn period(values: &[u32], least: usize) -> Option<(u32, usize)> {
     let end = values.len();
     // Index i: how many values before the last i are the same as the last ones.

@@ -24,7 +24,6 @@ const ROWS_STEPPED: usize = 7;
 /// Hears how many positions are done, and says whether to go on.
 pub type Control<'a> = &'a (dyn Fn(u64) -> bool + Sync);
 
-/// A bitmap, or nothing.
 type OptionalBitmap = Mutex<Vec<u8>>;
 
 /// The most bytes that a solver takes.
@@ -86,7 +85,6 @@ pub struct Solver {
     /// The columns whose state is in the scratch.
     saved: usize,
     done: AtomicU64,
-    /// The ranks of the losing positions.
     #[cfg(test)]
     pub(crate) ranks: BTreeSet<u64>,
 }
@@ -194,15 +192,13 @@ impl Solver {
         Ok(true)
     }
 
-    /// Adds the losing positions of the next column.
     fn add(&mut self, pairs: &[&RowPair]) {
         #[cfg(test)]
         self.ranks.extend(pairs.iter().flat_map(|pair| &pair.ranks));
         self.summary.add(pairs);
     }
 
-    /// Writes the state into the scratch, if there is a scratch, and a later run could continue from this state. Fails
-    /// if the scratch fails.
+    /// Saves the state in the scratch, if there is one and a later run could go on from it. Fails if the scratch does.
     pub fn save(&mut self) -> Result<(), ThinError> {
         let columns = self.summary.columns();
         let Some(scratch) = &self.scratch else {
@@ -229,7 +225,6 @@ impl Solver {
         Ok(())
     }
 
-    /// Reads the state from the scratch.
     fn load(&self) -> Result<(), ThinError> {
         let Some(scratch) = &self.scratch else {
             return Ok(());
@@ -243,7 +238,6 @@ impl Solver {
         Ok(())
     }
 
-    /// Reads F for one second and third row.
     fn read(&self, reader: &mut dyn RowReader, third: usize) -> Result<Vec<u8>, ThinError> {
         let size = self.tables.layout.size(self.tables.inner.rows() - 3, third);
         let mut bitmap = vec![0; size + SLACK];
@@ -257,7 +251,6 @@ fn meaning(bitmap: &[u8]) -> &[u8] {
     &bitmap[..bitmap.len() - SLACK]
 }
 
-/// Takes the bitmap out of a cell.
 fn take(cell: &OptionalBitmap) -> Vec<u8> {
     std::mem::take(&mut cell.lock())
 }

@@ -1,16 +1,13 @@
-//! The interface to a store outside of this crate. It keeps F of the first row between two columns, if the memory
-//! cannot.
+//! A store outside of this crate, which keeps F of the first row between two columns if the memory cannot.
 
 use std::fmt::Debug;
 
 use crate::ThinError;
 use crate::summary::BoxSummary;
 
-/// Keeps the state after n columns: their summary, and for each second row from 0 to n the bitmaps of the third rows
-/// from 0 to that one.
+/// Keeps the state after n columns: their summary, and for each second row, from 0 to n, the bitmaps of its third rows.
 pub trait Scratch: Debug + Send + Sync {
-    /// The summary that was committed last, if there is one. Fails if it cannot be read, or has changed since it was
-    /// written.
+    /// The summary that was committed last, if any. Fails if it cannot be read, or is not what was written.
     fn summary(&self) -> Result<Option<BoxSummary>, ThinError>;
 
     /// Declares that all bitmaps of the summary's columns are written. Bitmaps of other columns may be removed. Fails

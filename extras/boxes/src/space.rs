@@ -2,9 +2,8 @@
 //!
 //! # The mathematics
 //!
-//! A position is a **plane partition**: layers `P_1` ⊇ `P_2` ⊇ …, each a Young diagram. A move takes a cell (x, y, z) and all
-//! cells beyond it in all three directions: layers before z stay, the others are cut by (x, y) as in the plane. Whoever
-//! takes (1, 1, 1) loses.
+//! A position is a **plane partition**: layers `P_1` ⊇ `P_2` ⊇ …, Young diagrams. A move takes a cell (x, y, z) and all
+//! beyond it: layers before z stay, the others are cut by (x, y) as in the plane. Who takes (1, 1, 1) loses.
 //!
 //! Let h be the number of layers, the **height** of the line of cells (1, 1, z), and call the rest of a position, the cells
 //! outside of this line, its **surroundings**. For given surroundings at most one height is losing, as of two the higher one
@@ -12,16 +11,14 @@
 //! losing position excludes which a move in the surroundings leads to; and there is none if some cut of the line below the
 //! height of the surroundings, which leaves `P_1`, …, `P_h`, is losing.
 //!
-//! Surroundings are chains `Q_1` ⊇ `Q_2` ⊇ … of diagrams, where that of one cell and the empty one are the same. They are
-//! numbered in lexicographic order, with diagrams in an order in which each comes after those that it contains. A move leads
-//! to a smaller number: the first layer that changes loses cells. So half a byte for each number, the losing height, is all
-//! that has to be kept.
+//! Surroundings are chains `Q_1` ⊇ `Q_2` ⊇ … of diagrams, where that of one cell and the empty one are the same. They
+//! are numbered in lexicographic order, each diagram after those that it contains. A move leads to a smaller number:
+//! the first layer that changes loses cells. So half a byte for each number, the losing height, is all that is kept.
 //!
 //! # How it is computed
 //!
-//! The numbers of what the moves (x, y, z) lead to, z = 1, 2, …, share their ends, so each takes two looks into tables.
-//! Surroundings with the same first two layers are one task; those whose two layers have the same number of cells together do
-//! not depend on each other, so threads share them.
+//! The numbers that moves (x, y, z), z ≥ 1, lead to share their ends, so each takes two looks into tables. Surroundings
+//! with the same first two layers are a task. Tasks with equally many cells there are independent: threads share them.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -167,8 +164,7 @@ impl Space {
         u64::try_from(above / below).expect("a position has surroundings and one of 16 heights")
     }
 
-    /// Finds all losing positions. `control` hears how many surroundings are done, and says whether to go on; none if it did
-    /// not.
+    /// Finds all losing positions. `control` hears how many surroundings are done; none if it said not to go on.
     pub fn solve(
         &self,
         threads: NonZeroUsize,
@@ -328,7 +324,6 @@ impl SolvedSpace<'_> {
     }
 }
 
-/// Goes through the surroundings of a task.
 struct Walk<'a> {
     space: &'a Space,
     heights: &'a Heights,
@@ -393,7 +388,6 @@ impl Walk<'_> {
     fn look(&mut self, count: usize) {
         let space = self.space;
         let least = count.max(1);
-        // The heights from the least on.
         let all: u32 = ((1 << (space.sides[2] + 1)) - 1) & !((1 << least) - 1);
         let mut excluded = 0_u32;
         if count > 0 {

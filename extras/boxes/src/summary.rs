@@ -1,5 +1,3 @@
-//! The counts, digests and winning first moves of all positions up to some number of columns.
-
 use chomp_table::digest::{Digest, DigestBuilder};
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +19,6 @@ pub struct BoxSummary {
 }
 
 impl BoxSummary {
-    /// The summary of no column.
     pub(crate) fn new(bounds: &Bounds) -> BoxSummary {
         BoxSummary {
             rows: bounds.rows(),
@@ -36,8 +33,7 @@ impl BoxSummary {
         self.counts.len() - 1
     }
 
-    /// Adds the losing positions of one more column. Each pair of rows has those with the same second row; pairs without
-    /// a position are missing.
+    /// Adds one more column: a pair for each second row, but for those without a losing position.
     pub(crate) fn add(&mut self, pairs: &[&RowPair]) {
         let columns = self.counts.len();
         let mut counts = vec![0; self.rows + 1];

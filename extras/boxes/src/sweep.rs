@@ -10,7 +10,6 @@ pub(crate) const BLOCK: usize = ATOM + 1;
 /// How many bytes of bitmaps are united at a time.
 const PIECE: usize = 32;
 
-/// The tables that all threads share.
 #[derive(Debug)]
 pub(crate) struct SharedTables {
     /// The positions that are asked for.
@@ -42,7 +41,6 @@ impl SharedTables {
     }
 }
 
-/// The state of a sweep: the sets F of its rows, and its buffers.
 pub(crate) struct Sweep<'a> {
     tables: &'a SharedTables,
     pub(crate) tally: Tally<'a>,
@@ -107,7 +105,6 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Goes through all positions.
     pub(crate) fn all(&mut self) {
         self.below(&mut [], 0, self.tables.inner.columns(), 0);
     }
@@ -119,8 +116,7 @@ impl<'a> Sweep<'a> {
         self.tables.inner.sequences(left, length)
     }
 
-    /// Goes through all positions that begin with the first `given` rows as they are. The last of these has the length
-    /// `bound`.
+    /// Goes through all positions that begin with the first `given` rows, the last of which has the length `bound`.
     fn below(&mut self, shared: &mut [&mut [u8]], given: usize, bound: usize, rank: u64) {
         let tables = self.tables;
         let level = tables.inner.rows() - given;
@@ -142,7 +138,6 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Goes through the positions of a block, whose last four rows are not given.
     fn block(&mut self, shared: &mut [&mut [u8]], bound: usize, rank: u64) {
         let size = self
             .tables
@@ -234,7 +229,6 @@ impl<'a> Sweep<'a> {
         });
     }
 
-    /// Gives the losing positions of a block to the tally.
     fn tell(&mut self, rank: u64) {
         let ranks = self.found.iter().map(|&place| rank + u64::from(place));
         let by_rows = std::mem::take(&mut self.by_rows);
@@ -266,7 +260,6 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// Sets in `all` the bits that are set in `more`.
 fn unite(all: &mut [u8], more: &[u8]) {
     let (all, _) = all.as_chunks_mut::<PIECE>();
     let (more, _) = more.as_chunks::<PIECE>();

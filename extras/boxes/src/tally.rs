@@ -8,16 +8,12 @@ use crate::bounds::{Bounds, ROWS_MAX};
 /// How many ranks are hashed at a time.
 const RANKS: usize = 4096;
 
-/// A winning first move of a rectangle.
+/// A winning first move of a rectangle of `rows` and `columns`, by its cell, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct FirstMove {
-    /// The rows of the rectangle.
     pub(crate) rows: u8,
-    /// Its columns.
     pub(crate) columns: u8,
-    /// The row of the cell that is taken, counted from 1.
     pub(crate) row: u8,
-    /// Its column.
     pub(crate) column: u8,
 }
 
@@ -45,7 +41,6 @@ impl FirstMove {
     }
 }
 
-/// The losing positions that begin with the same two rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RowPair {
     pub(crate) first: usize,
@@ -96,7 +91,6 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Adds ranks.
     pub(crate) fn extend(&mut self, ranks: impl Iterator<Item = u64>) {
         self.ranks.extend(ranks);
         if self.ranks.len() >= RANKS {
@@ -109,12 +103,10 @@ impl<'a> Tally<'a> {
         self.open.by_rows[rows] += positions;
     }
 
-    /// Notes the first move that leads to a position, if one does.
     pub(crate) fn look_at(&mut self, position: &[u8]) {
         self.open.cuts.extend(FirstMove::leading_to(position));
     }
 
-    /// Adds one position: its count, its rank, and the first move that leads to it.
     pub(crate) fn take(&mut self, position: &[u8]) {
         let second = position.get(1).copied().unwrap_or(0);
         self.begin(position[0].into(), second.into());

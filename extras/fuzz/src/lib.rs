@@ -1,5 +1,4 @@
-//! Feeds every decoder of outside bytes what nobody wrote: seeds from the project's own writers, changed by chance,
-//! with digests that are right again.
+//! Feeds every decoder of outside bytes with seeds from the project's writers, changed by chance, digests made right.
 //!
 //! | module | holds |
 //! |---|---|
@@ -30,11 +29,9 @@ use peak_alloc::PeakAlloc;
 
 use targets::Target;
 
-/// Counts what decoders take.
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// The most bytes of an input.
 const INPUT_BYTES_MAX: usize = 64 << 10;
 /// The bytes of memory allowed for any input: contexts of zstd, parsers.
 const MEMORY_FIXED: usize = 2 << 20;
@@ -69,8 +66,7 @@ pub struct Fuzzer {
 }
 
 impl Fuzzer {
-    /// For a target, with the inputs that are kept for it and those that are made anew for each process. Fails if the
-    /// kept ones cannot be read.
+    /// With the kept inputs of a target, and those made anew for each process. Fails if the kept ones cannot be read.
     pub fn new(target: &'static Target) -> io::Result<Fuzzer> {
         let mut corpus: Vec<Vec<u8>> = kept(target)?.into_iter().map(|(_, input)| input).collect();
         corpus.extend((target.fresh)());

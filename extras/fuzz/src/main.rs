@@ -13,11 +13,9 @@ use chomp_fuzz::{Broken, Count, Fuzzer, corpus_folder};
 
 /// The executions between two looks at the clock.
 const BATCH: u64 = 1000;
-/// The interval between lines of progress.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 const USAGE: &str = "usage: chomp-fuzz TARGET SECONDS [SEED] | TARGET times COUNT [SEED] | TARGET once SEED | list | corpus";
 
-/// When it has been enough.
 #[derive(Clone, Copy, Debug)]
 enum Most {
     Time(Duration),

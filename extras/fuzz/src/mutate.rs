@@ -1,8 +1,5 @@
-//! Changes by chance.
-
 use fastrand::Rng;
 
-/// The most changes of one input.
 const CHANGES_MAX: usize = 6;
 /// The longest run of bytes that is moved at a time.
 const RUN_MAX: usize = 64;
@@ -46,7 +43,6 @@ fn change(input: &mut Vec<u8>, corpus: &[Vec<u8>], rng: &mut Rng) {
     }
 }
 
-/// The start of an input and the end of another.
 fn splice(input: &mut Vec<u8>, corpus: &[Vec<u8>], rng: &mut Rng) {
     if let Some(other) = rng.choice(corpus) {
         let (start, end) = (rng.usize(..=input.len()), rng.usize(..=other.len()));
@@ -69,7 +65,6 @@ fn odd(before: u64, rng: &mut Rng) -> u64 {
     }
 }
 
-/// Another number in the first `N` bytes.
 fn number<const N: usize>(bytes: &mut [u8], rng: &mut Rng) {
     if let Some(field) = bytes.first_chunk_mut::<N>() {
         let mut before = [0; 8];
@@ -79,7 +74,6 @@ fn number<const N: usize>(bytes: &mut [u8], rng: &mut Rng) {
     }
 }
 
-/// Another number in the place of the next digits.
 fn digits(input: &mut Vec<u8>, at: usize, rng: &mut Rng) {
     let is_digit = |byte: &u8| byte.is_ascii_digit();
     let Some(start) = input[at..].iter().position(is_digit) else {

@@ -24,7 +24,6 @@ pub(crate) fn put(bytes: &mut [u8], at: usize, number: usize) {
     }
 }
 
-/// The `N` bytes at a place, if they are there.
 pub(crate) fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }

@@ -25,7 +25,6 @@ pub(crate) fn files() -> Vec<Vec<u8>> {
     vec![SECRETS.to_string().into_bytes()]
 }
 
-/// Whether a text has a piece of the secret or of the key.
 pub(crate) fn are_in(text: &str) -> bool {
     let fields = ["secret", "key"].map(|name| SECRETS[name].as_str());
     let lines = fields.into_iter().flatten().flat_map(str::lines);

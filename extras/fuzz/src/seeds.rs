@@ -26,7 +26,6 @@ pub(crate) fn range_bits() -> RangeBits {
 /// In access files: what must not be told.
 pub(crate) const SECRET: &str = "chomp-never-0123456789abcdef";
 
-/// The result of a future that waits for nothing.
 fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("nothing here waits")
 }
@@ -60,7 +59,6 @@ pub(crate) fn records() -> Vec<Vec<u8>> {
     records
 }
 
-/// The first shard of a table with these words, and its leaf.
 fn shard_of(words: &[u64], frame_words: usize) -> (ShardInfo, Leaf, Vec<u8>) {
     let size = ShardSize {
         frame_words,
@@ -104,7 +102,6 @@ pub(crate) fn class_blocks() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Blocks of gaps of all kinds.
 pub(crate) fn gap_blocks() -> Vec<Vec<u8>> {
     let near: Vec<u8> = (0..224).collect();
     let far = [224, 69, 254, 255];
@@ -169,7 +166,6 @@ pub(crate) fn manifests() -> Vec<Vec<u8>> {
     vec![manifest(1, 10), manifest(8, 100), manifest(12, 60)]
 }
 
-/// The part with these ranges, and where each is in it.
 fn part_of(ranges: &[Range]) -> (Vec<u8>, Vec<part::PlacedRange>) {
     let mut builder = PartBuilder::default();
     for range in ranges {
@@ -184,8 +180,7 @@ pub(crate) fn parts() -> Vec<Vec<u8>> {
     vec![part_of(&ranges()[1..3]).0]
 }
 
-/// Whether the bytes after the header of a part are the record of a range, and what the journal says of them comes
-/// back.
+/// Whether the bytes after the header of a part are a range's record, and what the journal says of them comes back.
 pub(crate) fn read_part(bytes: &[u8]) -> bool {
     let start = usize::try_from(part::HEADER_BYTES).expect("a few bytes");
     let Some(rest) = bytes.get(start..) else {
@@ -238,7 +233,6 @@ fn merged() -> ShardSummary {
     }
 }
 
-/// A worker of each of these participants.
 fn finders(participants: &[u32]) -> Finders {
     let finder = |&participant: &u32| Finder {
         participant,
@@ -327,7 +321,6 @@ pub(crate) fn checkpoints() -> Vec<Vec<u8>> {
     segments().into_iter().map(as_checkpoint).collect()
 }
 
-/// The bytes of what is written as texts.
 fn texts<const N: usize>(written: [impl ToString; N]) -> Vec<Vec<u8>> {
     written.map(|one| one.to_string().into_bytes()).to_vec()
 }

@@ -1,5 +1,4 @@
-//! The decoders, and what each promises of any bytes: an error, or a value that says the same when it is written again;
-//! no panic; memory in proportion.
+//! The decoders. Any bytes give an error, or a value that comes back when written; no panic; memory in proportion.
 
 use std::fmt;
 
@@ -29,11 +28,9 @@ pub struct Target {
     pub name: &'static str,
     /// Whether the bytes are accepted; panics if a promise is broken.
     pub(crate) check: fn(&[u8]) -> bool,
-    /// Makes digests right again.
     pub(crate) seal: fn(&mut [u8], &mut Rng),
     /// The most bytes of memory for each byte of input, with those that `check` needs to write it again.
     pub(crate) memory_factor: usize,
-    /// Inputs to keep.
     pub(crate) seeds: fn() -> Vec<Vec<u8>>,
     /// Inputs with secrets, which are made anew for each process.
     pub(crate) fresh: fn() -> Vec<Vec<u8>>,
@@ -176,7 +173,6 @@ fn frame(bytes: &[u8]) -> bool {
     true
 }
 
-/// Where the index of a shard starts, if that is in it.
 fn start_of_index(bytes: &[u8]) -> Option<(u64, usize)> {
     let trailer = bytes.last_chunk::<TRAILER_LENGTH>()?;
     let start = ShardIndex::start(trailer);
@@ -322,13 +318,11 @@ fn range_header(bytes: &[u8]) -> bool {
     [0, 1, 1000, u64::MAX].map(|length| chomp_serve::is_satisfiable(bytes, length))[2]
 }
 
-/// A result from a worker.
 fn result(bytes: &[u8]) -> bool {
     let sent = v1::CompleteRequest::decode(bytes);
     sent.is_ok_and(|sent| chomp_coordinator::is_result(sent, range_bits(), BITS))
 }
 
-/// An answer from a coordinator.
 fn answer(bytes: &[u8]) -> bool {
     let reply = v1::LeaseReply::decode(bytes);
     reply.is_ok_and(|reply| chomp_worker::client::is_answer(reply, range_bits(), BITS))

@@ -29,7 +29,6 @@ fn values(span: &ShardSpan) -> Vec<u8> {
         .collect()
 }
 
-/// Where the index of a shard starts; a manifest says it.
 fn start_of_index(bytes: &[u8]) -> Option<usize> {
     let name = &b"chompvix"[..];
     let at = bytes.windows(name.len()).rposition(|at| at == name);

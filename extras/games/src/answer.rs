@@ -1,6 +1,5 @@
-//! A game as people and programs ask it: a position as text, and all that is to be said of it.
-//!
-//! One shape serves all games, so one client shows and plays them all.
+//! A game as people and programs ask it: a position as text, and all that is to be said of it. One shape serves all
+//! games, so one client shows and plays them all.
 
 use serde::Serialize;
 
@@ -80,7 +79,6 @@ pub enum LosingList {
 
 /// A game with a theorem, which is faster than a search.
 pub(crate) trait Theory: Game {
-    /// Its name.
     const NAME: &'static str;
     /// The name of a game among those side by side that a position consists of; empty if it is one game.
     const PART: &'static str = "";
@@ -91,8 +89,7 @@ pub(crate) trait Theory: Game {
     /// The text of a position, with the rules.
     fn text(&self, position: &Self::Position) -> String;
 
-    /// The values of the games side by side that each position consists of, if it does; the first position leads to the
-    /// others.
+    /// The values of the games side by side that each position consists of, if any; the first leads to the others.
     fn parts(&self, positions: &[Self::Position]) -> Result<Vec<Vec<u32>>, GameError> {
         Ok(vec![Vec::new(); positions.len()])
     }

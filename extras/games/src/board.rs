@@ -3,7 +3,6 @@
 use crate::error::GameError;
 use crate::text::{list, number, numbers};
 
-/// The lengths of the rows of a board from the corner outwards.
 pub(crate) type Rows = Vec<u32>;
 
 /// The most columns of a board, and its most cells if it has more than three rows.
@@ -11,7 +10,6 @@ pub(crate) const COLUMNS_MAX: u32 = 1000;
 const CELLS_MAX: u32 = 256;
 const FORM: &str = "rows, longest first, as 5,4,2, or rows x columns, as 3x8: at most 1000 columns, and 256 cells if there are more than three rows";
 
-/// The board that a text means.
 pub(crate) fn parse(text: &str) -> Result<Rows, GameError> {
     let rows = of_word(text.trim()).or_else(|| match text.split_once(['x', 'X', '×', '*']) {
         Some((rows, columns)) => number(rows.trim(), CELLS_MAX)
@@ -30,8 +28,7 @@ pub(crate) fn parse(text: &str) -> Result<Rows, GameError> {
     Ok(rows)
 }
 
-/// The board of a word, as tables have it: the border from the last row on, with a 1 for each column and a 0 for each
-/// row.
+/// The board of a word, as tables have it: the border from the last row on, 1 for each column and 0 for each row.
 fn of_word(text: &str) -> Option<Rows> {
     let (base, digits) = match text.split_at_checked(2)? {
         ("0b", digits) => (2, digits),
@@ -66,7 +63,6 @@ pub(crate) fn has(rows: &[u32], (row, column): (u32, u32)) -> bool {
         .is_some_and(|&length| length >= column)
 }
 
-/// The board that is left when a cell is taken, and all that is neither above nor left of it.
 pub(crate) fn take(rows: &[u32], (row, column): (u32, u32)) -> Rows {
     let mut rows = rows.to_vec();
     for length in &mut rows[row as usize - 1..] {

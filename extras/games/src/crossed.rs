@@ -1,8 +1,7 @@
 //! Crossed-out Chomp: some cells of a board are crossed out, which means that they are not there. A move takes a cell
 //! and all that is neither above nor left of it. Who takes (1,1) loses.
 //!
-//! The order is that of the cells that are there. If the last cell of a rectangle is there, it is the greatest one, so
-//! who is to move wins.
+//! The order is that of the cells left. If a rectangle's last cell is there, it is the greatest: who is to move wins.
 //!
 //! A position is a board and the cells that are crossed out, as `4x5@2,3@4,5`. Only the cells that are left count: one
 //! that is crossed out at the end of a row just makes it shorter. A move is (row, column).
@@ -13,7 +12,6 @@ use crate::game::Move;
 use crate::orders::Elements;
 use crate::text::{cell, list};
 
-/// Chomp without some cells.
 #[derive(Debug)]
 pub(crate) struct Crossed(pub(crate) Vec<(u32, u32)>);
 

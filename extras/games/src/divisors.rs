@@ -1,11 +1,9 @@
-//! The game of divisors (Schuh 1952): all divisors of a number are there. A move takes a divisor and all its multiples.
-//! The player who takes 1 loses.
+//! The game of divisors (Schuh 1952): of a number's divisors a move takes one and its multiples. Who takes 1 loses.
 //!
 //! The order is divisibility. The number is a multiple of all its divisors, so from 2 on who begins wins. For two primes
 //! the divisors of p^a q^b are the cells of a board of Chomp of a+1 rows and b+1 columns; for three they are a box.
 //!
-//! A position is a number, as `360`, or what is left of its divisors without the multiples of some, as `360/12,30`. A
-//! move is the divisor.
+//! A position is a number, as `360`, or its divisors but for multiples of some, as `360/12,30`. A move is a divisor.
 
 use std::collections::BTreeSet;
 
@@ -17,17 +15,14 @@ use crate::text::{list, number, numbers};
 
 const FORM: &str = "a number, as 360, or without the multiples of some divisors, as 360/12,30";
 
-/// The game.
 #[derive(Debug)]
 pub(crate) struct Divisors;
 
-/// All divisors of a number, in ascending order.
 fn divisors(number: u32) -> BTreeSet<u32> {
     let small = (1..=number.isqrt()).filter(|&divisor| number.is_multiple_of(divisor));
     small.flat_map(|small| [small, number / small]).collect()
 }
 
-/// The largest number that divides both.
 fn common_divisor(one: u32, other: u32) -> u32 {
     match other {
         0 => one,
@@ -58,8 +53,7 @@ impl Elements for Divisors {
         Ok(left.map(|divisor| vec![divisor]).collect())
     }
 
-    /// The least number that has all these divisors, and which of its divisors are gone: those of which no other one
-    /// that is gone is a divisor.
+    /// The least number that has all these divisors, and the gone ones that are multiples of no other gone one.
     fn text(left: &[&Move]) -> String {
         let whole = left.iter().map(|divisor| divisor[0]);
         let whole = whole.fold(1, |all, one| all / common_divisor(all, one) * one);

@@ -1,5 +1,3 @@
-//! The reasons why a game gives no answer.
-
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum GameError {
@@ -19,7 +17,6 @@ impl GameError {
         GameError::Syntax(text.to_owned(), form)
     }
 
-    /// Refuses what is larger than `limit`.
     pub(crate) fn check(size: usize, limit: usize, what: &'static str) -> Result<(), GameError> {
         let fits = size <= limit;
         fits.then_some(()).ok_or(GameError::TooLarge(limit, what))

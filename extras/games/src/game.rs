@@ -14,22 +14,18 @@ pub(crate) trait Game {
     /// All moves, and what each leaves. The game is over where there is none.
     fn moves(&self, position: &Self::Position) -> Vec<(Move, Self::Position)>;
 
-    /// How many moves there are.
     fn choices(&self, position: &Self::Position) -> usize {
         self.moves(position).len()
     }
 
-    /// Whether who is to move has won where the game is over: never in normal play, where who takes the last
-    /// piece wins, and always in misère play.
+    /// Whether who is to move has won where the game is over: never in normal play, always in misère play.
     fn end_is_won(&self, _position: &Self::Position) -> bool {
         false
     }
 }
 
-/// Whether a position is losing, and its Sprague-Grundy value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GameValue {
-    /// Whether who is to move loses against perfect play.
     pub(crate) losing: bool,
     /// The value. A move after which the other one has won counts for none, so 0 always means losing. There is none
     /// where the game is over and won, or may go round in circles, or where nobody knows.
@@ -43,7 +39,6 @@ impl GameValue {
     }
 }
 
-/// The smallest number that is not among `values`.
 pub(crate) fn mex(values: impl IntoIterator<Item = u32>) -> u32 {
     let mut values: Vec<u32> = values.into_iter().collect();
     values.sort_unstable();

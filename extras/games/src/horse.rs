@@ -1,5 +1,4 @@
-//! The Trojan horse: one piece on a chessboard. A move takes it two columns to the left and one row up, or one column
-//! to the left and two rows up. Who cannot move loses.
+//! The Trojan horse on a board moves two columns left and one row up, or one left and two up. Who cannot move loses.
 //!
 //! **Theorem.** With value(row, column) = mex{value(row − 1, column − 2), value(row − 2, column − 1)} over the moves
 //! that stay on the board, a position is losing if and only if its value is 0. There are at most two moves, so no value
@@ -13,12 +12,10 @@ use crate::error::GameError;
 use crate::game::{Game, Move, mex};
 use crate::text::{cell, list};
 
-/// The most rows and columns of a board.
 const LENGTH_MAX: u32 = 100;
 /// Rows up, columns to the left.
 const STEPS: [(u32, u32); 2] = [(1, 2), (2, 1)];
 
-/// The game.
 #[derive(Debug)]
 pub(crate) struct Horse;
 
@@ -33,7 +30,6 @@ fn values(rows: u32, columns: u32) -> Vec<Vec<Option<u32>>> {
     values
 }
 
-/// The cells that a move leads to.
 fn steps((row, column): (u32, u32)) -> impl Iterator<Item = (u32, u32)> {
     let stays = move |&(up, left): &(u32, u32)| row > up && column > left;
     let steps = STEPS.into_iter().filter(stays);

@@ -1,13 +1,11 @@
 //! iChomp: four boards of Chomp, the quadrants, meet with their corners in the middle of a bar of chocolate. A move
-//! takes a cell and all that is beyond it, outwards, in its quadrant; no cell is poisoned. Who takes the last cell
-//! wins.
+//! takes a cell and all beyond it, outwards, in its quadrant; no cell is poisoned. Who takes the last cell wins.
 //!
 //! **Theorem.** A position is losing if and only if the XOR of the values of its quadrants is 0. An empty quadrant has
 //! the value 0. Any other one has one more than the same board in Chomp, where the poisoned corner may not be taken: to
 //! take it is one more move from every board, and leads to 0, so by induction every value is one higher.
 //!
-//! A position is up to four boards, as `4x4/3,1/2/0`; those left out are empty. A move is (quadrant, row, column),
-//! counted from the middle.
+//! A position is up to four boards, as `4x4/3,1/2/0`, others empty. A move is (quadrant, row, column) from the middle.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +22,6 @@ const FORM: &str = "at most four boards, as 4x4/3,1/2/0";
 /// The most cells of positions in a list.
 const LIST_MAX: usize = 16;
 
-/// The values of boards of Chomp by their definition, with at most so much effort.
 pub(crate) fn by_search(boards: &[Rows], effort: Effort) -> Result<Vec<u32>, GameError> {
     let chomp = Poisons::new(vec![(1, 1)], effort);
     let solution = search(&chomp, boards.iter().cloned(), effort)?;
@@ -33,7 +30,6 @@ pub(crate) fn by_search(boards: &[Rows], effort: Effort) -> Result<Vec<u32>, Gam
     Ok(boards.iter().map(value).collect())
 }
 
-/// The game, with the most effort that the values of its quadrants may take.
 #[derive(Debug)]
 pub(crate) struct IChomp(pub(crate) Effort);
 

@@ -82,9 +82,8 @@ pub fn open(name: &str, rules: &str, effort: Effort) -> Result<Box<dyn Playable>
     })
 }
 
-/// The first of the cells in the `rules` of a game that is not on a board, as a clause of a message: a poison there was
-/// taken or never was one, and a cell there cannot be crossed out. An empty board has none, and is no mistake. Fails if
-/// the board or the rules are not understood.
+/// The first cell in a game's `rules` that is not on a board, as a clause of a message: a poison there was taken or
+/// never was one, and a cell there cannot be crossed out. An empty board has none. Fails if either is not understood.
 pub fn stray_cell(name: &str, board: &str, rules: &str) -> Result<Option<String>, GameError> {
     let cells = match name {
         "poisons" if !rules.is_empty() => Poisons::parse(rules, Effort::USUAL)?.cells,

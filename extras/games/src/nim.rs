@@ -1,9 +1,7 @@
-//! Nim: heaps of counters. A move takes any number of counters, one at least, from one heap. In normal play who takes
-//! the last counter wins; in misère play who takes it loses.
+//! Nim: a move takes some counters from one heap. Who takes the last wins in normal play, and loses in misère play.
 //!
-//! **Theorem** (Bouton 1901). In normal play a position is losing if and only if the XOR of its heaps is 0. In misère
-//! play the same holds while some heap has two counters or more; when all heaps have at most one, it is losing if
-//! and only if their number is odd.
+//! **Theorem** (Bouton 1901). In normal play a position is losing exactly if the XOR of its heaps is 0. In misère play
+//! too while some heap has two counters or more; when all heaps have at most one, exactly if their number is odd.
 //!
 //! A position is its heaps, as `3,4,5`, or `3,4,5@misere`. A move is (heap, what is left of it).
 
@@ -20,14 +18,12 @@ const FORM: &str = "heaps, as 3,4,5: at most 32 of at most 1000 counters";
 /// The most counters of positions in a list.
 const LIST_MAX: usize = 40;
 
-/// Nim, in one of the two ways to play it.
 #[derive(Debug)]
 pub(crate) struct Nim {
     misere: bool,
 }
 
 impl Nim {
-    /// The game of the rules behind `@`.
     pub(crate) fn parse(rules: &str) -> Result<Nim, GameError> {
         match rules {
             "" => Ok(Nim { misere: false }),

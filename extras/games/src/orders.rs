@@ -1,13 +1,11 @@
-//! Chomp on a finite order with a least element. A move takes an element and all above it. Who takes the least element
-//! loses.
+//! Chomp on a finite order with a least element. A move takes an element and all above it. Who takes the least loses.
 //!
 //! **Theorem** (strategy stealing). If there are two elements or more and one is above all others, who is to move wins.
 //! If taking the greatest element wins, that is a winning move. If not, the other player has a winning reply. The
 //! reply takes the greatest element too, so it leaves the same when it is the first move.
 //!
-//! The proof names no winning move, so all positions that can come of one are searched.
-//!
-//! A position is the set of the elements that are left: with each element all below it.
+//! The proof names no winning move, so all positions that can come of one are searched. A position is the set of the
+//! elements that are left: with each element all below it.
 
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
@@ -19,7 +17,6 @@ use crate::game::{Game, GameValue, Move};
 use crate::search::{Effort, search};
 use crate::text::list;
 
-/// The most elements of an order.
 pub(crate) const ELEMENTS_MAX: usize = 128;
 
 /// A game of this kind: which orders it has, and how people write them. An element is the move that takes it.
@@ -38,7 +35,6 @@ pub(crate) trait Elements: Debug {
     /// The text of a position: the same if the same elements are left.
     fn text(elements: &[&Move]) -> String;
 
-    /// Whether who takes `lower` takes `upper` too.
     fn takes(lower: &[u32], upper: &[u32]) -> bool {
         lower.iter().zip(upper).all(|(lower, upper)| lower <= upper)
     }
@@ -71,7 +67,6 @@ pub(crate) trait Elements: Debug {
     }
 }
 
-/// Chomp on the orders of a kind, with the most moves that a search for an answer follows.
 #[derive(Debug)]
 pub(crate) struct Orders<E>(pub(crate) E, pub(crate) Effort);
 
@@ -80,7 +75,6 @@ pub(crate) struct Orders<E>(pub(crate) E, pub(crate) Effort);
 pub(crate) struct Left {
     /// All elements of the order, each with a mask of those that are taken with it.
     order: Rc<[(Move, u128)]>,
-    /// A mask of the elements that are left.
     mask: u128,
 }
 
@@ -92,7 +86,6 @@ impl Hash for Left {
 }
 
 impl Left {
-    /// The elements, each with a mask of those that are taken with it.
     fn elements(&self) -> impl Iterator<Item = &(Move, u128)> {
         let all = self.order.iter().enumerate();
         let left = all.filter(|(at, _)| self.mask >> at & 1 == 1);

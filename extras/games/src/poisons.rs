@@ -1,13 +1,11 @@
-//! Chomp with poisons: some cells of the board are poisoned, anywhere. A move takes a cell and all that is neither
-//! above nor left of it. Who takes a poison loses.
+//! Chomp with poisons anywhere. A move takes a cell, and all neither above nor left of it. Who takes a poison loses.
 //!
 //! A position with all its poisons is losing if every move that takes none leads to a winning position, also if there
 //! is no such move. A position without one of them is over, and won by who is to move.
 //!
-//! **Three rows in one step a position.** Of (a, b, c), with a ≥ b ≥ c, a move leaves one of six kinds of positions
-//! with an x that is smaller: (x, b, c), (x, x, c), (x, x, x), (a, x, c), (a, x, x), (a, b, x). When positions are
-//! taken in ascending order, it is enough to keep for each kind, and for what stands fixed in it, the least x that gave
-//! a losing position. Boards of more rows are searched.
+//! **Three rows in one step a position.** Of (a, b, c), a ≥ b ≥ c, a move leaves one of six kinds with a smaller x:
+//! (x, b, c), (x, x, c), (x, x, x), (a, x, c), (a, x, x), (a, b, x). In ascending order, it is enough to keep for each
+//! kind, and for what stands fixed in it, the least x of a losing position. Boards of more rows are searched.
 //!
 //! A position is a board and its poisons, as `3x8@1,1@2,2`; without any, (1,1) is poisoned. A move is (row, column).
 
@@ -27,14 +25,11 @@ const VALUES_COLUMNS_MAX: u32 = 60;
 /// Chomp with some poisoned cells: usually (1,1). Without any, who takes the last cell wins.
 #[derive(Debug)]
 pub struct Poisons {
-    /// The poisoned ones.
     pub(crate) cells: Vec<(u32, u32)>,
-    /// The most effort that an answer may take.
     effort: Effort,
     known: RefCell<Known>,
 }
 
-/// The results of earlier answers.
 #[derive(Debug, Default)]
 struct Known {
     /// `three_rows` has all losing positions up to this number of columns, in ascending order.
@@ -55,8 +50,7 @@ impl Poisons {
         }
     }
 
-    /// The game of the rules behind the first `@`. Fails if they are no poisons, too many, or none that a board may
-    /// have.
+    /// The game of the rules behind the first `@`. Fails if they are no poisons, too many, or on no possible board.
     pub fn parse(rules: &str, effort: Effort) -> Result<Poisons, GameError> {
         if rules.is_empty() {
             return Ok(Poisons::new(vec![(1, 1)], effort));

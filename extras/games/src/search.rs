@@ -1,8 +1,7 @@
 //! Outcomes and values by their definition, for any game: every position that can be reached is visited once.
 //!
-//! The walk is depth first, on a stack of its own. A position is left after all that can come of it, and settled then.
-//! Where a game may go round in circles, positions wait for each other. They are gone through again until nothing more
-//! follows: of the rest nobody can force an end.
+//! The walk is depth first, on a stack of its own; a position is settled after all that can come of it. Where a game
+//! may go round in circles, all are gone through until nothing more follows: of the rest nobody can force an end.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,7 +9,6 @@ use std::hash::Hash;
 use crate::error::GameError;
 use crate::game::{Game, GameValue, mex};
 
-/// The most positions that a search visits.
 pub(crate) const POSITIONS_MAX: usize = 1 << 18;
 /// The number of positions that are visited between two checks of the time.
 const ASK_EVERY: usize = 1 << 8;
@@ -31,13 +29,11 @@ impl Effort {
         has_time: || true,
     };
 
-    /// Refuses to go on when there is no time left.
     pub(crate) fn check_time(&self) -> Result<(), GameError> {
         (self.has_time)().then_some(()).ok_or(GameError::NoTime)
     }
 }
 
-/// The verdicts on some positions and all that can come of them.
 #[derive(Debug)]
 pub(crate) struct Solution<P> {
     numbers: HashMap<P, u32>,

@@ -1,8 +1,6 @@
-//! Chomp in space: cells lie in layers on a board of rows and columns. A move takes a cell and all whose row, column and
-//! layer are not less. Who takes (1,1,1) loses.
+//! Chomp in space: a move takes a cell and all whose row, column and layer are not less. Who takes (1,1,1) loses.
 //!
-//! The order is that of the three coordinates. A box of two cells or more has a greatest cell, so who is to move wins.
-//! A box with a side of 1 is a board of Chomp.
+//! By coordinates a box of two cells or more has a greatest one: who is to move wins. With a side of 1 it is Chomp.
 //!
 //! A position is a box of rows x columns x layers, as `3x3x4`, or the heights of the columns of cells by rows, as
 //! `4,4,2/3,1`. A move is (row, column, layer).
@@ -14,7 +12,6 @@ use crate::text::{list, number, numbers};
 
 const FORM: &str = "a box, as 3x3x4, or heights by rows, as 4,4,2/3,1, none more than those left of it and above it";
 
-/// The game.
 #[derive(Debug)]
 pub(crate) struct Space;
 

@@ -8,8 +8,7 @@ use serde::Serialize;
 
 use crate::game::{Game, Move};
 
-/// Any number of positions of one game, side by side, in normal play. A move is the number of a position, counted
-/// from 1, and a move there.
+/// Positions of one game, in normal play. A move is the number of a position, from 1, and a move there.
 #[derive(Debug)]
 pub(crate) struct Sum<G>(pub(crate) G);
 
@@ -54,7 +53,6 @@ pub(crate) fn named(name: &str, values: &[u32]) -> Vec<Summand> {
     (1..).zip(named).map(part).collect()
 }
 
-/// The XOR of all.
 pub(crate) fn xor(values: &[u32]) -> u32 {
     values.iter().fold(0, |all, value| all ^ value)
 }

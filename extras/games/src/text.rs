@@ -30,7 +30,6 @@ pub(crate) fn cell(text: &str, max: u32) -> Option<(u32, u32)> {
     }
 }
 
-/// The text from which [`numbers`] parses these.
 pub(crate) fn list(numbers: &[u32]) -> String {
     let texts: Vec<String> = numbers.iter().map(u32::to_string).collect();
     texts.join(",")

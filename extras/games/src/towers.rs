@@ -1,12 +1,10 @@
-//! Towers on a chessboard: in each column stands one tower of each player. A move takes one tower of who is to move
-//! along its column, forwards or back, as far as one likes, but not onto the other tower or past it. Who cannot move
-//! loses.
+//! Towers on a chessboard: in each column stands one tower of each player. A move takes a tower of one's own along its
+//! column, forwards or back, as far as one likes, but not onto the other or past it. Who cannot move loses.
 //!
-//! **Theorem.** A position is losing if and only if the XOR of the gaps between the two towers of each column is 0.
-//! For the gaps are heaps of Nim, to which a player may also add by moving back (Poker Nim, or Northcott's game).
-//! That does not help: the other one advances as far, and the gap is what it was. Whoever wins only advances, and has
-//! a limited number of rows to advance in all, so the game ends. The moves of the players differ, and a move back is
-//! undone at once: so the value told is that of the heaps of Nim.
+//! **Theorem.** A position is losing exactly if the XOR of the gaps between the two towers of each column is 0. For the
+//! gaps are heaps of Nim, to which one may also add by moving back (Poker Nim, or Northcott's game). In vain: the other
+//! one advances as far, and the gap is what it was. Whoever wins only advances, for which rows are limited, so the game
+//! ends. The players' moves differ, and a move back is undone at once: so the value told is that of Nim.
 //!
 //! A position is its columns, as `1-8,3-5`: the row of the tower of who is to move, and that of the other one. What a
 //! move leaves is written as the other player has it. A move is (column, new row).
@@ -20,7 +18,6 @@ use crate::text::number;
 const COLUMNS_MAX: usize = 8;
 const FORM: &str = "the rows of both towers of each column, your own first, as 1-8,3-5: at most 8 columns of 8 rows";
 
-/// The game on columns of `rows` rows.
 #[derive(Debug)]
 pub(crate) struct Towers {
     pub(crate) rows: u32,

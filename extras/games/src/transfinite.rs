@@ -9,12 +9,10 @@
 //! *Transfinite Chomp*, in More Games of No Chance, 2002), two infinite columns, and the hook, which is one infinite row
 //! and one infinite column. The proofs below are ours, also that there are no others, and which moves win.
 //!
-//! **A row has one winning move at most**: of two, the one further left can still be made after the other one, and leaves
-//! the same. A column likewise.
+//! **A row or column has one winning move at most**: of two, that nearer the corner can follow, and leaves the same.
 //!
-//! **One infinite row above T**, which is finitely many cells, and nothing else infinite: exactly one move wins. It is in
-//! row 1, and leaves at most max(t, 1) + |T| cells there, where t is the first row of T. For let (p, T) be the board with p
-//! cells in row 1.
+//! **One infinite row above T**, which is finitely many cells: exactly one move wins. It is in row 1, and leaves at
+//! most max(t, 1) + |T| cells there, where t is the first row of T. For let (p, T) be the board with p cells in row 1.
 //!
 //! * If a cut of row 1 to c < t leaves a losing board, it wins.
 //! * Else take the least p ≥ max(t, 1) for which no move in T makes (p, T) a losing board. A move in T leaves some T′, and
@@ -36,11 +34,10 @@
 //!   row 1 leave infinite boards that are winning. Row 1 may have one more winning move, which leaves a finite board; if
 //!   nothing but infinite rows is there it has none, as rectangles are winning. Columns likewise.
 //!
-//! **The window.** The moves of an infinite board cannot be listed, so those are that lie in the first rows and columns. If
-//! the finite rows and columns stand in the upper h rows and the left w columns, and f cells are in no infinite row or
-//! column, these are h + f + 2 rows and w + f + 2 columns, or 8 if that is more. By the above each winning move is among
-//! them, but for one: two or more infinite rows with finite ones below them may have one in row 1 further on. The
-//! explanation says so, and columns likewise.
+//! **The window.** Of an infinite board the moves in the first rows and columns are listed: if the finite rows and
+//! columns stand in the upper h rows and left w columns, and f cells are in no infinite row or column, in h + f + 2
+//! rows and w + f + 2 columns, or 8 if that is more. By the above all winning moves are among them, but for one: two or
+//! more infinite rows above finite ones may have one further on in row 1, as is explained then; columns too.
 //!
 //! A position is the rows, longest first, with `w` for an infinite one, and `...` behind the last if all below it are as
 //! long: `w,w,5`, `w,1...` (the hook); or rows x columns, `3xw`, `wxw`. A move is (row, column). Infinite boards have no
@@ -65,7 +62,6 @@ const WINDOW_MIN: u32 = 8;
 const LIST_MAX: usize = 30;
 const FORM: &str = "rows, longest first, w for an infinite one, as w,w,5, ... behind the last if it goes on downwards, as w,1..., or rows x columns, as 3xw: at most 256 rows, and 256 cells to look at";
 
-/// The game, and the most moves that a search of finite boards follows.
 #[derive(Debug)]
 pub(crate) struct Transfinite(pub(crate) Effort);
 
@@ -119,7 +115,6 @@ impl Endless {
         self.below > 0 || self.infinite_rows() > 0
     }
 
-    /// All rows, one by one.
     fn lengths(&self) -> impl Iterator<Item = u32> {
         let below = std::iter::repeat(self.below);
         self.rows.iter().copied().chain(below)
@@ -137,7 +132,6 @@ impl Endless {
         lengths.take_while(|&length| length > 0).collect()
     }
 
-    /// The position after a cell is taken, with all cells that are neither above nor left of it.
     fn take(&self, (row, column): (u32, u32)) -> Endless {
         let mut rows = self.rows.clone();
         rows.resize(rows.len().max(row as usize - 1), self.below);

@@ -8,8 +8,7 @@
 //! 48   …  the value of each position, a byte each, by rank
 //! ```
 //!
-//! All integers are little-endian. A file without the mark was damaged, or written by somebody else: its values would go
-//! into the table unseen.
+//! Integers are little-endian. A file without the mark is damaged or somebody else's: its values would go in unseen.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -29,7 +28,6 @@ const MAGIC: [u8; 8] = *b"chompare";
 const VERSION: u32 = 2;
 const HEADER_LENGTH: usize = 48;
 
-/// The folder of the files of areas.
 #[derive(Debug)]
 pub(crate) struct AreaFiles<'a> {
     folder: Below,
@@ -48,7 +46,6 @@ pub fn areas_done(directory: &Path) -> io::Result<usize> {
     }
 }
 
-/// Why an area is not read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AreaError {
     #[error(transparent)]
@@ -72,7 +69,6 @@ impl AreaFiles<'_> {
         self.folder.path().join(name(tiles))
     }
 
-    /// The values of an area; none if there is no such file.
     pub(crate) fn read(&self, tiles: u32) -> Result<Option<AreaValues>, AreaError> {
         match self.folder.open_file(&name(tiles)) {
             Ok((file, metadata)) => Ok(Some(self.read_from(file, metadata.len(), tiles)?)),

@@ -36,19 +36,17 @@ pub fn memory_bytes(tiles: u32, threads: NonZeroUsize) -> u64 {
 }
 
 /// A table to build, and the resources for it.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Debug)]
 pub struct Builder<'a> {
     /// The directory of the table, which the caller has locked.
     pub directory: &'a Path,
     /// The most tiles of a position, from 1 to 120.
     pub tiles: u32,
-    /// How many threads work.
     pub threads: NonZeroUsize,
-    /// The instruction set.
     pub isa: Isa,
     /// The mark of the files of areas, by which a later run knows them.
     pub seal: &'a Seal,
-    /// The program that builds it, as the manifest has it.
     pub software: String,
 }
 
@@ -70,34 +68,22 @@ pub struct Built {
 }
 
 /// Why a table was not built.
+#[expect(missing_docs, reason = "the variants are named for what they are")]
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// A file cannot be worked with.
     #[error(transparent)]
     File(FileError),
     /// There is no room for a file. What was done stays.
     #[error("cannot write {}: no space left; free some and run again", path.display())]
-    Full {
-        /// The file.
-        path: PathBuf,
-    },
+    Full { path: PathBuf },
     /// The shards are none of such a table, which is a bug.
     #[error(transparent)]
     Shards(#[from] Damage),
-    /// The number of losing positions of an area is not the known one.
     #[error(
         "of the positions of {tiles} tiles {found} are losing, where {known} are known to be: this machine or this program \
          computes wrongly, do not use the files in {FOLDER}"
     )]
-    OtherCount {
-        /// The number of tiles.
-        tiles: u32,
-        /// The number of losing positions that were counted.
-        found: u64,
-        /// The known number of losing positions.
-        known: u64,
-    },
-    /// The fingerprint of some number of tiles is not the known one.
+    OtherCount { tiles: u32, found: u64, known: u64 },
     #[error("{0}: this machine or this program computes wrongly, do not use the files in {FOLDER}")]
     OtherFingerprint(OtherThanKnown),
     /// A smaller table is there that says something else.
@@ -105,10 +91,7 @@ pub enum BuildError {
         "{folder} says something else of its positions: one of the two tables is wrong. Verify it, or build this one in \
          another directory"
     )]
-    OtherTable {
-        /// The folder of the smaller table.
-        folder: String,
-    },
+    OtherTable { folder: String },
     /// The watch wanted it so. What was done stays.
     #[error("stopped")]
     Stopped,
@@ -131,8 +114,7 @@ impl From<FileError> for BuildError {
 }
 
 impl Builder<'_> {
-    /// Builds the table, from the areas that earlier runs left. Their files stay. If it fails, the areas that were
-    /// written by then stay for the next run.
+    /// Builds the table, with the areas that earlier runs left. The files of areas stay, also if it fails.
     pub fn run(&self, watch: &dyn BuildWatch) -> Result<Built, BuildError> {
         let files = AreaFiles::open(self.directory, self.seal)?;
         let evaluators = (0..self.threads.get()).map(|_| GrundyEvaluator::new(self.isa));
@@ -264,7 +246,6 @@ impl Builder<'_> {
     }
 }
 
-/// How much is done.
 struct Progress<'a> {
     watch: &'a dyn BuildWatch,
     /// The numbers of all positions, and of those that are done.

@@ -1,8 +1,7 @@
 //! Builds tables of Grundy values: the value of every position up to a number of tiles, in one process.
 //!
-//! All values are in memory, a byte for each position. Areas follow each other, as a move leads to fewer tiles; the
-//! threads of the process share the [evaluation](chomp_kernel::grundy) of one. While they evaluate an area, one of them
-//! writes the file of the area before. When all areas are there, the threads write the shards of the table.
+//! All values are in memory, a byte a position. Threads share the [evaluation](chomp_kernel::grundy) of one area after
+//! the other, as a move leads to fewer tiles; one first writes the file of the area before. Then they write the shards.
 //!
 //! # What a crash can do
 //!

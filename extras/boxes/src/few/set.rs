@@ -1,11 +1,8 @@
-//! For each second row the set of first rows that its moves exclude, as bitmaps one behind the other.
-//!
-//! The second row n has the words from that of n, since no first row is shorter, to the longest one's: at most `width`. A
-//! set that gets a first row beyond these gets wider.
+//! For each second row the set of first rows that its moves exclude: bitmaps one behind the other. Second row n has the
+//! words from its own, as no first row is shorter, to the longest one's: at most `width`. A first row beyond widens it.
 
 use std::ops::Range;
 
-/// For each second row of a range a set of first rows that are no shorter.
 #[derive(Debug)]
 pub(super) struct Set {
     pub(super) seconds: Range<usize>,
@@ -50,7 +47,6 @@ impl Set {
         )
     }
 
-    /// The words of a second row.
     #[inline]
     pub(super) fn of(&self, second: usize) -> &[u64] {
         let (place, width) = self.place(second);
@@ -78,7 +74,6 @@ impl Set {
         self.place(self.seconds.end).0
     }
 
-    /// Gives each second row more words.
     #[cold]
     fn widen(&mut self, width: usize) {
         let mut wide = Set {

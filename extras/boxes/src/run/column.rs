@@ -18,11 +18,9 @@ use crate::tally::RowPair;
 
 use super::{Control, Solver, meaning, take};
 
-/// The positions with the same first row, while they are computed.
 pub(super) struct Column<'a> {
     solver: &'a Solver,
     first: usize,
-    /// The second row that is taken next.
     next: AtomicUsize,
     steps: Mutex<Steps>,
     stepped: Condvar,
@@ -75,7 +73,6 @@ impl<'a> Column<'a> {
         Ok((!is_stopped).then(|| pairs.concat()))
     }
 
-    /// Takes second rows, one after the other, until none is left.
     fn work(&self, sweep: &mut Sweep<'_>, control: Control<'_>) -> Result<(), ThinError> {
         let inner = &self.solver.tables.inner;
         loop {
@@ -170,8 +167,7 @@ impl<'a> Column<'a> {
         })
     }
 
-    /// Waits until the second row before has done this third row, or all its third rows. False if the column is
-    /// stopped.
+    /// Waits until the second row before has done this third row, or all it has. False if the column is stopped.
     fn wait(&self, second: usize, third: usize) -> bool {
         let waits = |steps: &mut Steps| {
             let before = second.checked_sub(1);
