@@ -74,7 +74,8 @@ pub(crate) struct BoxArgs {
     #[arg(long, value_name = "AxBxC", conflicts_with_all = ["sides", "rows", "columns", "scratch"])]
     space: Option<space::Sides>,
 
-    /// Of 3 to 5 rows: write all losing positions to this file, sorted, as the end of its name says: .csv, .npy, .parquet
+    /// Of 3 to 5 rows: write all losing positions to this file, sorted, as the end of its name says: .csv, .npy,
+    /// .parquet
     #[arg(long, value_name = "FILE", value_parser = path(), conflicts_with_all = ["opening", "space", "periods"])]
     positions: Option<PathBuf>,
 
@@ -82,8 +83,8 @@ pub(crate) struct BoxArgs {
     #[arg(long, value_parser = flag, requires = "positions")]
     force: bool,
 
-    /// Of 3 to 5 rows: say for each third row, and those after it, the period of first row − second row. Second rows have
-    /// at most C cells
+    /// Of 3 to 5 rows: say for each third row, and those after it, the period of first row − second row. Second rows
+    /// have at most C cells
     #[arg(long, value_parser = flag, conflicts_with_all = ["opening", "space", "scratch"])]
     periods: bool,
 

@@ -278,8 +278,8 @@ impl Display {
                     .set_draw_target(ProgressDrawTarget::term_like(terminal));
                 self.bar.set_length(BAR_STEPS);
             }
-            // The first progress is shown at once, as short work ends before the bar moves. If nothing is told any more,
-            // the work ends.
+            // The first progress is shown at once, as short work ends before the bar moves. If nothing is told any
+            // more, the work ends.
             let _ = progress.wait_for(|now| view(now).is_some()).await;
             let mut lines = regularly(LINE_EVERY / self.overrides.leases);
             let mut moves = regularly(BAR_EVERY);
@@ -446,7 +446,8 @@ pub(crate) fn rate_text(positions_per_second: f64) -> String {
     format!("{positions} positions/s")
 }
 
-/// The time that a stage still takes, if it goes on as fast as in the time `since`, when the fraction `before` was done.
+/// The time that a stage still takes, if it goes on as fast as in the time `since`, when the fraction `before` was
+/// done.
 pub(crate) fn time_left(before: f64, done: f64, since: Duration) -> Option<Duration> {
     let gone = since.as_secs_f64();
     let left = (1.0 - done).max(0.0) / (done - before) * gone;

@@ -1,6 +1,6 @@
-//! Signals that end the program in good order: SIGINT and SIGTERM, SIGHUP of a terminal that is lost, and those by which
-//! batch systems warn before they kill: SIGUSR1, SIGUSR2 and SIGXCPU. SIGUSR2 has a worker take no more tasks instead.
-//! A file that becomes larger than the process may write is an error of the write, and no signal.
+//! Signals that end the program in good order: SIGINT and SIGTERM, SIGHUP of a terminal that is lost, and those by
+//! which batch systems warn before they kill: SIGUSR1, SIGUSR2 and SIGXCPU. SIGUSR2 has a worker take no more tasks
+//! instead. A file that becomes larger than the process may write is an error of the write, and no signal.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -22,7 +22,8 @@ pub(crate) async fn unless_stopped<T>(
     done.unwrap_or_else(|| Err(Interruption::Resumable.into()))
 }
 
-/// The time in which further signals are of the same event: some programs send each signal to a process and to its group.
+/// The time in which further signals are of the same event: some programs send each signal to a process and to its
+/// group.
 const SAME_EVENT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
-//! Standard error, which a thread of its own writes: whoever does not read it, as behind a full pipe or on a terminal that
-//! is stopped with Ctrl-S, stops no work. Lines that find no room are dropped, and the next one says how many. Passwords
-//! in addresses are not written.
+//! Standard error, which a thread of its own writes: whoever does not read it, as behind a full pipe or on a terminal
+//! that is stopped with Ctrl-S, stops no work. Lines that find no room are dropped, and the next one says how many.
+//! Passwords in addresses are not written.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;

@@ -37,8 +37,8 @@ struct TailPeriod {
     tail: Vec<u32>,
     #[serde(flatten)]
     ending: Ending,
-    /// First row − second row for second rows from the third row on, before `from`, and then of one period. Null is more
-    /// than was looked at.
+    /// First row − second row for second rows from the third row on, before `from`, and then of one period. Null is
+    /// more than was looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<Vec<Option<u32>>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,9 +3,9 @@
 //!
 //! After column n the folder has a file `first-n-c` for each second row c from 0 to n. For each third row from 0 to c
 //! the file has the bytes of its bitmap, in the solver's layout, and the mark of this user's seal on the SHA-256 of the
-//! bytes rows, n, c, third row and the bitmap. `box.json` has the version of this form, 2, the summary of n columns, and
-//! the mark on the SHA-256 of its JSON. It is written when all files of n are there, and before those of fewer columns
-//! are removed. So the files that it names are always there.
+//! bytes rows, n, c, third row and the bitmap. `box.json` has the version of this form, 2, the summary of n columns,
+//! and the mark on the SHA-256 of its JSON. It is written when all files of n are there, and before those of fewer
+//! columns are removed. So the files that it names are always there.
 //!
 //! Nobody can tell from a state whether it is right, so one without this user's mark is of no use.
 

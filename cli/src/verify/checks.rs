@@ -127,8 +127,8 @@ impl Checks {
         Ok(content)
     }
 
-    /// Checks random positions. Nobody who makes a table chooses them: unless a seed is given, it is the beginning of the
-    /// fingerprint, which depends on every position.
+    /// Checks random positions. Nobody who makes a table chooses them: unless a seed is given, it is the beginning of
+    /// the fingerprint, which depends on every position.
     pub(super) fn sample(
         &mut self,
         fingerprint: Digest,

@@ -61,7 +61,8 @@ pub struct Reach {
     /// The URL of a server, which lists its tables, of a bucket or folder in it that has tables, or of a
     /// table's folder: `…/table-32/`.
     pub from: String,
-    /// The certificate of the server, or of the authority that vouches for it, as PEM; the system's authorities if none.
+    /// The certificate of the server, or of the authority that vouches for it, as PEM; the system's authorities if
+    /// none.
     pub ca: Option<String>,
     /// Opens a server that does not give its tables to everybody.
     pub token: Option<Token>,

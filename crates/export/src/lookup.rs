@@ -21,8 +21,8 @@
 //! ```
 //!
 //! A gap is the difference to the number before, less 1. Before 128 gaps stand 6 bits with their k; a gap has as many
-//! 1s as it has times 2^k, then a 0, then its lowest k bits. Bits are taken from the lowest of each byte on, and numbers
-//! have their lowest bit first. The first layer is a folder of one file, and each layer begins a folder.
+//! 1s as it has times 2^k, then a 0, then its lowest k bits. Bits are taken from the lowest of each byte on, and
+//! numbers have their lowest bit first. The first layer is a folder of one file, and each layer begins a folder.
 
 use std::io;
 use std::ops::ControlFlow;

@@ -86,8 +86,8 @@
 //! lift has set the mark. And a mark is set only for a move to a losing position. ∎
 //!
 //! [`solve`] does this without recursion. In small halves it need not finish X0 to begin with X1: of what the theorem
-//! says about one chunk of X1, it takes what the chunk can move to, in the order of the [`schedule`]. Once a chunk of the
-//! bitmap is solved, its losing positions stand there in place of its marks.
+//! says about one chunk of X1, it takes what the chunk can move to, in the order of the [`schedule`]. Once a chunk of
+//! the bitmap is solved, its losing positions stand there in place of its marks.
 //!
 //! **Lemma 3.** *Let a 1 of the head be given: X is what stands before it in the head, g the bits from it to the end of
 //! the head, and the index t r with d ≥ 1 0s in t. Sorting g t leads, if d ≤ `ones`, to the head that has the 0s of g,

@@ -5,11 +5,11 @@
 //! number of cells falls, and so it is the first who is left with the poison alone. A closed set with the position that
 //! a first move leaves is a proof that this move wins: its **certificate**. A mirror image stands for its position.
 //!
-//! Any closed set has losing positions only, so it is a part of the table. After a move that has one losing reply alone, this
-//! reply joins the set. All positions that come to it in this way are **necessary**: every certificate of the first move
-//! has them, so none is smaller than they are many. Only then come the moves with several losing replies, from the
-//! largest position down. Where none of them is in the set by now, the one with the fewest cells joins, with all that
-//! becomes necessary.
+//! Any closed set has losing positions only, so it is a part of the table. After a move that has one losing reply
+//! alone, this reply joins the set. All positions that come to it in this way are **necessary**: every certificate of
+//! the first move has them, so none is smaller than they are many. Only then come the moves with several losing
+//! replies, from the largest position down. Where none of them is in the set by now, the one with the fewest cells
+//! joins, with all that becomes necessary.
 //!
 //! The text of a certificate: lines that begin with `#` are comments; `board 8x10` and `move 5,6` say what is claimed;
 //! each other line is a position, as its rows.

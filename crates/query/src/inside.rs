@@ -13,9 +13,9 @@
 //!
 //! # Losing
 //!
-//! Let S(i, r) say whether a move in row i leads from r to a losing position, and F(i, r) whether r is losing or
-//! S(i, r) holds. The moves in row i are the one that shortens it by one cell, to q, and those that q has in row i. So
-//! S(i, r) is F(i, q), and each row takes one look, however long it is. The empty board is not losing, and has no moves.
+//! Let S(i, r) say whether a move in row i leads from r to a losing position, and F(i, r) whether r is losing or S(i,
+//! r) holds. The moves in row i are the one that shortens it by one cell, to q, and those that q has in row i. So S(i,
+//! r) is F(i, q), and each row takes one look, however long it is. The empty board is not losing, and has no moves.
 //!
 //! # Order
 //!

@@ -17,8 +17,8 @@ type Found<T> = watch::Receiver<Option<Result<T, Refusal>>>;
 pub(crate) struct Once<T>(Mutex<Option<Found<T>>>);
 
 impl<T: Clone + Send + Sync + 'static> Once<T> {
-    /// The result; none if it takes longer than the `patience`. The first request starts the `work`, on a thread that may
-    /// block on the disk, and so does the first after the failure was returned.
+    /// The result; none if it takes longer than the `patience`. The first request starts the `work`, on a thread that
+    /// may block on the disk, and so does the first after the failure was returned.
     pub(crate) async fn ask(
         &self,
         patience: Duration,

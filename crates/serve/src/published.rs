@@ -254,8 +254,8 @@ fn index(manifest: &AnyManifest, manifest_bytes: usize, sums_bytes: usize) -> St
 mod tests {
     use super::*;
 
-    /// The damage that counts as logged just now. A log itself tells less: tracing may take an event of this process for
-    /// unwanted if another test meets it first.
+    /// The damage that counts as logged just now. A log itself tells less: tracing may take an event of this process
+    /// for unwanted if another test meets it first.
     fn logged(published: &Published) -> Vec<(String, Instant)> {
         let logged = published.logged.lock();
         logged

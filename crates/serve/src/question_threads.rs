@@ -1,5 +1,6 @@
 //! Work that takes time, such as reading a table: on a limited number of threads that may wait for the disk, with a
-//! bounded queue before them. A question has a limit of CPU time. Beside a job it runs on a thread that yields to the job.
+//! bounded queue before them. A question has a limit of CPU time. Beside a job it runs on a thread that yields to the
+//! job.
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;

@@ -70,8 +70,8 @@ pub struct RangeSummary {
 pub struct IndexBuckets {
     /// All indices within their buckets, each as its last 16 bits; they ascend within each bucket.
     lows: Vec<u16>,
-    /// The positions in `lows` at which the buckets begin, and the one at which the last bucket ends. The last bucket is
-    /// not empty, unless it is the only one.
+    /// The positions in `lows` at which the buckets begin, and the one at which the last bucket ends. The last bucket
+    /// is not empty, unless it is the only one.
     first: Vec<u32>,
 }
 

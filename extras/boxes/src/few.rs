@@ -16,22 +16,24 @@
 //!
 //! # How it is computed
 //!
-//! Tails come in lexicographic order, and for each tail all p₁ ≥ p₂ one after the other. What moves in row k exclude is kept
-//! from one pₖ to the next: E(k, k) has for each p₁ and each (p₍ₖ₊₁₎, …) the set of f(p₁, …, pₖ₋₁, c, p₍ₖ₊₁₎, …) for all c
-//! with p₍ₖ₊₁₎ ≤ c < pₖ, which are the moves that cut row k alone, and also those for c < p₍ₖ₊₁₎, which cut others as well.
-//! The latter do not depend on pₖ, so they are put in once, when pₖ = p₍ₖ₊₁₎ begins: E(k, j), for j > k, has for each
-//! (p₍ⱼ₊₁₎, …) the set of f for pₖ = … = pⱼ = c < the present pⱼ, again with those for c < p₍ⱼ₊₁₎. So where
-//! pₖ = … = pⱼ = p₍ⱼ₊₁₎ = x, E(k, j) of (x, …) begins as a copy of E(k, j + 1) of the rest of it. Whether lower rows are dead is
-//! kept likewise: D(j) tells for each (p₍ⱼ₊₁₎, …) whether some (c, …, c, p₍ⱼ₊₁₎, …) with p₀ = … = pⱼ = c was losing.
+//! Tails come in lexicographic order, and for each tail all p₁ ≥ p₂ one after the other. What moves in row k exclude is
+//! kept from one pₖ to the next: E(k, k) has for each p₁ and each (p₍ₖ₊₁₎, …) the set of f(p₁, …, pₖ₋₁, c, p₍ₖ₊₁₎, …)
+//! for all c with p₍ₖ₊₁₎ ≤ c < pₖ, which are the moves that cut row k alone, and also those for c < p₍ₖ₊₁₎, which cut
+//! others as well. The latter do not depend on pₖ, so they are put in once, when pₖ = p₍ₖ₊₁₎ begins: E(k, j), for j >
+//! k, has for each (p₍ⱼ₊₁₎, …) the set of f for pₖ = … = pⱼ = c < the present pⱼ, again with those for c < p₍ⱼ₊₁₎. So
+//! where pₖ = … = pⱼ = p₍ⱼ₊₁₎ = x, E(k, j) of (x, …) begins as a copy of E(k, j + 1) of the rest of it. Whether lower
+//! rows are dead is kept likewise: D(j) tells for each (p₍ⱼ₊₁₎, …) whether some (c, …, c, p₍ⱼ₊₁₎, …) with p₀ = … = pⱼ =
+//! c was losing.
 //!
 //! So f is the first zero from p₁ on of the union of m − 1 sets, E(1, 1) to E(m − 1, m − 1).
 //!
-//! E(1, 1) belongs to one tail: it is one bitmap of first rows, and all below its first zero from p₁ on need not be looked
-//! at. The others have a bitmap for each p₁, without the words below that of p₁ itself. Those of successive p₁ lie one
-//! behind the other, so a tail goes through them in the order of the memory.
+//! E(1, 1) belongs to one tail: it is one bitmap of first rows, and all below its first zero from p₁ on need not be
+//! looked at. The others have a bitmap for each p₁, without the words below that of p₁ itself. Those of successive p₁
+//! lie one behind the other, so a tail goes through them in the order of the memory.
 //!
-//! E(1, j), D and E(2, ·) are kept for all p₂; the others belong to one p₂. Threads take one p₂ after the other, and each
-//! stays behind the thread with the p₂ before by some tails, or of three rows by some p₁: for these all is done that it needs.
+//! E(1, j), D and E(2, ·) are kept for all p₂; the others belong to one p₂. Threads take one p₂ after the other, and
+//! each stays behind the thread with the p₂ before by some tails, or of three rows by some p₁: for these all is done
+//! that it needs.
 
 mod set;
 
@@ -47,7 +49,8 @@ use crate::hooks::descending;
 /// The fewest and the most rows.
 pub const FEW_ROWS: RangeInclusive<usize> = 3..=5;
 
-/// The lower rows that belong to one step of a thread: their number at the least. Few in tests, so that there are many steps.
+/// The lower rows that belong to one step of a thread: their number at the least. Few in tests, so that there are many
+/// steps.
 const STEP: usize = if cfg!(test) { 16 } else { 1 << 14 };
 
 /// A tail, and the losing positions with it.
@@ -55,8 +58,8 @@ const STEP: usize = if cfg!(test) { 16 } else { 1 << 14 };
 pub struct Tail {
     /// The third row and all after it.
     pub rows: [u32; 3],
-    /// For each second row, from the third row on, the first row that makes it losing; 0 if there is none within the limits.
-    /// The list ends where all longer second rows are dead.
+    /// For each second row, from the third row on, the first row that makes it losing; 0 if there is none within the
+    /// limits. The list ends where all longer second rows are dead.
     pub firsts: Vec<u32>,
     /// Whether all second rows behind the last one are dead.
     pub is_dead: bool,
@@ -303,8 +306,9 @@ impl FewSolver {
         self.next > self.few.most[2]
     }
 
-    /// Solves the next `thirds` third rows, and gives the tails of each to `take`, in lexicographic order, with how much of
-    /// the work is done after it, from 0 to 1. False if `take` said that it shall end: after that the solver must not be used.
+    /// Solves the next `thirds` third rows, and gives the tails of each to `take`, in lexicographic order, with how
+    /// much of the work is done after it, from 0 to 1. False if `take` said that it shall end: after that the solver
+    /// must not be used.
     pub fn advance(
         &mut self,
         thirds: usize,

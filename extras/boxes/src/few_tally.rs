@@ -78,9 +78,9 @@ impl FewTally {
         self.digest = hash.finish();
     }
 
-    /// The digest of all losing positions: of each third row, from 0, the SHA-256 of the digest before, and of the lengths
-    /// of all rows of its losing positions, in the order of the rows after it and then of the second one, four bytes each,
-    /// the first byte the lowest. Before the first there is a digest of zeros.
+    /// The digest of all losing positions: of each third row, from 0, the SHA-256 of the digest before, and of the
+    /// lengths of all rows of its losing positions, in the order of the rows after it and then of the second one, four
+    /// bytes each, the first byte the lowest. Before the first there is a digest of zeros.
     pub fn digest(&self) -> Digest {
         self.digest
     }

@@ -2,17 +2,18 @@
 //!
 //! # The mathematics
 //!
-//! A position without the cell (i, j) is i − 1 rows and, below them, j − 1 columns, as long as one likes. If it has the cell
-//! (i − 1, j − 1), and so the whole **core** above it, rows and columns do not depend on each other: a ≥ b ≥ … are the lengths
-//! of the rows, at least j − 1, and c ≥ d ≥ … those of the columns, at least i − 1. That is the **family** (i, j). A move
+//! A position without the cell (i, j) is i − 1 rows and, below them, j − 1 columns, as long as one likes. If it has the
+//! cell (i − 1, j − 1), and so the whole **core** above it, rows and columns do not depend on each other: a ≥ b ≥ … are
+//! the lengths of the rows, at least j − 1, and c ≥ d ≥ … those of the columns, at least i − 1. That is the **family**
+//! (i, j). A move
 //!
 //! * in a row leaves a', j − 1 ≤ a' < a, and cuts the rows below to that, if they are longer; in a column likewise;
 //! * at a cell (u, v) of the core leaves the rows before u and columns before v: family (u, v), without rows if u = 1.
 //!
 //! As in [`few`](crate::few), for given (b, …; c, …) at most one a is losing: the least a ≥ b that no losing position
-//! excludes which a move outside of the first row leads to; and none if a move in the first row to a' < b leads to a losing
-//! position, as every larger a could be cut to it. The opening (i, j) of a board of m rows and n columns leaves the position
-//! of the family (i, j) with rows of n and columns of m cells.
+//! excludes which a move outside of the first row leads to; and none if a move in the first row to a' < b leads to a
+//! losing position, as every larger a could be cut to it. The opening (i, j) of a board of m rows and n columns leaves
+//! the position of the family (i, j) with rows of n and columns of m cells.
 //!
 //! # The opening (3, 3)
 //!
@@ -29,7 +30,8 @@
 //!
 //! # The opening (2, 4)
 //!
-//! A position with the cell (1, 3), but without (2, 4), is a row of a ≥ 3 cells and three columns c ≥ d ≥ e ≥ 1. The moves are
+//! A position with the cell (1, 3), but without (2, 4), is a row of a ≥ 3 cells and three columns c ≥ d ≥ e ≥ 1. The
+//! moves are
 //!
 //! * in the row: a to a'; in a column: c to c' (and d, e to c' at the most), d to d' (and e), e to e';
 //! * (1, 3), which leaves two columns: they are losing exactly if c = d + 1;

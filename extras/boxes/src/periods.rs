@@ -2,18 +2,20 @@
 //!
 //! # The mathematics
 //!
-//! For a tail T = (p₂, …) let v(q) = f(q, T) − q, with f as in [`few`](crate::few). If T is not dead, f is there for all q: a
-//! move excludes one first row at the most, and there are finitely many that do not shorten the first one. S. Byrnes (Poset
-//! game periodicity, Integers 3, 2003, G3) proved that v is periodic in the end. Where it begins is found like this.
+//! For a tail T = (p₂, …) let v(q) = f(q, T) − q, with f as in [`few`](crate::few). If T is not dead, f is there for
+//! all q: a move excludes one first row at the most, and there are finitely many that do not shorten the first one. S.
+//! Byrnes (Poset game periodicity, Integers 3, 2003, G3) proved that v is periodic in the end. Where it begins is found
+//! like this.
 //!
-//! v(q) is the least number that is neither in S(q) = {f(c, …) − q : c < q}, which moves in the second row exclude, nor among
-//! the v′(q) of the tails that a move in a lower row leaves. S(q + 1) follows from S(q) and v(q). Suppose that for all q ≥ a
-//! the v′ of those tails are periodic with a number M, or not there. If S(q) = S(q + M) for one q ≥ a, then v(q + M) = v(q),
-//! so S(q + 1) = S(q + M + 1), and so on: v is periodic with M from q on. Let V be the largest v up to q + M. Then S(q)
-//! has only f(c, …) − q of c ≥ q − V, and of such c < p₂ as have f(c, …) ≥ q. So **if v(c) = v(c + M) for V values of c in a
-//! row, and what follows them is neither less than a nor than any f of the second kind, v is periodic with M for ever.** (The
-//! longest f(p₂, …) of all tails before is at least as long as those of the second kind.)
-//! Where v has the period P, and P divides M, from some place on to the end of such M values, it has it for ever, too.
+//! v(q) is the least number that is neither in S(q) = {f(c, …) − q : c < q}, which moves in the second row exclude, nor
+//! among the v′(q) of the tails that a move in a lower row leaves. S(q + 1) follows from S(q) and v(q). Suppose that
+//! for all q ≥ a the v′ of those tails are periodic with a number M, or not there. If S(q) = S(q + M) for one q ≥ a,
+//! then v(q + M) = v(q), so S(q + 1) = S(q + M + 1), and so on: v is periodic with M from q on. Let V be the largest v
+//! up to q + M. Then S(q) has only f(c, …) − q of c ≥ q − V, and of such c < p₂ as have f(c, …) ≥ q. So **if v(c) = v(c
+//! + M) for V values of c in a row, and what follows them is neither less than a nor than any f of the second kind, v
+//! is periodic with M for ever.** (The longest f(p₂, …) of all tails before is at least as long as those of the second
+//! kind.) Where v has the period P, and P divides M, from some place on to the end of such M values, it has it for
+//! ever, too.
 //!
 //! So periods are proved for one tail after the other, in lexicographic order: M is a multiple of P and of the periods
 //! of the tails before. If one of these is not proved, or second rows end too early, a period is only seen.
@@ -27,7 +29,8 @@ use crate::few::{Few, Tail};
 /// The behaviour of a tail as the second row grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Ending {
-    /// The least period of the difference of the first two rows. None if nothing is losing in the end, or none was seen.
+    /// The least period of the difference of the first two rows. None if nothing is losing in the end, or none was
+    /// seen.
     pub period: Option<u32>,
     /// The first second row that has it, or with which nothing is losing any more. None if no period was seen.
     pub from: Option<u32>,

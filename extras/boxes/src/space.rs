@@ -5,11 +5,11 @@
 //! A position is a **plane partition**: layers `P_1` ⊇ `P_2` ⊇ …, Young diagrams. A move takes a cell (x, y, z) and all
 //! beyond it: layers before z stay, the others are cut by (x, y) as in the plane. Who takes (1, 1, 1) loses.
 //!
-//! Let h be the number of layers, the **height** of the line of cells (1, 1, z), and call the rest of a position, the cells
-//! outside of this line, its **surroundings**. For given surroundings at most one height is losing, as of two the higher one
-//! can be cut to the lower. As in [`few`](crate::few) it is the least height, at least that of the surroundings, that no
-//! losing position excludes which a move in the surroundings leads to; and there is none if some cut of the line below the
-//! height of the surroundings, which leaves `P_1`, …, `P_h`, is losing.
+//! Let h be the number of layers, the **height** of the line of cells (1, 1, z), and call the rest of a position, the
+//! cells outside of this line, its **surroundings**. For given surroundings at most one height is losing, as of two the
+//! higher one can be cut to the lower. As in [`few`](crate::few) it is the least height, at least that of the
+//! surroundings, that no losing position excludes which a move in the surroundings leads to; and there is none if some
+//! cut of the line below the height of the surroundings, which leaves `P_1`, …, `P_h`, is losing.
 //!
 //! Surroundings are chains `Q_1` ⊇ `Q_2` ⊇ … of diagrams, where that of one cell and the empty one are the same. They
 //! are numbered in lexicographic order, each diagram after those that it contains. A move leads to a smaller number:
@@ -58,7 +58,8 @@ pub struct SolvedSpace<'a> {
     losing: Vec<u64>,
 }
 
-/// For each number of surroundings the losing height, 0 if there is none: two in a byte, the lower number in the lower bits.
+/// For each number of surroundings the losing height, 0 if there is none: two in a byte, the lower number in the lower
+/// bits.
 #[derive(Debug)]
 struct Heights(Vec<AtomicU8>);
 

@@ -1,7 +1,8 @@
 //! The game of divisors (Schuh 1952): of a number's divisors a move takes one and its multiples. Who takes 1 loses.
 //!
-//! The order is divisibility. The number is a multiple of all its divisors, so from 2 on who begins wins. For two primes
-//! the divisors of p^a q^b are the cells of a board of Chomp of a+1 rows and b+1 columns; for three they are a box.
+//! The order is divisibility. The number is a multiple of all its divisors, so from 2 on who begins wins. For two
+//! primes the divisors of p^a q^b are the cells of a board of Chomp of a+1 rows and b+1 columns; for three they are a
+//! box.
 //!
 //! A position is a number, as `360`, or its divisors but for multiples of some, as `360/12,30`. A move is a divisor.
 

@@ -1,9 +1,11 @@
 //! Chomp on boards that may go on without end, to the right or downwards: a row or column may have as many cells as
-//! there are numbers, ω of them. A move takes a cell and all that is neither above nor left of it. Who takes (1,1) loses.
+//! there are numbers, ω of them. A move takes a cell and all that is neither above nor left of it. Who takes (1,1)
+//! loses.
 //!
 //! A board is any set of cells that has with a cell all that are above or left of it. Rows are at most as long as those
 //! above them, so from some row on all have one length. Every game ends, as of infinitely many cells one always lies
-//! below or right of an earlier one or of both (Dickson's lemma), though nobody can say beforehand after how many moves.
+//! below or right of an earlier one or of both (Dickson's lemma), though nobody can say beforehand after how many
+//! moves.
 //!
 //! **Theorem.** Of the infinite boards exactly three are losing: two infinite rows (S. Huddleston and J. Shurman,
 //! *Transfinite Chomp*, in More Games of No Chance, 2002), two infinite columns, and the hook, which is one infinite row
@@ -39,9 +41,9 @@
 //! rows and w + f + 2 columns, or 8 if that is more. By the above all winning moves are among them, but for one: two or
 //! more infinite rows above finite ones may have one further on in row 1, as is explained then; columns too.
 //!
-//! A position is the rows, longest first, with `w` for an infinite one, and `...` behind the last if all below it are as
-//! long: `w,w,5`, `w,1...` (the hook); or rows x columns, `3xw`, `wxw`. A move is (row, column). Infinite boards have no
-//! value that is told, as it may be no number, but for 0 if they are losing.
+//! A position is the rows, longest first, with `w` for an infinite one, and `...` behind the last if all below it are
+//! as long: `w,w,5`, `w,1...` (the hook); or rows x columns, `3xw`, `wxw`. A move is (row, column). Infinite boards
+//! have no value that is told, as it may be no number, but for 0 if they are losing.
 
 use crate::answer::{GameAnswer, Theory};
 use crate::board::{self, COLUMNS_MAX, Rows};

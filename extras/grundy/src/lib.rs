@@ -6,8 +6,8 @@
 //! # What a crash can do
 //!
 //! Cost the area at hand. [`area_file`] has the bytes of the file of an area, which has its name only when it is whole
-//! and durable. The next run reads those that are there. One that is damaged, or that another user wrote, is named, and computed again. The shards
-//! of the table are written beside them, and the manifest last; then the files of areas go.
+//! and durable. The next run reads those that are there. One that is damaged, or that another user wrote, is named, and
+//! computed again. The shards of the table are written beside them, and the manifest last; then the files of areas go.
 
 mod area_file;
 mod build;

@@ -1,5 +1,5 @@
-//! Work that goes on whatever happens around it, and commands that say why they end: output that nobody reads, signals that
-//! come twice, warnings of batch systems, limits of threads and memory.
+//! Work that goes on whatever happens around it, and commands that say why they end: output that nobody reads, signals
+//! that come twice, warnings of batch systems, limits of threads and memory.
 
 use std::io::{ErrorKind, PipeReader, Read, Write, pipe};
 use std::net::TcpListener;

@@ -136,8 +136,8 @@ fn what_cannot_be_done_is_refused() {
     }
 }
 
-/// A table of 22 bits without one of its words, with right digests, counts and fingerprints, so that none of these shows
-/// it; and that word.
+/// A table of 22 bits without one of its words, with right digests, counts and fingerprints, so that none of these
+/// shows it; and that word.
 fn hidden_lie() -> (TempDir, u64) {
     let directory = finished(22);
     let table = Table::open(directory.path()).unwrap();

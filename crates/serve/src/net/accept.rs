@@ -36,8 +36,8 @@ pub(super) struct Permit {
 }
 
 impl Permits {
-    /// The slots that `limits` allow. Addresses in `trusted`, of proxies that limit their clients, may use all of them but
-    /// those that are kept for others: other users of the machine of a proxy have its address.
+    /// The slots that `limits` allow. Addresses in `trusted`, of proxies that limit their clients, may use all of them
+    /// but those that are kept for others: other users of the machine of a proxy have its address.
     pub fn new(limits: &Limits, trusted: Vec<IpAddr>) -> Permits {
         Permits(Arc::new(Slots {
             limits: *limits,

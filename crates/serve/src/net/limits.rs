@@ -35,8 +35,8 @@ pub struct Limits {
     pub tls_time: Duration,
     /// How long the head of an HTTP/1 request may take, and how long until the next one comes.
     pub header_time: Duration,
-    /// How long a connection may stand still: without a call, or while its peer sends nothing of a body that is read, or
-    /// takes nothing of what is written. Workers send a heartbeat every few seconds.
+    /// How long a connection may stand still: without a call, or while its peer sends nothing of a body that is read,
+    /// or takes nothing of what is written. Workers send a heartbeat every few seconds.
     pub still_time: Duration,
     /// How often a quiet HTTP/2 connection is checked, and how long the answer may take.
     pub keepalive: Duration,
@@ -118,8 +118,8 @@ pub(super) const PENDING_RESETS: usize = 20;
 pub(super) const ERROR_RESETS: usize = 64;
 /// The most headers of an HTTP/1 request.
 pub(super) const HEADERS: usize = 64;
-/// The most unsent bytes in the kernel, which asks for more when half of them are sent. Few, so that a slow reader makes
-/// progress in small steps: one that takes 1 KiB/s takes such a step in [`Limits::still_time`].
+/// The most unsent bytes in the kernel, which asks for more when half of them are sent. Few, so that a slow reader
+/// makes progress in small steps: one that takes 1 KiB/s takes such a step in [`Limits::still_time`].
 pub(super) const UNSENT_BYTES: u32 = 64 << 10;
 /// All workers come back at the same moment when a coordinator starts again. The system may allow fewer.
 pub(super) const BACKLOG: i32 = 4096;
