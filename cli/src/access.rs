@@ -77,14 +77,15 @@ pub(crate) struct DirectoryArgs {
     pub(crate) table: PathBuf,
 }
 
-/// In the directory of a table, as the two below.
+/// The names of three files in the directory of a table: this one and the next two.
 const SECRETS_NAME: &str = "secrets.json";
 const PARTICIPANTS_NAME: &str = "participants.json";
-/// The owner's.
+/// The access file of the owner.
 pub(crate) const ACCESS_NAME: &str = "access.json";
 const STDOUT: &str = "-";
 
-/// Makes new ones if there are none. Clients reach the coordinator by these `hosts`.
+/// The secrets and the certificate in `home`; makes new ones if there are none. Clients reach the coordinator by
+/// `hosts`.
 pub(crate) fn secrets(home: &Path, hosts: &Hosts) -> anyhow::Result<(Secrets, Certificate)> {
     Ok(Secrets::open(&home.join(SECRETS_NAME), hosts)?)
 }

@@ -128,7 +128,7 @@ fn naming_variables(mut error: clap::Error, given: &[OsString]) -> clap::Error {
                 error.insert(kind, ContextValue::String(named));
             }
         }
-        // These errors name no flag that is set.
+        // Errors of these kinds do not name the flag that the variable has set.
         let kinds = [ErrorKind::InvalidUtf8, ErrorKind::MissingRequiredArgument];
         if kinds.contains(&error.kind()) {
             let set = StyledStr::from(format!("the environment sets {name}"));
@@ -215,7 +215,7 @@ impl Command {
         }
     }
 
-    /// Whether the command takes long and programs are to hear how it goes on.
+    /// Whether the command prints events for programs: it takes long, and `--json` was given.
     pub(crate) fn tells_events(&self) -> bool {
         match self {
             Command::Run(args) => args.table.json,

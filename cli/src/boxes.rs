@@ -124,7 +124,7 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
     if let Some(sides) = args.space {
         return space::run(&args, sides, display).await;
     }
-    // With an opening and the old flags rows are at most as many as columns.
+    // With `--opening`, the old flag `--columns` limits the rows too.
     let rows = || args.rows.or_else(|| args.opening.and(args.columns));
     let sides = args.sides.or_else(|| rows().zip(args.columns));
     let (rows, columns) = sides.ok_or_else(|| usage("how many rows? Give RxC, as 10x42"))?;
@@ -186,7 +186,7 @@ struct Timed<T> {
     cpu_seconds: f64,
 }
 
-/// Does work, shows how much of it is done, and prints what it found; none if it was told to end.
+/// Does `work`, shows its progress, and prints its result. `work` returns None if it was stopped.
 async fn find<T: Serialize + Send + 'static>(
     args: &BoxArgs,
     display: &Display,
@@ -211,7 +211,7 @@ async fn find<T: Serialize + Send + 'static>(
     })
 }
 
-/// Refuses work that takes more bytes than are given, besides those of the program.
+/// Fails if `bytes` bytes for the work, with those of the program, are more than the memory of the command.
 pub(crate) fn enough(share: &ShareArgs, bytes: u64, advice: &str) -> anyhow::Result<()> {
     let (needed, given) = (bytes.saturating_add(PROGRAM_BYTES), share.memory_bytes()?);
     if needed <= given {

@@ -66,7 +66,8 @@ struct Proved {
     opening: (u32, u32),
     /// The positions of the certificate, one of each mirror pair.
     positions: usize,
-    /// The positions that every certificate of this move has; known only to the search.
+    /// The number of positions that every certificate of this move has. Only a search finds it, so it is None after a
+    /// check.
     #[serde(skip_serializing_if = "Option::is_none")]
     necessary: Option<usize>,
 }
@@ -210,7 +211,7 @@ fn find(table: &Table, board: (u32, u32), opening: Cell, teller: &Teller) -> any
     }
 }
 
-/// The stored words of at most some bits, a bit for each position.
+/// The stored words up to a number of bits, as a bitmap with one bit for each even number.
 struct Representatives(Vec<u64>);
 
 impl Representatives {
@@ -239,7 +240,7 @@ impl Representatives {
         Ok(found)
     }
 
-    /// The index of the number with the bit of a word, and the bit.
+    /// The index of the element of the bitmap that has the bit of a word, and the bit.
     fn bit_of(word: u64) -> (usize, u64) {
         let index = word / 2;
         let at = usize::try_from(index / 64).expect("in memory");

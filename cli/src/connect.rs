@@ -13,7 +13,7 @@ use crate::exit::{Exit, usage};
 use crate::flags::ReachArgs;
 use crate::{progress, status};
 
-/// Without `--access`, the file of a coordinator of this user on this machine is used if there is one.
+/// Without `--access`, uses the access file that a coordinator of this user has left on this machine, if there is one.
 pub(crate) fn coordinator(args: &ReachArgs) -> anyhow::Result<Access> {
     match (&args.access, &args.coordinator) {
         (Some(file), url) => {
@@ -30,7 +30,7 @@ pub(crate) fn coordinator(args: &ReachArgs) -> anyhow::Result<Access> {
     }
 }
 
-/// The finished tables are open to everybody, so the token stays here.
+/// Finished tables are open to everybody, so no token is sent.
 pub(crate) fn reach_of_tables(
     from: &str,
     access: Option<&Path>,

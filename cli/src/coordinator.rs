@@ -79,7 +79,7 @@ pub(crate) const ASSUMED_WORKER_THREADS: NonZeroUsize = NonZeroUsize::new(64).un
 pub(crate) const ASSUMED_WORKER_MEMORY_BYTES: u64 = 64 << 30;
 /// The interval at which the coordinator checks that its directory is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How long this process tries to reach itself as workers will; less than a wait that is reported.
+/// How long this process tries to reach itself as workers will. A client reports only longer waits.
 const SELF_PATIENCE: Duration = Duration::from_secs(3);
 const SELF_ANSWER_BYTES_MAX: u64 = 1 << 10;
 /// How long workers have to hear that the table is finished, with `--exit-when-done`.
@@ -106,8 +106,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         },
     };
     let (url, loopback, hosts) = endpoints(&args, listeners.calls.local_addr()?);
-    // On loopback too: whoever takes the port when this process is gone would hear tokens of clients that come back.
-    // Pages on another address are served in the same way, as they ask for the token.
+    // TLS on loopback too: another process can take the port after this one has ended, and clients that reconnect would
+    // send it their tokens. The pages of `--http` also use TLS, as they ask for the token.
     let tls = !args.no_tls;
     let (secrets, certificate) = access::secrets(home, &hosts)?;
     let file = args.access.clone();
@@ -132,7 +132,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
             .then(|| certificate.server_config())
             .transpose()?
             .map(Arc::new),
-        // Tables in a bucket are read from there.
+        // Tables in a bucket are read from the bucket, so this server does not serve them.
         site: matches!(store.location, StoreLocation::Directory(_))
             .then(|| serve::beside_job(table.table.clone(), display)),
         open_status: false,
@@ -188,14 +188,15 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     }
 }
 
-/// Makes and locks the directory with the coordinator's secrets and its access file, unless it is locked for what else
-/// it has. Two coordinators of different stores would give their workers each other's.
+/// Makes the directory of the coordinator's secrets and access file, and locks it unless it is locked already, as the
+/// directory of the store or of the journal. Without the lock, coordinators of two stores could overwrite each other's
+/// access file, and workers would join the wrong one.
 fn lock_home(
     home: &Path,
     store: &StoreLocation,
     journal: Option<&Path>,
 ) -> anyhow::Result<Option<TableLock>> {
-    // The store may be elsewhere.
+    // If the store is elsewhere, the directory may be missing.
     let made = chomp_durable_files::make_folders(home);
     made.with_context(|| format!("cannot create the directory {}", home.display()))?;
     let is_home = |path: &Path| {
@@ -208,7 +209,8 @@ fn lock_home(
     Ok(lock.transpose()?)
 }
 
-/// No worker can go on without the directory of the table, and without work nothing else would notice.
+/// Waits until the directory of the table is gone. Workers cannot go on without it, and a coordinator without work does
+/// not use it, so it would not notice.
 async fn lost(store: &OwnedStore) {
     while store.storage.is_in_place().await {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -222,7 +224,7 @@ async fn say_goodbye(coordinator: &Coordinator) {
     let _ = tokio::time::timeout(GOODBYE, all_gone).await;
 }
 
-/// The URL of the coordinator, its port if it is on loopback, and the names and addresses for its certificate.
+/// The URL of the coordinator, its port if it listens on loopback, and the names and addresses for its certificate.
 fn endpoints(args: &CoordinatorArgs, address: SocketAddr) -> (String, Option<u16>, Hosts) {
     let (ip, port) = (address.ip(), address.port());
     let (host, told) = args.advertise.clone().unwrap_or_else(|| {
@@ -235,7 +237,7 @@ fn endpoints(args: &CoordinatorArgs, address: SocketAddr) -> (String, Option<u16
     });
     let scheme = if args.no_tls { "http" } else { "https" };
     let own = host.trim_matches(['[', ']']).to_owned();
-    // Of all addresses of loopback this machine lists one.
+    // `machine::addresses` has only one address of loopback, and `ip` may be another.
     let mut others = vec![machine::host_name(), ip.to_string()];
     others.extend(machine::addresses().iter().map(IpAddr::to_string));
     let hosts = Hosts {
@@ -279,7 +281,8 @@ async fn reach_self(access: Access) {
     }
 }
 
-/// Workers of the same user on this machine find the file by themselves, for as long as the coordinator runs.
+/// Leaves the access file where workers of the same user on this machine find it by themselves. Dropping the result
+/// removes it.
 fn leave_local(port: Option<u16>, access: &Access, display: &Display) -> Option<LocalAccess> {
     let left = LocalAccess::leave(&local::folder()?, port?, access);
     left.inspect_err(|error| {

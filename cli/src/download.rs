@@ -55,7 +55,7 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
     report(args.json, size, done.manifest, &done.folder, meter.cost())
 }
 
-/// A table that is elsewhere is downloaded to the usual directory first, and its folder there is returned.
+/// The path of the table on this machine. A table that is elsewhere is downloaded to the usual directory first.
 pub(crate) async fn download_if_elsewhere(
     source: &SourceArgs,
     display: &Display,

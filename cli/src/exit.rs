@@ -53,7 +53,7 @@ pub(crate) enum Interruption {
     Resumable,
     #[error("stopped early: nothing is kept, the same command starts from the beginning")]
     Lost,
-    /// There is nothing to tell, or it was told.
+    /// The program prints no message: there is none, or it was printed before.
     #[error("stopped early")]
     Silent,
 }

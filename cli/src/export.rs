@@ -222,7 +222,7 @@ fn shown(out: &Path) -> String {
     }
 }
 
-/// The file beside another one that tells what that is.
+/// The file beside `out` that says what is in it.
 fn what_it_is(out: &Path) -> PathBuf {
     let mut beside = out.as_os_str().to_owned();
     beside.push(".json");

@@ -121,7 +121,7 @@ fn of_table(error: &TableError) -> Option<Exit> {
         | TableError::Beyond { .. }
         | TableError::BeyondTiles { .. }
         | TableError::NotInShard { .. } => Some(Exit::Refused),
-        // Why a table on a server could not be read.
+        // The reader of a table on a server wraps the error of the download.
         TableError::Io { source, .. } => {
             let cause = source.get_ref()?;
             of_download(cause.downcast_ref()?)

@@ -20,9 +20,9 @@ use crate::machine;
 /// The usual directory of tables.
 pub(crate) const TABLE: &str = "chomp-table";
 
-/// The poison alone has two.
+/// The bits of the smallest position, the poison alone.
 pub(crate) const BITS_MIN: u32 = 2;
-/// Beyond, even the largest ranges are more than a plan can hold.
+/// With more bits, even the largest ranges are too many for a plan.
 pub(crate) const BITS_MAX: u32 = RangeBits::MAX + HEAD_BITS_MAX;
 
 /// The longest side of a board that `chomp box` takes.
@@ -76,7 +76,8 @@ pub(crate) fn sides(text: &str) -> Result<(u32, u32), String> {
     sides.ok_or_else(|| format!("rows x columns are wanted, as 8x10, each from 1 to {SIDE_MAX}"))
 }
 
-/// An address, also with a name, or a port: of this machine alone or, after a colon, of all its addresses.
+/// Parses `HOST:PORT`, where the host may be a name; or `PORT`, of loopback; or `:PORT`, of all addresses of this
+/// machine.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     if let Ok(port) = text.parse() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
@@ -89,7 +90,8 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     found.ok_or("an address is HOST:PORT, as 0.0.0.0:7171 or localhost:7171, or the port alone")
 }
 
-/// The host by which others reach this machine, with its brackets if it has some, and the port if it is another.
+/// The host by which others reach this machine, an IPv6 address in brackets, and the port if it is not that of
+/// `--listen`.
 pub(crate) type Advertised = (String, Option<u16>);
 
 pub(crate) fn advertised(text: &str) -> Result<Advertised, &'static str> {
@@ -180,7 +182,7 @@ impl ShareArgs {
         }
     }
 
-    /// The error that the memory is too small, with the reason for its default.
+    /// The error that the memory is too small. Without `--memory`, it names the limit that decided how much is taken.
     pub(crate) fn too_small(&self, error: impl Into<anyhow::Error>) -> anyhow::Error {
         match self.memory.is_none().then(machine::memory_limit) {
             Some(Ok((_, limit))) => error.into().context(format!(
@@ -277,7 +279,7 @@ pub(crate) fn path() -> impl TypedValueParser<Value = PathBuf> {
 pub(crate) fn location() -> impl TypedValueParser<Value = StoreLocation> {
     OsStringValueParser::new().try_map(|text| match text.to_str() {
         Some(text) => StoreLocation::parse(text),
-        // No address, so a path.
+        // An address is UTF-8, so this is a path.
         None => local(&text).map(StoreLocation::Directory),
     })
 }

@@ -157,15 +157,16 @@ fn conclude(done: anyhow::Result<()>, display: &Display) -> Exit {
 }
 
 fn execute(command: Command, display: &Display) -> anyhow::Result<()> {
-    // Whatever reaches for TLS takes this, and no other.
+    // Every TLS connection of this process uses this provider.
     let provider = rustls::crypto::ring::default_provider();
     if provider.install_default().is_err() {
         anyhow::bail!("TLS was set up before");
     }
     let threads = match &command {
-        // A server has no other work.
+        // A server evaluates nothing, so its calls get a thread for each CPU.
         Command::Serve(_) => machine::threads().get(),
-        // Where a call is little work, a change of threads takes longer than it. But many workers make many calls.
+        // Calls are short: to pass one to another thread takes longer than the call. Half of the threads are enough for
+        // the calls of many workers.
         Command::Coordinator(_) => machine::threads().get().div_ceil(2),
         Command::Worker(args) => args.share.threads().get().min(IO_THREADS),
         Command::Run(args) => args.share.threads().get().min(IO_THREADS),
@@ -202,7 +203,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<()> {
             Command::Serve(args) => serve::run(args, display).await,
         }
     });
-    // Reads and checks that still run after the stop are of no more use, and files appear when they are complete.
+    // Work in the background may be abandoned: nobody needs its results, and an unfinished file never gets its name.
     runtime.shutdown_timeout(LAST_WORDS);
     done
 }
@@ -210,7 +211,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<()> {
 /// Sends log lines to stderr, above the progress bar. `CHOMP_LOG` chooses which.
 fn start_log(display: &Display, command: &Command) {
     let level = match command {
-        // Nobody watches these all the time: they tell what happened.
+        // Nobody watches these commands all the time, so their log says what happened.
         Command::Coordinator(_) | Command::Worker(_) | Command::Serve(_) => LevelFilter::INFO,
         _ => LevelFilter::WARN,
     };
@@ -222,7 +223,7 @@ fn start_log(display: &Display, command: &Command) {
         Ok(_) => (usual, None),
         Err(wrong) => (usual, Some(wrong)),
     };
-    // Names and reasons come from others.
+    // The values may have text from other machines, such as names of workers.
     let fields = format::debug_fn(|writer, field, value| {
         let value = format!("{value:?}");
         match (field.name(), escape_control(&value, &[])) {
@@ -246,7 +247,7 @@ fn start_log(display: &Display, command: &Command) {
     }
 }
 
-/// A reader that went away is no error.
+/// Prints to stdout. A reader that has closed it, as `head` does, is no error.
 fn print(text: &str) -> anyhow::Result<()> {
     try_print(text).map(|_| ())
 }
@@ -264,7 +265,7 @@ fn print_as<T: serde::Serialize>(
     print(&text)
 }
 
-/// With control characters escaped. False if the reader went away and wants no more.
+/// Prints to stdout, with control characters escaped. False if the reader has closed it.
 fn try_print(text: &str) -> anyhow::Result<bool> {
     let text = escape_control(text, LAYOUT);
     let mut stdout = std::io::stdout().lock();

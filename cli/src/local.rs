@@ -25,14 +25,16 @@ pub(crate) struct Resources {
     pub(crate) isa: Isa,
 }
 
-/// The worker has ended before the coordinator does, so only readers of pages still hear of that.
+/// The [`Limits::finish_time`] of the coordinator. It is short: the worker has ended before, so only readers of pages
+/// may still ask.
 const FINISH_TIME: Duration = Duration::from_millis(500);
 /// The memory that a coordinator takes besides its ranges.
 const COORDINATOR_BYTES: u64 = 128 << 20;
 /// The memory of a coordinator for each range: its entries in the plan and in the journal.
 pub(crate) const COORDINATOR_RANGE_BYTES: u64 = 250;
 
-/// Without the coordinator's part. Fails with [`WorkerError::Memory`] if what is left is too little to work with.
+/// The part of `memory_bytes` for the worker: all but that of the coordinator. Fails with [`WorkerError::Memory`] if it
+/// is too little to work with.
 pub(crate) fn worker_memory(
     memory_bytes: u64,
     size: u32,
@@ -44,7 +46,8 @@ pub(crate) fn worker_memory(
     Ok(memory_bytes - coordinator)
 }
 
-/// With `pages`, it serves pages to everybody.
+/// Starts a coordinator, and makes the configuration of its worker. With `pages`, the coordinator serves pages to
+/// everybody.
 pub(crate) async fn start(
     storage: Arc<dyn Storage>,
     size: u32,
@@ -56,8 +59,8 @@ pub(crate) async fn start(
     let listener = TcpListener::bind("127.0.0.1:0")
         .await
         .context("cannot listen on loopback")?;
-    // In the clear: the listener is this process's own for as long as the worker runs, so nobody else can take its
-    // port, and the token opens nothing but this coordinator, of this process, and is gone with it.
+    // Without TLS: this process keeps the listener for as long as the worker runs, so no other process can take the
+    // port. The token is for this coordinator alone, and ends with it.
     let mut participants = Participants::default();
     let token = participants.keep_or_renew_owner_token(None)?;
     let options = CoordinatorOptions {
@@ -96,7 +99,8 @@ pub(crate) async fn start(
         isa: resources.isa,
         store: Some(StoreChoice::Shared(storage)),
         shard_size: ShardSize::PUBLISHED,
-        // The coordinator is of this process, and waits for its store as long as that takes.
+        // The worker never gives up: the coordinator is in the same process, and may have to wait for its store for any
+        // time.
         patience: Some(Duration::MAX),
         execution: ExecutionMode::Threads,
         seed: None,

@@ -26,8 +26,8 @@ use crate::slurm::Grant;
 const RANGE_BITS_USUAL: u32 = 24;
 /// Still larger ranges have fewer sources, but their slow bitmaps cost more than that saves.
 const RANGE_BITS_LARGE: u32 = 26;
-/// The ranges that an average layer needs for three threads. With more and smaller ones they would wait for each other
-/// less, but there would be more layers, and they wait for each of these to be durable.
+/// The ranges that an average layer needs for three threads. With smaller ranges, threads would wait for each other
+/// less, but there would be more layers, and a layer begins only when the one before it is durable.
 const RANGES_FOR_THREE: u64 = 4;
 
 /// The longest machine name in a worker's name: the coordinator takes names of up to 64 bytes.
@@ -107,7 +107,7 @@ fn addresses_left(system: &mut System) -> u64 {
     limit.saturating_sub(taken)
 }
 
-/// Of this process's group and of those above it or, if these cannot be read, of the container.
+/// The limits of this process's control group and of the groups above it or, if these cannot be read, of the container.
 fn control_group(system: &mut System) -> Option<CGroupLimits> {
     let here = Pid::from_u32(std::process::id());
     let only = ProcessesToUpdate::Some(&[here]);
@@ -174,8 +174,9 @@ pub(crate) fn cpu_time() -> Duration {
     Duration::from_micros(micros(usage.user_time()) + micros(usage.system_time()))
 }
 
-/// Large ranges, as long as a layer has enough of them for all threads, and the evaluators take at most a quarter of
-/// the memory, but no smaller than a plan can hold.
+/// The largest range bits, from [`RANGE_BITS_USUAL`] to [`RANGE_BITS_LARGE`], with which a layer has enough ranges for
+/// all threads. They are smaller if the evaluators would take more than a quarter of the memory, but never so small
+/// that a plan cannot hold the ranges.
 pub(crate) fn range_bits(bits: u32, threads: NonZeroUsize, memory_bytes: u64) -> RangeBits {
     let threads = threads.get() as u64;
     let enough = |b: &u32| {

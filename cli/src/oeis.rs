@@ -169,7 +169,7 @@ impl TermSources {
         let triangle = || (1..=size).flat_map(|n| (1..=n).map(move |k| (k, n)));
         let with_rows = |rows: usize| (1..=size).map(move |n| (rows, n));
         Ok(match name {
-            // Without tiles the other one has taken the poison.
+            // The position without tiles is winning: the other player has taken the poison.
             "A112470" => {
                 let counts = self.by_value(size - 1)?;
                 once(0)

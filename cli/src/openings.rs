@@ -62,7 +62,7 @@ pub(crate) fn line(opening: &Opening) -> String {
 fn find(source: &LosingTable, args: &OpeningsArgs) -> anyhow::Result<Vec<Opening>> {
     let directory = match &args.source.table {
         TablePlace::Here(path) => path,
-        // Without boxes.
+        // For a table that is elsewhere, files `box-….json` are read from the usual directory.
         TablePlace::Elsewhere(_) => Path::new(TABLE),
     };
     if args.boards.is_empty() {

@@ -25,7 +25,8 @@ use crate::summary::{Meter, RunCost, report};
 pub(crate) struct OwnedStore {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) range_bits: RangeBits,
-    /// The published table's, if that has the bits of the job. In a directory, every byte of the table was checked.
+    /// The manifest of the published table, if that has all positions of the job. In a directory, every byte of the
+    /// table was checked.
     pub(crate) finished: Option<Manifest>,
     pub(crate) location: StoreLocation,
     /// The time of the runs before.
@@ -52,7 +53,7 @@ impl OwnedStore {
         let finished = match &location {
             StoreLocation::Directory(folder) => {
                 let folder = folder.clone();
-                // Checking every byte of a table takes long: a signal meanwhile is to be heard.
+                // A check of every byte takes long. On a thread of its own it does not delay the reaction to a signal.
                 let checked =
                     blocking(move || verify_finished(&folder, TableName::Losing(size))).await?;
                 checked.and_then(|manifest| match manifest {
@@ -64,7 +65,8 @@ impl OwnedStore {
         };
         let (ledger, has_parts) = match journal::read_ledger(&*storage).await {
             Ok(ledger) if finished.is_some() => {
-                // A run that was killed may have forgotten its parts and not removed all of them.
+                // A run that was killed after it noted in the journal that the parts are gone may not have removed all
+                // of them.
                 let parts = storage.list(&Key::new("work/parts")?).await;
                 let parts = parts.with_context(in_table)?;
                 (
@@ -73,7 +75,7 @@ impl OwnedStore {
                 )
             }
             Ok(ledger) => (ledger, false),
-            // An explicit wish to remove the files fails with the error.
+            // To remove the working files, the journal is opened again below, and the error is reported there.
             Err(_) if finished.is_some() => (None, true),
             Err(error) => return Err(error).with_context(in_table),
         };
@@ -122,7 +124,8 @@ impl OwnedStore {
         }
     }
 
-    /// Prints the summary. With the `journal` of a run that made the table, working files go unless they are to stay.
+    /// Prints the summary. A run that made the table gives its `journal`, and the working files are removed unless
+    /// `args` keep them.
     pub(crate) async fn conclude(
         &self,
         args: &TableArgs,
@@ -144,7 +147,7 @@ impl OwnedStore {
     }
 
     pub(crate) async fn journal(&self, size: u32) -> Result<Journal, StoreError> {
-        // It names the coordinator and the table.
+        // The secret by which workers know this coordinator, and the number that names a new table.
         let random = fastrand::u64(..);
         let storage = Arc::clone(&self.storage);
         Journal::open(storage, self.range_bits, size, random, random).await
@@ -171,7 +174,7 @@ async fn published(storage: &dyn Storage, size: u32) -> anyhow::Result<Option<Ma
     Ok(Some(manifest))
 }
 
-/// Errors of the store name objects by their paths within it.
+/// The context of errors of the store, which name objects by their paths within it.
 pub(crate) fn in_table(location: &StoreLocation) -> String {
     format!("in the table {location}")
 }

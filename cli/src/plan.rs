@@ -1,7 +1,7 @@
 //! `chomp plan`: the time, memory, disk and network that a table takes, before anything is computed.
 //!
-//! A short [trial] measures the costs on this machine, and the [forecast](chomp_plan::forecast) says how often each of
-//! them comes.
+//! A short [trial] measures the costs on this machine, and the [forecast](chomp_plan::forecast) says how often each
+//! cost occurs.
 
 use chomp_plan::forecast::{
     Estimate, MachineCosts, losing_total, memory_bytes, record_bytes, round, shard_bytes,
@@ -47,7 +47,8 @@ pub(crate) struct PlanArgs {
 
 /// The memory that the coordinator's process takes before it has a job.
 const COORDINATOR_BYTES: u64 = 64 << 20;
-/// Beside its record: the header of its part, a segment of the journal with an entry, and an entry in a checkpoint.
+/// The bytes of files for a range besides its record: the header of the part, a segment of the journal with an entry,
+/// and an entry in a checkpoint.
 const RANGE_FILE_BYTES: u64 = 310;
 
 pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<()> {
@@ -95,7 +96,8 @@ fn plan(args: &PlanArgs, range_bits: RangeBits, memory: u64, costs: MachineCosts
     );
     let worker_memory = |cache| chomp_worker::memory_for_cache(cache, threads, range_bits);
     let network = workers.map(u64::from).map(|workers| {
-        // Each worker reads every record, and one of them once more for the shards. The only worker has all records.
+        // Each worker reads every record, and one of them reads it once more for the shards. A single worker reads its
+        // own records only for the shards.
         let times = if workers > 1 { workers + 1 } else { 1 };
         let (fetched, put) = (times * records, records + shards);
         json!({ "fetched": fetched, "put": put, "each_worker": (fetched + put) / workers })
@@ -127,7 +129,8 @@ fn plan(args: &PlanArgs, range_bits: RangeBits, memory: u64, costs: MachineCosts
             "worker": memory,
             "coordinator": COORDINATOR_BYTES + COORDINATOR_RANGE_BYTES * ranges,
         },
-        // Working files and shards. In a large job of one owner working files go before most shards come.
+        // Working files and shards together. A large job of the owner alone takes less: it removes working files while
+        // it writes shards.
         "disk": { "peak": work + shards, "work": work, "shards": shards },
         "network": network,
     })

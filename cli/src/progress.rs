@@ -50,7 +50,7 @@ pub(crate) struct Teller {
 }
 
 struct View {
-    /// The stage of the work, or its layer. Programs hear of the next one at once.
+    /// The stage of the work, or its layer. Events report a new stage at once.
     stage: String,
     /// The part of the stage that is done, from 0 to 1.
     done: f64,
@@ -81,7 +81,7 @@ pub(crate) struct Stage {
 struct StageClock {
     event: &'static str,
     stage: &'static str,
-    /// The fraction that was done at first, and when that was.
+    /// The fraction that was done when the stage was first seen, and the time of that.
     first: f64,
     since: Instant,
 }
@@ -101,7 +101,7 @@ impl Teller {
         })
     }
 
-    /// Tells how much of a table is exported. Breaks if that is to end.
+    /// Tells how much of a table is exported. Breaks if the export is to end.
     pub(crate) fn exported(
         &self,
         ExportProgress { read, total }: ExportProgress,
@@ -199,12 +199,13 @@ impl Display {
         self.bar.suspend(|| self.stderr.write(text));
     }
 
-    /// Waits for what was said so far to be read, but not for long.
+    /// Waits until all lines so far are written, but not for long.
     pub(crate) fn finish(&self) {
         self.stderr.finish();
     }
 
-    /// With a worker of this process, which is about to join, the job waits for none.
+    /// Shows the progress of a job. With a worker in this process, which is about to join, it does not say that the job
+    /// waits for a worker.
     pub(crate) async fn during_job<T>(
         &self,
         status: watch::Receiver<Arc<Status>>,
@@ -223,7 +224,7 @@ impl Display {
         let mut clock = StageClock::start("downloading");
         let view = |now: &DownloadProgress| {
             let done = as_f64(now.bytes) / as_f64(now.bytes_total);
-            // The bits of the table are known first.
+            // The number of bytes is 0 until the manifest is read.
             let all = (now.bytes_total > 0).then_some(HumanBytes(now.bytes_total))?;
             if clock.stage.is_empty() {
                 let shards = counted(now.shards_total, "shard");
@@ -240,7 +241,8 @@ impl Display {
         self.follow(progress, work, view).await
     }
 
-    /// Does work on a thread that may block, and shows the stage that it tells, as this event, meanwhile.
+    /// Does `work` on a thread that may block, and meanwhile shows the stage that it reports; with `--json`, as events
+    /// of this name.
     pub(crate) async fn during<T: Send + 'static>(
         &self,
         event: &'static str,
@@ -262,7 +264,8 @@ impl Display {
         self.follow(progress, work, view).await
     }
 
-    /// Waits for `work`, and shows meanwhile what `view` makes of its progress; nothing as long as that is none.
+    /// Waits for `work`, and meanwhile shows what `view` makes of its progress. Shows nothing while `view` returns
+    /// None.
     async fn follow<P, T>(
         &self,
         mut progress: watch::Receiver<P>,
@@ -278,8 +281,8 @@ impl Display {
                     .set_draw_target(ProgressDrawTarget::term_like(terminal));
                 self.bar.set_length(BAR_STEPS);
             }
-            // The first progress is shown at once, as short work ends before the bar moves. If nothing is told any
-            // more, the work ends.
+            // The first progress is shown at once, as short work ends before the bar moves. An error means that the
+            // sender is gone, so `work` is about to end.
             let _ = progress.wait_for(|now| view(now).is_some()).await;
             let mut lines = regularly(LINE_EVERY / self.overrides.leases);
             let mut moves = regularly(BAR_EVERY);
@@ -307,7 +310,8 @@ impl Display {
         done
     }
 
-    /// Moves the bar; or writes events if it is time or the stage is the next one, or a line if it is time.
+    /// On a terminal, moves the bar. With `--json`, writes events if `is_time` or if the stage is new. Else writes a
+    /// line if `is_time`.
     fn show(&self, view: View, is_next: bool, is_time: bool) {
         if self.terminal {
             self.bar.set_position(steps(view.done, BAR_STEPS));
@@ -361,7 +365,7 @@ impl Event {
 }
 
 impl View {
-    /// How far a job is; none if it has not been asked yet.
+    /// The progress of a job; none until its status has positions.
     fn of_job(status: &Arc<Status>, has_worker: bool) -> Option<View> {
         let (bits, layers_done, layers) = (status.bits, status.layer, status.layers);
         let (stage, pace) = if layers_done < layers {
@@ -446,8 +450,8 @@ pub(crate) fn rate_text(positions_per_second: f64) -> String {
     format!("{positions} positions/s")
 }
 
-/// The time that a stage still takes, if it goes on as fast as in the time `since`, when the fraction `before` was
-/// done.
+/// The time that a stage still takes if it keeps its pace: in the time `since`, the fraction done grew from `before` to
+/// `done`.
 pub(crate) fn time_left(before: f64, done: f64, since: Duration) -> Option<Duration> {
     let gone = since.as_secs_f64();
     let left = (1.0 - done).max(0.0) / (done - before) * gone;

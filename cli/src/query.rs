@@ -248,8 +248,8 @@ impl<'a, T: AnswerSource> Answerer<'a, T> {
         }
     }
 
-    /// Answers positions, each with its line on stdin or 0. While a group is looked up, another thread reads the next
-    /// one. So a slow writer gets each answer at once, and a fast writer gets large groups.
+    /// Answers positions, each with the number of its line on stdin, or 0. While a group is looked up, another thread
+    /// reads the next one. So a slow writer gets each answer at once, and a fast writer gets large groups.
     fn answer_all(
         &mut self,
         lines: impl Iterator<Item = (u64, anyhow::Result<Boards>)> + Send + 'static,
@@ -286,7 +286,8 @@ impl<'a, T: AnswerSource> Answerer<'a, T> {
         Ok(())
     }
 
-    /// Prints the answers for positions, each with its line on stdin or 0. False if the reader of stdout went away.
+    /// Prints the answers for positions, each with the number of its line on stdin, or 0. False if the reader of stdout
+    /// went away.
     fn tell(&mut self, positions: Vec<(u64, Boards)>) -> anyhow::Result<bool> {
         let (lines, positions): (Vec<_>, Vec<_>) = positions.into_iter().unzip();
         let source = self.source;

@@ -25,7 +25,7 @@ use crate::owned_store::{OwnedStore, in_table};
 use crate::progress::Display;
 use crate::source;
 
-/// Ranges of smaller tables are computed as fast.
+/// The fewest bits of a table whose ranges are restored. The ranges of a smaller table are computed as fast.
 const BITS_MIN: u32 = 24;
 
 /// The part of the memory that restored ranges take before they are written.
@@ -91,7 +91,7 @@ pub(crate) async fn restore(
             |layers| keeper.keep(layers),
             |done, all| teller.stage("restoring", as_f64(done) / as_f64(all)),
         );
-        // All that is restored is right, however it ended.
+        // Restored ranges are right even if the restorer failed, so they are kept.
         keeper.finish().map_err(RestoreError::Keep)?;
         outcome
     });
@@ -109,7 +109,7 @@ pub(crate) async fn restore(
     }
 }
 
-/// One that cannot be read is as good as none.
+/// The published table of losing positions. None if there is none, or if it cannot be read.
 async fn published(location: &StoreLocation, display: &Display) -> Option<Table> {
     match source::published(location, display.overrides()).await {
         Ok(Some(AnyTable::Losing(table))) => Some(*table),
@@ -126,10 +126,10 @@ async fn published(location: &StoreLocation, display: &Display) -> Option<Table>
 struct RecordKeeper {
     storage: Arc<dyn Storage>,
     journal: Journal,
-    /// How many participants the table says have computed each range alike.
+    /// The number of participants that have computed each range, as the manifest of the table says.
     replicas: u32,
     parts: AtomicU64,
-    /// In no part yet: ranges of several regions share parts.
+    /// The records that are in no part yet: a part may have ranges of several regions.
     waiting: Mutex<WaitingRecords>,
     waiting_bytes_max: usize,
     runtime: Handle,
@@ -144,7 +144,6 @@ struct WaitingRecords {
 impl RecordKeeper {
     fn keep(&self, layers: BTreeMap<u32, Records>) -> Result<(), StoreError> {
         let full = {
-            // Whole at any time.
             let mut waiting = self.waiting.lock();
             for (layer, records) in layers {
                 let bytes = records.iter().map(|(_, record)| record.len());

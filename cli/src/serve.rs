@@ -71,7 +71,7 @@ impl HttpPlace {
         }
     }
 
-    /// Listens there, and tells the address.
+    /// Listens at this place, and returns its address for people too.
     async fn listen(&self) -> anyhow::Result<(Listener, String)> {
         Ok(match self {
             HttpPlace::Port(address) => {
@@ -91,7 +91,8 @@ impl HttpPlace {
     }
 }
 
-/// None if there is no table yet. The table is opened, so damage is found before anybody asks.
+/// The folder, the name and the summary of the table in `directory`; None if there is no table yet. The table is
+/// opened, so damage is found before anybody asks.
 fn first(directory: &Path) -> Result<Option<(PathBuf, TableName, Value)>, TableError> {
     let folder = match locate(directory) {
         Err(TableError::NotFound { .. }) if directory.is_dir() => return Ok(None),
@@ -109,7 +110,8 @@ fn first(directory: &Path) -> Result<Option<(PathBuf, TableName, Value)>, TableE
 
 pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<()> {
     let stop = display.stop_token();
-    // An address in use is told before a download; nobody can connect until the table is there.
+    // An address in use is reported before a download. The listener is dropped, so nobody can connect until the table
+    // is there.
     drop(args.http.listen().await?);
     // A fault of the table is reported now, and not with the first question.
     let mut table = download::download_if_elsewhere(&args.source, display, &stop).await?;

@@ -1,6 +1,6 @@
-//! Signals that end the program in good order: SIGINT and SIGTERM, SIGHUP of a terminal that is lost, and those by
-//! which batch systems warn before they kill: SIGUSR1, SIGUSR2 and SIGXCPU. SIGUSR2 has a worker take no more tasks
-//! instead. A file that becomes larger than the process may write is an error of the write, and no signal.
+//! Signals that end the program in good order: SIGINT and SIGTERM, SIGHUP of a terminal that is lost, and the warnings
+//! of batch systems before they kill: SIGUSR1, SIGUSR2 and SIGXCPU. A worker does not end at SIGUSR2, but takes no more
+//! tasks. SIGXFSZ ends nothing: a file that would become larger than permitted is an error of the write.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -28,9 +28,10 @@ const SAME_EVENT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending {
-    /// By itself after the first signal. A further one, a second later, ends it at once and loses nothing committed.
+    /// Whether the command ends by itself after the first signal. A further signal, a second later, ends the process at
+    /// once; nothing committed is lost.
     pub(crate) in_good_order: bool,
-    /// Whether SIGUSR2 has another meaning.
+    /// Whether SIGUSR2 does not end the command, but drains the worker.
     pub(crate) drains: bool,
 }
 
@@ -44,9 +45,9 @@ pub(crate) fn stop_on_signals(ending: Ending) -> anyhow::Result<CancellationToke
     kinds.extend((!ending.drains).then_some(Signal::SIGUSR2));
     kinds.extend((!is_hangup_ignored()).then_some(Signal::SIGHUP));
     let mut first = listeners(&kinds)?;
-    // The system repeats this one with each further second of CPU time.
+    // SIGXCPU counts only as the first signal: the system repeats it with each further second of CPU time.
     first.extend(listeners(&[Signal::SIGXCPU])?);
-    // While this one is listened for, it ends nothing.
+    // While SIGXFSZ has a listener, it does not end the process.
     let too_large = listeners(&[Signal::SIGXFSZ])?;
     let stop = CancellationToken::new();
     let token = stop.clone();
@@ -55,7 +56,7 @@ pub(crate) fn stop_on_signals(ending: Ending) -> anyhow::Result<CancellationToke
         token.cancel();
         if ending.in_good_order {
             tokio::time::sleep(SAME_EVENT).await;
-            // Only signals from now on.
+            // New listeners hear only signals from now on.
             if let Ok(mut second) = listeners(&kinds) {
                 any(&mut second).await;
             }

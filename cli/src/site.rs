@@ -110,7 +110,7 @@ impl Written {
     }
 }
 
-/// It has its name when it is complete.
+/// The folder of the site. It gets its name when it is complete.
 struct Folder {
     path: PathBuf,
     files: u64,
@@ -187,7 +187,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Pages, what they ask the table, and what the folder is.
+    /// Writes the pages, the data of the table that they need, and a description of the folder.
     fn put_pages(
         &mut self,
         args: &SiteArgs,
@@ -307,7 +307,8 @@ fn filled(text: &str, manifest: &Manifest, bits: u32, elsewhere: Option<&str>) -
         .replace("{place}", elsewhere.unwrap_or(&folder))
 }
 
-/// A text from elsewhere, for HTML and Markdown alike: what is more than a name and a number is left out.
+/// Leaves out of a text from elsewhere all characters that a name with a version does not need, so it is safe in HTML
+/// and in Markdown.
 fn escaped(text: &str) -> String {
     let is_plain = |char: &char| char.is_ascii_alphanumeric() || " .-+".contains(*char);
     text.chars().filter(is_plain).collect()

@@ -65,7 +65,7 @@ pub(crate) async fn queried(
     }
 }
 
-/// Opens a table that is read where it is, in threads that may block.
+/// Opens a table without downloading it. Its reads block, so they need threads that may.
 pub(crate) async fn open(args: &SourceArgs, overrides: TestOverrides) -> anyhow::Result<AnyTable> {
     let table = open_unwarned(args, overrides).await?;
     warn_of_wrong_fingerprint(&table.manifest(), &table.name().folder());
@@ -91,7 +91,7 @@ async fn open_unwarned(args: &SourceArgs, overrides: TestOverrides) -> anyhow::R
     }
 }
 
-/// The first table that is published in a store, if there is one.
+/// The largest table that is published in a store, if there is one; one of losing positions before one of values.
 pub(crate) async fn published(
     store: &StoreLocation,
     overrides: TestOverrides,
@@ -128,7 +128,8 @@ pub(crate) fn is_missing(error: &anyhow::Error) -> bool {
     error.is::<NoTable>()
 }
 
-/// If there is no table on this machine, with the content of the directory and the ways to get one.
+/// Returns `error` or, if there is no table on this machine, an error that says what the directory has and how to get a
+/// table.
 pub(crate) fn explained(error: TableError) -> anyhow::Error {
     match error {
         TableError::NotFound { path } => NoTable(no_table(&path)).into(),

@@ -102,7 +102,7 @@ async fn is_refused(url: &str) -> bool {
     matches!(connected, Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Nobody else gets the token.
+/// Asks a coordinator for its status. The token is sent to its address alone: redirects are not followed.
 pub(crate) async fn ask(access: &Access, patience: ServerPatience) -> anyhow::Result<Status> {
     let url = &access.coordinator;
     let reach = Reach {
@@ -330,7 +330,7 @@ fn add_working_files(found: &mut Found, ledger: &Ledger, published: u32) {
     };
     found.add(json, line);
     if ranges == 0 && published > 0 {
-        // The parts go when the table is finished.
+        // The parts of a finished table are removed, so the line would be wrong.
         found.lines.pop();
     }
     let worked = ledger

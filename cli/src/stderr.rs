@@ -1,6 +1,6 @@
-//! Standard error, which a thread of its own writes: whoever does not read it, as behind a full pipe or on a terminal
-//! that is stopped with Ctrl-S, stops no work. Lines that find no room are dropped, and the next one says how many.
-//! Passwords in addresses are not written.
+//! Standard error, written by a thread of its own. So work does not stop if nobody reads stderr, as behind a full pipe
+//! or on a terminal that is stopped with Ctrl-S. Lines that find no room in the queue are dropped, and a later line
+//! says how many. Users and passwords in addresses are not written.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ struct Shared {
 struct Texts {
     waiting: VecDeque<String>,
     is_writing: bool,
-    /// The lines that found no room since it was told how many.
+    /// The lines dropped since their number was last reported.
     dropped: u64,
 }
 
@@ -80,7 +80,7 @@ impl Stderr {
         has_room
     }
 
-    /// Waits for what was written so far to be read, but not for long.
+    /// Waits until the queue is written, but not for long.
     pub(crate) fn finish(&self) {
         let mut texts = self.shared.texts.lock();
         let is_left = |texts: &mut Texts| texts.is_writing || !texts.waiting.is_empty();
@@ -133,7 +133,7 @@ pub(crate) fn without_passwords(text: &str) -> Cow<'_, str> {
         let (address, behind) = after.split_at(after.find(ends).unwrap_or(after.len()));
         let authority = address.split(['/', '?', '#']).next().unwrap_or_default();
         let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
-        // A password may have a slash in it, and then no port is before that.
+        // A slash may be part of a password. What is before it then has no @, and does not end in a port.
         let is_whole = authority.contains('@') || port.bytes().all(|byte| byte.is_ascii_digit());
         let host = if is_whole { authority } else { address };
         shown += before;

@@ -43,7 +43,8 @@ struct Trial {
     cpu: f64,
 }
 
-/// In the temporary folder, else in memory, where Linux has a folder; else the costs are those of another machine.
+/// Measures in the temporary folder or, if that fails, in memory, where Linux has a folder. If both fail, the costs are
+/// those of another machine.
 pub(crate) async fn measure(threads: NonZeroUsize) -> MachineCosts {
     for parent in [&*std::env::temp_dir(), Path::new("/dev/shm")] {
         match measure_in(threads, parent).await {
@@ -84,7 +85,8 @@ async fn measure_in(threads: NonZeroUsize, parent: &Path) -> anyhow::Result<Mach
     })
 }
 
-/// The CPU time of a unit of work and of a range, with which both trials take what they took. Neither is negative.
+/// The CPU time of a unit of work and that of a range, which together explain the CPU times of both trials. Neither is
+/// negative.
 fn costs(large: Trial, small: Trial) -> (f64, f64) {
     let both = large.work * small.ranges - small.work * large.ranges;
     let work = (large.cpu * small.ranges - small.cpu * large.ranges) / both;
@@ -93,7 +95,7 @@ fn costs(large: Trial, small: Trial) -> (f64, f64) {
     (work, range.max(0.0))
 }
 
-/// The median, in seconds.
+/// The median time to create an object, in seconds.
 async fn commit_time(storage: &dyn Storage) -> anyhow::Result<f64> {
     let mut seconds = Vec::new();
     for number in 0..OBJECTS {

@@ -91,7 +91,8 @@ struct CheckContext {
 }
 
 impl CheckContext {
-    /// Each needs up to `shard_bytes`. One more shard waits for the others, and `kept` bytes of all stay in memory.
+    /// The number of threads that check shards. Each needs up to `shard_bytes`. One more checked shard waits for those
+    /// before it, and `kept` bytes of all shards stay in memory.
     fn shard_threads(&self, shard_bytes: u64, kept: u64) -> anyhow::Result<usize> {
         let room = self.memory_bytes.saturating_sub(PROGRAM_BYTES + kept);
         match room / shard_bytes.max(1) {

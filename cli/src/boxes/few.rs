@@ -27,7 +27,7 @@ use crate::progress::{Display, Teller};
 pub(super) const COLUMNS_MAX: usize = 200_000;
 /// The bytes of counts, first moves and their JSON for each column and row.
 const TALLY_BYTES: u64 = 300;
-/// How long a part of the work should take after which the state may be saved.
+/// The least time that a part of the work should take. The state may be saved after each part.
 const ADVANCE_TIME: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(
@@ -49,7 +49,7 @@ pub(super) async fn run(
     let folder = open_scratch(args, rows)?;
     let file = args.scratch.as_ref().map(|folder| folder.join("few"));
     let solve = move |teller: &Teller| {
-        // Nobody else uses the folder meanwhile.
+        // The closure owns `folder`, and with it the lock on the folder.
         let kept = file.as_deref().zip(folder.as_ref());
         let kept = kept.map(|(path, folder)| Kept {
             path,

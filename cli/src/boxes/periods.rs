@@ -22,9 +22,9 @@ struct FoundPeriods {
     rows: usize,
     /// The longest second row.
     columns: usize,
-    /// The tails of which nothing more is losing in the end.
+    /// The number of tails with no losing position from some second row on.
     dead: u64,
-    /// The tails without a period so far.
+    /// The number of tails without a period so far.
     unknown: u64,
     /// For each period the tails that have it: proved, and only seen.
     periods: Vec<(u32, u64, u64)>,
@@ -37,8 +37,8 @@ struct TailPeriod {
     tail: Vec<u32>,
     #[serde(flatten)]
     ending: Ending,
-    /// First row − second row for second rows from the third row on, before `from`, and then of one period. Null is
-    /// more than was looked at.
+    /// First row − second row of the losing positions. `before` has it for second rows from the length of the third row
+    /// on, until the period begins, and `repeats` for one period. Null is more than was looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<Vec<Option<u32>>>,
     #[serde(skip_serializing_if = "Option::is_none")]

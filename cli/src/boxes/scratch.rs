@@ -1,5 +1,5 @@
-//! The folder of `--scratch` has the state of a solver between two columns: F of the first row. So work continues after
-//! the process has ended, and boards can be larger than the memory.
+//! The folder of `--scratch` has the state of a solver between two columns: the bitmaps `F_1` of `chomp_boxes`. So work
+//! continues after the process has ended, and boards can be larger than the memory.
 //!
 //! After column n the folder has a file `first-n-c` for each second row c from 0 to n. For each third row from 0 to c
 //! the file has the bytes of its bitmap, in the solver's layout, and the mark of this user's seal on the SHA-256 of the
@@ -7,7 +7,7 @@
 //! and the mark on the SHA-256 of its JSON. It is written when all files of n are there, and before those of fewer
 //! columns are removed. So the files that it names are always there.
 //!
-//! Nobody can tell from a state whether it is right, so one without this user's mark is of no use.
+//! A wrong state cannot be recognized by its content, so a state without this user's mark is refused.
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write};

@@ -75,7 +75,7 @@ impl Notation {
     fn rows(self, text: &str) -> Result<Vec<u32>, PositionError> {
         let text = text.trim();
         if self == Notation::Words {
-            // In any base; an error quotes the text as it was written.
+            // `parse_rows` takes words in base 2 and 16, so a decimal word is written in base 2.
             let word = text.parse::<u64>().map(|word| format!("{word:#b}"));
             return parse_rows(word.as_deref().unwrap_or(text), LENGTH_MAX);
         }

@@ -151,8 +151,8 @@ fn without_comment(line: &str) -> &str {
     comment.map_or(line, |(place, _)| &line[..place])
 }
 
-/// Whether a line is meant as a row of a drawing: one character again and again, another one too, or the three that
-/// `chomp query` draws with. No digit, which is a row, and no sign of a list.
+/// Whether a line looks like a row of a drawing: it has one or two kinds of characters, or only those with which
+/// `chomp query` draws. A line with a digit or a sign of a list is none.
 fn is_drawn(text: &str) -> bool {
     let mut kinds = Vec::new();
     for char in text.chars().filter(|char| !char.is_whitespace()) {
@@ -207,7 +207,7 @@ fn is_head(line: &str) -> bool {
     ["word", "rows"].contains(&line) || line.contains(',') && line.split(',').all(is_name)
 }
 
-/// Of a line of CSV what is quoted, and else the line.
+/// The quoted field of a line of CSV, or the whole line if nothing is quoted.
 fn field(line: &str) -> &str {
     let quoted = line
         .split_once('"')

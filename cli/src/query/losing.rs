@@ -15,7 +15,7 @@ use crate::machine;
 use crate::progress::Display;
 use crate::source::{LosingTable, NoTable};
 
-/// The most sets of rows below the first in a search, which takes half an hour.
+/// The most sets of rows below the first in a search. With as many, a search takes half an hour.
 const LOWER_ROWS_MAX: u64 = 1 << 33;
 
 pub(super) struct LosingAnswers<'a> {
@@ -39,7 +39,8 @@ impl AnswerSource for LosingAnswers<'_> {
             text + &drawn.map_or_else(String::new, |position| drawing::draw(&position, moves))
         };
         let mut missing = None;
-        // A shard may have some of the positions with more bits than all of which it has.
+        // A shard also has some of the positions of more bits than `bits()`, so a single position is looked up in any
+        // case.
         if let Ok(table) = &self.table
             && (boards.len() == 1 || boards.iter().all(|board| self.has(board)))
             && let Some(positions) = boards
@@ -73,7 +74,7 @@ impl AnswerSource for LosingAnswers<'_> {
 }
 
 impl LosingAnswers<'_> {
-    /// The answer about a position that the table does not have: it is `missing` there.
+    /// Solves a position that the table does not have. `missing` is the error of the table.
     fn solve(&self, board: &Boards, missing: Option<TableError>) -> anyhow::Result<Answer> {
         let limits = SolveLimits {
             inside: INSIDE_MAX,

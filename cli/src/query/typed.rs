@@ -6,7 +6,8 @@ use super::{Notation, QueryArgs};
 use crate::exit::usage;
 use crate::progress::Display;
 
-/// Puts together what is no position alone, as `[5,` and `4]` or `8`, `x` and `10`; numbers too, and tells people.
+/// The positions in the arguments. Joins arguments that are only parts of a position, as `[5,` and `4]` or `8`, `x` and
+/// `10`. Joins single numbers too, and tells the user so.
 pub(super) fn positions(args: &QueryArgs, display: &Display) -> anyhow::Result<Vec<String>> {
     if args.numbers == Notation::Words {
         return Ok(args.positions.clone());

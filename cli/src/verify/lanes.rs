@@ -11,7 +11,8 @@ use chomp_verify::marking::{Band, Plan, WindowReport};
 use chomp_verify::{CheckError, Watch};
 use parking_lot::Mutex;
 
-/// `take` gets, in order, what threads `make` of the numbers below `count`. Each has at most one result not taken yet.
+/// `take` gets, in order, what threads `make` of the numbers below `count`. Each thread has at most one result not
+/// taken yet.
 pub(super) fn in_order<T: Send, R>(
     threads: usize,
     count: usize,
@@ -43,8 +44,9 @@ pub(super) fn in_order<T: Send, R>(
 }
 
 /// Checks the windows with these numbers, which ascend, band by band, in several threads. This thread calls `done` for
-/// each window that agreed. `reading` hears how much of a band is read, and `watch` how many windows' worth of those
-/// under way is done. Fails at the first error of a window; the other threads then stop where they are.
+/// each window that agreed. `reading` gets the fraction of a band that is read, and `watch` the sum of the fractions
+/// that are done of the windows under way. Fails at the first error of a window; the other threads then stop where they
+/// are.
 pub(super) fn check_windows(
     table: &Table,
     plan: Plan,
@@ -68,7 +70,7 @@ pub(super) fn check_windows(
                 watch(fractions.iter().sum())
             };
             let report = band.check_window(plan.window_bits, number, tell);
-            // A finished window counts by its report.
+            // A finished window is counted by `done`, not in the sum of the fractions.
             fractions.lock()[thread] = 0.0;
             report
         };

@@ -140,7 +140,8 @@ impl Selection {
         !self.filter.both && self.filter.within.is_none_or(Rectangle::is_square)
     }
 
-    /// Of `word`, which the table stores, of no more bits than the selection, and its mirror image, those that it has.
+    /// The images of `word` in the selection: itself, its mirror image, both or none. `word` is stored in the table,
+    /// and has no more bits than the selection.
     pub(crate) fn images(&self, word: Word) -> impl Iterator<Item = Word> {
         let has_area = |areas: AreaRange| (areas.least..=areas.most).contains(&word.area());
         let mirror = word.mirror();

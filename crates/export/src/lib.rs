@@ -137,8 +137,9 @@ pub struct ExportRequest {
     pub format: Format,
     /// The positions to export.
     pub filter: Filter,
-    /// Bytes for the words that are sorted at a time; fewer mean more passes over the table. The words of one place (a
-    /// 65,536th of all, or a class of a checkpoint) are sorted together. Words in order already are not sorted.
+    /// Bytes for the words that are sorted at a time; fewer mean more passes over the table. The words of one place
+    /// (one of 65,536 parts, or a class of a checkpoint) are sorted together even if they take more. Words that are in
+    /// order already are not sorted.
     pub memory: u64,
 }
 

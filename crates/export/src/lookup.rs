@@ -1,13 +1,15 @@
 //! The losing positions as small files, for lookups by programs that can only fetch whole files.
 //!
-//! Every position has a **number**, the same in every table. Mirror images have one: that of the image with at least as
-//! many columns as rows, or, of two with as many, of the representative. The numbers ascend by layer (positions of at
+//! Every position has a **number**, the same in every table. Mirror images share one: that of the image with more
+//! columns than rows or, if the two are equal, that of the representative. The numbers ascend by layer (positions of at
 //! most 20, 24, 28, … bits that are in no layer before), then by columns, then by rows, as words in a dictionary. So a
-//! move that keeps the first rows leads to a number nearby, and a position and what its moves leave lie in few files.
+//! move that keeps the first rows leads to a number nearby, and a position and the positions that its moves leave lie
+//! in few files.
 //!
-//! Among the positions of c columns and at most r rows that have more than i rows, those with the same first i rows and
-//! a row i + 1 that is shorter than a are C(a - 1 + r - i, r - i): the sequences of r - i numbers below a, none of
-//! which is greater than the one before. The sum over all rows after the first is the number within the columns.
+//! Take a position of c columns whose row i + 1 has a cells. Of all positions of c columns and at most r rows,
+//! C(a - 1 + r - i, r - i) have the same first i rows and a row i + 1 that is shorter than a, or none: that many
+//! sequences of r - i numbers below a have no number greater than the one before. The sum over all rows of the position
+//! after the first is its number within the columns.
 //!
 //! ```text
 //! lookup.json      what there is, with the digest of each index
@@ -20,9 +22,10 @@
 //!     …                the gaps to the others, as Rice codes of 128 gaps each
 //! ```
 //!
-//! A gap is the difference to the number before, less 1. Before 128 gaps stand 6 bits with their k; a gap has as many
-//! 1s as it has times 2^k, then a 0, then its lowest k bits. Bits are taken from the lowest of each byte on, and
-//! numbers have their lowest bit first. The first layer is a folder of one file, and each layer begins a folder.
+//! A gap is the difference to the number before, less 1. Before each 128 gaps stand 6 bits with their k. A gap is
+//! written as 1s, as many as its part above the lowest k bits says, then a 0, then its lowest k bits. Bits are taken
+//! from the lowest of each byte on, and numbers have their lowest bit first. The first layer is a folder of one file,
+//! and each layer begins a folder.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -36,16 +39,17 @@ use crate::{ExportError, ExportProgress, Filter};
 
 /// The most bits of a table that is laid out: numbers stay below 2^53, which JavaScript reads exactly.
 pub const LOOKUP_BITS_MAX: u32 = 40;
-/// The bits of the first layer, and of how many more each other one is.
+/// The most bits of the first layer, and how many more each further layer has.
 const FIRST_BITS: u32 = 20;
 const LAYER_BITS: u32 = 4;
-/// The most numbers of a file: some 128 KiB. Of half as many, a position of 32 bits and its replies lie in up to 24.
+/// The most numbers of a file, which take some 128 KiB. With half as many, a position of 32 bits and its replies would
+/// lie in up to 24 files.
 const FILE_NUMBERS: usize = 1 << 17;
 /// The most files of a folder besides its index.
 const FOLDER_FILES: usize = 1_000;
-/// The gaps that have one k.
+/// The number of gaps that share one k.
 const BLOCK_GAPS: usize = 128;
-/// The bits that tell a k, which is less than 2 to their number.
+/// The number of bits in which a k is written.
 const K_BITS: u32 = 6;
 /// The high bits of a number by which numbers are sorted first.
 const PLACE_BITS: u32 = 16;
@@ -75,9 +79,9 @@ pub struct Folder {
 }
 
 struct Numbers {
-    /// By layer, then by columns: the first number; and last the first of the next layer.
+    /// Index layer, then columns: the first number. The last entry of a layer is the first number of the next layer.
     starts: Vec<Vec<u64>>,
-    /// Index n, k: of n things the sets of k.
+    /// Index n, then k: the binomial coefficient, n over k.
     choices: Vec<Vec<u64>>,
 }
 
@@ -85,7 +89,7 @@ fn layer_of(bits: u32) -> u32 {
     bits.saturating_sub(FIRST_BITS).div_ceil(LAYER_BITS)
 }
 
-/// The most rows that a wide position of `columns` columns has in a layer.
+/// The most rows in a layer of a position with `columns` columns and no more rows than columns.
 fn rows_max(layer: u32, columns: u32) -> u32 {
     columns.min(FIRST_BITS + layer * LAYER_BITS - columns)
 }
@@ -138,7 +142,7 @@ impl Numbers {
         let layer = layer_of(wide.bits());
         let mut length = columns(wide);
         let mut number = self.starts[layer as usize][length as usize];
-        // How many rows there may be from the one that is looked at on.
+        // The most rows that there may be from the present one on.
         let mut rows = rows_max(layer, length) + 1;
         let is_first = rows;
         let mut path = wide.get();
@@ -211,7 +215,7 @@ fn file(numbers: &[u64]) -> Vec<u8> {
 struct Files<'a> {
     put: &'a mut dyn FnMut(&str, &[u8]) -> io::Result<()>,
     numbers: Vec<u64>,
-    /// Of the folder that is begun.
+    /// The index of the folder that is being written.
     index: Vec<u8>,
     folders: Vec<Folder>,
 }

@@ -20,7 +20,7 @@ const PLACE_BITS: u32 = 16;
 pub(crate) struct Words<'a> {
     pub(crate) table: &'a Table,
     pub(crate) selection: Selection,
-    /// How many bytes the words that are being sorted may take.
+    /// The most bytes of the words that are sorted at a time.
     memory: u64,
     watch: &'a mut dyn FnMut(ExportProgress) -> ControlFlow<()>,
     progress: ExportProgress,
@@ -55,7 +55,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// No selection has more words than this, as the manifest tells.
+    /// An upper bound of the number of words in the selection, from the manifest.
     #[cfg(feature = "formats")]
     pub(crate) fn count_max(&self) -> u64 {
         self.table.manifest().losing_by_bits[self.selection.bits as usize]
@@ -207,7 +207,7 @@ impl<'a> Words<'a> {
     fn stored(&self) -> u64 {
         let bits = self.selection.bits;
         let losing = self.table.manifest().losing_by_bits[bits as usize];
-        // Each even number of bits has one position that is its own mirror image.
+        // Each even number of bits has one losing position that is its own mirror image.
         losing.midpoint(u64::from(bits / 2))
     }
 }

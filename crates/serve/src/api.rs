@@ -11,7 +11,7 @@
 //! | `/api/games` | which small games there are, with their rules |
 //! | `/api/games/{game}/{position}` | one position: who wins, all moves and what they leave, why |
 //! | `/api/games/{game}/losing/{size}` | the losing positions up to a size |
-//! | `/api/games/{game}/picture/{fixed}/{size}` | those of poisons with one row of a length |
+//! | `/api/games/{game}/picture/{fixed}/{size}` | the losing positions of poisons with one row of a given length |
 //!
 //! `openapi.json` describes every field. A test compares its schemas with the types of the answers.
 

@@ -19,7 +19,7 @@ use crate::status::StatusText;
 /// The interval at which the directory is searched for new tables.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The table that answers, with what was published when it was opened; or why none does.
+/// The open table that answers, with the published files that it was opened from; or the refusal while there is none.
 type Now<T> = Result<(Arc<PublishedTable>, Arc<T>), Refusal>;
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Current {
     cache_bytes: u64,
     losing: Mutex<Now<OpenTable>>,
     values: Mutex<Now<Values>>,
-    /// For `/api/status`.
+    /// The answer to `/api/status`.
     pub(crate) status: watch::Sender<StatusText>,
 }
 

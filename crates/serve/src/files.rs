@@ -1,8 +1,8 @@
 //! Files, whole or in part: which bytes a request wants, by `If-None-Match`, `Range` and `If-Range` of RFC 9110, and
 //! the bytes on their way.
 //!
-//! The crate `headers` reads these headers, but does not tell which answer follows from them. Reading them is thirty
-//! lines.
+//! The crate `headers` reads these headers, but does not say which answer follows from them. So this module reads them
+//! itself, in thirty lines.
 
 use std::fs::File;
 use std::io;
@@ -112,7 +112,7 @@ fn wanted(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> (StatusCode, O
         return (StatusCode::NOT_MODIFIED, None);
     }
     let mut ranges = headers.get_all(RANGE).iter();
-    // Bytes of another version are of no use. Dates are never equal to a tag.
+    // A part of another version is of no use, so the whole file is sent. A date in `If-Range` never equals the tag.
     let is_version = headers.get(IF_RANGE).is_none_or(|tag| tag == etag);
     let value = match (ranges.next(), ranges.next()) {
         (Some(range), None) if is_version => range.to_str().ok(),
@@ -125,8 +125,8 @@ fn wanted(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> (StatusCode, O
     }
 }
 
-/// Whether a file of `bytes` bytes has the bytes that a `Range` with this value wants. Panics if it would be given
-/// bytes that it does not have, or none.
+/// Whether a file of `bytes` bytes has the bytes that a `Range` with this value wants. Panics if the answer would be a
+/// range that is empty, or beyond the file.
 #[cfg(feature = "fuzzing")]
 pub fn is_satisfiable(value: &[u8], bytes: u64) -> bool {
     let Ok(value) = HeaderValue::from_bytes(value) else {
@@ -154,7 +154,8 @@ fn names(tags: &HeaderValue, etag: &HeaderValue) -> bool {
     })
 }
 
-/// Empty if the file has none of the bytes. None if the header must be ignored: if it is invalid or has several ranges.
+/// The range of bytes in a `Range` header. Empty if the file has none of the bytes. None if the header must be ignored:
+/// if it is invalid or has several ranges.
 fn parse_range(value: &str, bytes: u64) -> Option<Range<u64>> {
     let (unit, range) = value.split_once('=')?;
     let (first, last) = range.trim().split_once('-')?;
@@ -199,7 +200,7 @@ impl ChunkBody {
         }
     }
 
-    /// A read that fails ends the body with an error.
+    /// The bytes in `range` of a file. A read that fails ends the body with an error.
     pub(crate) fn of_file(file: File, range: Range<u64>) -> ChunkBody {
         let length = range.end - range.start;
         ChunkBody::new(Some(length), |chunks| send(Arc::new(file), range, chunks))

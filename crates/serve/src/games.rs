@@ -104,7 +104,7 @@ fn sized(text: &str) -> Result<(u32, &str), Refusal> {
     Ok((number?, rules))
 }
 
-/// The losing positions up to the size in `text`, or those with one row of a length.
+/// The losing positions up to the size in `text`. With `fixed`, only those in which one row has a given length.
 pub(crate) fn listed(game: String, text: &str, fixed: Option<String>) -> Result<Response, Refusal> {
     let (size, rules) = sized(text)?;
     if game == "poisons" {

@@ -7,7 +7,7 @@
 //! | `routes` | all open routes and their common rules |
 //! | [`site`] | the state that the routes share |
 //! | [`answer`] | short texts as answers; refusals |
-//! | `published` | which files of finished tables are for everybody; what is damaged, told to the owner alone |
+//! | `published` | which files of finished tables are for everybody; damage, which is logged for the owner alone |
 //! | `files` | which part of a file a request wants; its bytes on their way |
 //! | `tables` | the list of finished tables, and their files |
 //! | `current` | the tables that answer questions |
@@ -29,8 +29,8 @@
 //!   the top of `answer`, `question_threads`, `api` and `games`.
 //! * The threads that serve calls read no table.
 //! * Each subscriber keeps only the newest status, so a slow reader delays nobody.
-//! * The pages are not built and load nothing from elsewhere. Texts become text, never HTML. They
-//!   ask the table what is won or lost, and the server for the moves of small games.
+//! * The pages are not built and load nothing from elsewhere. Texts become text, never HTML.
+//!   Pages ask the table what is won or lost, and the server for the moves of small games.
 //! * A page drops an answer that comes after the visitor did something else, so it makes no move nobody asked for.
 
 pub mod answer;

@@ -18,7 +18,7 @@ pub(crate) struct Once<T>(Mutex<Option<Found<T>>>);
 
 impl<T: Clone + Send + Sync + 'static> Once<T> {
     /// The result; none if it takes longer than the `patience`. The first request starts the `work`, on a thread that
-    /// may block on the disk, and so does the first after the failure was returned.
+    /// may block on the disk. After a failure was returned, the next request starts it again.
     pub(crate) async fn ask(
         &self,
         patience: Duration,

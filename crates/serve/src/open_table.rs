@@ -108,7 +108,7 @@ impl TableSummary<'_> {
             bits,
             positions: 1 << bits.saturating_sub(1),
             losing,
-            // Each even number of bits has one position that is its own mirror image.
+            // Each even number of bits has one losing position that is its own mirror image.
             stored: losing.midpoint(u64::from(bits / 2)),
             fingerprint: manifest.fingerprints_by_bits[bits as usize],
             path: format!("/{}/", folder_name(manifest.bits)),
@@ -189,7 +189,8 @@ fn count(table: &Table, counted: &Weak<AtomicU64>) -> Result<Vec<u64>, TableErro
     })
 }
 
-/// Of at most `bits` bits. `watch` gets the words counted after each piece of the table, and returns whether to go on.
+/// The number of losing positions of each area, among those of at most `bits` bits. `watch` gets the words counted
+/// after each piece of the table, and returns whether to go on.
 pub(crate) fn count_by_area(
     table: &Table,
     bits: u32,
@@ -202,7 +203,7 @@ pub(crate) fn count_by_area(
         let piece = piece?;
         let words = piece.iter().map(|&word| Word::new(word));
         for word in words.take_while(|word| word.bits() <= bits) {
-            // A position and its mirror image, or the one that both are.
+            // A position and its mirror image, or one position if they are equal.
             by_area[word.area() as usize] += if word.mirror() == word { 1 } else { 2 };
         }
         so_far += piece.len() as u64;

@@ -1,4 +1,4 @@
-//! The pages and what they ask a table as plain files, for hosts that answer nothing.
+//! The pages, and the data of a table that they need, as plain files for hosts that run no program.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -13,9 +13,9 @@ use crate::pages;
 /// A file: its path, its bytes.
 pub type PlainFile = (String, Vec<u8>);
 
-/// The pages that need no server, and the answers of `table` about all positions of at most `bits` bits together, as
-/// files with their paths; none if `watch`, which gets the number of stored words counted, breaks. `about` is the
-/// content of the page about the files, as HTML. Boxes lie in `directory`.
+/// The pages that need no server, and the data about the positions of at most `bits` bits that they need from `table`,
+/// as files with their paths. None if `watch`, which gets the number of stored words counted, breaks. `about` is the
+/// content of the page about the files, as HTML. The files `box-….json` are in `directory`.
 pub fn plain_files(
     table: &Table,
     directory: &Path,

@@ -60,7 +60,8 @@ pub(crate) enum TableFile {
     Shard(Arc<Shard>),
 }
 
-/// The device and inode of a file, its length, and when it changed: others if it is replaced or written to.
+/// The device and inode of a file, its length, and when it changed. The stamp of a file changes if the file is replaced
+/// or written to.
 type Stamp = (u64, u64, u64, [(i64, i64); 2]);
 
 fn stamp_of(file: &Metadata) -> Stamp {
@@ -233,7 +234,8 @@ fn digest(file: &File, bytes: u64) -> io::Result<Digest> {
     Ok(digest.finish())
 }
 
-/// The names are those that a checked manifest can have.
+/// The page with links to the files of a table. The names are those that a checked manifest can have, and need no
+/// escapes.
 fn index(manifest: &AnyManifest, manifest_bytes: usize, sums_bytes: usize) -> String {
     let (table, fingerprint) = (manifest.table(), manifest.fingerprint());
     let line =

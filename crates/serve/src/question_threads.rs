@@ -1,6 +1,6 @@
-//! Work that takes time, such as reading a table: on a limited number of threads that may wait for the disk, with a
-//! bounded queue before them. A question has a limit of CPU time. Beside a job it runs on a thread that yields to the
-//! job.
+//! Work that takes time, such as reading a table. It is done on a limited number of threads that may wait for the disk,
+//! with a bounded queue before them. A question has a limit of CPU time. Beside a job it runs on a thread that yields
+//! to the job.
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
@@ -65,7 +65,7 @@ impl QuestionThreads {
         QuestionThreads::new(limits, THREADS_EACH * cpus, QUESTIONS)
     }
 
-    /// A thread for questions about games, which delay no others.
+    /// One thread for questions about games, so that they delay no other questions.
     pub(crate) fn of_games(limits: QuestionLimits) -> QuestionThreads {
         QuestionThreads::new(limits, 1, GAME_QUESTIONS)
     }
@@ -130,7 +130,8 @@ impl QuestionLimits {
     }
 }
 
-/// A question beside a job lowers the priority of its thread, which cannot be raised again, so none is used twice.
+/// Runs `work` on a new thread. A question beside a job lowers the priority of its thread, which cannot be raised
+/// again, so no thread is used twice.
 async fn on_own_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -155,7 +156,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     done.await.map_err(|_| Refusal::Lost)
 }
 
-/// It is boxed, so tokio's part is compiled once.
+/// Takes `work` in a box, so that tokio's part is compiled only once.
 pub(crate) fn spawn_blocking(work: Box<dyn FnOnce() + Send>) {
     tokio::task::spawn_blocking(work);
 }

@@ -3,10 +3,11 @@
 //! | path | is |
 //! |---|---|
 //! | `/` | the tables: a JSON list of `{"bits": 32, "path": "/table-32/"}`, and of values `{"tiles": 82, "path": "/values-082/"}` |
-//! | `/table-32/` | a page with links to the files of one, and its fingerprint |
-//! | `/table-32/manifest.json`, `/table-32/SHA256SUMS`, `/table-32/shard-0000.zst`, … | the files of one |
+//! | `/table-32/` | a page with links to the files of the table, and its fingerprint |
+//! | `/table-32/manifest.json`, `/table-32/SHA256SUMS`, `/table-32/shard-0000.zst`, … | the files of the table |
 //!
-//! Files come with their SHA-256 as entity tag, whole or in part, and never compressed: they are.
+//! Files come with their SHA-256 as entity tag, whole or in part. They are not compressed on the way, as shards are
+//! compressed already.
 
 use axum::body::Body;
 use axum::extract::State;

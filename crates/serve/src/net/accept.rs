@@ -22,7 +22,7 @@ pub struct Permits(Arc<Slots>);
 #[derive(Debug)]
 struct Slots {
     limits: Limits,
-    /// The addresses that may have more slots.
+    /// The addresses of proxies, which may have more slots.
     trusted: Vec<IpAddr>,
     open: Mutex<HashMap<IpAddr, usize>>,
     refused: AtomicU64,
@@ -36,8 +36,8 @@ pub(super) struct Permit {
 }
 
 impl Permits {
-    /// The slots that `limits` allow. Addresses in `trusted`, of proxies that limit their clients, may use all of them
-    /// but those that are kept for others: other users of the machine of a proxy have its address.
+    /// The slots that `limits` allow. Addresses in `trusted`, of proxies that limit their clients, may use all slots
+    /// but a reserve for other peers. The reserve is needed as other users of the machine of a proxy have its address.
     pub fn new(limits: &Limits, trusted: Vec<IpAddr>) -> Permits {
         Permits(Arc::new(Slots {
             limits: *limits,
@@ -47,7 +47,8 @@ impl Permits {
         }))
     }
 
-    /// None if a limit is reached. Only the proxy can open its socket file, so nothing is kept from it.
+    /// Takes a slot. None if a limit is reached. Only the proxy can open its socket file, so it may use the reserve
+    /// too.
     pub(super) fn take(&self, peer: IpAddr) -> Option<Permit> {
         let (address, limits) = (network(peer), &self.0.limits);
         let of_address = if address == PROXY {

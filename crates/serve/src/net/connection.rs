@@ -138,11 +138,11 @@ struct Progress(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// The calls whose answers HTTP does not have whole.
+    /// The calls whose whole answer hyper does not have yet.
     calls: usize,
-    /// Whether bytes wait for the peer to take others.
+    /// Whether a write waits until the peer takes earlier bytes.
     is_blocked: bool,
-    /// Since when bytes wait, or else there is no call.
+    /// When `is_blocked` changed, or when a call ended while it was false, whichever was last.
     since: Instant,
 }
 
@@ -175,7 +175,7 @@ impl Progress {
     }
 }
 
-/// A call under way: from its head until HTTP has the last byte of its answer.
+/// A call under way: from its head until hyper has the last byte of its answer.
 #[derive(Debug)]
 struct Call(Arc<Progress>);
 

@@ -11,15 +11,17 @@ pub const ANSWER_UNIT_BYTES: u32 = 4 << 10;
 pub const ANSWER_BYTES_MAX: u64 = 256 << 10;
 /// Subscribers to the status of a job at a time. Each keeps one unsent status in memory.
 pub const SUBSCRIBERS_MAX: usize = 256;
-/// Questions that wait for a thread: the last a fraction of a second, as a warm lookup takes a tenth of a millisecond.
+/// The most questions that wait for a thread. The last one waits a fraction of a second, as a warm lookup takes a tenth
+/// of a millisecond.
 pub const QUESTIONS: usize = 1024;
-/// Questions about small games, and positions beyond the table, that wait. One takes half a second or so at most.
+/// The most questions about small games, and about positions beyond the table, that wait. One takes half a second or so
+/// at most.
 pub const GAME_QUESTIONS: usize = 64;
 
 /// The most questions under way from pages of other sites, which ask through the browser of a visitor.
 pub const FOREIGN_QUESTIONS: usize = 4;
 
-/// One connection in so many is kept from trusted proxies.
+/// One connection in this many is reserved for other peers than trusted proxies.
 pub(super) const KEPT_SHARE: usize = 8;
 
 /// The limits of connections. The defaults are what a coordinator should have; tests use shorter times.
@@ -29,7 +31,8 @@ pub struct Limits {
     pub connections: usize,
     /// Connections at a time of one address or IPv6 network of 64 bits. A thousand workers with two each fit.
     pub connections_per_address: usize,
-    /// Calls of one connection at a time. A worker has a few for each of its threads' lanes, and queues the rest.
+    /// Calls of one connection at a time. A worker makes a few for each of its lanes, and queues those beyond the
+    /// limit.
     pub calls_per_connection: u32,
     /// How long the TLS handshake may take: a few round trips on a bad line.
     pub tls_time: Duration,
@@ -40,7 +43,7 @@ pub struct Limits {
     pub still_time: Duration,
     /// How often a quiet HTTP/2 connection is checked, and how long the answer may take.
     pub keepalive: Duration,
-    /// The bytes of the head of a request. Tokens are short, and nothing else is in there.
+    /// The most bytes of the head of a request. Its longest header is a token, and tokens are short.
     pub header_bytes: u32,
     /// How long workers have for the tasks in their hands when the job is told to stop: most take a second.
     pub finish_time: Duration,
@@ -103,7 +106,7 @@ const OWN_FILES: usize = 192;
 const CONNECTIONS_MIN: usize = 32;
 /// How long a peer may acknowledge nothing before it counts as gone.
 pub(super) const GONE_TIME: Duration = Duration::from_mins(1);
-/// The HTTP/2 receive window of a call: a message of pieces in flight.
+/// The HTTP/2 receive window of a call: the most bytes of its message that are in flight.
 pub(super) const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 pub(super) const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
 /// The HTTP/2 send buffer of a call. Streams refill it as it drains.
@@ -118,10 +121,11 @@ pub(super) const PENDING_RESETS: usize = 20;
 pub(super) const ERROR_RESETS: usize = 64;
 /// The most headers of an HTTP/1 request.
 pub(super) const HEADERS: usize = 64;
-/// The most unsent bytes in the kernel, which asks for more when half of them are sent. Few, so that a slow reader
-/// makes progress in small steps: one that takes 1 KiB/s takes such a step in [`Limits::still_time`].
+/// The most unsent bytes in the kernel, which asks for more when half of them are sent. There are few, so that a slow
+/// reader makes progress in small steps: at little more than 1 KiB/s, a step takes less than [`Limits::still_time`].
 pub(super) const UNSENT_BYTES: u32 = 64 << 10;
-/// All workers come back at the same moment when a coordinator starts again. The system may allow fewer.
+/// The most connections that wait to be accepted: all workers reconnect at once when a coordinator restarts. The system
+/// may allow fewer.
 pub(super) const BACKLOG: i32 = 4096;
 /// How long to wait after a connection could not be accepted, as there may be no descriptors left.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_secs(1);

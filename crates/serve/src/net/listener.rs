@@ -49,7 +49,7 @@ impl SocketFile {
         let address = SockAddr::unix(path)?;
         let socket = || {
             let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-            // It does not wait for one whose queue is full.
+            // If the queue of a listener is full, `connect` fails at once, and does not wait.
             socket.set_nonblocking(true)?;
             io::Result::Ok(socket)
         };
@@ -75,7 +75,7 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // One that stays is replaced by whoever listens there next.
+        // A file that cannot be removed is replaced by the next process that listens there.
         fs::remove_file(&self.path).unwrap_or(());
     }
 }

@@ -31,16 +31,17 @@ pub(crate) use connection::holding;
 
 use connection::Shared;
 
-/// Cancelled when the server is to stop: answers without an end have one then. Each request has it in its extensions.
+/// Cancelled when the server is to stop: endless answers, such as event streams, then end. Each request has it in its
+/// extensions.
 #[derive(Clone, Debug)]
 pub struct Stopping(pub CancellationToken);
 
-/// Something to serve, and where.
+/// A router, and the listener on which it is served.
 #[derive(Debug)]
 pub struct Endpoint {
     /// The source of connections.
     pub listener: Listener,
-    /// Answers their requests.
+    /// Answers the requests of these connections.
     pub router: Router,
 }
 
