@@ -58,11 +58,11 @@ pub(crate) struct BoxArgs {
     #[arg(value_name = "RxC", value_parser = sides, required_unless_present_any = ["columns", "space"])]
     pub(crate) sides: Option<(u32, u32)>,
 
-    /// The most rows alone
+    /// The most rows; RxC says it too
     #[arg(long, hide = true, value_name = "M", value_parser = number::<u32>(1..=32), requires = "columns")]
     pub(crate) rows: Option<u32>,
 
-    /// The most columns alone
+    /// The most columns; RxC says it too
     #[arg(long, hide = true, value_name = "N", value_parser = number::<u32>(1..=200_000), conflicts_with = "sides")]
     pub(crate) columns: Option<u32>,
 
@@ -101,7 +101,7 @@ pub(crate) struct BoxArgs {
 }
 
 /// The pause after a save, as a multiple of the time that the save took.
-const SAVE_SHARE: u32 = 10;
+const SAVE_PAUSE_FACTOR: u32 = 10;
 
 /// The memory that the program takes besides bitmaps.
 const PROGRAM_BYTES: u64 = 32 << 20;
@@ -167,7 +167,7 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<()> 
         let summary = solve(solver, bounds.positions(), teller)?;
         Ok(summary.map(|summary| SolvedBox::new(&bounds, &summary)))
     };
-    find(&args, display, solve, SolvedBox::lines).await
+    run_and_print(&args, display, solve, SolvedBox::lines).await
 }
 
 fn open_scratch(args: &BoxArgs, rows: usize) -> anyhow::Result<Option<Folder>> {
@@ -187,7 +187,7 @@ struct Timed<T> {
 }
 
 /// Does `work`, shows its progress, and prints its result. `work` returns None if it was stopped.
-async fn find<T: Serialize + Send + 'static>(
+async fn run_and_print<T: Serialize + Send + 'static>(
     args: &BoxArgs,
     display: &Display,
     work: impl FnOnce(&Teller) -> anyhow::Result<Option<T>> + Send + 'static,
@@ -245,7 +245,7 @@ pub(crate) fn solve(
             let before = Instant::now();
             solver.save()?;
             saved = Instant::now();
-            wait = saved.duration_since(before) * SAVE_SHARE;
+            wait = saved.duration_since(before) * SAVE_PAUSE_FACTOR;
         }
     }
     Ok(Some(solver.summary().clone()))

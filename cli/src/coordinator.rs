@@ -227,7 +227,7 @@ async fn say_goodbye(coordinator: &Coordinator) {
 /// The URL of the coordinator, its port if it listens on loopback, and the names and addresses for its certificate.
 fn endpoints(args: &CoordinatorArgs, address: SocketAddr) -> (String, Option<u16>, Hosts) {
     let (ip, port) = (address.ip(), address.port());
-    let (host, told) = args.advertise.clone().unwrap_or_else(|| {
+    let (host, advertised_port) = args.advertise.clone().unwrap_or_else(|| {
         let host = match ip {
             _ if ip.is_unspecified() => machine::host_name(),
             IpAddr::V6(ip) => format!("[{ip}]"),
@@ -245,7 +245,7 @@ fn endpoints(args: &CoordinatorArgs, address: SocketAddr) -> (String, Option<u16
         others,
     };
     let is_local = ip.is_loopback() || ip.is_unspecified();
-    let url = format!("{scheme}://{host}:{}", told.unwrap_or(port));
+    let url = format!("{scheme}://{host}:{}", advertised_port.unwrap_or(port));
     (url, is_local.then_some(port), hosts)
 }
 

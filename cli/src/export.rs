@@ -169,7 +169,7 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<(
                 .write_all(line.as_bytes())
                 .map_err(anyhow::Error::new);
             let told = told.and_then(|()| Ok(beside.finish()?));
-            told.with_context(|| format!("cannot write {}", what_it_is(&args.out).display()))?;
+            told.with_context(|| format!("cannot write {}", summary_path(&args.out).display()))?;
         }
     }
     if to_stdout {
@@ -223,7 +223,7 @@ fn shown(out: &Path) -> String {
 }
 
 /// The file beside `out` that says what is in it.
-fn what_it_is(out: &Path) -> PathBuf {
+fn summary_path(out: &Path) -> PathBuf {
     let mut beside = out.as_os_str().to_owned();
     beside.push(".json");
     beside.into()
@@ -240,7 +240,7 @@ impl Out {
         let create = |path: &Path| create(path, args.force);
         let file = create(&args.out)?;
         let tells = format == Format::Parquet;
-        let beside = (!tells).then(|| create(&what_it_is(&args.out)));
+        let beside = (!tells).then(|| create(&summary_path(&args.out)));
         Ok(Out::File(file, beside.transpose()?))
     }
 

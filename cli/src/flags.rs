@@ -147,8 +147,8 @@ pub(crate) struct TableArgs {
     #[arg(long, value_name = "N", value_parser = number::<u64>(0..=u64::MAX))]
     pub(crate) without_segment: Option<u64>,
 
-    /// Keep the finished ranges when the table is published: extending it is faster from them than from its shards,
-    /// from which they are restored otherwise
+    /// Keep the finished ranges when the table is published. To extend it is faster then, as they need not be restored
+    /// from the shards
     #[arg(long, value_parser = flag)]
     pub(crate) keep_parts: bool,
 

@@ -19,7 +19,7 @@ use chomp_query::Opening;
 use chomp_table::digest::{Digest, DigestBuilder, Hashed, Seal};
 use serde::Serialize;
 
-use super::{BoxArgs, SAVE_SHARE, SolvedBox, enough, find, open_scratch};
+use super::{BoxArgs, SAVE_PAUSE_FACTOR, SolvedBox, enough, open_scratch, run_and_print};
 use crate::exit::usage;
 use crate::export::create;
 use crate::progress::{Display, Teller};
@@ -88,7 +88,7 @@ pub(super) async fn run(
             openings: openings.collect(),
         }))
     };
-    find(args, display, solve, SolvedBox::lines).await
+    run_and_print(args, display, solve, SolvedBox::lines).await
 }
 
 #[derive(Debug, Serialize)]
@@ -190,7 +190,7 @@ impl FewRun {
                 let before = Instant::now();
                 kept.save(solver, tally)?;
                 saved = Instant::now();
-                wait = saved.duration_since(before) * SAVE_SHARE;
+                wait = saved.duration_since(before) * SAVE_PAUSE_FACTOR;
             }
         }
         Ok(true)

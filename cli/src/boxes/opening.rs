@@ -6,7 +6,7 @@ use chomp_boxes::hooks::{self, SUM_MAX};
 use indicatif::HumanCount;
 use serde::Serialize;
 
-use super::{BoxArgs, enough, find};
+use super::{BoxArgs, enough, run_and_print};
 use crate::exit::usage;
 use crate::progress::{Display, Teller};
 use crate::summary::TextReport;
@@ -68,7 +68,7 @@ pub(super) async fn run(
             boards: boards.into_iter().filter(fits).collect(),
         }))
     };
-    find(args, display, solve, |told| {
+    run_and_print(args, display, solve, |told| {
         let lines = told.boards.iter().map(|(m, n)| format!("{m}x{n}\n"));
         let mut lines = TextReport::after(lines.collect());
         lines.line("boards", HumanCount(told.boards.len() as u64));

@@ -7,7 +7,7 @@ use chomp_boxes::periods::{Ending, Periods};
 use indicatif::HumanCount;
 use serde::Serialize;
 
-use super::{BoxArgs, enough, find};
+use super::{BoxArgs, enough, run_and_print};
 use crate::progress::{Display, Teller};
 use crate::summary::TextReport;
 
@@ -101,7 +101,7 @@ pub(super) async fn run(
             tails,
         }))
     };
-    find(args, display, solve, FoundPeriods::lines).await
+    run_and_print(args, display, solve, FoundPeriods::lines).await
 }
 
 impl FoundPeriods {

@@ -8,7 +8,7 @@ use chomp_table::position::TIMES;
 use indicatif::HumanCount;
 use serde::Serialize;
 
-use super::{BoxArgs, enough, find};
+use super::{BoxArgs, enough, run_and_print};
 use crate::exit::usage;
 use crate::progress::{Display, Teller};
 use crate::summary::TextReport;
@@ -86,7 +86,7 @@ pub(super) async fn run(
             boxes: boxes.collect(),
         }))
     };
-    find(args, display, solve, SolvedSpace::lines).await
+    run_and_print(args, display, solve, SolvedSpace::lines).await
 }
 
 impl SolvedSpace {

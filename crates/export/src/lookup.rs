@@ -144,14 +144,14 @@ impl Numbers {
         let mut number = self.starts[layer as usize][length as usize];
         // The most rows that there may be from the present one on.
         let mut rows = rows_max(layer, length) + 1;
-        let is_first = rows;
+        let rows_at_start = rows;
         let mut path = wide.get();
         while path > 0 {
             if path & 1 == 1 {
                 length -= 1;
             } else {
                 rows -= 1;
-                if rows + 1 < is_first {
+                if rows + 1 < rows_at_start {
                     number += self.choose(length - 1 + rows, rows);
                 }
             }

@@ -58,16 +58,16 @@ pub struct Status {
     /// The seconds to the end of the publication, by the work that is left and the work of the last minute. Null if
     /// there was none.
     pub seconds_left: Option<f64>,
-    /// The leases that stand.
+    /// The leases that have not ended.
     pub leases: u64,
-    /// The results that wait for votes of others, or are being written.
+    /// The results that wait for the results of other participants, or are being written.
     #[serde(rename = "submissions")]
     pub results_waiting: u64,
     /// The ranges and shards that are computed again, because workers disagreed or one of them is not trusted any more.
     pub arbitrations: u64,
     /// How many participants have to agree on a range.
     pub replicas: u32,
-    /// The number of this owner of the table: larger than that of every other before.
+    /// The number of this coordinator's takeover of the table: each takeover has a larger number.
     pub epoch: u64,
     /// The program, as `chomp 1.2.3`.
     pub software: String,
@@ -103,7 +103,7 @@ pub struct WorkerStatus {
     pub ranges: u64,
     /// The positions that it evaluates each second, over the last minute or so.
     pub positions_per_second: f64,
-    /// The number of its tasks that were lost.
+    /// The number of its tasks that ended without a result.
     pub failures: u64,
     /// The milliseconds since its last call.
     pub last_contact_ms: u64,
