@@ -30,7 +30,7 @@ const OWN_LEASES_START: u64 = 1 << 31;
 pub enum ArbiterError {
     #[error("range {head} is needed and is not done")]
     RangeNotDone { head: Head },
-    /// A record is lost, or no range; its range has to be computed again.
+    /// A record is lost, or its bytes are not a range: the range has to be computed again.
     #[error("a record that is needed is lost")]
     Lost {
         head: Head,
@@ -56,7 +56,8 @@ impl ArbiterError {
 }
 
 impl Tools {
-    /// No two calls have the same `number`. A shard that is done is described in `known`.
+    /// Computes a unit and stores its record or file. `number` names the part, so no two calls have the same. `known`
+    /// describes the file of a shard that is done.
     pub(crate) async fn compute(
         &self,
         number: u64,
@@ -104,7 +105,7 @@ impl Tools {
         Ok(range::encode(&range, range_bits))
     }
 
-    /// A shard that is done is described in `known`, and its file is compared.
+    /// Merges a shard. If the shard is done, `known` describes its file, and the words in the file are compared.
     pub(crate) async fn merge(
         &self,
         shard: u32,
@@ -166,7 +167,7 @@ impl Tools {
         ))
     }
 
-    /// Whether the file of a shard is the one that is described, and has other words.
+    /// Whether the file of a shard is as `known` describes it, but has other words than the ranges.
     async fn is_forged(
         &self,
         known: &ShardSummary,

@@ -118,7 +118,7 @@ impl Gate {
             let route = if CALLS.contains(&path) {
                 route
             } else {
-                // The pattern of the files would have to answer for other methods.
+                // Other methods are refused like routes without a rule, and not answered with 405.
                 route.fallback_service(refused())
             };
             all = all.route(path, route);

@@ -6,14 +6,14 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::error::Refusal;
 
-/// The runtime, if it has threads for such work. A simulation has one thread for everything, so that
-/// nothing depends on how threads run.
+/// The runtime, if it has threads for blocking work. A simulation has one thread for everything, so that nothing
+/// depends on how threads run.
 pub(crate) fn multi_thread_runtime() -> Option<Handle> {
     let runtime = Handle::try_current().ok()?;
     (runtime.runtime_flavor() != RuntimeFlavor::CurrentThread).then_some(runtime)
 }
 
-/// Runs `work` on a thread for such work, or in a simulation here and now. A panic of the work goes on here.
+/// Runs `work` on a thread for blocking work, or in a simulation here and now. A panic of the work goes on here.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {

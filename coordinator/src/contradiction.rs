@@ -4,14 +4,15 @@
 //! different workers may have evaluated. So the count of the table shows that words were changed without their mirror
 //! images. The search then finds the range in two steps:
 //!
-//! 1. **A word without its mirror image.** Of each pair of losing words the smaller one is put into one of [`SUMS`]
-//!    sums, by exclusive or, once for each of the two. So pairs leave nothing, and a sum into which one word alone was
-//!    put is that word.
-//! 2. **Down to the cause.** The words that moves lead to are looked at with their mirror images too. As long as two of
-//!    these differ, the search goes on there: the area falls with each step. In the end all of them agree, so they say
-//!    what the word is, by the definition of W. A range that says otherwise is not what its sources make of it, or was
-//!    misled by the [edges](chomp_table::Range::edges) of a source, which is not what its own make of it: so the two
-//!    ranges and their sources are evaluated again.
+//! 1. **A word without its mirror image.** For each losing word that is not its own mirror image, the smaller word of
+//!    the pair is put into one of [`SUMS`] sums, by exclusive or. So two losing words that are mirror images of each
+//!    other leave nothing, and a sum into which one word alone was put is that word.
+//! 2. **Down to the cause.** The words that moves from this word lead to are compared with their mirror images too. If
+//!    one of them differs from its mirror image, the search goes on with that word: the area falls with each step. In
+//!    the end all of them agree, and so determine whether the last word is losing. The range of that word or of its
+//!    mirror image says otherwise. Either it does not follow from its sources, or it was misled by the
+//!    [edges](chomp_table::Range::edges) of a source, which does not follow from its own sources: so the two ranges and
+//!    their sources are evaluated again.
 //!
 //! So the range that is found is wrong in itself, and no participant is blamed for what it computed from wrong sources.
 
@@ -28,7 +29,7 @@ use crate::tools::Tools;
 
 /// The number of sums is 2 to the power of this: 8 MiB.
 const SUMS_BITS: u32 = 20;
-/// The number of sums. Of fewer lies than this some are the only one in their sum.
+/// The number of sums. If fewer words than this are wrong, some of them are alone in their sums.
 const SUMS: usize = 1 << SUMS_BITS;
 /// The most words without a mirror image that the search follows.
 const WORDS_MAX: usize = 16;
@@ -67,7 +68,7 @@ impl Sums {
     }
 }
 
-/// A range that is not what its sources make of it, if mirror images lead to one. All ranges have to be done.
+/// A range that does not follow from its sources, if the search finds one. All ranges have to be done.
 pub(crate) async fn wrong_range(tools: &Tools) -> Result<Option<Head>, ArbiterError> {
     let mut search = Search {
         tools,
@@ -122,7 +123,7 @@ impl Search<'_> {
         }
     }
 
-    /// That of `word` or of its mirror image, or one of their sources.
+    /// The wrong range: that of `word` or of its mirror image, or one of their sources.
     async fn culprit(&self, word: Word) -> Result<Option<Head>, ArbiterError> {
         let heads = [word, word.mirror()].map(|word| Head::of(word, self.range_bits));
         let of_sources = heads.map(|head| sources(head, self.range_bits));

@@ -46,7 +46,7 @@ pub(crate) struct SegmentContent {
     pub(crate) writes: Vec<WriteId>,
 }
 
-/// The table, or what has to be done before the publication comes again; and why the job may have to end.
+/// The table, or what has to be done before it is published again; and the fault, for which the job may have to end.
 pub(crate) type PublishResult = (Result<Manifest, PublishOutcome>, Option<JobError>);
 
 impl Effect {
@@ -136,7 +136,7 @@ pub(crate) async fn publish_table(tools: &Tools) -> PublishResult {
 
 /// The range whose record is lost is to be evaluated again, and with it those whose parts are gone.
 async fn evaluate_again(tools: &Tools, lost: (Head, Digest)) -> PublishResult {
-    // If they cannot be listed, the next search finds one more.
+    // If the parts cannot be listed, the next search reports the next lost record.
     let gone = tools.journal.ranges_without_part(tools.bits).await;
     let mut records = gone.unwrap_or_default();
     records.push(lost);
@@ -213,7 +213,7 @@ async fn lost_shards(
 
 async fn remove_merged(tools: &Tools, ranges: Range<Head>) -> Result<(), StoreError> {
     let mut compared = tools.compared.lock().await;
-    // Publication has shards that are lost merged again, from their parts.
+    // Lost shards are merged again before publication, which takes the parts of their ranges.
     if lost_shards(tools, &mut compared).await?.is_empty() {
         tools.journal.remove_merged(tools.bits, ranges).await?;
     }
@@ -221,7 +221,7 @@ async fn remove_merged(tools: &Tools, ranges: Range<Head>) -> Result<(), StoreEr
 }
 
 fn warn_if_left<E: Error + 'static>(removed: Result<(), E>) {
-    // Publication removes what is still there.
+    // After publication all parts are removed (`Journal::prune`), unless they are kept.
     if let Err(error) = removed {
         tracing::warn!("parts of no use are not removed yet: {}", describe(&error));
     }

@@ -1,11 +1,11 @@
 //! The job under way: it tells the [plan](chomp_plan) what happens, and does what the plan asks for.
 //!
-//! One task owns the job. Calls of workers reach it through a [`JobHandle`], and effects run beside it: both are
-//! functions of the job that the task runs, one after another. An event costs as much as what it brings, whatever the
-//! number of workers and ranges.
+//! One tokio task owns the job, and runs functions of the job, one after another. Each call of a worker, sent through a
+//! [`JobHandle`], is such a function, and so is the outcome of each effect that runs beside the task. The cost of an
+//! event depends on its content, not on the number of workers and ranges.
 //!
-//! The journal is written one segment at a time: what is agreed while one is under way, and for a short time after
-//! it, goes into the next. So thousands of workers cost no more syncs than a few.
+//! The journal is written one segment at a time: the units that are found while one is being written, and for a short
+//! time after it, go into the next. So thousands of workers cost no more syncs than a few.
 
 mod handle;
 mod pace;
@@ -131,7 +131,8 @@ impl Job {
         (job, handle, watcher)
     }
 
-    /// Runs until `stop` is cancelled and nothing is under way any more, or workers had `finish_time` to hand in tasks.
+    /// Runs until `stop` is cancelled, and then until nothing is under way or `finish_time` is over, in which workers
+    /// may hand in their results.
     pub(crate) async fn run(
         mut self,
         stop: CancellationToken,
@@ -245,7 +246,7 @@ impl Job {
                 answer,
             } => return self.answer(worker, responder, answer),
             Action::SendVerdict { responder, verdict } => {
-                // A worker that is gone learns it when it hands in again.
+                // A worker that is gone learns the verdict when it sends the result again.
                 let _ = responder.send(verdict);
             }
             Action::Write(write) => {
@@ -290,7 +291,7 @@ impl Job {
             known_summary,
         });
         match sent {
-            // The call was dropped. Its `PendingRequest` saw no task, so it goes back from here.
+            // The call was dropped. Its `PendingRequest` saw no task, so the task is returned here.
             Err(TaskAnswer {
                 answer: LeaseAnswer::Task(task),
                 ..
@@ -380,7 +381,7 @@ impl Job {
         Ok(lost)
     }
 
-    /// Handles a result, whose part or shard is durable. The verdict comes now or later.
+    /// Handles a result, whose part or shard is durable. The verdict is sent now or later.
     fn complete(
         &mut self,
         worker: WorkerId,
@@ -442,7 +443,7 @@ impl Job {
     pub(crate) fn on_audited(&mut self, lost: Vec<(Head, Digest)>) {
         self.audits -= 1;
         for (head, digest) in lost {
-            // A range from there on was merged, and its part removed, during the audit.
+            // A range from `first_unneeded_head` on was merged, and its part removed, during the audit.
             if head < self.plan.first_unneeded_head() {
                 self.handle(Event::Lost { head, digest });
             }
@@ -456,7 +457,7 @@ impl Job {
         if reason.is_some() {
             self.writes.failed.clone_from(&reason);
             if writes.is_empty() {
-                // Nobody waits for what was withdrawn, and the job ends all the same.
+                // No result waits for this segment, so no `Event::Written` stops the plan: the job is ended here.
                 self.handle(Event::Shutdown);
             }
         }
@@ -482,7 +483,7 @@ impl Job {
         self.on_effect_done(vec![Event::Published(publication)], fault);
     }
 
-    /// Handles the events that follow from an effect, and why it failed if the job may have to end for that.
+    /// Handles the events that follow from an effect, and the fault of the effect, for which the job may have to end.
     pub(crate) fn on_effect_done(&mut self, events: Vec<Event>, fault: Option<JobError>) {
         for event in events {
             self.handle(event);
@@ -512,7 +513,7 @@ impl Job {
         self.fault.is_some() || self.is_faulty()
     }
 
-    /// Whether the job has stopped for another reason than that it was asked to.
+    /// Whether the plan has stopped because of a fault, and not because it was asked to.
     fn is_faulty(&self) -> bool {
         matches!(self.plan.phase(), Phase::Stopped(reason) if *reason != StopReason::Shutdown)
     }

@@ -14,7 +14,7 @@
 //! | [`publish`] | makes a table of the shards that workers have written |
 //! | `background` | keeps work for a CPU off the threads that serve calls |
 //! | `service` | the gRPC calls; the wire types end there |
-//! | `relay` | the objects of the store, for workers that reach nothing else |
+//! | `relay` | the objects of the store over HTTP, for workers that cannot reach the store |
 //! | [`auth`] | the rule of each call and route: who may use it |
 //! | `participants` | the participants of the job, as their file has them now |
 //! | `message_budget` | the messages of calls on their way, bounded in memory and time |
@@ -24,8 +24,8 @@
 //!
 //! # What always holds
 //!
-//! * No evaluation or merge is accepted before a segment of the journal that says so is durable. A result that waits
-//!   for the votes of others is answered at once, and kept.
+//! * No evaluation or merge is accepted before a segment of the journal that says so is durable. A result that is
+//!   pending until other participants find the same is answered at once, and kept.
 //! * No record is decoded, except by the arbiter and by the search for a contradiction.
 //! * Calls, messages, transfers and workers have named limits.
 //! * A call or route without a rule is refused to everybody.

@@ -1,4 +1,4 @@
-//! The messages of gRPC calls on their way: bounded in memory, together, and in time, each.
+//! The messages of gRPC calls on their way: all together are bounded in memory, and each one in time.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -72,7 +72,7 @@ impl ParticipantList {
         let from = path.to_owned();
         let read = tokio::task::spawn_blocking(move || Participants::read(&from)).await;
         let new = read.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
-        // Nobody ever leaves the list. What has fewer is not the list: its directory may be gone.
+        // Participants are never removed from the list. So a shorter one is not the list: its directory may be gone.
         if new.iter().len() < self.list.borrow().iter().len() {
             return Err(FileError::Missing {
                 path: path.to_owned(),

@@ -38,8 +38,8 @@ pub enum PublishError {
     Asymmetric {
         bits: u32,
         counted: u64,
-        /// Their number when each that is stored is counted with its mirror image. If it equals
-        /// `counted`, some are mirror images of others than those that are stored.
+        /// The number of stored positions together with their mirror images. If it equals `counted`, some losing
+        /// positions that are not stored are mirror images of others than the stored ones.
         expected: u64,
     },
     #[error(
@@ -64,8 +64,8 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// Whether the cause may be a wrong result for a shard, and not a failed read or a fault of a smaller table: such
-    /// shards are merged again.
+    /// Whether the cause may be a wrong result for a shard, and not a failed read or a fault of a smaller table. Then
+    /// the shards that one participant alone has found are merged again.
     pub(crate) fn is_contradiction(&self) -> bool {
         !matches!(
             self,
@@ -105,7 +105,8 @@ pub async fn publish(
     known::compare_losing(&published.fingerprints_by_bits)?;
     compare_with_smaller(storage, &published).await?;
     let folder = folder_name(bits);
-    // If it is published already, who has found it may have changed since, or the program: the table has not.
+    // A manifest with the same fingerprint stays: the table is the same, though its replicas or the program's version
+    // may have changed since.
     let there = published::manifest(storage, &folder).await?;
     let there = there.and_then(|bytes| Some((Manifest::parse(&bytes).ok()?, bytes)));
     let (published, bytes) = match there {
@@ -167,7 +168,8 @@ async fn compare_with_smaller(
             Ok(other) => AnyManifest::from(other),
             Err(source) => return Err(PublishError::Manifest { folder, source }),
         };
-        // The table at hand agrees with what is known.
+        // The new table was compared with the known fingerprints already, so a difference here is a fault of the
+        // smaller one.
         let known = other.check_known(Path::new(&folder));
         known.map_err(PublishError::Smaller)?;
         if let AnyManifest::Losing(other) = other {

@@ -1,4 +1,4 @@
-//! The relay: the objects of the store over HTTP, for workers that reach nothing else.
+//! The relay: the objects of the store over HTTP, for workers that cannot reach the store.
 //!
 //! | request | answer |
 //! |---|---|
@@ -6,9 +6,9 @@
 //! | `PUT /objects/<key>` with a length, `If-None-Match: *`, and the worker | 201; 412 if it is there already, 403 if it is not that worker's to write, 413 if it is longer than what is leased |
 //!
 //! Nothing is decoded on the way. A worker reads what tasks need: the journal, the parts that it names, the shards of
-//! the job's table. It writes the part of an evaluation that is leased to it, and a shard whose merge is. The job is
-//! asked about that before the first byte is read, and when the last one is there: meanwhile others may have done the
-//! work, and what they have put must stay.
+//! the job's table. It may write the part of an evaluation, or the shard of a merge, for which it holds the lease. The
+//! relay asks the job for permission before it reads the first byte of a body, and again after the last one. The lease
+//! may have ended meanwhile, and an object that another worker has written must stay.
 //!
 //! Transfers are limited in number, and in memory for the bodies under way. A request that waits too long for its turn
 //! is told to come back (503).
@@ -265,12 +265,12 @@ impl Relay {
             let is_cut = (bytes.len() as u64) < range.end - range.start;
             rest.start = if is_cut { rest.end } else { range.end };
         }
-        // The end of an object is not that of a transfer that was given up.
+        // An empty chunk marks the end of the object: without it the transfer counts as broken off.
         drop(to.send(Ok(Bytes::new())).await);
     }
 }
 
-/// An object, or the part of it that is `named`.
+/// An object, or the range of its bytes that `named` has as the text of a `Content-Range` header.
 fn bytes_answer(body: ChunkBody, named: Option<String>, exact: Option<u64>) -> Response {
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();

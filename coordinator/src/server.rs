@@ -73,7 +73,7 @@ pub struct CoordinatorOptions {
     pub keep_parts: bool,
     /// Of 1,000 ranges, how many are checked. Without it, as [`Settings`] has it.
     pub checks_per_1000: Option<u32>,
-    /// Where workers find the store, as they write it, if they may reach it.
+    /// The location of the store as a text that workers parse, if they may reach it.
     pub store_hint: Option<String>,
     pub secrets: Arc<Secrets>,
     /// The participants at the start.
@@ -218,7 +218,7 @@ pub(crate) struct Wishes {
     pub(crate) participants: watch::Receiver<Participants>,
     /// A random number that only this coordinator and its workers know.
     pub(crate) coordinator_secret: u64,
-    /// One that names the table, if it is new.
+    /// The number that names the table to workers, if the table is new.
     pub(crate) table: u64,
     pub(crate) store_hint: Option<String>,
     /// The largest table that is published.

@@ -65,7 +65,7 @@ impl RangeCache {
         self.held.lock().insert(cached.range.head(), cached);
     }
 
-    /// Moves into `sources` those of `rows` whose ranges are here; returns the others.
+    /// Puts the cached ranges of `rows` into `sources`; returns the rows of the others.
     pub(crate) fn collect_cached(
         &self,
         rows: Vec<(Head, RangeRow)>,

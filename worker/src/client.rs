@@ -1,4 +1,4 @@
-//! The worker's calls to the coordinator. What it says is checked here.
+//! The worker's calls to the coordinator. The coordinator's answers are checked here.
 
 mod task;
 
@@ -16,7 +16,7 @@ use crate::link::{CONTROL_TIMEOUT, CallFailure, JobDescription, Link, Session, w
 
 /// The deadline of a request for a task: the coordinator answers within ten seconds.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long the verdict on a result may take: it has to be in the journal.
+/// How long the verdict on a result may take: the result has to be in the journal first.
 const VERDICT_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The calls of a worker. Each is repeated until it has an answer, over any number of outages. Clones share the link.
@@ -60,7 +60,7 @@ impl TaskAnswer {
     }
 }
 
-/// Whether a worker of this job takes this answer for one.
+/// Whether a worker accepts `reply` as an answer, in a job of these bits.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub fn is_answer(reply: v1::LeaseReply, range_bits: chomp_table::RangeBits, bits: u32) -> bool {
@@ -122,7 +122,8 @@ impl Client {
         self.link.call(call).await
     }
 
-    /// The objects are in the store. If `next`, asks for a task in the same call, and waits some seconds for it.
+    /// Submits a result whose objects are in the store. If `next`, asks for a task in the same call, and waits some
+    /// seconds for it.
     pub(crate) async fn complete(
         &self,
         lease: u64,
@@ -168,7 +169,7 @@ impl Client {
         self.link.call(call).await
     }
 
-    /// Returns whether the coordinator knows. Without contact it notices when the leases expire.
+    /// Returns whether the coordinator knows. Without contact, the coordinator notices when the leases expire.
     pub(crate) async fn leave(&self) -> bool {
         let request = v1::LeaveRequest {
             worker: self.worker(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::transport::BoxError;
 
-/// Why the worker gives the coordinator up, or a call.
+/// Why the worker gives up a call, or the coordinator for good.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ClientError {
@@ -14,7 +14,7 @@ pub enum ClientError {
         url: String,
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// There is no connection, and there was none for as long as the worker waits for one.
+    /// There is no connection, and there was none for the whole time that the worker waits for one.
     #[error(
         "the coordinator at {url} cannot be reached: check the address, and that it is running"
     )]

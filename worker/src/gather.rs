@@ -29,8 +29,8 @@ const READERS_MAX: usize = 4;
 const PERMIT_BYTES: u64 = 1 << 10;
 /// Up to this size, records are decoded on the thread that read them, as a change of threads takes longer.
 const DECODED_HERE_MAX: usize = 1 << 16;
-/// The most memory that a record and the range in it take, in lengths of the record: two bytes for each of
-/// at least one, four for each number of a bucket of two.
+/// The most memory that a record and the range in it take, in lengths of the record: one for the record, two for the
+/// range. A losing position has two bytes in the range and at least one in the record, a bucket four and two.
 pub(crate) const MEMORY_PER_LENGTH: u64 = 3;
 
 /// Gathers the sources of tasks, for all lanes of a worker.
@@ -129,7 +129,8 @@ impl Gatherer {
         }
     }
 
-    /// Claims those of `missing`, which ascend, that no lane reads, [`READS_MAX`] at most, and removes them from it.
+    /// Claims sources of `missing` that no lane reads, [`READS_MAX`] at most, and removes them from `missing`, which
+    /// ascends.
     fn claim(&self, missing: &mut Vec<(Head, RangeRow)>) -> ReadClaim<'_> {
         let mut under_way = self.under_way.lock();
         let mut claim = ReadClaim {

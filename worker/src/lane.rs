@@ -53,7 +53,7 @@ impl WorkerContext {
         let mut pause = PAUSES.0;
         loop {
             answer = match answer {
-                // A task that came too late goes back when the worker leaves.
+                // A task that was leased too late is offered to others when the worker leaves.
                 TaskAnswer::Task(_) | TaskAnswer::Wait if self.drain.is_cancelled() => {
                     return Ok(End::Drained);
                 }
@@ -63,7 +63,7 @@ impl WorkerContext {
                         next
                     } else {
                         let paused = tokio::time::timeout(pause, self.stop.cancelled());
-                        // Either will do.
+                        // The next round notices if the worker was told to stop.
                         let _ = paused.await;
                         pause = (pause * 2).min(PAUSES.1);
                         TaskAnswer::Wait

@@ -13,7 +13,7 @@
 //! | `pool` | evaluates, decodes and merges, on threads of its own |
 //! | `merge` | writes a shard |
 //! | `lane` | does one task after the other, from lease to result |
-//! | `trouble` | why a task is not done, by what follows |
+//! | `trouble` | why a task is not done: a variant for each reaction |
 //!
 //! A worker runs twice as many lanes as it has threads. While the tasks of one half are evaluated, the lanes of the
 //! other half lease tasks, read their sources and write results.
@@ -286,7 +286,8 @@ pub async fn run_with(
     Ok(context.pool.report(end, acknowledged))
 }
 
-/// Runs until one lane or the heartbeat ends or is told to stop, and all have. Returns whether the coordinator knows.
+/// Runs all lanes and the heartbeat until one of them ends, or the worker is told to stop, and then until all lanes
+/// have ended. Returns how the work ended, and whether the coordinator knows.
 async fn work(context: &Arc<WorkerContext>, count: usize) -> Result<(End, bool), WorkerError> {
     let stop = context.stop.clone();
     let mut grace = pin!(async {

@@ -238,7 +238,8 @@ impl Link {
                     since = Instant::now();
                     true
                 }
-                // Later somebody else may have the port for a while.
+                // At the first contact a wrong certificate is final. Later, another program may have the port for a
+                // while.
                 CallFailure::Outage(source)
                     if before.is_none() && certificate::refusal(&**source).is_some() =>
                 {

@@ -46,7 +46,8 @@ enum MergeInput {
 }
 
 impl Merge<'_> {
-    /// Returns the shard's description as JSON. `start`: its number, its first range, the stored words to skip of that.
+    /// Returns the shard's description as JSON. `start`: its number, its first range, the stored words to skip of that
+    /// range.
     pub(crate) async fn run(
         &self,
         start: (u32, Head, u64),
@@ -127,7 +128,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// The first of the records of these ranges, as many as are merged at a time; none if there are none.
+    /// The next batch: the first of these ranges, as many as are merged at a time. Empty if there are no ranges.
     async fn read(&self, ranges: Range<Head>) -> Result<NotedRanges, Trouble> {
         let heads = (ranges.start.0..ranges.end.0).map(Head);
         let mut rows = self.store.done_ranges(heads.take(BATCH_MAX)).await?;

@@ -122,7 +122,7 @@ impl Pool {
         }
     }
 
-    /// Does work on the next free thread, before any other that waits for one if it is to be `first`.
+    /// Runs `work` on the next free thread. If it is to be `first`, it runs before all waiting work that is not.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         first: bool,
@@ -139,7 +139,7 @@ impl Pool {
             if outcome.is_err() {
                 *evaluator = Evaluator::new(range_bits, isa);
             }
-            // Nobody waits any more when the lane was dropped: it is not needed.
+            // If the lane was dropped, nobody waits for the outcome.
             let _ = done.send(outcome.ok());
         });
         queue.add(first, job);

@@ -1,8 +1,8 @@
 //! The store through the coordinator, for workers that reach it in no other way.
 //!
-//! An object is asked for and created as calls are made: again and again, over any number of outages, until there is an
-//! answer. The coordinator takes an object that has the same bytes for the one that it is asked to create. If its store
-//! fails for good, it ends, and waits to be started again: for a worker that is an outage.
+//! A read or a creation of an object is repeated like a call, over any number of outages, until it has an answer. A
+//! creation succeeds if the coordinator's store has an object with the same bytes already. If that store fails for
+//! good, the coordinator ends until somebody starts it again: for a worker that is an outage.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use crate::client::Client;
 use crate::link::{CallFailure, Session, within};
 use crate::transport::BoxError;
 
-/// How long bytes may take that do not come on at all.
+/// How long a transfer may go on without any byte.
 const PROGRESS_TIMEOUT: Duration = Duration::from_mins(1);
-/// How long a creation may take that has sent all bytes: they have to be on disk.
+/// How long the answer to a creation may take once all bytes are sent: they have to be on disk.
 const DURABLE_TIMEOUT: Duration = Duration::from_mins(2);
 /// The fewest bytes that are sent in a second.
 const PACE: usize = 1 << 16;
@@ -34,7 +34,7 @@ const REASON_BYTES_MAX: usize = 1 << 10;
 #[derive(Clone, Debug)]
 pub(crate) struct RelayStorage(pub(crate) Client);
 
-/// The bytes of an object, or why there are none, unless a call failed.
+/// The answer to a call that did not fail: the bytes of an object, none for a creation, or the problem of the store.
 type StoreReply = Result<Bytes, StorageProblem>;
 
 impl RelayStorage {
@@ -116,7 +116,7 @@ async fn get(
     let most = match (response.status(), range) {
         (StatusCode::OK, None) => part::BYTES_MAX,
         (StatusCode::PARTIAL_CONTENT, Some(range)) => range.end - range.start,
-        // It may send all if that is what was asked for.
+        // The coordinator may answer with the whole object if the range begins with its first byte.
         (StatusCode::OK, Some(range)) if range.start == 0 => range.end,
         (StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => return Ok(Ok(Bytes::new())),
         (StatusCode::NOT_FOUND, _) => return Ok(Err(StorageProblem::NotFound)),

@@ -1,7 +1,8 @@
 //! The store, and the journal as far as this worker has read it.
 //!
-//! The coordinator says where the store is. A worker that finds its coordinator's journal there, or the table of its
-//! job where its user has said, goes to it by itself; any other says why, and goes through the [relay](crate::relay).
+//! The coordinator says where the store is, unless the user has named a place. A worker uses the store there directly
+//! if it finds its coordinator's journal, or, in a place that the user has named, the table of its job. Any other
+//! worker logs the reason, and goes through the [relay](crate::relay).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -107,7 +108,7 @@ impl StoreProvider {
         if let (Some(useless), Some(store)) = (useless, &*open)
             && Arc::ptr_eq(useless, store)
         {
-            // The coordinator knows a newer checkpoint.
+            // The worker joins again to get a newer checkpoint.
             *open = None;
             self.client.link.join_again().await?;
         }
@@ -123,7 +124,8 @@ impl StoreProvider {
         Ok(Arc::clone(open.insert(store)))
     }
 
-    /// Goes through the coordinator from now on. False if there is no other way.
+    /// Goes through the coordinator from now on, if the store was used directly and need not be. Returns whether the
+    /// worker can go on.
     pub(crate) async fn fall_back(&self, error: &StorageError) -> bool {
         let mut open = self.open.lock().await;
         let has_other_way = !matches!(
@@ -137,7 +139,7 @@ impl StoreProvider {
             // Another lane has fallen back already.
             None => true,
             Some(store) if store.proxied => {
-                // The task may have begun when the store was open.
+                // Another lane has fallen back already, if the task began while the store was used directly.
                 self.useless.lock().await.is_some()
             }
             Some(store) => {
@@ -231,8 +233,9 @@ impl Store {
         })
     }
 
-    /// Whether what was read is of the journal of the coordinator that took the table over with segment `epoch`. Nobody
-    /// wrote that segment or a later one before, unless the table was put back since as it was earlier.
+    /// Whether the segments that were read are of the journal of the coordinator that took the table over with segment
+    /// `epoch`. If that segment was read before, under an earlier coordinator, the table was put back to an earlier
+    /// state since.
     async fn is_of(&self, epoch: u64) -> bool {
         if self.epoch.load(Ordering::Relaxed) == epoch {
             return true;
@@ -271,7 +274,8 @@ impl Store {
         heads.into_iter().map(row).collect()
     }
 
-    /// In this order, each with the digest that the journal names. Fails with all that are lost, if some are.
+    /// The records of these rows, in their order. Each has the digest that the journal names. Fails with all that are
+    /// lost, if some are.
     pub(crate) async fn records(&self, rows: &[(Head, RangeRow)]) -> Result<Vec<Bytes>, Trouble> {
         let most = max_record_len(self.range_bits);
         let (mut records, mut lost) = (Vec::with_capacity(rows.len()), Vec::new());

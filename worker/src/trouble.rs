@@ -53,7 +53,7 @@ impl From<StorageError> for Trouble {
             Some(client) => client.clone().into(),
             None => match error.problem.fault() {
                 None | Some(FaultKind::Damage) => Trouble::failed(&error),
-                // The store has waited for faults that pass.
+                // The store has retried after passing faults already, so this one lasts.
                 Some(_) => Trouble::Store(error),
             },
         }

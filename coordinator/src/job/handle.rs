@@ -106,8 +106,8 @@ impl JobHandle {
     }
 }
 
-/// A request for a task. If the call that waits for it is dropped, so is the request, and a task
-/// that was just given to it goes back.
+/// A request for a task. If the call that waits for the task is dropped, the request is withdrawn, and a task that was
+/// already sent to the call is returned.
 struct PendingRequest<'a> {
     handle: &'a JobHandle,
     request: RequestId,
@@ -132,7 +132,7 @@ impl Drop for PendingRequest<'_> {
                 request: self.request,
             },
         };
-        // This event comes after the request, and needs no permit. A job that is over has no use for it.
+        // This event is queued after the request, and needs no permit. A job that is over has no use for the event.
         self.handle.send(|job| job.handle(event)).unwrap_or(());
     }
 }

@@ -11,7 +11,7 @@ use crate::tools::Plan;
 
 /// How old the oldest sample is at the most.
 const SAMPLES_TIME: Duration = Duration::from_mins(1);
-/// The least time over which a rate is measured before it tells the time left.
+/// The least time over which a rate is measured before the time left is computed from it.
 const RATE_AFTER: Duration = Duration::from_millis(300);
 
 #[derive(Debug)]

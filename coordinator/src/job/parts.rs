@@ -1,9 +1,9 @@
 //! The parts that come through the coordinator: which a worker may put, and what becomes of those that nobody has use
 //! for.
 //!
-//! The records of a part fill it: a result that leaves bytes of its part to no record is refused. A part whose lease
-//! has ended is an orphan if the journal does not name it and no result of it waits. Parts of merged ranges are removed
-//! while other shards are merged.
+//! The records of a result have to fill its part: a result is refused if some bytes of the part belong to no record. A
+//! part whose lease has ended is an orphan if the journal does not name it and no pending result is in it. Parts of
+//! merged ranges are removed while other shards are merged.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) struct PutGuard(Arc<()>);
 pub(crate) enum PutRefused {
     #[error("this object is not this worker's to write: it has no lease for it")]
     NoLease,
-    /// The ranges of the lease do not fill it, whatever they are.
+    /// The part is longer than the largest possible records of the leased ranges.
     #[error("the part of this lease has at most {most} bytes")]
     TooLong { most: u64 },
     #[error(transparent)]
@@ -60,8 +60,8 @@ struct PendingPart {
 }
 
 impl Parts {
-    /// Fails unless the records of a result fill the part of its lease. Nothing is known of a part that its worker
-    /// wrote into the store itself.
+    /// Fails unless the records of a result fill the part of its lease. A part that its worker wrote into the store
+    /// directly is not checked: its length is not known here.
     pub(super) fn check(
         &self,
         worker: WorkerId,
@@ -137,7 +137,7 @@ impl Job {
 
     pub(super) fn remove_orphans(&mut self) {
         if self.writes.failed.is_some() {
-            // Nobody knows what the journal names.
+            // After a failed write it is not known which parts the journal names, so none is removed as an orphan.
             self.parts.begun.clear();
         }
         if self.parts.next_search().is_none_or(|at| self.now < at) {
@@ -169,7 +169,7 @@ impl Job {
         }
     }
 
-    /// Has the parts removed of ranges that are merged, if there are enough of these.
+    /// Begins to remove the parts of merged ranges, if there are enough of these ranges.
     pub(super) fn remove_merged(&mut self) {
         let from = self.plan.first_unneeded_head();
         let step = self.plan.progress().ranges.div_ceil(REMOVALS);

@@ -51,7 +51,7 @@ struct Waits {
 }
 
 impl Waits {
-    /// Notes what the job waits for, if it does. It returns whether that is to be told.
+    /// Notes what the job waits for; `None` if it does not wait. Returns whether the caller has to log it.
     fn note(&mut self, now: Instant, what: Option<&str>) -> bool {
         let Some(what) = what else {
             self.since = None;
@@ -90,7 +90,7 @@ impl Job {
         self.progress.send_replace(self.plan.progress());
     }
 
-    /// The job as it is now. The log hears what it waits for.
+    /// The job as it is now. Logs what the job waits for.
     pub(crate) fn status(&mut self) -> Status {
         let now = Instant::now();
         let plan = &self.plan;
@@ -158,7 +158,8 @@ impl Job {
         self.tools.range_bits().positions().min(positions) as f64
     }
 
-    /// Of workers with one name, as two containers may give it, each has a part of the number that it chose behind it.
+    /// If several workers have one name, as those of two containers may, each name is followed by the low digits of the
+    /// worker's number.
     fn workers(&self) -> Vec<WorkerStatus> {
         let workers: Vec<WorkerProgress> = self.plan.workers().collect();
         let mut named = HashMap::<&str, u32>::new();

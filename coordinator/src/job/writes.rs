@@ -1,4 +1,4 @@
-//! How results come into the journal: one segment at a time, with all that was agreed meanwhile.
+//! How results get into the journal: one segment at a time, with all units that were found since the last one.
 //!
 //! A segment costs the same whatever is in it. So while all workers have tasks, the next segment begins no sooner than
 //! [`WRITE_EVERY_MS`] after the last one. After each segment the journal pauses for [`PAUSE_FACTOR`] times as long as
@@ -15,7 +15,7 @@ use super::Job;
 use crate::effects::{Effect, SegmentContent};
 use crate::tools::{Event, UnitLocation};
 
-/// The ranges from which on a segment of the journal takes no more submissions.
+/// A segment of the journal gets no further write once it has this many ranges.
 const SEGMENT_RANGES: usize = if cfg!(test) { 16 } else { 1 << 16 };
 /// How often a segment is begun when no worker waits for one.
 const WRITE_EVERY_MS: u64 = 100;
@@ -132,7 +132,7 @@ impl Job {
         }
     }
 
-    /// When the job has something to do though no event comes.
+    /// When the job has something to do even if no call and no effect reaches it.
     pub(crate) fn next_deadline(&self) -> Option<Millis> {
         let rests = !self.writes.is_under_way() && !self.writes.waiting.is_empty();
         let rest = rests.then(|| self.next_begin());

@@ -32,8 +32,8 @@ pub(super) fn result(
     }
 }
 
-/// Whether the coordinator takes `sent` for a result, in a job of `bits` bits. Panics if the ranges in it would be sent
-/// on otherwise than they came.
+/// Whether the coordinator accepts `sent` as a result, in a job of `bits` bits. Panics if the decoded ranges, encoded
+/// again, differ from those in `sent`.
 #[cfg(feature = "fuzzing")]
 pub fn is_result(sent: v1::CompleteRequest, range_bits: RangeBits, bits: u32) -> bool {
     let said = sent.result.clone();

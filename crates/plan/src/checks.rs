@@ -3,23 +3,23 @@
 //! # The rule
 //!
 //! * **Sampled.** When a unit is found, a random number decides whether it is checked, and the journal says so: the
-//!   unit *wants* one finder more than [`Settings::replicas`]. The first ranges of each participant are sampled, but
-//!   none that nobody present could check; at one replica shards are sampled, unless the owner is alone. A check is a
-//!   task like others, for a participant that has not found the unit; while only one is present, for another of its
-//!   workers. An equal result adds a finder.
+//!   unit *wants* one finder more than [`Settings::replicas`]. All of the first ranges of each participant are sampled.
+//!   No range is sampled that nobody present could check. At one replica all shards are sampled, unless the owner is
+//!   alone. A check is a task like others, for a participant that has not found the unit; while only the owner is
+//!   present, for another worker of the owner. An equal result adds a finder.
 //! * **Results differ**, from each other or from what is known: the coordinator computes the unit itself. Each party
 //!   that found something else is **out**: it gets no more tasks, and is a finder of nothing any more. If its
 //!   participant is the only one present, the party is the worker alone: a node with bad memory does not end the job of
 //!   its owner.
-//! * **Owed.** A unit with fewer finders than `replicas` that are not out owes a check: by any other party, and if none
-//!   takes it for the time of a lease, by the coordinator. What the coordinator computed is final until a source of it
-//!   is withdrawn.
+//! * **Owed.** A unit with finders of fewer than `replicas` participants owes a check. Any other party may do it. If it
+//!   is not done after the time of a lease, the coordinator does it. A content that the coordinator computed is final
+//!   until a source of it is withdrawn.
 //! * **Wrong.** A range whose content is not what the coordinator computed is withdrawn with all ranges that follow
-//!   from it, and with all shards. All that was begun before counts for nothing: leases, findings, and what the
-//!   coordinator computes; and nobody is put out because of it. A shard is wrong also if its file has other words than
-//!   its finder said.
-//! * **Lost.** A range whose record is lost is computed again, and its content stays known: what is computed has to be
-//!   that. Ranges that depend on it stay if they are done, and wait otherwise.
+//!   from it, and with all shards. All leases, pending results and computations of the coordinator that began before
+//!   are void, and nobody is put out because of them. A shard is wrong also if the words in its file are not those that
+//!   its finder reported.
+//! * **Lost.** A range whose record is lost is computed again. Its content stays known, and the new result has to be
+//!   equal to it. Ranges that depend on it stay committed if they are; otherwise they wait.
 //! * **At the end**, when all ranges are done, the coordinator does the sampled checks that nobody present can do, and
 //!   after the time of a lease the others.
 //!
@@ -34,17 +34,17 @@
 //!
 //! # Why a wrong result of one participant does not stay
 //!
-//! With two replicas, a range is known only when two participants have returned the same, so the other one returned it
-//! too; a shard is done earlier, and owes a check then. With one replica, each lie of a participant among others stays
-//! unchecked with a chance of 1 − r, where r is the rate of checks. When one is found, the participant is out, and
-//! everything that it alone found is checked by others. Whatever was computed from a wrong range follows from it, and
-//! is withdrawn with it.
+//! With two replicas, the content of a range is known only when two participants have returned it, so a lie needs two
+//! liars. A shard is done after one result, and then owes a check. With one replica, each lie of a participant among
+//! others stays unchecked with a chance of 1 − r, where r is the rate of checks. When a lie is found, the participant
+//! is out, and everything that it alone found is checked by others. Whatever was computed from a wrong range follows
+//! from it, and is withdrawn with it.
 //!
 //! # Why honest participants are not put out
 //!
 //! A party is put out if its content differs from that of the coordinator, and both were computed from the same
-//! sources: the content of a range depends on those of its sources alone, a lease and what the coordinator computes
-//! begin when all sources are committed, and end as nothing when one of them is withdrawn.
+//! sources: the content of a range depends on those of its sources alone. A lease, like a computation of the
+//! coordinator, begins when all sources are committed, and is void once one of them is withdrawn.
 //!
 //! [`Settings::replicas`]: super::Settings::replicas
 
@@ -71,19 +71,19 @@ pub(super) enum Debt {
 
 const DEBTS: [Debt; 2] = [Debt::Owed, Debt::Sampled];
 
-/// When a check is due that need not be done before all ranges are.
+/// The due time of a check that may wait until all ranges are done.
 const NEVER: Millis = Millis(u64::MAX);
 
 #[derive(Debug, Default)]
 pub(super) struct Checks {
-    /// Why, and when the coordinator does it if no worker has.
+    /// Each open check: its reason, the time from which on the coordinator may do it, and the unit.
     pub(super) open: BTreeSet<(Debt, Millis, Unit)>,
     /// The number of units for which it was decided whether they are sampled.
     decisions: u64,
 }
 
 impl Checks {
-    /// The checks of one kind that are due at a time or later, the first ones first.
+    /// The checks with this debt that are due at `first` or later, in the order of their due times.
     fn from(&self, debt: Debt, first: Millis) -> impl Iterator<Item = (Millis, Unit)> {
         let due = self.open.range((debt, first, Unit::Range(Head(0)))..);
         let due = due.take_while(move |it| it.0 == debt);
@@ -166,14 +166,15 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Whether an equal result of this worker would be one finder more that a unit wants.
+    /// Whether the unit wants another finder, and this worker may become that finder.
     pub(super) fn may_check(&self, worker: WorkerId, unit: Unit) -> bool {
         let party = self.party_of(worker);
         let mut finders = self.units.found_by(unit).iter();
         self.debt(unit).is_some() && !finders.any(|&finder| party.includes(finder))
     }
 
-    /// After the state or the finders of a unit have changed. The caller has to update the offer of the unit next.
+    /// Updates the open check of a unit after its state or its finders have changed. The caller has to update the offer
+    /// of the unit next.
     pub(super) fn note_check(&mut self, unit: Unit) {
         let is_committed = self.units.is_committed(unit);
         let debt = if is_committed { self.debt(unit) } else { None };
@@ -236,7 +237,7 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// The first check that no worker has leased; if workers have leased all of them, the first.
+    /// The first due check that no worker has leased; if workers have leased all due checks, the first of them.
     fn next_overdue(&self) -> Option<Unit> {
         let all = DEBTS.map(|debt| self.checks.from(debt, Millis(0)));
         let due = all
@@ -347,7 +348,7 @@ impl<T: PlanTypes> Plan<T> {
                 self.arbitrations.undecided.remove(&priority(unit));
                 self.decide(unit, computed);
             }
-            // When the lost source is there again, it is tried again.
+            // The unit is tried again once its lost source is committed again.
             Err(_) if !self.units.has_sources(unit) => {}
             Err(own) => {
                 let reason = match self.arbitrations.undecided.remove(&priority(unit)) {
@@ -501,7 +502,7 @@ impl<T: PlanTypes> Plan<T> {
         self.block_dependants(head);
         self.update_check_offers();
         let times = self.units.count_losses(unit, 1);
-        // Workers may store records that are none; the coordinator's own record stays.
+        // A worker may store bytes that are no record, every time. The coordinator stores a good record.
         if times > self.settings.failures_max {
             self.take_over(unit, Cause::Recompute);
         }
@@ -511,7 +512,7 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// Ends the work on ranges that depend on one whose record is lost: if they are not done, they wait for it.
+    /// Ends the work on ranges that depend on a range whose record is lost: if they are not done, they wait for it.
     fn block_dependants(&mut self, head: Head) {
         let range_bits = self.settings.range_bits;
         let depends_on_it = |unit: &Unit| match *unit {

@@ -7,9 +7,9 @@
 //! that for all k from 23 to 36, and within 10 % from 27 on. The sequence shows no other trend for larger k; the
 //! parity of k and chance cause the differences. (The 191,372,350 of 36 bits are 0.3 % more than the law says.)
 //!
-//! All ranges are taken to have equally many. Those of low layers have more: so the share of the work that is done is
-//! wrong by up to six hundredths of the whole, and the whole by a factor that hardly depends on the table, so that
-//! measured costs make up for it.
+//! The forecast takes all ranges to have equally many losing positions. In truth the ranges of low layers have more. So
+//! the estimated share of the work that is done is wrong by up to six hundredths of the whole. The estimate of the
+//! whole is wrong by a factor that hardly depends on the table, so that measured costs make up for it.
 //!
 //! In all ranges a record takes about the same number of bytes for each losing position. A shard of n stored
 //! positions among p takes about n (log2(p/n) + log2 e) bits times a factor. Both numbers were measured.
@@ -22,10 +22,10 @@
 //!
 //! # The time
 //!
-//! Two things take time that no other can make up for: the CPU time on the threads there are, and the critical path, as
-//! each layer waits for a range of the layer before. No job is faster than the longer of them. A thread idles only
-//! while the others finish a layer, so a job takes no longer than both together (Graham, *Bounds for certain
-//! multiprocessing anomalies*, 1966), as far as the costs are right and links are fast enough.
+//! Two times bound a job from below: the CPU time divided by the number of threads, and the critical path, as each
+//! layer waits for a range of the layer before. No job is faster than the longer of them. A thread idles only while the
+//! others finish a layer, so a job takes no longer than both together (Graham, *Bounds for certain multiprocessing
+//! anomalies*, 1966), as far as the costs are right and links are fast enough.
 
 #[cfg(test)]
 mod tests;
@@ -38,7 +38,7 @@ use crate::Settings;
 const SHARE: f64 = 7.2;
 /// The bytes of a record for each losing position.
 const RECORD_BYTES: f64 = 1.18;
-/// The bytes of a record besides its frame.
+/// The bytes of a record that do not depend on its number of losing positions.
 const HEADER_BYTES: f64 = 80.0;
 /// The bytes of shards, as a multiple of the entropy of their positions.
 const SHARD_FACTOR: f64 = 0.81;
@@ -61,8 +61,9 @@ pub fn losing_total(bits: u32) -> f64 {
     2f64.powf(k - 1.0) * SHARE / (k * k)
 }
 
-/// How many of its sources the evaluation of a range puts into bitmaps, position by position. One that serves several
-/// moves counts for each; together, those that cross into the low bits from one 1 of the head count once.
+/// How often the evaluation of a range puts a source into a bitmap, position by position. A source counts once for each
+/// move that it serves. For each 1 of the head, the sources of all moves from this 1 into the low bits count once
+/// together.
 fn moves(head: Head) -> u32 {
     // The layer counts a cell for each pair of 1s, too.
     let ones = head.0.count_ones();
@@ -98,7 +99,7 @@ pub struct JobCost {
 }
 
 impl JobCost {
-    /// The fraction of the cost that is paid, from 0 to 1, if these ranges are.
+    /// The cost of the ranges `done`, as a fraction of the whole cost, from 0 to 1.
     pub fn fraction_done(&self, layers: &[Vec<Head>], done: &[Head]) -> f64 {
         let of_range = |head: &Head| self.per_range.get(head.layer() as usize);
         let done: u64 = done.iter().filter_map(of_range).sum();
@@ -151,7 +152,7 @@ pub struct Estimate {
     pub layers: u64,
     /// The time of one thread for an average range.
     pub evaluation: f64,
-    /// The time until its part is durable, and then the segment of the journal that names it.
+    /// The time until the part of a range is durable, and then the segment of the journal that names the part.
     pub commit: f64,
 }
 
@@ -199,8 +200,8 @@ impl Estimate {
         [on_threads.max(path), on_threads + path]
     }
 
-    /// The threads, at least one, that take as long for the CPU time as the critical path takes. More threads shorten
-    /// the job hardly.
+    /// The number of threads, at least one, with which the CPU time takes as long as the critical path. More threads
+    /// hardly shorten the job.
     pub fn threads_that_help(&self) -> f64 {
         (self.cpu / self.critical_path()).max(1.0)
     }

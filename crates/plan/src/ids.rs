@@ -33,12 +33,13 @@ impl ParticipantId {
     pub const OWNER: ParticipantId = ParticipantId(0);
 }
 
-/// A worker, for as long as its process lives. Given by the caller; one that lost contact comes back with the same.
+/// A worker, for as long as its process lives. Given by the caller; a worker that lost contact joins again with the
+/// same id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId {
-    /// Whose it is, by its credential.
+    /// The participant whose credential the worker uses.
     pub participant: ParticipantId,
-    /// Which of that participant's workers, by a number that it chose itself.
+    /// The number that the worker chose for itself.
     pub number: u64,
 }
 
@@ -87,7 +88,7 @@ impl fmt::Display for WorkerId {
     }
 }
 
-/// Milliseconds since some start, as told by the caller's monotonic clock.
+/// Milliseconds since some start, by the caller's monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Millis(pub u64);
 

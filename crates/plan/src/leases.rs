@@ -24,7 +24,7 @@ pub(super) struct Lease {
 pub(super) struct Leases {
     pub(super) all: BTreeMap<LeaseId, Lease>,
     deadlines: BTreeSet<(Millis, LeaseId)>,
-    /// When each lease becomes slow that is not.
+    /// When each lease that is not slow yet becomes slow.
     slow_at: BTreeSet<(Millis, LeaseId)>,
     next: u64,
 }
@@ -84,14 +84,14 @@ impl<T: PlanTypes> Plan<T> {
         self.lease(worker, units).lease
     }
 
-    /// Has this lease count for writing this shard, too. For tests.
+    /// Makes this lease count for writing this shard, too. For tests.
     #[cfg(any(test, feature = "testing"))]
     pub fn pretend_writing(&mut self, worker: WorkerId, lease: LeaseId, shard: u32) {
         let entry = self.queue.entry(Unit::Shard(shard));
         entry.leases.push((lease, worker));
     }
 
-    /// Returns the leases that the worker does not hold any more: work on them is of no use.
+    /// Renews the leases that the worker holds. Returns the others, on which work is of no use any more.
     pub fn renew(&mut self, now: Millis, worker: WorkerId, leases: &[LeaseId]) -> Vec<LeaseId> {
         let now = self.now.max(now);
         self.workers.hear(now, worker);
@@ -131,7 +131,7 @@ impl<T: PlanTypes> Plan<T> {
             && deadline <= self.now
         {
             let silent = self.leases.all[&lease].worker;
-            // Nobody waits for a worker that does not renew.
+            // A worker that does not renew its lease loses its regions, so that others need not wait for it.
             self.queue.fresh.release(silent);
             self.review.is_due = true;
             let worker = self.workers.name(silent);
@@ -205,7 +205,8 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// For a unit that is found, or checked as often as it has to be. The caller has to update its offer next.
+    /// Ends all work on a unit that is found, or needs no more checks. The caller has to update the offer of the unit
+    /// next.
     pub(super) fn end_work_on(&mut self, unit: Unit) {
         self.results.pending.remove(&unit);
         let entry = self.queue.entry(unit);

@@ -2,8 +2,8 @@
 //!
 //! It is a plain state machine without clock, I/O, threads or chance: [`Plan::handle`] takes the time and an [`Event`],
 //! and returns the [`Action`]s that follow from it. The same events lead to the same actions, so a test can try any
-//! schedule. Actions may be performed in any order, except that [writes](Action::Write) keep theirs. What waits for an
-//! answer is kept here, as [handles](PlanTypes) that the plan never reads.
+//! schedule. Actions may be performed in any order, except that [writes](Action::Write) keep their order. The plan
+//! keeps the [responders](PlanTypes) of requests and results that have no answer yet, and never reads them.
 //!
 //! | modules | what they have |
 //! |---|---|
@@ -30,8 +30,8 @@
 //! # What always holds
 //!
 //! * **Order.** A range is offered when all its sources are durable. All sources are of lower layers, so the lowest
-//!   layer that is not complete can always go on. Shards come when all ranges are durable and none is in doubt, and the
-//!   publication when all shards are and no check is left.
+//!   layer that is not complete can always go on. Shards are offered when all ranges are durable and none is in doubt.
+//!   The table is published when all shards are durable and no check is left.
 //! * **A lease says who works, never what is right.** A result counts if its worker holds a lease on the unit.
 //! * **Once.** A unit is written once, unless it was withdrawn or lost in between. A result is acknowledged
 //!   ([`Verdict::Accepted`], [`Verdict::Duplicate`]) only when all of it is durable.
@@ -40,25 +40,27 @@
 //! * **No idling.** A request waits only while there is no unit that its worker may have. A lease that stands for long
 //!   gets a *speculative* second one by a worker that would idle.
 //! * **No endless attempts.** A lease that expires or ends without a result is a failed attempt at each of its units.
-//!   After two a unit is offered alone, so that the one that cannot be computed is found; after a named number the
-//!   coordinator computes it. If it cannot either, the job stops.
-//! * **Faults end the job.** After a fault nothing is offered or taken any more; a write under way still counts.
+//!   After two failed attempts a unit is offered alone, since another unit of the task may be the cause; after
+//!   [`failures_max`](Settings::failures_max) failures or [`expiries_max`](Settings::expiries_max) expired leases the
+//!   coordinator computes it. If the coordinator cannot compute it either, the job stops.
+//! * **Faults end the job.** After a fault no unit is offered and no result is accepted; a write under way still
+//!   counts.
 //!
 //! # Why a late or second result does no harm
 //!
 //! The record of a range depends on the format version, the range bits and the head alone: not on the worker, its CPU,
-//! the number of threads, or what crashed before. A shard depends on the ranges alone. So there is one question about a
-//! result that is known already: do the digests agree? If so, it is one more finder, or is dropped. If not, one of the
-//! two was computed wrongly, and the coordinator computes it itself to find out which.
+//! the number of threads, or what crashed before. A shard depends on the ranges alone. So a second result for a unit
+//! raises one question: are the digests equal? If they are, its worker becomes one more finder, or the result is
+//! dropped. If not, one of the two is wrong, and the coordinator computes the unit itself to find out which.
 //!
 //! After an outage a worker joins again under its number, goes on under its leases, and repeats the calls that had no
 //! answer. Leases of an earlier coordinator are void: numbers of leases begin with the number of the segment with which
-//! the coordinator took over, so no two coordinators give the same.
+//! the coordinator took over, so no two coordinators give the same number.
 //!
 //! # Cost
 //!
-//! An event costs time in proportion to what it is about, times a logarithm, however many ranges, workers and requests
-//! there are. Exceptions are rare: a record that is lost, a party that is out, a range that was wrong.
+//! An event costs time in proportion to the units that it concerns, times a logarithm, however many ranges, workers and
+//! requests there are. Exceptions are rare: a record that is lost, a party that is out, a range that was wrong.
 
 mod checks;
 pub mod forecast;
@@ -139,8 +141,8 @@ pub struct Plan<T: PlanTypes> {
 }
 
 impl<T: PlanTypes> Plan<T> {
-    /// The plan of a job, and the actions that it begins with. Fails if the job has too many ranges, or `past` knows a
-    /// unit in two versions.
+    /// The plan of a job, and the actions that it begins with. Fails if the job has too many ranges, or if `past` has
+    /// two different contents of one unit.
     pub fn new(settings: Settings, past: Past) -> Result<(Plan<T>, Vec<Action<T>>), PlanError> {
         let mut plan = Plan::empty(settings)?;
         plan.recall(past)?;
@@ -261,7 +263,7 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     /// Whether nothing is under way: no lease, no write, nothing that the coordinator computes. A coordinator that
-    /// shuts down may go then.
+    /// shuts down may end then.
     pub fn has_nothing_under_way(&self) -> bool {
         self.leases.all.is_empty()
             && !self.results.is_writing()
@@ -294,7 +296,8 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// The locations of the contents that wait for others to find the same.
+    /// The locations of the pending results: those that count only once enough participants have found the same
+    /// content.
     pub fn pending_locations(&self) -> impl Iterator<Item = &T::Location> {
         let pending = self.results.pending.values().flatten();
         pending.map(|pending| &pending.location)
@@ -343,7 +346,7 @@ impl<T: PlanTypes> Plan<T> {
         self.phase == Phase::Running
     }
 
-    /// Whether the job stopped for another reason than that it was asked to.
+    /// Whether a fault stopped the job, and not [`Event::Shutdown`].
     fn is_faulty(&self) -> bool {
         matches!(&self.phase, Phase::Stopped(reason) if *reason != StopReason::Shutdown)
     }

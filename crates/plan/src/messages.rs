@@ -29,8 +29,9 @@ pub enum Event<T: PlanTypes> {
         name: String,
         threads: u32,
     },
-    /// A worker leaves in good order: its leases are offered again at once. A worker that fell silent must be left to
-    /// lose its leases first, or a range that kills every worker would be offered for ever.
+    /// A worker leaves in good order: its leases are offered again at once, and are no failed attempts. This event must
+    /// not follow from silence, but the leases have to expire: a range that kills every worker would be offered for
+    /// ever.
     Left { worker: WorkerId },
     /// A worker asks for a task. Answered by exactly one [`Action::Answer`], now or later, unless it is withdrawn or
     /// the worker leaves.
@@ -58,7 +59,7 @@ pub enum Event<T: PlanTypes> {
     /// The record of a committed range, with this digest, cannot be read. Of no effect if the range is not committed,
     /// or with another digest.
     Lost { head: Head, digest: Digest },
-    /// The owner takes a participant out: what it alone found is checked.
+    /// The owner takes back the credential of a participant, which is out then: units that it alone found are checked.
     Revoked { participant: ParticipantId },
     /// [`Action::Compute`] is done. If a record was missing, [`Event::Lost`] has to come before the failure.
     Computed {
@@ -94,7 +95,7 @@ pub struct Computed<P> {
     pub range: Option<RangeSummary>,
     /// The digest of the record, or of the description of the words of a shard.
     pub digest: Digest,
-    /// The shard's file in the store is the one that its finders described, and has other words.
+    /// Whether the file of the shard in the store is as its finders described it, but has other words than the ranges.
     pub is_forged: bool,
     pub location: P,
 }
@@ -107,12 +108,12 @@ pub enum PublishOutcome {
     Done,
     /// The job cannot go on.
     Failed { reason: String },
-    /// This range is not what its sources make of it.
+    /// The content of this range does not follow from its sources.
     Wrong { head: Head, reason: String },
     /// These records, which are needed to find a wrong range, cannot be read.
     RecordsLost { records: Vec<(Head, Digest)> },
-    /// The coordinator has to merge these shards: their files are not what was described, or the shards contradict each
-    /// other and one participant alone has found these.
+    /// The coordinator has to merge these shards: either their files are not what was described, or the table
+    /// contradicts itself, and one participant alone has found each of these shards.
     MergeAgain { shards: Vec<u32> },
 }
 
@@ -136,7 +137,7 @@ pub enum Action<T: PlanTypes> {
     Compute { unit: Unit },
     /// Publish the table: all shards are committed. Answered by [`Event::Published`].
     Publish,
-    /// The job cannot go on. Comes once at most.
+    /// The job cannot go on. Returned once at most.
     Stop { reason: StopReason },
 }
 
@@ -144,18 +145,19 @@ pub enum Action<T: PlanTypes> {
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug)]
 pub enum Write<P> {
-    /// These units are done. Answered by [`Event::Written`]; the others are not answered: if one of them fails, so does
-    /// every later commit.
+    /// These units are done. Answered by [`Event::Written`]. The other kinds of write have no answer: if one of them
+    /// fails, so does every later commit.
     Commit {
         write: WriteId,
         units: Vec<FoundUnit<P>>,
     },
-    /// These committed units were computed again and came out the same: their finders now.
+    /// These committed units were computed again, with equal contents. `finders` are their finders from now on.
     Confirm {
         units: Vec<Unit>,
         finders: UnitFinders,
     },
-    /// These ranges are wrong, or may be: nothing is known of them any more, nor of any shard.
+    /// These ranges are wrong, or follow from a wrong one: their contents are unknown again, and so are those of all
+    /// shards.
     Withdraw { heads: Vec<Head> },
     /// The record of this range is lost. What is in it stays known.
     Lose { head: Head },
@@ -198,7 +200,7 @@ pub enum LeaseAnswer {
 pub struct Task {
     /// The lease under which the task is given.
     pub lease: LeaseId,
-    /// The number of this attempt: 1 after no failed one.
+    /// The number of this attempt: one more than the failed attempts so far.
     pub attempt: u32,
     /// The work to do.
     pub work: Work,
@@ -208,15 +210,15 @@ pub struct Task {
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Evaluate these ranges of one layer, heads ascending. If it is a check, they are committed, and their records are
-    /// not needed: only what is in them.
+    /// Evaluate these ranges of one layer, heads ascending. In a check they are committed, and the worker stores no
+    /// records: it only reports the contents.
     Evaluate {
         layer: u32,
         heads: Vec<Head>,
         is_check: bool,
     },
-    /// Write a shard. It begins in the range `head`, after `skip` stored words of that. If it is a check, the file is
-    /// there: merge the ranges, and compare.
+    /// Write a shard. It begins in the range `head`, after `skip` stored words of that range. In a check the file is
+    /// there: merge the ranges, and compare the file with them.
     Merge {
         shard: u32,
         head: Head,
@@ -253,7 +255,7 @@ pub enum Verdict {
     Accepted,
     /// All units are durable, with these very digests, thanks to others.
     Duplicate,
-    /// Some units wait for others to find the same; all else is durable.
+    /// Some units are pending until other participants find the same; the rest is durable.
     Noted,
     /// The result was not used.
     Rejected { reason: Rejection },
@@ -290,7 +292,7 @@ pub struct JobProgress {
     pub workers: u64,
 }
 
-/// One worker, as people are told of it.
+/// What people can read about one worker.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerProgress {
@@ -304,6 +306,6 @@ pub struct WorkerProgress {
     pub ranges: u64,
     pub failures: u64,
     pub heard: Millis,
-    /// Why it gets no more tasks, if it does not.
+    /// Why the worker is out, if it is.
     pub out: Option<OutReason>,
 }

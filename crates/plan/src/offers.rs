@@ -13,8 +13,8 @@ use super::units::{SHARD_LAYER, State, priority};
 /// The failed attempts after which a unit is offered alone.
 const ALONE_AFTER: u32 = 2;
 
-/// In a table of no more than 2 to the power of this many ranges, those of a task may lie anywhere: its parts are not
-/// worth smaller tasks.
+/// The least bits of a head that do not say in which quarter it is. So in a table of at most 2 to the power of this
+/// many ranges, those of a task may lie anywhere: removing its parts early is not worth smaller tasks.
 const QUARTER_BITS_MIN: u32 = 12;
 
 impl<T: PlanTypes> Plan<T> {
@@ -29,8 +29,9 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// The kind of the offer of a unit, and the parties that may not have it: those that found it or hold it. If they
-    /// are enough, but slow, other workers may have it.
+    /// The kind of the offer of a unit, and the parties that may not have it: those that found it or hold it. If these
+    /// parties are enough, but some of their leases are slow, the unit is offered to every worker that has no lease on
+    /// it and whose party has not found it.
     fn offer(&self, unit: Unit) -> Option<Offer> {
         let is_held_back = matches!(unit, Unit::Shard(_)) && !self.may_merge();
         if !self.units.contains(unit) || self.arbitrations.contains(unit) || is_held_back {
@@ -113,7 +114,7 @@ impl<T: PlanTypes> Plan<T> {
         }
         units.retain(|unit| kind(unit) == first);
         // Records of a task are in one part, which stays until all of them are merged. So its ranges lie in one quarter
-        // of the table: in the one that has most of those that may be had now, as small tasks cost more.
+        // of the table. It is the quarter with the most of the units found above, as small tasks cost more.
         let bits = QUARTER_BITS_MIN.max(self.settings.head_bits().saturating_sub(2));
         let quarter = |unit: &Unit| priority(*unit).1 >> bits;
         let alike = units.chunk_by(|one, other| quarter(one) == quarter(other));

@@ -15,7 +15,7 @@ pub struct Past {
     pub ranges: Vec<(RangeSummary, UnitFinders)>,
     /// The ranges that were durable until their records were lost.
     pub lost: Vec<(RangeSummary, UnitFinders)>,
-    /// The shards that are durable. They count if nothing is missing of which they may have words.
+    /// The shards that are durable. They count only if the contents of all ranges are known.
     pub shards: Vec<(u32, Digest, UnitFinders)>,
     /// The parties that are out, and why.
     pub out: Vec<(Party, String)>,

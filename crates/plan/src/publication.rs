@@ -17,7 +17,7 @@ use super::{Phase, Plan};
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     pub(super) is_under_way: bool,
-    /// Whether parts go when their ranges are merged: only the owner had found ranges when the table was cut.
+    /// Whether parts are removed when their ranges are merged: only the owner had found ranges when the table was cut.
     may_trim: bool,
     /// The shards that are durable before the table is cut.
     pub(super) shards_before: Vec<(u32, Digest, UnitFinders)>,
@@ -73,9 +73,9 @@ impl<T: PlanTypes> Plan<T> {
         }
     }
 
-    /// The first range from which on no record is needed: durable shards have the words, and no earlier range depends
-    /// on these. Only a table that contradicts itself would need the records again. A job that the owner alone computes
-    /// takes that risk, since it costs only time and saves space.
+    /// The first of the ranges at the end of the table whose records are not needed: durable shards have their words,
+    /// and no range before them depends on them. Only a table that contradicts itself would need the records again. A
+    /// job that the owner alone computes takes that risk, since it costs only time and saves space.
     pub fn first_unneeded_head(&self) -> Head {
         let is_done =
             |unit: &Unit| self.units.is_committed(*unit) && self.units.has_no_foreign_finder(*unit);

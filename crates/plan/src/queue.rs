@@ -1,8 +1,8 @@
 //! The queue: which units are offered to which workers, and what was done about each so far.
 //!
-//! Most ranges that are offered are *fresh*: any worker may have them, and [regions](super::regions) say who goes on
-//! with which. The other units are grouped by the parties that may not have them, as they found them or hold them
-//! already. So a worker that may not have one of a thousand units skips its group.
+//! Most ranges that are offered are *fresh*: any worker may have them, and [regions](super::regions) say which worker
+//! gets which. The other units are grouped by the parties that may not have them, as they found them or hold them
+//! already. So a worker that may have none of a thousand units skips them as one group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,19 +113,19 @@ impl Queue {
         is_new
     }
 
-    /// The groups of a pool, ascending by layer.
+    /// The groups of this kind of offer, ascending by layer.
     fn groups(&self, kind: OfferKind) -> impl Iterator<Item = (&Offer, &BTreeSet<u64>)> {
         let groups = self.groups.range((kind, 0, Vec::new())..);
         groups.take_while(move |(offer, _)| offer.0 == kind)
     }
 
-    /// Whether some unit is offered to every worker, or, with `idle`, to workers that would idle.
+    /// Whether there may be a unit for a worker that waits. `idle` says whether that worker would idle.
     pub(super) fn has_offers(&self, idle: bool) -> bool {
         self.fresh.is_wanted(idle) || !self.groups.is_empty()
     }
 
-    /// Units of the lowest layer that has any for `worker`, `most` of them, ascending: those that others
-    /// have begun, else the fresh ones of its [pile](Fresh::pile).
+    /// At most `most` units of the lowest layer that has any for `worker`, ascending: units that others have begun, or
+    /// if there are none, the fresh ones of the worker's [pile](Fresh::pile).
     pub(super) fn units_for(
         &self,
         worker: WorkerId,

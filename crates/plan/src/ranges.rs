@@ -1,9 +1,9 @@
 //! The ranges: which of them are committed, and which may be computed.
 //!
 //! A range is blocked until all its sources are committed. To find out when that is, a blocked range watches one
-//! uncommitted source at a time: when that is committed it looks for another, the one of the highest layer, and without
-//! one it is ready. So each range looks at its sources a few times in all. The watchers of a range are a list through
-//! `next_watcher`.
+//! uncommitted source at a time. When this source is committed, the range watches another uncommitted one, that of the
+//! highest layer; if there is none, the range is ready. So each range looks at its sources a few times in all. The
+//! watchers of a range are a list through `next_watcher`.
 //!
 //! About 110 bytes a range, with its [entry](super::units): 115 MB for the million ranges of 20 head bits.
 
@@ -94,7 +94,8 @@ impl Ranges {
         self.current_layer = self.current_layer.min(layer);
     }
 
-    /// Has a range that watches nothing watch an uncommitted source. Returns whether there is none: it is ready.
+    /// Lets a range that watches nothing watch an uncommitted source. Returns true if there is none: the range is
+    /// ready.
     pub(super) fn watch(&mut self, head: Head) -> bool {
         let blocker = self.blocker(head);
         if let Some(blocker) = blocker {

@@ -70,7 +70,7 @@ pub enum StopReason {
     PublishFailed { reason: String },
 }
 
-/// How an attempt at a task failed. Workers are named for people.
+/// How an attempt at a task failed. `worker` is a name for people to read.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {

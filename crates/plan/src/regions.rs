@@ -1,13 +1,13 @@
 //! Regions: which worker goes on with which ranges.
 //!
-//! Ranges whose heads begin alike depend on the same sources, and on each other. So the heads of a table are
-//! divided into regions by how they begin, and a region has an assignee: the first worker that took a range of
-//! it. What becomes ready in a region goes to its assignee, which has most of the sources already. Workers take
-//! regions as they have time, so all of them have something to do in every layer.
+//! Ranges whose heads begin alike depend on the same sources, and on each other. So the heads of a table are divided
+//! into regions by how they begin, and a region has an assignee: the first worker that leased a range of it. Ranges of
+//! a region that become ready are for its assignee, which has most of the sources already. Workers claim regions as
+//! they have time, so all of them have something to do in every layer.
 //!
-//! No worker idles for that: one that has fewer tasks than threads takes units of another's region, if nothing is ready
-//! in its own regions or in those without an assignee. A worker that goes, or falls silent, leaves its regions to the
-//! others.
+//! Regions make no worker idle: a worker that has fewer tasks than threads gets units of another worker's region, if
+//! nothing is ready in its own regions or in those without an assignee. A worker that leaves or falls silent gives up
+//! its regions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use super::units::Priority;
 /// with fewer, there are not enough regions for many workers.
 const REGION_BITS: u32 = 9;
 
-/// The ranges about which nothing was done: any worker may have them.
+/// The ready ranges that have no lease and no result: any worker may have them.
 #[derive(Debug)]
 pub(super) struct Fresh {
     /// The bits of a head that do not say which region it is in.
@@ -60,7 +60,7 @@ impl Fresh {
         self.all.remove(&priority)
     }
 
-    /// Gives the region of a unit to `worker`, if that is a fresh range and the region has no assignee.
+    /// Gives the region of a unit to `worker`, if the unit is a fresh range and the region has no assignee.
     pub(super) fn claim(&mut self, worker: WorkerId, priority: Priority) {
         let region = priority.1 >> self.shift;
         if self.assignees.contains_key(&region) || !self.all.contains(&priority) {

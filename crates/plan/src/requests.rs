@@ -1,8 +1,8 @@
 //! Requests: which of those that wait are answered, and when.
 //!
-//! The plan reviewed a waiting request when it came, and had no task for its worker. It reviews the request again when
-//! a unit is offered to others than before. A range of a [region](super::regions) matters only to the owner of the
-//! region, and to workers that have an idle thread. So an event does not cost more when a thousand workers wait.
+//! The plan reviews a request when it comes, and lets it wait if there is no task for its worker. It reviews the
+//! request again when the offer of a unit changes. A range of a [region](super::regions) matters only to the assignee
+//! of the region, and to workers that have an idle thread. So an event does not cost more when a thousand workers wait.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -77,7 +77,7 @@ impl<T: PlanTypes> Plan<T> {
         Some((worker, responder))
     }
 
-    /// After its requests, its leases or its threads have changed.
+    /// To be called after the requests, the leases or the threads of a worker have changed.
     pub(super) fn update_waiter(&mut self, worker: WorkerId) {
         let Some(entry) = self.workers.by_id.get_mut(&worker) else {
             return;

@@ -1,9 +1,10 @@
 //! Results: how a unit becomes done.
 //!
 //! A result counts if its worker holds a lease on the units. A range is *found* when [`Settings::replicas`]
-//! participants have returned the same content; a shard, when one has written its file. It is written into the journal
-//! then, and when that is durable others depend on it: nothing waits for a [check](super::checks). A result is answered
-//! when all of it is durable, or waits for others to find the same.
+//! participants have returned the same content; a shard, when one has written its file. A found unit is written into
+//! the journal. When it is durable, ranges that depend on it may be computed: nothing waits for a
+//! [check](super::checks). A result is answered when each of its units is durable, or pending until others find the
+//! same.
 //!
 //! [`Settings::replicas`]: super::Settings::replicas
 
@@ -32,7 +33,7 @@ struct PendingWrite<R> {
 
 #[derive(Debug)]
 pub(super) struct Results<T: PlanTypes> {
-    /// Results that do not count yet, as others have to find the same, or as they differ.
+    /// Results that do not count yet: too few participants have found the same content, or the contents differ.
     pub(super) pending: BTreeMap<Unit, Vec<PendingResult<T::Location>>>,
     writes: BTreeMap<WriteId, PendingWrite<T::VerdictResponder>>,
     last_write: WriteId,

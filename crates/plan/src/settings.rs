@@ -36,7 +36,8 @@ pub struct Settings {
     pub expiries_max: u32,
     /// The most positions of a task. A task of a single range may have more.
     pub task_positions_max: u64,
-    /// No task is cut smaller, as long as every thread gets one: each costs a file of the store and a journal entry.
+    /// The least positions of a task, unless some thread would get no task then: each task costs a file of the store
+    /// and a journal entry.
     pub task_positions_min: u64,
     /// Into how many tasks a layer is cut for each thread, if it has that many ranges.
     pub tasks_per_thread: u32,
@@ -46,7 +47,8 @@ pub struct Settings {
     pub checks_per_1000: u32,
     /// The number of ranges in 1,000 that another worker of the owner checks while nobody else is present.
     pub owner_checks_per_1000: u32,
-    /// How many of its first ranges make a participant new: all of them are checked by another one, if one is present.
+    /// The number of ranges that a participant finds as a newcomer: all of them are checked by another participant, if
+    /// one is present.
     pub newcomer_ranges: u32,
     /// The number of checks for each thread that may wait while other ranges are ready.
     pub checks_waiting_per_thread: u32,

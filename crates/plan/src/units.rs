@@ -1,7 +1,7 @@
 //! The units of a job, be it ranges or shards: the state of each, what is in it, and who found that.
 //!
-//! A content is known from the moment when enough participants found it, before it is durable, until it is withdrawn. A
-//! unit whose record is lost keeps its content: what is computed anew has to be that.
+//! A content is known from the moment when enough participants have found it, even before it is durable, until it is
+//! withdrawn. A unit whose record is lost keeps its content: a new result has to be equal to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::settings::Settings;
 pub(super) const SHARD_LAYER: u32 = u32::MAX - 1;
 
 /// The order of work: low layers first, shards after all ranges, the last shard before the others. Ranges depend only
-/// on ranges before them, so once the last shards are durable, the records that they cover can go.
+/// on ranges before them, so once the last shards are durable, the records with their words can be removed.
 pub(super) type Priority = (u32, u64);
 
 pub(super) fn priority(unit: Unit) -> Priority {
@@ -48,7 +48,8 @@ pub(super) enum State {
     Committed,
 }
 
-/// The content of a unit. A worker reports the counts of a range as it reports the digest, so all three have to agree.
+/// The content of a unit. Results are equal if the counts and the digest are: a worker may report wrong counts with the
+/// right digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) count: u64,
@@ -138,7 +139,7 @@ impl Units {
         })
     }
 
-    /// Finds out which ranges are ready, once those that are committed before are known.
+    /// Finds out which ranges are ready. The ranges that earlier coordinators committed have to be marked before.
     pub(super) fn begin(&mut self) {
         self.ranges.begin();
         for head in (0..self.ranges.count()).map(Head) {
@@ -278,8 +279,8 @@ impl Units {
         ready.map(Unit::Range).collect()
     }
 
-    /// Puts a unit back to be computed, or a range to be blocked: its content or its record is not there, or those of a
-    /// source.
+    /// Sets a unit back to ready, or a range that lacks a source to blocked. To be called when the content or the
+    /// record of the unit is gone, or when a source is not committed any more.
     pub(super) fn revert(&mut self, unit: Unit) {
         let state = self.state(unit);
         match unit {
@@ -287,7 +288,7 @@ impl Units {
                 self.shards_done -= u64::from(state == State::Committed);
                 self.set_state(unit, State::Ready);
             }
-            // It watches a source.
+            // A blocked range watches a source already.
             Unit::Range(_) if state == State::Blocked => {}
             Unit::Range(head) => {
                 if state == State::Committed {

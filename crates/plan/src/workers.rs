@@ -35,9 +35,9 @@ pub(super) struct Workers {
     silences: BTreeSet<(Millis, WorkerId)>,
     /// The threads of all present workers together.
     pub(super) threads: u64,
-    /// The parties that get no more tasks: the worker because of which each is out, and why.
+    /// The parties that are out: for each, the name of the worker that caused it, and the reason.
     pub(super) out: BTreeMap<Party, (String, OutReason)>,
-    /// The ranges that each participant has found, as far as they matter for [newcomers](super::Settings).
+    /// The number of ranges that each participant has found, to tell [newcomers](super::Settings::newcomer_ranges).
     pub(super) ranges_found: BTreeMap<ParticipantId, u32>,
 }
 
@@ -126,7 +126,7 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     /// The leases of a worker that leaves are offered to others. Requests of a worker that is out are answered with the
-    /// reason. Nobody waits for other answers.
+    /// reason; requests of other workers need no answer.
     pub(super) fn on_left(&mut self, worker: WorkerId) {
         let trusted_singly = self.trusts_workers_singly();
         let Some(gone) = self.workers.remove(worker) else {
@@ -198,7 +198,7 @@ impl<T: PlanTypes> Plan<T> {
         self.workers.by_id.contains_key(&worker)
     }
 
-    /// Why this worker gets no more tasks, if it does not.
+    /// Why this worker is out, if it is.
     pub fn out_reason(&self, worker: WorkerId) -> Option<&OutReason> {
         self.workers.out_reason(worker)
     }

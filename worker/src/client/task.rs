@@ -11,20 +11,21 @@ use crate::link::{CallFailure, JobDescription};
 #[derive(Clone, Debug)]
 pub(crate) struct LeasedTask {
     pub(crate) lease: u64,
-    /// All segments of the journal below this number have to be known.
+    /// All segments of the journal below this number have to be read before the task is begun.
     pub(crate) journal_end: u64,
     pub(crate) work: TaskWork,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum TaskWork {
-    /// Ranges of one layer are to be evaluated, heads ascending. If it is a check, nothing is put.
+    /// Ranges of one layer are to be evaluated, heads ascending. If it is a check, no part is written.
     Evaluate {
         layer: u32,
         heads: Vec<Head>,
         is_check: bool,
     },
-    /// A shard is to be written. Or it is to be read, if another participant has written it, with this result.
+    /// A shard is to be written. If `known_summary` describes it, another worker has written it, and its file is to be
+    /// compared.
     Merge {
         /// Its number, its first range, and the number of stored words of that range that it skips.
         start: (u32, Head, u64),

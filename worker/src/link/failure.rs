@@ -9,10 +9,10 @@ use tonic::{Code, Status};
 use crate::error::ClientError;
 use crate::transport::BoxError;
 
-/// Why a call has no answer, by what is to be done.
+/// Why a call has no answer; each variant has a reaction of its own.
 #[derive(Debug)]
 pub(crate) enum CallFailure {
-    /// There is no contact, or the coordinator is going: join again and repeat the call.
+    /// There is no contact, or the coordinator is shutting down: join again and repeat the call.
     Outage(Arc<dyn std::error::Error + Send + Sync>),
     /// The job has stopped there: join again and repeat the call.
     Stopped(String),
@@ -69,7 +69,7 @@ impl From<Status> for CallFailure {
             Code::InvalidArgument | Code::OutOfRange | Code::AlreadyExists => {
                 CallFailure::Rejected(reason())
             }
-            // Data that the coordinator cannot read ends its job, and a person looks after it.
+            // Data that the coordinator cannot read is among these: its job ends, and a person has to start it again.
             _ => CallFailure::outage(status),
         }
     }

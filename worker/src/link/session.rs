@@ -32,7 +32,7 @@ pub(crate) struct JobDescription {
     pub(crate) checkpoint: Option<u64>,
     /// The segment of the journal with which the coordinator took the table over.
     pub(crate) epoch: u64,
-    /// Its random number, of which that segment has the digest.
+    /// The coordinator's random number; the segment `epoch` has the digest of it.
     pub(crate) coordinator_secret: u64,
 }
 
