@@ -133,7 +133,7 @@ impl Coordinator {
         let random = random.map_err(|_| StartError::Random)?.expose();
         let file = options.participants_file.clone();
         let participants = ParticipantList::new(options.participants.clone(), file.is_some());
-        let wishes = Wishes {
+        let inputs = JobInputs {
             settings,
             participants: participants.subscribe(),
             coordinator_secret: u64::from_le_bytes(random),
@@ -142,7 +142,7 @@ impl Coordinator {
             published,
         };
         let secrets = Arc::clone(&options.secrets);
-        let opened = Opened::new(storage, wishes, move |epoch| secrets.seed(epoch)).await?;
+        let opened = Opened::new(storage, inputs, move |epoch| secrets.seed(epoch)).await?;
         let Opened {
             mut job,
             journal,
@@ -213,7 +213,7 @@ impl Coordinator {
 }
 
 #[derive(Debug)]
-pub(crate) struct Wishes {
+pub(crate) struct JobInputs {
     pub(crate) settings: Settings,
     pub(crate) participants: watch::Receiver<Participants>,
     /// A random number that only this coordinator and its workers know.
@@ -240,31 +240,31 @@ impl Opened {
     /// Opens the store for a job. `seed` turns the epoch into a seed that workers must not guess.
     pub(crate) async fn new(
         storage: Arc<dyn Storage>,
-        wishes: Wishes,
+        inputs: JobInputs,
         seed: impl FnOnce(u64) -> u64,
     ) -> Result<Opened, StartError> {
-        let mut settings = wishes.settings;
+        let mut settings = inputs.settings;
         settings.validate()?;
         let (bits, range_bits) = (settings.bits, settings.range_bits);
-        let (secret, table) = (wishes.coordinator_secret, wishes.table);
+        let (secret, table) = (inputs.coordinator_secret, inputs.table);
         let opening = Journal::open(Arc::clone(&storage), range_bits, bits, secret, table);
         let journal = Arc::new(opening.await?);
         settings.check_seed = seed(journal.epoch());
-        let (replicas, participants) = (settings.replicas, wishes.participants);
+        let (replicas, participants) = (settings.replicas, inputs.participants);
         let description = JobDescription {
             bits,
             lease_ms: settings.lease_ms,
-            store: wishes.store_hint,
+            store: inputs.store_hint,
         };
         let shard = ShardSize {
             shard_words: usize::try_from(settings.shard_words).unwrap_or(usize::MAX),
             ..ShardSize::PUBLISHED
         };
-        let finished = wishes.published.filter(|published| published.bits >= bits);
+        let finished = inputs.published.filter(|published| published.bits >= bits);
         let begun = match &finished {
             Some(published) => {
                 let losing = published.losing_by_bits[bits as usize];
-                (Plan::finished(settings, losing)?, Vec::new())
+                (Plan::of_published(settings, losing)?, Vec::new())
             }
             None => begin(settings, &journal)?,
         };

@@ -101,7 +101,7 @@ impl WorkerContext {
                 String::new()
             }
             // The range was withdrawn after the coordinator leased the task, so it has withdrawn the task too.
-            Trouble::Missing(_) if self.stores.are_beyond(journal_end).await => String::new(),
+            Trouble::Missing(_) if self.stores.has_read_beyond(journal_end).await => String::new(),
             Trouble::Missing(head) => format!("range {head} is not done"),
             Trouble::Failed(reason) => reason,
             Trouble::Store(error) => {

@@ -95,7 +95,7 @@ impl StoreProvider {
     }
 
     /// Whether more of the journal is read than all segments below `journal_end`.
-    pub(crate) async fn are_beyond(&self, journal_end: u64) -> bool {
+    pub(crate) async fn has_read_beyond(&self, journal_end: u64) -> bool {
         match &*self.open.lock().await {
             Some(store) => store.journal.read().await.ledger().next_segment > journal_end,
             None => false,

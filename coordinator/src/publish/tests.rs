@@ -410,7 +410,7 @@ fn failures_after_the_publication_change_nothing() {
     let published = tested.publish(BITS).unwrap();
     let settings = Settings::new(BITS, range_bits());
     let losing = published.losing_by_bits[BITS as usize];
-    let plan = Plan::finished(settings, losing).unwrap();
+    let plan = Plan::of_published(settings, losing).unwrap();
     let tools = Tools::new(tested.storage.clone(), &tested.journal, BITS, SIZE);
     let (mut job, ..) = Job::new((plan, Vec::new()), tools, 1, nobody(), Some(published));
     let fault = || {

@@ -19,7 +19,7 @@ use tonic::body::Body;
 use tonic::codegen::Service as Answers;
 use tonic::service::Routes;
 
-use super::{Opened, StartError, Wishes};
+use super::{JobInputs, Opened, StartError};
 use crate::auth::CALLS;
 use crate::job::{Job, JobHandle, JobOutcome};
 use crate::participants::AuthenticatedParticipant;
@@ -51,7 +51,7 @@ impl SimulatedCoordinator {
         let parse = |bytes: bytes::Bytes| Manifest::parse(&bytes);
         let published = published.map(|bytes| parse(bytes).expect("it is whole"));
         let (_, nobody) = watch::channel(Participants::default());
-        let wishes = Wishes {
+        let inputs = JobInputs {
             participants: nobody,
             settings,
             coordinator_secret: seed,
@@ -59,7 +59,7 @@ impl SimulatedCoordinator {
             store_hint: None,
             published,
         };
-        let opened = Opened::new(storage, wishes, |epoch| seed ^ epoch).await?;
+        let opened = Opened::new(storage, inputs, |epoch| seed ^ epoch).await?;
         let mut router = Router::new();
         for path in CALLS {
             router = router.route(path, any_service(opened.service.clone()));

@@ -168,7 +168,7 @@ async fn who_follows_a_job_hears_of_its_end() {
 #[tokio::test(start_paused = true)]
 async fn every_call_bounds_its_message() {
     let storage = Arc::new(SimulatedStorage::new(0));
-    let wishes = Wishes {
+    let inputs = JobInputs {
         settings: Settings::new(14, range_bits()),
         participants: nobody(),
         coordinator_secret: 1,
@@ -176,7 +176,7 @@ async fn every_call_bounds_its_message() {
         store_hint: None,
         published: None,
     };
-    let opened = Opened::new(storage, wishes, |epoch| epoch).await.unwrap();
+    let opened = Opened::new(storage, inputs, |epoch| epoch).await.unwrap();
     let guarded = calls(&opened.service);
     assert_eq!(guarded.len(), CALLS.len());
     for (path, route) in guarded {

@@ -18,7 +18,7 @@ use tonic::Code;
 use tonic::service::interceptor::InterceptedService;
 
 use super::*;
-use crate::server::{Opened, Wishes};
+use crate::server::{JobInputs, Opened};
 use crate::testing::{nobody, range_bits};
 
 mod limits;
@@ -54,7 +54,7 @@ async fn serve() -> Served {
     let mut settings = Settings::new(BITS, range_bits());
     (settings.checks_per_1000, settings.owner_checks_per_1000) = (0, 0);
     settings.newcomer_ranges = 0;
-    let wishes = Wishes {
+    let inputs = JobInputs {
         participants: nobody(),
         settings,
         coordinator_secret: 1,
@@ -62,7 +62,7 @@ async fn serve() -> Served {
         store_hint: Some("s3://bucket/table".to_owned()),
         published: None,
     };
-    let opened = Opened::new(storage.clone(), wishes, |epoch| epoch)
+    let opened = Opened::new(storage.clone(), inputs, |epoch| epoch)
         .await
         .unwrap();
     let mut tasks = JoinSet::new();

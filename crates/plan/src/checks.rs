@@ -84,7 +84,7 @@ pub(super) struct Checks {
 
 impl Checks {
     /// The checks with this debt that are due at `first` or later, in the order of their due times.
-    fn from(&self, debt: Debt, first: Millis) -> impl Iterator<Item = (Millis, Unit)> {
+    fn due_from(&self, debt: Debt, first: Millis) -> impl Iterator<Item = (Millis, Unit)> {
         let due = self.open.range((debt, first, Unit::Range(Head(0)))..);
         let due = due.take_while(move |it| it.0 == debt);
         due.map(|&(_, at, unit)| (at, unit))
@@ -239,7 +239,7 @@ impl<T: PlanTypes> Plan<T> {
 
     /// The first due check that no worker has leased; if workers have leased all due checks, the first of them.
     fn next_overdue(&self) -> Option<Unit> {
-        let all = DEBTS.map(|debt| self.checks.from(debt, Millis(0)));
+        let all = DEBTS.map(|debt| self.checks.due_from(debt, Millis(0)));
         let due = all
             .into_iter()
             .flat_map(|all| all.take_while(|it| it.0 <= self.now));
@@ -257,7 +257,7 @@ impl<T: PlanTypes> Plan<T> {
     }
 
     pub(super) fn next_check_due(&self) -> Option<Millis> {
-        let later = DEBTS.map(|debt| self.checks.from(debt, self.now.plus(1)).next());
+        let later = DEBTS.map(|debt| self.checks.due_from(debt, self.now.plus(1)).next());
         let next = later.into_iter().flatten().map(|(at, _)| at).min();
         next.filter(|&at| at != NEVER && self.is_running())
     }
@@ -266,7 +266,7 @@ impl<T: PlanTypes> Plan<T> {
     /// computes for another reason than a sampled check. Sampled checks go on while shards are merged.
     pub(super) fn are_ranges_in_doubt(&self) -> bool {
         let is_range = |unit: Unit| matches!(unit, Unit::Range(_));
-        let mut owed = self.checks.from(Debt::Owed, Millis(0));
+        let mut owed = self.checks.due_from(Debt::Owed, Millis(0));
         let mut undecided = self.arbitrations.undecided.iter();
         let is_in_doubt = |(&priority, cause): (&Priority, &Cause)| {
             let is_sampled = self.debt(unit_at(priority)) == Some(Debt::Sampled);

@@ -156,7 +156,7 @@ impl<T: PlanTypes> Plan<T> {
 
     /// The plan of a job whose table is published: it has nothing to do and says so. `losing` is the number of losing
     /// positions. Fails if the job has too many ranges.
-    pub fn finished(settings: Settings, losing: u64) -> Result<Plan<T>, PlanError> {
+    pub fn of_published(settings: Settings, losing: u64) -> Result<Plan<T>, PlanError> {
         let mut plan = Plan::empty(settings)?;
         for unit in plan.units.all_ranges() {
             plan.units.mark_committed(unit);

@@ -15,7 +15,7 @@ const ALONE_AFTER: u32 = 2;
 
 /// The least bits of a head that do not say in which quarter it is. So in a table of at most 2 to the power of this
 /// many ranges, those of a task may lie anywhere: removing its parts early is not worth smaller tasks.
-const QUARTER_BITS_MIN: u32 = 12;
+const BITS_IN_QUARTER_MIN: u32 = 12;
 
 impl<T: PlanTypes> Plan<T> {
     /// Offers a unit to the workers whose result would count, or to nobody if there are none.
@@ -115,7 +115,7 @@ impl<T: PlanTypes> Plan<T> {
         units.retain(|unit| kind(unit) == first);
         // Records of a task are in one part, which stays until all of them are merged. So its ranges lie in one quarter
         // of the table. It is the quarter with the most of the units found above, as small tasks cost more.
-        let bits = QUARTER_BITS_MIN.max(self.settings.head_bits().saturating_sub(2));
+        let bits = BITS_IN_QUARTER_MIN.max(self.settings.head_bits().saturating_sub(2));
         let quarter = |unit: &Unit| priority(*unit).1 >> bits;
         let alike = units.chunk_by(|one, other| quarter(one) == quarter(other));
         let most = alike.rev().max_by_key(|alike| alike.len())?;
