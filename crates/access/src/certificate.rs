@@ -1,7 +1,7 @@
 //! The certificate by which clients know the coordinator, and why a client does not accept one.
 //!
-//! It is self-signed and in the access files, where clients trust it alone. It is no authority: clients accept one only
-//! for other certificates, not for a server that shows it itself. It is valid whatever the clock says.
+//! It is self-signed. Access files hold it, and clients with an access file trust it alone. It is no authority, since
+//! clients accept no authority's certificate as that of a server. It is valid whatever the clock says.
 
 use std::error::Error;
 use std::fmt;
@@ -123,7 +123,7 @@ pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
             }
             _ => {}
         }
-        // The source of an error of a stream is not what it wraps, but the source of that.
+        // `source` of an I/O error does not return the error that it wraps, but the source of that error.
         let wrapped = error.downcast_ref().and_then(io::Error::get_ref);
         cause = wrapped.map_or_else(|| error.source(), |wrapped| Some(wrapped));
     }

@@ -27,7 +27,7 @@ pub struct Access {
     /// The certificate that it shows, as PEM; none without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
-    /// Opens all calls. None if only what is open to everybody is wanted.
+    /// Authorizes all calls. None if only the calls are made that everybody may make.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Token>,
 }

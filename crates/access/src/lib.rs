@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`token`] | the secret that opens calls, and its digest |
+//! | [`token`] | the secret that authorizes calls, and its digest |
 //! | [`mod@file`] | access files: all that one needs to speak to a coordinator |
 //! | [`participants`] | the list of participants, with the digests of their tokens |
 //! | [`secrets`] | the coordinator's side: what it keeps secret, and its certificate |
@@ -17,7 +17,8 @@
 //! # What always holds
 //!
 //! * Secrets are never shown: not in errors, not when printed for debugging.
-//! * Files with secrets belong to their owner alone, from the moment they exist. Others are refused.
+//! * Files with secrets belong to their owner alone, from the moment they exist. A file that others can read is
+//!   refused.
 //! * No clock, no network.
 
 pub mod certificate;

@@ -1,8 +1,8 @@
 //! Files for this user alone: the access files of coordinators that listen on loopback, and a seal.
 //!
-//! A coordinator on port 7171 leaves its access file as `loopback-7171.json` in a folder of its user
-//! that nobody else can enter, so that workers of that user need no file named. Other commands keep there what only
-//! their own user may have written, and a secret by which they know their own files in other folders.
+//! A coordinator on port 7171 leaves its access file as `loopback-7171.json` in a folder of its user that nobody else
+//! can enter, where workers of that user find it without naming a file. Other commands keep files there that must be of
+//! this user, and a secret, the seal, by which they recognize their own files in other folders.
 
 use std::env;
 use std::fs::{self, DirBuilder};
@@ -36,7 +36,8 @@ struct SealContent {
 pub struct LocalAccess(PathBuf);
 
 impl LocalAccess {
-    /// For a coordinator that listens on this port of loopback. Fails if others can enter the folder.
+    /// Writes the access file of a coordinator that listens on this port of loopback. Fails if others can enter the
+    /// folder.
     pub fn leave(folder: &Path, port: u16, access: &Access) -> Result<LocalAccess, FileError> {
         make_private(folder)?;
         let path = path(folder, port);
@@ -56,7 +57,7 @@ impl Drop for LocalAccess {
 
 /// The folder of this user: `$XDG_STATE_HOME/chomp`, or else `$HOME/.local/state/chomp`. None if neither is set.
 pub fn folder() -> Option<PathBuf> {
-    // A relative one would lead to another place from each directory.
+    // A relative path would lead to another place from each directory.
     let absolute = |name| {
         env::var_os(name)
             .map(PathBuf::from)
@@ -75,9 +76,9 @@ pub fn file(folder: &Path, url: &str) -> Option<PathBuf> {
     Some(path(folder, port))
 }
 
-/// The seal of this user, whose secret is made if there is none yet: what has its mark was written by a program of this
-/// user, wherever it is. Fails if there is no folder for it, or its file is not this user's own. Panics if the system
-/// gives no random numbers.
+/// The seal of this user; its secret is made if there is none yet. Bytes that the seal has marked were written by a
+/// program of this user, wherever they are. Fails if there is no folder for the secret, or its file is not this user's
+/// own. Panics if the system gives no random numbers.
 pub fn seal() -> Result<Seal, FileError> {
     let path = ensure_folder()?.join(SEAL_NAME);
     let content = match private::read::<SealContent>(&path, SEAL) {
@@ -107,7 +108,8 @@ pub fn ensure_folder() -> Result<PathBuf, FileError> {
     Ok(folder)
 }
 
-/// Makes the folder, if need be, such that nobody else can enter it. `sudo` may keep the HOME of another user.
+/// Makes the folder, if need be, such that nobody else can enter it. Fails if another user owns it: `sudo` may keep the
+/// HOME of that user.
 fn make_private(folder: &Path) -> Result<(), FileError> {
     let mut builder = DirBuilder::new();
     let created = builder.recursive(true).mode(0o700).create(folder);

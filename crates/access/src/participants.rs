@@ -28,7 +28,7 @@ pub const PARTICIPANTS_MAX: usize = 4096;
 pub const NAME_BYTES_MAX: usize = 64;
 
 const FORMAT: u32 = 2;
-/// Journals use it for those whom they do not name.
+/// No participant has this number.
 const NUMBER_OF_NOBODY: u32 = u32::MAX;
 pub(crate) const KIND: PrivateKind = PrivateKind {
     name: "list of participants",
@@ -144,7 +144,8 @@ impl Participants {
         Ok(changed)
     }
 
-    /// A new participant, and its token. Fails if it is no name, or somebody has it.
+    /// Adds a participant, and returns its token. Fails if `name` is no valid name, if a participant has it, or if
+    /// there are too many.
     pub fn add(&mut self, name: &str) -> Result<Token, ChangeError> {
         if !is_name(name) {
             return Err(ChangeError::Name(name.to_owned()));
@@ -174,7 +175,8 @@ impl Participants {
         Ok(token)
     }
 
-    /// The token `known`, if it is the owner's in the list; else a new one in its place. The owner stays who it is.
+    /// The owner's token: `known`, if the list has its digest for the owner; else a new one, whose digest replaces that
+    /// in the list. The owner keeps its number.
     pub fn keep_or_renew_owner_token(
         &mut self,
         known: Option<Token>,
@@ -188,7 +190,7 @@ impl Participants {
         Ok(token)
     }
 
-    /// Takes the token of a participant back. Units that have too few finders then are computed again.
+    /// Takes the token of a participant back. Units with too few other finders are computed again.
     pub fn revoke(&mut self, name: &str) -> Result<(), ChangeError> {
         self.named(name)?.revoked = true;
         Ok(())

@@ -12,10 +12,10 @@ use serde::de::DeserializeOwned;
 
 use crate::error::FileError;
 
-/// The most bytes of a private file: so many has the longest list of participants.
+/// The most bytes of a private file: enough for the longest list of participants.
 const BYTES_MAX: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-/// The folders of what the parent of a process passes to it, as a shell does the pipes of `<(…)`.
+/// The folders of descriptors that a process gets from its parent, such as the pipes of `<(…)` in a shell.
 const PASSED: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
 pub(crate) const OF_OTHERS: u32 = 0o077;
 const READABLE_BY_GROUP: u32 = 0o040;
@@ -24,7 +24,7 @@ const READABLE_BY_GROUP: u32 = 0o040;
 pub(crate) struct PrivateKind {
     /// The name that errors use, as in "an access file".
     pub(crate) name: &'static str,
-    /// Whether a file of another user, or one that a link leads to, is refused: somebody else put it there.
+    /// Whether a file of another user, or one that a link leads to, is refused: somebody else may have put it there.
     pub(crate) own: bool,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn parse<T: DeserializeOwned>(
     }
     // Some editors begin a text with it.
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
-    // The texts of serde may quote what is there.
+    // The error texts of serde may quote the content.
     serde_json::from_slice(bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         let what = format!("see line {line}, column {column} of what should be a JSON object");
@@ -99,8 +99,8 @@ pub(crate) fn parse<T: DeserializeOwned>(
     })
 }
 
-/// The bits that the mode of a private file must not have. Root lends a file to a user by a group of that user, as
-/// programs do that start containers. A file that counts only as this user's own is not lent.
+/// The bits that the mode of a private file must not have. Root may lend a file to a user: programs that start
+/// containers let a group of that user read it. A file that has to be this user's own cannot be lent.
 fn forbidden(own: bool, uid: u32, is_mine: bool) -> u32 {
     let is_lent = !own && !is_mine && uid == 0;
     if is_lent {

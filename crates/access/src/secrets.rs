@@ -1,8 +1,8 @@
 //! The coordinator's side: what it keeps secret, and the certificate that it shows.
 //!
 //! The file is a JSON object: `format` (3), `secret` (random characters), `hosts` (the names and addresses in the
-//! certificate), `certificate` and `key` (PEM). It is private, and stands in no folder that is served. So a coordinator
-//! that starts again is known to the clients that it had before.
+//! certificate), `certificate` and `key` (PEM). It is private, and stands in no folder that is served. By this file a
+//! coordinator that starts again shows the certificate that its clients know.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::token::random_text;
 
 /// The fewest characters of a secret: 32 bytes, as digits of six bits.
 const SECRET_CHARS_MIN: usize = 43;
-// No label begins like another, so no number that follows from one follows from another.
+// No label is the start of another: so a number that follows from one label follows from no other.
 const TABLE_LABEL: &[u8] = b"chomp table\0";
 const SEED_LABEL: &[u8] = b"chomp seed\0";
 

@@ -1,4 +1,4 @@
-//! The secret that opens calls. It is never shown.
+//! The secret that authorizes calls. It is never shown.
 //!
 //! A token is `chomp1-` and 32 random bytes, as 64 hexadecimal digits. A coordinator keeps only its digest: the SHA-256
 //! of all its characters. So nobody learns a token from the list of participants.
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 const PREFIX: &str = "chomp1-";
 
-/// A secret that opens calls. It is not shown when printed for debugging.
+/// A secret that authorizes calls. It is not shown when printed for debugging.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Token(String);

@@ -1,9 +1,10 @@
 //! The folder on this machine that gets the table: locked, and in order after a crash at any moment.
 //!
-//! A shard is written as `<name>.partial`, which the next attempt goes on with, synced, renamed, and
+//! A shard is written as `<name>.partial`, to which the next attempt appends. A complete one is synced and renamed, and
 //! the folder is synced: so a name stands for a complete file or for none.
 //!
-//! Work that blocks holds the target, and so its lock, until it is done: a dropped download cannot write into the next.
+//! Work that blocks holds the target, and so its lock, until it is done: so a dropped download cannot write into the
+//! files of the next one.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Write};
@@ -43,7 +44,7 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 }
 
 impl TargetFolder {
-    /// Makes the folder of a table in `out`, and becomes its only owner.
+    /// Makes the folder of a table in `out`, and becomes the only owner of `out`.
     pub(crate) fn acquire(out: &Path, table: TableName) -> Result<TargetFolder, DownloadError> {
         let lock = TableLock::acquire(out)?;
         let folder = out.join(table.folder());
@@ -120,10 +121,10 @@ impl TargetFolder {
         Ok(found.finish() == digest)
     }
 
-    /// To go on at its end. A file that is longer than `length_max` is begun anew.
+    /// Opens the partial file of a shard, to go on at its end. A file that is longer than `length_max` is begun anew.
     pub(crate) fn open(&self, name: &str, length_max: u64) -> Result<Partial, DownloadError> {
         let path = self.folder.join(format!("{name}.partial"));
-        // Somebody else may have put it there: what is appended to is a file of this folder alone.
+        // Somebody else may have put a link there: only a file with no other name is opened.
         let (file, metadata) = open_to_append(&path).map_err(failed("open", &path))?;
         if metadata.len() > length_max {
             file.set_len(0).map_err(failed("cut", &path))?;

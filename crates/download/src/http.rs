@@ -1,12 +1,12 @@
 //! The requests to a server, with their limits.
 //!
-//! A request is repeated when the connection fails or the server answers 5xx or 429, after a pause that grows and has
-//! some chance in it, until nothing has come for as long as the patience lasts. Any other refusal ends the download:
-//! asking again would not change it.
+//! A request is repeated when the connection fails or the server answers 5xx, 429 or 408, after a pause that grows and
+//! has some chance in it, until nothing has come for as long as the patience lasts. Any other refusal ends the
+//! download: asking again would not change it.
 //!
-//! Archives keep files on other servers, so an answer may lead elsewhere, as [`may_lead`] says, and the server that the
-//! user has named vouches for the way. A server with a token or a certificate of its own leads nowhere: these are for
-//! no other.
+//! Archives keep files on other servers: so a redirection is followed, within the limits of [`may_lead`], since the
+//! server that the user has named vouches for the others. With a token, or a certificate for this server, none is
+//! followed: these are for no other server.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use crate::proxy::{describe_proxy, is_loopback};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const REDIRECTS_MAX: usize = 5;
-/// The most bytes of a list of tables: one of each takes 8 KiB.
+/// The most bytes of a list of tables: with one table of each size it takes 8 KiB.
 const LIST_BYTES_MAX: u64 = 64 << 10;
 /// The most of a header that is shown.
 const HEADER_BYTES_MAX: usize = 200;
@@ -66,7 +66,8 @@ pub async fn ask(reach: Reach, path: &str, bytes_max: u64) -> Result<ServerReply
     server.contact.retry(ask).await
 }
 
-/// A table of losing positions by its bits, or one of values by its tiles. Its path is not used: the number tells it.
+/// An entry in the list of tables: one of losing positions has bits, one of values has tiles. Its path is not read,
+/// since that follows from the number.
 #[derive(Debug, Deserialize)]
 struct ListedTable {
     bits: Option<u32>,
@@ -79,7 +80,7 @@ impl ServerClient {
         // Fails if the process has a provider already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
-        // Without it any encoding is acceptable, and a digest is that of the bytes themselves.
+        // Without this header the server may encode the bytes, but digests are those of the bytes themselves.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if let Some(token) = &reach.token {
             let value = format!("Bearer {}", token.secret());
@@ -116,9 +117,9 @@ impl ServerClient {
         })
     }
 
-    /// Finds the table whose folder the address is by its name, or else the [preferred](TableName::preferred) one that
-    /// the server lists, or else the one whose manifest is there: archives have no list, and give folders names of
-    /// their own. The server is that of the table's folder then.
+    /// Finds the table whose name is that of the folder at the address, or else the [preferred](TableName::preferred)
+    /// one that the server lists, or else the one whose manifest is at the address: archives have no list, and give
+    /// folders names of their own. The client that is returned is for the folder of the table.
     pub(crate) async fn find_table(
         reach: &Reach,
     ) -> Result<(ServerClient, TableName), DownloadError> {
@@ -239,7 +240,8 @@ impl ServerClient {
         }
     }
 
-    /// An answer that does not tell its length looks the same when the connection breaks off.
+    /// The error for an answer that ends too soon. If it did not announce its length, the connection may have broken
+    /// off.
     pub(crate) fn too_short(&self, name: &str, answer: &Response, what: String) -> DownloadError {
         let headers = answer.headers();
         if headers.contains_key(CONTENT_LENGTH) || headers.contains_key(TRANSFER_ENCODING) {
@@ -384,8 +386,8 @@ fn redirect(attempt: Attempt<'_>) -> Action {
     }
 }
 
-/// Whether an answer from one address may lead to another: always to one that is encrypted, and in the clear only from
-/// one in the clear, on the same server or machine.
+/// Whether an answer from one address may lead to another: always to https; to http only from http, on the same server
+/// or within this machine.
 fn may_lead(from: &Url, to: &Url) -> bool {
     let is_clear = [from, to].iter().all(|url| url.scheme() == "http");
     let is_near = from.origin() == to.origin() || (is_loopback(from) && is_loopback(to));
@@ -408,7 +410,7 @@ fn without_query(url: &str) -> String {
     }
 }
 
-/// The header is as `bytes 5-9/100`, or `bytes 5-9/*` if the answer does not tell the `length` of the file.
+/// The range that a header gives, as `bytes 5-9/100`, or as `bytes 5-9/*` without the `length` of the file.
 fn content_range(text: &str, length: u64) -> Option<Range<u64>> {
     let (unit, range) = text.split_once(' ')?;
     let (range, total) = range.trim().split_once('/')?;
@@ -418,7 +420,7 @@ fn content_range(text: &str, length: u64) -> Option<Range<u64>> {
     (is_it && first <= last && last < length).then(|| first..last + 1)
 }
 
-/// The outage that a failed request is: the innermost cause says most, and those around it repeat it.
+/// The outage of a failed request. It has the innermost cause alone, which says most: the errors around it repeat it.
 fn failed(error: &reqwest::Error) -> Outage {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {

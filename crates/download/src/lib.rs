@@ -64,7 +64,7 @@ pub struct Reach {
     /// The certificate of the server, or of the authority that vouches for it, as PEM; the system's authorities if
     /// none.
     pub ca: Option<String>,
-    /// Opens a server that does not give its tables to everybody.
+    /// The token for a server that does not give its tables to everybody.
     pub token: Option<Token>,
     /// How long the server may be silent: [`ServerPatience::USUAL`].
     pub patience: ServerPatience,
@@ -162,7 +162,7 @@ async fn fetch_all(
     Ok(DownloadReport { folder, manifest })
 }
 
-/// The manifest of a table and its bytes, after all was checked that the two lists say.
+/// The manifest of a table, and its bytes. Fails if it is of another table, or contradicts `SHA256SUMS`.
 async fn fetch_manifest(source: &TableSource) -> Result<(Vec<u8>, AnyManifest), DownloadError> {
     let url = source.address(MANIFEST_NAME);
     let bytes = source.small(MANIFEST_NAME, MANIFEST_BYTES_MAX).await?;

@@ -125,7 +125,7 @@ impl Contact {
 }
 
 impl RetryWindow<'_> {
-    /// Waits before a request is repeated. Fails with the error if it lasts, or when patience ends.
+    /// Waits before a request is repeated. Fails with `error` if it is no outage, or when patience ends.
     pub(crate) async fn wait(&mut self, error: DownloadError) -> Result<(), DownloadError> {
         let DownloadError::Unreachable { source, .. } = &error else {
             return Err(error);

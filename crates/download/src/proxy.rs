@@ -7,8 +7,8 @@ use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
 
 /// The proxy for the server at `url`, as errors name it: without the name and password that may be in the variable.
-/// None for this machine itself, and for a server that is `certified`, which has a certificate of its own: a proxy is
-/// for what is elsewhere, and for what everybody knows.
+/// None for this machine itself, and for a server that is `certified`, with a certificate of its own: a proxy is for
+/// public servers elsewhere.
 pub(crate) fn describe_proxy(url: &Url, certified: bool) -> Option<String> {
     if certified || is_loopback(url) {
         return None;

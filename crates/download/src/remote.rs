@@ -21,8 +21,8 @@ const REQUESTS: usize = 16;
 
 /// Opens the [preferred](chomp_table::reader::TableName::preferred) table that is there.
 ///
-/// The table's methods block the thread that calls them while bytes are fetched, by the runtime of this call: they are
-/// for threads that may block.
+/// The methods of the table block their thread while the runtime of this call fetches bytes. They are for threads that
+/// may block.
 pub async fn open(reach: Reach) -> Result<AnyTable, DownloadError> {
     open_at(TableSource::find(&reach).await?).await
 }

@@ -94,7 +94,7 @@ impl ShardFetch<'_> {
 
     async fn fill_from_server(&mut self, server: &ServerClient) -> Result<(), DownloadError> {
         let mut attempts = server.contact.retry_window();
-        // Bytes that the server sent before do not count: else one that always starts anew would be asked for ever.
+        // Bytes that were received before are no progress: a server that always starts at byte 0 is not asked for ever.
         let mut furthest = self.partial.length;
         while self.partial.length < self.shard.bytes {
             let received = self.receive(server).await;

@@ -51,7 +51,7 @@ impl TableSource {
         })
     }
 
-    /// Finds the table that is named, or else the first in a bucket.
+    /// Finds the table that is named, or else the [preferred](TableName::preferred) one in the bucket.
     pub(crate) async fn find_in(
         storage: Arc<dyn Storage>,
         address: &str,
@@ -101,7 +101,7 @@ impl TableSource {
             },
         };
         match read {
-            // Without the one that is written last there is no table.
+            // The manifest is written last: without it there is no table.
             Err(DownloadError::NotFound(_)) if name == MANIFEST_NAME => {
                 Err(DownloadError::NoTable {
                     url: self.address.clone(),

@@ -71,7 +71,8 @@ impl Below {
         }
     }
 
-    /// Makes a folder, unless there is one. If the group may write here, it may there too. Fails if it is a link.
+    /// Makes a folder, unless there is one. If the group may write in this folder, it may write in the new one too.
+    /// Fails if the name is that of a link.
     pub fn make_folder(&self, name: &str) -> io::Result<Below> {
         match mkdirat(&self.folder, name, Mode::from_bits_truncate(0o777)) {
             Ok(()) => {
@@ -138,14 +139,14 @@ impl Below {
         Ok(unlinkat(&self.folder, name, UnlinkatFlags::NoRemoveDir)?)
     }
 
-    /// Why what has this name is no file, if it is none; and its size in bytes.
+    /// Why the entry `name` is no regular file, or none if it is one; and its size in bytes.
     pub fn look(&self, name: &str) -> io::Result<(Option<Unfit>, u64)> {
         let found = self.stat(name)?;
         let size = u64::try_from(found.st_size).unwrap_or(0);
         Ok((Unfit::of_mode(found.st_mode), size))
     }
 
-    /// Whether two names stand for one file.
+    /// Whether `name` stands for the file with the metadata `one`.
     pub fn is_same(&self, one: &Metadata, name: &str) -> bool {
         let same = |found: FileStat| (found.st_dev, found.st_ino) == (one.dev(), one.ino());
         self.stat(name).is_ok_and(same)
@@ -155,7 +156,7 @@ impl Below {
         Ok(fstatat(&self.folder, name, AtFlags::AT_SYMLINK_NOFOLLOW)?)
     }
 
-    /// The names in the folder that are text, as many as `most` at the most.
+    /// The names in the folder that are text, at most `most` of them.
     pub fn names(&self, most: usize) -> io::Result<Vec<String>> {
         // A copy of the descriptor would share the place up to which was read.
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;

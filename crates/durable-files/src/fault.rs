@@ -74,7 +74,8 @@ impl RareCall {
 }
 
 impl FaultKind {
-    /// The kind of an error of the system. A failed sync has to be told by whoever asked for it.
+    /// The kind of an error of the system. The error does not show that a sync failed: the caller of a sync has to
+    /// choose [`FaultKind::Unsure`] itself.
     pub fn of(error: &io::Error) -> FaultKind {
         if Unfit::of(error).is_some() {
             return FaultKind::Damage;

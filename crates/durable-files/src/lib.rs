@@ -1,4 +1,4 @@
-//! Files that are written for people, and files that strangers may have put there.
+//! Writes files that are complete or absent, and opens files that strangers may have put in a folder.
 //!
 //! [`NewFile`] is complete or absent, and nothing is written through a link that somebody has planted. A failure leaves
 //! no file. A process that is killed leaves one whose name begins with a point and ends with `.partial`. [`put`] writes

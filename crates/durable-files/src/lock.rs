@@ -9,7 +9,7 @@ use crate::new::{check_place, folder, put};
 use crate::open::{Links, check_owner, open_as};
 use crate::{FileError, RareCall, failed};
 
-/// The rights on a lock file, and those where the group may write in its folder: who may read it can lock it.
+/// The mode of a lock file, and its mode if the group may write in the folder. Everybody who may open it can lock it.
 const MODE: u32 = 0o600;
 const MODE_GROUP: u32 = 0o660;
 
@@ -67,7 +67,7 @@ impl Lock {
                     return Err(failed("lock", path)(RareCall::Lock.explain(source)));
                 }
             }
-            // The one that held it before may have removed it since it was opened here.
+            // The process that held the lock before may have removed the file since it was opened here.
             match fs::symlink_metadata(path) {
                 Ok(found) if found.ino() == metadata.ino() => {
                     return Ok(Lock {
@@ -112,7 +112,8 @@ fn holder(inode: u64) -> Option<String> {
     })
 }
 
-/// The system counts through its list anew at each read, so small reads miss some while others come and go.
+/// The list of all locks. At each read the system counts from its start, so small reads miss locks while others are
+/// taken and released.
 fn locks() -> io::Result<String> {
     let mut file = BufReader::with_capacity(1 << 16, File::open("/proc/locks")?);
     let mut text = String::new();
@@ -160,7 +161,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // One that stays is empty, and is taken over by whoever writes the file next.
+        // A lock file that stays is empty, and the next process that writes the file takes it over.
         fs::remove_file(&self.lock.path).unwrap_or(());
     }
 }

@@ -132,8 +132,8 @@ pub fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Makes a folder and those above it, each durable before the next one is made, so that a process
-/// killed on the way leaves at most the last one to sync; that one is synced here too.
+/// Makes a folder and those above it, each durable before the next one is made. A process that is killed on the way
+/// leaves at most one folder unsynced: so the entry of a folder that is there already is synced too.
 pub fn make_folders(path: &Path) -> io::Result<()> {
     let path = std::path::absolute(path)?;
     let Some(above) = path.parent() else {

@@ -94,7 +94,8 @@ pub fn open_nofollow(path: &Path) -> io::Result<(File, Metadata)> {
     open_as(File::options().read(true), path, Links::Refused)
 }
 
-/// Opens as [`open_nofollow`] does. Of a file longer than `most` bytes the content is the first `most` + 1.
+/// Reads a file, which is opened as by [`open_nofollow`]: all of it, or the first `most` + 1 bytes if it is longer than
+/// `most`.
 pub fn read_one_past(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_up_to(open_nofollow(path)?.0, most)
 }
@@ -113,7 +114,8 @@ fn read_up_to(file: File, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens for reading too. Makes the file if it is not there. Fails with [`Unfit`] if it is no file or has another name.
+/// Opens a file to append to it and to read it. Makes the file if it is not there. Fails with [`Unfit`] if it is no
+/// file or has another name.
 pub fn open_to_append(path: &Path) -> io::Result<(File, Metadata)> {
     let mut options = File::options();
     options.read(true).append(true).create(true);
@@ -160,7 +162,8 @@ pub(crate) fn open_as(
     })
 }
 
-/// The system's error does not tell a link or a socket from other causes: the mode of the entry does.
+/// The opened file, if it is a regular one. If the system could not open a link or a socket, its error does not say so:
+/// then `mode`, that of the entry, shows the cause.
 pub(crate) fn regular(
     opened: io::Result<File>,
     mode: impl FnOnce() -> io::Result<u32>,

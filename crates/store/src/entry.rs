@@ -24,15 +24,15 @@ pub enum Entry {
     /// Ranges are done: their records are in this part.
     Done {
         part: PartName,
-        /// The number of participants that the job asked to compute each of them alike.
+        /// The number of participants that had to compute each range with equal results, as the job demanded.
         replicas: u32,
         finders: Finders,
         ranges: Vec<PlacedRange>,
     },
     /// Ranges were found wrong, or were computed from wrong ones: they are not done any more.
     Withdrawn { heads: Vec<Head> },
-    /// The records of ranges are lost: the ranges are not done any more. Their digests stay known, and a new record
-    /// must have the same.
+    /// The records of ranges are lost: the ranges are not done any more. The ledger keeps their digests, and a new
+    /// record must have the same digest.
     Lost { heads: Vec<Head> },
     Shard {
         bits: u32,
@@ -42,10 +42,10 @@ pub enum Entry {
     },
     /// Done ranges and shards were computed again, and came out the same.
     Confirmed {
-        /// The finders now.
+        /// All finders of each of these units, in place of those before.
         finders: Finders,
         heads: Vec<Head>,
-        /// The bits of the table of the shards, and their numbers.
+        /// The bits of the table that the shards belong to, and the numbers of the shards.
         shards: (u32, Vec<u32>),
     },
     /// A party is not trusted any more, and is a finder of nothing.

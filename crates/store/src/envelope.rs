@@ -8,8 +8,8 @@
 //! | 16 | L - 48 | the fields of the kind |
 //! | L - 32 | 32 | SHA-256 of the bytes before it |
 //!
-//! All integers are little-endian. This frame is the same in every version, so that an object of
-//! another version is told from a damaged one.
+//! All integers are little-endian. This frame is the same in every version, so that a reader can distinguish an object
+//! of another version from a damaged one.
 
 use chomp_table::Digest;
 use chomp_table::format::{Damage, Fields, ensure};
@@ -91,7 +91,7 @@ impl Writer {
     }
 }
 
-/// The fields of the object in `bytes`, and its digest, which is right.
+/// The fields of the object in `bytes`, and its digest. Fails if the digest is not that of the bytes.
 pub(super) fn open(kind: ObjectKind, bytes: &[u8]) -> Result<(Fields<'_>, Digest), BadObject> {
     let mut start = Fields::new("it", bytes);
     let (magic, version, length) = (start.array()?, start.u32()?, start.u32()? as usize);

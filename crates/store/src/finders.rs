@@ -26,15 +26,15 @@ impl FinderParty {
     }
 }
 
-/// The trusted workers that found the content of a range or shard, ascending, and how many should have. The default is
-/// none of none: the coordinator computed it itself.
+/// The trusted workers that found the content of a range or shard, ascending, and the number of finders that it should
+/// have. The default has no finder and should have none: the coordinator computed the content itself.
 ///
 /// A ledger has finders for each of up to a million ranges. The ranges of a part mostly share theirs.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Finders(Option<Arc<(u32, Vec<Finder>)>>);
 
 impl Finders {
-    /// These workers, where `wanted` should have found it.
+    /// The finders of a content that should have `wanted` of them.
     pub fn new(wanted: u32, finders: impl IntoIterator<Item = Finder>) -> Finders {
         let mut all: Vec<Finder> = finders.into_iter().collect();
         all.sort_unstable();
@@ -43,7 +43,7 @@ impl Finders {
         Finders((!is_own).then(|| Arc::new((wanted, all))))
     }
 
-    /// How many workers should have found it.
+    /// The number of finders that the content should have.
     pub fn wanted(&self) -> u32 {
         self.0.as_ref().map_or(0, |found| found.0)
     }

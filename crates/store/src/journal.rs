@@ -31,17 +31,18 @@
 //! | 11 | the records of ranges are lost: they are not done any more, but have to come out the same | number of ranges (4), heads (8 each) |
 //! | 12 | the time that coordinators have worked on the job, all runs together | bits of the job (4), seconds (8) |
 //!
-//! Finders are how many there should be (4), how many there are (4), and for each the numbers of the participant (4)
-//! and of the worker (8), ascending. 0 and none stand for the coordinator itself.
+//! Finders are the number that there should be (4), the number that there are (4), and for each the numbers of the
+//! participant (4) and of the worker (8), ascending. Two zeros stand for the coordinator itself.
 //!
-//! A checkpoint begins with an entry of kind 12 and those of kind 9; lost ranges, by entries of kind 6 and one of kind
-//! 11; and what is done, by entries of kind 6, with ranges of any layers, and 7.
+//! The entries of a checkpoint are, in this order: one of kind 12 and those of kind 9; for lost ranges, entries of kind
+//! 6 and one of kind 11; for done ranges, entries of kind 6; for shards, entries of kind 7. The ranges of one of these
+//! entries of kind 6 may be of several layers.
 //!
 //! # What is removed
 //!
 //! The last two checkpoints are kept while the job runs: if one is damaged, the other serves, or all segments do.
-//! Segments stay for ever, also when their table is published. They take some 80 bytes a range; and if one were gone, a
-//! coordinator that had been away for all that time could create it again, and believe that it had the table.
+//! Segments stay for ever, also when their table is published. They take some 80 bytes a range. If a segment were
+//! removed, a coordinator that was suspended since before could create it again, and believe that it owns the table.
 //!
 //! The version is 6. A journal of another version is refused: a job is finished by the version that began it.
 
@@ -74,8 +75,8 @@ use crate::objects::{Key, Storage, StorageProblem};
 
 /// The most segments from one checkpoint to the next.
 const CHECKPOINT_SEGMENTS: u64 = 1024;
-/// The fewest segments after which a checkpoint is due: if they have one byte for each [`CHECKPOINT_SHARE`] bytes of
-/// the last checkpoint.
+/// The fewest segments after which a checkpoint is due: if they have at least one byte for each [`CHECKPOINT_SHARE`]
+/// bytes of the last checkpoint.
 const CHECKPOINT_SEGMENTS_MIN: u64 = if cfg!(test) { 4 } else { 64 };
 const CHECKPOINT_SHARE: u64 = 8;
 /// The least time between two checkpoints that are written for readers.
@@ -102,7 +103,7 @@ pub struct Journal {
 
 #[derive(Debug, Default)]
 struct CheckpointSchedule {
-    /// When the time that was worked was noted last; none without a clock, as in tests that count calls.
+    /// When the time of work was last written to the journal; none without a clock, as in tests that count calls.
     noted: Option<Instant>,
     /// When a reader asked for a checkpoint last.
     renewed: Option<Instant>,
@@ -165,7 +166,8 @@ impl Journal {
         self.coordinator_secret
     }
 
-    /// The segment with which this coordinator took the table over: a larger number than that of every one before.
+    /// The number of the segment with which this coordinator took the table over. Every later coordinator has a larger
+    /// one.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -268,7 +270,7 @@ impl Journal {
             let ledger = self.ledger();
             (ledger.next_segment, encode_checkpoint(&ledger))
         };
-        // Otherwise the last one is this one.
+        // Without new segments the last checkpoint has the same content.
         if schedule.segments > 0 {
             let length = bytes.len() as u64;
             match self.storage.create(&keys::checkpoint(next), bytes).await {
@@ -288,9 +290,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes the parts that have a record of a range in `merged` and none of a range before it. Nobody may need a
-    /// record from the first of `merged` on. Does nothing if there are ranges of a table with more than `bits` bits,
-    /// which read these. May be repeated after any failure.
+    /// Removes the parts that have a record of a range in `merged` and none of a range before `merged`. The caller has
+    /// made sure that nobody needs the records of ranges from the start of `merged` on. Does nothing if ranges are done
+    /// that only tables of more than `bits` bits have, since larger tables need these records. May be repeated after
+    /// any failure.
     pub async fn remove_merged(&self, bits: u32, merged: Range<Head>) -> Result<(), StoreError> {
         let mut parts = HashSet::new();
         {
@@ -329,7 +332,7 @@ impl Journal {
             return Ok(false);
         }
         self.append(vec![Entry::Pruned]).await?;
-        // The checkpoints before have all that is forgotten: they are as large as they come.
+        // Only the new checkpoint is kept: those before are large, as they still have all that is forgotten.
         let mut schedule = self.writer.lock().await;
         self.write_checkpoint(&mut schedule, 1).await?;
         let parts = self.storage.list(&keys::parts_prefix()).await?;
@@ -342,14 +345,14 @@ impl Journal {
     }
 }
 
-/// The digest that the journal has of the secret of a coordinator, which cannot be computed from it.
+/// The digest of a coordinator's secret, as the journal has it. The secret cannot be computed from the digest.
 pub fn secret_digest(coordinator_secret: u64) -> u64 {
     let digest = Digest::of_parts(&[b"chomp coordinator\0", &coordinator_secret.to_le_bytes()]);
     u64::from_le_bytes(*digest.0.first_chunk().expect("a digest has 32 bytes"))
 }
 
-/// Whether the coordinator with this secret took the table in `storage` over with segment `epoch`: then it may write
-/// there, and names no store of others.
+/// Whether the coordinator with this secret took the table in `storage` over with segment `epoch`. A worker asks this
+/// of the store that its coordinator names, so that no coordinator makes it write in a store of others.
 pub async fn is_opened_by(
     storage: &dyn Storage,
     epoch: u64,

@@ -13,7 +13,7 @@ use chomp_table::manifest::MANIFEST_NAME;
 
 use crate::objects::Key;
 
-/// Which part: the task's layer, and the lease under which it was computed.
+/// The name of a part: the layer of its ranges, and the lease under which they were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartName {
     /// The layer of its ranges.

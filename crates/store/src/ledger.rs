@@ -67,7 +67,8 @@ impl Ledger {
         self.ranges.len()
     }
 
-    /// Whether a job may cut the table so: nothing that is done was cut in another way.
+    /// Whether a job may cut the table into ranges of this size: another size than before needs a ledger without ranges
+    /// and shards.
     pub fn takes(&self, range_bits: RangeBits) -> bool {
         let depends = !self.ranges.is_empty() || !self.lost.is_empty() || !self.shards.is_empty();
         self.range_bits == range_bits || !depends
@@ -79,7 +80,7 @@ impl Ledger {
         worked.map_or(0, |(_, seconds)| seconds)
     }
 
-    /// The ranges of larger tables than that of `bits` bits of which something is known.
+    /// The done and lost ranges that the table of `bits` bits does not have, but larger ones do.
     pub fn beyond(&self, bits: u32) -> impl Iterator<Item = Head> + '_ {
         let heads = Head(self.range_bits.head_count(bits));
         let known = self.ranges.iter().chain(self.lost.iter());

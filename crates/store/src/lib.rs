@@ -1,4 +1,4 @@
-//! The store: immutable objects that coordinator and workers share, and what those of a table mean.
+//! The store: immutable objects that coordinator and workers share, and the meaning of each object of a table.
 //!
 //! | module | holds |
 //! |---|---|
@@ -18,11 +18,13 @@
 //! # What always holds
 //!
 //! * An object is created whole, and never overwritten. Only a file of a table without manifest is removed and created
-//!   anew, if it is not what it should be. `clippy.toml` bans the shortcuts.
+//!   anew, if it is not what it should be. `clippy.toml` bans the functions that overwrite, or that write without a
+//!   sync.
 //! * The journal is the only record of what is done. No range or shard counts as finished before a segment says so. A
 //!   worker uses a record only after it has compared the digest with the one in the journal.
-//! * What passes is waited for here, and nowhere above ([`FaultKind`]). A create whose outcome is not known is read
-//!   back. After the failed sync of a folder nothing is written any more, and the process ends: see [`objects`].
+//! * A fault of the storage that can pass ([`FaultKind::Passing`]) is retried here, and by no caller. A creation whose
+//!   outcome is not known is read back. After the failed sync of a folder nothing is written any more, and the process
+//!   ends: see [`objects`].
 //! * The store decides nothing about work.
 //!
 //! # What a crash can do
@@ -30,9 +32,9 @@
 //! | object | says | a crash before it is durable | a crash after |
 //! |---|---|---|---|
 //! | `lock` | a process owns the directory | the next process makes it | the system has given the lock back, and the next process takes it |
-//! | `work/journal/<n>` | segment n: these ranges are in this part, found by these; these are withdrawn or confirmed; this shard is done; who is out; a coordinator took over | nothing was acknowledged; the worker completes again | it is so |
+//! | `work/journal/<n>` | segment n, with entries: ranges are done, with their part and their finders; ranges are withdrawn, lost or confirmed; a shard is done; a party is out; a coordinator took over | nothing was acknowledged; the worker completes the task again | the entries count |
 //! | `work/checkpoints/<n>` | what all segments below n add up to | the next coordinator reads the segments instead | it reads fewer segments |
-//! | `work/parts/<layer>/<lease>` | records of ranges of one layer, the result of one lease | the worker has not completed the task: another one computes it | the worker completes the task. If it dies first, no segment names the part, and publication removes it. A coordinator through which it came does so sooner |
+//! | `work/parts/<layer>/<lease>` | records of ranges of one layer, the result of one lease | the worker has not completed the task: another one computes it | the worker completes the task. If it dies first, no segment names the part, and publication removes it, or earlier the coordinator that relayed it |
 //! | `table-<bits>/shard-<n>.zst` | the next losing positions | a worker merges the shard again | the worker completes the task. If it dies first, another one merges the shard again: equal bytes stay, others are replaced before the manifest |
 //! | `table-<bits>/SHA256SUMS` | the digests of the other files | the next coordinator makes it again | the next coordinator finds it right, and writes the manifest |
 //! | `table-<bits>/manifest.json` | there is a table | there is none: nobody reads the other files | the table is finished, and no byte of it is ever replaced |
@@ -44,9 +46,10 @@
 //! bucket the server promises it, and a coordinator tries that out when it starts.
 //!
 //! A damaged segment or checkpoint ends the coordinator with code 3 and the name of the object; an older checkpoint is
-//! used where there is one. When the table is published, parts and older checkpoints go; where the owner alone has
-//! computed it, parts go as soon as all their ranges, and all ranges after these, are in durable shards. If the table
-//! contradicts itself in the end, their ranges are computed again. The journal's segments stay: see [`journal`].
+//! used where there is one. When the table is published, parts and older checkpoints are removed. Where the owner alone
+//! has computed the table, a part is removed earlier: as soon as its ranges, and all ranges after them, are in durable
+//! shards. If the table contradicts itself in the end, the ranges without a part are computed again. The journal's
+//! segments stay: see [`journal`].
 
 mod entry;
 mod envelope;
@@ -79,10 +82,11 @@ pub use shard_summary::{Difference, LengthSums, ShardSummary};
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the variants are named for what they are")]
 pub enum StoreError {
-    /// The journal is in order, and is not used so, or is of another version. The text says what to do.
+    /// The journal is intact, but what was asked for does not fit it: another version or other range bits, say. The
+    /// text says what to do.
     #[error("{0}")]
     Refused(String),
-    /// An object of the journal is not what was written there.
+    /// An object of the journal or of the table is not what was written under its key.
     #[error("{key} is damaged: {what}")]
     Damaged { key: Key, what: String },
     #[error("the table was taken over by another coordinator: it wrote {key}")]

@@ -18,7 +18,7 @@ pub enum StoreLocation {
     Bucket(Bucket),
 }
 
-/// A text that names no such place.
+/// The error for a text that is no path on this machine, or no place for a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no {kind}: {what}")]
 pub struct LocationError {
@@ -125,8 +125,8 @@ impl StoreLocation {
         }
     }
 
-    /// For a coordinator: locks a directory, and makes sure that a bucket creates objects only if they are absent. One
-    /// that does not can still have all objects but those of the journal, if `journal` is a directory for these.
+    /// For a coordinator: locks a directory, and makes sure that a bucket creates objects only if they are absent. A
+    /// bucket that does not can still have all other objects if `journal` is a directory for those of the journal.
     pub async fn open(&self, journal: Option<&Path>) -> Result<Arc<dyn Storage>, OpenError> {
         let local = |path: &Path| LocalStorage::open(TableLock::acquire(path)?);
         let rest: Arc<dyn Storage> = match (self, journal) {

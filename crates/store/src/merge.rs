@@ -20,7 +20,7 @@ use chomp_table::{Head, RangeBits, Word};
 use crate::ledger::Ledger;
 use crate::shard_summary::{LengthSums, ShardSummary};
 
-/// The number of lows whose bits are reversed at a time.
+/// The number of lows, bits 1 to 16 of words, that are reversed at a time.
 const CHUNK: usize = 256;
 
 /// Where a shard begins and ends.
@@ -32,7 +32,7 @@ pub struct ShardBounds {
     pub head: Head,
     /// The number of stored words of that range that earlier shards have.
     pub skip: u64,
-    /// The range after the last one that has words of it.
+    /// The range after the last one that has words of the shard.
     pub end: Head,
     /// Whether no stored words are left for another shard.
     pub last: bool,
@@ -52,11 +52,12 @@ pub enum MergeError {
 }
 
 impl ShardBounds {
-    /// The cut before stored word number `number` · `shard_words` of the table of `bits` bits in `ledger`:
-    /// in the range `head`, after `skip` of its stored words.
+    /// The bounds of shard `number` of the table of `bits` bits in `ledger`. The plan says where its first stored word
+    /// is, number `number` · `shard_words` of the table: in the range `head`, after `skip` of the stored words there.
     ///
-    /// A shard begins right after the last stored word of the one before, with the words between, which are the larger
-    /// ones of mirror pairs (`.`; `s` is stored). So if `skip` is 0, the cut lies in an earlier range:
+    /// But a shard begins right after the last stored word of the shard before, with the words between, which are not
+    /// stored, as they are the larger ones of mirror pairs (`.`; `s` is stored). So if `skip` is 0, the shard begins in
+    /// an earlier range:
     ///
     /// ```text
     ///     range h - 1      range h
@@ -123,7 +124,7 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// A shard of a table of `bits` bits, from `span` on.
+    /// An empty shard of a table of `bits` bits, to be filled with the words between the bounds `span`.
     pub fn new(bits: u32, range_bits: RangeBits, size: ShardSize, span: ShardBounds) -> Merger {
         let number = usize::try_from(span.number).expect("32 bits");
         Merger {
@@ -140,13 +141,14 @@ impl Merger {
         }
     }
 
-    /// The range that is to be pushed next; none if all that are needed were.
+    /// The range that is to be pushed next; none if the shard needs no more.
     pub fn next_head(&self) -> Option<Head> {
         let more = !self.full && self.next < self.span.end;
         more.then_some(self.next)
     }
 
-    /// Takes the next range, or panics. Fails with [`MergeError::Stored`] if other than `stored` words are stored.
+    /// Adds the words of the next range. Panics if `head` is another range. Fails with [`MergeError::Stored`] if the
+    /// number of stored words in `losing` is not `stored`.
     pub fn push(
         &mut self,
         head: Head,
@@ -235,7 +237,8 @@ impl Merger {
 
     /// Fails with [`MergeError::Length`] if ranges are missing, or had fewer words than the journal says.
     pub fn finish(self) -> Result<(ShardSummary, Option<Vec<u8>>), MergeError> {
-        // The range of a table that is smaller than a range has words of larger tables too.
+        // A table may be smaller than its only range, which then has words of larger tables too: without these the
+        // shard need not be full.
         let short = self.bits < self.range_bits.get();
         if self.next_head().is_some() || !(self.full || self.span.last || short) {
             return Err(self.wrong_length());
@@ -268,7 +271,7 @@ fn each_pair(base: u64, bits: u32, lows: &[u16], mut take: impl FnMut(u64, u64))
     let base_mirror = (!base).reverse_bits() >> shift;
     let mut turned = [0; CHUNK];
     for lows in lows.chunks(CHUNK) {
-        // In a loop of its own, which the compiler makes one over vectors.
+        // In a loop of its own, which the compiler vectorizes.
         for (turned, low) in turned.iter_mut().zip(lows) {
             *turned = low.reverse_bits();
         }
@@ -285,7 +288,7 @@ fn each_pair(base: u64, bits: u32, lows: &[u16], mut take: impl FnMut(u64, u64))
 #[inline]
 fn mirror_term(word: u64, mirror: u64) -> u64 {
     let hash = mix(word.min(mirror));
-    // Masks, since branches would be guesses.
+    // Masks instead of branches, which the processor cannot predict.
     let plus = hash & 0_u64.wrapping_sub(u64::from(word <= mirror));
     let minus = hash & 0_u64.wrapping_sub(u64::from(word >= mirror));
     plus.wrapping_sub(minus)

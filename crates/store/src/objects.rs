@@ -56,8 +56,9 @@ pub trait Storage: Send + Sync + Debug + 'static {
         self.read_at(key, 0..u64::MAX).await
     }
 
-    /// The bytes of an object in `range`: fewer, or none, where the object ends before the range. Takes no more memory
-    /// than the bytes that are there. Fails with [`StorageProblem::NotFound`] or a [fault](StorageProblem::fault).
+    /// The bytes of an object in `range`: fewer, or none, if the object ends before the end of the range. Takes no more
+    /// memory than the bytes that are there. Fails with [`StorageProblem::NotFound`] or a
+    /// [fault](StorageProblem::fault).
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError>;
 
     /// Reads slices of several objects, each as [`read_at`](Storage::read_at) does, in this order.
@@ -86,8 +87,8 @@ pub trait Storage: Send + Sync + Debug + 'static {
         true
     }
 
-    /// As [`read_at`](Storage::read_at), for bytes that are handed out: a file with further hard links is damaged, as
-    /// it may be one from elsewhere that somebody has linked there.
+    /// As [`read_at`](Storage::read_at), for bytes that are sent to others. A file with further hard links counts as
+    /// damaged: somebody may have linked a file from elsewhere to this name.
     async fn read_unaliased(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         self.read_at(key, range).await
     }
@@ -140,8 +141,8 @@ pub enum StorageProblem {
     NotFound,
     /// The key has another object already.
     AlreadyExists,
-    /// It is a fault. If that passes, whether a creation or removal took place is not known. If it is damage, the
-    /// object is lost: it cannot be read though others can be, or something that is no file has its name.
+    /// A fault. After one that passes it is not known whether a creation or removal took place. After damage the object
+    /// is lost: it cannot be read though others can be, or something that is no file has its name.
     Fault(FaultKind),
 }
 

@@ -7,9 +7,9 @@
 //! | 12 | 4 | 0 |
 //! | 16 | … | the [records](chomp_table::range) of the ranges, one after the other, heads ascending |
 //!
-//! A part does not say where its records are: the journal does, and it has their digests. A part that
-//! no segment of the journal names is an orphan. It goes when the table is published, or, if it came through the
-//! coordinator, soon after its lease has ended.
+//! A part does not say where its records are: the journal does, and it has their digests. A part that no segment of the
+//! journal names is an orphan. Publication removes it; the coordinator removes an orphan that it has relayed soon after
+//! the lease has ended.
 //!
 //! Limits: [`RANGES_MAX`] ranges and [`BYTES_MAX`] bytes. Versions: 2, the first of this layout.
 
@@ -38,7 +38,7 @@ const HEADER: [u8; 16] = *b"chomppar\x02\0\0\0\0\0\0\0";
 /// The bytes of a part before its first record.
 pub const HEADER_BYTES: u64 = HEADER.len() as u64;
 
-/// A range, and where its record is in a part, in bytes: what a worker says of its part, and an entry of the journal.
+/// A range, and the place of its record in a part, in bytes. Workers send it, and the journal has it in an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 pub struct PlacedRange {
@@ -53,7 +53,7 @@ impl PlacedRange {
         u64::from(self.offset) + u64::from(self.length)
     }
 
-    /// Fails unless a table with `range_bits` can have such a range, with a record there.
+    /// Fails unless a table with `range_bits` can have this range, and a part its record at this place.
     pub fn validate(&self, range_bits: RangeBits) -> Result<(), Damage> {
         let RangeSummary {
             head,
@@ -91,7 +91,7 @@ pub struct RangeRow {
     pub layer: u32,
     pub offset: u32,
     pub length: u32,
-    /// The number of participants that the job asked for.
+    /// The number of participants that had to compute the range with equal results, as the job demanded.
     pub replicas: u32,
     /// The number of losing positions.
     pub count: u64,
@@ -151,7 +151,8 @@ impl PartBuilder {
         self.placed.len() < RANGES_MAX && (self.bytes.len() + record.len()) as u64 <= BYTES_MAX
     }
 
-    /// Panics unless heads ascend, or if the part becomes too large: a task is cut so that its part does not.
+    /// Appends the record of a range. Panics unless heads ascend, or if the part becomes too large: tasks are cut so
+    /// that their parts stay within the limits.
     pub fn push(&mut self, summary: RangeSummary, record: &[u8]) {
         let last = self.placed.last().map(|placed| placed.summary.head);
         assert!(last < Some(summary.head), "the heads of a part ascend");

@@ -35,8 +35,9 @@ pub async fn put(
     Ok(storage.create(key, bytes).await?)
 }
 
-/// Nothing if there is no file that can be read; of one that is too long, one byte more than it should have. Fails if
-/// nobody knows what is there. Panics if the name cannot be part of a key.
+/// The bytes of a shard's file; none if the file is missing or damaged. Of a file that is too long, the first bytes,
+/// one more than it should have. Fails if it is not known what is there. Panics if the name of the file cannot be part
+/// of a key.
 pub async fn read(
     storage: &dyn Storage,
     bits: u32,
@@ -52,7 +53,8 @@ pub async fn read(
     }
 }
 
-/// None if the table is not published. Fails with [`StoreError::Damaged`] if the object is too large for a manifest.
+/// The manifest of the table in `folder`; none if the table is not published. Fails with [`StoreError::Damaged`] if the
+/// object is too large for a manifest.
 pub async fn manifest(storage: &dyn Storage, folder: &str) -> Result<Option<Bytes>, StoreError> {
     let key = keys::manifest(folder);
     match storage.read_at(&key, 0..MANIFEST_BYTES_MAX + 1).await {

@@ -3,12 +3,14 @@
 //! A shard has one word of each mirror pair, ascending. Its words are in the order of the ranges, their mirror images
 //! are anywhere. So the table is read twice. The first time each mirror image goes to its **stretch**, some ranges that
 //! follow each other. It waits there in memory; when there is no more room, all that wait go to a file. The second time
-//! stretch after stretch is put together in a bitmap, and its ranges are encoded as those that were evaluated are.
+//! the words of one stretch after the other are put together in a bitmap, and its ranges are encoded like evaluated
+//! ones.
 //!
-//! **Edges.** Bit x of the edges of a range says whether the path head · 0^x · 1^(b-x) is losing, of whose word the
-//! last 1s are dropped. So a losing word w tells it of the heads w / 2^x, for each x up to its number of last 0s; and,
-//! for x = 0, of those that are w with 1s behind. Few words have enough last 0s for these to be heads: the first pass
-//! keeps them.
+//! **Edges.** With b range bits, bit x of the edges of a range says whether the path head · 0^x · 1^(b-x) is losing.
+//! The word of a path is the path without its last 1s: here head · 0^x, and for x = 0 the head without its last 1s. So
+//! a losing word w sets bit x of the head w / 2^x, for each x from 1 to the number of its last 0s; and bit 0 of the
+//! heads w, w1, w11 and so on. Few words have so many last 0s that these numbers are heads of the table: the first pass
+//! notes their edges.
 
 mod spill;
 
@@ -32,7 +34,8 @@ const STRETCH_LOSING_BITS: u32 = 19;
 const STRETCH_BITS_MAX: u32 = 32;
 /// The most bytes that a word takes while it waits for its stretch, in a list that grows.
 const WAITING_BYTES: u64 = 8;
-/// The bytes of each losing position of an average stretch, in a list and in records: a stretch may have twice as many.
+/// The bytes for each losing position of an average stretch, in a list and in records. They are enough for a stretch
+/// with twice as many losing positions.
 const TOGETHER_BYTES: u64 = 16;
 
 /// A restoration of the ranges of a published table.
@@ -66,9 +69,9 @@ pub enum RestoreError<E> {
 pub type Records = Vec<(RangeSummary, Vec<u8>)>;
 
 impl Restorer<'_> {
-    /// Restores the ranges that are `wanted` and that the table has whole, and gives `keep` some by layers at a time,
-    /// from several threads. `watch` hears how much is done, of how much, and may end it. If it fails, what was kept by
-    /// then is right.
+    /// Restores the `wanted` ranges of which the table has all positions, and gives them to `keep`, some at a time, by
+    /// layers, from several threads. `watch` is called with the number of words read so far and in all, and may end the
+    /// run. If the run fails, the ranges that `keep` has got are right.
     pub fn run<E: Send>(
         &self,
         wanted: impl Fn(Head) -> bool + Sync,
@@ -114,7 +117,7 @@ impl Restorer<'_> {
                     }
                     tell(words.len())
                 })?;
-                // The fingerprint of the table is made of these.
+                // The fingerprint of the table is made of these digests.
                 if digest.finish() != shards[number].words_sha256 {
                     let file = self.table.folder().join(&shards[number].name);
                     let what = "its words are not those of the fingerprint";
@@ -218,7 +221,7 @@ impl Edges {
         }
     }
 
-    /// Notes what a losing word tells: one that is a head without some of its last 0s.
+    /// Sets the edges whose path has this losing word. There are none unless the word without its last 0s is a head.
     fn add(&self, word: u64) {
         let zeros = word.trailing_zeros();
         let head = word.checked_shr(zeros);
@@ -258,7 +261,7 @@ fn are_possible(losing: &[u32], range_bits: RangeBits) -> bool {
     losing.len() as u64 <= losing_max(range_bits) && !is_full
 }
 
-/// The numbers in a span, of ascending ones.
+/// The numbers that are in `span`, of a list that ascends.
 fn within(numbers: &[u32], span: Span<u64>) -> &[u32] {
     let before = |bound: u64| numbers.partition_point(|&number| u64::from(number) < bound);
     &numbers[before(span.start)..before(span.end)]

@@ -1,5 +1,5 @@
-//! Retries of requests that fail in passing, for every client: pauses that grow, and one line in the log when an outage
-//! begins and one when it is over.
+//! Retries of failed requests, for every client: pauses that grow, a line in the log once a minute during an outage,
+//! and one when it is over.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ impl Backoff {
         Backoff { rng, pauses: 0 }
     }
 
-    /// The next pause: between a half and all of twice the one before, so that of many requests that failed together
-    /// few are repeated together.
+    /// The next pause: a random time from half of a limit to the limit, which begins with 100 ms and doubles up to 8 s.
+    /// So few of many requests that failed together are repeated together.
     pub fn next_delay(&mut self) -> Duration {
         let longest = PAUSES.0.saturating_mul(2_u32.saturating_pow(self.pauses));
         self.pauses += 1;
@@ -42,15 +42,15 @@ pub struct Outages {
 
 #[derive(Debug, Default)]
 struct OutageState {
-    /// When the first request began that has failed since.
+    /// When the first failed request of the present outage began; none without an outage.
     since: Option<Instant>,
     reason: String,
-    /// When an outage was reported last: this one, if it began before that.
+    /// When an outage was last reported: the present one, if this is later than `since`.
     last_report: Option<Instant>,
 }
 
 impl Outages {
-    /// The outages of `target`, which messages name so.
+    /// Without an outage yet. `target` is the name of the storage or server in messages.
     pub fn new(target: String) -> Outages {
         Outages {
             target,

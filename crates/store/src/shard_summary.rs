@@ -8,15 +8,16 @@ use chomp_table::reader::ShardFileInfo;
 use chomp_table::shard::{ShardInfo, decode_shard, shard_name};
 use serde::{Deserialize, Serialize};
 
-/// A shard of words, and what the words add up to that it [answers for](crate::merge).
+/// A shard, and the sums of the losing words that it [answers for](crate::merge).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShardSummary {
     /// The number of the shard, from 0.
     pub number: u32,
-    /// The shard; none if no words are left for it, as at the end of a table of one range.
+    /// The shard; none without words. If a table is smaller than its only range, a shard may have words of larger
+    /// tables alone, which are left out.
     pub shard: Option<ShardInfo>,
-    /// The leaf of the fingerprint that its words are.
+    /// The leaf of the fingerprint that is made of the words of the shard.
     pub leaf: Leaf,
     /// The sums of all words that the shard answers for, by number of bits, ascending.
     pub sums: Vec<LengthSums>,
@@ -32,7 +33,7 @@ impl ShardSummary {
         Ok(summary)
     }
 
-    /// The digest of what is said of the words, however they are packed into a file.
+    /// The digest of this summary without the file: the same for the same words, however they are packed into a file.
     pub fn words_digest(&self) -> Digest {
         let words = ShardSummary {
             shard: None,
@@ -46,7 +47,7 @@ impl ShardSummary {
         serde_json::to_vec(self).expect("numbers, texts and lists always become JSON")
     }
 
-    /// Whether `file`, the content of this shard's file, is what `expected` says, and has the words that are here.
+    /// Compares `file`, the content of this shard's file, with `expected`, and its words with those of this summary.
     pub fn compare(&self, expected: Option<&ShardInfo>, file: &[u8]) -> Result<(), Difference> {
         let (Some(own), Some(expected)) = (&self.shard, expected) else {
             let is_same = self.shard.is_some() == expected.is_some();
@@ -62,7 +63,7 @@ impl ShardSummary {
         if own == expected {
             return Ok(());
         }
-        // It may be packed otherwise.
+        // The file may have the same words, packed in another way.
         let words = decode_shard(file, expected).map_err(|_| Difference::Forged)?;
         let is_same = words.is_sorted_by(|one, next| one < next) && {
             let mut leaf = LeafBuilder::new();
@@ -153,7 +154,7 @@ pub struct LengthSums {
 }
 
 impl LengthSums {
-    /// The numbers of losing words, and their check sums, by the number of bits; those of no words are left out.
+    /// The sums by number of bits, which is the index in `sums`. Numbers of bits without losing words are left out.
     pub(crate) fn of(sums: impl IntoIterator<Item = (u64, u64)>) -> Vec<LengthSums> {
         let sums = (0..).zip(sums).filter(|(_, (losing, _))| *losing > 0);
         let sums = sums.map(|(bits, (losing, mirror_sum))| LengthSums {

@@ -36,7 +36,8 @@ pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), BadO
     ensure(follows, || "it does not follow from the segment before")?;
     let same_table = head.table == ledger.table && ledger.takes(head.range_bits);
     ensure(same_table, || "it is of another table")?;
-    // All or none, and entries take more memory than their bytes: so each is read twice.
+    // All entries are applied or none. In memory they are larger than their bytes: so they are not kept, but read
+    // twice.
     let mut checked = fields.clone();
     while !checked.is_empty() {
         read(&mut checked, head.range_bits)?;
@@ -121,7 +122,7 @@ pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
 }
 
 fn write_ranges(writer: &mut Writer, ranges: &RangeMap) {
-    // Ranges that share a part mostly follow each other, or not: each may have an entry of its own.
+    // Ranges that follow each other share an entry if they have the same lease, replicas and finders.
     let mut done = ranges.iter().peekable();
     while let Some((head, row, finders)) = done.next() {
         let mut run = vec![row.placed(head)];
@@ -331,7 +332,7 @@ fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
     })
 }
 
-/// A number of items of `N` bytes each, and the items.
+/// Reads a list: the number of its items, and then the items, of `N` bytes each.
 fn read_list<'a, const N: usize>(fields: &mut Fields<'a>) -> Result<&'a [[u8; N]], Damage> {
     let items = fields.u32()?.saturating_mul(count(N));
     Ok(fields.bytes(items)?.as_chunks().0)

@@ -1,9 +1,9 @@
-//! Entries for the package that feeds decoders any bytes.
+//! Functions for the package `extras/fuzz`, which gives random bytes to decoders.
 
 use super::format::{CHECKPOINT, SEGMENT, decode, encode_checkpoint};
 
-/// Whether `bytes` are a checkpoint before segment 0, or else that segment. Panics if the checkpoint of what they say
-/// says something else.
+/// Whether `bytes` can be decoded, as a checkpoint with number 0 or as segment 0. Panics if a checkpoint of the decoded
+/// ledger is decoded as another ledger.
 pub fn is_read(bytes: &[u8], is_checkpoint: bool) -> bool {
     let kind = if is_checkpoint { CHECKPOINT } else { SEGMENT };
     let Ok(ledger) = decode(kind, bytes, 0) else {

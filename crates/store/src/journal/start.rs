@@ -85,7 +85,7 @@ pub(super) async fn read_all(
         }
     }
     match damaged {
-        // The segments do not make up for it.
+        // The segments do not reach as far as the damaged checkpoint.
         Some((number, error))
             if ledger
                 .as_ref()
@@ -97,9 +97,9 @@ pub(super) async fn read_all(
     }
 }
 
-/// Removes the last segment of a journal, which is damaged. What it says is done is computed again, and comes out the
-/// same; a party that it says is out is found out again, or not. Fails with [`StoreError::Refused`] if it is not
-/// damaged, or not the last.
+/// Removes the last segment of a journal, which is damaged. The ranges and shards that it names are computed again, and
+/// come out the same. A party that only this segment says is out is trusted again, until it is found out once more.
+/// Fails with [`StoreError::Refused`] if the segment is not damaged, or not the last.
 pub async fn remove_damaged(storage: &dyn Storage, number: u64) -> Result<(), StoreError> {
     let segment = keys::segment(number);
     match read_all(storage, &mut CheckpointSchedule::default()).await {
@@ -119,9 +119,9 @@ async fn is_followed(storage: &dyn Storage, number: u64) -> Result<bool, Storage
     exists(storage, &keys::segment(number.saturating_add(1))).await
 }
 
-/// Fails if the journal lacks segment `next` and has later ones. Some later numbers are tried, since a journal can
-/// have a million segments: the nearest, and then each twice as far away. A coordinator that goes on in a gap that is
-/// not found so meets the later segments one by one, and ends, for another one has written them.
+/// Fails if the journal lacks segment `next` and has later ones. Some later numbers are tried, since a journal can have
+/// a million segments: the nearest, and then each twice as far away. If no later segment is found so, the coordinator
+/// writes the missing ones, and ends when it comes to an existing one, as if another coordinator had written that.
 pub(super) async fn check_no_gap(storage: &dyn Storage, next: u64) -> Result<(), StoreError> {
     let key = keys::segment(next);
     let far = (4..=LOOKS_AHEAD).map(|power| 1 << power);

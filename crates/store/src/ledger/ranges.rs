@@ -12,8 +12,8 @@ const GROUP_BITS: u32 = 8;
 
 type Done = (Head, RangeRow, Finders);
 
-/// The ledger rows of ranges with their finders, by head. The heads of a group are kept in order; most tables have all
-/// of them, a power of two, so that no room is left over at the end.
+/// The ledger rows of ranges with their finders, by head. A group has its heads in order. In most tables it has all of
+/// them, a power of two, so that the list, which grows by doubling, has no spare room in the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangeMap(BTreeMap<u64, Vec<Done>>);
 

@@ -7,9 +7,9 @@ use super::Key;
 /// A bucket of an object store, or a folder in it: `s3://BUCKET/PREFIX`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Whose protocol it speaks.
+    /// The protocol of its server.
     pub service: Service,
-    /// The name of the bucket; of Azure, of the container.
+    /// The name of the bucket, which Azure calls a container.
     pub name: String,
     /// The start of all keys in the bucket, without the slash that follows it.
     pub prefix: Option<Key>,

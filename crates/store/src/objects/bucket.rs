@@ -1,11 +1,13 @@
 //! A bucket of an object store as a storage: Amazon S3 and servers like it, Google, Azure.
 //!
 //! An object is created with the condition that its key has none. A request can end without an answer, or with the
-//! error of a server on the way: then it is not known whether the object was created. A proxy on the way may repeat it
-//! too, and give the answer to the second. So an object with the same bytes is taken for one's own.
+//! error of a server on the way: then it is not known whether the object was created. A proxy on the way may also
+//! repeat the request, and return the answer to the second one. So an object with the same bytes is taken for one's
+//! own.
 //!
-//! Several servers accept the condition and ignore it, or lose a race: see [`BucketStorage::probe`].
-//! Credentials and addresses come from the environment, under the names that other programs use.
+//! Several servers accept the condition and ignore it, always or when creations of one key come together: see
+//! [`BucketStorage::probe`]. Credentials and addresses come from the environment, under the names that other programs
+//! use.
 
 mod client;
 mod failure;
@@ -58,8 +60,8 @@ impl Bucket {
         ))
     }
 
-    /// Opens the bucket for a coordinator, and makes sure that it is fit for a job's data, and for the journal too if
-    /// that `has_journal`: see [`BucketStorage::probe`]. The error says what to do.
+    /// Opens the bucket for a coordinator, and makes sure that it is fit for a job's data, and if it `has_journal`, for
+    /// the journal too: see [`BucketStorage::probe`]. The error says what to do.
     pub async fn open_for_job(&self, has_journal: bool) -> Result<Arc<dyn Storage>, OpenError> {
         let storage = BucketStorage::open(self)?;
         storage.probe(has_journal).await?;
@@ -103,7 +105,7 @@ impl BucketStorage {
         }
         builder = builder
             .with_http_connector(connector)
-            // Objects are removed one by one, and not all servers know the other request.
+            // Objects are removed one by one: not all servers know the request that removes many.
             .with_config(DisableBulkDelete, "true")
             .with_bucket_name(&bucket.name)
             .with_retry(once());
@@ -114,7 +116,7 @@ impl BucketStorage {
         bucket: &Bucket,
         build: impl FnOnce() -> Result<S, Error>,
     ) -> Result<BucketStorage, OpenError> {
-        // Fails if the process has one already, which then serves as well.
+        // Fails if the process has a provider already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let store = build().map_err(|source| {
             let what = "the settings in the environment are wrong";
@@ -156,7 +158,7 @@ impl BucketStorage {
     async fn get(&self, path: &Path, range: &Range<u64>) -> Result<Bytes, Error> {
         let got = self.get_range(path, range).await;
         match got {
-            // Perhaps only for the reason that the object ends before the range.
+            // The reason may be that the object ends before the range.
             Err(error) if is_passing(&error) => match self.store.head(path).await {
                 Ok(there) if there.size <= range.start => Ok(Bytes::new()),
                 _ => Err(error),
@@ -202,7 +204,7 @@ impl BucketStorage {
         match self.get(&path, &(0..bytes.len() as u64 + 1)).await {
             Ok(there) if there == bytes => Ok(()),
             Ok(_) => Err(error),
-            // The server answers so too while another creation is under way that then fails.
+            // The server may have refused this creation because of another one, which failed afterwards.
             Err(Error::NotFound { .. }) => Err(StorageError {
                 problem: FaultKind::Passing.into(),
                 ..error
@@ -211,7 +213,7 @@ impl BucketStorage {
         }
     }
 
-    /// Ends with one object too many if there are more. What has no key takes no memory.
+    /// The objects in a folder, up to one more than [`LISTED_MAX`]. An object whose name is no key takes no memory.
     async fn list_once(&self, prefix: &Path) -> Result<Vec<(Key, u64)>, Error> {
         let object = async |meta: ObjectMeta| {
             let key = Key::new(meta.location.as_ref()).ok();
@@ -222,7 +224,7 @@ impl BucketStorage {
     }
 }
 
-/// Nothing is repeated but by [`BucketStorage`], which finds out first what became of a request.
+/// The client repeats no request: only [`BucketStorage`] does, which can find out whether a creation took place.
 fn once() -> RetryConfig {
     RetryConfig {
         max_retries: 0,

@@ -14,8 +14,8 @@
 //! * A file may have kept its first name. [`LocalStorage::open`] removes it where the owner of the table alone writes.
 //!   Elsewhere a worker may be writing it at this moment, and it stays until [`Storage::tidy`].
 //!
-//! Below the directory no link is followed ([`Below`]). Where a folder may be written by its group, what is made in it
-//! may be too: so workers of several users share a directory.
+//! Below the directory no link is followed ([`Below`]). If the group may write in a folder, it may also write in the
+//! files and folders that are made there: so workers of several users share a directory.
 
 mod files;
 
@@ -110,7 +110,8 @@ impl LocalStorage {
         });
         written.map_err(failed("write in", &root.join("work")))?;
         let storage = LocalStorage::with(root, true, None);
-        // Never made anew: if it is gone, the volume is, and the directory is the empty one below it.
+        // The folder `work` is never made here: if it is missing, its volume is not mounted, and `root` is the empty
+        // mount point.
         storage.directory.folders.lock().insert("work".to_owned());
         Ok(storage)
     }
@@ -136,7 +137,7 @@ impl LocalStorage {
         }
     }
 
-    /// Does work that blocks: on another thread, if the caller's serves other tasks too.
+    /// Runs work that blocks: on another thread, if the thread of the caller serves other tasks too.
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Directory) -> T + Send + 'static,
@@ -151,7 +152,7 @@ impl LocalStorage {
         }
     }
 
-    /// As [`Self::run`], with retries. The work hears for how long the directory was waited for.
+    /// As [`Self::run`], with retries. `work` gets the time since its first attempt.
     async fn try_to<T: Send + 'static>(
         &self,
         work: impl Fn(&Directory, Duration) -> Result<T, StorageError> + Clone + Send + 'static,
@@ -229,7 +230,8 @@ impl Directory {
         done
     }
 
-    /// Creates an object. Failures may come from an object of that name which cannot be read.
+    /// Creates an object. A failure that can pass counts as [`StorageProblem::AlreadyExists`] if the name has an object
+    /// that cannot be read.
     fn create(&self, key: &Key, bytes: &[u8], waited: Duration) -> Result<(), StorageError> {
         let created = self.write(key, Operation::Create, || {
             let (folder, name) = self.make_folder(key)?;

@@ -49,13 +49,14 @@ pub struct TableLock {
 }
 
 impl TableLock {
-    /// Makes the directory if need be, and becomes its only owner. Fails with [`OpenError::InUse`] if it has one.
+    /// Makes the directory if need be, and becomes its only owner. Fails with [`OpenError::InUse`] if another process
+    /// owns it.
     pub fn acquire(directory: &Path) -> Result<TableLock, OpenError> {
         let directory = std::path::absolute(directory)
             .map_err(failed("find the absolute path of", directory))?;
         make_folders(&directory).map_err(failed("create the directory", &directory))?;
         let path = directory.join(LOCK);
-        // Never removed: whoever waits for a removed file locks another one than a newcomer.
+        // The file is never removed: a process that has the removed file open would lock another file than a newcomer.
         match Lock::acquire(&path) {
             Ok(lock) => Ok(TableLock { directory, lock }),
             Err(FileError::InUse { path, holder }) => Err(OpenError::InUse { path, holder }),

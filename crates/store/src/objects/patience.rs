@@ -1,4 +1,4 @@
-//! Waits for faults that pass: for all requests to one storage together.
+//! Retries of requests that fail in a way that can pass. All requests to one storage share the reports of an outage.
 
 use std::pin::pin;
 use std::time::Duration;

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use super::{Key, Storage, StorageError};
 use crate::keys;
 
-/// The journal and its checkpoints in one storage, everything else in another. A coordinator has the
-/// journal in a directory if its bucket cannot fence; a worker then reads the journal through the
-/// coordinator. A folder is listed that has objects of one of them.
+/// The journal and its checkpoints in one storage, everything else in another. A coordinator has the journal in a
+/// directory if its bucket cannot fence; a worker then reads the journal through the coordinator. A listing takes a
+/// folder whose objects are all in one of the two.
 #[derive(Clone, Debug)]
 pub struct Routed {
     /// Has the journal.

@@ -219,7 +219,7 @@ impl SimulatedStorage {
         }
     }
 
-    /// If the crash comes in the call to come, what it leaves of that: one of `outcomes`.
+    /// If the crash is due in the next call, begins it, and chooses one of `outcomes` possible effects of the call.
     fn crash_outcome(&self, outcomes: u64) -> Option<u64> {
         let mut state = self.state();
         if state.crashed || state.crash_at != Some(state.calls) {

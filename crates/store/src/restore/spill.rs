@@ -15,7 +15,7 @@ pub(super) struct Spill {
     file: File,
     written: u64,
     stretch_bits: u32,
-    /// How many words may wait in memory, and how many more.
+    /// The number of words that may wait in memory when none do; `left` is how many more may.
     room: u64,
     left: u64,
     stretches: Vec<Waiting>,
@@ -55,7 +55,7 @@ impl Spill {
         }
         self.left = self.room;
         for stretch in &mut self.stretches {
-            // Next time other stretches may have most of the words.
+            // The memory of the list is freed: most of the next words may belong to other stretches.
             let indices = mem::take(&mut stretch.indices).into_iter();
             let bytes: Vec<u8> = indices.flat_map(u32::to_le_bytes).collect();
             self.file.write_all(&bytes)?;

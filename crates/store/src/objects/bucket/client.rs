@@ -27,7 +27,7 @@ pub(super) struct ClientConnector {
 }
 
 impl ClientConnector {
-    /// One for a server at this address, or for the usual ones.
+    /// A connector to the server at `endpoint`, or to the usual servers of a service if none.
     pub(super) fn new(endpoint: Option<&str>, timeout: Duration) -> ClientConnector {
         let host = endpoint.and_then(|url| Url::parse(url).ok()?.host_str().map(str::to_owned));
         let is_local = host.is_some_and(|host| {

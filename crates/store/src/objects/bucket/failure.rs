@@ -33,7 +33,7 @@ const ANSWERS: [(&str, FaultKind, &str); 15] = [
     ("ContainerNotFound", Lasting, NO_BUCKET),
     ("specified bucket does not exist", Lasting, NO_BUCKET),
     ("403 Forbidden", Lasting, DENIED),
-    // The bucket is elsewhere: a client that went there would tell its credentials.
+    // The bucket is elsewhere: a client that follows would send its credentials to another server.
     ("301 Moved", Lasting, UNREACHABLE),
     ("302 Found", Lasting, UNREACHABLE),
     ("307 Temporary", Lasting, UNREACHABLE),
@@ -41,7 +41,7 @@ const ANSWERS: [(&str, FaultKind, &str); 15] = [
     ("Received redirect", Lasting, UNREACHABLE),
 ];
 
-/// The kind of a failure, and what to do about it; none of an answer about an object.
+/// The kind of a failure, and what to do about it; none if the server answers that an object is missing or exists.
 fn fault(error: &Error) -> Option<(FaultKind, &'static str)> {
     let text = error.to_string();
     let answer = ANSWERS.iter().find(|(said, ..)| text.contains(said));
@@ -55,7 +55,7 @@ fn fault(error: &Error) -> Option<(FaultKind, &'static str)> {
     }
 }
 
-/// Whether anything can have happened, and may happen when the request is made again.
+/// Whether the request may succeed when it is repeated. Whether it took effect is not known.
 pub(super) fn is_passing(error: &Error) -> bool {
     matches!(fault(error), Some((Passing, _)))
 }
@@ -70,7 +70,7 @@ pub(super) fn failure(key: &Key, action: Operation, error: Error) -> StorageErro
         }
         (None, _) => return StorageError::new(StorageProblem::AlreadyExists, action, key, error),
     };
-    // In one line. It has all causes, which the error would tell again one by one.
+    // In one line. The text has all causes, which the sources of the error would repeat one by one.
     let text = error.to_string();
     let source = text.split_whitespace().collect::<Vec<_>>().join(" ").into();
     StorageError::new(kind, action, key, Explained { what, source })

@@ -58,7 +58,7 @@ impl BucketStorage {
         Ok(read? == bytes[..2])
     }
 
-    /// Creates an object many times at once; whether one creation succeeded, whose bytes are read.
+    /// Creates an object many times at once; whether exactly one creation succeeded, and its bytes are read.
     async fn race(&self, key: &Key) -> Result<bool, StorageError> {
         let start = Arc::new(Barrier::new(usize::from(RACERS)));
         let mut racers = JoinSet::new();

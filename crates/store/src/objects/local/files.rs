@@ -13,7 +13,7 @@ use super::super::{Key, LISTED_MAX, Operation, StorageError, StorageProblem};
 
 /// The most objects that are tried to find out whether any can be read.
 const OTHERS_MAX: usize = 8;
-/// The first names of an object that are looked for.
+/// The number of first names of an object, `<name>#1` and so on, that are compared with its file.
 const FIRST_NAMES_MAX: u32 = 9;
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(super) fn sync(folder: &Below) -> Result<(), FileFailure> {
     })
 }
 
-/// Whether an action failed since there is no such file. A folder is not an object, and a file has none in it.
+/// Whether an action failed because there is no such object: a folder is none, and a file has none in it.
 fn is_absent(error: &io::Error) -> bool {
     use ErrorKind::{IsADirectory, NotADirectory, NotFound};
     matches!(error.kind(), NotFound | NotADirectory | IsADirectory)
@@ -111,8 +111,8 @@ fn fill(
                 _ => Err(FileFailure::new(StorageProblem::AlreadyExists, error)),
             }
         }
-        // A process that takes the directory over has removed the unfinished file: it is written again. The names
-        // tell whose directory it is.
+        // A process that takes the directory over has removed the unfinished file. The file is written again: if the
+        // other process has created the object meanwhile, the name is taken, and that attempt fails.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Err(FileFailure::new(FaultKind::Passing, error))
         }
@@ -130,21 +130,22 @@ pub(super) fn read(folder: &Below, name: &str, range: Range<u64>) -> Result<Byte
     read_from(file, &metadata, range)
 }
 
-/// As [`read`], if the file has no other name than that of the object. What is read is what was looked at.
+/// As [`read`], but fails if the file has another name than that of the object. The file that is checked is the one
+/// that is read.
 pub(super) fn read_unaliased(
     folder: &Below,
     name: &str,
     range: Range<u64>,
 ) -> Result<Bytes, FileFailure> {
     let (file, metadata) = folder.open_file(name).map_err(FileFailure::of_existing)?;
-    // One that was interrupted has kept its first name.
+    // After an interrupted creation the file has its first name too.
     let is_own = |number| folder.is_same(&metadata, &format!("{name}#{number}"));
     let is_alone = |file: &Metadata| match file.nlink() {
         0 | 1 => folder.is_same(file, name),
         2 => (1..=FIRST_NAMES_MAX).any(is_own),
         _ => false,
     };
-    // A name may go and come back meanwhile.
+    // A name may be removed and made again meanwhile: so the names are checked twice.
     if !is_alone(&metadata) || !is_alone(&file.metadata()?) {
         return Err(io::Error::from(Unfit::OtherNames).into());
     }
