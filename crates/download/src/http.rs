@@ -202,7 +202,7 @@ impl ServerClient {
                 let found = bytes.len() as u64;
                 if found < expected {
                     let what = format!("{found} of {expected} bytes came");
-                    return Err(self.too_short(name, &response, what));
+                    return Err(self.cut_short_error(name, &response, what));
                 }
                 Ok(bytes)
             };
@@ -242,7 +242,12 @@ impl ServerClient {
 
     /// The error for an answer that ends too soon. If it did not announce its length, the connection may have broken
     /// off.
-    pub(crate) fn too_short(&self, name: &str, answer: &Response, what: String) -> DownloadError {
+    pub(crate) fn cut_short_error(
+        &self,
+        name: &str,
+        answer: &Response,
+        what: String,
+    ) -> DownloadError {
         let headers = answer.headers();
         if headers.contains_key(CONTENT_LENGTH) || headers.contains_key(TRANSFER_ENCODING) {
             self.wrong(name, what)

@@ -126,7 +126,7 @@ impl ShardFetch<'_> {
         let found = self.partial.length;
         if found < slice.end {
             let what = format!("it has {found} of {bytes} bytes");
-            return Err(server.too_short(name, &response, what));
+            return Err(server.cut_short_error(name, &response, what));
         }
         Ok(())
     }

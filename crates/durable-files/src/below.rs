@@ -147,7 +147,7 @@ impl Below {
     }
 
     /// Whether `name` stands for the file with the metadata `one`.
-    pub fn is_same(&self, one: &Metadata, name: &str) -> bool {
+    pub fn is_file_named(&self, one: &Metadata, name: &str) -> bool {
         let same = |found: FileStat| (found.st_dev, found.st_ino) == (one.dev(), one.ino());
         self.stat(name).is_ok_and(same)
     }

@@ -50,8 +50,8 @@ impl ShardSummary {
     /// Compares `file`, the content of this shard's file, with `expected`, and its words with those of this summary.
     pub fn compare(&self, expected: Option<&ShardInfo>, file: &[u8]) -> Result<(), Difference> {
         let (Some(own), Some(expected)) = (&self.shard, expected) else {
-            let is_same = self.shard.is_some() == expected.is_some();
-            return if is_same {
+            let is_file_named = self.shard.is_some() == expected.is_some();
+            return if is_file_named {
                 Ok(())
             } else {
                 Err(Difference::Forged)
@@ -65,12 +65,12 @@ impl ShardSummary {
         }
         // The file may have the same words, packed in another way.
         let words = decode_shard(file, expected).map_err(|_| Difference::Forged)?;
-        let is_same = words.is_sorted_by(|one, next| one < next) && {
+        let is_file_named = words.is_sorted_by(|one, next| one < next) && {
             let mut leaf = LeafBuilder::new();
             leaf.push(&words);
             leaf.finish() == self.leaf
         };
-        if is_same && expected.words_sha256 == own.words_sha256 {
+        if is_file_named && expected.words_sha256 == own.words_sha256 {
             Ok(())
         } else {
             Err(Difference::Forged)

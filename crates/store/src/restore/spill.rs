@@ -15,9 +15,9 @@ pub(super) struct Spill {
     file: File,
     written: u64,
     stretch_bits: u32,
-    /// The number of words that may wait in memory when none do; `left` is how many more may.
+    /// The number of words that may wait in memory, and how many more may.
+    capacity: u64,
     room: u64,
-    left: u64,
     stretches: Vec<Waiting>,
 }
 
@@ -33,14 +33,14 @@ impl Spill {
         scratch: &Path,
         stretches: usize,
         stretch_bits: u32,
-        room: u64,
+        capacity: u64,
     ) -> io::Result<Spill> {
         Ok(Spill {
             file: tempfile::tempfile_in(scratch)?,
             written: 0,
             stretch_bits,
-            room: room.max(1),
-            left: room.max(1),
+            capacity: capacity.max(1),
+            room: capacity.max(1),
             stretches: vec![Waiting::default(); stretches],
         })
     }
@@ -49,11 +49,11 @@ impl Spill {
         let stretch = usize::try_from(word >> self.stretch_bits).expect("a stretch of the table");
         let index = index_in_stretch(word, self.stretch_bits);
         self.stretches[stretch].indices.push(index);
-        self.left -= 1;
-        if self.left > 0 {
+        self.room -= 1;
+        if self.room > 0 {
             return Ok(());
         }
-        self.left = self.room;
+        self.room = self.capacity;
         for stretch in &mut self.stretches {
             // The memory of the list is freed: most of the next words may belong to other stretches.
             let indices = mem::take(&mut stretch.indices).into_iter();

@@ -14,7 +14,7 @@ use super::super::{Key, LISTED_MAX, Operation, StorageError, StorageProblem};
 /// The most objects that are tried to find out whether any can be read.
 const OTHERS_MAX: usize = 8;
 /// The number of first names of an object, `<name>#1` and so on, that are compared with its file.
-const FIRST_NAMES_MAX: u32 = 9;
+const FIRST_NAMES_COMPARED: u32 = 9;
 
 #[derive(Debug)]
 pub(super) struct FileFailure {
@@ -139,10 +139,10 @@ pub(super) fn read_unaliased(
 ) -> Result<Bytes, FileFailure> {
     let (file, metadata) = folder.open_file(name).map_err(FileFailure::of_existing)?;
     // After an interrupted creation the file has its first name too.
-    let is_own = |number| folder.is_same(&metadata, &format!("{name}#{number}"));
+    let is_own = |number| folder.is_file_named(&metadata, &format!("{name}#{number}"));
     let is_alone = |file: &Metadata| match file.nlink() {
-        0 | 1 => folder.is_same(file, name),
-        2 => (1..=FIRST_NAMES_MAX).any(is_own),
+        0 | 1 => folder.is_file_named(file, name),
+        2 => (1..=FIRST_NAMES_COMPARED).any(is_own),
         _ => false,
     };
     // A name may be removed and made again meanwhile: so the names are checked twice.
